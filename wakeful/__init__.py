@@ -1,0 +1,1 @@
+"""Wakeful: durable agents on Temporal."""

@@ -1,0 +1,91 @@
+"""Suspension tickets (what a call waits for) and decisions (what somebody answered)."""
+
+from enum import StrEnum
+
+from pydantic import AliasChoices, Field, JsonValue
+
+from wakeful.contract.base import Maybe, Wire, Written
+from wakeful.contract.messages import ToolCall
+
+
+class ResumeMode(StrEnum):
+    """What a `resume` decision does with the call it names."""
+
+    REPLAY_TOOL_CALL = "replay_tool_call"
+    """Run the tool with its own arguments; the decision is in its context."""
+    USE_DECISION_AS_TOOL_RESULT = "use_decision_as_tool_result"
+    """The decision's result is the tool's result; nothing runs."""
+    PASS_DECISION_TO_TOOL = "pass_decision_to_tool"
+    """Run the tool with the decision's result as its arguments."""
+
+
+class Suspension(Wire):
+    """What is asked: `action` for programs, `message` for people, `response_schema` for forms."""
+
+    id: str
+    action: str
+    message: Maybe[str] = None
+    parameters: Maybe[JsonValue] = None
+    response_schema: Maybe[JsonValue] = None
+
+
+class SuspensionTicket(Wire):
+    """A suspended call: what is asked, about which call, and what an answer will do."""
+
+    suspension: Suspension
+    pending: ToolCall
+    resume_mode: ResumeMode = ResumeMode.REPLAY_TOOL_CALL
+
+
+class DecisionAction(StrEnum):
+    RESUME = "resume"
+    CANCEL = "cancel"
+
+
+class Decision(Written):
+    """An answer to a suspended call, named by its call id or by its suspension id.
+
+    The same `decision_id` for the same call is applied once; a repeat is acknowledged and changes nothing.
+    """
+
+    target: str = Field(min_length=1, validation_alias=AliasChoices("target", "call_id", "suspension_id"))
+    action: DecisionAction
+    result: Maybe[JsonValue] = None
+    reason: Maybe[str] = None
+    decision_id: Maybe[str] = None
+    actor: Maybe[str] = None
+
+    def resume(self, at: int) -> "ToolCallResume":
+        return ToolCallResume(
+            decision_id=self.decision_id or "",
+            action=self.action,
+            result=self.result,
+            reason=self.reason,
+            actor=self.actor,
+            updated_at=at,
+        )
+
+
+class ToolCallResume(Wire):
+    """A decision as it was applied to its call; the call runs again with this in its context."""
+
+    decision_id: str = ""
+    action: DecisionAction
+    result: Maybe[JsonValue] = None
+    reason: Maybe[str] = None
+    actor: Maybe[str] = None
+    updated_at: int = 0
+
+
+class Decisions(Written):
+    """A batch that is applied as a whole or refused as a whole."""
+
+    decisions: tuple[Decision, ...]
+
+
+class Refusal(Wire):
+    """Something that was sent to a run and changed nothing, and why."""
+
+    signal: str
+    reason: str
+    at: int

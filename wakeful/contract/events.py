@@ -1,0 +1,209 @@
+"""Events: what a watcher of a run sees. The loop makes them; they are derived from history and never written to it."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from wakeful.contract.base import Few, Maybe, Wire
+from wakeful.contract.messages import Message
+from wakeful.contract.runs import RunIdentity, RunStatus, Termination, Usage
+from wakeful.contract.tools import ToolResult
+
+
+class ToolCallOutcome(StrEnum):
+    SUSPENDED = "suspended"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+class RunStart(Wire):
+    event_type: Literal["run_start"] = "run_start"
+    thread_id: str
+    run_id: str
+    parent_run_id: Maybe[str] = None
+    identity: Maybe[RunIdentity] = None
+
+
+class FinishSummary(Wire):
+    response: str
+    status: RunStatus
+    status_reason: Maybe[str] = None
+
+
+class RunFinish(Wire):
+    """A pause or an end: `termination` is `suspended` for a pause, and a `run_start` follows when it goes on."""
+
+    event_type: Literal["run_finish"] = "run_finish"
+    thread_id: str
+    run_id: str
+    identity: Maybe[RunIdentity] = None
+    result: Maybe[FinishSummary] = None
+    termination: Termination
+
+
+class StepStart(Wire):
+    event_type: Literal["step_start"] = "step_start"
+    message_id: str
+
+
+class StepEnd(Wire):
+    event_type: Literal["step_end"] = "step_end"
+
+
+class TextDelta(Wire):
+    event_type: Literal["text_delta"] = "text_delta"
+    delta: str
+
+
+class ReasoningDelta(Wire):
+    event_type: Literal["reasoning_delta"] = "reasoning_delta"
+    delta: str
+
+
+class ReasoningEncryptedValue(Wire):
+    event_type: Literal["reasoning_encrypted_value"] = "reasoning_encrypted_value"
+    encrypted_value: str
+
+
+class ToolCallStart(Wire):
+    event_type: Literal["tool_call_start"] = "tool_call_start"
+    id: str
+    name: str
+
+
+class ToolCallDelta(Wire):
+    event_type: Literal["tool_call_delta"] = "tool_call_delta"
+    id: str
+    args_delta: str
+
+
+class ToolCallReady(Wire):
+    event_type: Literal["tool_call_ready"] = "tool_call_ready"
+    id: str
+    name: str
+    arguments: JsonValue
+
+
+class ToolCallDone(Wire):
+    event_type: Literal["tool_call_done"] = "tool_call_done"
+    id: str
+    message_id: str = ""
+    result: ToolResult
+    outcome: ToolCallOutcome
+
+
+class ToolCallStreamDelta(Wire):
+    event_type: Literal["tool_call_stream_delta"] = "tool_call_stream_delta"
+    id: str
+    name: str
+    delta: str
+
+
+class ToolCallResumed(Wire):
+    event_type: Literal["tool_call_resumed"] = "tool_call_resumed"
+    target_id: str
+    result: JsonValue
+
+
+class ToolCallCancel(Wire):
+    event_type: Literal["tool_call_cancel"] = "tool_call_cancel"
+    id: str
+    name: str
+    reason: str
+
+
+class StreamReset(Wire):
+    event_type: Literal["stream_reset"] = "stream_reset"
+    reason: str
+
+
+class MessagesSnapshot(Wire):
+    event_type: Literal["messages_snapshot"] = "messages_snapshot"
+    messages: tuple[Message, ...]
+
+
+class ActivitySnapshot(Wire):
+    event_type: Literal["activity_snapshot"] = "activity_snapshot"
+    message_id: str
+    activity_type: str
+    content: JsonValue
+    replace: Maybe[bool] = None
+
+
+class ActivityDelta(Wire):
+    event_type: Literal["activity_delta"] = "activity_delta"
+    message_id: str
+    activity_type: str
+    patch: tuple[JsonValue, ...]
+
+
+class InferenceComplete(Wire):
+    event_type: Literal["inference_complete"] = "inference_complete"
+    model: str
+    usage: Maybe[Usage] = None
+    duration_ms: int
+
+
+class StateSnapshot(Wire):
+    event_type: Literal["state_snapshot"] = "state_snapshot"
+    snapshot: JsonValue
+
+
+class StateDelta(Wire):
+    event_type: Literal["state_delta"] = "state_delta"
+    delta: tuple[JsonValue, ...]
+
+
+class ErrorEvent(Wire):
+    event_type: Literal["error"] = "error"
+    message: str
+    code: Maybe[str] = None
+
+
+class SignalRefused(Wire):
+    """A signal that changed nothing: unknown, late, repeated with another answer, or not understood."""
+
+    event_type: Literal["signal_refused"] = "signal_refused"
+    signal: str
+    reason: str
+
+
+AgentEvent = Annotated[
+    RunStart
+    | RunFinish
+    | StepStart
+    | StepEnd
+    | TextDelta
+    | ReasoningDelta
+    | ReasoningEncryptedValue
+    | ToolCallStart
+    | ToolCallDelta
+    | ToolCallReady
+    | ToolCallDone
+    | ToolCallStreamDelta
+    | ToolCallResumed
+    | ToolCallCancel
+    | StreamReset
+    | MessagesSnapshot
+    | ActivitySnapshot
+    | ActivityDelta
+    | InferenceComplete
+    | StateSnapshot
+    | StateDelta
+    | ErrorEvent
+    | SignalRefused,
+    Field(discriminator="event_type"),
+]
+
+
+class EventRecord(Wire):
+    """An event with its place in the thread; `seq` starts at 1 and has no gaps."""
+
+    seq: int
+    at: int
+    run_id: str
+    agent_id: str
+    path: Few[tuple[str, ...]] = ()
+    """The sub-agents between the root and the one that speaks, outermost first."""
+    event: AgentEvent

@@ -1,0 +1,63 @@
+"""Model calls: what a provider is asked and answers, and the references an inference activity is given."""
+
+from enum import StrEnum
+
+from wakeful.contract.base import Few, Maybe, Wire
+from wakeful.contract.messages import Message, ToolCall
+from wakeful.contract.runs import RunIdentity, Usage
+from wakeful.contract.tools import ToolDescriptor
+
+
+class StopReason(StrEnum):
+    END_TURN = "EndTurn"
+    MAX_TOKENS = "MaxTokens"
+    TOOL_USE = "ToolUse"
+    STOP_SEQUENCE = "StopSequence"
+
+
+class ModelRequest(Wire):
+    """What a provider is asked: everything, in the order the model reads it."""
+
+    model: str
+    instructions: str = ""
+    messages: tuple[Message, ...]
+    tools: Few[tuple[ToolDescriptor, ...]] = ()
+
+
+class ModelResponse(Wire):
+    """What a provider answered. It reaches history, so it holds nothing that is already there."""
+
+    model: str
+    text: str = ""
+    reasoning: Few[str] = ""
+    tool_calls: Few[tuple[ToolCall, ...]] = ()
+    stop_reason: StopReason = StopReason.END_TURN
+    usage: Usage = Usage()
+    request_id: Maybe[str] = None
+
+
+class TranscriptRef(Wire):
+    """A transcript by name: how long it is and what its chain of digests comes to."""
+
+    length: int
+    digest: str
+
+
+Source = str | Message
+"""Where a transcript entry stands in history: the id of the activity that returned it, `input:i` (the i-th message of
+the start request), `submit:n:i` (the i-th message of the n-th submit signal), or, for what the loop itself says, the
+message."""
+
+
+class InferInput(Wire):
+    """What an inference activity is given: references, whose size does not depend on the conversation.
+
+    `appended` says where the entries stand that came since the last inference, so that a worker that has never seen
+    the thread can read the whole transcript back from the inference inputs in its history.
+    """
+
+    agent: str
+    identity: RunIdentity
+    transcript: TranscriptRef
+    appended: tuple[Source, ...] = ()
+    frontend_tools: Few[tuple[ToolDescriptor, ...]] = ()

@@ -1,0 +1,28 @@
+"""Every name that is written to history or typed by a person: changing one breaks runs that are asleep."""
+
+WORKFLOW = "AgentRun"
+DEFAULT_TASK_QUEUE = "wakeful"
+
+SIGNAL_SUBMIT = "submit"
+SIGNAL_DECIDE = "decide"
+SIGNAL_CANCEL = "cancel"
+
+QUERY_STATUS = "status"
+QUERY_TRANSCRIPT = "transcript"
+QUERY_EVENTS = "events"
+
+ACTIVITY_RESOLVE_AGENT = "resolve_agent"
+ACTIVITY_INFER = "infer"
+
+RESERVED_TOOL_NAMES = frozenset({ACTIVITY_RESOLVE_AGENT, ACTIVITY_INFER})
+"""A tool is an activity by its own name, so it may not take one of ours."""
+
+ATTRIBUTE_AGENT = "WakefulAgent"
+ATTRIBUTE_STATUS = "WakefulStatus"
+ATTRIBUTE_PARENT = "WakefulParent"
+SEARCH_ATTRIBUTES = (ATTRIBUTE_AGENT, ATTRIBUTE_STATUS, ATTRIBUTE_PARENT)
+
+MEMO_TITLE = "title"
+
+TOOL_INTERRUPTED = "[Tool execution was interrupted]"
+OUTCOME_UNKNOWN = "outcome unknown"

@@ -1,0 +1,140 @@
+"""Runs: who they are, how they are asked for, where they stand and how they end."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from wakeful.contract.base import Few, Maybe, Wire
+
+
+class RunStatus(StrEnum):
+    CREATED = "created"
+    RUNNING = "running"
+    WAITING = "waiting"
+    DONE = "done"
+
+
+class ToolCallStatus(StrEnum):
+    NEW = "new"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    RESUMING = "resuming"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Origin(StrEnum):
+    USER = "user"
+    SUBAGENT = "subagent"
+    INTERNAL = "internal"
+
+
+class RunIdentity(Wire):
+    """Who a run is, and who started it."""
+
+    thread_id: str
+    parent_thread_id: Maybe[str] = None
+    run_id: str
+    parent_run_id: Maybe[str] = None
+    agent_id: str
+    parent_tool_call_id: Maybe[str] = None
+    session_id: Maybe[str] = None
+    transport_request_id: Maybe[str] = None
+    origin: Origin = Origin.USER
+
+
+class Usage(Wire):
+    """Tokens, as the provider counts them; absent where it does not say."""
+
+    prompt_tokens: Maybe[int] = None
+    completion_tokens: Maybe[int] = None
+    total_tokens: Maybe[int] = None
+    cache_read_tokens: Maybe[int] = None
+    cache_creation_tokens: Maybe[int] = None
+    thinking_tokens: Maybe[int] = None
+
+    def plus(self, other: "Usage") -> "Usage":
+        """The sum, field by field; a negative report counts as nothing."""
+        return Usage(**{name: _sum(getattr(self, name), getattr(other, name)) for name in Usage.model_fields})
+
+
+def _sum(total: int | None, report: int | None) -> int | None:
+    if report is None:
+        return total
+    return (total or 0) + max(0, report)
+
+
+class StopDetail(Wire):
+    code: str
+    detail: Maybe[str] = None
+
+
+class NaturalEnd(Wire):
+    type: Literal["natural_end"] = "natural_end"
+
+
+class BehaviorRequested(Wire):
+    type: Literal["behavior_requested"] = "behavior_requested"
+
+
+class Stopped(Wire):
+    type: Literal["stopped"] = "stopped"
+    value: StopDetail
+
+
+class Cancelled(Wire):
+    type: Literal["cancelled"] = "cancelled"
+
+
+class Blocked(Wire):
+    type: Literal["blocked"] = "blocked"
+    value: str
+
+
+class Suspended(Wire):
+    type: Literal["suspended"] = "suspended"
+
+
+class Errored(Wire):
+    type: Literal["error"] = "error"
+    value: str
+
+
+Termination = Annotated[
+    NaturalEnd | BehaviorRequested | Stopped | Cancelled | Blocked | Suspended | Errored,
+    Field(discriminator="type"),
+]
+
+
+def status_reason(termination: Termination) -> str:
+    """The reason in one word or `word:detail`, as search attributes and event results carry it."""
+    match termination:
+        case NaturalEnd():
+            return "natural"
+        case Stopped(value=value):
+            return f"stopped:{value.code}"
+        case Blocked(value=text):
+            return f"blocked:{text}"
+        case Errored(value=text):
+            return f"error:{text}"
+        case _:
+            return termination.type
+
+
+class RunResult(Wire):
+    """How a run ended; the result of its workflow."""
+
+    thread_id: str
+    run_id: str
+    agent_id: str
+    status: Literal[RunStatus.DONE] = RunStatus.DONE
+    status_reason: str
+    termination: Termination
+    response: str = ""
+    detail: Maybe[str] = None
+    steps: int = 0
+    usage: Usage = Usage()
+    unread: Few[tuple[str, ...]] = ()
+    """Ids of submitted messages that the run ended too early to read."""

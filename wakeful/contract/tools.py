@@ -1,0 +1,127 @@
+"""Tool descriptors, results and what a tool activity is given and gives back."""
+
+import json
+from enum import StrEnum
+from typing import Self
+
+from pydantic import Field, JsonValue
+
+from wakeful.contract.base import Few, Maybe, Wire, Written
+from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
+from wakeful.contract.messages import ToolCall
+from wakeful.contract.runs import RunIdentity
+
+DEFAULT_TIMEOUT_SECONDS = 600.0
+DEFAULT_HEARTBEAT_SECONDS = 30.0
+
+
+def no_parameters() -> dict[str, JsonValue]:
+    return {"type": "object", "properties": {}}
+
+
+class Effects(StrEnum):
+    """Whether a call may run again after its worker died under it."""
+
+    ONCE = "once"
+    """Never: the model is told that the outcome is unknown."""
+    IDEMPOTENT = "idempotent"
+    """Yes: the tool uses its stable `idempotency_key`."""
+    READ_ONLY = "read_only"
+    """Yes: it changes nothing."""
+
+    @property
+    def may_repeat(self) -> bool:
+        return self is not Effects.ONCE
+
+
+class ToolDescriptor(Wire):
+    """What the model and the loop know of a tool; the model addresses it by `id`."""
+
+    id: str
+    name: str
+    description: str = ""
+    parameters: dict[str, JsonValue] = Field(default_factory=no_parameters)
+    category: Maybe[str] = None
+    metadata: Few[dict[str, JsonValue]] = {}
+    frontend: Few[bool] = False
+    effects: Effects = Effects.ONCE
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+    heartbeat_seconds: float = DEFAULT_HEARTBEAT_SECONDS
+    task_queue: Maybe[str] = None
+
+
+class FrontendTool(Written):
+    """A tool that the caller's own front end will perform: calling it suspends the run until the result is decided."""
+
+    id: str = Field(min_length=1)
+    description: str = ""
+    parameters: dict[str, JsonValue] = Field(default_factory=no_parameters)
+
+    def descriptor(self) -> ToolDescriptor:
+        return ToolDescriptor(
+            id=self.id, name=self.id, description=self.description, parameters=self.parameters, frontend=True
+        )
+
+
+class ToolStatus(StrEnum):
+    SUCCESS = "success"
+    PENDING = "pending"
+    ERROR = "error"
+
+
+class ToolResult(Wire):
+    """What a tool call came to. `pending` with a ticket suspends the call."""
+
+    tool_name: str
+    status: ToolStatus
+    data: JsonValue = None
+    message: str | None = None
+    suspension: Maybe[SuspensionTicket] = None
+    metadata: Few[dict[str, JsonValue]] = {}
+
+    @classmethod
+    def success(cls, tool_name: str, data: JsonValue, message: str | None = None) -> Self:
+        return cls(tool_name=tool_name, status=ToolStatus.SUCCESS, data=data, message=message)
+
+    @classmethod
+    def error(cls, tool_name: str, message: str) -> Self:
+        return cls(tool_name=tool_name, status=ToolStatus.ERROR, message=message)
+
+    @classmethod
+    def error_with_code(cls, tool_name: str, code: str, message: str) -> Self:
+        data: JsonValue = {"error": {"code": code, "message": message}}
+        return cls(tool_name=tool_name, status=ToolStatus.ERROR, data=data, message=f"[{code}] {message}")
+
+    @classmethod
+    def suspended(cls, tool_name: str, ticket: SuspensionTicket | None = None, message: str | None = None) -> Self:
+        return cls(tool_name=tool_name, status=ToolStatus.PENDING, suspension=ticket, message=message)
+
+    @property
+    def text(self) -> str:
+        """What the model reads: the message, or the data (a string as it is, anything else as compact JSON)."""
+        if self.message is not None:
+            return self.message
+        if isinstance(self.data, str):
+            return self.data
+        return json.dumps(self.data, separators=(",", ":"), ensure_ascii=False)
+
+
+class ToolOutcome(Wire):
+    """What a tool activity returns to the loop."""
+
+    result: ToolResult
+
+
+class ToolCallInput(Wire):
+    """What a tool activity is given; its size does not depend on the conversation.
+
+    A tool in another service or language reads `call.arguments`, runs, and returns a `ToolOutcome`.
+    """
+
+    call: ToolCall
+    identity: RunIdentity
+    agent: str
+    idempotency_key: str
+    resume: Maybe[ToolCallResume] = None
+    suspension_id: Maybe[str] = None
+    suspension_reason: Maybe[str] = None

@@ -1,0 +1,32 @@
+"""The chain of digests that names a transcript. A worker that rebuilt one proves with it that nothing is missing."""
+
+import hashlib
+
+from wakeful.contract.inference import ModelResponse
+from wakeful.contract.messages import ContentBlock, Message, MessageMetadata, Role, TextBlock, ThinkingBlock
+from wakeful.contract.tools import ToolResult
+
+EMPTY_DIGEST = ""
+_SEEN_BY_THE_MODEL = {"role", "content", "tool_calls", "tool_call_id"}
+
+
+def chained(digest: str, message: Message) -> str:
+    """The digest of a transcript that goes on with `message`: only what the model sees counts."""
+    seen = message.model_dump_json(include=_SEEN_BY_THE_MODEL)
+    return hashlib.sha256(f"{digest}\n{seen}".encode()).hexdigest()[:32]
+
+
+def tool_message(call_id: str, result: ToolResult, *, id: str = "", metadata: MessageMetadata | None = None) -> Message:
+    """The transcript entry that answers a tool call."""
+    content = (TextBlock(text=result.text),)
+    return Message(id=id, role=Role.TOOL, content=content, tool_call_id=call_id, metadata=metadata)
+
+
+def assistant_message(response: ModelResponse, *, id: str = "", metadata: MessageMetadata | None = None) -> Message:
+    """The transcript entry of a model's answer."""
+    blocks: list[ContentBlock] = []
+    if response.reasoning:
+        blocks.append(ThinkingBlock(thinking=response.reasoning))
+    if response.text:
+        blocks.append(TextBlock(text=response.text))
+    return Message(id=id, role=Role.ASSISTANT, content=tuple(blocks), tool_calls=response.tool_calls, metadata=metadata)

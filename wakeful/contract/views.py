@@ -1,0 +1,50 @@
+"""What queries answer: pages small enough for any client, and a status a person can read."""
+
+from wakeful.contract.base import Few, Maybe, Wire
+from wakeful.contract.decisions import Refusal, SuspensionTicket
+from wakeful.contract.events import EventRecord
+from wakeful.contract.messages import Message
+from wakeful.contract.runs import RunIdentity, RunResult, RunStatus, ToolCallStatus, Usage
+
+
+class ToolCallView(Wire):
+    """A call of the current step."""
+
+    call_id: str
+    tool_name: str
+    status: ToolCallStatus
+    ticket: Maybe[SuspensionTicket] = None
+    since: Maybe[int] = None
+
+
+class StatusView(Wire):
+    """Where a thread's run stands."""
+
+    identity: RunIdentity
+    status: RunStatus
+    doing: str
+    steps: int
+    usage: Usage
+    calls: Few[tuple[ToolCallView, ...]] = ()
+    queued: Few[int] = 0
+    refusals: Few[tuple[Refusal, ...]] = ()
+    result: Maybe[RunResult] = None
+
+    @property
+    def pending(self) -> tuple[SuspensionTicket, ...]:
+        """The decisions the run waits for."""
+        return tuple(call.ticket for call in self.calls if call.ticket is not None)
+
+
+class TranscriptPage(Wire):
+    messages: tuple[Message, ...]
+    next: Maybe[int] = None
+    """Ask again with `after` = this; absent when there is no more."""
+
+
+class EventsPage(Wire):
+    events: tuple[EventRecord, ...]
+    last: int
+    """Ask again with `after` = this."""
+    done: bool
+    """The run has ended and no event will follow `last` of the final page."""

@@ -1,0 +1,78 @@
+"""The calls of one step as a value: find one, move one along its lifecycle, and commit them when all are settled."""
+
+from dataclasses import replace
+
+from wakeful.contract.events import AgentEvent, ToolCallDone, ToolCallOutcome, ToolCallResumed
+from wakeful.contract.messages import MessageMetadata, ToolCall
+from wakeful.contract.runs import ToolCallStatus
+from wakeful.contract.tools import ToolResult, ToolStatus
+from wakeful.contract.transcript import assistant_message, tool_message
+from wakeful.loop.reports import next_message_id, resumed_payload
+from wakeful.loop.state import (
+    Advance,
+    AwaitingDecisions,
+    Batch,
+    BetweenSteps,
+    Call,
+    CallingTools,
+    Cancelling,
+    RunningCall,
+    RunState,
+    SettledCall,
+)
+
+
+def batch_of(state: RunState) -> Batch:
+    batch = state.batch
+    assert batch is not None  # only asked between the first call of a step and its commit
+    return batch
+
+
+def running_call(state: RunState, id: str) -> RunningCall:
+    return next(call for call in batch_of(state).running if call.id == id)
+
+
+def move(state: RunState, call: Call, *events: AgentEvent) -> Advance:
+    """Move one call along its lifecycle."""
+    stage = state.stage
+    assert isinstance(stage, CallingTools | AwaitingDecisions | Cancelling)  # the stages that have calls
+    moved = replace(stage, batch=batch_of(state).with_call(call))
+    return Advance(replace(state, stage=moved), events=events)
+
+
+def settled(call: RunningCall, result: ToolResult) -> SettledCall:
+    if result.status is ToolStatus.SUCCESS:
+        return SettledCall(call.call, ToolCallStatus.SUCCEEDED, result, source=call.id)
+    return SettledCall(call.call, ToolCallStatus.FAILED, result, source=call.id)
+
+
+def ended(call: RunningCall, result: ToolResult) -> AgentEvent:
+    """A first execution is done; one that a decision let go on is resumed."""
+    if call.grants:
+        return ToolCallResumed(target_id=call.call.id, result=resumed_payload(result))
+    return done(call.call, result)
+
+
+def done(call: ToolCall, result: ToolResult) -> ToolCallDone:
+    return ToolCallDone(id=call.id, result=result, outcome=_OUTCOMES[result.status])
+
+
+def commit(state: RunState) -> Advance:
+    """Write the model's answer and exactly one result a call, in call order, into the transcript."""
+    batch = batch_of(state)
+    metadata = MessageMetadata(run_id=state.identity.run_id, step_index=state.steps)
+    message = assistant_message(batch.response, id=batch.message_id, metadata=metadata)
+    committed = replace(state, transcript=state.transcript.appending(message, batch.inference_id))
+    for call in batch.calls:
+        assert isinstance(call, SettledCall)  # a batch is committed when nothing in it can change any more
+        message = tool_message(call.call.id, call.result, id=next_message_id(committed), metadata=metadata)
+        transcript = committed.transcript.appending(message, call.source or message)
+        committed = replace(committed, transcript=transcript)
+    return Advance(replace(committed, rounds=state.rounds + 1).entering(BetweenSteps()))
+
+
+_OUTCOMES = {
+    ToolStatus.SUCCESS: ToolCallOutcome.SUCCEEDED,
+    ToolStatus.PENDING: ToolCallOutcome.SUSPENDED,
+    ToolStatus.ERROR: ToolCallOutcome.FAILED,
+}

@@ -1,0 +1,48 @@
+"""Commands: everything a run can ask for. Each ends as exactly one fact that carries the command's id."""
+
+from dataclasses import dataclass
+
+from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
+from wakeful.contract.inference import Source, TranscriptRef
+from wakeful.contract.messages import ToolCall
+from wakeful.contract.tools import ToolDescriptor
+
+RESOLVE_ID = "resolve"
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveAgent:
+    agent_id: str
+    id: str = RESOLVE_ID
+
+
+@dataclass(frozen=True, slots=True)
+class Infer:
+    id: str
+    agent: ResolvedAgent
+    step: int
+    transcript: TranscriptRef
+    appended: tuple[Source, ...]
+    frontend_tools: tuple[ToolDescriptor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CallTool:
+    """Run a tool. When it is resumed, `call.arguments` are already what the decision's mode makes of them."""
+
+    id: str
+    tool: ToolDescriptor
+    call: ToolCall
+    resume: ToolCallResume | None = None
+    ticket: SuspensionTicket | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Stop the work with this id and wait until it has stopped."""
+
+    id: str
+
+
+Command = ResolveAgent | Infer | CallTool | Stop

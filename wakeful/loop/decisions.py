@@ -1,0 +1,157 @@
+"""Decisions: judge a batch as a whole, apply it as a whole, or refuse it as a whole. Nothing here can end a run.
+
+A decision that names a call which has not suspended yet is held until it has. A repeat of a decision that was applied
+is acknowledged by doing nothing.
+"""
+
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode, ToolCallResume
+from wakeful.contract.events import ToolCallResumed
+from wakeful.contract.names import SIGNAL_DECIDE
+from wakeful.contract.runs import ToolCallStatus
+from wakeful.contract.tools import ToolResult
+from wakeful.loop.batch import batch_of, move
+from wakeful.loop.commands import CallTool
+from wakeful.loop.reports import refuse, resumed_payload, run_start
+from wakeful.loop.state import (
+    Advance,
+    AwaitingDecisions,
+    CallingTools,
+    Cancelling,
+    Done,
+    ResumingCall,
+    RunningCall,
+    RunState,
+    SettledCall,
+    SuspendedCall,
+)
+from wakeful.loop.tool_calls import go_on
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    decisions: tuple[tuple[SuspendedCall, Decision], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    reason: str
+
+
+Verdict = Apply | Hold | Refuse
+
+
+def reconsider_held(state: RunState, *, now: int) -> Advance:
+    """Apply or refuse every held batch that can be judged by now, in the order they came."""
+    moved = Advance(replace(state, held=()))
+    for batch in state.held:
+        match judge(moved.state, batch):
+            case Apply(decisions=decisions):
+                moved = moved.then(_apply, decisions, now=now)
+            case Refuse(reason=reason):
+                moved = moved.then(refuse, SIGNAL_DECIDE, reason, now=now)
+            case Hold():
+                moved = replace(moved, state=replace(moved.state, held=(*moved.state.held, batch)))
+            case verdict:
+                assert_never(verdict)
+    return moved
+
+
+def judge(state: RunState, batch: tuple[Decision, ...]) -> Verdict:
+    """What becomes of a batch now. One bad decision refuses all of it."""
+    if isinstance(state.stage, Done | Cancelling):
+        return Refuse("the run has ended" if isinstance(state.stage, Done) else "the run is being cancelled")
+    targets: dict[str, tuple[SuspendedCall, Decision]] = {}
+    hold = False
+    for decision in batch:
+        if _was_applied(state, decision):
+            continue
+        call = state.batch.find(decision.target) if state.batch else None
+        match call:
+            case SuspendedCall():
+                if call.call.id in targets:
+                    return Refuse(f"two decisions for call {call.call.id!r} in one batch")
+                targets[call.call.id] = (call, decision)
+            case SettledCall():
+                return Refuse(f"call {decision.target!r} is already settled ({call.status.value})")
+            case None if not state.in_flight:
+                return Refuse(f"unknown key: tool call or suspension {decision.target!r} not found")
+            case _:
+                hold = True
+    return Hold() if hold else Apply(tuple(targets.values()))
+
+
+def _was_applied(state: RunState, decision: Decision) -> bool:
+    return decision.decision_id is not None and (decision.target, decision.decision_id) in state.applied
+
+
+def _apply(state: RunState, decisions: tuple[tuple[SuspendedCall, Decision], ...], *, now: int) -> Advance:
+    """Cancelled calls first, then resumed ones, each in call order; then the batch goes on."""
+    if not decisions:
+        return Advance(state)
+    moved = Advance(state)
+    if isinstance(state.stage, AwaitingDecisions):
+        moved = Advance(state.entering(CallingTools(state.stage.batch)), events=(run_start(state),))
+    order = [call.call.id for call in batch_of(state).calls]
+    ranked = sorted(decisions, key=lambda pair: (pair[1].action is DecisionAction.RESUME, order.index(pair[0].call.id)))
+    for call, decision in ranked:
+        moved = moved.then(_settle, call, decision, now=now)
+    return moved.then(go_on, now=now)
+
+
+def _settle(state: RunState, call: SuspendedCall, decision: Decision, *, now: int) -> Advance:
+    state = _remember(state, call, decision)
+    resume = decision.resume(now)
+    match decision.action:
+        case DecisionAction.CANCEL:
+            return _cancelled(state, call, resume)
+        case DecisionAction.RESUME:
+            resuming = ResumingCall(call.call, call.ticket, resume, grants=call.grants + 1)
+            return move(state, resuming).then(_resume, resuming)
+        case _:
+            assert_never(decision.action)
+
+
+def _remember(state: RunState, call: SuspendedCall, decision: Decision) -> RunState:
+    if decision.decision_id is None:
+        return state
+    names = (call.call.id, call.ticket.suspension.id)
+    return replace(state, applied=state.applied | {(name, decision.decision_id) for name in names})
+
+
+def _cancelled(state: RunState, call: SuspendedCall, resume: ToolCallResume) -> Advance:
+    name = call.call.name
+    message = f"cancelled by decision: {resume.reason}" if resume.reason else "cancelled by decision"
+    result = ToolResult.error(name, message)
+    if resume.result is not None:
+        result = result.model_copy(update={"data": resume.result})
+    after = SettledCall(call.call, ToolCallStatus.CANCELLED, result)
+    return move(state, after, ToolCallResumed(target_id=call.call.id, result=resume.result))
+
+
+def _resume(state: RunState, resuming: ResumingCall) -> Advance:
+    call, resume = resuming.call, resuming.resume
+    match resuming.ticket.resume_mode:
+        case ResumeMode.USE_DECISION_AS_TOOL_RESULT:
+            result = ToolResult.success(call.name, resume.result)
+            after = SettledCall(call, ToolCallStatus.SUCCEEDED, result)
+            return move(state, after, ToolCallResumed(target_id=call.id, result=resumed_payload(result)))
+        case ResumeMode.REPLAY_TOOL_CALL:
+            asked = call
+        case ResumeMode.PASS_DECISION_TO_TOOL:
+            asked = call.model_copy(update={"arguments": resume.result})
+        case mode:
+            assert_never(mode)
+    tool = state.tool(call.name)
+    assert tool is not None  # only a known tool could suspend
+    # The count stands before the call id, which a model chose: no other call can come to the same work id.
+    running = RunningCall(call, id=f"tool.{resuming.grants + 1}-{call.id}", grants=resuming.grants)
+    command = CallTool(id=running.id, tool=tool, call=asked, resume=resume, ticket=resuming.ticket)
+    return replace(move(state, running), commands=(command,))

@@ -1,0 +1,84 @@
+"""Facts: everything that can happen to a run. The loop knows the world only through them."""
+
+from dataclasses import dataclass
+
+from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.decisions import Decision
+from wakeful.contract.inference import ModelResponse, Source
+from wakeful.contract.messages import Message
+from wakeful.contract.tools import ToolOutcome
+from wakeful.loop.commands import RESOLVE_ID
+
+
+@dataclass(frozen=True, slots=True)
+class AgentResolved:
+    agent: ResolvedAgent
+    id: str = RESOLVE_ID
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceReturned:
+    id: str
+    response: ModelResponse
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReturned:
+    id: str
+    outcome: ToolOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class WorkFailed:
+    """Work failed for good. Of a tool this means that nobody knows what it did: a tool's own errors are results."""
+
+    id: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkStopped:
+    """Work was stopped before it came to anything."""
+
+    id: str
+
+
+WorkFact = AgentResolved | InferenceReturned | ToolReturned | WorkFailed | WorkStopped
+"""How a command ended; `id` is the command's."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionsReceived:
+    decisions: tuple[Decision, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    message: Message
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesSubmitted:
+    messages: tuple[Submitted, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SignalNotUnderstood:
+    signal: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoopBroken:
+    """Our own code raised: the run ends with the message instead of hanging."""
+
+    error: str
+
+
+Fact = WorkFact | DecisionsReceived | MessagesSubmitted | CancelRequested | SignalNotUnderstood | LoopBroken

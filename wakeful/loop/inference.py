@@ -1,0 +1,71 @@
+"""Fold a model's answer: make the calls it asks for, or end the run when it asks for nothing more."""
+
+import json
+from dataclasses import replace
+
+from wakeful.contract.events import (
+    AgentEvent,
+    InferenceComplete,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallReady,
+    ToolCallStart,
+)
+from wakeful.contract.inference import ModelResponse
+from wakeful.contract.messages import MessageMetadata
+from wakeful.contract.runs import Errored, NaturalEnd
+from wakeful.contract.transcript import assistant_message
+from wakeful.loop.ending import finish
+from wakeful.loop.facts import InferenceReturned
+from wakeful.loop.reports import end_step
+from wakeful.loop.state import Advance, Inferring, RunState
+from wakeful.loop.steps import next_step
+from wakeful.loop.tool_calls import begin_batch
+
+
+def returned(state: RunState, fact: InferenceReturned, *, now: int) -> Advance:
+    """Fold the model's answer: its calls are to be made, or it was the last word."""
+    assert isinstance(state.stage, Inferring)  # in_flight names an inference in no other stage
+    inferring, response = state.stage, fact.response
+    counted = replace(state, usage=state.usage.plus(response.usage))
+    told = Advance(counted, events=_told(response, duration_ms=max(0, now - inferring.since)))
+    ids = [call.id for call in response.tool_calls]
+    if "" in ids or len(set(ids)) < len(ids):
+        error = f"inference failed: the model's tool calls need ids that differ, got {ids!r}"
+        return told.then(finish, Errored(value=error))
+    if response.tool_calls:
+        return told.then(begin_batch, inferring, response, now=now)
+    return told.then(_say, inferring, response).then(_end_or_go_on, now=now)
+
+
+def _told(response: ModelResponse, *, duration_ms: int) -> tuple[AgentEvent, ...]:
+    events: list[AgentEvent] = []
+    if response.reasoning:
+        events.append(ReasoningDelta(delta=response.reasoning))
+    if response.text:
+        events.append(TextDelta(delta=response.text))
+    for call in response.tool_calls:
+        events.append(ToolCallStart(id=call.id, name=call.name))
+        written = json.dumps(call.arguments, separators=(",", ":"), ensure_ascii=False)
+        events.append(ToolCallDelta(id=call.id, args_delta=written))
+        events.append(ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))
+    events.append(InferenceComplete(model=response.model, usage=response.usage, duration_ms=duration_ms))
+    return tuple(events)
+
+
+def _say(state: RunState, inferring: Inferring, response: ModelResponse) -> Advance:
+    metadata = MessageMetadata(run_id=state.identity.run_id, step_index=state.steps)
+    message = assistant_message(response, id=inferring.message_id, metadata=metadata)
+    transcript = state.transcript.appending(message, inferring.id)
+    return end_step(replace(state, transcript=transcript, response=response.text))
+
+
+def _end_or_go_on(state: RunState, *, now: int) -> Advance:
+    """The model has nothing more to do: end, unless messages came meanwhile, which it reads before it ends."""
+    if not state.queued:
+        return finish(state, NaturalEnd())
+    transcript = state.transcript
+    for submitted in state.queued:
+        transcript = transcript.appending(submitted.message, submitted.source)
+    return next_step(replace(state, transcript=transcript, queued=()), now=now)

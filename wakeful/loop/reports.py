@@ -1,0 +1,63 @@
+"""The events and refusals that several moves of the loop report in the same words."""
+
+from dataclasses import replace
+
+from pydantic import JsonValue
+
+from wakeful.contract.decisions import Refusal
+from wakeful.contract.events import FinishSummary, RunFinish, RunStart, SignalRefused, StepEnd
+from wakeful.contract.runs import RunStatus, Suspended, Termination, status_reason
+from wakeful.contract.tools import ToolResult, ToolStatus
+from wakeful.loop.state import Advance, RunState
+
+KEPT_REFUSALS = 20
+
+
+def run_start(state: RunState) -> RunStart:
+    identity = state.identity
+    return RunStart(
+        thread_id=identity.thread_id, run_id=identity.run_id, parent_run_id=identity.parent_run_id, identity=identity
+    )
+
+
+def run_finish(state: RunState, termination: Termination) -> RunFinish:
+    """The end of an activation: a pause (`suspended`) or the end of the run."""
+    paused = isinstance(termination, Suspended)
+    summary = FinishSummary(
+        response=state.response,
+        status=RunStatus.WAITING if paused else RunStatus.DONE,
+        status_reason=status_reason(termination),
+    )
+    identity = state.identity
+    return RunFinish(
+        thread_id=identity.thread_id,
+        run_id=identity.run_id,
+        identity=identity,
+        result=summary,
+        termination=termination,
+    )
+
+
+def end_step(state: RunState) -> Advance:
+    """Close the step if one is open: every step that was started is ended once."""
+    if not state.step_open:
+        return Advance(state)
+    return Advance(replace(state, step_open=False), events=(StepEnd(),))
+
+
+def refuse(state: RunState, signal: str, reason: str, *, now: int) -> Advance:
+    """Remember what was refused and why; nothing else changes."""
+    refusal = Refusal(signal=signal, reason=reason, at=now)
+    kept = (*state.refusals, refusal)[-KEPT_REFUSALS:]
+    return Advance(replace(state, refusals=kept), events=(SignalRefused(signal=signal, reason=reason),))
+
+
+def next_message_id(state: RunState) -> str:
+    return f"{state.identity.run_id}:{len(state.transcript.messages) + 1}"
+
+
+def resumed_payload(result: ToolResult) -> JsonValue:
+    """A resumed call's result as its event carries it."""
+    if result.status is ToolStatus.ERROR:
+        return {"error": result.message} if result.message is not None else result.data
+    return {"data": result.data, "metadata": result.metadata} if result.metadata else result.data

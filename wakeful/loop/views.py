@@ -1,0 +1,78 @@
+"""What a state looks like from outside: the status and the transcript that queries answer with."""
+
+from typing import assert_never
+
+from wakeful.contract.messages import Message, MessageMetadata
+from wakeful.contract.transcript import assistant_message, tool_message
+from wakeful.contract.views import StatusView, ToolCallView
+from wakeful.loop.state import (
+    AwaitingDecisions,
+    BetweenSteps,
+    CallingTools,
+    Cancelling,
+    Done,
+    Inferring,
+    Resolving,
+    RunState,
+    SettledCall,
+    SuspendedCall,
+)
+
+
+def status_view(state: RunState) -> StatusView:
+    calls = []
+    for call in state.batch.calls if state.batch else ():
+        suspended = call if isinstance(call, SuspendedCall) else None
+        calls.append(
+            ToolCallView(
+                call_id=call.call.id,
+                tool_name=call.call.name,
+                status=call.status,
+                ticket=suspended.ticket if suspended else None,
+                since=suspended.since if suspended else None,
+            )
+        )
+    return StatusView(
+        identity=state.identity,
+        status=state.status,
+        doing=doing(state),
+        steps=state.steps,
+        usage=state.usage,
+        calls=tuple(calls),
+        queued=len(state.queued),
+        refusals=state.refusals,
+        result=state.stage.result if isinstance(state.stage, Done) else None,
+    )
+
+
+def doing(state: RunState) -> str:
+    """In a few words, what the run is about."""
+    match state.stage:
+        case Resolving():
+            return f"looking up agent {state.identity.agent_id}"
+        case Inferring():
+            return f"asking {state.agent.model.name}"
+        case CallingTools(batch=batch):
+            return f"running {', '.join(call.call.name for call in batch.running)}"
+        case AwaitingDecisions(batch=batch):
+            return f"waiting for a decision on {', '.join(call.call.name for call in batch.suspended)}"
+        case BetweenSteps():
+            return "between two steps"
+        case Cancelling():
+            return "stopping what is in flight"
+        case Done(result=result):
+            return f"ended: {result.status_reason}"
+        case _:
+            assert_never(state.stage)
+
+
+def visible_messages(state: RunState) -> tuple[Message, ...]:
+    """The transcript, and of the step under way what is settled already."""
+    if state.batch is None:
+        return state.transcript.messages
+    metadata = MessageMetadata(run_id=state.identity.run_id, step_index=state.steps)
+    staged = [assistant_message(state.batch.response, id=state.batch.message_id, metadata=metadata)]
+    for call in state.batch.calls:
+        if isinstance(call, SettledCall):
+            staged.append(tool_message(call.call.id, call.result, metadata=metadata))
+    return (*state.transcript.messages, *staged)
