@@ -23,7 +23,16 @@ from wakeful.loop.facts import (
     WorkStopped,
 )
 from wakeful.loop.reports import refuse, run_start
-from wakeful.loop.state import Advance, CallingTools, Cancelling, Done, Resolving, RunState
+from wakeful.loop.state import (
+    Advance,
+    BetweenSteps,
+    CallingTools,
+    Cancelling,
+    Done,
+    Inferring,
+    Resolving,
+    RunState,
+)
 from wakeful.loop.steps import next_step
 from wakeful.loop.transcript import Transcript
 
@@ -78,23 +87,30 @@ def advance(state: RunState, fact: Fact, *, now: int) -> Advance:
 
 
 def _on_work(state: RunState, fact: WorkFact, *, now: int) -> Advance:
+    """Work that was in flight came back; `advance` has made sure that the run was waiting for it."""
     match state.stage, fact:
-        case Cancelling(), _:
-            return ending.wound_down(state, fact)
+        case Cancelling() as cancelling, _:
+            return ending.wound_down(state, cancelling, fact)
         case CallingTools(), ToolReturned():
             return tool_calls.returned(state, fact, now=now)
-        case CallingTools(), WorkFailed(id=id, error=error):
-            return tool_calls.lost(state, id, error, now=now)
-        case CallingTools(), WorkStopped(id=id):
-            return tool_calls.lost(state, id, "it was stopped from outside", now=now)
-        case _, AgentResolved(agent=agent):
+        case CallingTools(), _:
+            return tool_calls.lost(state, fact.id, _why(fact), now=now)
+        case Inferring() as inferring, InferenceReturned(response=response):
+            return inference.returned(state.entering(BetweenSteps()), inferring, response, now=now)
+        case Resolving(), AgentResolved(agent=agent):
             return next_step(replace(state, resolved=agent), now=now)
-        case _, InferenceReturned():
-            return inference.returned(state, fact, now=now)
-        case _, WorkFailed(error=error):
-            return ending.finish(state, Errored(value=error))
         case _:
-            return ending.finish(state, Errored(value=f"{fact.id} was stopped from outside"))
+            return ending.finish(state.entering(BetweenSteps()), Errored(value=_why(fact)))
+
+
+def _why(fact: WorkFact) -> str:
+    match fact:
+        case WorkFailed(error=error):
+            return error
+        case WorkStopped():
+            return "it was stopped from outside"
+        case _:
+            return f"{fact.id} ended as {type(fact).__name__}, which is not how it can end"
 
 
 def _on_messages(state: RunState, fact: MessagesSubmitted) -> Advance:

@@ -45,24 +45,20 @@ def cancel(state: RunState, reason: str | None) -> Advance:
     return Advance(state.entering(cancelling), tuple(Stop(id) for id in sorted(state.in_flight)))
 
 
-def wound_down(state: RunState, fact: WorkFact) -> Advance:
+def wound_down(state: RunState, cancelling: Cancelling, fact: WorkFact) -> Advance:
     """Something in flight came back. What a tool finished counts; what the model said in vain does not."""
-    assert isinstance(state.stage, Cancelling)
+    left = replace(cancelling, in_flight=cancelling.in_flight - {fact.id})
+    state = replace(state, stage=left)
     moved = Advance(state)
     match fact:
         case ToolReturned(id=id, outcome=outcome) if outcome.result.status is not ToolStatus.PENDING:
             call = calls.running_call(state, id)
-            settled = calls.settled(call, outcome.result)
-            moved = calls.move(state, settled, calls.ended(call, outcome.result))
+            moved = calls.move(state, calls.settled(call, outcome.result), calls.ended(call, outcome.result))
         case InferenceReturned(response=response):
             moved = Advance(replace(state, usage=state.usage.plus(response.usage)))
         case _:
             pass
-    stage = moved.state.stage
-    assert isinstance(stage, Cancelling)
-    left = replace(stage, in_flight=stage.in_flight - {fact.id})
-    moved = replace(moved, state=replace(moved.state, stage=left))
-    return moved if left.in_flight else moved.then(finish, Cancelled(), detail=stage.reason)
+    return moved if left.in_flight else moved.then(finish, Cancelled(), detail=cancelling.reason)
 
 
 def _settle_the_rest(state: RunState) -> Advance:

@@ -17,17 +17,14 @@ from wakeful.contract.messages import MessageMetadata
 from wakeful.contract.runs import Errored, NaturalEnd
 from wakeful.contract.transcript import assistant_message
 from wakeful.loop.ending import finish
-from wakeful.loop.facts import InferenceReturned
 from wakeful.loop.reports import end_step
 from wakeful.loop.state import Advance, Inferring, RunState
 from wakeful.loop.steps import next_step
 from wakeful.loop.tool_calls import begin_batch
 
 
-def returned(state: RunState, fact: InferenceReturned, *, now: int) -> Advance:
+def returned(state: RunState, inferring: Inferring, response: ModelResponse, *, now: int) -> Advance:
     """Fold the model's answer: its calls are to be made, or it was the last word."""
-    assert isinstance(state.stage, Inferring)  # in_flight names an inference in no other stage
-    inferring, response = state.stage, fact.response
     counted = replace(state, usage=state.usage.plus(response.usage))
     told = Advance(counted, events=_told(response, duration_ms=max(0, now - inferring.since)))
     ids = [call.id for call in response.tool_calls]
