@@ -1,1 +1,64 @@
-"""Wakeful: durable agents on Temporal."""
+"""Wakeful: durable agents on Temporal.
+
+The agent loop is a deterministic workflow, model and tool calls are activities, decisions are signals, and workflow
+history is the checkpoint store. What users write and call is exported here; `docs/architecture.md` says who owns what.
+"""
+
+from wakeful.agent import Agent
+from wakeful.contract.agents import ToolMode
+from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode
+from wakeful.contract.errors import (
+    CallerError,
+    ConfigurationError,
+    ConnectionFailed,
+    ProviderError,
+    ProviderErrorKind,
+    ThreadBusy,
+    ThreadNotFound,
+    ToolError,
+    WakefulError,
+)
+from wakeful.contract.inference import ModelRequest, ModelResponse
+from wakeful.contract.messages import InputMessage, Message
+from wakeful.contract.requests import RunRequest
+from wakeful.contract.runs import RunResult, RunStatus
+from wakeful.contract.tools import FrontendTool, ToolResult
+from wakeful.provider import Provider
+from wakeful.registry import Registry, default_model
+from wakeful.scripted import ScriptedModel, call, say
+from wakeful.tool import Tool, ToolContext, tool
+
+__all__ = [
+    "Agent",
+    "CallerError",
+    "ConfigurationError",
+    "ConnectionFailed",
+    "Decision",
+    "DecisionAction",
+    "FrontendTool",
+    "InputMessage",
+    "Message",
+    "ModelRequest",
+    "ModelResponse",
+    "Provider",
+    "ProviderError",
+    "ProviderErrorKind",
+    "Registry",
+    "ResumeMode",
+    "RunRequest",
+    "RunResult",
+    "RunStatus",
+    "ScriptedModel",
+    "ThreadBusy",
+    "ThreadNotFound",
+    "Tool",
+    "ToolContext",
+    "ToolError",
+    "ToolMode",
+    "ToolResult",
+    "WakefulError",
+    "call",
+    "default_model",
+    "say",
+    "tool",
+]

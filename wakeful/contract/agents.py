@@ -7,6 +7,8 @@ from wakeful.contract.base import Few, Wire
 from wakeful.contract.tools import ToolDescriptor
 
 DEFAULT_MAX_ROUNDS = 16
+DEFAULT_INFERENCE_TIMEOUT_SECONDS = 600.0
+DEFAULT_INFERENCE_HEARTBEAT_SECONDS = 30.0
 
 
 class ToolMode(StrEnum):
@@ -33,6 +35,8 @@ class ResolvedAgent(Wire):
     tools: Few[tuple[ToolDescriptor, ...]] = ()
     max_rounds: int = DEFAULT_MAX_ROUNDS
     tool_mode: ToolMode = ToolMode.SEQUENTIAL
+    inference_timeout_seconds: float = DEFAULT_INFERENCE_TIMEOUT_SECONDS
+    inference_heartbeat_seconds: float = DEFAULT_INFERENCE_HEARTBEAT_SECONDS
     registry_version: int = 1
 
     def digest(self) -> str:

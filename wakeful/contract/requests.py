@@ -1,8 +1,12 @@
 """What a person or a client sends to a thread: the request that starts a run, and the messages that follow."""
 
-from pydantic import Field, model_validator
+from typing import TypeVar
+
+from pydantic import Field, ValidationError, model_validator
 
 from wakeful.contract.base import Few, Maybe, Written
+from wakeful.contract.decisions import Decision, Decisions
+from wakeful.contract.errors import CallerError
 from wakeful.contract.messages import InputMessage
 from wakeful.contract.runs import Origin
 from wakeful.contract.tools import FrontendTool
@@ -36,6 +40,15 @@ class RunRequest(Written):
         return as_messages(self.input)
 
 
+TITLE_LENGTH = 80
+
+
+def title_of(request: RunRequest) -> str:
+    """The thread's title: the one that was given, or the first words of the input."""
+    text = request.title or " ".join(request.messages[0].as_message("").text.split())
+    return text if len(text) <= TITLE_LENGTH else text[: TITLE_LENGTH - 1] + "…"
+
+
 class Submission(Written):
     """Messages for a thread that is already there: a text, or messages with ids of their own."""
 
@@ -63,3 +76,49 @@ class PageRequest(Written):
 
     after: int = Field(default=0, ge=0)
     limit: int = Field(default=200, ge=1, le=1000)
+
+
+def parse_request(written: object) -> RunRequest:
+    """What starts a run. Raises `CallerError` with every field that is wrong."""
+    return _parse(RunRequest, written, example='{"agent_id": "assistant", "input": "hello"}')
+
+
+def parse_submission(written: object) -> Submission:
+    """What the `submit` signal brings: `{"input": ...}`, or a bare text."""
+    if isinstance(written, str):
+        written = {"input": written}
+    return _parse(Submission, written, example='{"input": "hello"}')
+
+
+def parse_decisions(written: object) -> tuple[Decision, ...]:
+    """What the `decide` signal brings: one decision, or `{"decisions": [...]}` to apply together."""
+    example = '{"call_id": "call_1", "action": "resume"}'
+    if isinstance(written, dict) and "decisions" in written:
+        return _parse(Decisions, written, example=example).decisions
+    if isinstance(written, list):
+        return _parse(Decisions, {"decisions": written}, example=example).decisions
+    return (_parse(Decision, written, example=example),)
+
+
+def parse_cancel(written: object) -> CancelRequest:
+    """What the `cancel` signal brings: nothing, or `{"reason": ...}`."""
+    return _parse(CancelRequest, {} if written is None else written, example='{"reason": "no longer needed"}')
+
+
+def parse_page(written: object) -> PageRequest:
+    """What a paged query brings: nothing, or `{"after": n, "limit": n}`."""
+    return _parse(PageRequest, {} if written is None else written, example='{"after": 0}')
+
+
+W = TypeVar("W", bound=Written)
+
+
+def _parse(kind: type[W], written: object, *, example: str) -> W:
+    try:
+        return kind.model_validate(written)
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{'.'.join(str(part) for part in detail['loc']) or 'the whole value'}: {detail['msg']}"
+            for detail in error.errors(include_url=False)
+        )
+        raise CallerError(f"{wrong}. Write for example {example}") from error

@@ -112,6 +112,15 @@ class ToolOutcome(Wire):
     result: ToolResult
 
 
+def tool_outcome(tool_name: str, returned: object) -> ToolOutcome:
+    """What a tool activity returned, read leniently: a worker in another language may return any JSON as the data."""
+    if isinstance(returned, dict) and isinstance(returned.get("result"), dict) and "status" in returned["result"]:
+        return ToolOutcome.model_validate(returned)
+    return ToolOutcome(
+        result=ToolResult.model_validate({"tool_name": tool_name, "status": ToolStatus.SUCCESS, "data": returned})
+    )
+
+
 class ToolCallInput(Wire):
     """What a tool activity is given; its size does not depend on the conversation.
 
@@ -120,7 +129,6 @@ class ToolCallInput(Wire):
 
     call: ToolCall
     identity: RunIdentity
-    agent: str
     idempotency_key: str
     resume: Maybe[ToolCallResume] = None
     suspension_id: Maybe[str] = None

@@ -1,0 +1,50 @@
+# Everything installs into .venv from pyproject.toml and constraints.txt; only Python 3.11+ and make are needed.
+PYTHON ?= python3
+BIN := .venv/bin
+KEEP ?=
+
+.DEFAULT_GOAL := help
+
+help:  ## Show what there is.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: $(BIN)/.ready  ## See a durable agent run from end to end (KEEP=1 leaves the web UI open).
+	$(BIN)/wakeful demo $(if $(KEEP),--keep)
+
+dev: $(BIN)/.ready  ## A server, its web UI and a worker, until Ctrl-C.
+	$(BIN)/wakeful dev
+
+test: $(BIN)/.ready  ## Run the tests.
+	$(BIN)/python -m pytest -q --cov --cov-report=term:skip-covered
+
+check: $(BIN)/.ready  ## Format, lint, types and import layers.
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(BIN)/.ready  ## Format the code and sort its imports.
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+faults: $(BIN)/.ready  ## The long fault runs.
+	$(BIN)/python -m pytest -q -m faults -o addopts="--strict-markers --import-mode=importlib"
+
+picture: $(BIN)/.ready  ## Take the pictures in docs/ again (needs chromium).
+	$(BIN)/python docs/pictures/take.py
+
+constraints: $(BIN)/.ready  ## Pin the newest versions that resolve together.
+	$(BIN)/uv pip compile -q --universal --all-extras --no-annotate --no-header --no-emit-index-url \
+		--upgrade pyproject.toml -o constraints.txt
+
+clean:  ## Remove the environment and every cache.
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build
+
+$(BIN)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Wakeful needs Python 3.11 or newer; set PYTHON=…")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[dev]'
+	touch $@
+
+.PHONY: help demo dev test check format faults picture constraints clean

@@ -1,0 +1,28 @@
+"""Bind a run to the agent that the registry has now; history keeps it from then on."""
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from wakeful.contract.agents import Resolution, ResolveInput
+from wakeful.contract.errors import ConfigurationError
+from wakeful.contract.names import ACTIVITY_RESOLVE_AGENT
+from wakeful.registry import Registry
+from wakeful_activities.memory import Memory
+
+
+class Resolving:
+    """The `resolve_agent` activity."""
+
+    def __init__(self, registry: Registry, memory: Memory, *, search_attributes: bool) -> None:
+        self._registry = registry
+        self._memory = memory
+        self._search_attributes = search_attributes
+
+    @activity.defn(name=ACTIVITY_RESOLVE_AGENT)
+    async def resolve_agent(self, input: ResolveInput) -> Resolution:
+        try:
+            agent = self._registry.resolve(input.agent_id)
+        except ConfigurationError as error:
+            raise ApplicationError(str(error), type="AgentNotFound", non_retryable=True) from error
+        self._memory.remember_agent(agent)
+        return Resolution(agent=agent, search_attributes=self._search_attributes)

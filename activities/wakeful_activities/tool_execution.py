@@ -1,0 +1,123 @@
+"""One activity a tool call; its activity type is the tool's name. A tool's exception is a result, never a failure."""
+
+import asyncio
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from opentelemetry import trace
+from pydantic import JsonValue
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+from temporalio import activity
+from temporalio.common import RawValue
+
+from wakeful.contract.errors import ToolError, ToolErrorKind
+from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult
+from wakeful.registry import Registry
+from wakeful.tool import SuspendCall, Tool, ToolContext
+from wakeful_activities.heartbeats import heartbeating
+from wakeful_activities.memory import Memory
+
+_tracer = trace.get_tracer("wakeful")
+
+STOP_GRACE_SECONDS = 10.0
+"""How long a sync tool that was told to stop may take to notice; then its thread is left behind."""
+
+
+class ToolExecution:
+    """The dynamic activity that runs every tool of the registry."""
+
+    def __init__(self, registry: Registry, memory: Memory, threads: ThreadPoolExecutor) -> None:
+        self._registry = registry
+        self._memory = memory
+        self._threads = threads
+
+    @activity.defn(dynamic=True)
+    async def call_tool(self, args: Sequence[RawValue]) -> ToolOutcome:
+        input = activity.payload_converter().from_payload(args[0].payload, ToolCallInput)
+        outcome = ToolOutcome(result=await self._result(input))
+        self._memory.remember_outcome(activity.info().activity_id, input.call.id, outcome)
+        return outcome
+
+    async def _result(self, input: ToolCallInput) -> ToolResult:
+        name = input.call.name
+        tool = self._registry.tools.get(name)
+        if tool is None:
+            return ToolResult.error(name, f"tool '{name}' not found on this worker; is its registry up to date?")
+        call = _Call(input)
+        with _tracer.start_as_current_span(f"execute_tool {name}") as span:
+            span.set_attribute("gen_ai.tool.name", name)
+            span.set_attribute("gen_ai.tool.call.id", input.call.id)
+            async with heartbeating(call.progress):
+                return await self._run(tool, call)
+
+    async def _run(self, tool: Tool, call: "_Call") -> ToolResult:
+        try:
+            arguments = tool.parse(call.input.call.arguments)
+            if tool.context_parameter is not None:
+                arguments[tool.context_parameter] = call.context
+            returned = await self._call_function(tool, arguments, call)
+            return as_result(tool.name, returned)
+        except SuspendCall as suspension:
+            return ToolResult.suspended(tool.name, suspension.ticket, suspension.ticket.suspension.message)
+        except ToolError as error:
+            return ToolResult.error(tool.name, str(error))
+        except Exception as error:  # the boundary: whatever a tool raises is for its model to read
+            activity.logger.warning("tool raised", extra={"tool": tool.name}, exc_info=error)
+            described = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            return ToolResult.error(tool.name, f"{ToolErrorKind.EXECUTION_FAILED}: {described}")
+
+    async def _call_function(self, tool: Tool, arguments: Mapping[str, Any], call: "_Call") -> Any:
+        if tool.is_async:
+            return await tool.function(**arguments)
+        loop = asyncio.get_running_loop()
+        running = loop.run_in_executor(self._threads, lambda: tool.function(**arguments))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            call.cancelled.set()
+            await asyncio.wait([running], timeout=STOP_GRACE_SECONDS)
+            raise
+
+
+class _Call:
+    """A call while it runs: its context, what it last reported, and whether it was told to stop."""
+
+    def __init__(self, input: ToolCallInput) -> None:
+        self.input = input
+        self.cancelled = threading.Event()
+        self._reported: Mapping[str, JsonValue] | None = None
+        self.context = ToolContext(
+            identity=input.identity,
+            call_id=input.call.id,
+            tool_name=input.call.name,
+            arguments=input.call.arguments,
+            idempotency_key=input.idempotency_key,
+            attempt=activity.info().attempt,
+            resume_input=input.resume,
+            suspension_id=input.suspension_id,
+            suspension_reason=input.suspension_reason,
+            progress_sink=self._report,
+            is_cancelled=self.cancelled.is_set,
+        )
+
+    def _report(self, report: Mapping[str, JsonValue]) -> None:
+        self._reported = report
+
+    def progress(self) -> Mapping[str, JsonValue] | None:
+        """What the next heartbeat says."""
+        return self._reported
+
+
+def as_result(tool_name: str, returned: Any) -> ToolResult:
+    """What a tool returned, as a result: any value that JSON can hold, or a `ToolResult` of its own making."""
+    if isinstance(returned, ToolResult):
+        return returned
+    try:
+        return ToolResult.success(tool_name, to_jsonable_python(returned))
+    except PydanticSerializationError as error:
+        raise ToolError(
+            f"the tool returned a {type(returned).__name__}, which JSON cannot hold: {error}",
+            kind=ToolErrorKind.INTERNAL,
+        ) from error

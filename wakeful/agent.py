@@ -1,0 +1,45 @@
+"""What users write as agents: instructions, a model and tools."""
+
+from collections.abc import Sequence
+
+from pydantic import ConfigDict, Field, field_validator
+
+from wakeful.contract.agents import (
+    DEFAULT_INFERENCE_HEARTBEAT_SECONDS,
+    DEFAULT_INFERENCE_TIMEOUT_SECONDS,
+    DEFAULT_MAX_ROUNDS,
+    ToolMode,
+)
+from wakeful.contract.base import Written
+from wakeful.tool import Tool
+
+
+class Agent(Written):
+    """An agent by name. `tools` are `@tool` functions, or names of tools that the registry has."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, use_attribute_docstrings=True)
+
+    id: str = Field(min_length=1)
+    instructions: str = ""
+    model: str = "default"
+    tools: Sequence[Tool | str] = ()
+    tool_mode: ToolMode = ToolMode.SEQUENTIAL
+    """Whether the calls of one step run one after another or together."""
+    max_rounds: int = Field(default=DEFAULT_MAX_ROUNDS, ge=0)
+    """How many rounds of tool calls a run may make; 0 means no limit."""
+    inference_timeout: float = Field(default=DEFAULT_INFERENCE_TIMEOUT_SECONDS, gt=0)
+    """Seconds one model call may take."""
+    inference_heartbeat_timeout: float = Field(default=DEFAULT_INFERENCE_HEARTBEAT_SECONDS, gt=0)
+    """Seconds without a sign of life after which the worker that calls the model counts as lost."""
+
+    @field_validator("tools", mode="before")
+    @classmethod
+    def _tools_are_tools(cls, tools: object) -> object:
+        for entry in tools if isinstance(tools, list | tuple) else ():
+            if callable(entry) and not isinstance(entry, Tool):
+                raise ValueError(f"{getattr(entry, '__name__', entry)!r} is a plain function: decorate it with @tool")
+        return tools
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        return tuple(entry if isinstance(entry, str) else entry.name for entry in self.tools)

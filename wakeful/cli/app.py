@@ -1,0 +1,28 @@
+"""The `wakeful` command and its subcommands."""
+
+import typer
+
+from wakeful.cli import demo, dev, threads, worker
+from wakeful.cli.exits import run_and_leave
+
+app = typer.Typer(
+    name="wakeful",
+    help="Durable agents on Temporal: run them, watch them, decide for them.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(demo.demo)
+app.command("dev")(dev.dev)
+app.command("worker")(worker.worker)
+app.command("run")(threads.run)
+app.command("status")(threads.status)
+app.command("show")(threads.show)
+app.command("decide")(threads.decide)
+app.command("cancel")(threads.cancel)
+
+
+def main() -> None:
+    """The program behind the `wakeful` command."""
+    run_and_leave(app, name="wakeful")

@@ -1,0 +1,57 @@
+"""`wakeful dev`: a Temporal server, its web UI and a worker on this machine, until Ctrl-C."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wakeful.cli import options
+from wakeful.cli.worker import stop_on_signals
+from wakeful.connection import embedded_server
+from wakeful.worker import WorkerSettings, load_registry, serve
+
+
+def dev(
+    app: options.AppOption = None,
+    db: Annotated[
+        Path | None, typer.Option("--db", help="Keep everything in this file; without it, in memory only.")
+    ] = None,
+    port: Annotated[int, typer.Option(help="Temporal's port; 0 takes a free one.")] = 7233,
+    ui_port: Annotated[int, typer.Option(help="The web UI's port; 0 takes a free one.")] = 8233,
+    task_queue: options.TaskQueueOption = options.TASK_QUEUE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Start a Temporal server, its web UI and a worker for your agents; Ctrl-C stops them."""
+    registry = load_registry(app or options.DEMO_APP)
+
+    async def go() -> None:
+        async with embedded_server(database=db, port=port or None, ui_port=ui_port or None) as server:
+            stop = stop_on_signals()
+            where = {
+                "address": server.address,
+                "ui": server.ui,
+                "task_queue": task_queue,
+                "namespace": server.namespace,
+            }
+            if as_json:
+                print(json.dumps(where), flush=True)
+            else:
+                _say(where, kept=db, first=min(registry.agents))
+            await serve(server.client, registry, WorkerSettings(task_queue=task_queue), until=stop)
+
+    asyncio.run(go())
+
+
+def _say(where: dict[str, str | None], *, kept: Path | None, first: str) -> None:
+    address = "" if where["address"] == "127.0.0.1:7233" else f" --address {where['address']}"
+    print(
+        f"Temporal    {where['address']}   (namespace {where['namespace']})\n"
+        f"Web UI      {where['ui']}\n"
+        f"Task queue  {where['task_queue']}\n"
+        f"Kept in     {kept or 'memory only: everything is gone when this stops (see --db)'}\n"
+        f"\nIn another terminal:  wakeful run{address} {first} 'I want my money back for order 1042'\n"
+        "Ctrl-C stops everything.",
+        flush=True,
+    )

@@ -1,0 +1,28 @@
+"""Options that several commands share."""
+
+from typing import Annotated
+
+import typer
+
+from wakeful.connection import Address
+from wakeful.contract.names import DEFAULT_TASK_QUEUE
+
+AddressOption = Annotated[
+    str | None, typer.Option("--address", help="Temporal's host:port. [default: TEMPORAL_ADDRESS or localhost:7233]")
+]
+NamespaceOption = Annotated[
+    str | None, typer.Option("--namespace", "-n", help="Temporal namespace. [default: TEMPORAL_NAMESPACE or default]")
+]
+TaskQueueOption = Annotated[str, typer.Option("--task-queue", help="Task queue that the workers listen on.")]
+AppOption = Annotated[
+    str | None,
+    typer.Option("--app", help="Your registry as module:registry or path/to/file.py:registry. [default: the demo]"),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, one value a line, for programs.")]
+
+TASK_QUEUE = DEFAULT_TASK_QUEUE
+DEMO_APP = "wakeful.cli.demo_app:registry"
+
+
+def where(address: str | None, namespace: str | None) -> Address:
+    return Address(address=address, namespace=namespace)

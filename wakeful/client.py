@@ -1,0 +1,200 @@
+"""Talk to threads: start, watch, decide, cancel. A thin layer over Temporal's client, which stays reachable."""
+
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, TypeVar
+
+from pydantic import JsonValue
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle, WorkflowQueryFailedError
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import CancelledError, WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from wakeful.contract import names
+from wakeful.contract.base import Wire
+from wakeful.contract.decisions import Decision, DecisionAction
+from wakeful.contract.errors import CallerError, ThreadBusy, ThreadNotFound, WakefulError
+from wakeful.contract.events import EventRecord
+from wakeful.contract.messages import InputMessage, Message
+from wakeful.contract.requests import RunRequest, title_of
+from wakeful.contract.runs import Cancelled, RunResult
+from wakeful.contract.tools import FrontendTool
+from wakeful.contract.views import EventsPage, StatusView, TranscriptPage
+
+V = TypeVar("V", bound=Wire)
+Handle = WorkflowHandle[Any, RunResult]
+
+
+class WakefulClient:
+    """Every verb a caller needs, on threads by their ids."""
+
+    def __init__(self, temporal: Client, *, task_queue: str = names.DEFAULT_TASK_QUEUE) -> None:
+        self.temporal = temporal
+        self.task_queue = task_queue
+
+    async def start(
+        self,
+        agent_id: str,
+        input: str | Sequence[InputMessage],
+        *,
+        thread_id: str | None = None,
+        title: str | None = None,
+        frontend_tools: Sequence[FrontendTool] = (),
+    ) -> str:
+        """Start a run and return its thread's id.
+
+        Raises:
+            ThreadBusy: the thread already has an active run.
+        """
+        request = RunRequest(
+            agent_id=agent_id,
+            input=input if isinstance(input, str) else tuple(input),
+            title=title,
+            frontend_tools=tuple(frontend_tools),
+        )
+        thread_id = thread_id or f"{agent_id}-{uuid.uuid4().hex[:12]}"
+        try:
+            await self.temporal.start_workflow(
+                names.WORKFLOW,
+                request,
+                id=thread_id,
+                task_queue=self.task_queue,
+                id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+                id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+                memo={names.MEMO_TITLE: title_of(request)},
+                static_summary=f"{agent_id}: {title_of(request)}",
+            )
+        except WorkflowAlreadyStartedError as error:
+            raise ThreadBusy(thread_id) from error
+        return thread_id
+
+    async def run(
+        self, agent_id: str, input: str | Sequence[InputMessage], *, thread_id: str | None = None
+    ) -> RunResult:
+        """Start a run and wait for its end."""
+        return await self.result(await self.start(agent_id, input, thread_id=thread_id))
+
+    async def result(self, thread_id: str) -> RunResult:
+        """Wait for the end of the thread's run."""
+        try:
+            return await self.handle(thread_id).result()
+        except WorkflowFailureError as error:
+            if isinstance(error.cause, CancelledError):  # closed before any worker saw it
+                return _never_begun(thread_id)
+            raise WakefulError(f"the run on thread {thread_id!r} failed: {error.cause}") from error
+        except RPCError as error:
+            raise _translated(error, thread_id) from error
+
+    async def status(self, thread_id: str) -> StatusView:
+        """Where the run stands and what it waits for."""
+        return await self._query(thread_id, names.QUERY_STATUS, StatusView)
+
+    async def transcript(self, thread_id: str) -> list[Message]:
+        """All messages of the thread's run so far."""
+        messages: list[Message] = []
+        after: int | None = 0
+        while after is not None:
+            page = await self._query(thread_id, names.QUERY_TRANSCRIPT, TranscriptPage, {"after": after})
+            messages += page.messages
+            after = page.next
+        return messages
+
+    async def events(self, thread_id: str, *, after: int = 0) -> EventsPage:
+        """One page of what happened after event number `after`."""
+        return await self._query(thread_id, names.QUERY_EVENTS, EventsPage, {"after": after})
+
+    async def watch(self, thread_id: str, *, after: int = 0) -> AsyncIterator[EventRecord]:
+        """Events as they come, until the run ends. History's long poll wakes it; watching adds nothing to history."""
+        handle = self.handle(thread_id)
+        try:
+            woken = handle.fetch_history_events(wait_new_event=True, skip_archival=True)
+            async for event in woken:
+                # Every change of a run's state is made in a workflow task, so nothing else is worth a query.
+                if event.event_type not in _STATE_MAY_HAVE_CHANGED:
+                    continue
+                while True:
+                    page = await self.events(thread_id, after=after)
+                    for record in page.events:
+                        yield record
+                    after = page.last
+                    if page.done:
+                        return
+                    if not page.events:
+                        break
+        except RPCError as error:
+            raise _translated(error, thread_id) from error
+
+    async def decide(
+        self,
+        thread_id: str,
+        call_id: str,
+        action: DecisionAction | str,
+        *,
+        result: JsonValue = None,
+        reason: str | None = None,
+        decision_id: str | None = None,
+        actor: str | None = None,
+    ) -> None:
+        """Answer a suspended call. The signal is durable when this returns, whether or not a worker runs."""
+        decision = Decision(
+            target=call_id,
+            action=DecisionAction(action),
+            result=result,
+            reason=reason,
+            decision_id=decision_id or uuid.uuid4().hex,
+            actor=actor,
+        )
+        await self._signal(thread_id, names.SIGNAL_DECIDE, decision)
+
+    async def submit(self, thread_id: str, input: str | Sequence[InputMessage]) -> None:
+        """Send messages to the thread's active run."""
+        written = input if isinstance(input, str) else [message.model_dump(mode="json") for message in input]
+        await self._signal(thread_id, names.SIGNAL_SUBMIT, {"input": written})
+
+    async def cancel(self, thread_id: str, *, reason: str | None = None) -> None:
+        """Ask the run to stop; `result` tells when it has."""
+        await self._signal(thread_id, names.SIGNAL_CANCEL, {"reason": reason} if reason else None)
+
+    def handle(self, thread_id: str) -> Handle:
+        """The thread's workflow, for everything that Temporal's own client can do with it."""
+        return self.temporal.get_workflow_handle(thread_id, result_type=RunResult)
+
+    async def _signal(self, thread_id: str, name: str, argument: object) -> None:
+        try:
+            await self.handle(thread_id).signal(name, argument)
+        except RPCError as error:
+            raise _translated(error, thread_id) from error
+
+    async def _query(self, thread_id: str, name: str, kind: type[V], argument: object = None) -> V:
+        try:
+            args = [] if argument is None else [argument]
+            answer: V = await self.handle(thread_id).query(name, args=args, result_type=kind)
+            return answer
+        except WorkflowQueryFailedError as error:
+            raise WakefulError(f"thread {thread_id!r} does not answer {name!r}: {error}") from error
+        except RPCError as error:
+            raise _translated(error, thread_id) from error
+
+
+_STATE_MAY_HAVE_CHANGED = frozenset(
+    {
+        EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+    }
+)
+
+
+def _translated(error: RPCError, thread_id: str) -> WakefulError:
+    if error.status is RPCStatusCode.NOT_FOUND:
+        if "already completed" in str(error):
+            return CallerError(f"the run on thread {thread_id!r} has ended")
+        return ThreadNotFound(thread_id)
+    if error.status in (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED):
+        return WakefulError(f"thread {thread_id!r} did not answer in time; is a worker running on its task queue?")
+    return WakefulError(f"Temporal refused for thread {thread_id!r}: {error.message}")
+
+
+def _never_begun(thread_id: str) -> RunResult:
+    return RunResult(thread_id=thread_id, run_id="", agent_id="", status_reason="cancelled", termination=Cancelled())

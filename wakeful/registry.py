@@ -1,0 +1,151 @@
+"""The one place a worker learns agents, tools, models and providers. Everything that is wrong is said at once."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+from wakeful.agent import Agent
+from wakeful.contract.agents import ModelBinding, ResolvedAgent
+from wakeful.contract.errors import ConfigurationError
+from wakeful.contract.names import RESERVED_TOOL_NAMES
+from wakeful.provider import Provider
+from wakeful.scripted import ScriptedModel, say
+from wakeful.tool import Tool
+
+OPENAI = "openai"
+BUILT_IN_PROVIDERS = frozenset({OPENAI})
+DEFAULT_OPENAI_MODEL = "gpt-5-mini"
+
+ModelSource = str | Provider
+"""`"provider/name"` for a registered or built-in provider, or a provider that is used for this model alone."""
+
+
+class Registry:
+    """Agents, tools, models and providers, checked against each other.
+
+    Tools that agents bring along need not be listed again. A model called `default` is there without being named: an
+    OpenAI-compatible one when `OPENAI_API_KEY` or `OPENAI_BASE_URL` is set, else a scripted one that says so.
+
+    Raises:
+        ConfigurationError: names that are unknown, reserved or taken twice, all of them listed.
+    """
+
+    def __init__(
+        self,
+        *,
+        agents: Sequence[Agent],
+        tools: Sequence[Tool] = (),
+        models: Mapping[str, ModelSource] | None = None,
+        providers: Mapping[str, Provider] | None = None,
+    ) -> None:
+        self.version = 1
+        self.agents: dict[str, Agent] = {}
+        self.tools: dict[str, Tool] = {}
+        self.models: dict[str, ModelSource] = {"default": default_model(), **(models or {})}
+        self.providers: dict[str, Provider] = dict(providers or {})
+        problems = [
+            *self._add_agents(agents),
+            *self._add_tools([*tools, *(t for agent in agents for t in agent.tools if isinstance(t, Tool))]),
+            *self._check_agents(),
+            *self._check_models(),
+        ]
+        if problems:
+            raise ConfigurationError(problems)
+
+    def resolve(self, agent_id: str) -> ResolvedAgent:
+        """The agent as a run will see it.
+
+        Raises:
+            ConfigurationError: there is no such agent.
+        """
+        agent = self.agents.get(agent_id)
+        if agent is None:
+            raise ConfigurationError([f"agent not found: {agent_id!r}; registered: {_names(self.agents)}"])
+        return ResolvedAgent(
+            agent_id=agent.id,
+            instructions=agent.instructions,
+            model=self._binding(agent.model),
+            tools=tuple(self.tools[name].descriptor for name in sorted(agent.tool_names)),
+            max_rounds=agent.max_rounds,
+            tool_mode=agent.tool_mode,
+            inference_timeout_seconds=agent.inference_timeout,
+            inference_heartbeat_seconds=agent.inference_heartbeat_timeout,
+            registry_version=self.version,
+        )
+
+    def _binding(self, model_id: str) -> ModelBinding:
+        source = self.models[model_id]
+        if isinstance(source, str):
+            provider, _, name = source.partition("/")
+            return ModelBinding(id=model_id, provider=provider, name=name)
+        return ModelBinding(id=model_id, provider=model_id, name=model_id)
+
+    def provider(self, binding: ModelBinding) -> Provider | None:
+        """The provider a run's model is bound to, or nothing if it is a built-in one or is gone."""
+        source = self.models.get(binding.id)
+        if binding.provider == binding.id and source is not None and not isinstance(source, str):
+            return source
+        return self.providers.get(binding.provider)
+
+    def _add_agents(self, agents: Sequence[Agent]) -> list[str]:
+        problems = []
+        for agent in agents:
+            if agent.id in self.agents:
+                problems.append(f"agent {agent.id!r} is registered twice")
+            self.agents[agent.id] = agent
+        return problems
+
+    def _add_tools(self, tools: Sequence[Tool]) -> list[str]:
+        problems = []
+        for tool in tools:
+            known = self.tools.setdefault(tool.name, tool)
+            if known is not tool:
+                problems.append(f"tool {tool.name!r} is registered twice, as two different functions")
+            if tool.name in RESERVED_TOOL_NAMES:
+                reserved = ", ".join(sorted(RESERVED_TOOL_NAMES))
+                problems.append(f"tool {tool.name!r} takes a reserved name; rename it (reserved: {reserved})")
+        return problems
+
+    def _check_agents(self) -> list[str]:
+        problems = []
+        for agent in self.agents.values():
+            for name in agent.tool_names:
+                if name not in self.tools:
+                    problems.append(f"agent {agent.id!r} names unknown tool {name!r}; registered: {_names(self.tools)}")
+            if repeated := sorted({name for name in agent.tool_names if agent.tool_names.count(name) > 1}):
+                problems.append(f"agent {agent.id!r} lists tools twice: {', '.join(repeated)}")
+            if agent.model not in self.models:
+                problems.append(
+                    f"agent {agent.id!r} names unknown model {agent.model!r}; registered: {_names(self.models)}"
+                )
+        return problems
+
+    def _check_models(self) -> list[str]:
+        problems = []
+        known = {*self.providers, *BUILT_IN_PROVIDERS}
+        for id, source in self.models.items():
+            if not isinstance(source, str):
+                continue
+            provider, slash, name = source.partition("/")
+            if not (provider and slash and name):
+                problems.append(f"model {id!r} is {source!r}; write it as 'provider/name'")
+            elif provider not in known:
+                problems.append(f"model {id!r} names unknown provider {provider!r}; known: {', '.join(sorted(known))}")
+        return problems
+
+
+def default_model(*, offline: Provider | None = None, environ: Mapping[str, str] | None = None) -> ModelSource:
+    """The OpenAI-compatible model that the environment names (`OPENAI_MODEL`), or `offline` when it names none."""
+    environ = os.environ if environ is None else environ
+    if environ.get("OPENAI_API_KEY") or environ.get("OPENAI_BASE_URL"):
+        return f"{OPENAI}/{environ.get('OPENAI_MODEL') or DEFAULT_OPENAI_MODEL}"
+    return offline or ScriptedModel([say(_OFFLINE)])
+
+
+_OFFLINE = (
+    "I am the scripted offline model and only repeat what you said: {input}\n"
+    "Set OPENAI_API_KEY (or OPENAI_BASE_URL for a local server) and restart the worker to talk to a real one."
+)
+
+
+def _names(known: Mapping[str, object]) -> str:
+    return ", ".join(sorted(known)) or "none"

@@ -1,0 +1,84 @@
+"""A model without a network: it follows a script. For trying things offline, and for tests.
+
+Stateless, as a model is: which turn comes next is read from the conversation it is given, so a script plays the same
+after a crash, on another worker, and in a replay.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from wakeful.contract.inference import ModelRequest, ModelResponse, StopReason
+from wakeful.contract.messages import Message, Role, ToolCall
+from wakeful.contract.runs import Usage
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One answer: some text, some tool calls, or both."""
+
+    text: str = ""
+    calls: tuple[tuple[str, Mapping[str, JsonValue]], ...] = ()
+
+    def __and__(self, other: "Turn") -> "Turn":
+        """Both in one answer."""
+        return Turn(self.text + other.text, self.calls + other.calls)
+
+
+def say(text: str) -> Turn:
+    """Answer with a text; `{result}` stands for the newest tool result and `{input}` for the user's message."""
+    return Turn(text=text)
+
+
+def call(tool: str, /, **arguments: JsonValue) -> Turn:
+    """Ask for a tool."""
+    return Turn(calls=((tool, arguments),))
+
+
+@dataclass(frozen=True)
+class ScriptedModel:
+    """Plays `turns` in answer to each user message, one turn a model call.
+
+    With `when`, the first pattern found in the user's message chooses its turns instead.
+    """
+
+    turns: Sequence[Turn] = ()
+    when: Mapping[str, Sequence[Turn]] = field(default_factory=dict)
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        return self.answer(request)
+
+    def answer(self, request: ModelRequest) -> ModelResponse:
+        asked = max((i for i, m in enumerate(request.messages) if m.role is Role.USER), default=-1)
+        said = request.messages[asked].text if asked >= 0 else ""
+        since = request.messages[asked + 1 :]
+        turns = self._turns_for(said)
+        index = sum(1 for message in since if message.role is Role.ASSISTANT)
+        turn = turns[index] if index < len(turns) else say("The script has no more turns.")
+        text = turn.text.replace("{input}", said).replace("{result}", _newest_result(since))
+        calls = tuple(
+            ToolCall(id=f"call_{len(request.messages) + 1}_{n}", name=name, arguments=dict(arguments))
+            for n, (name, arguments) in enumerate(turn.calls, start=1)
+        )
+        usage = _count(request, text)
+        stop = StopReason.TOOL_USE if calls else StopReason.END_TURN
+        return ModelResponse(model=request.model, text=text, tool_calls=calls, stop_reason=stop, usage=usage)
+
+    def _turns_for(self, said: str) -> Sequence[Turn]:
+        for pattern, turns in self.when.items():
+            if re.search(pattern, said, re.IGNORECASE):
+                return turns
+        return self.turns
+
+
+def _newest_result(messages: Sequence[Message]) -> str:
+    return next((message.text for message in reversed(messages) if message.role is Role.TOOL), "")
+
+
+def _count(request: ModelRequest, answer: str) -> Usage:
+    """Words for tokens: good enough to see numbers move."""
+    prompt = len(request.instructions.split()) + sum(len(message.text.split()) for message in request.messages)
+    completion = len(answer.split())
+    return Usage(prompt_tokens=prompt, completion_tokens=completion, total_tokens=prompt + completion)

@@ -1,0 +1,225 @@
+"""What users write as tools: `@tool` on a typed function, and the context a running call can ask for.
+
+The schema comes from the function's types and docstring. How a call is scheduled, retried and heartbeaten is not
+decided here: the loop and the activities do that from the tool's descriptor.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, Protocol, get_type_hints, overload
+
+import docstring_parser
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, create_model
+from pydantic.errors import PydanticUserError
+
+from wakeful.contract.decisions import ResumeMode, Suspension, SuspensionTicket, ToolCallResume
+from wakeful.contract.errors import ConfigurationError, ToolError, ToolErrorKind
+from wakeful.contract.messages import ToolCall
+from wakeful.contract.runs import RunIdentity
+from wakeful.contract.tools import DEFAULT_HEARTBEAT_SECONDS, DEFAULT_TIMEOUT_SECONDS, Effects, ToolDescriptor
+from wakeful.schemas import tidy
+
+ToolFunction = Callable[..., Any]
+
+
+class ProgressSink(Protocol):
+    """Where a call's progress goes while it runs."""
+
+    def __call__(self, report: Mapping[str, JsonValue], /) -> None: ...
+
+
+class SuspendCall(Exception):
+    """Raised by `ToolContext.suspend`; not an error, and not for catching."""
+
+    def __init__(self, ticket: SuspensionTicket) -> None:
+        super().__init__("the tool call is suspended")
+        self.ticket = ticket
+
+
+@dataclass(frozen=True)
+class ToolContext:
+    """What a running call knows about itself. Ask for it with a parameter of this type."""
+
+    identity: RunIdentity
+    call_id: str
+    tool_name: str
+    arguments: JsonValue
+    idempotency_key: str
+    """The same for every attempt at this call, and for no other call: hand it to the service you change."""
+    attempt: int = 1
+    """Above 1 when a worker was lost under an earlier attempt."""
+    resume_input: ToolCallResume | None = None
+    """The decision that let this call go on, once it was suspended."""
+    suspension_id: str | None = None
+    suspension_reason: str | None = None
+    progress_sink: ProgressSink = field(default=lambda _report: None, repr=False)
+    is_cancelled: Callable[[], bool] = field(default=lambda: False, repr=False)
+
+    @property
+    def cancelled(self) -> bool:
+        """The run wants this call to stop. Async tools are cancelled as well; sync tools look here now and then."""
+        return self.is_cancelled()
+
+    def report(
+        self,
+        message: str | None = None,
+        *,
+        progress: float | None = None,
+        loaded: float | None = None,
+        total: float | None = None,
+    ) -> None:
+        """Say how far the call is. It is shown live and costs nothing in history."""
+        said = {"message": message, "progress": progress, "loaded": loaded, "total": total}
+        self.progress_sink({name: value for name, value in said.items() if value is not None})
+
+    def suspend(
+        self,
+        message: str,
+        *,
+        action: str | None = None,
+        parameters: JsonValue = None,
+        response_schema: JsonValue = None,
+        mode: ResumeMode = ResumeMode.REPLAY_TOOL_CALL,
+    ) -> NoReturn:
+        """Stop here until somebody decides; the worker is free meanwhile.
+
+        With the default mode the tool runs again after the decision, which it finds in `resume_input`.
+        """
+        suspension = Suspension(
+            id=f"suspend_{self.call_id}",
+            action=action or f"tool:{self.tool_name}",
+            message=message,
+            parameters=self.arguments if parameters is None else parameters,
+            response_schema=response_schema,
+        )
+        pending = ToolCall(id=self.call_id, name=self.tool_name, arguments=self.arguments)
+        raise SuspendCall(SuspensionTicket(suspension=suspension, pending=pending, resume_mode=mode))
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A function with the descriptor a model is shown and the model its arguments are checked against."""
+
+    descriptor: ToolDescriptor
+    function: ToolFunction = field(repr=False)
+    arguments: type[BaseModel] = field(repr=False)
+    context_parameter: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.descriptor.id
+
+    @property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.function)
+
+    def parse(self, arguments: JsonValue) -> dict[str, Any]:
+        """The function's keyword arguments.
+
+        Raises:
+            ToolError: an argument is missing, unknown or of the wrong type; the message names it.
+        """
+        try:
+            parsed = self.arguments.model_validate({} if arguments is None else arguments)
+        except ValidationError as error:
+            wrong = "; ".join(_in_words(detail["loc"], detail["msg"]) for detail in error.errors())
+            raise ToolError(wrong, kind=ToolErrorKind.INVALID_ARGUMENTS) from error
+        return {name: getattr(parsed, name) for name in type(parsed).model_fields}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the plain function, as a unit test would."""
+        return self.function(*args, **kwargs)
+
+
+@overload
+def tool(function: ToolFunction, /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    idempotent: bool = False,
+    read_only: bool = False,
+    timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    heartbeat_timeout: float = DEFAULT_HEARTBEAT_SECONDS,
+    category: str | None = None,
+    task_queue: str | None = None,
+) -> Callable[[ToolFunction], Tool]: ...
+def tool(
+    function: ToolFunction | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    idempotent: bool = False,
+    read_only: bool = False,
+    timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    heartbeat_timeout: float = DEFAULT_HEARTBEAT_SECONDS,
+    category: str | None = None,
+    task_queue: str | None = None,
+) -> Tool | Callable[[ToolFunction], Tool]:
+    """Make a tool of a typed function, sync or async; its docstring tells the model what it does.
+
+    Args:
+        idempotent: the tool may run again after its worker died; it uses `ToolContext.idempotency_key`.
+        read_only: the tool may run again after its worker died; it changes nothing.
+        timeout: seconds one attempt may take.
+        heartbeat_timeout: seconds without a sign of life after which its worker counts as lost.
+        task_queue: run it on another worker's queue.
+
+    Raises:
+        ConfigurationError: the function cannot be described to a model.
+    """
+
+    def make(function: ToolFunction) -> Tool:
+        effects = Effects.IDEMPOTENT if idempotent else Effects.READ_ONLY if read_only else Effects.ONCE
+        id = name or function.__name__
+        arguments, context_parameter = _argument_model(id, function)
+        documented = docstring_parser.parse(inspect.getdoc(function) or "")
+        descriptor = ToolDescriptor(
+            id=id,
+            name=id,
+            description=description if description is not None else documented.description or "",
+            parameters=tidy(arguments.model_json_schema()),
+            category=category,
+            effects=effects,
+            timeout_seconds=timeout,
+            heartbeat_seconds=heartbeat_timeout,
+            task_queue=task_queue,
+        )
+        return Tool(descriptor, function, arguments, context_parameter)
+
+    return make if function is None else make(function)
+
+
+def _argument_model(tool_id: str, function: ToolFunction) -> tuple[type[BaseModel], str | None]:
+    """A model of the function's parameters, and the name of the one that takes the context."""
+    hints = get_type_hints(function, include_extras=True)
+    described = {p.arg_name: p.description for p in docstring_parser.parse(inspect.getdoc(function) or "").params}
+    fields: dict[str, Any] = {}
+    context_parameter, problems = None, []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            problems.append(f"tool {tool_id!r}: parameter {parameter} cannot be described; name every parameter")
+        elif parameter.name not in hints:
+            problems.append(f"tool {tool_id!r}: parameter {parameter.name!r} needs a type")
+        elif hints[parameter.name] is ToolContext:
+            context_parameter = parameter.name
+        else:
+            default = ... if parameter.default is parameter.empty else parameter.default
+            info = Field(default=default, description=described.get(parameter.name))
+            fields[parameter.name] = (hints[parameter.name], info)
+    if problems:
+        raise ConfigurationError(problems)
+    try:
+        model = create_model(f"{tool_id}_arguments", __config__=ConfigDict(extra="forbid"), **fields)
+        model.model_json_schema()
+    except PydanticUserError as error:
+        raise ConfigurationError([f"tool {tool_id!r}: its parameters have no JSON schema: {error.message}"]) from error
+    return model, context_parameter
+
+
+def _in_words(location: tuple[int | str, ...], message: str) -> str:
+    path = ".".join(str(part) for part in location)
+    return f"{path}: {message}" if path else message

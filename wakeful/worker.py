@@ -1,0 +1,113 @@
+"""Composition: a registry and a client become a Temporal worker that drives and does everything an agent needs.
+
+The only module that sees every room. `worker.py` at the top of the repository is its program.
+"""
+
+import asyncio
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+from wakeful.connection import ensure_search_attributes
+from wakeful.contract.errors import ConfigurationError
+from wakeful.contract.names import DEFAULT_TASK_QUEUE
+from wakeful.registry import OPENAI, Registry
+from wakeful_activities import Inference, Memory, Resolving, ToolExecution
+from wakeful_activities.inference.openai_chat import OpenAIChat
+from wakeful_workflows import AgentRun
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """How much one worker process takes on, and how long it lets go."""
+
+    task_queue: str = DEFAULT_TASK_QUEUE
+    max_concurrent_activities: int = 100
+    """Model and tool calls at a time; sync tools share as many threads."""
+    max_cached_workflows: int = 1000
+    """Runs kept in memory; one that falls out is replayed when it goes on."""
+    graceful_shutdown: timedelta = timedelta(seconds=30)
+    """How long tools may finish when the worker is told to stop."""
+    sticky_timeout: timedelta = timedelta(seconds=5)
+    """How long runs wait for a worker that died before another takes them over."""
+
+
+@contextlib.asynccontextmanager
+async def running_worker(
+    client: Client, registry: Registry, settings: WorkerSettings | None = None
+) -> AsyncIterator[Worker]:
+    """A worker that runs while the body does, and stops gracefully after it."""
+    settings = settings or WorkerSettings()
+    memory = Memory(client)
+    openai = OpenAIChat.from_env(os.environ)
+    threads = ThreadPoolExecutor(settings.max_concurrent_activities, thread_name_prefix="wakeful-tool")
+    has_attributes = await ensure_search_attributes(client)
+    worker = Worker(
+        client,
+        task_queue=settings.task_queue,
+        workflows=[AgentRun],
+        activities=[
+            Resolving(registry, memory, search_attributes=has_attributes).resolve_agent,
+            Inference(registry, memory, {OPENAI: openai}).infer,
+            ToolExecution(registry, memory, threads).call_tool,
+        ],
+        max_concurrent_activities=settings.max_concurrent_activities,
+        max_cached_workflows=settings.max_cached_workflows,
+        graceful_shutdown_timeout=settings.graceful_shutdown,
+        sticky_queue_schedule_to_start_timeout=settings.sticky_timeout,
+        # Heartbeats bring cancellation, so they must not be held back for most of the heartbeat timeout.
+        max_heartbeat_throttle_interval=timedelta(milliseconds=500),
+        default_heartbeat_throttle_interval=timedelta(milliseconds=500),
+    )
+    try:
+        async with worker:
+            yield worker
+    finally:
+        await openai.aclose()
+        threads.shutdown(wait=False, cancel_futures=True)
+
+
+async def serve(client: Client, registry: Registry, settings: WorkerSettings, *, until: asyncio.Event) -> None:
+    """Run a worker until `until` is set, or raise what ended it before."""
+    async with running_worker(client, registry, settings) as worker:
+        del worker  # a fatal error of the worker cancels this body and is raised when it leaves
+        await until.wait()
+
+
+def load_registry(app: str) -> Registry:
+    """The registry that `module:name` or `path/to/file.py:name` names.
+
+    Raises:
+        ConfigurationError: it cannot be imported, is not there, or is not a registry.
+    """
+    module_name, colon, attribute = app.partition(":")
+    if not (module_name and colon and attribute):
+        raise ConfigurationError([f"--app {app!r} must be written as module:registry, for example myapp:registry"])
+    module_path = Path(module_name)
+    if module_path.suffix == ".py":
+        sys.path.insert(0, str(module_path.parent.resolve()))
+        module_name = module_path.stem
+    elif "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name != module_name.partition(".")[0] and error.name != module_name:
+            raise ConfigurationError(
+                [f"--app {app!r}: {module_name} needs {error.name!r}, which is missing"]
+            ) from error
+        raise ConfigurationError([f"--app {app!r}: there is no module {module_name!r} here or on the path"]) from error
+    registry = getattr(module, attribute, None)
+    if not isinstance(registry, Registry):
+        found = "is missing" if registry is None else f"is a {type(registry).__name__}"
+        raise ConfigurationError([f"--app {app!r}: {attribute!r} {found}; it must be a wakeful.Registry"])
+    return registry

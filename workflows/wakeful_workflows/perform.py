@@ -1,0 +1,165 @@
+"""How each command is performed: as which activity, with which timeouts and retries, and which fact its end becomes."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, assert_never
+
+from temporalio import workflow
+from temporalio.common import RawValue, RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutError, TimeoutType
+from temporalio.workflow import ActivityCancellationType, ActivityHandle
+
+from wakeful.contract import names
+from wakeful.contract.agents import Resolution, ResolveInput
+from wakeful.contract.inference import InferInput, ModelResponse
+from wakeful.contract.runs import RunIdentity
+from wakeful.contract.tools import ToolCallInput, tool_outcome
+from wakeful.loop.commands import CallTool, Infer, ResolveAgent
+from wakeful.loop.facts import AgentResolved, Fact, InferenceReturned, ToolReturned, WorkFact, WorkFailed, WorkStopped
+
+Performed = ResolveAgent | Infer | CallTool
+
+_RESOLVE_RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=10)
+_INFER_RETRIES = RetryPolicy(
+    initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=8), maximum_attempts=5
+)
+_REPEATABLE = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_attempts=10)
+_ONCE = RetryPolicy(maximum_attempts=1)
+
+SUMMARY_LENGTH = 120
+
+
+class Work:
+    """The activities in flight, by command id. The end of each is told as one fact."""
+
+    def __init__(self, tell: Callable[[Fact], None]) -> None:
+        self._tell = tell
+        self._handles: dict[str, ActivityHandle[Any]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.search_attributes = False
+
+    def start(self, command: Performed, identity: RunIdentity) -> None:
+        handle = _schedule(command, identity)
+        self._handles[command.id] = handle
+        task = asyncio.create_task(self._follow(command, handle))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def stop(self, id: str) -> None:
+        """Ask the work to stop; its fact comes when it has."""
+        if handle := self._handles.get(id):
+            handle.cancel()
+
+    async def _follow(self, command: Performed, handle: ActivityHandle[Any]) -> None:
+        try:
+            fact = self._ended(command, await handle)
+        except ActivityError as error:
+            fact = _failed(command, error)
+        except asyncio.CancelledError:
+            if workflow.cancellation_reason() is None and not handle.cancelled():
+                raise  # the worker drops this run from its cache
+            fact = WorkStopped(command.id)
+        except Exception as error:  # a result that cannot be read must not hang the run
+            fact = WorkFailed(command.id, f"its result was not understood: {error}")
+        del self._handles[command.id]
+        self._tell(fact)
+
+    def _ended(self, command: Performed, returned: Any) -> WorkFact:
+        match command:
+            case ResolveAgent():
+                self.search_attributes = returned.search_attributes
+                return AgentResolved(returned.agent)
+            case Infer():
+                return InferenceReturned(command.id, returned)
+            case CallTool():
+                value = workflow.payload_converter().from_payload(returned.payload)
+                return ToolReturned(command.id, tool_outcome(command.call.name, value))
+            case _:
+                assert_never(command)
+
+
+def _schedule(command: Performed, identity: RunIdentity) -> ActivityHandle[Any]:
+    match command:
+        case ResolveAgent():
+            return workflow.start_activity(
+                names.ACTIVITY_RESOLVE_AGENT,
+                ResolveInput(agent_id=command.agent_id),
+                activity_id=command.id,
+                result_type=Resolution,
+                start_to_close_timeout=timedelta(seconds=30),
+                retry_policy=_RESOLVE_RETRIES,
+                cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+                summary=f"look up agent {command.agent_id}",
+            )
+        case Infer(agent=agent):
+            input = InferInput(
+                agent=agent.digest(),
+                identity=identity,
+                transcript=command.transcript,
+                appended=command.appended,
+                frontend_tools=command.frontend_tools,
+            )
+            return workflow.start_activity(
+                names.ACTIVITY_INFER,
+                input,
+                activity_id=command.id,
+                result_type=ModelResponse,
+                start_to_close_timeout=timedelta(seconds=agent.inference_timeout_seconds),
+                heartbeat_timeout=timedelta(seconds=agent.inference_heartbeat_seconds),
+                retry_policy=_INFER_RETRIES,
+                cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+                summary=f"step {command.step} · {agent.model.name}",
+            )
+        case CallTool(tool=tool, call=call):
+            ticket = command.ticket
+            tool_input = ToolCallInput(
+                call=call,
+                identity=identity,
+                idempotency_key=f"{identity.run_id}:{call.id}",
+                resume=command.resume,
+                suspension_id=ticket.suspension.id if ticket else None,
+                suspension_reason=ticket.suspension.message if ticket else None,
+            )
+            return workflow.start_activity(
+                tool.id,
+                tool_input,
+                activity_id=command.id,
+                # Raw: a tool may be anybody's worker, and what it returns must not be able to hang the run.
+                result_type=RawValue,
+                task_queue=tool.task_queue,
+                start_to_close_timeout=timedelta(seconds=tool.timeout_seconds),
+                heartbeat_timeout=timedelta(seconds=tool.heartbeat_seconds),
+                retry_policy=_REPEATABLE if tool.effects.may_repeat else _ONCE,
+                cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+                summary=_call_in_words(command),
+            )
+        case _:
+            assert_never(command)
+
+
+def _failed(command: Performed, error: ActivityError) -> WorkFact:
+    match error.cause:
+        case CancelledError():
+            return WorkStopped(command.id)
+        case TimeoutError(type=TimeoutType.HEARTBEAT):
+            return WorkFailed(command.id, "its worker was lost")
+        case TimeoutError(type=kind):
+            return WorkFailed(command.id, f"it ran into its {kind.name.lower() if kind else ''} timeout")
+        case ApplicationError(message=message):
+            return WorkFailed(command.id, message)
+        case cause:
+            return WorkFailed(command.id, str(cause or error))
+
+
+def _call_in_words(command: CallTool) -> str:
+    arguments = command.call.arguments
+    inside = (
+        ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in arguments.items())
+        if isinstance(arguments, dict)
+        else ""
+    )
+    words = f"{command.call.name}({inside})"
+    resumed = " · after a decision" if command.resume else ""
+    return (words if len(words) <= SUMMARY_LENGTH else words[: SUMMARY_LENGTH - 1] + "…") + resumed

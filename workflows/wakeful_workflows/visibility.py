@@ -1,0 +1,77 @@
+"""What a person sees in Temporal UI and in lists: search attributes, the memo's title, and the current details."""
+
+import json
+import shlex
+
+from temporalio import workflow
+from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
+
+from wakeful.contract import names
+from wakeful.contract.requests import RunRequest, title_of
+from wakeful.contract.runs import RunStatus
+from wakeful.loop.state import RunState, SuspendedCall
+from wakeful.loop.views import doing
+
+AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
+STATUS = SearchAttributeKey.for_keyword(names.ATTRIBUTE_STATUS)
+PARENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_PARENT)
+
+
+class Visibility:
+    """Keeps what is shown in step with the state; attributes are written only when the status changes."""
+
+    def __init__(self) -> None:
+        self._shown: RunStatus | None = None
+
+    def title(self, request: RunRequest) -> None:
+        """Give the thread a title, unless whoever started it did."""
+        if names.MEMO_TITLE not in workflow.memo():
+            workflow.upsert_memo({names.MEMO_TITLE: title_of(request)})
+
+    def show(self, state: RunState, *, search_attributes: bool) -> None:
+        workflow.set_current_details(details(state))
+        if search_attributes and state.status is not self._shown:
+            workflow.upsert_search_attributes(self._updates(state))
+            self._shown = state.status
+
+    def _updates(self, state: RunState) -> list[SearchAttributeUpdate[str]]:
+        updates: list[SearchAttributeUpdate[str]] = [STATUS.value_set(state.status.value)]
+        if self._shown is None:
+            updates.append(AGENT.value_set(state.identity.agent_id))
+            if state.identity.parent_thread_id is not None:
+                updates.append(PARENT.value_set(state.identity.parent_thread_id))
+        return updates
+
+
+def details(state: RunState) -> str:
+    """The run in markdown, with the command that answers each pending decision."""
+    lines = [
+        f"**{state.status.value}** · {doing(state)}",
+        "",
+        f"agent `{state.identity.agent_id}` · step {state.steps} · {state.usage.total_tokens or 0} tokens",
+    ]
+    for call in state.batch.suspended if state.batch else ():
+        lines += ["", *_pending(state.identity.thread_id, call)]
+    if state.refusals:
+        lines += ["", f"Last refusal: {state.refusals[-1].signal}: {state.refusals[-1].reason}"]
+    return "\n".join(lines)
+
+
+def _pending(thread_id: str, call: SuspendedCall) -> list[str]:
+    asked = call.ticket.suspension.message or call.ticket.suspension.action
+    arguments = json.dumps(call.call.arguments, ensure_ascii=False)
+    answer = json.dumps({"call_id": call.call.id, "action": "resume"})
+    return [
+        f"### Waiting for a decision: {asked}",
+        f"`{call.call.name}` with `{arguments}`",
+        "```",
+        shlex.join(["wakeful", "decide", thread_id, call.call.id, "resume"]),
+        shlex.join(["wakeful", "decide", thread_id, call.call.id, "cancel", "--reason", "not now"]),
+        "```",
+        "or, without Wakeful installed:",
+        "```",
+        shlex.join(
+            ["temporal", "workflow", "signal", "--workflow-id", thread_id, "--name", "decide", "--input", answer]
+        ),
+        "```",
+    ]
