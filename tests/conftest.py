@@ -1,0 +1,51 @@
+"""One real Temporal server and one worker for the whole session."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from tests.support.app import JOURNAL, registry
+from tests.support.journal import Journal
+from wakeful.client import WakefulClient
+from wakeful.connection import EmbeddedServer, embedded_server
+from wakeful.worker import running_worker
+
+
+@pytest.fixture(scope="session")
+async def server() -> AsyncIterator[EmbeddedServer]:
+    async with embedded_server(ui=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+async def temporal(server: EmbeddedServer) -> Client:
+    return server.client
+
+
+@pytest.fixture(scope="session")
+async def client(temporal: Client) -> AsyncIterator[WakefulClient]:
+    """A client whose runs are driven by the session's worker."""
+    async with running_worker(temporal, registry):
+        yield WakefulClient(temporal)
+
+
+@pytest.fixture
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Journal:
+    """What the tools of a test wrote down."""
+    path = tmp_path / "journal.jsonl"
+    monkeypatch.setenv(JOURNAL, str(path))
+    return Journal(path)
+
+
+@pytest.fixture
+def thread_id(request: pytest.FixtureRequest) -> str:
+    """A thread of the test's own, named after it."""
+    return f"{request.node.name[:80]}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if {"server", "client", "temporal"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("server")

@@ -1,0 +1,26 @@
+"""Wait for what a run comes to, with a bound."""
+
+import asyncio
+from collections.abc import Callable
+
+from wakeful.client import WakefulClient
+from wakeful.contract.runs import RunStatus
+from wakeful.contract.views import StatusView
+
+BOUND_SECONDS = 60
+
+
+async def until(client: WakefulClient, thread_id: str, met: Callable[[StatusView], bool]) -> StatusView:
+    """Ask for the status until `met` likes it."""
+    async with asyncio.timeout(BOUND_SECONDS):
+        while not met(view := await client.status(thread_id)):
+            await asyncio.sleep(0.02)
+    return view
+
+
+async def until_status(client: WakefulClient, thread_id: str, status: RunStatus) -> StatusView:
+    return await until(client, thread_id, lambda view: view.status is status)
+
+
+async def until_refused(client: WakefulClient, thread_id: str) -> StatusView:
+    return await until(client, thread_id, lambda view: bool(view.refusals))

@@ -1,0 +1,26 @@
+"""For tests of agents: a real Temporal server, a worker and a client in one `async with`.
+
+    async with runtime(registry) as client:
+        result = await client.run("assistant", "hello")
+
+With `ScriptedModel` for a model, such a test needs no network and no key, and runs the very code that production runs.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from wakeful.client import WakefulClient
+from wakeful.connection import embedded_server
+from wakeful.registry import Registry
+from wakeful.scripted import ScriptedModel, Turn, call, say
+from wakeful.worker import WorkerSettings, running_worker
+
+__all__ = ["ScriptedModel", "Turn", "call", "runtime", "say"]
+
+
+@contextlib.asynccontextmanager
+async def runtime(registry: Registry, *, settings: WorkerSettings | None = None) -> AsyncIterator[WakefulClient]:
+    """A server of its own, with a worker for `registry`, while the body runs."""
+    settings = settings or WorkerSettings()
+    async with embedded_server(ui=False) as server, running_worker(server.client, registry, settings):
+        yield WakefulClient(server.client, task_queue=settings.task_queue)
