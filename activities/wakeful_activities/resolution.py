@@ -1,7 +1,7 @@
 """Bind a run to the agent that the registry has now; history keeps it from then on."""
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from wakeful.contract.agents import Resolution, ResolveInput
 from wakeful.contract.errors import ConfigurationError
@@ -23,6 +23,9 @@ class Resolving:
         try:
             agent = self._registry.resolve(input.agent_id)
         except ConfigurationError as error:
-            raise ApplicationError(str(error), type="AgentNotFound", non_retryable=True) from error
+            # Benign: the caller's mistake, told to the caller; no traceback in the worker's log.
+            raise ApplicationError(
+                str(error), type="AgentNotFound", non_retryable=True, category=ApplicationErrorCategory.BENIGN
+            ) from error
         self._memory.remember_agent(agent)
         return Resolution(agent=agent, search_attributes=self._search_attributes)

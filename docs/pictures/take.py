@@ -1,7 +1,7 @@
 """Take the pictures in this folder: a run that waits for a decision, as Temporal UI shows it.
 
-Everything in them is real: the embedded server, a worker with the demo's agents, and headless Chromium, driven over
-its DevTools protocol with no package beside Wakeful's own.
+Nothing in them is staged: the embedded server, a worker with the demo's agents, and headless Chromium, which is driven
+over its DevTools protocol with no package beside Wakeful's own.
 """
 
 import asyncio
@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import struct
-import sys
 import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -21,10 +20,10 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from wakeful.client import WakefulClient
 from wakeful.cli import options
 from wakeful.cli.demo import QUESTION
 from wakeful.cli.exits import run_and_leave
+from wakeful.client import WakefulClient
 from wakeful.connection import EmbeddedServer, embedded_server
 from wakeful.contract.errors import ConfigurationError, WakefulError
 from wakeful.contract.events import RunFinish
@@ -32,150 +31,222 @@ from wakeful.contract.runs import Suspended
 from wakeful.worker import load_registry, running_worker
 
 FOLDER = Path(__file__).parent
+AGENT = "assistant"
 THREAD = "refund-order-1042"
+SMALL_TALK = "opening-hours"
+
 PATIENCE = 60.0
 """Seconds that any one wait may take."""
+
+WIDTH = 1280
+SHARPNESS = 1.5
+
+# What a person would set by hand: a folded menu, the light theme, oldest first, and our search attributes as columns.
+PREFERENCES: dict[str, JsonValue] = {
+    "navOpen": False,
+    "dark mode": False,
+    "eventFilterSort": "ascending",
+    "namespace-workflow-table-columns": {
+        "default": [
+            {"label": label}
+            for label in ("Status", "Workflow ID", "WakefulAgent", "WakefulStatus", "Type", "Start", "End")
+        ]
+    },
+}
+
+Params = dict[str, JsonValue]
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A page of the UI, and the text that tells it has been drawn."""
+    """A page of the UI, its height, and words that are there once it has been drawn."""
 
     name: str
-    page: str
-    shows: str
-    width: int = 1280
-    height: int = 800
-
-
-def pictures(run: str) -> list[Picture]:
-    return [
-        Picture("list", "", "refund-order-1042"),
-        Picture("history", f"/{THREAD}/{run}/history", "refund"),
-        Picture("timeline", f"/{THREAD}/{run}/timeline", "refund"),
-        Picture("details", f"/{THREAD}/{run}/user-metadata", "refund"),
-    ]
+    path: str
+    height: int
+    words: tuple[str, ...]
 
 
 async def take() -> None:
     """Start a run that suspends, and photograph it."""
-    async with embedded_server() as server:
+    command = chromium_command()
+    async with embedded_server() as server, running_worker(server.client, load_registry(options.DEMO_APP)):
         client = WakefulClient(server.client)
-        async with running_worker(server.client, load_registry(options.DEMO_APP)), chromium() as browser:
-            async with asyncio.timeout(PATIENCE):
-                await until_suspended(client)
-            run = (await client.handle(THREAD).describe()).run_id
-            for picture in pictures(run):
-                await photograph(browser, f"{server.ui}/namespaces/{server.namespace}/workflows", picture)
+        async with asyncio.timeout(PATIENCE):
+            await client.run(AGENT, "When do you open?", thread_id=SMALL_TALK)
+            await suspend(client)
+            run_id = (await client.handle(THREAD).describe()).run_id
+        async with chromium(command) as browser:
+            for picture in pictures(f"/{THREAD}/{run_id}"):
+                await photograph(browser, server, picture)
 
 
-async def until_suspended(client: WakefulClient) -> None:
-    await client.start("assistant", QUESTION, thread_id=THREAD)
+def pictures(run: str) -> list[Picture]:
+    return [
+        Picture("timeline", f"{run}/timeline", 800, ("look_up_order", "refund •")),
+        Picture("details", f"{run}/user-metadata", 880, (QUESTION, "Waiting for a decision", "wakeful decide")),
+        # The last one: lists are brought up to date a moment after the runs.
+        Picture("list", "", 440, (THREAD, SMALL_TALK, "waiting", "done")),
+    ]
+
+
+async def suspend(client: WakefulClient) -> None:
+    await client.start(AGENT, QUESTION, thread_id=THREAD)
     async for record in client.watch(THREAD):
         if isinstance(record.event, RunFinish):
             if isinstance(record.event.termination, Suspended):
                 return
             break
-    raise WakefulError(f"the run on thread {THREAD!r} ended and asked for no decision; there is nothing to show")
+    raise WakefulError(f"the run on thread {THREAD!r} asked for no decision; there is nothing to show")
 
 
-async def photograph(browser: "Browser", ui: str, picture: Picture) -> None:
-    size = {"width": picture.width, "height": picture.height}
-    await browser.call("Emulation.setDeviceMetricsOverride", **size, deviceScaleFactor=1, mobile=False)
-    await browser.call("Page.navigate", url=ui + picture.page)
-    await asyncio.sleep(6)
-    r = await browser.call("Runtime.evaluate", expression="document.body.innerText")
-    print(picture.name, r["result"]["value"][:3000])
-    print(await browser.call("Runtime.evaluate", expression="location.href+' '+JSON.stringify(localStorage)"))
-    shot = await browser.call("Page.captureScreenshot", format="png")
+async def photograph(browser: "Browser", server: EmbeddedServer, picture: Picture) -> None:
+    url = f"{server.ui}/namespaces/{server.namespace}/workflows{picture.path}"
+    view: Params = {"width": WIDTH, "height": picture.height, "deviceScaleFactor": SHARPNESS, "mobile": False}
+    await browser.call("Emulation.setDeviceMetricsOverride", view)
+    await browser.call("Page.navigate", {"url": url})
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await browser.call("Runtime.evaluate", {"expression": drawn(picture.words), "awaitPromise": True})
+    except TimeoutError as error:
+        raise WakefulError(f"{url} did not show {picture.words!r} within {PATIENCE:.0f} seconds") from error
+    screenshot = await browser.call("Page.captureScreenshot", {"format": "png"})
     path = FOLDER / f"{picture.name}.png"
-    path.write_bytes(base64.b64decode(str(shot["data"])))
+    path.write_bytes(base64.b64decode(str(screenshot["data"])))
     print(path)
 
 
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-quic",
-    "--no-first-run",
-    "--hide-scrollbars",
-    "--remote-debugging-port=0",
-)
+def drawn(words: tuple[str, ...]) -> str:
+    """A promise that all the words can be read, in the page or in the frames that markdown is drawn in."""
+    return f"""
+        new Promise((done) => {{
+            const words = {json.dumps(words)};
+            const frames = () => [...document.querySelectorAll("iframe")].map((frame) => [frame, frame.contentDocument]);
+            const read = () => [document, ...frames().map(([_, page]) => page)].map((page) => page?.body?.innerText);
+            const whole = () => frames().every(([frame, page]) => frame.clientHeight >= page?.body?.scrollHeight);
+            const look = () => {{
+                const text = read().join();
+                words.every((word) => text.includes(word)) && whole() ? done() : requestAnimationFrame(look);
+            }};
+            look();
+        }})
+    """
 
-Answer = dict[str, JsonValue]
+
+def chromium_command() -> str:
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if found := shutil.which(name):
+            return found
+    raise ConfigurationError(["chromium is missing; install it with: apt-get install chromium"])
+
+
+@contextlib.asynccontextmanager
+async def chromium(command: str) -> AsyncIterator["Browser"]:
+    """A page of headless Chromium, with a profile of its own that goes when the browser does."""
+    flags = (
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--disable-quic",
+        "--no-first-run",
+        "--hide-scrollbars",
+        "--remote-debugging-port=0",
+    )
+    with tempfile.TemporaryDirectory(prefix="wakeful-pictures-", ignore_cleanup_errors=True) as profile:
+        process = await asyncio.create_subprocess_exec(
+            command, *flags, f"--user-data-dir={profile}", stderr=asyncio.subprocess.PIPE
+        )
+        assert process.stderr is not None
+        log = process.stderr
+        try:
+            async with asyncio.timeout(PATIENCE):
+                browser = await Browser.connect(await devtools_url(log))
+                await browser.open_page()
+            # Nobody reads the log any more; a full pipe would stop the browser.
+            drain = asyncio.create_task(log.read())
+            yield browser
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            await process.wait()
+        await drain
+
+
+async def devtools_url(log: asyncio.StreamReader) -> str:
+    said = []
+    async for line in log:
+        said.append(line.decode(errors="replace"))
+        if "DevTools listening on " in said[-1]:
+            return said[-1].split()[-1]
+    raise WakefulError(f"chromium did not start: {''.join(said).strip()}")
 
 
 class Browser:
-    """One page of Chromium, over a WebSocket: the little of both protocols that a picture needs."""
+    """One page, over a WebSocket: the little of both protocols that a picture needs."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
         self._ids = itertools.count(1)
-        self._session: str | None = None
+        self._session: Params = {}
 
-    async def call(self, method: str, **params: JsonValue) -> Answer:
-        id = next(self._ids)
-        request: Answer = {"id": id, "method": method, "params": dict(params)}
-        if self._session is not None:
-            request["sessionId"] = self._session
-        self._send(json.dumps(request).encode())
-        while True:
-            answer = json.loads(await self._receive())
-            if answer.get("id") == id:
-                if "error" in answer:
-                    raise WakefulError(f"chromium refused {method}: {answer['error']['message']}")
-                return answer["result"]
+    @classmethod
+    async def connect(cls, url: str) -> "Browser":
+        where = urlsplit(url)
+        reader, writer = await asyncio.open_connection(where.hostname, where.port)
+        lines = (
+            f"GET {where.path} HTTP/1.1",
+            f"Host: {where.netloc}",
+            "Connection: Upgrade",
+            "Upgrade: websocket",
+            "Sec-WebSocket-Version: 13",
+            f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}",
+        )
+        writer.write("\r\n".join((*lines, "", "")).encode())
+        answer = await reader.readuntil(b"\r\n\r\n")
+        if b" 101 " not in answer.partition(b"\r\n")[0]:
+            raise WakefulError(f"chromium refused the connection: {answer!r}")
+        return cls(reader, writer)
 
     async def open_page(self) -> None:
-        target = await self.call("Target.createTarget", url="about:blank")
-        session = await self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
-        self._session = str(session["sessionId"])
+        target = await self.call("Target.createTarget", {"url": "about:blank"})
+        session = await self.call("Target.attachToTarget", {"targetId": target["targetId"], "flatten": True})
+        self._session = {"sessionId": session["sessionId"]}
+        preferences = {key: json.dumps(value) for key, value in PREFERENCES.items()}
+        remember = f"Object.assign(localStorage, {json.dumps(preferences)})"
+        await self.call("Page.enable", {})
+        await self.call("Page.addScriptToEvaluateOnNewDocument", {"source": remember})
+
+    async def call(self, method: str, params: Params) -> Params:
+        id = next(self._ids)
+        self._send(json.dumps({"id": id, "method": method, "params": params, **self._session}).encode())
+        while True:
+            answer: Params = json.loads(await self._receive())
+            if answer.get("id") != id:  # an event, and nobody listens to those
+                continue
+            result = answer.get("result")
+            if not isinstance(result, dict):
+                raise WakefulError(f"chromium refused {method}: {answer.get('error')!r}")
+            return result
 
     def _send(self, data: bytes) -> None:
-        mask = os.urandom(4)
-        size = struct.pack("!BQ", 0x80 | 127, len(data))
-        self._writer.write(b"\x81" + size + mask + bytes(b ^ k for b, k in zip(data, itertools.cycle(mask))))
+        key = os.urandom(4)
+        masked = bytes(byte ^ mask for byte, mask in zip(data, itertools.cycle(key), strict=False))
+        self._writer.write(struct.pack("!BBQ", 0x81, 0x80 | 127, len(data)) + key + masked)
 
     async def _receive(self) -> bytes:
-        message = b""
-        while True:
+        message, last = b"", False
+        while not last:
             head, size = await self._reader.readexactly(2)
-            if size >= 126:
-                size = int.from_bytes(await self._reader.readexactly(2 if size == 126 else 8))
+            if size > 125:
+                size = int.from_bytes(await self._reader.readexactly(2 if size == 126 else 8), "big")
             message += await self._reader.readexactly(size)
-            if head & 0x80:
-                return message
+            last = bool(head & 0x80)
+        return message
 
-
-@contextlib.asynccontextmanager
-async def chromium() -> AsyncIterator[Browser]:
-    command = shutil.which("chromium")
-    if command is None:
-        raise ConfigurationError(["chromium is missing; install it with: apt-get install chromium"])
-    with tempfile.TemporaryDirectory(prefix="wakeful-pictures-", ignore_cleanup_errors=True) as profile:
-        process = await asyncio.create_subprocess_exec(
-            command, *FLAGS, f"--user-data-dir={profile}", stderr=asyncio.subprocess.PIPE
-        )
-        assert process.stderr
-        try:
-            async for line in process.stderr:
-                if b"DevTools listening on " in line:
-                    break
-            url = urlsplit(line.split()[-1].decode())
-            reader, writer = await asyncio.open_connection(url.hostname, url.port, limit=2**26)
-            writer.write(f"GET {url.path} HTTP/1.1\r\nHost: {url.netloc}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}\r\n\r\n".encode())
-            print(await reader.readuntil(b"\r\n\r\n"))
-            b = Browser(reader, writer)
-            await b.open_page()
-            yield b
-        finally:
-            process.terminate()
-            await process.wait()
 
 if __name__ == "__main__":
     run_and_leave(lambda: asyncio.run(take()), name="take.py")

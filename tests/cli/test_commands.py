@@ -1,0 +1,174 @@
+"""The `wakeful` command as a person and as a program use it, on the real server."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from tests.support.processes import ROOT, WAKEFUL, wakeful
+from tests.support.waiting import until_status
+from wakeful import RunStatus
+from wakeful.client import WakefulClient
+from wakeful.connection import temporal_command
+
+
+@pytest.fixture
+def address(temporal: Client) -> str:
+    return temporal.service_client.config.target_host
+
+
+async def test_run_prints_what_happens_and_the_answer(client: WakefulClient, address: str) -> None:
+    ran = await wakeful("run", "tester", "add", address=address)
+    assert ran.code == 0, ran.err
+    assert ran.out.splitlines() == [
+        "· thinking",
+        "→ add(a=2, b=3)",
+        "✓ add: 5",
+        "· thinking",
+        "  the sum is 5",
+        "■ natural",
+        "the sum is 5",
+    ]
+
+
+async def test_run_prints_json_lines_for_programs(client: WakefulClient, address: str) -> None:
+    ran = await wakeful("run", "tester", "hi", "--json", address=address)
+    *events, result = [json.loads(line) for line in ran.out.splitlines()]
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert (result["response"], result["status"]) == ("hello, hi", "done")
+
+
+async def test_a_run_that_does_not_end_well_exits_with_its_reason(client: WakefulClient, address: str) -> None:
+    ran = await wakeful("run", "nobody", "hi", address=address)
+    assert ran.code == 1
+    assert ran.err.splitlines()[-1] == (
+        "wakeful: the run ended as error:agent not found: 'nobody'; registered: parallel, short, tester"
+    )
+
+
+async def test_a_suspended_run_is_shown_decided_and_read(client: WakefulClient, address: str, thread_id: str) -> None:
+    ran = await wakeful("run", "tester", "approve", "--thread", thread_id, "--no-wait", address=address)
+    assert "waits for a decision: May I launch?" in ran.out
+    status = await wakeful("status", thread_id, address=address)
+    (command,) = [line.split("approve:")[1] for line in status.out.splitlines() if "approve:" in line]
+    decided = await wakeful(*command.split()[1:], "--result", '{"ok": true}', "--reason", "fine", address=address)
+    assert (decided.code, decided.out) == (0, f"sent: resume call_2_1 on thread {thread_id}\n")
+    await client.result(thread_id)
+    assert (await wakeful("show", thread_id, address=address)).out.splitlines() == [
+        "user: approve",
+        'assistant: → approve(what="launch")',
+        'tool call_2_1: {"did":"launch","said":{"ok":true},"reason":"fine"}',
+        'assistant: approval gave {"did":"launch","said":{"ok":true},"reason":"fine"}',
+    ]
+    shown = json.loads((await wakeful("status", thread_id, "--json", address=address)).out)
+    assert (shown["status"], shown["result"]["status_reason"]) == ("done", "natural")
+
+
+async def test_cancel_waits_until_the_run_has_stopped(client: WakefulClient, address: str, thread_id: str) -> None:
+    await client.start("tester", "approve", thread_id=thread_id)
+    ran = await wakeful("cancel", thread_id, "--reason", "enough", address=address)
+    assert (ran.code, ran.out) == (0, f"thread {thread_id}: cancelled\n")
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["status", "nowhere"], "wakeful: no thread 'nowhere' in this namespace"),
+        (["decide", "nowhere", "c", "resume"], "wakeful: no thread 'nowhere' in this namespace"),
+        (["cancel", "nowhere"], "wakeful: no thread 'nowhere' in this namespace"),
+        (["decide", "t", "c", "resume", "--result", "{oops"], "wakeful: --result is not JSON: "),
+        (["worker", "--app", "nothing"], "wakeful: --app 'nothing' must be written as module:registry"),
+        (["worker", "--app", "nothing:registry"], "wakeful: --app 'nothing:registry': there is no module 'nothing'"),
+        (["worker", "--app", "json:loads"], "wakeful: --app 'json:loads': 'loads' is a function; it must be a"),
+    ],
+)
+async def test_a_mistake_is_one_clear_line_on_stderr(
+    client: WakefulClient, address: str, args: list[str], says: str
+) -> None:
+    ran = await wakeful(*args, address=address)
+    assert ran.code == 1
+    (line,) = ran.err.splitlines()
+    assert line.startswith(says)
+    assert ran.out == ""
+
+
+async def test_a_busy_thread_is_one_clear_line(client: WakefulClient, address: str, thread_id: str) -> None:
+    await client.start("tester", "approve", thread_id=thread_id)
+    ran = await wakeful("run", "tester", "hi", "--thread", thread_id, address=address)
+    assert (ran.code, ran.err) == (1, f"wakeful: thread already has an active run: {thread_id}\n")
+    await client.cancel(thread_id)
+
+
+async def test_a_server_that_is_not_there_is_one_clear_line() -> None:
+    ran = await wakeful("status", "t", address="127.0.0.1:1")
+    assert ran.code == 1
+    (line,) = ran.err.splitlines()
+    assert line.startswith("wakeful: cannot reach Temporal at 127.0.0.1:1 (namespace 'default'). Start one with")
+
+
+@pytest.mark.parametrize("command", ["", "demo", "dev", "worker", "run", "status", "show", "decide", "cancel"])
+async def test_every_command_has_help(command: str) -> None:
+    ran = await wakeful(*command.split(), "--help")
+    assert ran.code == 0
+    assert "Usage: wakeful" in ran.out
+
+
+async def test_the_demo_tells_its_story_and_exits_cleanly() -> None:
+    ran = await wakeful("demo")
+    assert ran.code == 0, ran.err
+    told = ["look_up_order(", "Refund 249.00 EUR for order 1042?", "Assistant: Done: ", "/workflows/demo-refund"]
+    assert [words for words in told if words not in ran.out] == []
+
+
+async def test_dev_says_where_it_is_in_one_json_line_and_stops_on_ctrl_c(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(WAKEFUL, "dev", "--json", "--port", "0", "--ui-port", "0", "--db", str(tmp_path / "wakeful.db")),
+        *("--app", "tests.support.app:registry"),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(90):
+        where = json.loads(await process.stdout.readline())
+        assert sorted(where) == ["address", "namespace", "task_queue", "ui"]
+        ran = await wakeful("run", "tester", "add", address=where["address"])
+        assert ran.out.splitlines()[-1] == "the sum is 5", ran.err
+        process.send_signal(signal.SIGINT)
+        assert await process.wait() == 0
+
+
+async def test_the_temporal_command_alone_runs_and_resumes_an_agent(client: WakefulClient, address: str) -> None:
+    """Hand-written JSON and Temporal's own tool, as the README shows."""
+
+    async def temporal(*args: str) -> str:
+        process = await asyncio.create_subprocess_exec(
+            *(temporal_command(), "workflow", *args, "--address", address, "--workflow-id", "t1"),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env={**os.environ, "NO_COLOR": "1"},
+        )
+        out, _ = await process.communicate()
+        assert process.returncode == 0, out.decode()
+        return out.decode()
+
+    start = ["--type", "AgentRun", "--task-queue", "wakeful", "--input", '{"agent_id":"tester","input":"approve"}']
+    await temporal("start", *start)
+    view = await until_status(client, "t1", RunStatus.WAITING)
+    decision = {"call_id": view.pending[0].pending.id, "action": "resume"}
+    await temporal("signal", "--name", "decide", "--input", json.dumps(decision))
+    result = json.loads(await temporal("result", "--output", "json"))
+    assert result["result"]["status_reason"] == "natural"
+    assert result["result"]["response"].startswith("approval gave ")
+
+
+def test_worker_py_is_the_worker_program() -> None:
+    import subprocess
+
+    ran = subprocess.run([sys.executable, "worker.py", "--help"], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0
+    assert "--app" in ran.stdout

@@ -1,0 +1,53 @@
+"""A worker is killed with -9 and another takes over: nothing is lost, and nothing runs twice that may not."""
+
+from pathlib import Path
+
+from temporalio.client import Client
+
+from tests.support.journal import Journal
+from tests.support.processes import kill, worker_process
+from tests.support.waiting import until_status
+from wakeful import RunStatus
+from wakeful.client import WakefulClient
+
+
+async def test_a_worker_killed_under_its_tools(temporal: Client, thread_id: str, tmp_path: Path) -> None:
+    """I-04: the completed sibling is not run again, the idempotent tool is, and the plain one is unknown."""
+    client = WakefulClient(temporal, task_queue=thread_id)
+    address, path = temporal.service_client.config.target_host, tmp_path / "journal.jsonl"
+    journal = Journal(path)
+    async with worker_process(address, thread_id, path) as first:
+        await client.start("parallel", "survive", thread_id=thread_id)
+        await journal.until("linger", "began")
+        await journal.until("linger_idempotent", "began")
+        await journal.until("echo", "ran")
+        await kill(first)
+    async with worker_process(address, thread_id, path):
+        result = await client.result(thread_id)
+        transcript = await client.transcript(thread_id)
+
+    assert result.status_reason == "natural"
+    echoed, plain, idempotent = [message.text for message in transcript if message.tool_call_id]
+    assert echoed == "first"
+    assert plain.startswith("outcome unknown: its worker was lost")
+    assert idempotent == "lingered, attempt 2"
+    assert journal.said("echo") == ["ran"]
+    assert journal.said("linger") == ["began"]
+    again = journal.lines("linger_idempotent")
+    assert [(line["what"], line["attempt"]) for line in again] == [("began", 1), ("began", 2), ("ended", 2)]
+    assert len({line["key"] for line in again}) == 1
+
+
+async def test_a_worker_killed_while_a_run_is_suspended(temporal: Client, thread_id: str, tmp_path: Path) -> None:
+    """A decision sent while no worker runs is not lost."""
+    client = WakefulClient(temporal, task_queue=thread_id)
+    address, path = temporal.service_client.config.target_host, tmp_path / "journal.jsonl"
+    async with worker_process(address, thread_id, path) as first:
+        await client.start("tester", "approve", thread_id=thread_id)
+        view = await until_status(client, thread_id, RunStatus.WAITING)
+        await kill(first)
+    await client.decide(thread_id, view.pending[0].pending.id, "resume", result="yes")
+    async with worker_process(address, thread_id, path):
+        result = await client.result(thread_id)
+    assert result.response == 'approval gave {"did":"launch","said":"yes","reason":null}'
+    assert Journal(path).said("approve") == ["asked", "ran"]

@@ -1,0 +1,100 @@
+"""Record a history of each kind of run: `python -m tests.replay.record`. Kept ones are never recorded again.
+
+A recorded history is a promise to every run that was asleep when the code changed, so existing files are left alone;
+new kinds are added. Delete a file only when no run of its release can be alive any more.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from tests.support.app import registry
+from tests.support.waiting import until_status
+from wakeful import FrontendTool, RunStatus
+from wakeful.client import WakefulClient
+from wakeful.testing import runtime
+
+HISTORIES = Path(__file__).parent / "histories"
+Story = Callable[[WakefulClient, str], Awaitable[object]]
+
+
+async def natural_end(client: WakefulClient, thread: str) -> None:
+    await client.start("tester", "add", thread_id=thread)
+
+
+async def parallel_with_suspension(client: WakefulClient, thread: str) -> None:
+    await client.start("parallel", "mixed", thread_id=thread)
+    view = await until_status(client, thread, RunStatus.WAITING)
+    await client.decide(thread, view.pending[0].pending.id, "resume", result="go", decision_id="d1")
+
+
+async def cancelled_by_decision(client: WakefulClient, thread: str) -> None:
+    await client.start("tester", "approve", thread_id=thread)
+    view = await until_status(client, thread, RunStatus.WAITING)
+    await client.decide(thread, "call_99", "resume", decision_id="d0")
+    await client.handle(thread).signal("misspelt", {})
+    await client.decide(thread, view.pending[0].pending.id, "cancel", reason="no", decision_id="d1")
+
+
+async def frontend_tool(client: WakefulClient, thread: str) -> None:
+    await client.start("tester", "browse", thread_id=thread, frontend_tools=[FrontendTool(id="open_page")])
+    view = await until_status(client, thread, RunStatus.WAITING)
+    await client.decide(thread, view.pending[0].pending.id, "resume", result="hi", decision_id="d1")
+
+
+async def cancelled_while_suspended(client: WakefulClient, thread: str) -> None:
+    await client.start("tester", "approve", thread_id=thread)
+    await until_status(client, thread, RunStatus.WAITING)
+    await client.cancel(thread, reason="enough")
+
+
+async def cancelled_by_temporal_in_a_tool(client: WakefulClient, thread: str) -> None:
+    await client.start("tester", "linger", thread_id=thread)
+    async for record in client.watch(thread):
+        if record.event.event_type == "tool_call_ready":
+            break
+    await client.handle(thread).cancel()
+
+
+async def max_rounds(client: WakefulClient, thread: str) -> None:
+    await client.start("short", "for ever", thread_id=thread)
+
+
+async def unknown_agent(client: WakefulClient, thread: str) -> None:
+    await client.start("nobody", "hello", thread_id=thread)
+
+
+async def submitted_meanwhile(client: WakefulClient, thread: str) -> None:
+    await client.start("tester", "approve", thread_id=thread)
+    view = await until_status(client, thread, RunStatus.WAITING)
+    await client.submit(thread, "add")
+    await client.decide(thread, view.pending[0].pending.id, "resume", decision_id="d1")
+
+
+STORIES: tuple[Story, ...] = (
+    natural_end,
+    parallel_with_suspension,
+    cancelled_by_decision,
+    frontend_tool,
+    cancelled_while_suspended,
+    cancelled_by_temporal_in_a_tool,
+    max_rounds,
+    unknown_agent,
+    submitted_meanwhile,
+)
+
+
+async def main() -> None:
+    HISTORIES.mkdir(exist_ok=True)
+    missing = [story for story in STORIES if not (HISTORIES / f"{story.__name__}.json").exists()]
+    async with runtime(registry) as client:
+        for story in missing:
+            await story(client, story.__name__)
+            result = await client.result(story.__name__)
+            history = await client.handle(story.__name__).fetch_history()
+            (HISTORIES / f"{story.__name__}.json").write_text(history.to_json() + "\n")
+            print(f"{story.__name__}: {result.status_reason}, {len(history.events)} events")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

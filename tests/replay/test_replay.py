@@ -1,0 +1,37 @@
+"""Histories recorded by earlier code replay on today's. What a sleeping run did is done again, event for event."""
+
+from pathlib import Path
+
+import pytest
+from temporalio.client import WorkflowHistory
+from temporalio.worker import Replayer
+from temporalio.workflow import NondeterminismError
+
+from tests.replay.record import HISTORIES, STORIES
+from wakeful.connection import DATA_CONVERTER
+from wakeful_workflows import AgentRun
+
+RECORDED = sorted(HISTORIES.glob("*.json"))
+
+
+def test_every_kind_of_run_is_recorded() -> None:
+    assert {path.stem for path in RECORDED} >= {story.__name__ for story in STORIES}
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+async def test_a_recorded_history_replays(path: Path) -> None:
+    await replayer().replay_workflow(WorkflowHistory.from_json(path.stem, path.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"), [('"name": "infer"', '"name": "think"'), ('"name": "add"', '"name": "sum"')]
+)
+async def test_renaming_an_activity_would_be_noticed(was: str, becomes: str) -> None:
+    text = (HISTORIES / "natural_end.json").read_text()
+    assert was in text
+    with pytest.raises(NondeterminismError):
+        await replayer().replay_workflow(WorkflowHistory.from_json("natural_end", text.replace(was, becomes)))
+
+
+def replayer() -> Replayer:
+    return Replayer(workflows=[AgentRun], data_converter=DATA_CONVERTER)

@@ -1,0 +1,118 @@
+"""`Registry`: everything that is wrong is said at once, and an agent resolves to what a run depends on."""
+
+import pytest
+from pydantic import ValidationError
+
+from wakeful import Agent, ConfigurationError, Registry, ScriptedModel, say, tool
+from wakeful.contract.agents import ModelBinding
+from wakeful.registry import default_model
+
+
+@tool
+def look(where: str) -> str:
+    """Look."""
+    return where
+
+
+@tool(name="look")
+def look_again() -> None:
+    """Another tool of the same name."""
+
+
+@tool
+def infer() -> None:
+    """A tool with a reserved name."""
+
+
+def test_everything_that_is_wrong_is_listed_at_once() -> None:
+    """B-621."""
+    with pytest.raises(ConfigurationError) as error:
+        Registry(
+            agents=[
+                Agent(id="a", tools=[look, "fly"], model="none"),
+                Agent(id="a"),
+                Agent(id="b", tools=[look_again, look_again, infer]),
+            ],
+            models={"odd": "gpt", "lost": "nowhere/gpt"},
+        )
+    assert error.value.problems == (
+        "agent 'a' is registered twice",
+        "tool 'look' is registered twice, as two different functions",
+        "tool 'look' is registered twice, as two different functions",
+        "tool 'infer' takes a reserved name; rename it (reserved: infer, resolve_agent)",
+        "agent 'b' lists tools twice: look",
+        "model 'odd' is 'gpt'; write it as 'provider/name'",
+        "model 'lost' names unknown provider 'nowhere'; known: openai",
+    )
+
+
+def test_unknown_tools_and_models_are_named_with_what_there_is() -> None:
+    with pytest.raises(ConfigurationError) as error:
+        Registry(agents=[Agent(id="a", tools=["fly"], model="gpt")], tools=[look])
+    assert error.value.problems == (
+        "agent 'a' names unknown tool 'fly'; registered: look",
+        "agent 'a' names unknown model 'gpt'; registered: default",
+    )
+
+
+def test_a_plain_function_is_not_a_tool() -> None:
+    def plain() -> None: ...
+
+    with pytest.raises(ValidationError, match="'plain' is a plain function: decorate it with @tool"):
+        Agent(id="a", tools=[plain])  # type: ignore[list-item]
+
+
+def test_an_agent_with_a_misspelt_setting_is_refused() -> None:
+    with pytest.raises(ValidationError, match="instruction"):
+        Agent(id="a", instruction="Be brief.")  # type: ignore[call-arg]
+
+
+def test_an_agent_resolves_to_everything_a_run_depends_on() -> None:
+    """B-605."""
+    registry = Registry(agents=[Agent(id="a", instructions="Be brief.", tools=[look], max_rounds=2)])
+    resolved = registry.resolve("a")
+    assert resolved.tools == (look.descriptor,)
+    assert (resolved.instructions, resolved.max_rounds, resolved.registry_version) == ("Be brief.", 2, 1)
+    assert resolved.digest() == registry.resolve("a").digest()
+
+
+def test_the_digest_changes_with_the_agent() -> None:
+    digests = {
+        Registry(agents=[Agent(id="a", instructions=text)]).resolve("a").digest() for text in ("Be brief.", "Be kind.")
+    }
+    assert len(digests) == 2
+
+
+def test_an_unknown_agent_is_named_with_what_there_is() -> None:
+    with pytest.raises(ConfigurationError, match="agent not found: 'b'; registered: a"):
+        Registry(agents=[Agent(id="a")]).resolve("b")
+
+
+def test_a_provider_can_be_a_model_of_its_own_or_serve_several() -> None:
+    mine, ours = ScriptedModel([say("mine")]), ScriptedModel([say("ours")])
+    registry = Registry(
+        agents=[Agent(id="a", model="m"), Agent(id="b", model="n")],
+        models={"m": mine, "n": "ours/big"},
+        providers={"ours": ours},
+    )
+    assert registry.resolve("b").model == ModelBinding(id="n", provider="ours", name="big")
+    assert registry.provider(registry.resolve("a").model) is mine
+    assert registry.provider(registry.resolve("b").model) is ours
+    assert registry.provider(ModelBinding(id="gone", provider="gone", name="x")) is None
+
+
+@pytest.mark.parametrize(
+    ("environ", "model"),
+    [
+        ({"OPENAI_API_KEY": "k"}, "openai/gpt-5-mini"),
+        ({"OPENAI_BASE_URL": "http://localhost:11434/v1", "OPENAI_MODEL": "llama3"}, "openai/llama3"),
+    ],
+)
+def test_the_environment_chooses_the_default_model(environ: dict[str, str], model: str) -> None:
+    assert default_model(environ=environ) == model
+
+
+def test_without_a_key_the_default_model_is_scripted() -> None:
+    offline = ScriptedModel([say("hello")])
+    assert default_model(environ={}, offline=offline) is offline
+    assert isinstance(default_model(environ={}), ScriptedModel)

@@ -1,0 +1,41 @@
+"""The scripted model: stateless, so it plays the same after a crash and on any worker."""
+
+from wakeful import ModelRequest, ScriptedModel, call, say
+from wakeful.contract.inference import ModelResponse
+from wakeful.contract.messages import Message, Role, TextBlock
+
+
+def ask(model: ScriptedModel, *messages: Message) -> ModelResponse:
+    return model.answer(ModelRequest(model="m", messages=messages))
+
+
+def message(role: Role, text: str) -> Message:
+    return Message(id=text, role=role, content=(TextBlock(text=text),))
+
+
+USER, ASSISTANT, TOOL = Role.USER, Role.ASSISTANT, Role.TOOL
+
+
+def test_turns_follow_what_was_said_since_the_last_user_message() -> None:
+    model = ScriptedModel([call("look", where="up"), say("I saw {result}, {input}")])
+    first = ask(model, message(USER, "Ann"))
+    assert [(c.name, c.arguments) for c in first.tool_calls] == [("look", {"where": "up"})]
+    second = ask(model, message(USER, "Ann"), message(ASSISTANT, ""), message(TOOL, "stars"))
+    assert second.text == "I saw stars, Ann"
+    again = ask(model, *[message(USER, "Ann"), message(ASSISTANT, ""), message(ASSISTANT, "")], message(USER, "Bob"))
+    assert again.tool_calls[0].id != first.tool_calls[0].id
+
+
+def test_patterns_choose_the_script() -> None:
+    model = ScriptedModel([say("else")], when={"^hi": [say("hi yourself")]})
+    assert [ask(model, message(USER, text)).text for text in ("Hi there", "bye")] == ["hi yourself", "else"]
+
+
+def test_a_turn_may_say_and_call_several_things() -> None:
+    turn = say("Looking. ") & call("a") & call("b", n=1)
+    answer = ask(ScriptedModel([turn]), message(USER, "go"))
+    assert (answer.text, [c.name for c in answer.tool_calls]) == ("Looking. ", ["a", "b"])
+
+
+def test_a_script_that_is_over_says_so() -> None:
+    assert ask(ScriptedModel(), message(USER, "go")).text == "The script has no more turns."
