@@ -38,14 +38,13 @@ SMALL_TALK = "opening-hours"
 PATIENCE = 60.0
 """Seconds that any one wait may take."""
 
-WIDTH = 1280
+WIDTH = 1400
 SHARPNESS = 1.5
 
-# What a person would set by hand: a folded menu, the light theme, oldest first, and our search attributes as columns.
+# What a person would set by hand: a folded menu, the light theme, and our search attributes as columns.
 PREFERENCES: dict[str, JsonValue] = {
     "navOpen": False,
     "dark mode": False,
-    "eventFilterSort": "ascending",
     "namespace-workflow-table-columns": {
         "default": [
             {"label": label}
@@ -59,12 +58,13 @@ Params = dict[str, JsonValue]
 
 @dataclass(frozen=True)
 class Picture:
-    """A page of the UI, its height, and words that are there once it has been drawn."""
+    """A page of the UI, its height, words that are there once it has been drawn, and a button to press then."""
 
     name: str
     path: str
     height: int
     words: tuple[str, ...]
+    press: str | None = None
 
 
 async def take() -> None:
@@ -83,7 +83,7 @@ async def take() -> None:
 
 def pictures(run: str) -> list[Picture]:
     return [
-        Picture("timeline", f"{run}/timeline", 800, ("look_up_order", "refund •")),
+        Picture("timeline", f"{run}/timeline", 860, ("look_up_order", "refund •"), press="Descending"),
         Picture("details", f"{run}/user-metadata", 880, (QUESTION, "Waiting for a decision", "wakeful decide")),
         # The last one: lists are brought up to date a moment after the runs.
         Picture("list", "", 440, (THREAD, SMALL_TALK, "waiting", "done")),
@@ -107,7 +107,9 @@ async def photograph(browser: "Browser", server: EmbeddedServer, picture: Pictur
     await browser.call("Page.navigate", {"url": url})
     try:
         async with asyncio.timeout(PATIENCE):
-            await browser.call("Runtime.evaluate", {"expression": drawn(picture.words), "awaitPromise": True})
+            await browser.evaluate(drawn(picture.words))
+            if picture.press is not None:
+                await browser.evaluate(pressed(picture.press))
     except TimeoutError as error:
         raise WakefulError(f"{url} did not show {picture.words!r} within {PATIENCE:.0f} seconds") from error
     screenshot = await browser.call("Page.captureScreenshot", {"format": "png"})
@@ -121,14 +123,26 @@ def drawn(words: tuple[str, ...]) -> str:
     return f"""
         new Promise((done) => {{
             const words = {json.dumps(words)};
-            const frames = () => [...document.querySelectorAll("iframe")].map((frame) => [frame, frame.contentDocument]);
-            const read = () => [document, ...frames().map(([_, page]) => page)].map((page) => page?.body?.innerText);
-            const whole = () => frames().every(([frame, page]) => frame.clientHeight >= page?.body?.scrollHeight);
             const look = () => {{
-                const text = read().join();
-                words.every((word) => text.includes(word)) && whole() ? done() : requestAnimationFrame(look);
+                const frames = [...document.querySelectorAll("iframe")];
+                const pages = [document, ...frames.map((frame) => frame.contentDocument)];
+                const text = pages.map((page) => page?.body?.innerText).join();
+                // The UI makes a frame 70 pixels lower than its page, and too low for it until the page has loaded.
+                const whole = frames.every((f) => f.clientHeight + 80 > f.contentDocument?.body?.scrollHeight);
+                whole && words.every((word) => text.includes(word)) ? done() : requestAnimationFrame(look);
             }};
             look();
+        }})
+    """
+
+
+def pressed(button: str) -> str:
+    """A promise that the button has been pressed, and that the page has been drawn once more."""
+    return f"""
+        new Promise((done) => {{
+            const buttons = [...document.querySelectorAll("button")];
+            buttons.find((button) => button.innerText.trim() === {json.dumps(button)}).click();
+            requestAnimationFrame(() => requestAnimationFrame(done));
         }})
     """
 
@@ -231,6 +245,11 @@ class Browser:
             if not isinstance(result, dict):
                 raise WakefulError(f"chromium refused {method}: {answer.get('error')!r}")
             return result
+
+    async def evaluate(self, promise: str) -> None:
+        answer = await self.call("Runtime.evaluate", {"expression": promise, "awaitPromise": True})
+        if "exceptionDetails" in answer:
+            raise WakefulError(f"a script failed in the page: {answer['exceptionDetails']!r}")
 
     def _send(self, data: bytes) -> None:
         key = os.urandom(4)

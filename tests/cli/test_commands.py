@@ -1,20 +1,15 @@
 """The `wakeful` command as a person and as a program use it, on the real server."""
 
-import asyncio
 import json
-import os
-import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from temporalio.client import Client
 
-from tests.support.processes import ROOT, WAKEFUL, wakeful
-from tests.support.waiting import until_status
-from wakeful import RunStatus
+from tests.support.processes import ROOT, dev_process, wakeful
 from wakeful.client import WakefulClient
-from wakeful.connection import temporal_command
 
 
 @pytest.fixture
@@ -126,49 +121,13 @@ async def test_the_demo_tells_its_story_and_exits_cleanly() -> None:
 
 
 async def test_dev_says_where_it_is_in_one_json_line_and_stops_on_ctrl_c(tmp_path: Path) -> None:
-    process = await asyncio.create_subprocess_exec(
-        *(WAKEFUL, "dev", "--json", "--port", "0", "--ui-port", "0", "--db", str(tmp_path / "wakeful.db")),
-        *("--app", "tests.support.app:registry"),
-        cwd=ROOT,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    async with asyncio.timeout(90):
-        where = json.loads(await process.stdout.readline())
+    async with dev_process("--app", "tests.support.app:registry", "--db", str(tmp_path / "wakeful.db")) as where:
         assert sorted(where) == ["address", "namespace", "task_queue", "ui"]
         ran = await wakeful("run", "tester", "add", address=where["address"])
         assert ran.out.splitlines()[-1] == "the sum is 5", ran.err
-        process.send_signal(signal.SIGINT)
-        assert await process.wait() == 0
-
-
-async def test_the_temporal_command_alone_runs_and_resumes_an_agent(client: WakefulClient, address: str) -> None:
-    """Hand-written JSON and Temporal's own tool, as the README shows."""
-
-    async def temporal(*args: str) -> str:
-        process = await asyncio.create_subprocess_exec(
-            *(temporal_command(), "workflow", *args, "--address", address, "--workflow-id", "t1"),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env={**os.environ, "NO_COLOR": "1"},
-        )
-        out, _ = await process.communicate()
-        assert process.returncode == 0, out.decode()
-        return out.decode()
-
-    start = ["--type", "AgentRun", "--task-queue", "wakeful", "--input", '{"agent_id":"tester","input":"approve"}']
-    await temporal("start", *start)
-    view = await until_status(client, "t1", RunStatus.WAITING)
-    decision = {"call_id": view.pending[0].pending.id, "action": "resume"}
-    await temporal("signal", "--name", "decide", "--input", json.dumps(decision))
-    result = json.loads(await temporal("result", "--output", "json"))
-    assert result["result"]["status_reason"] == "natural"
-    assert result["result"]["response"].startswith("approval gave ")
 
 
 def test_worker_py_is_the_worker_program() -> None:
-    import subprocess
-
     ran = subprocess.run([sys.executable, "worker.py", "--help"], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0
     assert "--app" in ran.stdout

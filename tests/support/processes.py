@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -49,6 +50,26 @@ async def worker_process(address: str, task_queue: str, journal: Path) -> AsyncI
         assert b"task queue" in await process.stdout.readline()
     try:
         yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+@contextlib.asynccontextmanager
+async def dev_process(*args: str) -> AsyncIterator[dict[str, str]]:
+    """`wakeful dev` on free ports; gives where it is, and stops it with Ctrl-C, which must end it cleanly."""
+    process = await asyncio.create_subprocess_exec(
+        *(WAKEFUL, "dev", "--json", "--port", "0", "--ui-port", "0", *args), cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            where: dict[str, str] = json.loads(await process.stdout.readline())
+        yield where
+        process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(60):
+            assert await process.wait() == 0
     finally:
         if process.returncode is None:
             process.kill()
