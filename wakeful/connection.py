@@ -4,6 +4,7 @@ The embedded server is the real one: `temporal server start-dev` from the `tempo
 """
 
 import contextlib
+import logging
 import os
 import shutil
 import socket
@@ -32,6 +33,8 @@ DEFAULT_ADDRESS = "localhost:7233"
 DEFAULT_NAMESPACE = "default"
 
 RETENTION = timedelta(days=90)
+
+_logger = logging.getLogger("wakeful")
 
 DATA_CONVERTER = pydantic_data_converter
 
@@ -106,7 +109,8 @@ async def ensure_search_attributes(client: Client) -> bool:
                     search_attributes=dict.fromkeys(missing, IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD),
                 )
             )
-    except RPCError:
+    except RPCError as error:
+        _logger.warning("runs go without search attributes", extra={"refused": error.message})
         return False
     return True
 
@@ -202,5 +206,5 @@ def _free_port() -> int:
 
 
 def _identity() -> str:
-    # Written into every event a worker causes, so it is kept short.
-    return f"wakeful-{os.getpid()}"
+    # Written into every event a worker causes, so it is kept short; in a container every worker has the same pid.
+    return f"{os.getpid()}@{socket.gethostname()[:12]}"

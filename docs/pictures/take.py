@@ -1,7 +1,7 @@
 """Take the pictures in this folder: a run that waits for a decision, as Temporal UI shows it.
 
-Nothing in them is staged: the embedded server, a worker with the demo's agents, and headless Chromium, which is driven
-over its DevTools protocol with no package beside Wakeful's own.
+The server, the worker and the UI are real; the model is the demo's scripted one. Headless Chromium is driven over its
+DevTools protocol, with no package beside Wakeful's own.
 """
 
 import asyncio
@@ -70,6 +70,8 @@ class Picture:
 async def take() -> None:
     """Start a run that suspends, and photograph it."""
     command = chromium_command()
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        os.environ.pop(name, None)  # the demo would ask that model instead of its script, and might not suspend
     async with embedded_server() as server, running_worker(server.client, load_registry(options.DEMO_APP)):
         client = WakefulClient(server.client)
         async with asyncio.timeout(PATIENCE):
@@ -83,8 +85,8 @@ async def take() -> None:
 
 def pictures(run: str) -> list[Picture]:
     return [
-        Picture("timeline", f"{run}/timeline", 860, ("look_up_order", "refund •"), press="Descending"),
-        Picture("details", f"{run}/user-metadata", 880, (QUESTION, "Waiting for a decision", "wakeful decide")),
+        Picture("suspended-timeline", f"{run}/timeline", 790, ("look_up_order", "refund •"), press="Descending"),
+        Picture("suspended-details", f"{run}/user-metadata", 920, (QUESTION, "Refund 249.00 EUR", "wakeful decide")),
         # The last one: lists are brought up to date a moment after the runs.
         Picture("list", "", 440, (THREAD, SMALL_TALK, "waiting", "done")),
     ]
@@ -103,16 +105,16 @@ async def suspend(client: WakefulClient) -> None:
 async def photograph(browser: "Browser", server: EmbeddedServer, picture: Picture) -> None:
     url = f"{server.ui}/namespaces/{server.namespace}/workflows{picture.path}"
     view: Params = {"width": WIDTH, "height": picture.height, "deviceScaleFactor": SHARPNESS, "mobile": False}
-    await browser.call("Emulation.setDeviceMetricsOverride", view)
-    await browser.call("Page.navigate", {"url": url})
     try:
         async with asyncio.timeout(PATIENCE):
+            await browser.call("Emulation.setDeviceMetricsOverride", view)
+            await browser.call("Page.navigate", {"url": url})
             await browser.evaluate(drawn(picture.words))
             if picture.press is not None:
                 await browser.evaluate(pressed(picture.press))
+            screenshot = await browser.call("Page.captureScreenshot", {"format": "png"})
     except TimeoutError as error:
         raise WakefulError(f"{url} did not show {picture.words!r} within {PATIENCE:.0f} seconds") from error
-    screenshot = await browser.call("Page.captureScreenshot", {"format": "png"})
     path = FOLDER / f"{picture.name}.png"
     path.write_bytes(base64.b64decode(str(screenshot["data"])))
     print(path)
@@ -173,20 +175,21 @@ async def chromium(command: str) -> AsyncIterator["Browser"]:
         process = await asyncio.create_subprocess_exec(
             command, *flags, f"--user-data-dir={profile}", stderr=asyncio.subprocess.PIPE
         )
-        assert process.stderr is not None
-        log = process.stderr
+        assert process.stderr is not None  # it was asked for
         try:
             async with asyncio.timeout(PATIENCE):
-                browser = await Browser.connect(await devtools_url(log))
+                browser = await Browser.connect(await devtools_url(process.stderr))
                 await browser.open_page()
-            # Nobody reads the log any more; a full pipe would stop the browser.
-            drain = asyncio.create_task(log.read())
-            yield browser
+            # A log that nobody reads fills its pipe, and stops the browser.
+            drain = asyncio.create_task(process.stderr.read())
+            try:
+                yield browser
+            finally:
+                drain.cancel()
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
             await process.wait()
-        await drain
 
 
 async def devtools_url(log: asyncio.StreamReader) -> str:

@@ -366,7 +366,7 @@ async def test_temporal_shows_what_a_run_is_and_waits_for(client: WakefulClient,
     assert await described.static_summary() == "tester: approve"
     assert (await described.memo())["title"] == "approve"
     metadata = await client.handle(thread_id).query("__temporal_workflow_metadata")
-    assert f"wakeful decide {thread_id} {view.pending[0].pending.id} resume" in metadata.current_details
+    assert f"wakeful decide {thread_id} \\\n  {view.pending[0].pending.id} resume" in metadata.current_details
     await client.cancel(thread_id)
     await client.result(thread_id)
 
@@ -381,7 +381,7 @@ async def test_activities_carry_the_names_and_words_a_person_understands(client:
     assert scheduled == [
         ("resolve_agent", "look up agent tester"),
         ("infer", "step 1 · default"),
-        ("add", "add(a=2, b=3)"),
+        ("add", "a=2, b=3"),
         ("infer", "step 2 · default"),
     ]
 

@@ -4,7 +4,7 @@ import json
 from enum import StrEnum
 from typing import Self
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, ValidationError
 
 from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
@@ -114,11 +114,11 @@ class ToolOutcome(Wire):
 
 def tool_outcome(tool_name: str, returned: object) -> ToolOutcome:
     """What a tool activity returned, read leniently: a worker in another language may return any JSON as the data."""
-    if isinstance(returned, dict) and isinstance(returned.get("result"), dict) and "status" in returned["result"]:
+    try:
         return ToolOutcome.model_validate(returned)
-    return ToolOutcome(
-        result=ToolResult.model_validate({"tool_name": tool_name, "status": ToolStatus.SUCCESS, "data": returned})
-    )
+    except ValidationError:
+        data = {"tool_name": tool_name, "status": ToolStatus.SUCCESS, "data": returned}
+        return ToolOutcome(result=ToolResult.model_validate(data))
 
 
 class ToolCallInput(Wire):

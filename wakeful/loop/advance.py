@@ -50,15 +50,18 @@ def begin(request: RunRequest, *, thread_id: str, run_id: str) -> Advance:
         transport_request_id=request.transport_request_id,
         origin=request.origin,
     )
-    transcript = Transcript()
+    transcript, seen = Transcript(), set[str]()
     for index, written in enumerate(request.messages):
-        transcript = transcript.appending(written.as_message(f"{run_id}:{index + 1}"), f"input:{index}")
+        message = written.as_message(f"{run_id}:{index + 1}")
+        if message.id not in seen:
+            seen.add(message.id)
+            transcript = transcript.appending(message, f"input:{index}")
     state = RunState(
         identity=identity,
         stage=Resolving(),
         transcript=transcript,
         frontend_tools=tuple(tool.descriptor() for tool in request.frontend_tools),
-        seen_messages=frozenset(message.id for message in transcript.messages),
+        seen_messages=frozenset(seen),
     )
     return Advance(state, (ResolveAgent(agent_id=request.agent_id),), (run_start(state),))
 
@@ -75,11 +78,11 @@ def advance(state: RunState, fact: Fact, *, now: int) -> Advance:
         case MessagesSubmitted():
             moved = _on_messages(state, fact)
         case CancelRequested(reason=reason):
-            moved = ending.cancel(state, reason)
+            moved = ending.cancel(state, reason, now=now)
         case SignalNotUnderstood(signal=signal, reason=reason):
             moved = refuse(state, signal, reason, now=now)
         case LoopBroken(error=error):
-            moved = ending.finish(state, Errored(value=error))
+            moved = ending.finish(state, Errored(value=error), now=now)
         case _:
             assert_never(fact)
     # A decision may come before the call it names has suspended, so the held ones are looked at after every fact.
@@ -90,7 +93,7 @@ def _on_work(state: RunState, fact: WorkFact, *, now: int) -> Advance:
     """Work that was in flight came back; `advance` has made sure that the run was waiting for it."""
     match state.stage, fact:
         case Cancelling() as cancelling, _:
-            return ending.wound_down(state, cancelling, fact)
+            return ending.wound_down(state, cancelling, fact, now=now)
         case CallingTools(), ToolReturned():
             return tool_calls.returned(state, fact, now=now)
         case CallingTools(), _:
@@ -100,7 +103,7 @@ def _on_work(state: RunState, fact: WorkFact, *, now: int) -> Advance:
         case Resolving(), AgentResolved(agent=agent):
             return next_step(replace(state, resolved=agent), now=now)
         case _:
-            return ending.finish(state.entering(BetweenSteps()), Errored(value=_why(fact)))
+            return ending.finish(state.entering(BetweenSteps()), Errored(value=_why(fact)), now=now)
 
 
 def _why(fact: WorkFact) -> str:

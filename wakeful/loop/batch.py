@@ -68,7 +68,8 @@ def commit(state: RunState) -> Advance:
         message = tool_message(call.call.id, call.result, id=next_message_id(committed), metadata=metadata)
         transcript = committed.transcript.appending(message, call.source or message)
         committed = replace(committed, transcript=transcript)
-    return Advance(replace(committed, rounds=state.rounds + 1).entering(BetweenSteps()))
+    response = batch.response.text or state.response
+    return Advance(replace(committed, rounds=state.rounds + 1, response=response).entering(BetweenSteps()))
 
 
 _OUTCOMES = {

@@ -1,7 +1,7 @@
 """Decisions: judge a batch as a whole, apply it as a whole, or refuse it as a whole. Nothing here can end a run.
 
-A decision that names a call which has not suspended yet is held until it has. A repeat of a decision that was applied
-is acknowledged by doing nothing.
+A decision that names a call of the current step which has not suspended yet is held until it has. A repeat of a
+decision that was applied is acknowledged by doing nothing.
 """
 
 from dataclasses import dataclass, replace
@@ -21,6 +21,7 @@ from wakeful.loop.state import (
     CallingTools,
     Cancelling,
     Done,
+    NewCall,
     ResumingCall,
     RunningCall,
     RunState,
@@ -73,23 +74,30 @@ def judge(state: RunState, batch: tuple[Decision, ...]) -> Verdict:
     for decision in batch:
         if _was_applied(state, decision):
             continue
-        call = state.batch.find(decision.target) if state.batch else None
-        match call:
+        match call := state.batch.find(decision.target) if state.batch else None:
             case SuspendedCall():
                 if call.call.id in targets:
                     return Refuse(f"two decisions for call {call.call.id!r} in one batch")
                 targets[call.call.id] = (call, decision)
+            case NewCall() | RunningCall(grants=0):
+                hold = True
+            case RunningCall() | ResumingCall():
+                # Held, it would answer whatever the tool asks next, which nobody has seen yet.
+                return Refuse(f"call {decision.target!r} was already decided and runs")
             case SettledCall():
                 return Refuse(f"call {decision.target!r} is already settled ({call.status.value})")
-            case None if not state.in_flight:
+            case None:
                 return Refuse(f"unknown key: tool call or suspension {decision.target!r} not found")
             case _:
-                hold = True
+                assert_never(call)
     return Hold() if hold else Apply(tuple(targets.values()))
 
 
 def _was_applied(state: RunState, decision: Decision) -> bool:
-    return decision.decision_id is not None and (decision.target, decision.decision_id) in state.applied
+    if decision.decision_id is None:
+        return False
+    key = (decision.target, decision.decision_id)
+    return key in state.applied or (state.batch is not None and key in state.batch.answered)
 
 
 def _apply(state: RunState, decisions: tuple[tuple[SuspendedCall, Decision], ...], *, now: int) -> Advance:
@@ -120,10 +128,13 @@ def _settle(state: RunState, call: SuspendedCall, decision: Decision, *, now: in
 
 
 def _remember(state: RunState, call: SuspendedCall, decision: Decision) -> RunState:
+    """A call id is for ever; a suspension id names its call while the step lasts, and a later call may reuse it."""
     if decision.decision_id is None:
         return state
-    names = (call.call.id, call.ticket.suspension.id)
-    return replace(state, applied=state.applied | {(name, decision.decision_id) for name in names})
+    batch = batch_of(state)
+    answered = batch.answered | {(call.ticket.suspension.id, decision.decision_id)}
+    remembered = replace(state, applied=state.applied | {(call.call.id, decision.decision_id)})
+    return replace(remembered, stage=CallingTools(replace(batch, answered=answered)))
 
 
 def _cancelled(state: RunState, call: SuspendedCall, resume: ToolCallResume) -> Advance:

@@ -26,11 +26,11 @@ from wakeful.loop.tool_calls import begin_batch
 def returned(state: RunState, inferring: Inferring, response: ModelResponse, *, now: int) -> Advance:
     """Fold the model's answer: its calls are to be made, or it was the last word."""
     counted = replace(state, usage=state.usage.plus(response.usage))
-    told = Advance(counted, events=_told(response, duration_ms=max(0, now - inferring.since)))
     ids = [call.id for call in response.tool_calls]
     if "" in ids or len(set(ids)) < len(ids):
         error = f"inference failed: the model's tool calls need ids that differ, got {ids!r}"
-        return told.then(finish, Errored(value=error))
+        return finish(counted, Errored(value=error), now=now)
+    told = Advance(counted, events=_told(response, duration_ms=max(0, now - inferring.since)))
     if response.tool_calls:
         return told.then(begin_batch, inferring, response, now=now)
     return told.then(_say, inferring, response).then(_end_or_go_on, now=now)
@@ -61,7 +61,7 @@ def _say(state: RunState, inferring: Inferring, response: ModelResponse) -> Adva
 def _end_or_go_on(state: RunState, *, now: int) -> Advance:
     """The model has nothing more to do: end, unless messages came meanwhile, which it reads before it ends."""
     if not state.queued:
-        return finish(state, NaturalEnd())
+        return finish(state, NaturalEnd(), now=now)
     transcript = state.transcript
     for submitted in state.queued:
         transcript = transcript.appending(submitted.message, submitted.source)

@@ -95,6 +95,8 @@ class Batch:
     message_id: str
     response: ModelResponse
     calls: tuple[Call, ...]
+    answered: frozenset[tuple[str, str]] = frozenset()
+    """The suspension ids that were decided, each with its decision's id."""
 
     def find(self, target: str) -> Call | None:
         """The call with this id, else the one suspended under this suspension id."""

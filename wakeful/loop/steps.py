@@ -18,7 +18,7 @@ def next_step(state: RunState, *, now: int) -> Advance:
     limit = state.agent.max_rounds
     if limit and state.rounds >= limit:
         detail = StopDetail(code="max_rounds", detail=f"{limit} rounds of tool calls were made")
-        return finish(state, Stopped(value=detail))
+        return finish(state, Stopped(value=detail), now=now)
     step = state.steps + 1
     inferring = Inferring(id=f"infer-{step}", message_id=next_message_id(state), since=now)
     command = Infer(

@@ -82,7 +82,7 @@ def _start(state: RunState, new: NewCall, *, now: int) -> Advance:
     if tool is None:
         return _settle_unstarted(state, call, f"tool '{call.name}' not found")
     if tool.frontend:
-        ticket = _frontend_ticket(call)
+        ticket = _frontend_ticket(batch, call)
         result = ToolResult.suspended(call.name, ticket)
         return move(state, SuspendedCall(call, ticket, since=now), done(call, result))
     running = RunningCall(call, id=f"tool-{call.id}")
@@ -101,19 +101,22 @@ def _pause(state: RunState) -> Advance:
     return replace(ended_step, state=waiting).emitting(run_finish(waiting, Suspended()))
 
 
-def _frontend_ticket(call: ToolCall) -> SuspensionTicket:
+def _frontend_ticket(batch: Batch, call: ToolCall) -> SuspensionTicket:
     suspension = Suspension(id=f"suspend_{call.id}", action=f"tool:{call.name}", parameters=call.arguments)
-    return SuspensionTicket(suspension=suspension, pending=call, resume_mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT)
+    ticket = SuspensionTicket(suspension=suspension, pending=call, resume_mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT)
+    return _naming_one_call(batch, call, ticket)
 
 
 def _ticket(batch: Batch, call: ToolCall, result: ToolResult) -> SuspensionTicket:
-    """The tool's ticket, or a plain one; its suspension id is made to name this call alone."""
-    ticket = result.suspension
-    if ticket is None:
-        suspension = Suspension(id="", action=f"tool:{call.name}", message=result.message)
-        ticket = SuspensionTicket(suspension=suspension, pending=call)
-    id = ticket.suspension.id or f"suspend_{call.id}"
+    """The tool's own ticket, or a plain one."""
+    plain = Suspension(id="", action=f"tool:{call.name}", message=result.message)
+    return _naming_one_call(batch, call, result.suspension or SuspensionTicket(suspension=plain, pending=call))
+
+
+def _naming_one_call(batch: Batch, call: ToolCall, ticket: SuspensionTicket) -> SuspensionTicket:
+    """The ticket with a suspension id that names this call alone, whatever ids the tool and the model chose."""
     taken = {other.ticket.suspension.id for other in batch.suspended} | {other.call.id for other in batch.calls}
-    if id in taken:
+    id = ticket.suspension.id or f"suspend_{call.id}"
+    while id in taken:
         id = f"{id}:{call.id}"
     return ticket.model_copy(update={"suspension": ticket.suspension.model_copy(update={"id": id})})

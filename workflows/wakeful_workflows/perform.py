@@ -133,7 +133,7 @@ def _schedule(command: Performed, identity: RunIdentity) -> ActivityHandle[Any]:
                 heartbeat_timeout=timedelta(seconds=tool.heartbeat_seconds),
                 retry_policy=_REPEATABLE if tool.effects.may_repeat else _ONCE,
                 cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-                summary=_call_in_words(command),
+                summary=_in_words(command),
             )
         case _:
             assert_never(command)
@@ -153,13 +153,11 @@ def _failed(command: Performed, error: ActivityError) -> WorkFact:
             return WorkFailed(command.id, str(cause or error))
 
 
-def _call_in_words(command: CallTool) -> str:
+def _in_words(command: CallTool) -> str:
+    """What stands beside the tool's name in Temporal UI: its arguments."""
     arguments = command.call.arguments
-    inside = (
-        ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in arguments.items())
-        if isinstance(arguments, dict)
-        else ""
-    )
-    words = f"{command.call.name}({inside})"
-    resumed = " · after a decision" if command.resume else ""
-    return (words if len(words) <= SUMMARY_LENGTH else words[: SUMMARY_LENGTH - 1] + "…") + resumed
+    named = arguments.items() if isinstance(arguments, dict) else ()
+    words = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in named)
+    if len(words) > SUMMARY_LENGTH:
+        words = words[: SUMMARY_LENGTH - 1] + "…"
+    return f"{words} · after a decision" if command.resume else words

@@ -44,12 +44,12 @@ class Visibility:
 
 
 def details(state: RunState) -> str:
-    """The run in markdown, with the command that answers each pending decision."""
-    lines = [
-        f"**{state.status.value}** · {doing(state)}",
-        "",
-        f"agent `{state.identity.agent_id}` · step {state.steps} · {state.usage.total_tokens or 0} tokens",
-    ]
+    """The run in markdown, with the command that answers each pending decision.
+
+    Temporal UI neither wraps nor scrolls code, so long commands are broken by hand.
+    """
+    usage = f"{state.usage.total_tokens or 0} tokens"
+    lines = [f"**{doing(state)}** · agent `{state.identity.agent_id}` · step {state.steps} · {usage}"]
     for call in state.batch.suspended if state.batch else ():
         lines += ["", *_pending(state.identity.thread_id, call)]
     if state.refusals:
@@ -61,17 +61,23 @@ def _pending(thread_id: str, call: SuspendedCall) -> list[str]:
     asked = call.ticket.suspension.message or call.ticket.suspension.action
     arguments = json.dumps(call.call.arguments, ensure_ascii=False)
     answer = json.dumps({"call_id": call.call.id, "action": "resume"})
+    thread, id = shlex.quote(thread_id), shlex.quote(call.call.id)
     return [
-        f"### Waiting for a decision: {asked}",
-        f"`{call.call.name}` with `{arguments}`",
+        f"### {asked}",
+        f"`{call.call.name}` with `{arguments}` waits for a decision:",
         "```",
-        shlex.join(["wakeful", "decide", thread_id, call.call.id, "resume"]),
-        shlex.join(["wakeful", "decide", thread_id, call.call.id, "cancel", "--reason", "not now"]),
+        "# go on",
+        f"wakeful decide {thread} \\",
+        f"  {id} resume",
+        "",
+        "# or not",
+        f"wakeful decide {thread} \\",
+        f"  {id} cancel --reason 'not now'",
+        "",
+        "# without Wakeful installed",
+        "temporal workflow signal --name decide \\",
+        f"  --workflow-id {thread} \\",
+        f"  --input {shlex.quote(answer)}",
         "```",
-        "or, without Wakeful installed:",
-        "```",
-        shlex.join(
-            ["temporal", "workflow", "signal", "--workflow-id", thread_id, "--name", "decide", "--input", answer]
-        ),
-        "```",
+        f"On this page: *More Actions → Send a Signal*, `decide`, `{answer}`",
     ]
