@@ -18,6 +18,7 @@ from wakeful.loop.reports import refuse, resumed_payload, run_start
 from wakeful.loop.state import (
     Advance,
     AwaitingDecisions,
+    Call,
     CallingTools,
     Cancelling,
     Done,
@@ -51,15 +52,19 @@ Verdict = Apply | Hold | Refuse
 
 def reconsider_held(state: RunState, *, now: int) -> Advance:
     """Apply or refuse every held batch that can be judged by now, in the order they came."""
-    moved = Advance(replace(state, held=()))
-    for batch in state.held:
-        match judge(moved.state, batch):
+    moved, kept = Advance(state), 0
+    while kept < len(moved.state.held):
+        held = moved.state.held
+        batch = held[kept]
+        # The others stay in the state meanwhile: if this one ends the run, the end refuses them.
+        alone = replace(moved, state=replace(moved.state, held=held[:kept] + held[kept + 1 :]))
+        match judge(alone.state, batch):
             case Apply(decisions=decisions):
-                moved = moved.then(_apply, decisions, now=now)
+                moved = alone.then(_apply, decisions, now=now)
             case Refuse(reason=reason):
-                moved = moved.then(refuse, SIGNAL_DECIDE, reason, now=now)
+                moved = alone.then(refuse, SIGNAL_DECIDE, reason, now=now)
             case Hold():
-                moved = replace(moved, state=replace(moved.state, held=(*moved.state.held, batch)))
+                kept += 1
             case verdict:
                 assert_never(verdict)
     return moved
@@ -72,9 +77,10 @@ def judge(state: RunState, batch: tuple[Decision, ...]) -> Verdict:
     targets: dict[str, tuple[SuspendedCall, Decision]] = {}
     hold = False
     for decision in batch:
-        if _was_applied(state, decision):
+        call = state.batch.find(decision.target) if state.batch else None
+        if _was_applied(state, call, decision):
             continue
-        match call := state.batch.find(decision.target) if state.batch else None:
+        match call:
             case SuspendedCall():
                 if call.call.id in targets:
                     return Refuse(f"two decisions for call {call.call.id!r} in one batch")
@@ -93,11 +99,10 @@ def judge(state: RunState, batch: tuple[Decision, ...]) -> Verdict:
     return Hold() if hold else Apply(tuple(targets.values()))
 
 
-def _was_applied(state: RunState, decision: Decision) -> bool:
-    if decision.decision_id is None:
-        return False
-    key = (decision.target, decision.decision_id)
-    return key in state.applied or (state.batch is not None and key in state.batch.answered)
+def _was_applied(state: RunState, call: Call | None, decision: Decision) -> bool:
+    """The same decision id for the same call, by whichever of its names."""
+    names = {decision.target} if call is None else {decision.target, call.call.id}
+    return any((name, decision.decision_id) in state.applied for name in names)
 
 
 def _apply(state: RunState, decisions: tuple[tuple[SuspendedCall, Decision], ...], *, now: int) -> Advance:
@@ -128,13 +133,10 @@ def _settle(state: RunState, call: SuspendedCall, decision: Decision, *, now: in
 
 
 def _remember(state: RunState, call: SuspendedCall, decision: Decision) -> RunState:
-    """A call id is for ever; a suspension id names its call while the step lasts, and a later call may reuse it."""
     if decision.decision_id is None:
         return state
-    batch = batch_of(state)
-    answered = batch.answered | {(call.ticket.suspension.id, decision.decision_id)}
-    remembered = replace(state, applied=state.applied | {(call.call.id, decision.decision_id)})
-    return replace(remembered, stage=CallingTools(replace(batch, answered=answered)))
+    names = (call.call.id, call.ticket.suspension.id)
+    return replace(state, applied=state.applied | {(name, decision.decision_id) for name in names})
 
 
 def _cancelled(state: RunState, call: SuspendedCall, resume: ToolCallResume) -> Advance:

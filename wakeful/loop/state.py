@@ -95,8 +95,6 @@ class Batch:
     message_id: str
     response: ModelResponse
     calls: tuple[Call, ...]
-    answered: frozenset[tuple[str, str]] = frozenset()
-    """The suspension ids that were decided, each with its decision's id."""
 
     def find(self, target: str) -> Call | None:
         """The call with this id, else the one suspended under this suspension id."""
@@ -202,6 +200,9 @@ class RunState:
     seen_messages: frozenset[str] = frozenset()
     held: tuple[tuple[Decision, ...], ...] = ()
     applied: frozenset[tuple[str, str]] = frozenset()
+    """What was decided, by each name of the call, with the decision's id."""
+    suspensions: frozenset[str] = frozenset()
+    """Every suspension id there ever was: an answer to one question must not fit the next."""
     refusals: tuple[Refusal, ...] = ()
 
     @property

@@ -51,9 +51,9 @@ def returned(state: RunState, fact: ToolReturned, *, now: int) -> Advance:
     """A tool gave its result, or asked to be suspended."""
     call, result = running_call(state, fact.id), fact.outcome.result
     if result.status is ToolStatus.PENDING:
-        ticket = _ticket(batch_of(state), call.call, result)
-        suspended = SuspendedCall(call.call, ticket, since=now, grants=call.grants)
-        return move(state, suspended, done(suspended.call, result)).then(go_on, now=now)
+        plain = Suspension(id="", action=f"tool:{call.call.name}", message=result.message)
+        ticket = result.suspension or SuspensionTicket(suspension=plain, pending=call.call)
+        return _suspend(state, call, ticket, result, now=now).then(go_on, now=now)
     return move(state, settled(call, result), ended(call, result)).then(go_on, now=now)
 
 
@@ -82,9 +82,8 @@ def _start(state: RunState, new: NewCall, *, now: int) -> Advance:
     if tool is None:
         return _settle_unstarted(state, call, f"tool '{call.name}' not found")
     if tool.frontend:
-        ticket = _frontend_ticket(batch, call)
-        result = ToolResult.suspended(call.name, ticket)
-        return move(state, SuspendedCall(call, ticket, since=now), done(call, result))
+        ticket = _frontend_ticket(call)
+        return _suspend(state, new, ticket, ToolResult.suspended(call.name, ticket), now=now)
     running = RunningCall(call, id=f"tool-{call.id}")
     moved = move(state, running)
     return replace(moved, commands=(CallTool(id=running.id, tool=tool, call=call),))
@@ -101,22 +100,21 @@ def _pause(state: RunState) -> Advance:
     return replace(ended_step, state=waiting).emitting(run_finish(waiting, Suspended()))
 
 
-def _frontend_ticket(batch: Batch, call: ToolCall) -> SuspensionTicket:
-    suspension = Suspension(id=f"suspend_{call.id}", action=f"tool:{call.name}", parameters=call.arguments)
-    ticket = SuspensionTicket(suspension=suspension, pending=call, resume_mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT)
-    return _naming_one_call(batch, call, ticket)
+def _frontend_ticket(call: ToolCall) -> SuspensionTicket:
+    suspension = Suspension(id="", action=f"tool:{call.name}", parameters=call.arguments)
+    return SuspensionTicket(suspension=suspension, pending=call, resume_mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT)
 
 
-def _ticket(batch: Batch, call: ToolCall, result: ToolResult) -> SuspensionTicket:
-    """The tool's own ticket, or a plain one."""
-    plain = Suspension(id="", action=f"tool:{call.name}", message=result.message)
-    return _naming_one_call(batch, call, result.suspension or SuspensionTicket(suspension=plain, pending=call))
-
-
-def _naming_one_call(batch: Batch, call: ToolCall, ticket: SuspensionTicket) -> SuspensionTicket:
-    """The ticket with a suspension id that names this call alone, whatever ids the tool and the model chose."""
-    taken = {other.ticket.suspension.id for other in batch.suspended} | {other.call.id for other in batch.calls}
-    id = ticket.suspension.id or f"suspend_{call.id}"
+def _suspend(
+    state: RunState, call: NewCall | RunningCall, ticket: SuspensionTicket, result: ToolResult, *, now: int
+) -> Advance:
+    """Suspend a call under an id that names it alone and for ever, whatever ids the tool and the model chose."""
+    taken = state.suspensions | {other.call.id for other in batch_of(state).calls}
+    id = ticket.suspension.id or f"suspend_{call.call.id}"
     while id in taken:
-        id = f"{id}:{call.id}"
-    return ticket.model_copy(update={"suspension": ticket.suspension.model_copy(update={"id": id})})
+        id = f"{id}:{call.call.id}"
+    named = ticket.model_copy(update={"suspension": ticket.suspension.model_copy(update={"id": id})})
+    grants = call.grants if isinstance(call, RunningCall) else 0
+    suspended = SuspendedCall(call.call, named, since=now, grants=grants)
+    state = replace(state, suspensions=state.suspensions | {id})
+    return move(state, suspended, done(call.call, result.model_copy(update={"suspension": named})))
