@@ -43,10 +43,16 @@ class TranscriptRef(Wire):
     digest: str
 
 
-Source = str | Message
+class Rewind(Wire):
+    """Not an entry: the transcript goes on from its first `rewind` entries."""
+
+    rewind: int
+
+
+Source = str | Message | Rewind
 """Where a transcript entry stands in history: the id of the activity that returned it, `input:i` (the i-th message of
-the start request), `submit:n:i` (the i-th message of the n-th submit signal), or, for what the loop itself says, the
-message."""
+the start request), `submit:n:i` (the i-th message of the n-th submit signal), `carried:id` (a message that came with
+the state of the execution before), or, for what the loop itself says, the message."""
 
 
 class InferInput(Wire):

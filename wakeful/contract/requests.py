@@ -8,7 +8,7 @@ from wakeful.contract.base import Few, Maybe, Written
 from wakeful.contract.decisions import Decision, Decisions
 from wakeful.contract.errors import CallerError
 from wakeful.contract.messages import InputMessage
-from wakeful.contract.runs import Origin
+from wakeful.contract.runs import OnBusy, Origin, ThreadMode
 from wakeful.contract.tools import FrontendTool
 
 
@@ -16,7 +16,11 @@ class RunRequest(Written):
     """Start a run: `{"agent_id": "assistant", "input": "hello"}` is enough."""
 
     agent_id: str = Field(min_length=1)
-    input: str | tuple[InputMessage, ...]
+    input: str | tuple[InputMessage, ...] = ""
+    mode: ThreadMode = ThreadMode.RUN
+    """`thread` keeps the workflow open after the run, for the next message."""
+    restore_from: Maybe[str] = None
+    """Go on with the conversation of this earlier, closed execution of the thread (a Temporal run id)."""
     title: Maybe[str] = None
     frontend_tools: Few[tuple[FrontendTool, ...]] = ()
     parent_thread_id: Maybe[str] = None
@@ -28,7 +32,7 @@ class RunRequest(Written):
 
     @model_validator(mode="after")
     def _has_something_to_say(self) -> "RunRequest":
-        if not self.messages:
+        if not self.messages and self.mode is ThreadMode.RUN:
             raise ValueError("input is empty: give a text or at least one message")
         names = [tool.id for tool in self.frontend_tools]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
@@ -45,7 +49,8 @@ TITLE_LENGTH = 80
 
 def title_of(request: RunRequest) -> str:
     """The thread's title: the one that was given, or the first words of the input."""
-    text = request.title or " ".join(request.messages[0].as_message("").text.split())
+    said = request.messages[0].as_message("").text if request.messages else ""
+    text = request.title or " ".join(said.split())
     return text if len(text) <= TITLE_LENGTH else text[: TITLE_LENGTH - 1] + "…"
 
 
@@ -53,6 +58,9 @@ class Submission(Written):
     """Messages for a thread that is already there: a text, or messages with ids of their own."""
 
     input: str | tuple[InputMessage, ...]
+    on_busy: OnBusy = OnBusy.ENQUEUE
+    agent_id: Maybe[str] = None
+    """The agent for the run they begin, if it is to be another one."""
 
     @property
     def messages(self) -> tuple[InputMessage, ...]:

@@ -15,6 +15,28 @@ class RunStatus(StrEnum):
     DONE = "done"
 
 
+class ThreadMode(StrEnum):
+    """Whether a thread's workflow ends with its run or stays open for the next."""
+
+    RUN = "run"
+    THREAD = "thread"
+
+
+class OnBusy(StrEnum):
+    """What becomes of messages that come while a run is under way."""
+
+    ENQUEUE = "enqueue"
+    """They are the next run's; in `run` mode the model reads them before the run ends."""
+    REJECT = "reject"
+    """They are refused."""
+    STEER = "steer"
+    """The model reads them at its next step."""
+    INTERRUPT = "interrupt"
+    """The run is cancelled, and they are the next run's, before anything queued."""
+    ROLLBACK = "rollback"
+    """The same, and everything the cancelled run said and heard is undone."""
+
+
 class ToolCallStatus(StrEnum):
     NEW = "new"
     RUNNING = "running"

@@ -25,6 +25,8 @@ class StatusView(Wire):
     doing: str
     steps: int
     usage: Usage
+    runs: int = 1
+    """How many runs the thread has had, this one included."""
     calls: Few[tuple[ToolCallView, ...]] = ()
     queued: Few[int] = 0
     refusals: Few[tuple[Refusal, ...]] = ()

@@ -5,9 +5,8 @@ from typing import assert_never
 
 from wakeful.contract.names import SIGNAL_CANCEL, SIGNAL_DECIDE, SIGNAL_SUBMIT
 from wakeful.contract.requests import RunRequest
-from wakeful.contract.runs import Errored, RunIdentity
-from wakeful.loop import decisions, ending, inference, tool_calls
-from wakeful.loop.commands import ResolveAgent
+from wakeful.contract.runs import Errored, OnBusy, RunIdentity
+from wakeful.loop import decisions, ending, inbox, inference, tool_calls
 from wakeful.loop.facts import (
     AgentResolved,
     CancelRequested,
@@ -17,18 +16,21 @@ from wakeful.loop.facts import (
     LoopBroken,
     MessagesSubmitted,
     SignalNotUnderstood,
+    Submitted,
     ToolReturned,
     WorkFact,
     WorkFailed,
     WorkStopped,
 )
-from wakeful.loop.reports import refuse, run_start
+from wakeful.loop.reports import refuse
 from wakeful.loop.state import (
     Advance,
+    Afterwards,
     BetweenSteps,
     CallingTools,
     Cancelling,
     Done,
+    Idle,
     Inferring,
     Resolving,
     RunState,
@@ -37,8 +39,11 @@ from wakeful.loop.steps import next_step
 from wakeful.loop.transcript import Transcript
 
 
-def begin(request: RunRequest, *, thread_id: str, run_id: str) -> Advance:
-    """A run's first state: its identity, its input in the transcript, and the wish to know its agent."""
+def begin(request: RunRequest, *, thread_id: str, run_id: str, transcript: Transcript | None = None) -> Advance:
+    """A thread's first state: its identity, its input in the transcript, and the wish to know its agent.
+
+    A thread that was closed goes on from its old `transcript`.
+    """
     identity = RunIdentity(
         thread_id=thread_id,
         run_id=run_id,
@@ -50,20 +55,21 @@ def begin(request: RunRequest, *, thread_id: str, run_id: str) -> Advance:
         transport_request_id=request.transport_request_id,
         origin=request.origin,
     )
-    transcript, seen = Transcript(), set[str]()
-    for index, written in enumerate(request.messages):
-        message = written.as_message(f"{run_id}:{index + 1}")
-        if message.id not in seen:
-            seen.add(message.id)
-            transcript = transcript.appending(message, f"input:{index}")
+    messages = tuple(
+        Submitted(written.as_message(f"{run_id}:{index + 1}"), f"input:{index}")
+        for index, written in enumerate(request.messages)
+    )
     state = RunState(
         identity=identity,
-        stage=Resolving(),
-        transcript=transcript,
+        stage=Idle(),
+        transcript=transcript or Transcript(),
+        mode=request.mode,
+        runs=0,
         frontend_tools=tuple(tool.descriptor() for tool in request.frontend_tools),
-        seen_messages=frozenset(seen),
     )
-    return Advance(state, (ResolveAgent(agent_id=request.agent_id),), (run_start(state),))
+    state = replace(state, began=state.transcript.mark)
+    given = inbox.accept(state, MessagesSubmitted(messages), now=0)
+    return given.then(inbox.begin_next_run) if messages else given
 
 
 def advance(state: RunState, fact: Fact, *, now: int) -> Advance:
@@ -76,9 +82,10 @@ def advance(state: RunState, fact: Fact, *, now: int) -> Advance:
         case DecisionsReceived(decisions=batch):
             moved = Advance(replace(state, held=(*state.held, batch)))
         case MessagesSubmitted():
-            moved = _on_messages(state, fact)
-        case CancelRequested(reason=reason):
-            moved = ending.cancel(state, reason, now=now)
+            moved = _on_messages(state, fact, now=now)
+        case CancelRequested(reason=reason, close=close):
+            then = Afterwards.CLOSE if close else Afterwards.END
+            moved = ending.cancel(state, reason, now=now, then=then)
         case SignalNotUnderstood(signal=signal, reason=reason):
             moved = refuse(state, signal, reason, now=now)
         case LoopBroken(error=error):
@@ -116,14 +123,18 @@ def _why(fact: WorkFact) -> str:
             return f"{fact.id} ended as {type(fact).__name__}, which is not how it can end"
 
 
-def _on_messages(state: RunState, fact: MessagesSubmitted) -> Advance:
-    """Queue what is new; a message whose id was seen before is a repeat and changes nothing."""
-    queued, seen = list(state.queued), set(state.seen_messages)
-    for submitted in fact.messages:
-        if submitted.message.id not in seen:
-            seen.add(submitted.message.id)
-            queued.append(submitted)
-    return Advance(replace(state, queued=tuple(queued), seen_messages=frozenset(seen)))
+def _on_messages(state: RunState, fact: MessagesSubmitted, *, now: int) -> Advance:
+    accepted = inbox.accept(state, fact, now=now)
+    waiting = accepted.state.queued or accepted.state.steering
+    match state.stage, fact.on_busy:
+        case Idle(), _ if waiting:
+            return accepted.then(inbox.begin_next_run)
+        case _, OnBusy.INTERRUPT if accepted.state.queued != state.queued:
+            return accepted.then(ending.cancel, "interrupted by a message", now=now, then=Afterwards.NEXT_RUN)
+        case _, OnBusy.ROLLBACK if accepted.state.queued != state.queued:
+            return accepted.then(ending.cancel, "rolled back by a message", now=now, then=Afterwards.ROLL_BACK)
+        case _:
+            return accepted
 
 
 def _too_late(state: RunState, fact: Fact, *, now: int) -> Advance:

@@ -13,7 +13,6 @@ from wakeful.contract.names import SIGNAL_DECIDE
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.tools import ToolResult
 from wakeful.loop.batch import batch_of, move
-from wakeful.loop.commands import CallTool
 from wakeful.loop.reports import refuse, resumed_payload, run_start
 from wakeful.loop.state import (
     Advance,
@@ -22,6 +21,7 @@ from wakeful.loop.state import (
     CallingTools,
     Cancelling,
     Done,
+    Idle,
     NewCall,
     ResumingCall,
     RunningCall,
@@ -29,7 +29,7 @@ from wakeful.loop.state import (
     SettledCall,
     SuspendedCall,
 )
-from wakeful.loop.tool_calls import go_on
+from wakeful.loop.tool_calls import go_on, run
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,10 @@ def reconsider_held(state: RunState, *, now: int) -> Advance:
 
 def judge(state: RunState, batch: tuple[Decision, ...]) -> Verdict:
     """What becomes of a batch now. One bad decision refuses all of it."""
-    if isinstance(state.stage, Done | Cancelling):
-        return Refuse("the run has ended" if isinstance(state.stage, Done) else "the run is being cancelled")
+    if isinstance(state.stage, Done | Idle):
+        return Refuse("the run has ended")
+    if isinstance(state.stage, Cancelling):
+        return Refuse("the run is being cancelled")
     targets: dict[str, tuple[SuspendedCall, Decision]] = {}
     hold = False
     for decision in batch:
@@ -151,20 +153,10 @@ def _cancelled(state: RunState, call: SuspendedCall, resume: ToolCallResume) -> 
 
 def _resume(state: RunState, resuming: ResumingCall) -> Advance:
     call, resume = resuming.call, resuming.resume
-    match resuming.ticket.resume_mode:
-        case ResumeMode.USE_DECISION_AS_TOOL_RESULT:
-            result = ToolResult.success(call.name, resume.result)
-            after = SettledCall(call, ToolCallStatus.SUCCEEDED, result)
-            return move(state, after, ToolCallResumed(target_id=call.id, result=resumed_payload(result)))
-        case ResumeMode.REPLAY_TOOL_CALL:
-            asked = call
-        case ResumeMode.PASS_DECISION_TO_TOOL:
-            asked = call.model_copy(update={"arguments": resume.result})
-        case mode:
-            assert_never(mode)
-    tool = state.tool(call.name)
-    assert tool is not None  # only a known tool could suspend
+    if resuming.ticket.resume_mode is ResumeMode.USE_DECISION_AS_TOOL_RESULT:
+        result = ToolResult.success(call.name, resume.result)
+        after = SettledCall(call, ToolCallStatus.SUCCEEDED, result)
+        return move(state, after, ToolCallResumed(target_id=call.id, result=resumed_payload(result)))
     # The count stands before the call id, which a model chose: no other call can come to the same work id.
-    running = RunningCall(call, id=f"tool.{resuming.grants + 1}-{call.id}", grants=resuming.grants)
-    command = CallTool(id=running.id, tool=tool, call=asked, resume=resume, ticket=resuming.ticket)
-    return replace(move(state, running), commands=(command,))
+    id = f"tool.{resuming.grants + 1}-{call.id}"
+    return run(state, RunningCall(call, id, grants=resuming.grants, resume=resume, ticket=resuming.ticket))

@@ -1,51 +1,55 @@
 """How a run ends: at once, or, when it is cancelled, after everything in flight has stopped."""
 
 from dataclasses import replace
+from typing import assert_never
 
 from wakeful.contract.events import ToolCallCancel
-from wakeful.contract.names import SIGNAL_DECIDE, TOOL_INTERRUPTED
-from wakeful.contract.runs import Cancelled, RunResult, Termination, ToolCallStatus, status_reason
+from wakeful.contract.names import SIGNAL_CANCEL, SIGNAL_DECIDE, TOOL_INTERRUPTED
+from wakeful.contract.runs import Cancelled, RunResult, Termination, ThreadMode, ToolCallStatus, status_reason
 from wakeful.contract.tools import ToolResult, ToolStatus
 from wakeful.loop import batch as calls
 from wakeful.loop.commands import Stop
 from wakeful.loop.facts import InferenceReturned, ToolReturned, WorkFact
+from wakeful.loop.inbox import begin_next_run
 from wakeful.loop.reports import end_step, refuse, run_finish, run_start
-from wakeful.loop.state import Advance, AwaitingDecisions, Cancelling, Done, RunState, SettledCall
+from wakeful.loop.state import Advance, Afterwards, AwaitingDecisions, Cancelling, Done, Idle, RunState, SettledCall
 
 
-def finish(state: RunState, termination: Termination, *, now: int, detail: str | None = None) -> Advance:
+def finish(
+    state: RunState,
+    termination: Termination,
+    *,
+    now: int,
+    detail: str | None = None,
+    then: Afterwards = Afterwards.END,
+) -> Advance:
     """End the run: its calls are settled, its step is closed, and the one result there will ever be is made."""
     commands = tuple(Stop(id) for id in sorted(state.in_flight))
     woken = (run_start(state),) if isinstance(state.stage, AwaitingDecisions) else ()
     moved = Advance(state, commands, woken).then(_settle_the_rest).then(end_step)
     for _ in state.held:
         moved = moved.then(refuse, SIGNAL_DECIDE, "the run has ended", now=now)
-    moved = replace(moved, state=replace(moved.state, held=()))
-    ended = moved.state
-    result = RunResult(
-        thread_id=ended.identity.thread_id,
-        run_id=ended.identity.run_id,
-        agent_id=ended.identity.agent_id,
-        status_reason=status_reason(termination),
-        termination=termination,
-        response=ended.response,
-        detail=detail,
-        steps=ended.steps,
-        usage=ended.usage,
-        unread=tuple(submitted.message.id for submitted in ended.queued),
-    )
-    done = ended.entering(Done(result))
-    return replace(moved, state=done).emitting(run_finish(done, termination))
+    ended = replace(moved.state, held=())
+    done = ended.entering(Done(_result(ended, termination, detail=detail, then=then)))
+    return replace(moved, state=done).emitting(run_finish(done, termination)).then(_afterwards, then)
 
 
-def cancel(state: RunState, reason: str | None, *, now: int) -> Advance:
+def cancel(state: RunState, reason: str | None, *, now: int, then: Afterwards = Afterwards.END) -> Advance:
     """Tell everything in flight to stop; the run ends when it has. Cancelling twice changes nothing."""
-    if isinstance(state.stage, Cancelling):
-        return Advance(state)
-    if not state.in_flight:
-        return finish(state, Cancelled(), now=now, detail=reason)
-    cancelling = Cancelling(in_flight=state.in_flight, batch=state.batch, reason=reason)
-    return Advance(state.entering(cancelling), tuple(Stop(id) for id in sorted(state.in_flight)))
+    match state.stage:
+        case Cancelling() as cancelling:
+            closing = replace(cancelling, then=then) if then is Afterwards.CLOSE else cancelling
+            return Advance(replace(state, stage=closing))
+        case Idle(result=result) if then is Afterwards.CLOSE:
+            closed = result or _result(state, Cancelled(), detail=reason, then=then)
+            return Advance(replace(state, stage=Done(closed)))
+        case Idle():
+            return refuse(state, SIGNAL_CANCEL, "no run is under way", now=now)
+        case _ if state.in_flight:
+            stopping = Cancelling(in_flight=state.in_flight, batch=state.batch, reason=reason, then=then)
+            return Advance(state.entering(stopping), tuple(Stop(id) for id in sorted(state.in_flight)))
+        case _:
+            return finish(state, Cancelled(), now=now, detail=reason, then=then)
 
 
 def wound_down(state: RunState, cancelling: Cancelling, fact: WorkFact, *, now: int) -> Advance:
@@ -61,7 +65,11 @@ def wound_down(state: RunState, cancelling: Cancelling, fact: WorkFact, *, now: 
             moved = Advance(replace(state, usage=state.usage.plus(response.usage)))
         case _:
             pass
-    return moved if left.in_flight else moved.then(finish, Cancelled(), now=now, detail=cancelling.reason)
+    return (
+        moved
+        if left.in_flight
+        else moved.then(finish, Cancelled(), now=now, detail=cancelling.reason, then=cancelling.then)
+    )
 
 
 def _settle_the_rest(state: RunState) -> Advance:
@@ -76,3 +84,40 @@ def _settle_the_rest(state: RunState) -> Advance:
             event = ToolCallCancel(id=call.call.id, name=call.call.name, reason="the run ended")
             moved = moved.then(calls.move, SettledCall(call.call, ToolCallStatus.CANCELLED, result), event)
     return moved.then(calls.commit)
+
+
+def _result(state: RunState, termination: Termination, *, detail: str | None, then: Afterwards) -> RunResult:
+    is_last = then is Afterwards.CLOSE or (then is Afterwards.END and state.mode is ThreadMode.RUN)
+    unread = (*state.steering, *state.queued) if is_last else ()
+    return RunResult(
+        thread_id=state.identity.thread_id,
+        run_id=state.identity.run_id,
+        agent_id=state.identity.agent_id,
+        status_reason=status_reason(termination),
+        termination=termination,
+        response=state.response,
+        detail=detail,
+        steps=state.steps,
+        usage=state.usage,
+        unread=tuple(submitted.message.id for submitted in unread),
+    )
+
+
+def _afterwards(state: RunState, then: Afterwards) -> Advance:
+    """The run is over: end the workflow, wait for the next message, or go on with one that waits."""
+    assert isinstance(state.stage, Done)
+    match then:
+        case Afterwards.CLOSE:
+            return Advance(state)
+        case Afterwards.ROLL_BACK:
+            return begin_next_run(replace(state, transcript=state.transcript.rewound(state.began)))
+        case Afterwards.NEXT_RUN:
+            return begin_next_run(state)
+        case Afterwards.END if state.mode is ThreadMode.RUN:
+            return Advance(state)
+        case Afterwards.END if state.queued or state.steering:
+            return begin_next_run(state)
+        case Afterwards.END:
+            return Advance(replace(state, stage=Idle(state.stage.result)))
+        case _:
+            assert_never(then)

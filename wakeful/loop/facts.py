@@ -6,6 +6,7 @@ from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.decisions import Decision
 from wakeful.contract.inference import ModelResponse, Source
 from wakeful.contract.messages import Message
+from wakeful.contract.runs import OnBusy
 from wakeful.contract.tools import ToolOutcome
 from wakeful.loop.commands import RESOLVE_ID
 
@@ -54,18 +55,26 @@ class DecisionsReceived:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
+    """A message on its way into the transcript. Those of one `group` came together and are one run's input."""
+
     message: Message
     source: Source
+    group: str = ""
+    agent_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MessagesSubmitted:
     messages: tuple[Submitted, ...]
+    on_busy: OnBusy = OnBusy.ENQUEUE
 
 
 @dataclass(frozen=True, slots=True)
 class CancelRequested:
+    """Stop the run, or, with `close`, the whole thread."""
+
     reason: str | None = None
+    close: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from wakeful.contract.events import (
 )
 from wakeful.contract.inference import ModelResponse
 from wakeful.contract.messages import MessageMetadata
-from wakeful.contract.runs import Errored, NaturalEnd
+from wakeful.contract.runs import Errored, NaturalEnd, ThreadMode
 from wakeful.contract.transcript import assistant_message
 from wakeful.loop.ending import finish
+from wakeful.loop.inbox import read
 from wakeful.loop.reports import end_step
 from wakeful.loop.state import Advance, Inferring, RunState
 from wakeful.loop.steps import next_step
@@ -59,10 +60,9 @@ def _say(state: RunState, inferring: Inferring, response: ModelResponse) -> Adva
 
 
 def _end_or_go_on(state: RunState, *, now: int) -> Advance:
-    """The model has nothing more to do: end, unless messages came meanwhile, which it reads before it ends."""
-    if not state.queued:
+    """The model has nothing more to do: end, unless messages for this very run came meanwhile, which it reads first."""
+    if state.mode is ThreadMode.RUN and state.queued:
+        state = replace(read(state, state.queued), queued=())
+    elif not state.steering:
         return finish(state, NaturalEnd(), now=now)
-    transcript = state.transcript
-    for submitted in state.queued:
-        transcript = transcript.appending(submitted.message, submitted.source)
-    return next_step(replace(state, transcript=transcript, queued=()), now=now)
+    return next_step(state, now=now)

@@ -53,7 +53,7 @@ def refuse(state: RunState, signal: str, reason: str, *, now: int) -> Advance:
 
 
 def next_message_id(state: RunState) -> str:
-    return f"{state.identity.run_id}:{len(state.transcript.messages) + 1}"
+    return f"{state.identity.run_id}:{state.transcript.length + 1}"
 
 
 def resumed_payload(result: ToolResult) -> JsonValue:

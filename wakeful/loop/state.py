@@ -2,7 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Concatenate, Literal, ParamSpec
+from enum import StrEnum
+from typing import Annotated, Concatenate, Literal, ParamSpec
+
+from pydantic import Field
 
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.decisions import Decision, Refusal, SuspensionTicket, ToolCallResume
@@ -10,15 +13,18 @@ from wakeful.contract.errors import InternalError
 from wakeful.contract.events import AgentEvent
 from wakeful.contract.inference import ModelResponse
 from wakeful.contract.messages import ToolCall
-from wakeful.contract.runs import RunIdentity, RunResult, RunStatus, ToolCallStatus, Usage
+from wakeful.contract.runs import RunIdentity, RunResult, RunStatus, ThreadMode, ToolCallStatus, Usage
 from wakeful.contract.tools import ToolDescriptor, ToolResult
 from wakeful.loop.commands import RESOLVE_ID, Command
 from wakeful.loop.facts import Submitted
-from wakeful.loop.transcript import Transcript
+from wakeful.loop.transcript import Mark, Transcript
 from wakeful.loop.transitions import check_run, check_tool_call
 
 REVISION = 1
 """The rules a new run is pinned to. Raise it with every change of what `advance` does, and branch on it there."""
+
+REMEMBERED = 2000
+"""How many ids of messages and of suspensions a thread remembers, to know a repeat; it may live for years."""
 
 P = ParamSpec("P")
 
@@ -26,6 +32,7 @@ P = ParamSpec("P")
 @dataclass(frozen=True, slots=True)
 class NewCall:
     call: ToolCall
+    kind: Literal["new"] = "new"
 
     @property
     def status(self) -> ToolCallStatus:
@@ -39,6 +46,9 @@ class RunningCall:
     call: ToolCall
     id: str
     grants: int = 0
+    resume: ToolCallResume | None = None
+    ticket: SuspensionTicket | None = None
+    kind: Literal["running"] = "running"
 
     @property
     def status(self) -> ToolCallStatus:
@@ -51,6 +61,7 @@ class SuspendedCall:
     ticket: SuspensionTicket
     since: int
     grants: int = 0
+    kind: Literal["suspended"] = "suspended"
 
     @property
     def status(self) -> ToolCallStatus:
@@ -65,6 +76,7 @@ class ResumingCall:
     ticket: SuspensionTicket
     resume: ToolCallResume
     grants: int
+    kind: Literal["resuming"] = "resuming"
 
     @property
     def status(self) -> ToolCallStatus:
@@ -82,9 +94,10 @@ class SettledCall:
     status: SettledStatus
     result: ToolResult
     source: str | None = None
+    kind: Literal["settled"] = "settled"
 
 
-Call = NewCall | RunningCall | SuspendedCall | ResumingCall | SettledCall
+Call = Annotated[NewCall | RunningCall | SuspendedCall | ResumingCall | SettledCall, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +145,8 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Resolving:
+    id: str = RESOLVE_ID
+    kind: Literal["resolving"] = "resolving"
     status = RunStatus.CREATED
 
 
@@ -140,18 +155,21 @@ class Inferring:
     id: str
     message_id: str
     since: int
+    kind: Literal["inferring"] = "inferring"
     status = RunStatus.RUNNING
 
 
 @dataclass(frozen=True, slots=True)
 class CallingTools:
     batch: Batch
+    kind: Literal["calling_tools"] = "calling_tools"
     status = RunStatus.RUNNING
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitingDecisions:
     batch: Batch
+    kind: Literal["awaiting_decisions"] = "awaiting_decisions"
     status = RunStatus.WAITING
 
 
@@ -159,7 +177,20 @@ class AwaitingDecisions:
 class BetweenSteps:
     """A step is committed and the next has not begun; no fact ever meets a run here."""
 
+    kind: Literal["between_steps"] = "between_steps"
     status = RunStatus.RUNNING
+
+
+class Afterwards(StrEnum):
+    """What follows a run that is being cancelled."""
+
+    END = "end"
+    NEXT_RUN = "next_run"
+    """Somebody interrupted it: their messages are next."""
+    ROLL_BACK = "roll_back"
+    """The same, and what the cancelled run said and heard is undone."""
+    CLOSE = "close"
+    """The whole thread ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,16 +200,31 @@ class Cancelling:
     in_flight: frozenset[str]
     batch: Batch | None
     reason: str | None
+    then: Afterwards = Afterwards.END
+    kind: Literal["cancelling"] = "cancelling"
     status = RunStatus.RUNNING
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
     result: RunResult
+    kind: Literal["done"] = "done"
     status = RunStatus.DONE
 
 
-Stage = Resolving | Inferring | CallingTools | AwaitingDecisions | BetweenSteps | Cancelling | Done
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """A thread between two runs; `result` is the last one's."""
+
+    result: RunResult | None = None
+    kind: Literal["idle"] = "idle"
+    status = RunStatus.DONE
+
+
+Stage = Annotated[
+    Resolving | Inferring | CallingTools | AwaitingDecisions | BetweenSteps | Cancelling | Idle | Done,
+    Field(discriminator="kind"),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +236,11 @@ class RunState:
     transcript: Transcript
     revision: int = REVISION
     resolved: ResolvedAgent | None = None
+    mode: ThreadMode = ThreadMode.RUN
+    began: Mark = Mark()
+    """The transcript as it was before the run's own messages."""
+    runs: int = 1
+    inferences: int = 0
     frontend_tools: tuple[ToolDescriptor, ...] = ()
     steps: int = 0
     step_open: bool = False
@@ -197,12 +248,15 @@ class RunState:
     usage: Usage = Usage()
     response: str = ""
     queued: tuple[Submitted, ...] = ()
-    seen_messages: frozenset[str] = frozenset()
+    """Messages for later: the next run's, or, in a run of its own, this one's before it ends."""
+    steering: tuple[Submitted, ...] = ()
+    """Messages that the model reads at its next step."""
+    seen_messages: tuple[str, ...] = ()
     held: tuple[tuple[Decision, ...], ...] = ()
     applied: frozenset[tuple[str, str]] = frozenset()
     """What was decided, by each name of the call, with the decision's id."""
-    suspensions: frozenset[str] = frozenset()
-    """Every suspension id there ever was: an answer to one question must not fit the next."""
+    suspensions: tuple[str, ...] = ()
+    """The suspension ids there were: an answer to one question must not fit the next."""
     refusals: tuple[Refusal, ...] = ()
 
     @property
@@ -228,15 +282,15 @@ class RunState:
     def in_flight(self) -> frozenset[str]:
         """The ids of the commands whose facts are still to come."""
         match self.stage:
-            case Resolving():
-                return frozenset({RESOLVE_ID})
+            case Resolving(id=id):
+                return frozenset({id})
             case Inferring(id=id):
                 return frozenset({id})
             case CallingTools(batch=batch):
                 return frozenset(call.id for call in batch.running)
             case Cancelling(in_flight=ids):
                 return ids
-            case AwaitingDecisions() | BetweenSteps() | Done():
+            case AwaitingDecisions() | BetweenSteps() | Idle() | Done():
                 return frozenset()
 
     def entering(self, stage: Stage) -> "RunState":

@@ -6,6 +6,7 @@ from wakeful.contract.events import StepStart
 from wakeful.contract.runs import StopDetail, Stopped
 from wakeful.loop.commands import Infer
 from wakeful.loop.ending import finish
+from wakeful.loop.inbox import read
 from wakeful.loop.reports import next_message_id
 from wakeful.loop.state import Advance, Inferring, RunState
 
@@ -19,15 +20,21 @@ def next_step(state: RunState, *, now: int) -> Advance:
     if limit and state.rounds >= limit:
         detail = StopDetail(code="max_rounds", detail=f"{limit} rounds of tool calls were made")
         return finish(state, Stopped(value=detail), now=now)
-    step = state.steps + 1
-    inferring = Inferring(id=f"infer-{step}", message_id=next_message_id(state), since=now)
-    command = Infer(
+    state = replace(read(state, state.steering), steering=())
+    step, number = state.steps + 1, state.inferences + 1
+    inferring = Inferring(id=f"infer-{number}", message_id=next_message_id(state), since=now)
+    asked = replace(state, steps=step, inferences=number, step_open=True).entering(inferring)
+    started = Advance(asked, (infer_command(asked, inferring),), (StepStart(message_id=inferring.message_id),))
+    return replace(started, state=replace(asked, transcript=asked.transcript.sent()))
+
+
+def infer_command(state: RunState, inferring: Inferring) -> Infer:
+    """Ask the model about the transcript as it is."""
+    return Infer(
         id=inferring.id,
         agent=state.agent,
-        step=step,
+        step=state.steps,
         transcript=state.transcript.ref,
         appended=state.transcript.unsent,
         frontend_tools=state.frontend_tools,
     )
-    asked = replace(state, steps=step, step_open=True, transcript=state.transcript.sent())
-    return Advance(asked.entering(inferring), (command,), (StepStart(message_id=inferring.message_id),))

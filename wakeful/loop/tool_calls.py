@@ -14,6 +14,7 @@ from wakeful.loop.commands import CallTool
 from wakeful.loop.facts import ToolReturned
 from wakeful.loop.reports import end_step, run_finish
 from wakeful.loop.state import (
+    REMEMBERED,
     Advance,
     AwaitingDecisions,
     Batch,
@@ -67,6 +68,19 @@ def lost(state: RunState, id: str, reason: str, *, now: int) -> Advance:
     return move(state, replace(settled(call, result), source=None), ended(call, result)).then(go_on, now=now)
 
 
+def run(state: RunState, call: RunningCall) -> Advance:
+    return replace(move(state, call), commands=(call_command(state, call),))
+
+
+def call_command(state: RunState, call: RunningCall) -> CallTool:
+    """Run a call's tool, with the arguments that its decision, if it had one, makes of it."""
+    tool, asked = state.tool(call.call.name), call.call
+    assert tool is not None  # only a known tool runs
+    if call.resume and call.ticket and call.ticket.resume_mode is ResumeMode.PASS_DECISION_TO_TOOL:
+        asked = asked.model_copy(update={"arguments": call.resume.result})
+    return CallTool(id=call.id, tool=tool, call=asked, resume=call.resume, ticket=call.ticket)
+
+
 def _next_to_start(state: RunState) -> NewCall | None:
     batch = batch_of(state)
     if not batch.new or (state.agent.tool_mode is ToolMode.SEQUENTIAL and batch.running):
@@ -84,9 +98,7 @@ def _start(state: RunState, new: NewCall, *, now: int) -> Advance:
     if tool.frontend:
         ticket = _frontend_ticket(call)
         return _suspend(state, new, ticket, ToolResult.suspended(call.name, ticket), now=now)
-    running = RunningCall(call, id=f"tool-{call.id}")
-    moved = move(state, running)
-    return replace(moved, commands=(CallTool(id=running.id, tool=tool, call=call),))
+    return run(state, RunningCall(call, id=f"tool-{call.id}"))
 
 
 def _settle_unstarted(state: RunState, call: ToolCall, message: str) -> Advance:
@@ -109,12 +121,12 @@ def _suspend(
     state: RunState, call: NewCall | RunningCall, ticket: SuspensionTicket, result: ToolResult, *, now: int
 ) -> Advance:
     """Suspend a call under an id that names it alone and for ever, whatever ids the tool and the model chose."""
-    taken = state.suspensions | {other.call.id for other in batch_of(state).calls}
+    taken = {*state.suspensions, *(other.call.id for other in batch_of(state).calls)}
     id = ticket.suspension.id or f"suspend_{call.call.id}"
     while id in taken:
         id = f"{id}:{call.call.id}"
     named = ticket.model_copy(update={"suspension": ticket.suspension.model_copy(update={"id": id})})
     grants = call.grants if isinstance(call, RunningCall) else 0
     suspended = SuspendedCall(call.call, named, since=now, grants=grants)
-    state = replace(state, suspensions=state.suspensions | {id})
+    state = replace(state, suspensions=(*state.suspensions, id)[-REMEMBERED:])
     return move(state, suspended, done(call.call, result.model_copy(update={"suspension": named})))

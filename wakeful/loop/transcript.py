@@ -1,10 +1,22 @@
-"""The conversation as the loop keeps it: append-only, named by a chain of digests, with the place of each new entry."""
+"""The conversation as the loop keeps it: append-only, named by a chain of digests, with the place of each new entry.
 
-from dataclasses import dataclass
+After a thread has continued as new, only the newest entries are here; `before` says how much stands in earlier
+executions and what its digest is, so that the chain goes on unbroken.
+"""
 
-from wakeful.contract.inference import Source, TranscriptRef
-from wakeful.contract.messages import Message
+from dataclasses import dataclass, field, replace
+
+from wakeful.contract.inference import Rewind, Source, TranscriptRef
+from wakeful.contract.messages import Message, Role
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place in a transcript: how many entries stand before it, and what their digest is."""
+
+    length: int = 0
+    digest: str = EMPTY_DIGEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,17 +26,54 @@ class Transcript:
     messages: tuple[Message, ...] = ()
     digest: str = EMPTY_DIGEST
     unsent: tuple[Source, ...] = ()
+    before: Mark = field(default_factory=Mark)
+
+    @property
+    def length(self) -> int:
+        return self.before.length + len(self.messages)
 
     @property
     def ref(self) -> TranscriptRef:
-        return TranscriptRef(length=len(self.messages), digest=self.digest)
+        return TranscriptRef(length=self.length, digest=self.digest)
+
+    @property
+    def mark(self) -> Mark:
+        return Mark(self.length, self.digest)
 
     def appending(self, message: Message, source: Source) -> "Transcript":
-        return Transcript(
+        return replace(
+            self,
             messages=(*self.messages, message),
             digest=chained(self.digest, message),
             unsent=(*self.unsent, source),
         )
 
     def sent(self) -> "Transcript":
-        return Transcript(messages=self.messages, digest=self.digest)
+        return replace(self, unsent=())
+
+    def rewound(self, mark: Mark) -> "Transcript":
+        """Without the entries after `mark`; the next inference is told so."""
+        if mark.length == self.length:
+            return self
+        kept = self.messages[: max(0, mark.length - self.before.length)]
+        before = min(self.before, mark, key=lambda place: place.length)
+        unsent = (*self.unsent, Rewind(rewind=mark.length))
+        return Transcript(messages=kept, digest=mark.digest, unsent=unsent, before=before)
+
+    def tail(self, budget: int) -> "Transcript":
+        """The newest entries that fit `budget` bytes, from a place where no call is parted from its result.
+
+        What no inference was told of yet stays whatever its size: it stands nowhere else in this form.
+        """
+        total, start, size = len(self.messages), len(self.messages), 0
+        while start > 0:
+            size += len(self.messages[start - 1].model_dump_json())
+            splits = start < total and self.messages[start].role is Role.TOOL
+            if size > budget and total - start >= len(self.unsent) and not splits:
+                break
+            start -= 1
+        digest = self.before.digest
+        for message in self.messages[:start]:
+            digest = chained(digest, message)
+        before = Mark(self.before.length + start, digest)
+        return Transcript(messages=self.messages[start:], digest=self.digest, before=before)

@@ -11,6 +11,7 @@ from wakeful.loop.state import (
     CallingTools,
     Cancelling,
     Done,
+    Idle,
     Inferring,
     Resolving,
     RunState,
@@ -39,9 +40,10 @@ def status_view(state: RunState) -> StatusView:
         steps=state.steps,
         usage=state.usage,
         calls=tuple(calls),
-        queued=len(state.queued),
+        queued=len(state.queued) + len(state.steering),
+        runs=state.runs,
         refusals=state.refusals,
-        result=state.stage.result if isinstance(state.stage, Done) else None,
+        result=state.stage.result if isinstance(state.stage, Done | Idle) else None,
     )
 
 
@@ -60,6 +62,8 @@ def doing(state: RunState) -> str:
             return "between two steps"
         case Cancelling():
             return "stopping what is in flight"
+        case Idle():
+            return "idle, waiting for a message"
         case Done(result=result):
             return f"ended: {result.status_reason}"
         case _:

@@ -109,7 +109,7 @@ class AgentRun:
             reason = workflow.cancellation_reason()
             if reason is None:  # the worker drops this run from its cache: nothing happened to the run
                 raise
-            self._facts.append(CancelRequested(reason or None))
+            self._facts.append(CancelRequested(reason or None, close=True))
 
     @workflow.signal(name=names.SIGNAL_SUBMIT, description='Messages for the run: {"input": "…"}')
     def submit(self, *args: Any) -> None:

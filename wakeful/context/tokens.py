@@ -1,0 +1,76 @@
+"""How many tokens something takes: an estimate by its characters, corrected by what providers report.
+
+Not a tokenizer: every model has its own. A factor learnt from the reports brings the estimates close enough.
+"""
+
+import json
+import math
+from collections.abc import Iterable
+
+from pydantic import JsonValue
+
+from wakeful.contract.messages import ContentBlock, Message, TextBlock, ToolCall
+from wakeful.contract.tools import ToolDescriptor
+
+MIN_FACTOR, MAX_FACTOR = 0.25, 4.0
+
+_MESSAGE_OVERHEAD = 4
+_TOOL_OVERHEAD = 10
+_CHARS_PER_TOKEN = 4
+_NON_TEXT_CHARS = 50
+_SMOOTHING = 0.3
+
+
+def message_tokens(message: Message) -> int:
+    """The estimate for a message, with the calls it asks for."""
+    chars = sum(map(_block_chars, message.content)) + sum(map(_call_chars, message.tool_calls))
+    return _MESSAGE_OVERHEAD + chars // _CHARS_PER_TOKEN
+
+
+def messages_tokens(messages: Iterable[Message]) -> int:
+    return sum(map(message_tokens, messages))
+
+
+def tool_tokens(tool: ToolDescriptor) -> int:
+    """The estimate for a tool's description; names and prose count whole, which errs on the safe side."""
+    schema = _json_chars(tool.parameters) // _CHARS_PER_TOKEN
+    return _TOOL_OVERHEAD + len(tool.name) + len(tool.description) + schema
+
+
+def tools_tokens(tools: Iterable[ToolDescriptor]) -> int:
+    return sum(map(tool_tokens, tools))
+
+
+def scaled(estimate: int, factor: float) -> int:
+    """An estimate corrected by the learnt factor."""
+    return math.ceil(estimate * factor)
+
+
+def calibrated(factor: float, estimated: int, reported: int | None) -> float:
+    """The factor after a provider's report on a request.
+
+    Args:
+        factor: the factor that the estimate was made with.
+        estimated: the estimate for the whole request, already corrected by `factor`.
+        reported: the tokens of the request as the provider counted them; None or 0 teaches nothing.
+    """
+    if not reported or reported < 0 or estimated <= 0:
+        return _bounded(factor)
+    observed = _bounded(factor * reported / estimated)
+    return _bounded(factor + _SMOOTHING * (observed - factor))
+
+
+def _bounded(factor: float) -> float:
+    return min(max(factor, MIN_FACTOR), MAX_FACTOR)
+
+
+def _block_chars(block: ContentBlock) -> int:
+    return len(block.text) if isinstance(block, TextBlock) else _NON_TEXT_CHARS
+
+
+def _call_chars(call: ToolCall) -> int:
+    return len(call.name) + _json_chars(call.arguments)
+
+
+def _json_chars(value: JsonValue) -> int:
+    return len(json.dumps(value, separators=(",", ":"), ensure_ascii=False))

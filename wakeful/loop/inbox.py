@@ -1,0 +1,73 @@
+"""Messages that come to a thread: begin a run with them, keep them for later, steer with them, or make way for them."""
+
+from dataclasses import replace
+from typing import assert_never
+
+from wakeful.contract.names import SIGNAL_SUBMIT
+from wakeful.contract.runs import OnBusy, Usage
+from wakeful.loop.commands import RESOLVE_ID, ResolveAgent
+from wakeful.loop.facts import MessagesSubmitted, Submitted
+from wakeful.loop.reports import refuse, run_start
+from wakeful.loop.state import REMEMBERED, Advance, Idle, Resolving, RunState
+
+
+def accept(state: RunState, fact: MessagesSubmitted, *, now: int) -> Advance:
+    """Take what is new; a message whose id was seen before is a repeat and changes nothing."""
+    if fact.on_busy is OnBusy.REJECT and not isinstance(state.stage, Idle):
+        return refuse(state, SIGNAL_SUBMIT, "the thread is busy, and on_busy is reject", now=now)
+    seen, new = dict.fromkeys(state.seen_messages), []
+    for submitted in fact.messages:
+        if submitted.message.id not in seen:
+            seen[submitted.message.id] = None
+            new.append(submitted)
+    state = replace(state, seen_messages=tuple(seen)[-REMEMBERED:])
+    match fact.on_busy:
+        case _ if not new:
+            return Advance(state)
+        case OnBusy.ENQUEUE | OnBusy.REJECT:
+            return Advance(replace(state, queued=(*state.queued, *new)))
+        case OnBusy.STEER:
+            return Advance(replace(state, steering=(*state.steering, *new)))
+        case OnBusy.INTERRUPT | OnBusy.ROLLBACK:
+            return Advance(replace(state, queued=(*new, *state.queued)))
+        case _:
+            assert_never(fact.on_busy)
+
+
+def begin_next_run(state: RunState) -> Advance:
+    """Begin a run with what waits longest: what was meant to steer, or else the first group of queued messages."""
+    if state.steering:
+        taken, steering, queued = state.steering, (), state.queued
+    else:
+        group = state.queued[0].group
+        count = next((n for n, later in enumerate(state.queued) if later.group != group), len(state.queued))
+        taken, steering, queued = state.queued[:count], (), state.queued[count:]
+    runs = state.runs + 1
+    agent_id = taken[0].agent_id or state.identity.agent_id
+    seed = state.identity.run_id.partition(".")[0]
+    run_id, resolve_id = (seed, RESOLVE_ID) if runs == 1 else (f"{seed}.{runs}", f"{RESOLVE_ID}-{runs}")
+    fresh = replace(
+        state,
+        identity=state.identity.model_copy(update={"run_id": run_id, "agent_id": agent_id}),
+        stage=Resolving(id=resolve_id),
+        began=state.transcript.mark,
+        runs=runs,
+        resolved=None,
+        steps=0,
+        rounds=0,
+        usage=Usage(),
+        response="",
+        applied=frozenset(),
+        queued=queued,
+        steering=steering,
+    )
+    fresh = read(fresh, taken)
+    return Advance(fresh, (ResolveAgent(agent_id=agent_id, id=resolve_id),), (run_start(fresh),))
+
+
+def read(state: RunState, messages: tuple[Submitted, ...]) -> RunState:
+    """Write messages into the transcript: the model reads them with its next step."""
+    transcript = state.transcript
+    for submitted in messages:
+        transcript = transcript.appending(submitted.message, submitted.source)
+    return replace(state, transcript=transcript)
