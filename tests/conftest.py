@@ -1,5 +1,6 @@
 """One real Temporal server and one worker for the whole session."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from tests.support.app import JOURNAL, registry
 from tests.support.journal import Journal
 from wakeful.client import WakefulClient
 from wakeful.connection import EmbeddedServer, embedded_server
-from wakeful.worker import running_worker
+from wakeful.contract.agents import HistoryBudget
+from wakeful.worker import WorkerSettings, running_worker
 
 
 @pytest.fixture(scope="session")
@@ -25,10 +27,23 @@ async def temporal(server: EmbeddedServer) -> Client:
 
 
 @pytest.fixture(scope="session")
-async def client(temporal: Client) -> AsyncIterator[WakefulClient]:
-    """A client whose runs are driven by the session's worker."""
+async def usual_client(temporal: Client) -> AsyncIterator[WakefulClient]:
     async with running_worker(temporal, registry):
         yield WakefulClient(temporal)
+
+
+@pytest.fixture(scope="session")
+async def restless_client(temporal: Client) -> AsyncIterator[WakefulClient]:
+    """Every run continues as new after every fact, which must change nothing that anybody sees."""
+    settings = WorkerSettings(task_queue="restless", history_budget=HistoryBudget(events=1))
+    async with running_worker(temporal, registry, settings):
+        yield WakefulClient(temporal, task_queue="restless")
+
+
+@pytest.fixture
+def client(usual_client: WakefulClient) -> WakefulClient:
+    """A client whose runs are driven by the session's worker."""
+    return usual_client
 
 
 @pytest.fixture
@@ -42,7 +57,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Journal:
 @pytest.fixture
 def thread_id(request: pytest.FixtureRequest) -> str:
     """A thread of the test's own, named after it."""
-    return f"{request.node.name[:80]}"
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", request.node.name)[:100]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,7 +6,13 @@ from typing import Any, TypeVar
 
 from pydantic import JsonValue
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client, WorkflowFailureError, WorkflowHandle, WorkflowQueryFailedError
+from temporalio.client import (
+    Client,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+)
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import CancelledError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
@@ -17,8 +23,8 @@ from wakeful.contract.decisions import Decision, DecisionAction
 from wakeful.contract.errors import CallerError, ThreadBusy, ThreadNotFound, WakefulError
 from wakeful.contract.events import EventRecord
 from wakeful.contract.messages import InputMessage, Message
-from wakeful.contract.requests import RunRequest, title_of
-from wakeful.contract.runs import Cancelled, RunResult
+from wakeful.contract.requests import TITLE_LENGTH, RunRequest, Submission, title_of
+from wakeful.contract.runs import Cancelled, OnBusy, RunResult, ThreadMode
 from wakeful.contract.tools import FrontendTool
 from wakeful.contract.views import EventsPage, StatusView, TranscriptPage
 
@@ -41,6 +47,7 @@ class WakefulClient:
         thread_id: str | None = None,
         title: str | None = None,
         frontend_tools: Sequence[FrontendTool] = (),
+        mode: ThreadMode = ThreadMode.RUN,
     ) -> str:
         """Start a run and return its thread's id.
 
@@ -52,6 +59,7 @@ class WakefulClient:
             input=input if isinstance(input, str) else tuple(input),
             title=title,
             frontend_tools=tuple(frontend_tools),
+            mode=mode,
         )
         thread_id = thread_id or f"{agent_id}-{uuid.uuid4().hex[:12]}"
         try:
@@ -75,6 +83,57 @@ class WakefulClient:
         """Start a run and wait for its end."""
         return await self.result(await self.start(agent_id, input, thread_id=thread_id))
 
+    async def send(
+        self,
+        thread_id: str,
+        text: str,
+        *,
+        agent_id: str | None = None,
+        on_busy: OnBusy | str = OnBusy.ENQUEUE,
+        message_id: str | None = None,
+    ) -> str:
+        """Say something to a thread, in one call: it is created, woken, restored, or the message waits its turn.
+
+        Returns the message's id; sending the same id again changes nothing.
+
+        Raises:
+            CallerError: the thread is new and `agent_id` does not say who should answer.
+        """
+        message_id = message_id or uuid.uuid4().hex
+        message = InputMessage(content=text, id=message_id)
+        submission = Submission(input=(message,), on_busy=OnBusy(on_busy), agent_id=agent_id)
+        request = await self._waking(thread_id, agent_id)
+        if request is None:
+            await self._signal(thread_id, names.SIGNAL_SUBMIT, submission)
+            return message_id
+        await self.temporal.start_workflow(
+            names.WORKFLOW,
+            request,
+            id=thread_id,
+            task_queue=self.task_queue,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            memo={names.MEMO_TITLE: text[:TITLE_LENGTH]},
+            static_summary=f"{request.agent_id}: {text[:TITLE_LENGTH]}",
+            start_signal=names.SIGNAL_SUBMIT,
+            start_signal_args=[submission],
+        )
+        return message_id
+
+    async def _waking(self, thread_id: str, agent_id: str | None) -> RunRequest | None:
+        """The request that a message needs to be sent with, or nothing if the thread is awake."""
+        try:
+            described = await self.handle(thread_id).describe()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise _translated(error, thread_id) from error
+            if agent_id is None:
+                raise CallerError(f"thread {thread_id!r} is new: say which agent should answer") from error
+            return RunRequest(agent_id=agent_id, mode=ThreadMode.THREAD)
+        if described.status is WorkflowExecutionStatus.RUNNING:
+            return None
+        last_agent = agent_id or (await self.status(thread_id)).identity.agent_id
+        return RunRequest(agent_id=last_agent, mode=ThreadMode.THREAD, restore_from=described.run_id)
+
     async def result(self, thread_id: str) -> RunResult:
         """Wait for the end of the thread's run."""
         try:
@@ -91,39 +150,63 @@ class WakefulClient:
         return await self._query(thread_id, names.QUERY_STATUS, StatusView)
 
     async def transcript(self, thread_id: str) -> list[Message]:
-        """All messages of the thread's run so far."""
+        """All messages of the thread, from its first execution on."""
+        return await self._messages(thread_id, None, through=None)
+
+    async def _messages(self, thread_id: str, run_id: str | None, *, through: int | None) -> list[Message]:
         messages: list[Message] = []
         after: int | None = 0
-        while after is not None:
-            page = await self._query(thread_id, names.QUERY_TRANSCRIPT, TranscriptPage, {"after": after})
+        while after is not None and (through is None or len(messages) < through):
+            asked = {"after": after}
+            page = await self._query(thread_id, names.QUERY_TRANSCRIPT, TranscriptPage, asked, run_id=run_id)
+            if page.earlier is not None:
+                messages = await self._messages(thread_id, page.earlier.run_id, through=page.earlier.through)
             messages += page.messages
             after = page.next
-        return messages
+        return messages[:through]
 
-    async def events(self, thread_id: str, *, after: int = 0) -> EventsPage:
-        """One page of what happened after event number `after`."""
-        return await self._query(thread_id, names.QUERY_EVENTS, EventsPage, {"after": after})
+    async def events(self, thread_id: str, *, after: int = 0, run_id: str | None = None) -> EventsPage:
+        """One page of what happened after event number `after`, as one execution of the thread has it."""
+        return await self._query(thread_id, names.QUERY_EVENTS, EventsPage, {"after": after}, run_id=run_id)
 
     async def watch(self, thread_id: str, *, after: int = 0) -> AsyncIterator[EventRecord]:
-        """Events as they come, until the run ends. History's long poll wakes it; watching adds nothing to history."""
-        handle = self.handle(thread_id)
-        try:
-            woken = handle.fetch_history_events(wait_new_event=True, skip_archival=True)
-            async for event in woken:
-                # Every change of a run's state is made in a workflow task, so nothing else is worth a query.
-                if event.event_type not in _STATE_MAY_HAVE_CHANGED:
-                    continue
-                while True:
-                    page = await self.events(thread_id, after=after)
-                    for record in page.events:
-                        yield record
-                    after = page.last
+        """Events as they come, until the thread ends, from whichever execution of it has them.
+
+        History's long poll wakes the watcher, and queries bring the events: watching adds nothing to history.
+        """
+        run_id: str | None = await self._execution_after(thread_id, after)
+        while run_id is not None:
+            following: str | None = None
+            try:
+                woken = self.handle(thread_id, run_id=run_id).fetch_history_events(wait_new_event=True)
+                async for event in woken:
+                    # Every change of a run's state is made in a workflow task, so nothing else is worth a query.
+                    if event.event_type not in _STATE_MAY_HAVE_CHANGED:
+                        continue
+                    while (page := await self.events(thread_id, after=after, run_id=run_id)).events:
+                        for record in page.events:
+                            yield record
+                        after = page.last
+                        if page.done:
+                            return
                     if page.done:
                         return
-                    if not page.events:
-                        break
+                    continued = event.workflow_execution_continued_as_new_event_attributes
+                    following = continued.new_execution_run_id or None
+            except RPCError as error:
+                raise _translated(error, thread_id) from error
+            run_id = following
+
+    async def _execution_after(self, thread_id: str, after: int) -> str:
+        """The execution of the thread that has event number `after + 1`, or will have it."""
+        try:
+            described = await self.handle(thread_id).describe()
         except RPCError as error:
             raise _translated(error, thread_id) from error
+        run_id = described.run_id
+        while (earlier := (await self.events(thread_id, after=after, run_id=run_id)).earlier) is not None:
+            run_id = earlier.run_id
+        return run_id
 
     async def decide(
         self,
@@ -147,18 +230,20 @@ class WakefulClient:
         )
         await self._signal(thread_id, names.SIGNAL_DECIDE, decision)
 
-    async def submit(self, thread_id: str, input: str | Sequence[InputMessage]) -> None:
-        """Send messages to the thread's active run."""
-        written = input if isinstance(input, str) else [message.model_dump(mode="json") for message in input]
-        await self._signal(thread_id, names.SIGNAL_SUBMIT, {"input": written})
+    async def submit(
+        self, thread_id: str, input: str | Sequence[InputMessage], *, on_busy: OnBusy | str = OnBusy.ENQUEUE
+    ) -> None:
+        """Send messages to a thread that is awake; `send` also wakes it."""
+        written = input if isinstance(input, str) else tuple(input)
+        await self._signal(thread_id, names.SIGNAL_SUBMIT, Submission(input=written, on_busy=OnBusy(on_busy)))
 
     async def cancel(self, thread_id: str, *, reason: str | None = None) -> None:
         """Ask the run to stop; `result` tells when it has."""
         await self._signal(thread_id, names.SIGNAL_CANCEL, {"reason": reason} if reason else None)
 
-    def handle(self, thread_id: str) -> Handle:
+    def handle(self, thread_id: str, *, run_id: str | None = None) -> Handle:
         """The thread's workflow, for everything that Temporal's own client can do with it."""
-        return self.temporal.get_workflow_handle(thread_id, result_type=RunResult)
+        return self.temporal.get_workflow_handle(thread_id, run_id=run_id, result_type=RunResult)
 
     async def _signal(self, thread_id: str, name: str, argument: object) -> None:
         try:
@@ -166,10 +251,12 @@ class WakefulClient:
         except RPCError as error:
             raise _translated(error, thread_id) from error
 
-    async def _query(self, thread_id: str, name: str, kind: type[V], argument: object = None) -> V:
+    async def _query(
+        self, thread_id: str, name: str, kind: type[V], argument: object = None, *, run_id: str | None = None
+    ) -> V:
         try:
             args = [] if argument is None else [argument]
-            answer: V = await self.handle(thread_id).query(name, args=args, result_type=kind)
+            answer: V = await self.handle(thread_id, run_id=run_id).query(name, args=args, result_type=kind)
             return answer
         except WorkflowQueryFailedError as error:
             raise WakefulError(f"thread {thread_id!r} does not answer {name!r}: {error}") from error
@@ -182,6 +269,7 @@ _STATE_MAY_HAVE_CHANGED = frozenset(
         EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
         EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
         EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
     }
 )
 

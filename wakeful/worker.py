@@ -18,11 +18,13 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from wakeful.connection import ensure_search_attributes
+from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.names import DEFAULT_TASK_QUEUE
 from wakeful.registry import OPENAI, Registry
-from wakeful_activities import Inference, Memory, Resolving, ToolExecution
+from wakeful_activities import Inference, Memory, Resolving, Restoring, ToolExecution
 from wakeful_activities.inference.openai_chat import OpenAIChat
+from wakeful_activities.memory import DEFAULT_CAPACITY
 from wakeful_workflows import AgentRun
 
 
@@ -39,6 +41,10 @@ class WorkerSettings:
     """How long tools may finish when the worker is told to stop."""
     sticky_timeout: timedelta = timedelta(seconds=5)
     """How long runs wait for a worker that died before another takes them over."""
+    history_budget: HistoryBudget = HistoryBudget()
+    """How long one execution's history may get before its thread continues as new."""
+    cached_threads: int = DEFAULT_CAPACITY
+    """Conversations kept in memory; one that falls out is read back from history."""
 
 
 @contextlib.asynccontextmanager
@@ -47,7 +53,7 @@ async def running_worker(
 ) -> AsyncIterator[Worker]:
     """A worker that runs while the body does, and stops gracefully after it."""
     settings = settings or WorkerSettings()
-    memory = Memory(client)
+    memory = Memory(client, capacity=settings.cached_threads)
     openai = OpenAIChat.from_env(os.environ)
     threads = ThreadPoolExecutor(settings.max_concurrent_activities, thread_name_prefix="wakeful-tool")
     has_attributes = await ensure_search_attributes(client)
@@ -56,7 +62,8 @@ async def running_worker(
         task_queue=settings.task_queue,
         workflows=[AgentRun],
         activities=[
-            Resolving(registry, memory, search_attributes=has_attributes).resolve_agent,
+            Resolving(registry, memory, search_attributes=has_attributes, budget=settings.history_budget).resolve_agent,
+            Restoring(client).restore_thread,
             Inference(registry, memory, {OPENAI: openai}).infer,
             ToolExecution(registry, memory, threads).call_tool,
         ],

@@ -3,6 +3,7 @@
 from wakeful_activities.inference.activity import Inference
 from wakeful_activities.memory import Memory
 from wakeful_activities.resolution import Resolving
+from wakeful_activities.restoring import Restoring
 from wakeful_activities.tool_execution import ToolExecution
 
-__all__ = ["Inference", "Memory", "Resolving", "ToolExecution"]
+__all__ = ["Inference", "Memory", "Resolving", "Restoring", "ToolExecution"]

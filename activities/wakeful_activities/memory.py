@@ -1,12 +1,13 @@
 """What this worker remembers of threads, and how it reads back what it does not.
 
 Activities are given references: a transcript's length and digest, an agent's digest. This cache turns them into values.
-It is filled by what this worker's own activities returned; whatever is missing is read from the workflow's history.
-A digest decides whether a transcript is the right one, so a stale or partial memory can cost time but never be wrong.
+It is filled by what this worker's own activities returned; whatever is missing is read from the workflow's history, and
+from the executions before it. A chain of digests decides whether a transcript is the right one, so a stale or partial
+memory can cost time but never be wrong.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from temporalio import activity
@@ -14,43 +15,68 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
 from wakeful.contract.agents import ResolvedAgent
-from wakeful.contract.inference import InferInput, ModelResponse, Source, TranscriptRef
+from wakeful.contract.errors import InternalError
+from wakeful.contract.inference import InferInput, ModelResponse, Rewind, Source, TranscriptRef
 from wakeful.contract.messages import Message
 from wakeful.contract.tools import ToolOutcome
-from wakeful.contract.transcript import EMPTY_DIGEST, assistant_message, chained, tool_message
-from wakeful_activities.history import read_history
+from wakeful.contract.transcript import assistant_message, chained, tool_message
+from wakeful.history import UNKNOWN_DIGEST, Execution, read_execution
+from wakeful.loop.transcript import Mark
 
 DEFAULT_CAPACITY = 512
 
 
 @dataclass
 class _Thread:
-    """A transcript with the digest after each entry, and results that no inference has asked about yet."""
+    """A transcript from `start` on, with the digest after each entry, and results not yet asked about."""
 
+    start: Mark = field(default_factory=Mark)
     messages: list[Message] = field(default_factory=list)
     digests: list[str] = field(default_factory=list)
     results: dict[str, Message] = field(default_factory=dict)
+    earlier: str | None = None
+
+    @property
+    def length(self) -> int:
+        return self.start.length + len(self.messages)
 
     def append(self, message: Message) -> None:
         self.messages.append(message)
-        self.digests.append(chained(self.digests[-1] if self.digests else EMPTY_DIGEST, message))
+        self.digests.append(chained(self.digests[-1] if self.digests else self.start.digest, message))
 
     def matches(self, ref: TranscriptRef) -> bool:
-        return ref.length <= len(self.digests) and self._digest_at(ref.length) == ref.digest
+        return self.start.length <= ref.length <= self.length and self._digest_at(ref.length) == ref.digest
 
     def _digest_at(self, length: int) -> str:
-        return self.digests[length - 1] if length else EMPTY_DIGEST
+        return self.digests[length - self.start.length - 1] if length > self.start.length else self.start.digest
 
     def follow(self, appended: Sequence[Source], length: int) -> None:
-        """Append what is new, as far as this worker knows it: `appended` are the last entries of `length`."""
-        known = len(self.messages) - (length - len(appended))
+        """Append what is new, as far as this worker knows it: `appended` leads up to `length`."""
+        new = list(appended)
+        rewinds = [index for index, source in enumerate(new) if isinstance(source, Rewind)]
+        if rewinds:
+            last = new[rewinds[-1]]
+            assert isinstance(last, Rewind)
+            keep = max(0, last.rewind - self.start.length)
+            del self.messages[keep:], self.digests[keep:]
+            new = new[rewinds[-1] + 1 :]
+        known = self.length - (length - len(new))
         if known < 0:
             return
-        for source in appended[known:]:
+        for source in new[known:]:
             message = self.results.pop(source, None) if isinstance(source, str) else source
-            if message is None:
+            if not isinstance(message, Message):
                 return
             self.append(message)
+
+    def prepend(self, start: Mark, messages: Sequence[Message]) -> None:
+        """Put older entries before the known ones. Raises when the chain of digests does not meet."""
+        older = _Thread(start=start)
+        for message in messages:
+            older.append(message)
+        if older.length != self.start.length or older._digest_at(older.length) != self.start.digest:
+            raise _mismatch(f"the earlier execution ends at {older.length} with another digest")
+        self.messages[:0], self.digests[:0], self.start = older.messages, older.digests, start
 
 
 class Memory:
@@ -61,7 +87,6 @@ class Memory:
         self._capacity = capacity
         self._threads: OrderedDict[str, _Thread] = OrderedDict()
         self._agents: OrderedDict[str, ResolvedAgent] = OrderedDict()
-        self.rebuilds = 0
 
     def remember_agent(self, agent: ResolvedAgent) -> None:
         self._agents[agent.digest()] = agent
@@ -76,16 +101,17 @@ class Memory:
     async def agent(self, digest: str) -> ResolvedAgent:
         """The agent a run is bound to, whatever the registry says by now."""
         if digest not in self._agents:
-            history = await read_history(self._client)
-            for agent in history.agents:
+            for agent in (await self._read()).agents:
                 self.remember_agent(agent)
         if digest not in self._agents:
-            raise ApplicationError(f"the resolved agent {digest} is not in the workflow's history")
+            raise _mismatch(f"the resolved agent {digest} is not in the workflow's history")
         self._agents.move_to_end(digest)
         return self._agents[digest]
 
-    async def transcript(self, input: InferInput) -> tuple[Message, ...]:
-        """The conversation that `input` names.
+    async def transcript(
+        self, input: InferInput, *, enough: Callable[[Sequence[Message]], bool] = lambda _newest: False
+    ) -> tuple[Message, ...]:
+        """The conversation that `input` names; only its newest part, once that is `enough`.
 
         Raises:
             ApplicationError: history does not come to the digest; Temporal tries again, nothing is guessed.
@@ -94,35 +120,61 @@ class Memory:
         thread.follow(input.appended, ref.length)
         if not thread.matches(ref):
             thread = await self._rebuild(ref)
-        return tuple(thread.messages[: ref.length])
+        while thread.start.length > 0 and not enough(thread.messages):
+            await self._read_further_back(thread)
+        return tuple(thread.messages[: ref.length - thread.start.length])
 
     async def _rebuild(self, ref: TranscriptRef) -> _Thread:
-        self.rebuilds += 1
-        history = await read_history(self._client)
-        thread = _Thread()
-        for message in history.transcript():
+        execution = await self._read()
+        start, messages = _entries(execution)
+        while start.digest == UNKNOWN_DIGEST and execution.earlier is not None:
+            execution = await self._read(execution.earlier)
+            place, older = _entries(execution)
+            start, messages = place, older[: start.length - place.length] + messages
+        thread = _Thread(start=start, earlier=execution.earlier)
+        for message in messages:
             thread.append(message)
         if not thread.matches(ref):
-            raise ApplicationError(
-                f"the transcript read from history ({len(thread.messages)} messages) does not come to digest "
-                f"{ref.digest} at {ref.length}",
-                type="TranscriptMismatch",
-            )
-        self._threads[_run_id()] = thread
+            raise _mismatch(f"history has {thread.length} messages, which do not come to {ref.digest} at {ref.length}")
+        self._threads[_thread_id()] = thread
         return thread
 
+    async def _read_further_back(self, thread: _Thread) -> None:
+        if thread.earlier is None:
+            thread.earlier = (await self._read()).earlier
+        if thread.earlier is None:
+            raise _mismatch(f"the thread begins at {thread.start.length}, and no earlier execution is known")
+        execution = await self._read(thread.earlier)
+        start, messages = _entries(execution)
+        thread.prepend(start, messages[: thread.start.length - start.length])
+        thread.earlier = execution.earlier
+
+    async def _read(self, run_id: str | None = None) -> Execution:
+        return await read_execution(self._client, _thread_id(), run_id or activity.info().workflow_run_id)
+
     def _thread(self) -> _Thread:
-        run_id = _run_id()
-        thread = self._threads.setdefault(run_id, _Thread())
-        self._threads.move_to_end(run_id)
+        thread_id = _thread_id()
+        thread = self._threads.setdefault(thread_id, _Thread())
+        self._threads.move_to_end(thread_id)
         _trim(self._threads, self._capacity)
         return thread
 
 
-def _run_id() -> str:
-    run_id = activity.info().workflow_run_id
-    assert run_id is not None  # our activities are always scheduled by a workflow
-    return run_id
+def _entries(execution: Execution) -> tuple[Mark, list[Message]]:
+    try:
+        return execution.entries()
+    except InternalError as error:
+        raise _mismatch(str(error)) from error
+
+
+def _mismatch(message: str) -> ApplicationError:
+    return ApplicationError(message, type="TranscriptMismatch")
+
+
+def _thread_id() -> str:
+    thread_id = activity.info().workflow_id
+    assert thread_id is not None  # our activities are always scheduled by a workflow
+    return thread_id
 
 
 def _trim(cache: OrderedDict[str, _Thread] | OrderedDict[str, ResolvedAgent], capacity: int) -> None:

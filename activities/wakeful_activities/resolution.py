@@ -3,7 +3,7 @@
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from wakeful.contract.agents import Resolution, ResolveInput
+from wakeful.contract.agents import HistoryBudget, Resolution, ResolveInput
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.names import ACTIVITY_RESOLVE_AGENT
 from wakeful.registry import Registry
@@ -13,10 +13,11 @@ from wakeful_activities.memory import Memory
 class Resolving:
     """The `resolve_agent` activity."""
 
-    def __init__(self, registry: Registry, memory: Memory, *, search_attributes: bool) -> None:
+    def __init__(self, registry: Registry, memory: Memory, *, search_attributes: bool, budget: HistoryBudget) -> None:
         self._registry = registry
         self._memory = memory
         self._search_attributes = search_attributes
+        self._budget = budget
 
     @activity.defn(name=ACTIVITY_RESOLVE_AGENT)
     async def resolve_agent(self, input: ResolveInput) -> Resolution:
@@ -28,4 +29,4 @@ class Resolving:
                 str(error), type="AgentNotFound", non_retryable=True, category=ApplicationErrorCategory.BENIGN
             ) from error
         self._memory.remember_agent(agent)
-        return Resolution(agent=agent, search_attributes=self._search_attributes)
+        return Resolution(agent=agent, search_attributes=self._search_attributes, budget=self._budget)

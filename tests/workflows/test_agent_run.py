@@ -354,7 +354,8 @@ async def test_a_finished_run_is_watched_from_any_point(client: WakefulClient, t
     assert [record.seq async for record in client.watch(thread_id, after=11)] == [12, 13]
 
 
-async def test_temporal_shows_what_a_run_is_and_waits_for(client: WakefulClient, thread_id: str) -> None:
+async def test_temporal_shows_what_a_run_is_and_waits_for(usual_client: WakefulClient, thread_id: str) -> None:
+    client = usual_client
     await client.start("tester", "approve", thread_id=thread_id)
     view = await until_status(client, thread_id, RunStatus.WAITING)
     described = await client.handle(thread_id).describe()
@@ -371,7 +372,10 @@ async def test_temporal_shows_what_a_run_is_and_waits_for(client: WakefulClient,
     await client.result(thread_id)
 
 
-async def test_activities_carry_the_names_and_words_a_person_understands(client: WakefulClient, thread_id: str) -> None:
+async def test_activities_carry_the_names_and_words_a_person_understands(
+    usual_client: WakefulClient, thread_id: str
+) -> None:
+    client = usual_client
     await client.run("tester", "add", thread_id=thread_id)
     scheduled = []
     async for event in client.handle(thread_id).fetch_history_events():
@@ -387,8 +391,9 @@ async def test_activities_carry_the_names_and_words_a_person_understands(client:
 
 
 async def test_what_an_inference_is_given_does_not_grow_with_the_conversation(
-    client: WakefulClient, thread_id: str
+    usual_client: WakefulClient, thread_id: str
 ) -> None:
+    client = usual_client
     await client.run("tester", "many", thread_id=thread_id)
     sizes = []
     async for event in client.handle(thread_id).fetch_history_events():

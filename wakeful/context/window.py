@@ -51,7 +51,7 @@ def fit(
         has_more_before: `messages` are only the conversation's last ones, after its leading system messages.
     """
     entries = _entries(messages)
-    pinned = sum(1 for _ in takewhile(lambda entry: entry.message.role is Role.SYSTEM, entries))
+    pinned = sum(1 for _ in takewhile(lambda message: message.role is Role.SYSTEM, messages))
     taken = reserved + tools_tokens(tools) + sum(entry.tokens for entry in entries[:pinned])
     tail = _newest(entries[pinned:], policy, taken=taken, factor=factor)
     kept = [*entries[:pinned], *tail]

@@ -47,9 +47,17 @@ class ResolveInput(Wire):
     agent_id: str
 
 
+class HistoryBudget(Wire):
+    """How long one execution's history may get before the thread continues as new: well inside a second's replay."""
+
+    events: int = 2000
+    bytes: int = 2_000_000
+
+
 class Resolution(Wire):
     """What `resolve_agent` records: the agent, and what the worker found out about the cluster."""
 
     agent: ResolvedAgent
     search_attributes: bool = False
     """The namespace knows our search attributes; upserting unknown ones would leave the run stuck."""
+    budget: HistoryBudget = HistoryBudget()

@@ -43,6 +43,20 @@ class TranscriptRef(Wire):
     digest: str
 
 
+class TranscriptTail(Wire):
+    """The newest entries of a transcript, and its length and digest before them."""
+
+    length: int
+    digest: str
+    messages: tuple[Message, ...]
+
+
+class RestoreInput(Wire):
+    """Which closed execution of the thread to read."""
+
+    run_id: str
+
+
 class Rewind(Wire):
     """Not an entry: the transcript goes on from its first `rewind` entries."""
 

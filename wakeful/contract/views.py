@@ -38,10 +38,20 @@ class StatusView(Wire):
         return tuple(call.ticket for call in self.calls if call.ticket is not None)
 
 
+class Earlier(Wire):
+    """Where the entries stand that this execution of the thread does not hold: in the one before it."""
+
+    run_id: str
+    through: int
+    """It holds everything up to this number, itself or further back."""
+    digest: Maybe[str] = None
+
+
 class TranscriptPage(Wire):
     messages: tuple[Message, ...]
     next: Maybe[int] = None
     """Ask again with `after` = this; absent when there is no more."""
+    earlier: Maybe[Earlier] = None
 
 
 class EventsPage(Wire):
@@ -49,4 +59,5 @@ class EventsPage(Wire):
     last: int
     """Ask again with `after` = this."""
     done: bool
-    """The run has ended and no event will follow `last` of the final page."""
+    """The thread has ended and no event will follow `last` of the final page."""
+    earlier: Maybe[Earlier] = None

@@ -152,9 +152,12 @@ class Resolving:
 
 @dataclass(frozen=True, slots=True)
 class Inferring:
+    """`told` counts the entries that this inference is the first to hear of."""
+
     id: str
     message_id: str
     since: int
+    told: int = 0
     kind: Literal["inferring"] = "inferring"
     status = RunStatus.RUNNING
 

@@ -22,7 +22,9 @@ def next_step(state: RunState, *, now: int) -> Advance:
         return finish(state, Stopped(value=detail), now=now)
     state = replace(read(state, state.steering), steering=())
     step, number = state.steps + 1, state.inferences + 1
-    inferring = Inferring(id=f"infer-{number}", message_id=next_message_id(state), since=now)
+    inferring = Inferring(
+        id=f"infer-{number}", message_id=next_message_id(state), since=now, told=len(state.transcript.unsent)
+    )
     asked = replace(state, steps=step, inferences=number, step_open=True).entering(inferring)
     started = Advance(asked, (infer_command(asked, inferring),), (StepStart(message_id=inferring.message_id),))
     return replace(started, state=replace(asked, transcript=asked.transcript.sent()))

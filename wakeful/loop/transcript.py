@@ -6,7 +6,7 @@ executions and what its digest is, so that the chain goes on unbroken.
 
 from dataclasses import dataclass, field, replace
 
-from wakeful.contract.inference import Rewind, Source, TranscriptRef
+from wakeful.contract.inference import Rewind, Source, TranscriptRef, TranscriptTail
 from wakeful.contract.messages import Message, Role
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
 
@@ -60,16 +60,17 @@ class Transcript:
         unsent = (*self.unsent, Rewind(rewind=mark.length))
         return Transcript(messages=kept, digest=mark.digest, unsent=unsent, before=before)
 
-    def tail(self, budget: int) -> "Transcript":
+    def tail(self, budget: int, *, at_least: int = 0) -> "Transcript":
         """The newest entries that fit `budget` bytes, from a place where no call is parted from its result.
 
-        What no inference was told of yet stays whatever its size: it stands nowhere else in this form.
+        What no inference was told of yet stays whatever its size: nothing else says where it stands.
         """
+        at_least = max(at_least, len(self.unsent))
         total, start, size = len(self.messages), len(self.messages), 0
         while start > 0:
             size += len(self.messages[start - 1].model_dump_json())
             splits = start < total and self.messages[start].role is Role.TOOL
-            if size > budget and total - start >= len(self.unsent) and not splits:
+            if size > budget and total - start >= at_least and not splits:
                 break
             start -= 1
         digest = self.before.digest
@@ -77,3 +78,11 @@ class Transcript:
             digest = chained(digest, message)
         before = Mark(self.before.length + start, digest)
         return Transcript(messages=self.messages[start:], digest=self.digest, before=before)
+
+
+def transcript_of(tail: TranscriptTail) -> Transcript:
+    """A transcript that goes on from what was read back."""
+    transcript = Transcript(digest=tail.digest, before=Mark(tail.length, tail.digest))
+    for message in tail.messages:
+        transcript = transcript.appending(message, message.id)
+    return transcript.sent()

@@ -15,8 +15,8 @@ from temporalio.exceptions import ApplicationError
 
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError
-from wakeful.contract.events import EventRecord
 from wakeful.contract.requests import (
+    RunRequest,
     parse_cancel,
     parse_decisions,
     parse_page,
@@ -24,8 +24,9 @@ from wakeful.contract.requests import (
     parse_submission,
 )
 from wakeful.contract.runs import RunResult
-from wakeful.contract.views import EventsPage, StatusView, TranscriptPage
+from wakeful.contract.views import Earlier, EventsPage, StatusView, TranscriptPage
 from wakeful.loop.advance import advance, begin
+from wakeful.loop.carrying import Carried, pack, pending_commands, size_of, unpack
 from wakeful.loop.commands import Command, Stop
 from wakeful.loop.facts import (
     CancelRequested,
@@ -35,11 +36,13 @@ from wakeful.loop.facts import (
     MessagesSubmitted,
     SignalNotUnderstood,
     Submitted,
+    WorkStopped,
 )
-from wakeful.loop.state import Advance, Done, RunState
+from wakeful.loop.state import Advance, Cancelling, Done, RunState
 from wakeful.loop.views import status_view, visible_messages
-from wakeful_workflows.pages import fitting
-from wakeful_workflows.perform import Work
+from wakeful_workflows.chain import CARRY_LIMIT, is_due
+from wakeful_workflows.pages import EventLog, fitting
+from wakeful_workflows.perform import Resolved, Work, restored
 from wakeful_workflows.visibility import Visibility
 
 
@@ -51,27 +54,49 @@ class AgentRun:
 
     def __init__(self) -> None:
         self._facts: deque[Fact] = deque()
+        self._outbox: list[Command] = []
         self._state: RunState | None = None
-        self._events: list[EventRecord] = []
+        self._log = EventLog()
         self._work = Work(self._facts.append)
         self._visibility = Visibility()
+        self._signals = 0
         self._submissions = 0
+        self._earlier = workflow.info().continued_run_id
 
     @workflow.run
     async def run(self, request: Any = None) -> RunResult:
-        try:
-            parsed = parse_request(request)
-        except CallerError as error:
-            message = f"the run request was not understood: {error}"
-            raise ApplicationError(message, type="InvalidRequest", non_retryable=True) from None
-        self._visibility.title(parsed)
-        self._take(begin(parsed, thread_id=workflow.info().workflow_id, run_id=str(workflow.uuid4())))
+        if isinstance(request, dict) and names.CARRIED in request:
+            self._go_on(unpack(request[names.CARRIED]))
+        else:
+            await self._begin(_understood(request))
         while True:
+            moved = bool(self._facts)
+            while self._facts:
+                self._take(self._advance(self._current(), self._facts.popleft()))
             state = self._current()
+            if moved:
+                self._continue_as_new_if_due(state)
+            self._perform()
+            self._visibility.show(state, search_attributes=self._work.settings.search_attributes)
             if isinstance(state.stage, Done):
                 return state.stage.result
             await self._a_fact()
-            self._take(self._advance(state, self._facts.popleft()))
+
+    async def _begin(self, request: RunRequest) -> None:
+        self._visibility.title(request)
+        transcript = None
+        if request.restore_from is not None:
+            self._earlier = request.restore_from
+            transcript = await restored(request.restore_from)
+        thread_id, run_id = workflow.info().workflow_id, str(workflow.uuid4())
+        self._take(begin(request, thread_id=thread_id, run_id=run_id, transcript=transcript))
+
+    def _go_on(self, carried: Carried) -> None:
+        """Be the thread that the execution before this one was."""
+        self._log = EventLog(before=carried.events)
+        self._work.settings = Resolved(carried.search_attributes, carried.budget)
+        self._visibility = Visibility(carried.shown)
+        self._take(Advance(carried.state, pending_commands(carried.state)))
 
     def _advance(self, state: RunState, fact: Fact) -> Advance:
         now = _now()
@@ -85,24 +110,37 @@ class AgentRun:
     def _take(self, made: Advance) -> None:
         """The one place where the state changes."""
         self._state = made.state
-        identity, now = made.state.identity, _now()
-        for event in made.events:
-            record = EventRecord(
-                seq=len(self._events) + 1, at=now, run_id=identity.run_id, agent_id=identity.agent_id, event=event
-            )
-            self._events.append(record)
-        for command in made.commands:
-            self._perform(made.state, command)
-        self._visibility.show(made.state, search_attributes=self._work.search_attributes)
+        self._log.append(made.events, made.state.identity, at=_now())
+        self._outbox += made.commands
 
-    def _perform(self, state: RunState, command: Command) -> None:
-        if isinstance(command, Stop):
-            self._work.stop(command.id)
-        else:
-            self._work.start(command, state.identity)
+    def _continue_as_new_if_due(self, state: RunState) -> None:
+        """Between any two facts, when nothing is in flight; the next execution starts what was just asked for.
+
+        Work in flight finishes first. Signals that come meanwhile make the server hand this task out again.
+        """
+        not_started = {command.id for command in self._outbox if not isinstance(command, Stop)}
+        is_ending = isinstance(state.stage, Done | Cancelling)
+        if is_ending or not (state.in_flight <= not_started and is_due(self._work.settings.budget, self._signals)):
+            return
+        settings, log = self._work.settings, self._log
+        packed = pack(Carried(state, log.last, settings.search_attributes, self._visibility.shown, settings.budget))
+        if size_of(packed) <= CARRY_LIMIT:
+            workflow.continue_as_new({names.CARRIED: packed})
+
+    def _perform(self) -> None:
+        state, commands = self._current(), self._outbox
+        self._outbox = []
+        stopped = {command.id for command in commands if isinstance(command, Stop)}
+        for command in commands:
+            if isinstance(command, Stop):
+                self._work.stop(command.id)
+            elif command.id in stopped:
+                self._facts.append(WorkStopped(command.id))
+            else:
+                self._work.start(command, state.identity)
 
     async def _a_fact(self) -> None:
-        """Wait for the next fact. Temporal's own cancellation is a fact like the signal."""
+        """Wait for the next fact. Temporal's own cancellation is a fact like the signal, and closes the thread."""
         try:
             await workflow.wait_condition(lambda: bool(self._facts))
         except asyncio.CancelledError:
@@ -143,6 +181,7 @@ class AgentRun:
 
     def _signal(self, name: str, args: Sequence[Any], understood: Callable[[Any], Fact]) -> None:
         """Append what was sent as a fact. Handlers take any arguments, since one that raises would hang the run."""
+        self._signals += 1
         try:
             if len(args) > 1:
                 raise CallerError(f"it takes one JSON value, got {len(args)}")
@@ -156,24 +195,39 @@ class AgentRun:
 
     @workflow.query(name=names.QUERY_TRANSCRIPT, description='The messages so far, in pages: {"after": n}')
     def transcript(self, page: Any = None) -> TranscriptPage:
-        asked = parse_page(page)
-        messages = visible_messages(self._current())
-        taken = fitting(messages[asked.after : asked.after + asked.limit])
+        asked, state = parse_page(page), self._current()
+        before, messages = state.transcript.before, visible_messages(state)
+        if asked.after < before.length and self._earlier:
+            earlier = Earlier(run_id=self._earlier, through=before.length, digest=before.digest)
+            return TranscriptPage(messages=(), next=before.length, earlier=earlier)
+        start = asked.after - before.length
+        taken = fitting(messages[start : start + asked.limit])
         end = asked.after + len(taken)
-        return TranscriptPage(messages=taken, next=end if end < len(messages) else None)
+        return TranscriptPage(messages=taken, next=end if end < before.length + len(messages) else None)
 
     @workflow.query(name=names.QUERY_EVENTS, description='What happened, in pages: {"after": seq}')
     def events(self, page: Any = None) -> EventsPage:
-        asked = parse_page(page)
-        taken = fitting(self._events[asked.after : asked.after + asked.limit])
+        asked, log = parse_page(page), self._log
+        if asked.after < log.before and self._earlier:
+            return EventsPage(
+                events=(), last=asked.after, done=False, earlier=Earlier(run_id=self._earlier, through=log.before)
+            )
+        taken = log.page(asked)
         last = asked.after + len(taken)
-        ended = isinstance(self._current().stage, Done)
-        return EventsPage(events=taken, last=last, done=ended and last >= len(self._events))
+        return EventsPage(events=taken, last=last, done=isinstance(self._current().stage, Done) and last >= log.last)
 
     def _current(self) -> RunState:
         if self._state is None:
             raise ApplicationError("the run has not begun")
         return self._state
+
+
+def _understood(request: Any) -> RunRequest:
+    try:
+        return parse_request(request)
+    except CallerError as error:
+        message = f"the run request was not understood: {error}"
+        raise ApplicationError(message, type="InvalidRequest", non_retryable=True) from None
 
 
 def _now() -> int:

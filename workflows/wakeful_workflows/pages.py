@@ -1,9 +1,13 @@
-"""Pages that any client can take: a query's answer stays well under the server's limits."""
+"""The events of an execution, and pages that any client can take: far under the server's limits."""
 
 from collections.abc import Sequence
 from typing import TypeVar
 
 from pydantic import BaseModel
+
+from wakeful.contract.events import AgentEvent, EventRecord, RunStart
+from wakeful.contract.requests import PageRequest
+from wakeful.contract.runs import RunIdentity
 
 PAGE_BYTES = 500_000
 
@@ -20,3 +24,30 @@ def fitting(items: Sequence[M]) -> tuple[M, ...]:
             break
         taken.append(item)
     return tuple(taken)
+
+
+class EventLog:
+    """What happened in this execution; `before` events stand in earlier ones. It is never written to history."""
+
+    def __init__(self, before: int = 0) -> None:
+        self.before = before
+        self._records: list[EventRecord] = []
+        self._speaker: RunIdentity | None = None
+
+    @property
+    def last(self) -> int:
+        return self.before + len(self._records)
+
+    def append(self, events: Sequence[AgentEvent], identity: RunIdentity, *, at: int) -> None:
+        """Number the events. What stands before a `run_start` is still said by the run before."""
+        for event in events:
+            if isinstance(event, RunStart) or self._speaker is None:
+                self._speaker = event.identity if isinstance(event, RunStart) and event.identity else identity
+            record = EventRecord(
+                seq=self.last + 1, at=at, run_id=self._speaker.run_id, agent_id=self._speaker.agent_id, event=event
+            )
+            self._records.append(record)
+
+    def page(self, asked: PageRequest) -> tuple[EventRecord, ...]:
+        start = max(0, asked.after - self.before)
+        return fitting(self._records[start : start + asked.limit])

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, assert_never
 
@@ -12,12 +13,13 @@ from temporalio.exceptions import ActivityError, ApplicationError, CancelledErro
 from temporalio.workflow import ActivityCancellationType, ActivityHandle
 
 from wakeful.contract import names
-from wakeful.contract.agents import Resolution, ResolveInput
-from wakeful.contract.inference import InferInput, ModelResponse
+from wakeful.contract.agents import HistoryBudget, Resolution, ResolveInput
+from wakeful.contract.inference import InferInput, ModelResponse, RestoreInput, TranscriptTail
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tools import ToolCallInput, tool_outcome
 from wakeful.loop.commands import CallTool, Infer, ResolveAgent
 from wakeful.loop.facts import AgentResolved, Fact, InferenceReturned, ToolReturned, WorkFact, WorkFailed, WorkStopped
+from wakeful.loop.transcript import Transcript, transcript_of
 
 Performed = ResolveAgent | Infer | CallTool
 
@@ -31,6 +33,14 @@ _ONCE = RetryPolicy(maximum_attempts=1)
 SUMMARY_LENGTH = 120
 
 
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What the worker that resolved the agent found out for the workflow."""
+
+    search_attributes: bool = False
+    budget: HistoryBudget = HistoryBudget()
+
+
 class Work:
     """The activities in flight, by command id. The end of each is told as one fact."""
 
@@ -38,7 +48,7 @@ class Work:
         self._tell = tell
         self._handles: dict[str, ActivityHandle[Any]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self.search_attributes = False
+        self.settings = Resolved()
 
     def start(self, command: Performed, identity: RunIdentity) -> None:
         handle = _schedule(command, identity)
@@ -69,8 +79,8 @@ class Work:
     def _ended(self, command: Performed, returned: Any) -> WorkFact:
         match command:
             case ResolveAgent():
-                self.search_attributes = returned.search_attributes
-                return AgentResolved(returned.agent)
+                self.settings = Resolved(returned.search_attributes, returned.budget)
+                return AgentResolved(returned.agent, command.id)
             case Infer():
                 return InferenceReturned(command.id, returned)
             case CallTool():
@@ -78,6 +88,20 @@ class Work:
                 return ToolReturned(command.id, tool_outcome(command.call.name, value))
             case _:
                 assert_never(command)
+
+
+async def restored(run_id: str) -> Transcript:
+    """The conversation of an earlier, closed execution of this thread."""
+    tail: TranscriptTail = await workflow.execute_activity(
+        names.ACTIVITY_RESTORE,
+        RestoreInput(run_id=run_id),
+        activity_id=names.ACTIVITY_RESTORE,
+        result_type=TranscriptTail,
+        start_to_close_timeout=timedelta(minutes=2),
+        retry_policy=_RESOLVE_RETRIES,
+        summary="read the earlier conversation",
+    )
+    return transcript_of(tail)
 
 
 def _schedule(command: Performed, identity: RunIdentity) -> ActivityHandle[Any]:

@@ -20,8 +20,8 @@ PARENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_PARENT)
 class Visibility:
     """Keeps what is shown in step with the state; attributes are written only when the status changes."""
 
-    def __init__(self) -> None:
-        self._shown: RunStatus | None = None
+    def __init__(self, shown: RunStatus | None = None) -> None:
+        self.shown = shown
 
     def title(self, request: RunRequest) -> None:
         """Give the thread a title, unless whoever started it did."""
@@ -30,13 +30,13 @@ class Visibility:
 
     def show(self, state: RunState, *, search_attributes: bool) -> None:
         workflow.set_current_details(details(state))
-        if search_attributes and state.status is not self._shown:
+        if search_attributes and state.status is not self.shown:
             workflow.upsert_search_attributes(self._updates(state))
-            self._shown = state.status
+            self.shown = state.status
 
     def _updates(self, state: RunState) -> list[SearchAttributeUpdate[str]]:
         updates: list[SearchAttributeUpdate[str]] = [STATUS.value_set(state.status.value)]
-        if self._shown is None:
+        if self.shown is None:
             updates.append(AGENT.value_set(state.identity.agent_id))
             if state.identity.parent_thread_id is not None:
                 updates.append(PARENT.value_set(state.identity.parent_thread_id))

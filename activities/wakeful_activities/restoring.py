@@ -1,0 +1,43 @@
+"""Read the conversation of a thread's earlier, closed execution, so that a new one can go on with it."""
+
+from temporalio import activity
+from temporalio.client import Client, WorkflowQueryFailedError
+from temporalio.exceptions import ApplicationError
+
+from wakeful.contract.inference import RestoreInput, TranscriptTail
+from wakeful.contract.names import ACTIVITY_RESTORE, QUERY_TRANSCRIPT
+from wakeful.contract.views import TranscriptPage
+from wakeful.loop.carrying import TAIL_BYTES
+from wakeful.loop.transcript import Mark, Transcript
+
+
+class Restoring:
+    """The `restore_thread` activity."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @activity.defn(name=ACTIVITY_RESTORE)
+    async def restore_thread(self, input: RestoreInput) -> TranscriptTail:
+        workflow_id = activity.info().workflow_id
+        assert workflow_id is not None  # our activities are always scheduled by a workflow
+        handle = self._client.get_workflow_handle(workflow_id, run_id=input.run_id)
+        transcript, after = Transcript(), 0
+        while True:
+            try:
+                page: TranscriptPage = await handle.query(
+                    QUERY_TRANSCRIPT, {"after": after}, result_type=TranscriptPage
+                )
+            except WorkflowQueryFailedError as error:
+                reason = f"the earlier execution {input.run_id} cannot be read: {error}"
+                raise ApplicationError(reason, type="NotRestorable", non_retryable=True) from error
+            if page.earlier is not None:
+                place = Mark(page.earlier.through, page.earlier.digest or "")
+                transcript = Transcript(digest=place.digest, before=place)
+            for message in page.messages:
+                transcript = transcript.appending(message, message.id)
+            if page.next is None:
+                break
+            after = page.next
+        tail = transcript.sent().tail(TAIL_BYTES)
+        return TranscriptTail(length=tail.before.length, digest=tail.before.digest, messages=tail.messages)

@@ -1,0 +1,1 @@
+"""What Wakeful costs, as ratios to a hand-written Temporal workflow: `python -m benchmarks`. See docs/benchmarks.md."""

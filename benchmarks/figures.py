@@ -1,0 +1,88 @@
+"""Numbers: what was measured, their medians and spread, a straight line through points. No measuring happens here."""
+
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from pydantic import BaseModel
+
+from benchmarks.sides import BARE
+
+
+class Series(BaseModel):
+    """One quantity with one sample a repeat, by side. Samples of the same repeat were taken one right after another."""
+
+    label: str
+    unit: str
+    samples: dict[str, list[float]]
+    more_is_better: bool = False
+
+    def median(self, side: str) -> float | None:
+        taken = self.samples.get(side)
+        return statistics.median(taken) if taken else None
+
+    def ratios(self, side: str) -> list[float]:
+        """Each sample over the yardstick's of the same repeat, so that a slow minute slows both."""
+        pairs = zip(self.samples.get(side, ()), self.samples[BARE], strict=False)
+        return [ours / bare for ours, bare in pairs if bare]
+
+
+class HistorySize(BaseModel):
+    """What one run wrote into history, over all its executions."""
+
+    side: str
+    steps: int
+    size: int
+    events: int
+    bytes: int
+    executions: int
+
+
+class Machine(BaseModel):
+    python: str
+    temporalio: str
+    system: str
+    cores: int
+    busy_elsewhere: float | None = None
+    """Cores that were busy with other work meanwhile."""
+    bare_sandboxed: bool
+
+
+class Results(BaseModel):
+    """Everything that was measured; what was left out by `--only` is missing."""
+
+    machine: Machine
+    series: dict[str, Series] = {}
+    histories: list[HistorySize] = []
+
+    def history(self, side: str, steps: int, size: int) -> HistorySize | None:
+        asked = (side, steps, size)
+        return next((h for h in self.histories if (h.side, h.steps, h.size) == asked), None)
+
+    def points(self, side: str, size: int) -> list[HistorySize]:
+        return sorted((h for h in self.histories if (h.side, h.size) == (side, size)), key=lambda h: h.steps)
+
+
+class Line(BaseModel):
+    slope: float
+    intercept: float
+    r2: float
+
+
+def line(points: Sequence[tuple[float, float]]) -> Line:
+    """The least-squares line, and how much of the variance it explains."""
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    slope, intercept = statistics.linear_regression(xs, ys)
+    return Line(slope=slope, intercept=intercept, r2=statistics.correlation(xs, ys) ** 2)
+
+
+def this_machine(*, bare_sandboxed: bool) -> Machine:
+    return Machine(
+        python=platform.python_version(),
+        temporalio=version("temporalio"),
+        system=f"{platform.system()} {platform.machine()}",
+        cores=os.cpu_count() or 1,
+        bare_sandboxed=bare_sandboxed,
+    )

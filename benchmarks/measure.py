@@ -1,0 +1,211 @@
+"""The measurements. Each interleaves the sides, repeat by repeat, so that both see the same neighbours' noise."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from temporalio.client import WorkflowHistory
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
+
+from benchmarks.clocks import Neighbours, cpu_seconds
+from benchmarks.figures import HistorySize, Results, Series
+from benchmarks.stage import Side, Stage
+from benchmarks.worker import BARE_WORKFLOWS
+from wakeful.connection import DATA_CONVERTER
+from wakeful_workflows import AgentRun
+
+KB = 1024
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is measured."""
+
+    repeat: int = 5
+    step_steps: int = 50
+    long_steps: int = 400
+    sizes: tuple[int, ...] = (1 * KB, 10 * KB)
+    lengths: tuple[int, ...] = (5, 20, 50, 100, 400)
+    whole: tuple[tuple[int, int], ...] = (
+        (5, KB),
+        (20, KB),
+        (50, KB),
+        (100, KB),
+        (5, 10 * KB),
+        (20, 10 * KB),
+        (50, 10 * KB),
+    )
+    """Lengths and sizes at which a run that passes the whole conversation stays under the server's limits."""
+    replay_steps: int = 100
+    concurrent: tuple[int, ...] = (1, 16, 64)
+    concurrent_steps: int = 5
+    decisions: int = 5
+    """Decisions a repeat."""
+
+
+QUICK = Plan(
+    repeat=2,
+    step_steps=10,
+    long_steps=30,
+    sizes=(1 * KB,),
+    lengths=(5, 10, 20),
+    whole=((5, KB), (10, KB), (20, KB)),
+    replay_steps=20,
+    concurrent=(1, 8),
+    concurrent_steps=3,
+    decisions=2,
+)
+
+
+async def measure_step(stage: Stage, plan: Plan, results: Results) -> None:
+    """Time and CPU a step of one run that has the machine to itself, what a run costs besides its steps included."""
+    costs = _Costs(results, "step", "a step")
+    await _costs(stage, costs, steps=plan.step_steps, repeats=plan.repeat)
+
+
+async def measure_long(stage: Stage, plan: Plan, results: Results) -> None:
+    """The same in a long run, to see whether a step costs more when more went before it."""
+    costs = _Costs(results, "long", f"a step, run of {plan.long_steps}")
+    await _costs(stage, costs, steps=plan.long_steps, repeats=min(plan.repeat, 2))
+
+
+async def measure_start(stage: Stage, plan: Plan, results: Results) -> None:
+    """Time and CPU of a run without steps: one question, one answer."""
+    await _costs(stage, _Costs(results, "start", "of a run without steps"), steps=0, repeats=plan.repeat)
+
+
+class _Costs:
+    """The three things a run costs, each a series."""
+
+    def __init__(self, results: Results, key: str, of: str) -> None:
+        self.key = key
+        self.series = (
+            _series(results, f"{key}.time", f"time {of}", "ms"),
+            _series(results, f"{key}.worker_cpu", f"worker CPU {of}", "ms"),
+            _series(results, f"{key}.server_cpu", f"server CPU {of}", "ms"),
+        )
+
+
+async def _costs(stage: Stage, costs: _Costs, *, steps: int, repeats: int) -> None:
+    for repeat in range(repeats):
+        for side in _in_turn(stage.sides, repeat):
+            _say(f"{costs.key}: {side.name}, {steps} steps, {repeat + 1} of {repeats}")
+            before = time.perf_counter(), cpu_seconds(side.pid), cpu_seconds(stage.server_pid)
+            await stage.run(side, steps=steps, size=KB)
+            after = time.perf_counter(), cpu_seconds(side.pid), cpu_seconds(stage.server_pid)
+            for series, was, is_now in zip(costs.series, before, after, strict=True):
+                if was is not None and is_now is not None:
+                    _add(series, side, (is_now - was) * 1000 / (steps or 1))
+
+
+async def measure_history(stage: Stage, plan: Plan, results: Results) -> None:
+    """Events and bytes that runs leave in history. They are exact, so each is taken once, and several at a time."""
+    todo = [(side, steps, size) for size in plan.sizes for steps in plan.lengths for side in stage.sides]
+    todo += [(stage.whole, steps, size) for steps, size in plan.whole]
+    gate = asyncio.Semaphore(4)
+
+    async def weigh(side: Side, steps: int, size: int) -> HistorySize:
+        async with gate:
+            _say(f"history: {side.name}, {steps} steps of {size} bytes")
+            executions = await stage.executions(await stage.run(side, steps=steps, size=size))
+        return HistorySize(
+            side=side.name,
+            steps=steps,
+            size=size,
+            events=sum(execution.events for execution in executions),
+            bytes=sum(execution.bytes for execution in executions),
+            executions=len(executions),
+        )
+
+    results.histories += await asyncio.gather(*(weigh(*one) for one in todo))
+
+
+async def measure_replay(stage: Stage, plan: Plan, results: Results) -> None:
+    """How long a worker needs to bring a run back to mind, a step."""
+    steps = plan.replay_steps
+    replayer = Replayer(
+        workflows=[AgentRun, *BARE_WORKFLOWS],
+        data_converter=DATA_CONVERTER,
+        workflow_runner=UnsandboxedWorkflowRunner(),
+    )
+    histories: dict[str, list[WorkflowHistory]] = {}
+    for side in stage.sides:
+        _say(f"replay: {side.name}, {steps} steps, recording")
+        executions = await stage.executions(await stage.run(side, steps=steps, size=KB))
+        histories[side.name] = [execution.history for execution in executions]
+    series = _series(results, "replay", "replay a step", "ms")
+    for repeat in range(plan.repeat + 1):
+        for side in _in_turn(stage.sides, repeat):
+            _say(f"replay: {side.name}, {repeat} of {plan.repeat}")
+            before = time.perf_counter()
+            for history in histories[side.name]:
+                await replayer.replay_workflow(history)
+            if repeat:  # the first one warms up
+                _add(series, side, (time.perf_counter() - before) * 1000 / steps)
+
+
+async def measure_runs(stage: Stage, plan: Plan, results: Results) -> None:
+    """Runs a second when several are started at once."""
+    for count in plan.concurrent:
+        label = f"runs a second, {count} at once"
+        series = _series(results, f"runs.{count}", label, "/s", more_is_better=True)
+        for repeat in range(min(plan.repeat, 3) if count > 1 else plan.repeat):
+            for side in _in_turn(stage.sides, repeat):
+                _say(f"runs: {side.name}, {count} at once, {repeat + 1}")
+                before = time.perf_counter()
+                await asyncio.gather(*(stage.run(side, steps=plan.concurrent_steps, size=KB) for _ in range(count)))
+                _add(series, side, count / (time.perf_counter() - before))
+
+
+async def measure_decision(stage: Stage, plan: Plan, results: Results) -> None:
+    """From a decision to the model: the suspended run is told to go on, makes the call, and asks the model again."""
+    series = _series(results, "decision", "decision to next inference", "ms")
+    for repeat in range(plan.repeat * plan.decisions):
+        for side in _in_turn(stage.deciding, repeat):
+            _say(f"decision: {side.name}, {repeat + 1} of {plan.repeat * plan.decisions}")
+            id = await stage.suspend(side)
+            decided = time.time()
+            await side.decide(id)
+            asked = float(await side.result(id))  # the model's last word is when it was asked for it
+            _add(series, side, (asked - decided) * 1000)
+
+
+Measurement = Callable[[Stage, Plan, Results], Awaitable[None]]
+
+MEASUREMENTS: dict[str, Measurement] = {
+    "step": measure_step,
+    "long": measure_long,
+    "start": measure_start,
+    "history": measure_history,
+    "replay": measure_replay,
+    "runs": measure_runs,
+    "decision": measure_decision,
+}
+
+
+async def measure(stage: Stage, plan: Plan, results: Results, names: Sequence[str]) -> None:
+    neighbours = Neighbours([stage.server_pid, *{side.pid for side in stage.sides}])
+    for name in names:
+        await MEASUREMENTS[name](stage, plan, results)
+    results.machine.busy_elsewhere = neighbours.cores()
+
+
+def _in_turn(sides: Sequence[Side], repeat: int) -> Sequence[Side]:
+    """Forwards and backwards: whoever is always second would pay for what the first left behind."""
+    return sides if repeat % 2 == 0 else tuple(reversed(sides))
+
+
+def _series(results: Results, key: str, label: str, unit: str, *, more_is_better: bool = False) -> Series:
+    series = Series(label=label, unit=unit, samples={}, more_is_better=more_is_better)
+    results.series[key] = series
+    return series
+
+
+def _add(series: Series, side: Side, value: float) -> None:
+    series.samples.setdefault(side.name, []).append(round(value, 4))
+
+
+def _say(progress: str) -> None:
+    print(progress, file=sys.stderr, flush=True)

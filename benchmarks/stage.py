@@ -1,0 +1,201 @@
+"""Where the sides meet: one embedded server, one worker process a side, and the same few verbs for all of them."""
+
+import asyncio
+import contextlib
+import itertools
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from temporalio.client import Client, WorkflowHistory
+
+from benchmarks import bare, ours
+from benchmarks.sides import BARE, BARE_SANDBOXED, LOCAL, OURS, WHOLE
+from benchmarks.workload import ASK, PAD, PAD_LOCAL, Work
+from wakeful import RunStatus
+from wakeful.client import WakefulClient
+from wakeful.connection import embedded_server
+
+ROOT = Path(__file__).parents[1]
+PATIENCE_SECONDS = 600.0
+POLL_SECONDS = 0.02
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Wakeful:
+    """Our side. `pid` is the process of its worker, `tool` the tool its script calls."""
+
+    client: WakefulClient
+    pid: int
+    name: str = OURS
+    tool: str = PAD
+
+    async def start(self, work: Work) -> str:
+        return await self.client.start(ours.AGENT, str(work), thread_id=_id(work))
+
+    async def result(self, id: str) -> str:
+        result = await self.client.result(id)
+        if result.status_reason != "natural":
+            raise RuntimeError(f"run {id!r} ended as {result.status_reason!r}")
+        return result.response
+
+    async def until_waiting(self, id: str) -> None:
+        async def met() -> bool:
+            return (await self.client.status(id)).status is RunStatus.WAITING
+
+        await _until(met)
+
+    async def decide(self, id: str) -> None:
+        await self.client.decide(id, "call_1", "resume")
+
+
+@dataclass(frozen=True)
+class Bare:
+    """The hand-written side."""
+
+    client: Client
+    pid: int
+    name: str = BARE
+    tool: str = PAD
+    workflow: str = bare.BareRun.__name__
+
+    async def start(self, work: Work) -> str:
+        handle = await self.client.start_workflow(self.workflow, str(work), id=_id(work), task_queue=BARE)
+        return handle.id
+
+    async def result(self, id: str) -> str:
+        result: str = await self.client.get_workflow_handle(id, result_type=str).result()
+        return result
+
+    async def until_waiting(self, id: str) -> None:
+        handle = self.client.get_workflow_handle_for(bare.BareRun.run, id)
+        await _until(lambda: handle.query(bare.BareRun.waiting))
+
+    async def decide(self, id: str) -> None:
+        await self.client.get_workflow_handle_for(bare.BareRun.run, id).signal(bare.BareRun.decide)
+
+
+Side = Wakeful | Bare
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One closed execution of a run; a run that continued as new has several."""
+
+    history: WorkflowHistory = field(repr=False)
+    events: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Stage:
+    """`sides` are compared: the yardstick first. `whole` is only weighed."""
+
+    client: Client
+    sides: tuple[Side, ...]
+    whole: Side
+    server_pid: int | None
+
+    @property
+    def deciding(self) -> tuple[Side, ...]:
+        """One side a worker: the sides that differ only in their tool are one for decisions."""
+        return tuple(side for side in self.sides if side.tool == PAD)
+
+    async def run(self, side: Side, *, steps: int, size: int) -> str:
+        """Run the workload to its end; gives the run's id."""
+        id = await side.start(Work(steps, size, side.tool))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await side.result(id)
+        return id
+
+    async def suspend(self, side: Side) -> str:
+        """Run until the workload's tool waits for a decision."""
+        id = await side.start(Work(1, 100, ASK))
+        await side.until_waiting(id)
+        return id
+
+    async def executions(self, id: str) -> list[Execution]:
+        """What the run wrote, as the server counts it, newest execution first."""
+        found: list[Execution] = []
+        run_id: str | None = None
+        while run_id != "":
+            handle = self.client.get_workflow_handle(id, run_id=run_id)
+            described = await handle.describe()
+            history = await handle.fetch_history()
+            size = described.raw_description.workflow_execution_info.history_size_bytes
+            found.append(Execution(history, len(history.events), size))
+            started = history.events[0].workflow_execution_started_event_attributes
+            run_id = started.continued_execution_run_id
+        return found
+
+
+@contextlib.asynccontextmanager
+async def stage(*, sandboxed: bool) -> AsyncIterator[Stage]:
+    """Set the stage on a server of its own, with everybody warm."""
+    async with (
+        embedded_server(ui=False) as server,
+        _worker(BARE_SANDBOXED if sandboxed else BARE, server.address) as bare_pid,
+        _worker(OURS, server.address) as our_pid,
+    ):
+        client = server.client
+        wakeful = WakefulClient(client, task_queue=OURS)
+        sides: list[Side] = [Bare(client, bare_pid), Wakeful(wakeful, our_pid)]
+        if ours.HAS_LOCAL_TOOLS:
+            sides.append(Wakeful(wakeful, our_pid, name=LOCAL, tool=PAD_LOCAL))
+        whole = Bare(client, bare_pid, name=WHOLE, workflow=bare.BareWholeRun.__name__)
+        set_up = Stage(client, tuple(sides), whole, _server_pid())
+        for side in set_up.sides:
+            await set_up.run(side, steps=3, size=100)
+        yield set_up
+
+
+@contextlib.asynccontextmanager
+async def _worker(side: str, address: str) -> AsyncIterator[int]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "benchmarks.worker", side, address),
+        cwd=ROOT,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is for the benchmark; the worker leaves when its input closes
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            if await process.stdout.readline() != b"ready\n":
+                raise RuntimeError(f"the worker of {side!r} did not start; its error stands above")
+        yield process.pid
+    finally:
+        process.stdin.close()
+        try:
+            async with asyncio.timeout(30):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+async def _until(met: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            if await met():
+                return
+            await asyncio.sleep(POLL_SECONDS)
+
+
+def _server_pid() -> int | None:
+    """The embedded server, which is a child of this process; unknown where there is no /proc."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            name, rest = stat.read_text().split("(", 1)[1].rsplit(")", 1)
+            if int(rest.split()[1]) == os.getpid() and name == "temporal":
+                return int(stat.parent.name)
+    return None
+
+
+def _id(work: Work) -> str:
+    return f"{work}.{next(_numbers):06}"

@@ -1,0 +1,99 @@
+"""What we hold ourselves to, each judged from the results. Nothing fails when one is missed: it is said."""
+
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from benchmarks.figures import Results, line
+from benchmarks.measure import KB
+from benchmarks.sides import BARE, LOCAL, OURS
+
+
+@dataclass(frozen=True)
+class Target:
+    name: str
+    figure: str
+    met: bool | None
+    """Nothing when it was not measured."""
+
+    def __str__(self) -> str:
+        verdict = "not measured" if self.met is None else "met" if self.met else "MISSED"
+        return f"{verdict:<13} {self.name}: {self.figure}"
+
+
+def targets(results: Results) -> list[Target]:
+    return [
+        _events(results),
+        *_linear(results),
+        _bytes(results, KB, limit=1.5),
+        _bytes(results, 10 * KB, limit=1.2),
+        _finishes(results),
+        _ratio(results, "step.time", OURS, "time a step <= 1.15x bare, regular tools", limit=1.15),
+        _ratio(results, "step.time", LOCAL, "time a step <= 0.65x bare, local tools", limit=0.65),
+        _ratio(results, "step.worker_cpu", OURS, "worker CPU a step <= 1.3x bare", limit=1.3),
+        _replay(results),
+    ]
+
+
+def _events(results: Results) -> Target:
+    name = "events a step equal to bare"
+    slopes = {side: _slope(results, side) for side in (OURS, BARE)}
+    ours, bare = slopes[OURS], slopes[BARE]
+    if ours is None or bare is None:
+        return Target(name, "", None)
+    return Target(name, f"{ours:.2f} against {bare:.2f}", abs(ours - bare) < 0.1)
+
+
+def _slope(results: Results, side: str) -> float | None:
+    """Between the two shortest runs of the smallest size, which no run leaves by continuing as new."""
+    points = results.points(side, KB)[:2]
+    if len(points) < 2:
+        return None
+    return (points[1].events - points[0].events) / (points[1].steps - points[0].steps)
+
+
+def _linear(results: Results) -> Iterator[Target]:
+    for size in (KB, 10 * KB):
+        name = f"history bytes linear in steps, R² > 0.99, {size // KB} KB results"
+        points = [(float(point.steps), float(point.bytes)) for point in results.points(OURS, size)]
+        if len(points) < 3:
+            yield Target(name, "", None)
+        else:
+            r2 = line(points).r2
+            yield Target(name, f"R² = {r2:.5f} over {len(points)} lengths", r2 > 0.99)
+
+
+def _bytes(results: Results, size: int, *, limit: float) -> Target:
+    name = f"history bytes <= {limit}x bare, 100 steps of {size // KB} KB"
+    ours, bare = results.history(OURS, 100, size), results.history(BARE, 100, size)
+    if ours is None or bare is None:
+        return Target(name, "", None)
+    ratio = ours.bytes / bare.bytes
+    return Target(name, f"{ratio:.2f}x", ratio <= limit)
+
+
+def _finishes(results: Results) -> Target:
+    name = "400 steps of 10 KB finish"
+    found = results.history(OURS, 400, 10 * KB)
+    if found is None:
+        return Target(name, "", None)
+    return Target(name, f"{found.bytes / KB / KB:.1f} MB in {found.executions} execution(s)", True)
+
+
+def _ratio(results: Results, key: str, side: str, name: str, *, limit: float) -> Target:
+    ratios = results.series[key].ratios(side) if key in results.series else []
+    if not ratios:
+        return Target(name, "n/a" if side == LOCAL else "", None)
+    return _judged(name, ratios, lambda ratio: f"{ratio:.2f}x", limit)
+
+
+def _replay(results: Results) -> Target:
+    name = "replay <= 7 ms a step"
+    samples = results.series["replay"].samples.get(OURS) if "replay" in results.series else None
+    return _judged(name, samples, lambda ms: f"{ms:.1f} ms", 7.0) if samples else Target(name, "", None)
+
+
+def _judged(name: str, samples: list[float], written: Callable[[float], str], limit: float) -> Target:
+    median = statistics.median(samples)
+    figure = f"{written(median)} ({written(min(samples))} to {written(max(samples))})"
+    return Target(name, figure, median <= limit)

@@ -1,0 +1,135 @@
+"""The policy as people write it and history keeps it, and the types beside it."""
+
+import json
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from tests.context.pins import PINS
+from tests.contract.pinned.pin import Pin
+from wakeful.contract.base import Wire
+from wakeful.contract.context import (
+    CompactionSkip,
+    ContextMessage,
+    ContextPolicy,
+    ContextTarget,
+    RecordedContextPolicy,
+)
+from wakeful.contract.messages import Role, Visibility
+
+
+def named(pin: Pin) -> str:
+    return type(pin.value).__name__
+
+
+def test_the_defaults_are_those_of_a_large_model() -> None:
+    """B-450, B-463"""
+    policy = ContextPolicy()
+    assert policy.model_dump(exclude={"summarizer_system_prompt", "summarizer_user_prompt"}) == {
+        "max_context_tokens": 200_000,
+        "max_output_tokens": 16_384,
+        "min_recent_messages": 10,
+        "enable_prompt_cache": True,
+        "compaction_raw_suffix_messages": 2,
+        "summary_max_tokens": 1024,
+        "min_savings_ratio": 0.3,
+    }
+    assert (policy.autocompact_threshold, policy.summary_model, policy.max_input_tokens) == (None, None, 183_616)
+    assert policy.summarizer_user_prompt.endswith("\n\n{messages}")
+
+
+def test_an_answer_as_large_as_the_window_is_refused() -> None:
+    """B-450"""
+    with pytest.raises(ValidationError) as refused:
+        ContextPolicy(max_context_tokens=16_384)
+    assert refused.value.errors()[0]["msg"] == (
+        "Value error, max_output_tokens 16384 leaves no room for the conversation: "
+        "set it below max_context_tokens 16384"
+    )
+
+
+def test_a_threshold_that_is_reached_only_after_messages_are_dropped_is_refused() -> None:
+    """B-460"""
+    assert ContextPolicy(autocompact_threshold=183_616).autocompact_threshold == 183_616
+    with pytest.raises(ValidationError) as refused:
+        ContextPolicy(autocompact_threshold=183_617)
+    assert refused.value.errors()[0]["msg"] == (
+        "Value error, autocompact_threshold 183617 comes too late, messages would be dropped before they are "
+        "summarised: set it to at most max_context_tokens - max_output_tokens = 183616"
+    )
+
+
+def test_a_prompt_without_a_place_for_the_conversation_is_refused() -> None:
+    """B-463"""
+    with pytest.raises(ValidationError) as refused:
+        ContextPolicy(summarizer_user_prompt="Summarise {message}.")
+    error = refused.value.errors()[0]
+    assert (error["loc"], error["msg"]) == (
+        ("summarizer_user_prompt",),
+        "Value error, the prompt has no {messages}: write it where the conversation belongs",
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("max_context_tokens", 0),
+        ("max_output_tokens", 0),
+        ("min_recent_messages", 0),
+        ("autocompact_threshold", 0),
+        ("compaction_raw_suffix_messages", 0),
+        ("summary_max_tokens", 0),
+        ("summary_model", ""),
+        ("min_savings_ratio", -0.1),
+        ("min_savings_ratio", 1.0),
+        ("max_tokens", 1),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_refused_by_name(setting: str, value: float | str) -> None:
+    """B-450, B-463"""
+    with pytest.raises(ValidationError) as refused:
+        ContextPolicy.model_validate({setting: value})
+    assert [error["loc"] for error in refused.value.errors()] == [(setting,)]
+
+
+def test_an_old_worker_reads_a_recorded_policy_with_settings_it_does_not_know() -> None:
+    recorded = TypeAdapter[ContextPolicy](RecordedContextPolicy)
+    policy = ContextPolicy(min_recent_messages=3)
+    newer = {**policy.model_dump(), "since_the_next_release": 1}
+    assert recorded.validate_python(newer) == recorded.validate_python(policy) == policy
+
+
+def test_a_context_message_is_an_internal_system_message_unless_it_says_otherwise() -> None:
+    """B-480"""
+    message = ContextMessage(key="clock", content=())
+    assert (message.role, message.visibility, message.target) == (
+        Role.SYSTEM,
+        Visibility.INTERNAL,
+        ContextTarget.SYSTEM,
+    )
+
+
+@pytest.mark.parametrize("wrong", [{"key": ""}, {"role": "tool"}, {"cooldown_turns": -1}, {"target": "suffix"}])
+def test_a_context_message_that_makes_no_sense_is_refused_by_name(wrong: dict[str, str | int]) -> None:
+    """B-480"""
+    with pytest.raises(ValidationError) as refused:
+        ContextMessage.model_validate({"key": "clock", "content": [], **wrong})
+    assert [error["loc"] for error in refused.value.errors()] == [tuple(wrong)]
+
+
+def test_the_names_of_places_and_reasons_are_for_good() -> None:
+    """B-463, B-480"""
+    assert [target.value for target in ContextTarget] == ["system", "session", "conversation", "suffix_system"]
+    assert [reason.value for reason in CompactionSkip] == ["empty_summary", "min_savings_ratio"]
+
+
+@pytest.mark.parametrize("pin", PINS, ids=named)
+def test_a_value_is_written_as_it_has_always_been_and_read_back_the_same(pin: Pin) -> None:
+    assert pin.value.model_dump_json() == pin.json
+    assert type(pin.value).model_validate_json(pin.json) == pin.value
+
+
+@pytest.mark.parametrize("pin", [pin for pin in PINS if isinstance(pin.value, Wire)], ids=named)
+def test_an_old_worker_reads_a_newer_history(pin: Pin) -> None:
+    newer = {**json.loads(pin.json), "since_the_next_release": 1}
+    assert type(pin.value).model_validate(newer) == pin.value

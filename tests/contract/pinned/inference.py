@@ -1,0 +1,86 @@
+"""Pins of `wakeful.contract.inference`."""
+
+from tests.contract.pinned.messages import ASKED, CALL
+from tests.contract.pinned.pin import Pin
+from tests.contract.pinned.runs import IDENTITY, USAGE
+from tests.contract.pinned.tools import LOOK
+from wakeful.contract.inference import (
+    InferInput,
+    ModelRequest,
+    ModelResponse,
+    RestoreInput,
+    Rewind,
+    StopReason,
+    TranscriptRef,
+    TranscriptTail,
+)
+from wakeful.contract.tools import FrontendTool
+
+REF = TranscriptRef(length=1, digest="d1")
+
+PINS = (
+    Pin(
+        ModelRequest(model="model-1", messages=(ASKED,)),
+        '{"model":"model-1","instructions":"","messages":[{"id":"r1:1","role":"user",'
+        '"content":[{"type":"text","text":"Hello"}],"visibility":"all"}]}',
+    ),
+    Pin(
+        ModelRequest(model="model-1", instructions="Be kind.", messages=(), tools=(LOOK,)),
+        '{"model":"model-1","instructions":"Be kind.","messages":[],"tools":[{"id":"look","name":"look",'
+        '"description":"","parameters":{"type":"object","properties":{}},"effects":"once",'
+        '"timeout_seconds":600.0,"heartbeat_seconds":30.0}]}',
+    ),
+    Pin(
+        ModelResponse(model="model-1", text="Hello"),
+        '{"model":"model-1","text":"Hello","stop_reason":"EndTurn","usage":{}}',
+    ),
+    Pin(
+        ModelResponse(
+            model="model-1",
+            reasoning="Hm",
+            tool_calls=(CALL,),
+            stop_reason=StopReason.TOOL_USE,
+            usage=USAGE,
+            request_id="q1",
+        ),
+        '{"model":"model-1","text":"","reasoning":"Hm","tool_calls":[{"id":"c1","name":"look",'
+        '"arguments":{"at":"Paris"}}],"stop_reason":"ToolUse","usage":{"prompt_tokens":10,'
+        '"completion_tokens":2},"request_id":"q1"}',
+    ),
+    Pin(
+        ModelResponse(model="model-1", stop_reason=StopReason.MAX_TOKENS),
+        '{"model":"model-1","text":"","stop_reason":"MaxTokens","usage":{}}',
+    ),
+    Pin(
+        ModelResponse(model="model-1", stop_reason=StopReason.STOP_SEQUENCE),
+        '{"model":"model-1","text":"","stop_reason":"StopSequence","usage":{}}',
+    ),
+    Pin(Rewind(rewind=1), '{"rewind":1}'),
+    Pin(RestoreInput(run_id="0190"), '{"run_id":"0190"}'),
+    Pin(
+        TranscriptTail(length=1, digest="d1", messages=(ASKED,)),
+        '{"length":1,"digest":"d1","messages":[{"id":"r1:1","role":"user",'
+        '"content":[{"type":"text","text":"Hello"}],"visibility":"all"}]}',
+    ),
+    Pin(REF, '{"length":1,"digest":"d1"}'),
+    Pin(
+        InferInput(agent="a1b2", identity=IDENTITY, transcript=REF),
+        '{"agent":"a1b2","identity":{"thread_id":"t1","run_id":"r1","agent_id":"assistant",'
+        '"origin":"user"},"transcript":{"length":1,"digest":"d1"},"appended":[]}',
+    ),
+    Pin(
+        InferInput(
+            agent="a1b2",
+            identity=IDENTITY,
+            transcript=REF,
+            appended=("input:0", "submit:0:1", "infer-1", "carried:m1", Rewind(rewind=1), ASKED),
+            frontend_tools=(FrontendTool(id="pick").descriptor(),),
+        ),
+        '{"agent":"a1b2","identity":{"thread_id":"t1","run_id":"r1","agent_id":"assistant",'
+        '"origin":"user"},"transcript":{"length":1,"digest":"d1"},"appended":["input:0","submit:0:1",'
+        '"infer-1","carried:m1",{"rewind":1},{"id":"r1:1","role":"user","content":[{"type":"text","text":"Hello"}],'
+        '"visibility":"all"}],"frontend_tools":[{"id":"pick","name":"pick","description":"",'
+        '"parameters":{"type":"object","properties":{}},"frontend":true,"effects":"once",'
+        '"timeout_seconds":600.0,"heartbeat_seconds":30.0}]}',
+    ),
+)

@@ -1,0 +1,12 @@
+"""An agent is named by its digest once a run is bound to it."""
+
+from tests.contract.pinned.agents import AGENT
+
+
+def test_the_digest_of_an_agent_depends_on_everything_in_it() -> None:
+    """I-12"""
+    changed = AGENT.model_copy(update={"instructions": "Be brief."})
+    assert (AGENT.digest(), changed.digest()) == (
+        "2e6fc7672a91a62feb528941a780c2d9",
+        "80ee18d5074cdbef7a9454104fb2fdba",
+    )

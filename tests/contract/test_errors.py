@@ -1,0 +1,87 @@
+"""The exceptions a user can meet: what they say, and whose fault they are."""
+
+import pytest
+
+from wakeful.contract.errors import (
+    CallerError,
+    ConfigurationError,
+    ConnectionFailed,
+    IllegalTransition,
+    InternalError,
+    ProviderError,
+    ProviderErrorKind,
+    ThreadBusy,
+    ThreadNotFound,
+    ToolError,
+    ToolErrorKind,
+    WakefulError,
+)
+
+
+def tree(kind: type[BaseException]) -> dict[str, object]:
+    ours = [below for below in kind.__subclasses__() if below.__module__ == WakefulError.__module__]
+    return {below.__name__: tree(below) for below in ours}
+
+
+def test_the_tree_is_split_by_whose_fault_it_is() -> None:
+    assert {"WakefulError": tree(WakefulError)} == {
+        "WakefulError": {
+            "CallerError": {"ThreadBusy": {}, "ThreadNotFound": {}},
+            "ConfigurationError": {},
+            "ConnectionFailed": {},
+            "ProviderError": {},
+            "ToolError": {},
+            "InternalError": {"IllegalTransition": {}},
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (CallerError("no"), "no"),
+        (ThreadBusy("t1"), "thread already has an active run: t1"),
+        (ThreadNotFound("t1"), "no thread 't1' in this namespace"),
+        (ConfigurationError(["tool 'a' twice", "no model"]), "tool 'a' twice\nno model"),
+        (ConnectionFailed("refused"), "refused"),
+        (ProviderError(ProviderErrorKind.TIMEOUT, "60 s without a word"), "60 s without a word"),
+        (ToolError("no such city"), "Execution failed: no such city"),
+        (InternalError("lost"), "lost"),
+        (IllegalTransition("from a to b"), "from a to b"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, WakefulError) else "",
+)
+def test_an_error_says_what_and_which(error: WakefulError, text: str) -> None:
+    assert str(error) == text
+
+
+def test_an_error_carries_what_its_reader_acts_on() -> None:
+    overloaded = ProviderError(ProviderErrorKind.OVERLOADED, "busy", retry_after=2.5)
+    assert (ThreadBusy("t1").thread_id, ThreadNotFound("t2").thread_id) == ("t1", "t2")
+    assert ConfigurationError(["a", "b"]).problems == ("a", "b")
+    assert (overloaded.kind, overloaded.retry_after) == (ProviderErrorKind.OVERLOADED, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (ToolErrorKind.INVALID_ARGUMENTS, "Invalid arguments: x"),
+        (ToolErrorKind.EXECUTION_FAILED, "Execution failed: x"),
+        (ToolErrorKind.DENIED, "Denied: x"),
+        (ToolErrorKind.NOT_FOUND, "Not found: x"),
+        (ToolErrorKind.INTERNAL, "Internal error: x"),
+    ],
+)
+def test_a_tool_error_reads_as_its_kind_and_its_message(kind: ToolErrorKind, text: str) -> None:
+    """B-205"""
+    assert str(ToolError("x", kind=kind)) == text
+
+
+def test_trying_again_helps_only_against_what_passes_by_itself() -> None:
+    assert {kind.value for kind in ProviderErrorKind if kind.transient} == {
+        *("provider", "rate_limited", "overloaded", "timeout", "stream_interrupted")
+    }
+    assert {kind.value for kind in ProviderErrorKind if not kind.transient} == {
+        *("context_overflow", "invalid_request", "unauthorized", "model_not_found", "content_filtered"),
+        "all_models_unavailable",
+    }

@@ -1,0 +1,195 @@
+"""What a person may send to a thread."""
+
+from collections.abc import Callable
+
+import pytest
+from pydantic import ValidationError
+
+from wakeful.contract.decisions import Decision, DecisionAction
+from wakeful.contract.errors import CallerError
+from wakeful.contract.messages import InputMessage, Message, Role, TextBlock, ThinkingBlock, Visibility
+from wakeful.contract.requests import (
+    CancelRequest,
+    PageRequest,
+    RunRequest,
+    Submission,
+    parse_cancel,
+    parse_decisions,
+    parse_page,
+    parse_request,
+    parse_submission,
+    title_of,
+)
+from wakeful.contract.runs import ThreadMode
+from wakeful.contract.tools import FrontendTool, ToolDescriptor
+
+
+def test_the_short_form_typed_by_hand_is_enough() -> None:
+    request = RunRequest.model_validate_json('{"agent_id": "assistant", "input": "hello"}')
+    assert request.messages == (InputMessage(content="hello"),)
+
+
+def test_messages_with_ids_of_their_own_are_taken_as_they_are() -> None:
+    written = (InputMessage(content="hello", id="m1"), InputMessage(content="be brief", role=Role.SYSTEM))
+    assert RunRequest(agent_id="assistant", input=written).messages == written
+
+
+@pytest.mark.parametrize("empty", ["", ()])
+def test_a_request_that_says_nothing_is_refused(empty: str | tuple[InputMessage, ...]) -> None:
+    with pytest.raises(ValidationError, match="input is empty: give a text or at least one message"):
+        RunRequest(agent_id="assistant", input=empty)
+
+
+def test_a_thread_may_begin_without_a_word() -> None:
+    assert RunRequest(agent_id="assistant", mode=ThreadMode.THREAD).messages == ()
+
+
+def test_a_request_without_an_agent_is_refused() -> None:
+    with pytest.raises(ValidationError, match="agent_id"):
+        RunRequest(agent_id="", input="hello")
+
+
+def test_a_frontend_tool_declared_twice_is_refused_by_name() -> None:
+    tools = tuple(FrontendTool(id=id) for id in ("pick", "draw", "pick", "draw", "once"))
+    with pytest.raises(ValidationError, match="frontend_tools are declared twice: draw, pick"):
+        RunRequest(agent_id="assistant", input="hello", frontend_tools=tools)
+
+
+def test_a_frontend_tool_without_a_name_is_refused() -> None:
+    with pytest.raises(ValidationError, match="id"):
+        FrontendTool(id="")
+
+
+def test_a_frontend_tool_is_described_to_the_model_like_any_other() -> None:
+    """B-240"""
+    written = FrontendTool(id="pick", description="Pick a colour.", parameters={"type": "object"})
+    assert written.descriptor() == ToolDescriptor(
+        id="pick", name="pick", description="Pick a colour.", parameters={"type": "object"}, frontend=True
+    )
+
+
+def test_only_people_and_systems_write_messages() -> None:
+    with pytest.raises(ValidationError, match="role"):
+        InputMessage.model_validate({"content": "I am the model", "role": "assistant"})
+
+
+def test_a_submission_is_a_text_or_messages() -> None:
+    written = (InputMessage(content="and then?", id="m2"),)
+    submissions = (Submission(input="and then?"), Submission(input=written), Submission(input=""))
+    assert [submission.messages for submission in submissions] == [(InputMessage(content="and then?"),), written, ()]
+
+
+def test_a_written_message_without_an_id_is_given_one() -> None:
+    assert InputMessage(content="hello").as_message("r1:1") == Message(
+        id="r1:1", role=Role.USER, content=(TextBlock(text="hello"),)
+    )
+
+
+def test_a_written_message_keeps_its_own_id_blocks_and_visibility() -> None:
+    blocks = (TextBlock(text="a"), TextBlock(text="b"))
+    written = InputMessage(content=blocks, role=Role.SYSTEM, id="m1", visibility=Visibility.INTERNAL)
+    assert written.as_message("r1:1") == Message(
+        id="m1", role=Role.SYSTEM, content=blocks, visibility=Visibility.INTERNAL
+    )
+
+
+def test_the_text_of_a_message_is_what_a_person_would_read_aloud() -> None:
+    content = (TextBlock(text="Hel"), ThinkingBlock(thinking="hm"), TextBlock(text="lo"))
+    assert Message(id="m", role=Role.ASSISTANT, content=content).text == "Hello"
+
+
+@pytest.mark.parametrize("wrong", [{"after": -1}, {"limit": 0}, {"limit": 1001}])
+def test_a_page_is_never_negative_empty_or_too_large(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(wrong))):
+        PageRequest.model_validate(wrong)
+
+
+@pytest.mark.parametrize(
+    ("request_", "title"),
+    [
+        (RunRequest(agent_id="a", input="hello", title="A greeting"), "A greeting"),
+        (RunRequest(agent_id="a", input="  How is\n the weather? "), "How is the weather?"),
+        (RunRequest(agent_id="a", input="x" * 80), "x" * 80),
+        (RunRequest(agent_id="a", input="x" * 81), "x" * 79 + "…"),
+        (RunRequest(agent_id="a", input="hello", title="x" * 81), "x" * 79 + "…"),
+        (RunRequest(agent_id="a", mode=ThreadMode.THREAD), ""),
+    ],
+    ids=["given", "first words", "just fits", "too long", "given too long", "nothing said"],
+)
+def test_a_title_is_the_given_one_or_the_first_words(request_: RunRequest, title: str) -> None:
+    assert title_of(request_) == title
+
+
+RESUME = Decision(target="c1", action=DecisionAction.RESUME)
+CANCEL = Decision(target="c2", action=DecisionAction.CANCEL)
+
+
+@pytest.mark.parametrize(
+    ("written", "decisions"),
+    [
+        ({"call_id": "c1", "action": "resume"}, (RESUME,)),
+        (
+            {"decisions": [{"call_id": "c1", "action": "resume"}, {"target": "c2", "action": "cancel"}]},
+            (RESUME, CANCEL),
+        ),
+        ([{"call_id": "c1", "action": "resume"}, {"target": "c2", "action": "cancel"}], (RESUME, CANCEL)),
+        ([], ()),
+    ],
+    ids=["one", "a batch", "a bare list", "none"],
+)
+def test_decisions_come_alone_or_together(written: object, decisions: tuple[Decision, ...]) -> None:
+    assert parse_decisions(written) == decisions
+
+
+def test_every_signal_and_query_is_read_from_small_json() -> None:
+    assert parse_request({"agent_id": "a", "input": "hello"}) == RunRequest(agent_id="a", input="hello")
+    assert parse_submission({"input": "hello"}) == parse_submission("hello") == Submission(input="hello")
+    assert (parse_cancel(None), parse_cancel({"reason": "late"})) == (CancelRequest(), CancelRequest(reason="late"))
+    assert (parse_page(None), parse_page({"after": 3})) == (PageRequest(), PageRequest(after=3))
+
+
+@pytest.mark.parametrize(
+    ("parse", "written", "message"),
+    [
+        (
+            parse_request,
+            {"agnet_id": "a"},
+            "agent_id: Field required; agnet_id: Extra inputs are not permitted. "
+            'Write for example {"agent_id": "assistant", "input": "hello"}',
+        ),
+        (
+            parse_request,
+            {"agent_id": "a", "input": ""},
+            "the whole value: Value error, input is empty: give a text or at least one message. "
+            'Write for example {"agent_id": "assistant", "input": "hello"}',
+        ),
+        (parse_submission, {}, 'input: Field required. Write for example {"input": "hello"}'),
+        (
+            parse_decisions,
+            {"call_id": "c1", "action": "approve"},
+            "action: Input should be 'resume' or 'cancel'. "
+            'Write for example {"call_id": "call_1", "action": "resume"}',
+        ),
+        (
+            parse_decisions,
+            [{"call_id": "c1"}],
+            'decisions.0.action: Field required. Write for example {"call_id": "call_1", "action": "resume"}',
+        ),
+        (
+            parse_cancel,
+            {"reason": 7},
+            'reason: Input should be a valid string. Write for example {"reason": "no longer needed"}',
+        ),
+        (
+            parse_page,
+            {"limit": 0},
+            'limit: Input should be greater than or equal to 1. Write for example {"after": 0}',
+        ),
+    ],
+)
+def test_what_is_not_understood_is_said_field_by_field_with_an_example(
+    parse: Callable[[object], object], written: object, message: str
+) -> None:
+    with pytest.raises(CallerError) as refused:
+        parse(written)
+    assert str(refused.value) == message

@@ -1,0 +1,50 @@
+"""How runs end, in words, and what they cost."""
+
+import pytest
+
+from wakeful.contract.runs import (
+    BehaviorRequested,
+    Blocked,
+    Cancelled,
+    Errored,
+    NaturalEnd,
+    StopDetail,
+    Stopped,
+    Suspended,
+    Termination,
+    Usage,
+    status_reason,
+)
+
+
+@pytest.mark.parametrize(
+    ("termination", "reason"),
+    [
+        (NaturalEnd(), "natural"),
+        (BehaviorRequested(), "behavior_requested"),
+        (Stopped(value=StopDetail(code="max_rounds", detail="16 rounds")), "stopped:max_rounds"),
+        (Cancelled(), "cancelled"),
+        (Blocked(value="denied"), "blocked:denied"),
+        (Suspended(), "suspended"),
+        (Errored(value="no credit"), "error:no credit"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_every_termination_has_its_reason(termination: Termination, reason: str) -> None:
+    """B-011, H-17: the message of an error is in its reason."""
+    assert status_reason(termination) == reason
+
+
+def test_usage_is_added_field_by_field() -> None:
+    """B-703"""
+    total = Usage(prompt_tokens=10, total_tokens=10).plus(Usage(prompt_tokens=5, thinking_tokens=3))
+    assert total == Usage(prompt_tokens=15, total_tokens=10, thinking_tokens=3)
+
+
+def test_a_negative_report_of_usage_counts_as_nothing() -> None:
+    total = Usage(prompt_tokens=10).plus(Usage(prompt_tokens=-5, completion_tokens=-1))
+    assert total == Usage(prompt_tokens=10, completion_tokens=0)
+
+
+def test_usage_that_nobody_reports_stays_absent() -> None:
+    assert Usage().plus(Usage()) == Usage()

@@ -1,0 +1,62 @@
+"""What a tool's result says to the model, and which tools may run again."""
+
+import pytest
+
+from wakeful.contract.decisions import Suspension, SuspensionTicket
+from wakeful.contract.messages import ToolCall
+from wakeful.contract.tools import Effects, ToolOutcome, ToolResult, ToolStatus, tool_outcome
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        (ToolResult.success("look", {"sky": "sunny"}, "It is sunny"), "It is sunny"),
+        (ToolResult.success("look", "sunny"), "sunny"),
+        (ToolResult.success("look", {"sky": ["blå", 1]}), '{"sky":["blå",1]}'),
+        (ToolResult.success("look", None), "null"),
+        (ToolResult.success("look", 1, ""), ""),
+        (ToolResult.error("look", "no such city"), "no such city"),
+        (ToolResult.error_with_code("look", "E7", "no such city"), "[E7] no such city"),
+    ],
+)
+def test_the_model_reads_the_message_else_the_data(result: ToolResult, text: str) -> None:
+    """B-207"""
+    assert result.text == text
+
+
+def test_a_suspended_result_is_pending_with_or_without_a_ticket() -> None:
+    """B-203, B-312"""
+    ticket = SuspensionTicket(suspension=Suspension(id="s", action="ask"), pending=ToolCall(id="c1", name="look"))
+    assert (ToolResult.suspended("look", ticket), ToolResult.suspended("look", message="May I?")) == (
+        ToolResult(tool_name="look", status=ToolStatus.PENDING, suspension=ticket),
+        ToolResult(tool_name="look", status=ToolStatus.PENDING, message="May I?"),
+    )
+
+
+def test_only_a_tool_that_says_so_may_run_again() -> None:
+    assert {effects: effects.may_repeat for effects in Effects} == {
+        Effects.ONCE: False,
+        Effects.IDEMPOTENT: True,
+        Effects.READ_ONLY: True,
+    }
+
+
+def test_an_outcome_in_our_shape_is_read_as_it_is() -> None:
+    outcome = ToolOutcome(result=ToolResult.error("look", "no such city"))
+    assert tool_outcome("look", outcome.model_dump(mode="json")) == outcome
+
+
+@pytest.mark.parametrize(
+    "returned",
+    ["sunny", None, [1], {"sky": "sunny"}, {"result": "sunny"}, {"result": {"sky": "sunny"}}],
+)
+def test_any_other_json_is_the_data_of_a_success(returned: object) -> None:
+    read = tool_outcome("look", returned)
+    assert read.result.model_dump() == {"tool_name": "look", "status": "success", "data": returned, "message": None}
+
+
+def test_data_that_only_resembles_our_shape_is_data() -> None:
+    returned = {"result": {"status": "shipped"}}
+    assert tool_outcome("track", returned) == ToolOutcome(
+        result=ToolResult(tool_name="track", status=ToolStatus.SUCCESS, data={"result": {"status": "shipped"}})
+    )

@@ -1,0 +1,244 @@
+"""Drive the loop by hand: feed it facts, ten milliseconds apart, and keep what it asked for and what watchers saw."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from pydantic import JsonValue
+
+from wakeful.contract.agents import ModelBinding, ResolvedAgent, ToolMode
+from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode, Suspension, SuspensionTicket
+from wakeful.contract.events import AgentEvent
+from wakeful.contract.inference import ModelResponse
+from wakeful.contract.messages import Message, Role, TextBlock, ToolCall
+from wakeful.contract.requests import RunRequest
+from wakeful.contract.runs import OnBusy, RunResult, ThreadMode, ToolCallStatus, Usage
+from wakeful.contract.tools import FrontendTool, ToolDescriptor, ToolOutcome, ToolResult
+from wakeful.loop.advance import advance, begin
+from wakeful.loop.commands import CallTool, Command, Infer, ResolveAgent
+from wakeful.loop.facts import (
+    AgentResolved,
+    CancelRequested,
+    DecisionsReceived,
+    Fact,
+    InferenceReturned,
+    MessagesSubmitted,
+    Submitted,
+    ToolReturned,
+    WorkFailed,
+    WorkStopped,
+)
+from wakeful.loop.state import Advance, Done, Idle, RunState
+
+C = TypeVar("C", bound=Command)
+
+TICK = 10
+LOOK = ToolDescriptor(id="look", name="look")
+PAY = ToolDescriptor(id="pay", name="pay")
+PICK = FrontendTool(id="pick")
+REQUEST = RunRequest(agent_id="assistant", input="Hello", frontend_tools=(PICK,))
+THREAD = RunRequest(agent_id="assistant", input="Hello", frontend_tools=(PICK,), mode=ThreadMode.THREAD)
+
+
+def an_agent(mode: ToolMode = ToolMode.SEQUENTIAL, *, max_rounds: int = 16) -> ResolvedAgent:
+    model = ModelBinding(id="default", provider="scripted", name="model-1")
+    return ResolvedAgent(agent_id="assistant", model=model, tools=(LOOK, PAY), max_rounds=max_rounds, tool_mode=mode)
+
+
+AGENT = an_agent()
+PARALLEL = an_agent(ToolMode.PARALLEL)
+
+
+def call(id: str, name: str = "look", arguments: JsonValue = None) -> ToolCall:
+    return ToolCall(id=id, name=name, arguments=arguments)
+
+
+def asks(*calls: ToolCall, text: str = "", usage: Usage | None = None) -> ModelResponse:
+    return ModelResponse(model="model-1", text=text, tool_calls=calls, usage=usage or Usage())
+
+
+def says(text: str, usage: Usage | None = None) -> ModelResponse:
+    return asks(text=text, usage=usage)
+
+
+def ok(data: JsonValue) -> ToolResult:
+    return ToolResult.success("look", data)
+
+
+def pending(
+    id: str | None = None, *, mode: ResumeMode = ResumeMode.REPLAY_TOOL_CALL, message: str | None = None
+) -> ToolResult:
+    """A suspension: with a ticket under this id, or without a ticket."""
+    if id is None:
+        return ToolResult.suspended("look", message=message)
+    suspension = Suspension(id=id, action="ask", message=message)
+    return ToolResult.suspended(
+        "look", SuspensionTicket(suspension=suspension, pending=call("asked-about"), resume_mode=mode)
+    )
+
+
+def resume(target: str, result: JsonValue = None, *, id: str | None = None, actor: str | None = None) -> Decision:
+    return Decision(target=target, action=DecisionAction.RESUME, result=result, decision_id=id, actor=actor)
+
+
+def reject(target: str, reason: str | None = None, *, id: str | None = None, result: JsonValue = None) -> Decision:
+    return Decision(target=target, action=DecisionAction.CANCEL, reason=reason, decision_id=id, result=result)
+
+
+def a_message(id: str, text: str = "And then?", *, group: str = "", agent_id: str | None = None) -> Submitted:
+    message = Message(id=id, role=Role.USER, content=(TextBlock(text=text),))
+    return Submitted(message, source=f"submit:{id}:0", group=group, agent_id=agent_id)
+
+
+class Driver:
+    """A run, driven from `begin` on; `agent` is resolved at once unless it is None."""
+
+    def __init__(self, agent: ResolvedAgent | None = AGENT, *, request: RunRequest = REQUEST) -> None:
+        self.now = 0
+        self.last = begin(request, thread_id="t1", run_id="r1")
+        self.commands: list[Command] = list(self.last.commands)
+        self.events: list[AgentEvent] = list(self.last.events)
+        if agent is not None:
+            self.feed(AgentResolved(agent))
+
+    def feed(self, *facts: Fact) -> Advance:
+        for fact in facts:
+            self.now += TICK
+            self.last = advance(self.state, fact, now=self.now)
+            self.commands += self.last.commands
+            self.events += self.last.events
+        return self.last
+
+    def model(self, response: ModelResponse) -> Advance:
+        """The inference in flight returns `response`."""
+        return self.feed(InferenceReturned(self._newest(Infer).id, response))
+
+    def tool(self, call_id: str, result: ToolResult) -> Advance:
+        return self.feed(ToolReturned(self.work_of(call_id), ToolOutcome(result=result)))
+
+    def lose(self, call_id: str, error: str) -> Advance:
+        return self.feed(WorkFailed(self.work_of(call_id), error))
+
+    def stopped(self, call_id: str) -> Advance:
+        return self.feed(WorkStopped(self.work_of(call_id)))
+
+    def decide(self, *decisions: Decision) -> Advance:
+        return self.feed(DecisionsReceived(decisions))
+
+    def submit(self, *ids: str, on_busy: OnBusy = OnBusy.ENQUEUE) -> Advance:
+        """Messages that came together."""
+        return self.feed(MessagesSubmitted(tuple(a_message(id, group=ids[0]) for id in ids), on_busy))
+
+    def cancel(self, reason: str | None = None, *, close: bool = False) -> Advance:
+        return self.feed(CancelRequested(reason, close))
+
+    def resolve(self, agent: ResolvedAgent = AGENT) -> Advance:
+        return self.feed(AgentResolved(agent, self._newest(ResolveAgent).id))
+
+    @property
+    def state(self) -> RunState:
+        return self.last.state
+
+    @property
+    def result(self) -> RunResult:
+        assert isinstance(self.state.stage, Done | Idle)
+        assert self.state.stage.result is not None
+        return self.state.stage.result
+
+    @property
+    def said(self) -> list[str]:
+        """The texts of the transcript."""
+        return [message.text for message in self.state.transcript.messages]
+
+    @property
+    def event_types(self) -> list[str]:
+        return [event.event_type for event in self.events]
+
+    @property
+    def answers(self) -> list[tuple[str | None, str]]:
+        """Which call got which result, in the order of the transcript."""
+        messages = self.state.transcript.messages
+        return [(message.tool_call_id, message.text) for message in messages if message.role is Role.TOOL]
+
+    @property
+    def statuses(self) -> list[ToolCallStatus]:
+        """Where the calls of the current step stand."""
+        return [call.status for call in self.state.batch.calls] if self.state.batch else []
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why what was refused was refused."""
+        return [refusal.reason for refusal in self.state.refusals]
+
+    def of_type(self, *event_types: str) -> list[AgentEvent]:
+        return [event for event in self.events if event.event_type in event_types]
+
+    def inference(self) -> Infer:
+        return self._newest(Infer)
+
+    def executions(self, call_id: str) -> list[CallTool]:
+        return [asked for asked in self.commands if isinstance(asked, CallTool) and asked.call.id == call_id]
+
+    def work_of(self, call_id: str) -> str:
+        """The id of the newest work for this call."""
+        return self.executions(call_id)[-1].id
+
+    def _newest(self, kind: type[C]) -> C:
+        return [command for command in self.commands if isinstance(command, kind)][-1]
+
+
+def resolving() -> Driver:
+    return Driver(agent=None)
+
+
+def inferring() -> Driver:
+    return Driver()
+
+
+def calling_tools() -> Driver:
+    driver = Driver()
+    driver.model(asks(call("c1"), call("c2", "pay")))
+    return driver
+
+
+def awaiting_decisions() -> Driver:
+    driver = Driver()
+    driver.model(asks(call("c1")))
+    driver.tool("c1", pending("s1"))
+    return driver
+
+
+def two_suspended() -> Driver:
+    """Two calls that wait, `c1` under `s1` and `c2` under `s2`."""
+    driver = Driver(PARALLEL)
+    driver.model(asks(call("c1"), call("c2")))
+    driver.tool("c1", pending("s1"))
+    driver.tool("c2", pending("s2"))
+    return driver
+
+
+def cancelling() -> Driver:
+    driver = calling_tools()
+    driver.cancel("enough")
+    return driver
+
+
+def done() -> Driver:
+    driver = Driver()
+    driver.model(says("Hello!"))
+    return driver
+
+
+def idle() -> Driver:
+    driver = Driver(request=THREAD)
+    driver.model(says("Hello!"))
+    return driver
+
+
+LIVE_STAGES: Mapping[str, Callable[[], Driver]] = {
+    "resolving": resolving,
+    "inferring": inferring,
+    "calling tools": calling_tools,
+    "awaiting decisions": awaiting_decisions,
+    "cancelling": cancelling,
+}
+"""How to bring a run into each stage in which a fact can meet it."""

@@ -1,0 +1,262 @@
+"""A run under watch: after every fact it is held against the invariants, whatever the order of the facts."""
+
+from dataclasses import dataclass, field
+
+from tests.loop.watching_answers import Answers
+from wakeful.contract.decisions import Decision
+from wakeful.contract.events import (
+    AgentEvent,
+    RunFinish,
+    RunStart,
+    ToolCallDone,
+    ToolCallOutcome,
+    ToolCallReady,
+    ToolCallResumed,
+)
+from wakeful.contract.inference import Rewind
+from wakeful.contract.messages import Message, Role
+from wakeful.contract.requests import RunRequest
+from wakeful.contract.runs import OnBusy, RunStatus, Suspended, Usage
+from wakeful.contract.transcript import EMPTY_DIGEST, assistant_message, chained, tool_message
+from wakeful.loop.advance import advance, begin
+from wakeful.loop.commands import CallTool, Command, Infer, Stop
+from wakeful.loop.facts import (
+    AgentResolved,
+    DecisionsReceived,
+    Fact,
+    InferenceReturned,
+    LoopBroken,
+    MessagesSubmitted,
+    ToolReturned,
+    WorkFailed,
+    WorkStopped,
+)
+from wakeful.loop.state import Advance, Done, Idle, RunState, SuspendedCall
+
+WORK = AgentResolved | InferenceReturned | ToolReturned | WorkFailed | WorkStopped
+
+
+@dataclass
+class Watched:
+    """Feeds facts to a run and asserts what must hold of every run; each check names the invariant it holds."""
+
+    request: RunRequest
+    state: RunState = field(init=False)
+    now: int = 0
+    issued: dict[str, Command] = field(default_factory=dict)
+    returned: set[str] = field(default_factory=set)
+    abandoned: frozenset[str] = frozenset()
+    usage: Usage = field(default_factory=Usage)
+
+    answers: Answers = field(default_factory=Answers)
+    ready: dict[str, None] = field(default_factory=dict)
+    settled: set[str] = field(default_factory=set)
+    executions: dict[str, int] = field(default_factory=dict)
+
+    active: bool = False
+    step_open: bool = False
+    run_id: str = ""
+    ended: set[str] = field(default_factory=set)
+
+    entries: dict[str, Message] = field(default_factory=dict)
+    told: list[str] = field(default_factory=list)
+    accepted: set[str] = field(default_factory=set)
+    undone: set[str] = field(default_factory=set)
+    may_undo: bool = False
+
+    def __post_init__(self) -> None:
+        begun = begin(self.request, thread_id="t1", run_id="r1")
+        assert begun == begin(self.request, thread_id="t1", run_id="r1")
+        for index, message in enumerate(begun.state.transcript.messages):
+            self.entries[f"input:{index}"] = message
+        self.state = begun.state
+        self._check(begun.state, begun)
+
+    def feed(self, fact: Fact) -> None:
+        before = self.state
+        self.now += 1
+        moved = advance(before, fact, now=self.now)
+        assert moved == advance(before, fact, now=self.now), "advance is a function of its arguments"
+        self._remember(before, fact)
+        self.state = moved.state
+        self._check(before, moved)
+
+    @property
+    def names(self) -> list[str]:
+        """The names a decision may use, the newest last: of calls, and of what is suspended."""
+        calls = self.state.batch.suspended if self.state.batch else ()
+        return ["nobody", *sorted(self.answers.answered), *self.ready, *(call.ticket.suspension.id for call in calls)]
+
+    def send(self, decisions: tuple[Decision, ...]) -> None:
+        """Send a batch of decisions, tagged so that each is known when it is applied."""
+        self.feed(DecisionsReceived(self.answers.send(self.state, decisions)))
+
+    def _remember(self, before: RunState, fact: Fact) -> None:
+        """What the world knows of a fact, by its own books."""
+        if isinstance(fact, WORK) and fact.id in before.in_flight:
+            assert fact.id not in self.returned
+            self.returned.add(fact.id)
+            command = self.issued[fact.id]
+            if isinstance(fact, InferenceReturned):
+                self.usage = self.usage.plus(fact.response.usage)
+                self.entries[fact.id] = assistant_message(fact.response)
+            if isinstance(fact, ToolReturned) and isinstance(command, CallTool):
+                self.entries[fact.id] = tool_message(command.call.id, fact.outcome.result)
+        if isinstance(fact, LoopBroken):
+            self.abandoned |= before.in_flight
+        if isinstance(fact, MessagesSubmitted) and not isinstance(before.stage, Done):
+            if fact.on_busy is OnBusy.REJECT and not isinstance(before.stage, Idle):
+                return
+            self.may_undo |= fact.on_busy is OnBusy.ROLLBACK
+            for submitted in fact.messages:
+                self.accepted.add(submitted.message.id)
+                self.entries[str(submitted.source)] = submitted.message
+
+    def _check(self, before: RunState, moved: Advance) -> None:
+        for command in moved.commands:
+            self._command(before, command)
+        for event in moved.events:
+            self._event(before, event)
+        self.answers.are_applied_as_a_whole()
+        self._reaches_waiting_or_done(before, moved)
+        self._in_flight()
+        self._pairs_calls_with_results()
+        self._loses_no_message(before)
+        assert self.state.usage == self.usage
+        for suspended in self.state.batch.suspended if self.state.batch else ():
+            assert self.answers.suspended_as[suspended.ticket.suspension.id] == suspended.call.id
+        assert (self.active, self.step_open) == (
+            self.state.status not in (RunStatus.WAITING, RunStatus.DONE),
+            self.state.step_open,
+        )
+
+    def _command(self, before: RunState, command: Command) -> None:
+        if isinstance(command, Stop):
+            assert command.id in before.in_flight
+            return
+        assert command.id not in self.issued, "a command's id never comes back"
+        self.issued[command.id] = command
+        if isinstance(command, CallTool):
+            self._runs_once_a_grant(command.call.id, command)
+        if isinstance(command, Infer):
+            self._can_be_read_back(command)
+
+    def _runs_once_a_grant(self, id: str, command: CallTool) -> None:
+        """I-04"""
+        runs = self.executions[id] = self.executions.get(id, 0) + 1
+        assert id not in self.settled
+        assert (command.resume is None, command.ticket is None) == (runs == 1, runs == 1)
+        if command.resume is not None and command.ticket is not None:
+            self.answers.applied(int(command.resume.actor or ""), id, command.ticket.suspension.id)
+
+    def _can_be_read_back(self, command: Infer) -> None:
+        """What all inferences were told, put together, is the transcript the command names."""
+        for source in command.appended:
+            if isinstance(source, Rewind):
+                del self.told[source.rewind :]
+                continue
+            message = source if isinstance(source, Message) else self.entries[source]
+            self.told.append(chained(self.told[-1] if self.told else EMPTY_DIGEST, message))
+        assert (len(self.told), self.told[-1]) == (command.transcript.length, command.transcript.digest)
+        assert command.transcript == self.state.transcript.ref
+
+    def _event(self, before: RunState, event: AgentEvent) -> None:
+        """I-07"""
+        match event.event_type:
+            case "run_start":
+                assert isinstance(event, RunStart)
+                self._run_starts(event)
+            case "run_finish":
+                assert isinstance(event, RunFinish)
+                self._run_finishes(event)
+            case "step_start" | "step_end":
+                assert (self.active, self.step_open) == (True, event.event_type == "step_end")
+                self.step_open = not self.step_open
+            case "signal_refused":
+                assert isinstance(before.stage, Done | Idle) or self.run_id not in self.ended, "the end comes last"
+            case _:
+                assert self.active
+                self._call_event(before, event)
+
+    def _run_starts(self, event: RunStart) -> None:
+        """A run that paused goes on; one that ended never does, and the next has another id."""
+        assert not self.active
+        assert event.run_id not in self.ended
+        assert event.run_id == self.run_id or self.run_id in {*self.ended, ""}
+        if event.run_id != self.run_id:
+            self.usage = Usage()
+        self.active, self.run_id = True, event.run_id
+
+    def _run_finishes(self, event: RunFinish) -> None:
+        assert (self.active, self.step_open, self.run_id) == (True, False, event.run_id)
+        self.active = False
+        if not isinstance(event.termination, Suspended):
+            assert self.ready.keys() == self.settled
+            self.ended.add(event.run_id)
+
+    def _call_event(self, before: RunState, event: AgentEvent) -> None:
+        """I-07: every call that is ready is done, resumed or cancelled once."""
+        if isinstance(event, ToolCallReady):
+            self.ready[event.id] = None
+        if event.event_type not in ("tool_call_done", "tool_call_resumed", "tool_call_cancel"):
+            return
+        id = event.target_id if isinstance(event, ToolCallResumed) else getattr(event, "id", "")
+        assert id in self.ready
+        assert id not in self.settled
+        if isinstance(event, ToolCallDone) and event.outcome is ToolCallOutcome.SUSPENDED:
+            self.answers.suspended(id, event)
+        else:
+            self.settled.add(id)
+        if isinstance(event, ToolCallResumed) and isinstance(event.result, dict) and "tag" in event.result:
+            tag = event.result["tag"]
+            assert isinstance(tag, int)
+            self.answers.applied(tag, id, _suspension_id(before, id))
+
+    def _reaches_waiting_or_done(self, before: RunState, moved: Advance) -> None:
+        """I-02, I-06"""
+        state = moved.state
+        if isinstance(before.stage, Done):
+            assert (state.stage, state.transcript, moved.commands) == (before.stage, before.transcript, ())
+        elif isinstance(state.stage, Idle):
+            assert (state.queued, state.steering, state.held, state.in_flight) == ((), (), (), frozenset())
+        elif state.status is RunStatus.WAITING:
+            assert state.batch is not None
+            assert state.batch.suspended
+            assert (state.in_flight, state.held) == (frozenset(), ())
+        elif state.status is not RunStatus.DONE:
+            assert state.in_flight, "a run that neither waits nor has ended is waiting for something to come back"
+        if any(isinstance(command, Infer) for command in moved.commands):
+            assert self.ready.keys() == self.settled, "no model turn happens while a call is unsettled"
+
+    def _in_flight(self) -> None:
+        assert self.state.in_flight == self.issued.keys() - self.returned - self.abandoned
+
+    def _pairs_calls_with_results(self) -> None:
+        """I-03, H-04: every call has one result, right after the answer that asked for it, in call order."""
+        expected: list[str] = []
+        for message in self.state.transcript.messages:
+            if message.role is Role.TOOL:
+                assert expected.pop(0) == message.tool_call_id
+            else:
+                assert expected == []
+                expected = [call.id for call in message.tool_calls]
+        assert expected == []
+
+    def _loses_no_message(self, before: RunState) -> None:
+        """Every message that was taken is read, waits, or was undone by somebody who asked for that."""
+        read = {message.id for message in self.state.transcript.messages}
+        waiting = [submitted.message.id for submitted in (*self.state.steering, *self.state.queued)]
+        gone = {message.id for message in before.transcript.messages} - read
+        assert not gone or self.may_undo
+        self.undone |= gone
+        assert self.accepted <= {*read, *waiting, *self.undone}
+        assert len(waiting) == len({*waiting, *read} - read)
+        assert len(read) == len(self.state.transcript.messages)
+        if isinstance(self.state.stage, Done):
+            assert list(self.state.stage.result.unread) == waiting
+
+
+def _suspension_id(before: RunState, call_id: str) -> str | None:
+    """The name under which the call waited, unless it began to wait with this very fact."""
+    found = before.batch.find(call_id) if before.batch else None
+    return found.ticket.suspension.id if isinstance(found, SuspendedCall) else None

@@ -1,0 +1,11 @@
+"""Every test of the workflow runs twice: as usual, and continuing as new after every fact."""
+
+import pytest
+
+from wakeful.client import WakefulClient
+
+
+@pytest.fixture(params=["usual", "restless"])
+def client(request: pytest.FixtureRequest) -> WakefulClient:
+    client: WakefulClient = request.getfixturevalue(f"{request.param}_client")
+    return client

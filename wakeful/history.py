@@ -1,0 +1,169 @@
+"""Read a thread back from workflow history: every message stands there once, and inference inputs say where.
+
+One execution at a time. What an execution was given by the one before it is its base; the rest it heard itself.
+"""
+
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from temporalio.api.common.v1 import Payloads
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+
+from wakeful.contract.agents import Resolution, ResolvedAgent
+from wakeful.contract.errors import CallerError, InternalError
+from wakeful.contract.inference import InferInput, ModelResponse, Rewind, Source, TranscriptTail
+from wakeful.contract.messages import InputMessage, Message
+from wakeful.contract.names import (
+    ACTIVITY_INFER,
+    ACTIVITY_RESOLVE_AGENT,
+    ACTIVITY_RESTORE,
+    CARRIED,
+    SIGNAL_SUBMIT,
+)
+from wakeful.contract.requests import parse_request, parse_submission
+from wakeful.contract.tools import tool_outcome
+from wakeful.contract.transcript import assistant_message, tool_message
+from wakeful.loop.carrying import unpack
+from wakeful.loop.state import RunState, SettledCall
+from wakeful.loop.transcript import Mark, Transcript, transcript_of
+
+T = TypeVar("T")
+
+UNKNOWN_DIGEST = "?"
+
+
+@dataclass
+class Execution:
+    """What one execution's history says about its thread."""
+
+    base: Transcript = field(default_factory=Transcript)
+    earlier: str | None = None
+    inputs: tuple[InputMessage, ...] = ()
+    submissions: list[tuple[InputMessage, ...]] = field(default_factory=list)
+    agents: list[ResolvedAgent] = field(default_factory=list)
+    results: dict[str, Message] = field(default_factory=dict)
+    appended: list[Source] = field(default_factory=list)
+
+    def entries(self) -> tuple[Mark, list[Message]]:
+        """What inferences were told of, in order, and the place in the thread where it begins.
+
+        After a rollback to before this execution, only an earlier one knows the digest of that place.
+        """
+        start, entries = self.base.before, list(self.base.messages)
+        for source in self.appended:
+            if not isinstance(source, Rewind):
+                entries.append(self._find(source))
+            elif source.rewind >= start.length:
+                del entries[source.rewind - start.length :]
+            else:
+                start, entries = Mark(source.rewind, UNKNOWN_DIGEST), []
+        return start, entries
+
+    def _find(self, source: str | Message) -> Message:
+        if isinstance(source, Message):
+            return source
+        kind, *numbers = source.split(":")
+        try:
+            match kind:
+                case "input":
+                    return self.inputs[int(numbers[0])].as_message("")
+                case "submit":
+                    return self.submissions[int(numbers[0])][int(numbers[1])].as_message("")
+                case _:
+                    return self.results[source]
+        except (KeyError, IndexError, ValueError) as error:
+            raise InternalError(f"the transcript names {source!r}, which is not in the workflow's history") from error
+
+
+async def read_execution(client: Client, workflow_id: str, run_id: str | None) -> Execution:
+    """Read one execution of a thread's workflow."""
+    reader = _Reader(client)
+    async for event in client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history_events():
+        await reader.read(event)
+    return reader.execution
+
+
+class _Reader:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._scheduled: dict[int, tuple[str, str]] = {}
+        self.execution = Execution()
+
+    async def read(self, event: HistoryEvent) -> None:
+        match event.event_type:
+            case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+                started = event.workflow_execution_started_event_attributes
+                self.execution.earlier = started.continued_execution_run_id or None
+                self._begin(await self._json(started.input))
+            case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
+                signaled = event.workflow_execution_signaled_event_attributes
+                if signaled.signal_name == SIGNAL_SUBMIT:
+                    self.execution.submissions.append(await self._submission(signaled.input))
+            case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+                scheduled = event.activity_task_scheduled_event_attributes
+                kind = scheduled.activity_type.name
+                self._scheduled[event.event_id] = (scheduled.activity_id, kind)
+                if kind == ACTIVITY_INFER:
+                    self.execution.appended += (await self._one(scheduled.input, InferInput)).appended
+            case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+                completed = event.activity_task_completed_event_attributes
+                id, kind = self._scheduled.pop(completed.scheduled_event_id)
+                await self._completed(id, kind, completed.result)
+            case _:
+                pass
+
+    def _begin(self, given: object) -> None:
+        if not (isinstance(given, dict) and CARRIED in given):
+            request = parse_request(given)
+            self.execution.inputs = request.messages
+            self.execution.earlier = request.restore_from
+            return
+        state = unpack(given[CARRIED]).state
+        self.execution.base = state.transcript
+        if state.resolved is not None:
+            self.execution.agents.append(state.resolved)
+        self.execution.results.update(_carried_results(state))
+
+    async def _completed(self, id: str, kind: str, result: Payloads) -> None:
+        if kind == ACTIVITY_RESOLVE_AGENT:
+            self.execution.agents.append((await self._one(result, Resolution)).agent)
+        elif kind == ACTIVITY_RESTORE:
+            self.execution.base = transcript_of(await self._one(result, TranscriptTail))
+        elif kind == ACTIVITY_INFER:
+            self.execution.results[id] = assistant_message(await self._one(result, ModelResponse))
+        else:
+            outcome = tool_outcome(kind, await self._json(result))
+            self.execution.results[id] = tool_message(call_id(id), outcome.result)
+
+    async def _submission(self, input: Payloads) -> tuple[InputMessage, ...]:
+        try:
+            return parse_submission(await self._json(input)).messages
+        except CallerError:
+            return ()  # the workflow refused it, so no source names it; it still counts
+
+    async def _json(self, payloads: Payloads) -> object:
+        decoded = await self._client.data_converter.decode(payloads.payloads)
+        return decoded[0] if decoded else None
+
+    async def _one(self, payloads: Payloads, kind: type[T]) -> T:
+        value: T
+        (value,) = await self._client.data_converter.decode(payloads.payloads, [kind])
+        return value
+
+
+def call_id(work_id: str) -> str:
+    """The tool call that work was for: `tool-<call>`, or `tool.2-<call>` after a decision."""
+    return work_id.partition("-")[2]
+
+
+def _carried_results(state: RunState) -> dict[str, Message]:
+    """What was already there when the execution began, under the names by which it may still be appended."""
+    results = {f"carried:{waits.message.id}": waits.message for waits in (*state.queued, *state.steering)}
+    if state.batch is not None:
+        results[state.batch.inference_id] = assistant_message(state.batch.response)
+        for call in state.batch.calls:
+            if isinstance(call, SettledCall) and call.source is not None:
+                results[call.source] = tool_message(call.call.id, call.result)
+    return results
