@@ -129,8 +129,9 @@ def test_the_transcript_of_a_run_between_batches_is_its_messages() -> None:
 
 def test_of_the_step_under_way_what_is_settled_is_visible_already() -> None:
     driver = Driver(PARALLEL)
-    driver.model(asks(call("c1"), call("c2"), text="Let me look."))
-    driver.tool("c2", ok("sunny"))
+    driver.model(asks(call("c1"), call("c2"), call("c3"), text="Let me look."))
+    driver.tool("c3", ok("hidden until what stands before it is there"))
+    driver.tool("c1", ok("sunny"))
     metadata = MessageMetadata(run_id="r1", step_index=1)
     assert visible_messages(driver.state) == (
         *driver.state.transcript.messages,
@@ -138,8 +139,8 @@ def test_of_the_step_under_way_what_is_settled_is_visible_already() -> None:
             id="r1:2",
             role=Role.ASSISTANT,
             content=(TextBlock(text="Let me look."),),
-            tool_calls=(call("c1"), call("c2")),
+            tool_calls=(call("c1"), call("c2"), call("c3")),
             metadata=metadata,
         ),
-        Message(id="", role=Role.TOOL, content=(TextBlock(text="sunny"),), tool_call_id="c2", metadata=metadata),
+        Message(id="r1:3", role=Role.TOOL, content=(TextBlock(text="sunny"),), tool_call_id="c1", metadata=metadata),
     )

@@ -162,7 +162,7 @@ class ErrorEvent(Wire):
 
 
 class SignalRefused(Wire):
-    """A signal that changed nothing: unknown, late, repeated with another answer, or not understood."""
+    """A signal that changed nothing: unknown, late, or not understood."""
 
     event_type: Literal["signal_refused"] = "signal_refused"
     signal: str

@@ -66,6 +66,7 @@ def begin(request: RunRequest, *, thread_id: str, run_id: str, transcript: Trans
         mode=request.mode,
         runs=0,
         frontend_tools=tuple(tool.descriptor() for tool in request.frontend_tools),
+        seen_messages=tuple(message.id for message in transcript.messages) if transcript else (),
     )
     state = replace(state, began=state.transcript.mark)
     given = inbox.accept(state, MessagesSubmitted(messages), now=0)
@@ -88,6 +89,8 @@ def advance(state: RunState, fact: Fact, *, now: int) -> Advance:
             moved = ending.cancel(state, reason, now=now, then=then)
         case SignalNotUnderstood(signal=signal, reason=reason):
             moved = refuse(state, signal, reason, now=now)
+        case LoopBroken() if isinstance(state.stage, Idle):
+            moved = Advance(state)  # there is no run to end, and a thread that waits hangs nobody
         case LoopBroken(error=error):
             moved = ending.finish(state, Errored(value=error), now=now)
         case _:

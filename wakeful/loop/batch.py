@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from wakeful.contract.events import AgentEvent, ToolCallDone, ToolCallOutcome, ToolCallResumed
 from wakeful.contract.messages import MessageMetadata, ToolCall
+from wakeful.contract.names import OUTCOME_UNKNOWN
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.tools import ToolResult, ToolStatus
 from wakeful.contract.transcript import assistant_message, tool_message
@@ -51,6 +52,14 @@ def ended(call: RunningCall, result: ToolResult) -> AgentEvent:
     if call.grants:
         return ToolCallResumed(target_id=call.call.id, result=resumed_payload(result))
     return done(call.call, result)
+
+
+def settle_lost(state: RunState, call: RunningCall, reason: str) -> Advance:
+    """Settle a call of which nobody knows what it did."""
+    name = call.call.name
+    message = f"{OUTCOME_UNKNOWN}: {reason}. Whether {name!r} took effect is not known; check before retrying."
+    result = ToolResult.error(name, message)
+    return move(state, replace(settled(call, result), source=None), ended(call, result))
 
 
 def done(call: ToolCall, result: ToolResult) -> ToolCallDone:

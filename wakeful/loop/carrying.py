@@ -56,6 +56,8 @@ def pack(carried: Carried) -> dict[str, Any]:
     messages = _MESSAGES.dump_json(state.transcript.messages)
     bare = replace(state, transcript=replace(state.transcript, messages=()))
     packed: dict[str, Any] = _CARRIED.dump_python(replace(carried, state=bare), mode="json")
+    # Sorted: a set has another order in another process, and one history must have one continuation.
+    packed["state"]["applied"] = sorted(packed["state"]["applied"])
     packed["messages"] = base64.b64encode(zlib.compress(messages)).decode()
     return packed
 

@@ -84,7 +84,7 @@ def judge(state: RunState, batch: tuple[Decision, ...]) -> Verdict:
             continue
         match call:
             case SuspendedCall():
-                if call.call.id in targets:
+                if call.call.id in targets and targets[call.call.id][1] != decision:
                     return Refuse(f"two decisions for call {call.call.id!r} in one batch")
                 targets[call.call.id] = (call, decision)
             case NewCall() | RunningCall(grants=0):

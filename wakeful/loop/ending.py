@@ -9,7 +9,7 @@ from wakeful.contract.runs import Cancelled, RunResult, Termination, ThreadMode,
 from wakeful.contract.tools import ToolResult, ToolStatus
 from wakeful.loop import batch as calls
 from wakeful.loop.commands import Stop
-from wakeful.loop.facts import InferenceReturned, ToolReturned, WorkFact
+from wakeful.loop.facts import InferenceReturned, ToolReturned, WorkFact, WorkFailed
 from wakeful.loop.inbox import begin_next_run
 from wakeful.loop.reports import end_step, refuse, run_finish, run_start
 from wakeful.loop.state import Advance, Afterwards, AwaitingDecisions, Cancelling, Done, Idle, RunState, SettledCall
@@ -38,8 +38,8 @@ def cancel(state: RunState, reason: str | None, *, now: int, then: Afterwards = 
     """Tell everything in flight to stop; the run ends when it has. Cancelling twice changes nothing."""
     match state.stage:
         case Cancelling() as cancelling:
-            closing = replace(cancelling, then=then) if then is Afterwards.CLOSE else cancelling
-            return Advance(replace(state, stage=closing))
+            further = then in (Afterwards.ROLL_BACK, Afterwards.CLOSE) and cancelling.then is not Afterwards.CLOSE
+            return Advance(replace(state, stage=replace(cancelling, then=then) if further else cancelling))
         case Idle(result=result) if then is Afterwards.CLOSE:
             closed = result or _result(state, Cancelled(), detail=reason, then=then)
             return Advance(replace(state, stage=Done(closed)))
@@ -61,6 +61,8 @@ def wound_down(state: RunState, cancelling: Cancelling, fact: WorkFact, *, now: 
         case ToolReturned(id=id, outcome=outcome) if state.batch and outcome.result.status is not ToolStatus.PENDING:
             call = calls.running_call(state, id)
             moved = calls.move(state, calls.settled(call, outcome.result), calls.ended(call, outcome.result))
+        case WorkFailed(id=id, error=error) if state.batch:
+            moved = calls.settle_lost(state, calls.running_call(state, id), error)
         case InferenceReturned(response=response):
             moved = Advance(replace(state, usage=state.usage.plus(response.usage)))
         case _:
@@ -110,9 +112,10 @@ def _afterwards(state: RunState, then: Afterwards) -> Advance:
         case Afterwards.CLOSE:
             return Advance(state)
         case Afterwards.ROLL_BACK:
-            return begin_next_run(replace(state, transcript=state.transcript.rewound(state.began)))
+            undone = replace(state, transcript=state.transcript.rewound(state.began))
+            return begin_next_run(undone, interrupted=True)
         case Afterwards.NEXT_RUN:
-            return begin_next_run(state)
+            return begin_next_run(state, interrupted=True)
         case Afterwards.END if state.mode is ThreadMode.RUN:
             return Advance(state)
         case Afterwards.END if state.queued or state.steering:

@@ -34,20 +34,23 @@ def accept(state: RunState, fact: MessagesSubmitted, *, now: int) -> Advance:
             assert_never(fact.on_busy)
 
 
-def begin_next_run(state: RunState) -> Advance:
-    """Begin a run with what waits longest: what was meant to steer, or else the first group of queued messages."""
-    if state.steering:
-        taken, steering, queued = state.steering, (), state.queued
+def begin_next_run(state: RunState, *, interrupted: bool = False) -> Advance:
+    """Begin a run with what waits longest: what was meant to steer, or else the first group of queued messages.
+
+    Whoever interrupted is first of all; what was meant to steer is then read with the run's first step.
+    """
+    if state.steering and not interrupted:
+        taken, left = state.steering, replace(state, steering=())
     else:
         group = state.queued[0].group
         count = next((n for n, later in enumerate(state.queued) if later.group != group), len(state.queued))
-        taken, steering, queued = state.queued[:count], (), state.queued[count:]
+        taken, left = state.queued[:count], replace(state, queued=state.queued[count:])
     runs = state.runs + 1
     agent_id = taken[0].agent_id or state.identity.agent_id
     seed = state.identity.run_id.partition(".")[0]
     run_id, resolve_id = (seed, RESOLVE_ID) if runs == 1 else (f"{seed}.{runs}", f"{RESOLVE_ID}-{runs}")
     fresh = replace(
-        state,
+        left,
         identity=state.identity.model_copy(update={"run_id": run_id, "agent_id": agent_id}),
         stage=Resolving(id=resolve_id),
         began=state.transcript.mark,
@@ -58,8 +61,6 @@ def begin_next_run(state: RunState) -> Advance:
         usage=Usage(),
         response="",
         applied=frozenset(),
-        queued=queued,
-        steering=steering,
     )
     fresh = read(fresh, taken)
     return Advance(fresh, (ResolveAgent(agent_id=agent_id, id=resolve_id),), (run_start(fresh),))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Annotated, Concatenate, Literal, ParamSpec
+from typing import Annotated, Concatenate, Literal, ParamSpec, assert_never
 
 from pydantic import Field
 
@@ -295,6 +295,8 @@ class RunState:
                 return ids
             case AwaitingDecisions() | BetweenSteps() | Idle() | Done():
                 return frozenset()
+            case _:
+                assert_never(self.stage)
 
     def entering(self, stage: Stage) -> "RunState":
         check_run(self.stage.status, stage.status)

@@ -6,10 +6,10 @@ from wakeful.contract.agents import ToolMode
 from wakeful.contract.decisions import ResumeMode, Suspension, SuspensionTicket
 from wakeful.contract.inference import ModelResponse
 from wakeful.contract.messages import ToolCall
-from wakeful.contract.names import OUTCOME_UNKNOWN, TOOL_INTERRUPTED
+from wakeful.contract.names import TOOL_INTERRUPTED
 from wakeful.contract.runs import Suspended, ToolCallStatus
 from wakeful.contract.tools import ToolResult, ToolStatus
-from wakeful.loop.batch import batch_of, commit, done, ended, move, running_call, settled
+from wakeful.loop.batch import batch_of, commit, done, ended, move, running_call, settle_lost, settled
 from wakeful.loop.commands import CallTool
 from wakeful.loop.facts import ToolReturned
 from wakeful.loop.reports import end_step, run_finish
@@ -60,12 +60,7 @@ def returned(state: RunState, fact: ToolReturned, *, now: int) -> Advance:
 
 def lost(state: RunState, id: str, reason: str, *, now: int) -> Advance:
     """The tool's worker was lost and the call may not run again: the model is told, and decides."""
-    call = running_call(state, id)
-    message = (
-        f"{OUTCOME_UNKNOWN}: {reason}. Whether {call.call.name!r} took effect is not known; check before retrying."
-    )
-    result = ToolResult.error(call.call.name, message)
-    return move(state, replace(settled(call, result), source=None), ended(call, result)).then(go_on, now=now)
+    return settle_lost(state, running_call(state, id), reason).then(go_on, now=now)
 
 
 def run(state: RunState, call: RunningCall) -> Advance:

@@ -67,12 +67,12 @@ class Transcript:
         """
         at_least = max(at_least, len(self.unsent))
         total, start, size = len(self.messages), len(self.messages), 0
-        while start > 0:
-            size += len(self.messages[start - 1].model_dump_json())
-            splits = start < total and self.messages[start].role is Role.TOOL
-            if size > budget and total - start >= at_least and not splits:
+        for place in reversed(range(total)):
+            size += len(self.messages[place].model_dump_json())
+            if size > budget and total - start >= at_least:
                 break
-            start -= 1
+            if self.messages[place].role is not Role.TOOL:
+                start = place
         digest = self.before.digest
         for message in self.messages[:start]:
             digest = chained(digest, message)

@@ -71,12 +71,15 @@ def doing(state: RunState) -> str:
 
 
 def visible_messages(state: RunState) -> tuple[Message, ...]:
-    """The transcript, and of the step under way what is settled already."""
+    """The transcript, and of the step under way what will not move any more: results up to the first missing one."""
     if state.batch is None:
         return state.transcript.messages
-    metadata = MessageMetadata(run_id=state.identity.run_id, step_index=state.steps)
+    run_id = state.identity.run_id
+    metadata = MessageMetadata(run_id=run_id, step_index=state.steps)
     staged = [assistant_message(state.batch.response, id=state.batch.message_id, metadata=metadata)]
     for call in state.batch.calls:
-        if isinstance(call, SettledCall):
-            staged.append(tool_message(call.call.id, call.result, metadata=metadata))
+        if not isinstance(call, SettledCall):
+            break
+        id = f"{run_id}:{state.transcript.length + len(staged) + 1}"
+        staged.append(tool_message(call.call.id, call.result, id=id, metadata=metadata))
     return (*state.transcript.messages, *staged)
