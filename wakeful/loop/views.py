@@ -1,5 +1,6 @@
 """What a state looks like from outside: the status and the transcript that queries answer with."""
 
+from itertools import takewhile
 from typing import assert_never
 
 from wakeful.contract.messages import Message, MessageMetadata
@@ -77,9 +78,8 @@ def visible_messages(state: RunState) -> tuple[Message, ...]:
     run_id = state.identity.run_id
     metadata = MessageMetadata(run_id=run_id, step_index=state.steps)
     staged = [assistant_message(state.batch.response, id=state.batch.message_id, metadata=metadata)]
-    for call in state.batch.calls:
-        if not isinstance(call, SettledCall):
-            break
+    for call in takewhile(lambda call: isinstance(call, SettledCall), state.batch.calls):
+        assert isinstance(call, SettledCall)
         id = f"{run_id}:{state.transcript.length + len(staged) + 1}"
         staged.append(tool_message(call.call.id, call.result, id=id, metadata=metadata))
     return (*state.transcript.messages, *staged)
