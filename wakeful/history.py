@@ -3,6 +3,7 @@
 One execution at a time. What an execution was given by the one before it is its base; the rest it heard itself.
 """
 
+import json
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -32,6 +33,7 @@ from wakeful.loop.transcript import Mark, Transcript, transcript_of
 T = TypeVar("T")
 
 UNKNOWN_DIGEST = "?"
+LOCAL_ACTIVITY_MARKER = "core_local_activity"
 
 
 @dataclass
@@ -111,6 +113,11 @@ class _Reader:
                 completed = event.activity_task_completed_event_attributes
                 id, kind = self._scheduled.pop(completed.scheduled_event_id)
                 await self._completed(id, kind, completed.result)
+            case EventType.EVENT_TYPE_MARKER_RECORDED:
+                marker = event.marker_recorded_event_attributes
+                if marker.marker_name == LOCAL_ACTIVITY_MARKER and "result" in marker.details:
+                    told = json.loads(marker.details["data"].payloads[0].data)
+                    await self._completed(told["activity_id"], told["activity_type"], marker.details["result"])
             case _:
                 pass
 

@@ -145,6 +145,7 @@ def tool(
     heartbeat_timeout: float = DEFAULT_HEARTBEAT_SECONDS,
     category: str | None = None,
     task_queue: str | None = None,
+    local: bool = False,
 ) -> Callable[[ToolFunction], Tool]: ...
 def tool(
     function: ToolFunction | None = None,
@@ -158,6 +159,7 @@ def tool(
     heartbeat_timeout: float = DEFAULT_HEARTBEAT_SECONDS,
     category: str | None = None,
     task_queue: str | None = None,
+    local: bool = False,
 ) -> Tool | Callable[[ToolFunction], Tool]:
     """Make a tool of a typed function, sync or async; its docstring tells the model what it does.
 
@@ -167,6 +169,8 @@ def tool(
         timeout: seconds one attempt may take.
         heartbeat_timeout: seconds without a sign of life after which its worker counts as lost.
         task_queue: run it on another worker's queue.
+        local: run it inside the workflow's own task, at about half the cost. Only for calls of milliseconds that may be
+            repeated: meanwhile the run hears no signal, and a worker that dies runs it again.
 
     Raises:
         ConfigurationError: the function cannot be described to a model.
@@ -175,6 +179,9 @@ def tool(
     def make(function: ToolFunction) -> Tool:
         effects = Effects.IDEMPOTENT if idempotent else Effects.READ_ONLY if read_only else Effects.ONCE
         id = name or function.__name__
+        if local and (not effects.may_repeat or task_queue is not None):
+            problem = f"tool {id!r} is local, so it must be read_only or idempotent and have no task_queue of its own"
+            raise ConfigurationError([problem])
         arguments, context_parameter = _argument_model(id, function)
         documented = docstring_parser.parse(inspect.getdoc(function) or "")
         descriptor = ToolDescriptor(
@@ -187,6 +194,7 @@ def tool(
             timeout_seconds=timeout,
             heartbeat_seconds=heartbeat_timeout,
             task_queue=task_queue,
+            local=local,
         )
         return Tool(descriptor, function, arguments, context_parameter)
 

@@ -50,6 +50,12 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
+@tool(read_only=True, local=True)
+def glance(text: str) -> str:
+    """Give the text back, inside the workflow's own task."""
+    return text
+
+
 @tool
 async def echo(text: str, ctx: ToolContext) -> str:
     """Give the text back."""
@@ -126,7 +132,7 @@ def meet() -> str:
     return "met"
 
 
-TOOLS = [add, echo, approve, explode, linger, linger_idempotent, linger_in_a_thread, meet]
+TOOLS = [add, glance, echo, approve, explode, linger, linger_idempotent, linger_in_a_thread, meet]
 
 
 class Failing:
@@ -191,6 +197,11 @@ script = ScriptedModel(
         "^linger": [call("linger", seconds=60), say("{result}")],
         "^many": [*(call("echo", text="x" * 200) for _ in range(12)), say("done")],
         "^for ever": [call("add", a=1, b=1)] * 50,
+        "^glance": [
+            call("glance", text="near") & call("glance", text="far"),
+            call("glance", text="again"),
+            say("{result}"),
+        ],
         "^meet": [call("meet") & call("meet"), say("{result}")],
         "^survive": [
             call("echo", text="first") & call("linger", seconds=60) & call("linger_idempotent", seconds=60),

@@ -48,6 +48,8 @@ class ToolDescriptor(Wire):
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
     heartbeat_seconds: float = DEFAULT_HEARTBEAT_SECONDS
     task_queue: Maybe[str] = None
+    local: Few[bool] = False
+    """Runs inside the workflow's own task: half the cost, for calls of milliseconds that may be repeated."""
 
 
 class FrontendTool(Written):

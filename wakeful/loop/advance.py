@@ -40,10 +40,21 @@ from wakeful.loop.transcript import Transcript
 
 
 def begin(request: RunRequest, *, thread_id: str, run_id: str, transcript: Transcript | None = None) -> Advance:
-    """A thread's first state: its identity, its input in the transcript, and the wish to know its agent.
+    """A thread's first run: its input in the transcript, and the wish to know its agent.
 
     A thread that was closed goes on from its old `transcript`.
     """
+    state = opened(request, thread_id=thread_id, run_id=run_id, transcript=transcript)
+    messages = tuple(
+        Submitted(written.as_message(f"{run_id}:{index + 1}"), f"input:{index}")
+        for index, written in enumerate(request.messages)
+    )
+    given = inbox.accept(state, MessagesSubmitted(messages), now=0)
+    return given.then(inbox.begin_next_run) if messages else given
+
+
+def opened(request: RunRequest, *, thread_id: str, run_id: str, transcript: Transcript | None = None) -> RunState:
+    """A thread that nobody has said anything to."""
     identity = RunIdentity(
         thread_id=thread_id,
         run_id=run_id,
@@ -55,22 +66,17 @@ def begin(request: RunRequest, *, thread_id: str, run_id: str, transcript: Trans
         transport_request_id=request.transport_request_id,
         origin=request.origin,
     )
-    messages = tuple(
-        Submitted(written.as_message(f"{run_id}:{index + 1}"), f"input:{index}")
-        for index, written in enumerate(request.messages)
-    )
-    state = RunState(
+    transcript = transcript or Transcript()
+    return RunState(
         identity=identity,
         stage=Idle(),
-        transcript=transcript or Transcript(),
+        transcript=transcript,
         mode=request.mode,
+        began=transcript.mark,
         runs=0,
         frontend_tools=tuple(tool.descriptor() for tool in request.frontend_tools),
-        seen_messages=tuple(message.id for message in transcript.messages) if transcript else (),
+        seen_messages=tuple(message.id for message in transcript.messages),
     )
-    state = replace(state, began=state.transcript.mark)
-    given = inbox.accept(state, MessagesSubmitted(messages), now=0)
-    return given.then(inbox.begin_next_run) if messages else given
 
 
 def advance(state: RunState, fact: Fact, *, now: int) -> Advance:

@@ -25,7 +25,7 @@ from wakeful.contract.requests import (
 )
 from wakeful.contract.runs import RunResult
 from wakeful.contract.views import Earlier, EventsPage, StatusView, TranscriptPage
-from wakeful.loop.advance import advance, begin
+from wakeful.loop.advance import advance, begin, opened
 from wakeful.loop.carrying import Carried, pack, pending_commands, size_of, unpack
 from wakeful.loop.commands import Command, Stop
 from wakeful.loop.facts import (
@@ -84,11 +84,12 @@ class AgentRun:
 
     async def _begin(self, request: RunRequest) -> None:
         self._visibility.title(request)
+        thread_id, run_id = workflow.info().workflow_id, str(workflow.uuid4())
         transcript = None
         if request.restore_from is not None:
             self._earlier = request.restore_from
+            self._state = opened(request, thread_id=thread_id, run_id=run_id)
             transcript = await restored(request.restore_from)
-        thread_id, run_id = workflow.info().workflow_id, str(workflow.uuid4())
         self._take(begin(request, thread_id=thread_id, run_id=run_id, transcript=transcript))
 
     def _go_on(self, carried: Carried) -> None:
@@ -156,11 +157,12 @@ class AgentRun:
 
         def understood(written: Any) -> Fact:
             submission = parse_submission(written)
-            sources = [f"submit:{number}:{index}" for index in range(len(submission.messages))]
-            messages = zip(submission.messages, sources, strict=True)
-            return MessagesSubmitted(
-                tuple(Submitted(written.as_message(source), source) for written, source in messages)
+            group, agent_id = f"submit:{number}", submission.agent_id
+            messages = (
+                Submitted(message.as_message(f"{group}:{index}"), f"{group}:{index}", group, agent_id)
+                for index, message in enumerate(submission.messages)
             )
+            return MessagesSubmitted(tuple(messages), submission.on_busy)
 
         self._signal(names.SIGNAL_SUBMIT, args, understood)
 

@@ -31,6 +31,10 @@ _REPEATABLE = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_
 _ONCE = RetryPolicy(maximum_attempts=1)
 
 SUMMARY_LENGTH = 120
+LOCAL_TIMEOUT_SECONDS = 5.0
+"""A local call holds the run's workflow task, so it may not take long."""
+
+Handle = ActivityHandle[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ class Work:
 
     def __init__(self, tell: Callable[[Fact], None]) -> None:
         self._tell = tell
-        self._handles: dict[str, ActivityHandle[Any]] = {}
+        self._handles: dict[str, Handle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.settings = Resolved()
 
@@ -62,7 +66,7 @@ class Work:
         if handle := self._handles.get(id):
             handle.cancel()
 
-    async def _follow(self, command: Performed, handle: ActivityHandle[Any]) -> None:
+    async def _follow(self, command: Performed, handle: Handle) -> None:
         try:
             fact = self._ended(command, await handle)
         except ActivityError as error:
@@ -104,7 +108,7 @@ async def restored(run_id: str) -> Transcript:
     return transcript_of(tail)
 
 
-def _schedule(command: Performed, identity: RunIdentity) -> ActivityHandle[Any]:
+def _schedule(command: Performed, identity: RunIdentity) -> Handle:
     match command:
         case ResolveAgent():
             return workflow.start_activity(
@@ -146,6 +150,16 @@ def _schedule(command: Performed, identity: RunIdentity) -> ActivityHandle[Any]:
                 suspension_id=ticket.suspension.id if ticket else None,
                 suspension_reason=ticket.suspension.message if ticket else None,
             )
+            if tool.local:
+                return workflow.start_local_activity(
+                    tool.id,
+                    tool_input,
+                    activity_id=command.id,
+                    result_type=RawValue,
+                    start_to_close_timeout=timedelta(seconds=min(tool.timeout_seconds, LOCAL_TIMEOUT_SECONDS)),
+                    retry_policy=_REPEATABLE,
+                    summary=_in_words(command),
+                )
             return workflow.start_activity(
                 tool.id,
                 tool_input,

@@ -1,0 +1,113 @@
+"""Threads that stay: created, woken, restored, continued, and read from their first message to their last."""
+
+import pytest
+from temporalio.client import Client, WorkflowExecutionStatus
+
+from tests.support.app import registry
+from tests.support.waiting import until
+from wakeful import CallerError, RunStatus
+from wakeful.client import WakefulClient
+from wakeful.contract.agents import HistoryBudget
+from wakeful.contract.runs import ThreadMode
+from wakeful.worker import WorkerSettings, running_worker
+
+
+async def answered(client: WakefulClient, thread_id: str, runs: int) -> str:
+    view = await until(client, thread_id, lambda view: view.status is RunStatus.DONE and view.runs == runs)
+    assert view.result is not None
+    return view.result.response
+
+
+async def close(client: WakefulClient, thread_id: str) -> None:
+    await client.handle(thread_id).cancel()
+    await client.result(thread_id)
+
+
+async def test_a_message_creates_a_thread_and_the_next_wakes_it(client: WakefulClient, thread_id: str) -> None:
+    await client.send(thread_id, "one", agent_id="tester")
+    assert await answered(client, thread_id, 1) == "hello, one"
+    await client.send(thread_id, "add")
+    assert await answered(client, thread_id, 2) == "the sum is 5"
+    said = [message.text for message in await client.transcript(thread_id)]
+    assert said == ["one", "hello, one", "add", "", "5", "the sum is 5"]
+    await close(client, thread_id)
+
+
+async def test_a_new_thread_needs_an_agent(client: WakefulClient) -> None:
+    with pytest.raises(CallerError, match="thread 'unheard-of' is new: say which agent should answer"):
+        await client.send("unheard-of", "hello")
+
+
+async def test_the_same_message_twice_is_answered_once(client: WakefulClient, thread_id: str) -> None:
+    for _ in range(3):
+        await client.send(thread_id, "one", agent_id="tester", message_id="m1")
+    await client.send(thread_id, "two", message_id="m2")
+    await answered(client, thread_id, 2)
+    assert [m.text for m in await client.transcript(thread_id)] == ["one", "hello, one", "two", "hello, two"]
+    await close(client, thread_id)
+
+
+async def test_messages_sent_at_once_are_answered_one_after_another(client: WakefulClient, thread_id: str) -> None:
+    await client.start("tester", "first", thread_id=thread_id, mode=ThreadMode.THREAD)
+    for number in range(5):
+        await client.send(thread_id, f"message {number}")
+    await answered(client, thread_id, 6)
+    said = [message.text for message in await client.transcript(thread_id)]
+    assert said[2:] == [text for n in range(5) for text in (f"message {n}", f"hello, message {n}")]
+    await close(client, thread_id)
+
+
+async def test_a_run_that_fails_leaves_its_thread_open(client: WakefulClient, thread_id: str) -> None:
+    await client.send(thread_id, "hello", agent_id="nobody")
+    view = await until(client, thread_id, lambda view: view.status is RunStatus.DONE)
+    assert view.result is not None
+    assert view.result.status_reason.startswith("error:agent not found: 'nobody'")
+    await client.send(thread_id, "one", agent_id="tester")
+    assert await answered(client, thread_id, 2) == "hello, one"
+    await close(client, thread_id)
+
+
+async def test_a_closed_thread_is_restored_by_a_message(client: WakefulClient, thread_id: str) -> None:
+    await client.send(thread_id, "add", agent_id="tester")
+    await answered(client, thread_id, 1)
+    await close(client, thread_id)
+    await client.send(thread_id, "two")
+    assert await answered(client, thread_id, 1) == "hello, two"
+    said = [message.text for message in await client.transcript(thread_id)]
+    assert said == ["add", "", "5", "the sum is 5", "two", "hello, two"]
+    await close(client, thread_id)
+
+
+async def test_the_cancel_signal_ends_the_run_and_not_the_thread(client: WakefulClient, thread_id: str) -> None:
+    await client.send(thread_id, "approve", agent_id="tester")
+    await until(client, thread_id, lambda view: view.status is RunStatus.WAITING)
+    await client.cancel(thread_id)
+    view = await until(client, thread_id, lambda view: view.status is RunStatus.DONE)
+    assert view.result is not None
+    assert view.result.status_reason == "cancelled"
+    assert (await client.handle(thread_id).describe()).status is WorkflowExecutionStatus.RUNNING
+    await close(client, thread_id)
+
+
+async def test_a_long_thread_continues_as_new_inside_its_budget(temporal: Client, thread_id: str) -> None:
+    """Every execution of the chain stays within the budget, and the whole is read as one conversation."""
+    settings = WorkerSettings(task_queue=thread_id, history_budget=HistoryBudget(events=60))
+    async with running_worker(temporal, registry, settings):
+        client = WakefulClient(temporal, task_queue=thread_id)
+        for number in range(12):
+            await client.send(thread_id, "add", agent_id="tester", message_id=f"m{number}")
+            await answered(client, thread_id, number + 1)
+        said = [message.text for message in await client.transcript(thread_id)]
+        assert said == ["add", "", "5", "the sum is 5"] * 12
+        seqs = []
+        async for record in client.watch(thread_id):
+            seqs.append(record.seq)
+            if record.event.event_type == "run_finish" and record.run_id.endswith(".12"):
+                break
+        assert seqs == list(range(1, 1 + 13 * 12))
+        lengths = [
+            execution.history_length async for execution in temporal.list_workflows(f"WorkflowId = '{thread_id}'")
+        ]
+        assert len(lengths) > 3
+        assert max(length or 0 for length in lengths) < 60 + 30
+        await close(client, thread_id)
