@@ -22,7 +22,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="short runs, under a minute; too short for judging")
     parser.add_argument("--only", action="append", choices=[*MEASUREMENTS], help="measure this alone; may be repeated")
-    parser.add_argument("--repeat", type=int, metavar="N", help="samples of everything that is timed (default: 5)")
+    parser.add_argument("--repeat", type=int, metavar="N", help="samples of everything that is timed (default: 9)")
     parser.add_argument("--sandbox", action="store_true", help="run the yardstick in the SDK's default sandbox")
     parser.add_argument("--out", type=Path, default=OUT, help="where the results go (default: benchmarks/results.json)")
     parser.add_argument("--plot", type=Path, metavar="SVG", help="also draw history bytes against steps")

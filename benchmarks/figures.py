@@ -25,7 +25,7 @@ class Series(BaseModel):
 
     def ratios(self, side: str) -> list[float]:
         """Each sample over the yardstick's of the same repeat, so that a slow minute slows both."""
-        pairs = zip(self.samples.get(side, ()), self.samples[BARE], strict=False)
+        pairs = zip(self.samples.get(side, ()), self.samples.get(BARE, ()), strict=False)
         return [ours / bare for ours, bare in pairs if bare]
 
 

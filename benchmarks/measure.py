@@ -23,7 +23,7 @@ KB = 1024
 class Plan:
     """How much is measured."""
 
-    repeat: int = 5
+    repeat: int = 9
     step_steps: int = 50
     long_steps: int = 400
     sizes: tuple[int, ...] = (1 * KB, 10 * KB)
@@ -41,7 +41,7 @@ class Plan:
     replay_steps: int = 100
     concurrent: tuple[int, ...] = (1, 16, 64)
     concurrent_steps: int = 5
-    decisions: int = 5
+    decisions: int = 3
     """Decisions a repeat."""
 
 
@@ -60,44 +60,61 @@ QUICK = Plan(
 
 
 async def measure_step(stage: Stage, plan: Plan, results: Results) -> None:
-    """Time and CPU a step of one run that has the machine to itself, what a run costs besides its steps included."""
-    costs = _Costs(results, "step", "a step")
-    await _costs(stage, costs, steps=plan.step_steps, repeats=plan.repeat)
+    """What a run without steps costs, and what each step adds to it, while nothing else runs."""
+    start = _costs(results, "start", "of a run without steps")
+    step = _costs(results, "step", "a step")
+    for repeat in range(plan.repeat):
+        for side in _in_turn(stage.sides, repeat):
+            _say(f"step: {side.name}, {plan.step_steps} steps, {repeat + 1} of {plan.repeat}")
+            fixed = await _cost(stage, side, steps=0)
+            whole = await _cost(stage, side, steps=plan.step_steps)
+            for series, cost in zip(start, fixed, strict=True):
+                _add(series, side, cost)
+            for series, cost in zip(step, _a_step(fixed, whole, plan.step_steps), strict=True):
+                _add(series, side, cost)
 
 
 async def measure_long(stage: Stage, plan: Plan, results: Results) -> None:
-    """The same in a long run, to see whether a step costs more when more went before it."""
-    costs = _Costs(results, "long", f"a step, run of {plan.long_steps}")
-    await _costs(stage, costs, steps=plan.long_steps, repeats=min(plan.repeat, 2))
-
-
-async def measure_start(stage: Stage, plan: Plan, results: Results) -> None:
-    """Time and CPU of a run without steps: one question, one answer."""
-    await _costs(stage, _Costs(results, "start", "of a run without steps"), steps=0, repeats=plan.repeat)
-
-
-class _Costs:
-    """The three things a run costs, each a series."""
-
-    def __init__(self, results: Results, key: str, of: str) -> None:
-        self.key = key
-        self.series = (
-            _series(results, f"{key}.time", f"time {of}", "ms"),
-            _series(results, f"{key}.worker_cpu", f"worker CPU {of}", "ms"),
-            _series(results, f"{key}.server_cpu", f"server CPU {of}", "ms"),
-        )
-
-
-async def _costs(stage: Stage, costs: _Costs, *, steps: int, repeats: int) -> None:
-    for repeat in range(repeats):
+    """A step's cost in a long run, to see whether it grows with what went before it."""
+    long = _costs(results, "long", f"a step, run of {plan.long_steps}")
+    for repeat in range(min(plan.repeat, 2)):
         for side in _in_turn(stage.sides, repeat):
-            _say(f"{costs.key}: {side.name}, {steps} steps, {repeat + 1} of {repeats}")
-            before = time.perf_counter(), cpu_seconds(side.pid), cpu_seconds(stage.server_pid)
-            await stage.run(side, steps=steps, size=KB)
-            after = time.perf_counter(), cpu_seconds(side.pid), cpu_seconds(stage.server_pid)
-            for series, was, is_now in zip(costs.series, before, after, strict=True):
-                if was is not None and is_now is not None:
-                    _add(series, side, (is_now - was) * 1000 / (steps or 1))
+            _say(f"long: {side.name}, {plan.long_steps} steps, {repeat + 1}")
+            fixed = await _cost(stage, side, steps=0)
+            whole = await _cost(stage, side, steps=plan.long_steps)
+            for series, cost in zip(long, _a_step(fixed, whole, plan.long_steps), strict=True):
+                _add(series, side, cost)
+
+
+Cost = tuple[float | None, float | None, float | None]
+"""Wall, worker's CPU and server's CPU, in milliseconds."""
+
+
+def _costs(results: Results, key: str, of: str) -> tuple[Series, Series, Series]:
+    return (
+        _series(results, f"{key}.time", f"time {of}", "ms"),
+        _series(results, f"{key}.worker_cpu", f"worker CPU {of}", "ms"),
+        _series(results, f"{key}.server_cpu", f"server CPU {of}", "ms"),
+    )
+
+
+async def _cost(stage: Stage, side: Side, *, steps: int) -> Cost:
+    before = time.perf_counter(), cpu_seconds(side.pid), cpu_seconds(stage.server_pid)
+    await stage.run(side, steps=steps, size=KB)
+    after = time.perf_counter(), cpu_seconds(side.pid), cpu_seconds(stage.server_pid)
+    wall, worker, server = (
+        None if was is None or is_now is None else (is_now - was) * 1000
+        for was, is_now in zip(before, after, strict=True)
+    )
+    return wall, worker, server
+
+
+def _a_step(fixed: Cost, whole: Cost, steps: int) -> Cost:
+    wall, worker, server = (
+        None if first is None or all_of_it is None else (all_of_it - first) / steps
+        for first, all_of_it in zip(fixed, whole, strict=True)
+    )
+    return wall, worker, server
 
 
 async def measure_history(stage: Stage, plan: Plan, results: Results) -> None:
@@ -177,7 +194,6 @@ Measurement = Callable[[Stage, Plan, Results], Awaitable[None]]
 MEASUREMENTS: dict[str, Measurement] = {
     "step": measure_step,
     "long": measure_long,
-    "start": measure_start,
     "history": measure_history,
     "replay": measure_replay,
     "runs": measure_runs,
@@ -203,8 +219,9 @@ def _series(results: Results, key: str, label: str, unit: str, *, more_is_better
     return series
 
 
-def _add(series: Series, side: Side, value: float) -> None:
-    series.samples.setdefault(side.name, []).append(round(value, 4))
+def _add(series: Series, side: Side, value: float | None) -> None:
+    if value is not None:
+        series.samples.setdefault(side.name, []).append(round(value, 4))
 
 
 def _say(progress: str) -> None:

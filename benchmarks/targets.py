@@ -18,7 +18,7 @@ class Target:
 
     def __str__(self) -> str:
         verdict = "not measured" if self.met is None else "met" if self.met else "MISSED"
-        return f"{verdict:<13} {self.name}: {self.figure}"
+        return f"{verdict:<13} {self.name}{f': {self.figure}' if self.figure else ''}"
 
 
 def targets(results: Results) -> list[Target]:
@@ -83,7 +83,7 @@ def _finishes(results: Results) -> Target:
 def _ratio(results: Results, key: str, side: str, name: str, *, limit: float) -> Target:
     ratios = results.series[key].ratios(side) if key in results.series else []
     if not ratios:
-        return Target(name, "n/a" if side == LOCAL else "", None)
+        return Target(name, "", None)
     return _judged(name, ratios, lambda ratio: f"{ratio:.2f}x", limit)
 
 

@@ -11,6 +11,7 @@ from wakeful.contract.agents import (
     ToolMode,
 )
 from wakeful.contract.base import Written
+from wakeful.contract.context import ContextMessage, ContextPolicy
 from wakeful.tool import Tool
 
 
@@ -27,6 +28,10 @@ class Agent(Written):
     """Whether the calls of one step run one after another or together."""
     max_rounds: int = Field(default=DEFAULT_MAX_ROUNDS, ge=0)
     """How many rounds of tool calls a run may make; 0 means no limit."""
+    context: ContextPolicy | None = None
+    """How much of a long conversation the model is shown, and when its past is summarised; None shows everything."""
+    context_messages: Sequence[ContextMessage] = ()
+    """What every run tells the model besides the conversation, each at its place and with its cooldown."""
     inference_timeout: float = Field(default=DEFAULT_INFERENCE_TIMEOUT_SECONDS, gt=0)
     """Seconds one model call may take."""
     inference_heartbeat_timeout: float = Field(default=DEFAULT_INFERENCE_HEARTBEAT_SECONDS, gt=0)

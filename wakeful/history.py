@@ -13,10 +13,12 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
 from wakeful.contract.agents import Resolution, ResolvedAgent
+from wakeful.contract.context import CompactionMark
 from wakeful.contract.errors import CallerError, InternalError
-from wakeful.contract.inference import InferInput, ModelResponse, Rewind, Source, TranscriptTail
+from wakeful.contract.inference import CompactOutput, InferInput, ModelResponse, Rewind, Source, TranscriptTail
 from wakeful.contract.messages import InputMessage, Message
 from wakeful.contract.names import (
+    ACTIVITY_COMPACT,
     ACTIVITY_INFER,
     ACTIVITY_RESOLVE_AGENT,
     ACTIVITY_RESTORE,
@@ -46,6 +48,7 @@ class Execution:
     submissions: list[tuple[InputMessage, ...]] = field(default_factory=list)
     agents: list[ResolvedAgent] = field(default_factory=list)
     results: dict[str, Message] = field(default_factory=dict)
+    marks: dict[str, CompactionMark] = field(default_factory=dict)
     appended: list[Source] = field(default_factory=list)
 
     def entries(self) -> tuple[Mark, list[Message]]:
@@ -132,12 +135,17 @@ class _Reader:
         if state.resolved is not None:
             self.execution.agents.append(state.resolved)
         self.execution.results.update(_carried_results(state))
+        if compaction := state.context.compaction:
+            self.execution.marks[compaction.source] = compaction.mark
 
     async def _completed(self, id: str, kind: str, result: Payloads) -> None:
         if kind == ACTIVITY_RESOLVE_AGENT:
             self.execution.agents.append((await self._one(result, Resolution)).agent)
         elif kind == ACTIVITY_RESTORE:
             self.execution.base = transcript_of(await self._one(result, TranscriptTail))
+        elif kind == ACTIVITY_COMPACT:
+            if mark := (await self._one(result, CompactOutput)).mark:
+                self.execution.marks[id] = mark
         elif kind == ACTIVITY_INFER:
             self.execution.results[id] = assistant_message(await self._one(result, ModelResponse))
         else:

@@ -67,6 +67,8 @@ class Registry:
             tools=tuple(self.tools[name].descriptor for name in sorted(agent.tool_names)),
             max_rounds=agent.max_rounds,
             tool_mode=agent.tool_mode,
+            context=agent.context,
+            context_messages=tuple(agent.context_messages),
             inference_timeout_seconds=agent.inference_timeout,
             inference_heartbeat_seconds=agent.inference_heartbeat_timeout,
             registry_version=self.version,

@@ -22,7 +22,7 @@ from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.names import DEFAULT_TASK_QUEUE
 from wakeful.registry import OPENAI, Registry
-from wakeful_activities import Inference, Memory, Resolving, Restoring, ToolExecution
+from wakeful_activities import Compaction, Inference, Memory, Resolving, Restoring, ToolExecution
 from wakeful_activities.inference.openai_chat import OpenAIChat
 from wakeful_activities.memory import DEFAULT_CAPACITY
 from wakeful_workflows import AgentRun
@@ -56,6 +56,7 @@ async def running_worker(
     memory = Memory(client, capacity=settings.cached_threads)
     openai = OpenAIChat.from_env(os.environ)
     threads = ThreadPoolExecutor(settings.max_concurrent_activities, thread_name_prefix="wakeful-tool")
+    inference = Inference(registry, memory, {OPENAI: openai})
     has_attributes = await ensure_search_attributes(client)
     worker = Worker(
         client,
@@ -64,7 +65,8 @@ async def running_worker(
         activities=[
             Resolving(registry, memory, search_attributes=has_attributes, budget=settings.history_budget).resolve_agent,
             Restoring(client).restore_thread,
-            Inference(registry, memory, {OPENAI: openai}).infer,
+            inference.infer,
+            Compaction(inference, memory).compact,
             ToolExecution(registry, memory, threads).call_tool,
         ],
         max_concurrent_activities=settings.max_concurrent_activities,

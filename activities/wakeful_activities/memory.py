@@ -15,6 +15,7 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
 from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.context import CompactionMark
 from wakeful.contract.errors import InternalError
 from wakeful.contract.inference import InferInput, ModelResponse, Rewind, Source, TranscriptRef
 from wakeful.contract.messages import Message
@@ -34,6 +35,7 @@ class _Thread:
     messages: list[Message] = field(default_factory=list)
     digests: list[str] = field(default_factory=list)
     results: dict[str, Message] = field(default_factory=dict)
+    marks: dict[str, CompactionMark] = field(default_factory=dict)
     earlier: str | None = None
 
     @property
@@ -109,9 +111,9 @@ class Memory:
         return self._agents[digest]
 
     async def transcript(
-        self, input: InferInput, *, enough: Callable[[Sequence[Message]], bool] = lambda _newest: False
-    ) -> tuple[Message, ...]:
-        """The conversation that `input` names; only its newest part, once that is `enough`.
+        self, input: InferInput, *, enough: Callable[[int, Sequence[Message]], bool] = lambda _start, _newest: False
+    ) -> tuple[int, tuple[Message, ...]]:
+        """The conversation that `input` names; only its newest part, once that is `enough`, and where it starts.
 
         Raises:
             ApplicationError: history does not come to the digest; Temporal tries again, nothing is guessed.
@@ -120,9 +122,21 @@ class Memory:
         thread.follow(input.appended, ref.length)
         if not thread.matches(ref):
             thread = await self._rebuild(ref)
-        while thread.start.length > 0 and not enough(thread.messages):
+        while thread.start.length > 0 and not enough(thread.start.length, thread.messages):
             await self._read_further_back(thread)
-        return tuple(thread.messages[: ref.length - thread.start.length])
+        return thread.start.length, tuple(thread.messages[: ref.length - thread.start.length])
+
+    def remember_mark(self, id: str, mark: CompactionMark) -> None:
+        self._thread().marks[id] = mark
+
+    async def mark(self, id: str) -> CompactionMark:
+        """The summary that an activity made."""
+        thread = self._thread()
+        if id not in thread.marks:
+            thread.marks.update((await self._read()).marks)
+        if id not in thread.marks:
+            raise _mismatch(f"the summary {id} is not in the workflow's history")
+        return thread.marks[id]
 
     async def _rebuild(self, ref: TranscriptRef) -> _Thread:
         execution = await self._read()

@@ -1,7 +1,7 @@
 """The context types as they are written to history, for good."""
 
 from tests.contract.pinned.pin import Pin
-from wakeful.contract.context import CompactionMark, ContextMessage, ContextPolicy, ContextTarget
+from wakeful.contract.context import CompactionMark, ContextMessage, ContextPolicy, ContextReport, ContextTarget
 from wakeful.contract.messages import Role, TextBlock
 
 PINS: tuple[Pin, ...] = (
@@ -48,6 +48,14 @@ PINS: tuple[Pin, ...] = (
         ),
         '{"key":"clock","role":"user","content":[],"visibility":"internal","target":"suffix_system",'
         '"cooldown_turns":3,"persistent":true,"consume_after_emit":true,"priority":-1}',
+    ),
+    Pin(
+        ContextReport(estimated_tokens=900, history_tokens=1200),
+        '{"estimated_tokens":900,"history_tokens":1200}',
+    ),
+    Pin(
+        ContextReport(estimated_tokens=900, history_tokens=1200, dropped=3, cut=1),
+        '{"estimated_tokens":900,"history_tokens":1200,"dropped":3,"cut":1}',
     ),
     Pin(
         CompactionMark(through=7, summary="Ada asked.", pre_tokens=2000, post_tokens=40),

@@ -39,7 +39,7 @@ def test_everything_that_is_wrong_is_listed_at_once() -> None:
         "agent 'a' is registered twice",
         "tool 'look' is registered twice, as two different functions",
         "tool 'look' is registered twice, as two different functions",
-        "tool 'infer' takes a reserved name; rename it (reserved: infer, resolve_agent, restore_thread)",
+        "tool 'infer' takes a reserved name; rename it (reserved: compact, infer, resolve_agent, restore_thread)",
         "agent 'b' lists tools twice: look",
         "model 'odd' is 'gpt'; write it as 'provider/name'",
         "model 'lost' names unknown provider 'nowhere'; known: openai",

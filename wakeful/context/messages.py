@@ -77,14 +77,22 @@ class ContextMessages:
         Args:
             step: the number of the step, which is one more than the steps that are complete.
         """
+        return by_place(self.due(step)), self.after(step)
+
+    def due(self, step: int) -> tuple[ContextMessage, ...]:
+        """The messages that the request of this step shows."""
         last = {shown.key: shown for shown in self.shown}
-        due = [message for message in self.messages if _is_due(message, last.get(message.key), step)]
+        return tuple(message for message in self.messages if _is_due(message, last.get(message.key), step))
+
+    def after(self, step: int) -> "ContextMessages":
+        """What is left when the request of this step has shown what is due."""
+        due, last = self.due(step), {shown.key: shown for shown in self.shown}
         for message in due:
             if message.cooldown_turns:
                 last[message.key] = LastShown(message.key, step, _digest(message))
         # A message for one request is gone even if the throttle held it back: shown at a later step, it would be stale.
         left = self.consuming(message.key for message in due).removing_ephemeral()
-        return _by_place(due), replace(left, shown=tuple(last[key] for key in sorted(last)))
+        return replace(left, shown=tuple(last[key] for key in sorted(last)))
 
     def _keeping(self, messages: Iterable[ContextMessage]) -> "ContextMessages":
         return replace(self, messages=tuple(messages))
@@ -118,7 +126,9 @@ def _digest(message: ContextMessage) -> str:
     return hashlib.sha256(message.model_dump_json(include={"content"}).encode()).hexdigest()[:32]
 
 
-def _by_place(due: Sequence[ContextMessage]) -> Emitted:
+def by_place(due: Sequence[ContextMessage]) -> Emitted:
+    """Messages that are due, sorted into the places of a request."""
+
     def at(target: ContextTarget) -> tuple[Message, ...]:
         return tuple(message.as_message() for message in due if message.target is target)
 

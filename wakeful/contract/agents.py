@@ -3,7 +3,8 @@
 import hashlib
 from enum import StrEnum
 
-from wakeful.contract.base import Few, Wire
+from wakeful.contract.base import Few, Maybe, Wire
+from wakeful.contract.context import ContextMessage, RecordedContextPolicy
 from wakeful.contract.tools import ToolDescriptor
 
 DEFAULT_MAX_ROUNDS = 16
@@ -35,6 +36,8 @@ class ResolvedAgent(Wire):
     tools: Few[tuple[ToolDescriptor, ...]] = ()
     max_rounds: int = DEFAULT_MAX_ROUNDS
     tool_mode: ToolMode = ToolMode.SEQUENTIAL
+    context: Maybe[RecordedContextPolicy] = None
+    context_messages: Few[tuple[ContextMessage, ...]] = ()
     inference_timeout_seconds: float = DEFAULT_INFERENCE_TIMEOUT_SECONDS
     inference_heartbeat_seconds: float = DEFAULT_INFERENCE_HEARTBEAT_SECONDS
     registry_version: int = 1

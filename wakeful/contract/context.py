@@ -134,6 +134,17 @@ class CompactionMark(Wire):
     post_tokens: int
 
 
+class ContextReport(Wire):
+    """What an inference found out about the window: the request's size, and the conversation's, in estimated tokens."""
+
+    estimated_tokens: int
+    history_tokens: int
+    dropped: Few[int] = 0
+    """Messages that did not fit."""
+    cut: Few[int] = 0
+    """Tool results that were shortened."""
+
+
 class CompactionSkip(StrEnum):
     """Why a summary was not used."""
 

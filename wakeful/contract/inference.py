@@ -3,6 +3,7 @@
 from enum import StrEnum
 
 from wakeful.contract.base import Few, Maybe, Wire
+from wakeful.contract.context import CompactionMark, ContextMessage, ContextReport
 from wakeful.contract.messages import Message, ToolCall
 from wakeful.contract.runs import RunIdentity, Usage
 from wakeful.contract.tools import ToolDescriptor
@@ -34,6 +35,8 @@ class ModelResponse(Wire):
     stop_reason: StopReason = StopReason.END_TURN
     usage: Usage = Usage()
     request_id: Maybe[str] = None
+    context: Maybe[ContextReport] = None
+    """How the request fitted the window; written by the activity for agents that have a context policy."""
 
 
 class TranscriptRef(Wire):
@@ -81,3 +84,26 @@ class InferInput(Wire):
     transcript: TranscriptRef
     appended: tuple[Source, ...] = ()
     frontend_tools: Few[tuple[ToolDescriptor, ...]] = ()
+    compaction: Maybe[str] = None
+    """The activity whose summary stands for the oldest messages."""
+    factor: Maybe[float] = None
+    """By how much token estimates have to be corrected, as the provider's reports tell."""
+    context: Few[tuple[ContextMessage, ...]] = ()
+    """What this request tells the model besides the conversation."""
+
+
+class CompactInput(Wire):
+    """What a summarising activity is given."""
+
+    agent: str
+    transcript: TranscriptRef
+    previous: Maybe[str] = None
+    factor: float = 1.0
+
+
+class CompactOutput(Wire):
+    """The summary as a mark on the log, or why there is none."""
+
+    mark: Maybe[CompactionMark] = None
+    skipped: Maybe[str] = None
+    usage: Usage = Usage()

@@ -14,11 +14,12 @@ QUERY_EVENTS = "events"
 ACTIVITY_RESOLVE_AGENT = "resolve_agent"
 ACTIVITY_INFER = "infer"
 ACTIVITY_RESTORE = "restore_thread"
+ACTIVITY_COMPACT = "compact"
 
 CARRIED = "carried"
 """The key under which an execution is given what the one before it carried over."""
 
-RESERVED_TOOL_NAMES = frozenset({ACTIVITY_RESOLVE_AGENT, ACTIVITY_INFER, ACTIVITY_RESTORE})
+RESERVED_TOOL_NAMES = frozenset({ACTIVITY_RESOLVE_AGENT, ACTIVITY_INFER, ACTIVITY_RESTORE, ACTIVITY_COMPACT})
 """A tool is an activity by its own name, so it may not take one of ours."""
 
 ATTRIBUTE_AGENT = "WakefulAgent"

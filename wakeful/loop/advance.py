@@ -3,13 +3,15 @@
 from dataclasses import replace
 from typing import assert_never
 
+from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.names import SIGNAL_CANCEL, SIGNAL_DECIDE, SIGNAL_SUBMIT
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Errored, OnBusy, RunIdentity
-from wakeful.loop import decisions, ending, inbox, inference, tool_calls
+from wakeful.loop import compacting, decisions, ending, inbox, inference, tool_calls
 from wakeful.loop.facts import (
     AgentResolved,
     CancelRequested,
+    CompactionReturned,
     DecisionsReceived,
     Fact,
     InferenceReturned,
@@ -82,7 +84,11 @@ def opened(request: RunRequest, *, thread_id: str, run_id: str, transcript: Tran
 def advance(state: RunState, fact: Fact, *, now: int) -> Advance:
     """What `fact` makes of `state`. A fact that comes too late changes nothing but the list of refusals."""
     match fact:
-        case AgentResolved() | InferenceReturned() | ToolReturned() | WorkFailed() | WorkStopped():
+        case (
+            AgentResolved() | InferenceReturned() | ToolReturned() | CompactionReturned() | WorkFailed() | WorkStopped()
+        ):
+            if fact.id == state.context.compacting:
+                return compacting.ended(state, fact)
             moved = _on_work(state, fact, now=now) if fact.id in state.in_flight else Advance(state)
         case _ if isinstance(state.stage, Done):
             moved = _too_late(state, fact, now=now)
@@ -117,9 +123,17 @@ def _on_work(state: RunState, fact: WorkFact, *, now: int) -> Advance:
         case Inferring() as inferring, InferenceReturned(response=response):
             return inference.returned(state.entering(BetweenSteps()), inferring, response, now=now)
         case Resolving(), AgentResolved(agent=agent):
-            return next_step(replace(state, resolved=agent), now=now)
+            return next_step(_bound(state, agent), now=now)
         case _:
             return ending.finish(state.entering(BetweenSteps()), Errored(value=_why(fact)), now=now)
+
+
+def _bound(state: RunState, agent: ResolvedAgent) -> RunState:
+    """The run with its agent, and with what that agent always tells the model."""
+    messages = state.context.messages
+    for message in agent.context_messages:
+        messages = messages.upserting(message)
+    return replace(state, resolved=agent, context=replace(state.context, messages=messages))
 
 
 def _why(fact: WorkFact) -> str:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.context import ContextMessage
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
 from wakeful.contract.inference import Source, TranscriptRef
 from wakeful.contract.messages import ToolCall
@@ -25,6 +26,20 @@ class Infer:
     transcript: TranscriptRef
     appended: tuple[Source, ...]
     frontend_tools: tuple[ToolDescriptor, ...]
+    compaction: str | None = None
+    factor: float | None = None
+    context: tuple[ContextMessage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """Summarise the oldest messages, in the background."""
+
+    id: str
+    agent: ResolvedAgent
+    transcript: TranscriptRef
+    previous: str | None
+    factor: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,4 +60,4 @@ class Stop:
     id: str
 
 
-Command = ResolveAgent | Infer | CallTool | Stop
+Command = ResolveAgent | Infer | Compact | CallTool | Stop

@@ -9,6 +9,7 @@ from wakeful.contract.runs import Cancelled, RunResult, Termination, ThreadMode,
 from wakeful.contract.tools import ToolResult, ToolStatus
 from wakeful.loop import batch as calls
 from wakeful.loop.commands import Stop
+from wakeful.loop.compacting import after_rewind
 from wakeful.loop.facts import InferenceReturned, ToolReturned, WorkFact, WorkFailed
 from wakeful.loop.inbox import begin_next_run
 from wakeful.loop.reports import end_step, refuse, run_finish, run_start
@@ -112,7 +113,8 @@ def _afterwards(state: RunState, then: Afterwards) -> Advance:
         case Afterwards.CLOSE:
             return Advance(state)
         case Afterwards.ROLL_BACK:
-            undone = replace(state, transcript=state.transcript.rewound(state.began))
+            transcript = state.transcript.rewound(state.began)
+            undone = replace(state, transcript=transcript, context=after_rewind(state.context, transcript.length))
             return begin_next_run(undone, interrupted=True)
         case Afterwards.NEXT_RUN:
             return begin_next_run(state, interrupted=True)

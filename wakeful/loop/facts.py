@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.context import CompactionMark
 from wakeful.contract.decisions import Decision
 from wakeful.contract.inference import ModelResponse, Source
 from wakeful.contract.messages import Message
@@ -30,6 +31,14 @@ class ToolReturned:
 
 
 @dataclass(frozen=True, slots=True)
+class CompactionReturned:
+    """A summary, or none if it would have saved too little."""
+
+    id: str
+    mark: CompactionMark | None
+
+
+@dataclass(frozen=True, slots=True)
 class WorkFailed:
     """Work failed for good. Of a tool this means that nobody knows what it did: a tool's own errors are results."""
 
@@ -44,7 +53,7 @@ class WorkStopped:
     id: str
 
 
-WorkFact = AgentResolved | InferenceReturned | ToolReturned | WorkFailed | WorkStopped
+WorkFact = AgentResolved | InferenceReturned | ToolReturned | CompactionReturned | WorkFailed | WorkStopped
 """How a command ended; `id` is the command's."""
 
 

@@ -16,6 +16,7 @@ from wakeful.contract.inference import ModelResponse
 from wakeful.contract.messages import MessageMetadata
 from wakeful.contract.runs import Errored, NaturalEnd, ThreadMode
 from wakeful.contract.transcript import assistant_message
+from wakeful.loop.compacting import learn
 from wakeful.loop.ending import finish
 from wakeful.loop.inbox import read
 from wakeful.loop.reports import end_step
@@ -31,7 +32,7 @@ def returned(state: RunState, inferring: Inferring, response: ModelResponse, *, 
     if "" in ids or len(set(ids)) < len(ids):
         error = f"inference failed: the model's tool calls need ids that differ, got {ids!r}"
         return finish(counted, Errored(value=error), now=now)
-    told = Advance(counted, events=_told(response, duration_ms=max(0, now - inferring.since)))
+    told = Advance(counted, events=_told(response, duration_ms=max(0, now - inferring.since))).then(learn, response)
     if response.tool_calls:
         return told.then(begin_batch, inferring, response, now=now)
     return told.then(_say, inferring, response).then(_end_or_go_on, now=now)

@@ -7,7 +7,9 @@ from typing import Annotated, Concatenate, Literal, ParamSpec, assert_never
 
 from pydantic import Field
 
+from wakeful.context.messages import ContextMessages
 from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.context import CompactionMark, ContextMessage
 from wakeful.contract.decisions import Decision, Refusal, SuspensionTicket, ToolCallResume
 from wakeful.contract.errors import InternalError
 from wakeful.contract.events import AgentEvent
@@ -158,6 +160,7 @@ class Inferring:
     message_id: str
     since: int
     told: int = 0
+    context: tuple[ContextMessage, ...] = ()
     kind: Literal["inferring"] = "inferring"
     status = RunStatus.RUNNING
 
@@ -231,6 +234,28 @@ Stage = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
+class Compaction:
+    """A summary, and the activity that made it."""
+
+    source: str
+    mark: CompactionMark
+
+
+@dataclass(frozen=True, slots=True)
+class ContextState:
+    """What a thread knows about its context window."""
+
+    messages: ContextMessages = ContextMessages()
+    factor: float = 1.0
+    compaction: Compaction | None = None
+    compacting: str | None = None
+    compactions: int = 0
+    pressure: int = 0
+    """The size that the newest summary was asked for."""
+    skipped_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RunState:
     """Everything a run is. `advance` is the only function that makes the next one."""
 
@@ -244,6 +269,7 @@ class RunState:
     """The transcript as it was before the run's own messages."""
     runs: int = 1
     inferences: int = 0
+    context: ContextState = ContextState()
     frontend_tools: tuple[ToolDescriptor, ...] = ()
     steps: int = 0
     step_open: bool = False

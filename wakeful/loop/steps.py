@@ -23,15 +23,22 @@ def next_step(state: RunState, *, now: int) -> Advance:
     state = replace(read(state, state.steering), steering=())
     step, number = state.steps + 1, state.inferences + 1
     inferring = Inferring(
-        id=f"infer-{number}", message_id=next_message_id(state), since=now, told=len(state.transcript.unsent)
+        id=f"infer-{number}",
+        message_id=next_message_id(state),
+        since=now,
+        told=len(state.transcript.unsent),
+        context=state.context.messages.due(step),
     )
+    messages = state.context.messages.after(step)
     asked = replace(state, steps=step, inferences=number, step_open=True).entering(inferring)
-    started = Advance(asked, (infer_command(asked, inferring),), (StepStart(message_id=inferring.message_id),))
-    return replace(started, state=replace(asked, transcript=asked.transcript.sent()))
+    command = infer_command(asked, inferring)
+    asked = replace(asked, transcript=asked.transcript.sent(), context=replace(asked.context, messages=messages))
+    return Advance(asked, (command,), (StepStart(message_id=inferring.message_id),))
 
 
 def infer_command(state: RunState, inferring: Inferring) -> Infer:
     """Ask the model about the transcript as it is."""
+    compaction = state.context.compaction
     return Infer(
         id=inferring.id,
         agent=state.agent,
@@ -39,4 +46,7 @@ def infer_command(state: RunState, inferring: Inferring) -> Infer:
         transcript=state.transcript.ref,
         appended=state.transcript.unsent,
         frontend_tools=state.frontend_tools,
+        compaction=compaction.source if compaction else None,
+        factor=state.context.factor if state.agent.context else None,
+        context=inferring.context,
     )

@@ -120,8 +120,8 @@ class AgentRun:
         Work in flight finishes first. Signals that come meanwhile make the server hand this task out again.
         """
         not_started = {command.id for command in self._outbox if not isinstance(command, Stop)}
-        is_ending = isinstance(state.stage, Done | Cancelling)
-        if is_ending or not (state.in_flight <= not_started and is_due(self._work.settings.budget, self._signals)):
+        is_unfit = isinstance(state.stage, Done | Cancelling) or state.context.compacting is not None
+        if is_unfit or not (state.in_flight <= not_started and is_due(self._work.settings.budget, self._signals)):
             return
         settings, log = self._work.settings, self._log
         packed = pack(Carried(state, log.last, settings.search_attributes, self._visibility.shown, settings.budget))

@@ -14,14 +14,30 @@ from temporalio.workflow import ActivityCancellationType, ActivityHandle
 
 from wakeful.contract import names
 from wakeful.contract.agents import HistoryBudget, Resolution, ResolveInput
-from wakeful.contract.inference import InferInput, ModelResponse, RestoreInput, TranscriptTail
+from wakeful.contract.inference import (
+    CompactInput,
+    CompactOutput,
+    InferInput,
+    ModelResponse,
+    RestoreInput,
+    TranscriptTail,
+)
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tools import ToolCallInput, tool_outcome
-from wakeful.loop.commands import CallTool, Infer, ResolveAgent
-from wakeful.loop.facts import AgentResolved, Fact, InferenceReturned, ToolReturned, WorkFact, WorkFailed, WorkStopped
+from wakeful.loop.commands import CallTool, Compact, Infer, ResolveAgent
+from wakeful.loop.facts import (
+    AgentResolved,
+    CompactionReturned,
+    Fact,
+    InferenceReturned,
+    ToolReturned,
+    WorkFact,
+    WorkFailed,
+    WorkStopped,
+)
 from wakeful.loop.transcript import Transcript, transcript_of
 
-Performed = ResolveAgent | Infer | CallTool
+Performed = ResolveAgent | Infer | Compact | CallTool
 
 _RESOLVE_RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=10)
 _INFER_RETRIES = RetryPolicy(
@@ -87,6 +103,8 @@ class Work:
                 return AgentResolved(returned.agent, command.id)
             case Infer():
                 return InferenceReturned(command.id, returned)
+            case Compact():
+                return CompactionReturned(command.id, returned.mark)
             case CallTool():
                 value = workflow.payload_converter().from_payload(returned.payload)
                 return ToolReturned(command.id, tool_outcome(command.call.name, value))
@@ -128,6 +146,9 @@ def _schedule(command: Performed, identity: RunIdentity) -> Handle:
                 transcript=command.transcript,
                 appended=command.appended,
                 frontend_tools=command.frontend_tools,
+                compaction=command.compaction,
+                factor=command.factor,
+                context=command.context,
             )
             return workflow.start_activity(
                 names.ACTIVITY_INFER,
@@ -139,6 +160,22 @@ def _schedule(command: Performed, identity: RunIdentity) -> Handle:
                 retry_policy=_INFER_RETRIES,
                 cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
                 summary=f"step {command.step} · {agent.model.name}",
+            )
+        case Compact(agent=agent):
+            return workflow.start_activity(
+                names.ACTIVITY_COMPACT,
+                CompactInput(
+                    agent=agent.digest(),
+                    transcript=command.transcript,
+                    previous=command.previous,
+                    factor=command.factor,
+                ),
+                activity_id=command.id,
+                result_type=CompactOutput,
+                start_to_close_timeout=timedelta(seconds=agent.inference_timeout_seconds),
+                heartbeat_timeout=timedelta(seconds=agent.inference_heartbeat_seconds),
+                retry_policy=_INFER_RETRIES,
+                summary="summarise the oldest messages",
             )
         case CallTool(tool=tool, call=call):
             ticket = command.ticket

@@ -8,7 +8,9 @@ from opentelemetry import trace
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from wakeful.contract.agents import ModelBinding
+from wakeful.context.messages import by_place, place
+from wakeful.contract.agents import ModelBinding, ResolvedAgent
+from wakeful.contract.context import ContextReport
 from wakeful.contract.errors import ProviderError
 from wakeful.contract.inference import InferInput, ModelRequest, ModelResponse
 from wakeful.contract.messages import Message
@@ -16,6 +18,7 @@ from wakeful.contract.names import ACTIVITY_INFER
 from wakeful.provider import Provider
 from wakeful.registry import Registry
 from wakeful_activities.heartbeats import heartbeating
+from wakeful_activities.inference.window import Window
 from wakeful_activities.memory import Memory
 
 _tracer = trace.get_tracer("wakeful")
@@ -33,21 +36,38 @@ class Inference:
     async def infer(self, input: InferInput) -> ModelResponse:
         async with heartbeating():
             agent = await self._memory.agent(input.agent)
-            messages = await self._memory.transcript(input)
-            provider = self._provider(agent.model)
-            taken = {tool.id for tool in input.frontend_tools}
-            tools = (*input.frontend_tools, *(tool for tool in agent.tools if tool.id not in taken))
-            request = ModelRequest(
-                model=agent.model.name,
-                instructions=agent.instructions,
-                messages=messages,
-                tools=tuple(sorted(tools, key=lambda tool: tool.id)),
-            )
-            response = with_unique_call_ids(await _ask(provider, request), messages)
+            request, report, messages = await self._request(input, agent)
+            response = with_unique_call_ids(await ask(self.provider(agent.model), request), messages)
+            if report is not None:
+                response = response.model_copy(update={"context": report})
         self._memory.remember_answer(activity.info().activity_id, response)
         return response
 
-    def _provider(self, binding: ModelBinding) -> Provider:
+    async def _request(
+        self, input: InferInput, agent: ResolvedAgent
+    ) -> tuple[ModelRequest, ContextReport | None, tuple[Message, ...]]:
+        """The request, how it fits the window, and the conversation it was made from."""
+        taken = {tool.id for tool in input.frontend_tools}
+        tools = (*input.frontend_tools, *(tool for tool in agent.tools if tool.id not in taken))
+        tools = tuple(sorted(tools, key=lambda tool: tool.id))
+        emitted, report = by_place(input.context), None
+        if agent.context is None:
+            _, messages = await self._memory.transcript(input)
+            history = messages
+        else:
+            mark = await self._memory.mark(input.compaction) if input.compaction else None
+            window = Window(agent.context, mark, input.factor or 1.0)
+            start, messages = await self._memory.transcript(input, enough=window.is_enough)
+            history, report = window.view(start, messages, tools, agent.instructions, emitted)
+        request = ModelRequest(
+            model=agent.model.name,
+            instructions=agent.instructions,
+            messages=place((), history, emitted),
+            tools=tools,
+        )
+        return request, report, messages
+
+    def provider(self, binding: ModelBinding) -> Provider:
         provider = self._registry.provider(binding) or self._built_in.get(binding.provider)
         if provider is None:
             known = ", ".join(sorted({*self._registry.providers, *self._built_in})) or "none"
@@ -60,7 +80,7 @@ class Inference:
         return provider
 
 
-async def _ask(provider: Provider, request: ModelRequest) -> ModelResponse:
+async def ask(provider: Provider, request: ModelRequest) -> ModelResponse:
     with _tracer.start_as_current_span(f"chat {request.model}", kind=trace.SpanKind.CLIENT) as span:
         span.set_attribute("gen_ai.operation.name", "chat")
         span.set_attribute("gen_ai.request.model", request.model)

@@ -4,7 +4,10 @@ from tests.contract.pinned.messages import ASKED, CALL
 from tests.contract.pinned.pin import Pin
 from tests.contract.pinned.runs import IDENTITY, USAGE
 from tests.contract.pinned.tools import LOOK
+from wakeful.contract.context import CompactionMark
 from wakeful.contract.inference import (
+    CompactInput,
+    CompactOutput,
     InferInput,
     ModelRequest,
     ModelResponse,
@@ -56,6 +59,15 @@ PINS = (
         '{"model":"model-1","text":"","stop_reason":"StopSequence","usage":{}}',
     ),
     Pin(Rewind(rewind=1), '{"rewind":1}'),
+    Pin(
+        CompactInput(agent="a1", transcript=REF, previous="compact-1"),
+        '{"agent":"a1","transcript":{"length":1,"digest":"d1"},"previous":"compact-1","factor":1.0}',
+    ),
+    Pin(
+        CompactOutput(mark=CompactionMark(through=7, summary="Ada asked.", pre_tokens=2000, post_tokens=40)),
+        '{"mark":{"through":7,"summary":"Ada asked.","pre_tokens":2000,"post_tokens":40},"usage":{}}',
+    ),
+    Pin(CompactOutput(skipped="empty_summary"), '{"skipped":"empty_summary","usage":{}}'),
     Pin(RestoreInput(run_id="0190"), '{"run_id":"0190"}'),
     Pin(
         TranscriptTail(length=1, digest="d1", messages=(ASKED,)),
