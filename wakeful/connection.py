@@ -21,13 +21,13 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSe
 from temporalio.api.workflowservice.v1 import UpdateNamespaceRequest
 from temporalio.client import Client
 from temporalio.common import SearchAttributeKey
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.envconfig import ClientConfigProfile
 from temporalio.service import RPCError, TLSConfig
 from temporalio.testing import WorkflowEnvironment
 
 from wakeful.contract.errors import ConfigurationError, ConnectionFailed
 from wakeful.contract.names import SEARCH_ATTRIBUTES
+from wakeful.storage import data_converter
 
 DEFAULT_ADDRESS = "localhost:7233"
 DEFAULT_NAMESPACE = "default"
@@ -35,8 +35,6 @@ DEFAULT_NAMESPACE = "default"
 RETENTION = timedelta(days=90)
 
 _logger = logging.getLogger("wakeful")
-
-DATA_CONVERTER = pydantic_data_converter
 
 # The dev server's own defaults throttle one run to about 20 steps a second and round every timer up to a second.
 _FAST = {
@@ -85,7 +83,7 @@ async def connect(where: Address | None = None) -> Client:
             api_key=api_key,
             tls=tls if tls is not None else bool(api_key),
             rpc_metadata=config.get("rpc_metadata") or {},
-            data_converter=DATA_CONVERTER,
+            data_converter=await data_converter(os.environ),
             identity=_identity(),
         )
     except (RuntimeError, ValueError) as error:
@@ -157,7 +155,7 @@ async def embedded_server(
             dev_server_extra_args=extra,
             dev_server_log_level=log_level,
             dev_server_startup_timeout=timedelta(seconds=60),
-            data_converter=DATA_CONVERTER,
+            data_converter=await data_converter(os.environ),
             identity=_identity(),
             port=port,
             ui=ui,

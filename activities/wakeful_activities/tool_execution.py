@@ -21,6 +21,9 @@ from wakeful_activities.memory import Memory
 
 _tracer = trace.get_tracer("wakeful")
 
+RESULT_LIMIT = 256_000
+"""Bytes of a tool's result."""
+
 STOP_GRACE_SECONDS = 10.0
 """How long a sync tool that was told to stop may take to notice; then its thread is left behind."""
 
@@ -58,7 +61,7 @@ class ToolExecution:
             if tool.context_parameter is not None:
                 arguments[tool.context_parameter] = call.context
             returned = await self._call_function(tool, arguments, call)
-            return as_result(tool.name, returned)
+            return cut_to_fit(as_result(tool.name, returned))
         except SuspendCall as suspension:
             return ToolResult.suspended(tool.name, suspension.ticket, suspension.ticket.suspension.message)
         except ToolError as error:
@@ -121,3 +124,12 @@ def as_result(tool_name: str, returned: Any) -> ToolResult:
             f"the tool returned a {type(returned).__name__}, which JSON cannot hold: {error}",
             kind=ToolErrorKind.INTERNAL,
         ) from error
+
+
+def cut_to_fit(result: ToolResult) -> ToolResult:
+    """The result, or its beginning with a note: history must be able to hold it, and a model to read it."""
+    size = len(result.model_dump_json())
+    if size <= RESULT_LIMIT:
+        return result
+    note = f"[cut: the result has {size:,} bytes, and the first {RESULT_LIMIT:,} are shown]"
+    return result.model_copy(update={"data": None, "message": f"{result.text[:RESULT_LIMIT]}\n{note}"})

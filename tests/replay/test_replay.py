@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 from temporalio.client import WorkflowHistory
+from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 from temporalio.workflow import NondeterminismError
 
 from tests.replay.record import HISTORIES, STORIES
-from wakeful.connection import DATA_CONVERTER
 from wakeful_workflows import AgentRun
 
 RECORDED = sorted(HISTORIES.glob("*.json"))
@@ -34,4 +34,4 @@ async def test_renaming_an_activity_would_be_noticed(was: str, becomes: str) -> 
 
 
 def replayer() -> Replayer:
-    return Replayer(workflows=[AgentRun], data_converter=DATA_CONVERTER)
+    return Replayer(workflows=[AgentRun], data_converter=pydantic_data_converter)

@@ -122,6 +122,12 @@ def linger_in_a_thread(seconds: float, ctx: ToolContext) -> str:
     return "lingered"
 
 
+@tool(read_only=True)
+def flood(size: int) -> str:
+    """Return too much."""
+    return "x" * size
+
+
 _meeting = threading.Barrier(2)
 
 
@@ -132,7 +138,7 @@ def meet() -> str:
     return "met"
 
 
-TOOLS = [add, glance, echo, approve, explode, linger, linger_idempotent, linger_in_a_thread, meet]
+TOOLS = [add, flood, glance, echo, approve, explode, linger, linger_idempotent, linger_in_a_thread, meet]
 
 
 class Failing:
@@ -202,6 +208,7 @@ script = ScriptedModel(
             call("glance", text="again"),
             say("{result}"),
         ],
+        "^flood": [call("flood", size=3_000_000), say("got {result}")],
         "^meet": [call("meet") & call("meet"), say("{result}")],
         "^survive": [
             call("echo", text="first") & call("linger", seconds=60) & call("linger_idempotent", seconds=60),

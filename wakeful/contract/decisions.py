@@ -1,11 +1,15 @@
 """Suspension tickets (what a call waits for) and decisions (what somebody answered)."""
 
+import json
 from enum import StrEnum
 
-from pydantic import AliasChoices, Field, JsonValue
+from pydantic import AliasChoices, Field, JsonValue, field_validator
 
 from wakeful.contract.base import Maybe, Wire, Written
 from wakeful.contract.messages import ToolCall
+
+RESULT_LIMIT = 256_000
+"""Bytes of a decision's result: it becomes what the model reads."""
 
 
 class ResumeMode(StrEnum):
@@ -54,6 +58,14 @@ class Decision(Written):
     reason: Maybe[str] = None
     decision_id: Maybe[str] = None
     actor: Maybe[str] = None
+
+    @field_validator("result", mode="after")
+    @classmethod
+    def _fits(cls, result: JsonValue) -> JsonValue:
+        size = len(json.dumps(result))
+        if size > RESULT_LIMIT:
+            raise ValueError(f"the result has {size:,} bytes, and at most {RESULT_LIMIT:,} fit: shorten it")
+        return result
 
     def resume(self, at: int) -> "ToolCallResume":
         return ToolCallResume(

@@ -1,11 +1,15 @@
 """Messages: what people, models and tools say, in content blocks, with the tool calls a model asks for."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field, JsonValue
+from pydantic import AfterValidator, Field, JsonValue
+from pydantic_core import to_json
 
 from wakeful.contract.base import Few, Maybe, Wire, Written
+
+MESSAGE_LIMIT = 1_000_000
+"""Bytes of one message, or of several that come together: well under what Temporal takes in one payload."""
 
 
 class Role(StrEnum):
@@ -118,10 +122,24 @@ class Message(Wire):
         return "".join(block.text for block in self.content if isinstance(block, TextBlock))
 
 
+C = TypeVar("C")
+
+
+def fitting(content: C) -> C:
+    """What was written, if a thread can take it."""
+    size = len(to_json(content))
+    if size > MESSAGE_LIMIT:
+        raise ValueError(
+            f"the message has {size:,} bytes, and at most {MESSAGE_LIMIT:,} fit: "
+            "put large things where a tool can read them, or name them by url"
+        )
+    return content
+
+
 class InputMessage(Written):
     """A message as a person or a client writes it: text or blocks, and an id that makes a repeat harmless."""
 
-    content: str | tuple[ContentBlock, ...]
+    content: Annotated[str | tuple[ContentBlock, ...], AfterValidator(fitting)]
     role: Literal[Role.USER, Role.SYSTEM] = Role.USER
     id: Maybe[str] = None
     visibility: Visibility = Visibility.ALL

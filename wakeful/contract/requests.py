@@ -1,13 +1,13 @@
 """What a person or a client sends to a thread: the request that starts a run, and the messages that follow."""
 
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from wakeful.contract.base import Few, Maybe, Written
 from wakeful.contract.decisions import Decision, Decisions
 from wakeful.contract.errors import CallerError
-from wakeful.contract.messages import InputMessage
+from wakeful.contract.messages import InputMessage, fitting
 from wakeful.contract.runs import OnBusy, Origin, ThreadMode
 from wakeful.contract.tools import FrontendTool
 
@@ -16,7 +16,7 @@ class RunRequest(Written):
     """Start a run: `{"agent_id": "assistant", "input": "hello"}` is enough."""
 
     agent_id: str = Field(min_length=1)
-    input: str | tuple[InputMessage, ...] = ""
+    input: Annotated[str | tuple[InputMessage, ...], AfterValidator(fitting)] = ""
     mode: ThreadMode = ThreadMode.RUN
     """`thread` keeps the workflow open after the run, for the next message."""
     restore_from: Maybe[str] = None
@@ -57,7 +57,7 @@ def title_of(request: RunRequest) -> str:
 class Submission(Written):
     """Messages for a thread that is already there: a text, or messages with ids of their own."""
 
-    input: str | tuple[InputMessage, ...]
+    input: Annotated[str | tuple[InputMessage, ...], AfterValidator(fitting)]
     on_busy: OnBusy = OnBusy.ENQUEUE
     agent_id: Maybe[str] = None
     """The agent for the run they begin, if it is to be another one."""

@@ -188,7 +188,7 @@ class AgentRun:
             if len(args) > 1:
                 raise CallerError(f"it takes one JSON value, got {len(args)}")
             self._facts.append(understood(args[0] if args else None))
-        except CallerError as error:
+        except Exception as error:  # whatever anybody may send must not be able to hang the run
             self._facts.append(SignalNotUnderstood(name, str(error)))
 
     @workflow.query(name=names.QUERY_STATUS, description="Where the run stands and what it waits for")
