@@ -28,7 +28,7 @@ format: $(BIN)/.ready  ## Format the code and sort its imports.
 	$(BIN)/ruff check --fix .
 
 faults: $(BIN)/.ready  ## The long fault runs.
-	$(BIN)/python -m pytest -q -m faults -o addopts="--strict-markers --import-mode=importlib"
+	$(BIN)/python -m pytest -s -m faults
 
 picture: $(BIN)/.ready  ## Take the pictures in docs/ again (needs chromium).
 	$(BIN)/python docs/pictures/take.py

@@ -13,7 +13,6 @@ from benchmarks.clocks import Neighbours, cpu_seconds
 from benchmarks.figures import HistorySize, Results, Series
 from benchmarks.stage import Side, Stage
 from benchmarks.worker import BARE_WORKFLOWS
-from wakeful.connection import DATA_CONVERTER
 from wakeful_workflows import AgentRun
 
 KB = 1024
@@ -144,7 +143,7 @@ async def measure_replay(stage: Stage, plan: Plan, results: Results) -> None:
     steps = plan.replay_steps
     replayer = Replayer(
         workflows=[AgentRun, *BARE_WORKFLOWS],
-        data_converter=DATA_CONVERTER,
+        data_converter=stage.client.data_converter,
         workflow_runner=UnsandboxedWorkflowRunner(),
     )
     histories: dict[str, list[WorkflowHistory]] = {}
