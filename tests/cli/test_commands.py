@@ -9,6 +9,8 @@ import pytest
 from temporalio.client import Client
 
 from tests.support.processes import ROOT, dev_process, wakeful
+from tests.support.waiting import until
+from wakeful import RunStatus
 from wakeful.client import WakefulClient
 
 
@@ -64,6 +66,17 @@ async def test_a_suspended_run_is_shown_decided_and_read(client: WakefulClient, 
     assert (shown["status"], shown["result"]["status_reason"]) == ("done", "natural")
 
 
+async def test_send_talks_to_a_thread_that_stays(client: WakefulClient, address: str, thread_id: str) -> None:
+    refused = await wakeful("send", thread_id, "one", address=address)
+    assert refused.err == f"wakeful: thread {thread_id!r} is new: say which agent should answer\n"
+    for text, options in (("one", ["--agent", "tester"]), ("two", ["--message-id", "m2"])):
+        assert (await wakeful("send", thread_id, text, *options, address=address)).code == 0
+    await until(client, thread_id, lambda view: view.status is RunStatus.DONE and view.runs == 2)
+    shown = (await wakeful("show", thread_id, address=address)).out.splitlines()
+    assert shown == ["user: one", "assistant: hello, one", "user: two", "assistant: hello, two"]
+    await client.handle(thread_id).cancel()
+
+
 async def test_cancel_waits_until_the_run_has_stopped(client: WakefulClient, address: str, thread_id: str) -> None:
     await client.start("tester", "approve", thread_id=thread_id)
     ran = await wakeful("cancel", thread_id, "--reason", "enough", address=address)
@@ -106,7 +119,7 @@ async def test_a_server_that_is_not_there_is_one_clear_line() -> None:
     assert line.startswith("wakeful: cannot reach Temporal at 127.0.0.1:1 (namespace 'default'). Start one with")
 
 
-@pytest.mark.parametrize("command", ["", "demo", "dev", "worker", "run", "status", "show", "decide", "cancel"])
+@pytest.mark.parametrize("command", ["", "demo", "dev", "worker", "run", "send", "status", "show", "decide", "cancel"])
 async def test_every_command_has_help(command: str) -> None:
     ran = await wakeful(*command.split(), "--help")
     assert ran.code == 0

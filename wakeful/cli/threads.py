@@ -16,7 +16,7 @@ from wakeful.connection import connect
 from wakeful.contract.decisions import DecisionAction
 from wakeful.contract.errors import CallerError
 from wakeful.contract.events import RunFinish
-from wakeful.contract.runs import NaturalEnd, RunResult, Suspended
+from wakeful.contract.runs import NaturalEnd, OnBusy, RunResult, Suspended
 
 T = TypeVar("T")
 ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="The thread's id, which is its workflow's.")]
@@ -49,6 +49,24 @@ def run(
         print(result.response)
     if not isinstance(result.termination, NaturalEnd):
         raise CallerError(f"the run ended as {result.status_reason}")
+
+
+def send(
+    thread: ThreadArgument,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to say.")],
+    agent: Annotated[str | None, typer.Option(help="Who should answer; needed for a new thread.")] = None,
+    on_busy: Annotated[OnBusy, typer.Option(help="What becomes of it while a run is under way.")] = OnBusy.ENQUEUE,
+    message_id: Annotated[str | None, typer.Option(help="Sending the same id again changes nothing.")] = None,
+    address: options.AddressOption = None,
+    namespace: options.NamespaceOption = None,
+    task_queue: options.TaskQueueOption = options.TASK_QUEUE,
+) -> None:
+    """Say something to a thread that stays: it is created, woken, restored, or the message waits its turn."""
+
+    async def go(client: WakefulClient) -> str:
+        return await client.send(thread, text, agent_id=agent, on_busy=on_busy, message_id=message_id)
+
+    print(f"sent: message {_with_client(address, namespace, go, task_queue=task_queue)} to thread {thread}")
 
 
 def status(
