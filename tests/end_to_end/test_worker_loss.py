@@ -6,7 +6,7 @@ from temporalio.client import Client
 
 from tests.support.journal import Journal
 from tests.support.processes import kill, worker_process
-from tests.support.waiting import until_status
+from tests.support.waiting import until, until_status
 from wakeful import RunStatus
 from wakeful.client import WakefulClient
 
@@ -51,3 +51,26 @@ async def test_a_worker_killed_while_a_run_is_suspended(temporal: Client, thread
         result = await client.result(thread_id)
     assert result.response == 'approval gave {"did":"launch","said":"yes","reason":null}'
     assert Journal(path).said("approve") == ["asked", "ran"]
+
+
+async def test_two_workers_that_remember_next_to_nothing_and_one_of_them_killed(
+    temporal: Client, thread_id: str, tmp_path: Path
+) -> None:
+    """Every conversation is read back from history again and again, and every digest fits."""
+    client = WakefulClient(temporal, task_queue=thread_id)
+    address, path = temporal.service_client.config.target_host, tmp_path / "journal.jsonl"
+    forgetful = ("--cached-threads", "1", "--max-cached", "1")
+    threads = [f"{thread_id}-{number}" for number in range(4)]
+    async with (
+        worker_process(address, thread_id, path, *forgetful) as first,
+        worker_process(address, thread_id, path, *forgetful),
+    ):
+        for thread in threads:
+            await client.start("tester", "count", thread_id=thread)
+        await until(client, threads[0], lambda view: view.steps >= 4)
+        await kill(first)
+        results = [await client.result(thread) for thread in threads]
+        transcripts = [[message.text for message in await client.transcript(thread)] for thread in threads]
+    assert {result.response for result in results} == {"counted to 11"}
+    assert {tuple(transcript) for transcript in transcripts} == {tuple(transcripts[0])}
+    assert [text for text in transcripts[0] if text.isdigit()] == [str(n) for n in range(2, 12)]

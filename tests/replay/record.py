@@ -5,14 +5,17 @@ new kinds are added. Delete a file only when no run of its release can be alive 
 """
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from tests.support.app import registry
-from tests.support.waiting import until_status
+from tests.support.waiting import until, until_status
 from wakeful import FrontendTool, RunStatus
 from wakeful.client import WakefulClient
+from wakeful.contract.agents import HistoryBudget
 from wakeful.testing import runtime
+from wakeful.worker import WorkerSettings
 
 HISTORIES = Path(__file__).parent / "histories"
 Story = Callable[[WakefulClient, str], Awaitable[object]]
@@ -71,6 +74,35 @@ async def submitted_meanwhile(client: WakefulClient, thread: str) -> None:
     await client.decide(thread, view.pending[0].pending.id, "resume", decision_id="d1")
 
 
+async def local_tools(client: WakefulClient, thread: str) -> None:
+    await client.start("parallel", "glance", thread_id=thread)
+
+
+async def interrupted_and_rolled_back(client: WakefulClient, thread: str) -> None:
+    await client.send(thread, "approve", agent_id="tester", message_id="m1")
+    await until_status(client, thread, RunStatus.WAITING)
+    await client.send(thread, "approve", on_busy="interrupt", message_id="m2")
+    await until(client, thread, lambda view: view.status is RunStatus.WAITING and view.runs == 2)
+    await client.send(thread, "add", on_busy="rollback", message_id="m3")
+    await until(client, thread, lambda view: view.status is RunStatus.DONE and view.runs == 3)
+    await client.handle(thread).cancel()
+
+
+async def restored(client: WakefulClient, thread: str) -> None:
+    await client.run("tester", "add", thread_id=thread)
+    await client.send(thread, "hello", message_id="m2")
+    await until(client, thread, lambda view: view.status is RunStatus.DONE and view.runs == 1)
+    await client.handle(thread).cancel()
+
+
+async def continued_as_new(client: WakefulClient, thread: str) -> None:
+    """Its last execution, which began with what the one before carried over."""
+    for number in range(1, 5):
+        await client.send(thread, "add", agent_id="tester", message_id=f"m{number}")
+        await until(client, thread, lambda view, n=number: view.status is RunStatus.DONE and view.runs == n)  # type: ignore[misc]
+    await client.handle(thread).cancel()
+
+
 STORIES: tuple[Story, ...] = (
     natural_end,
     parallel_with_suspension,
@@ -81,13 +113,17 @@ STORIES: tuple[Story, ...] = (
     max_rounds,
     unknown_agent,
     submitted_meanwhile,
+    local_tools,
+    interrupted_and_rolled_back,
+    restored,
+    continued_as_new,
 )
 
 
 async def main() -> None:
     HISTORIES.mkdir(exist_ok=True)
     missing = [story for story in STORIES if not (HISTORIES / f"{story.__name__}.json").exists()]
-    async with runtime(registry) as client:
+    async with runtime(registry, settings=WorkerSettings(history_budget=HistoryBudget(events=100))) as client:
         for story in missing:
             await story(client, story.__name__)
             result = await client.result(story.__name__)
@@ -98,3 +134,4 @@ async def main() -> None:
 
 if __name__ == "__main__":
     asyncio.run(main())
+    os._exit(0)  # Temporal's native threads may abort a regular exit

@@ -39,7 +39,7 @@ def note(ctx: ToolContext, what: str, **more: JsonValue) -> None:
             journal.write(json.dumps(line) + "\n")
 
 
-@tool(read_only=True)
+@tool(read_only=True, heartbeat_timeout=3)
 def add(a: int, b: int) -> int:
     """Add two numbers.
 
@@ -202,6 +202,7 @@ script = ScriptedModel(
         "^linger idempotent": [call("linger_idempotent", seconds=60), say("{result}")],
         "^linger": [call("linger", seconds=60), say("{result}")],
         "^many": [*(call("echo", text="x" * 200) for _ in range(12)), say("done")],
+        "^count": [*(call("add", a=n, b=1) for n in range(1, 11)), say("counted to {result}")],
         "^for ever": [call("add", a=1, b=1)] * 50,
         "^glance": [
             call("glance", text="near") & call("glance", text="far"),
@@ -219,8 +220,8 @@ script = ScriptedModel(
 
 registry = Registry(
     agents=[
-        Agent(id="tester", instructions="Be brief.", tools=TOOLS),
-        Agent(id="parallel", tools=TOOLS, tool_mode=ToolMode.PARALLEL),
+        Agent(id="tester", instructions="Be brief.", tools=TOOLS, inference_heartbeat_timeout=3),
+        Agent(id="parallel", tools=TOOLS, tool_mode=ToolMode.PARALLEL, inference_heartbeat_timeout=3),
         Agent(id="short", tools=TOOLS, max_rounds=3),
     ],
     models={"default": script},

@@ -36,12 +36,12 @@ async def wakeful(*args: str, address: str | None = None) -> Ran:
 
 @contextlib.asynccontextmanager
 async def worker_process(
-    address: str, task_queue: str, journal: Path, *, app: str = "tests.support.app:registry"
+    address: str, task_queue: str, journal: Path, *options: str, app: str = "tests.support.app:registry"
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """A worker for the tests' agents, in a process of its own. It is killed in the end, if it is still there."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "worker.py", "--app", app),
-        *("--address", address, "--task-queue", task_queue),
+        *("--address", address, "--task-queue", task_queue, *options),
         cwd=ROOT,
         env={**os.environ, JOURNAL: str(journal)},
         stdout=asyncio.subprocess.PIPE,

@@ -20,11 +20,15 @@ def worker(
     task_queue: options.TaskQueueOption = options.TASK_QUEUE,
     max_concurrent: Annotated[int, typer.Option(min=1, help="Model and tool calls at a time.")] = 100,
     max_cached: Annotated[int, typer.Option(min=0, help="Runs kept in memory.")] = 1000,
+    cached_threads: Annotated[int, typer.Option(min=1, help="Conversations kept in memory.")] = 512,
 ) -> None:
     """Run a worker for your agents until Ctrl-C or SIGTERM; tools in flight may finish first."""
     registry = load_registry(app or options.DEMO_APP)
     settings = WorkerSettings(
-        task_queue=task_queue, max_concurrent_activities=max_concurrent, max_cached_workflows=max_cached
+        task_queue=task_queue,
+        max_concurrent_activities=max_concurrent,
+        max_cached_workflows=max_cached,
+        cached_threads=cached_threads,
     )
 
     async def go() -> None:
