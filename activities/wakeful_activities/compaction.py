@@ -25,7 +25,7 @@ class Compaction:
             agent = await self._memory.agent(input.agent)
             policy = agent.context or ContextPolicy()
             known = InferInput.model_construct(transcript=input.transcript, appended=())
-            _, messages = await self._memory.transcript(known)
+            messages = (await self._memory.transcript(known)).since(0)
             mark = await self._memory.mark(input.previous) if input.previous else None
             boundary = find_boundary(messages, policy, mark=mark, factor=input.factor)
             if boundary is None:

@@ -6,14 +6,17 @@ from the executions before it. A chain of digests decides whether a transcript i
 memory can cost time but never be wrong.
 """
 
+from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
+from wakeful.context.artifacts import shown
+from wakeful.context.tokens import message_tokens
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.context import CompactionMark
 from wakeful.contract.errors import InternalError
@@ -34,6 +37,9 @@ class _Thread:
     start: Mark = field(default_factory=Mark)
     messages: list[Message] = field(default_factory=list)
     digests: list[str] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=lambda: [0])
+    """The estimated size of the first so many messages, so that no request has to count a long thread anew."""
+    call_ids: set[str] = field(default_factory=set)
     results: dict[str, Message] = field(default_factory=dict)
     marks: dict[str, CompactionMark] = field(default_factory=dict)
     earlier: str | None = None
@@ -45,6 +51,8 @@ class _Thread:
     def append(self, message: Message) -> None:
         self.messages.append(message)
         self.digests.append(chained(self.digests[-1] if self.digests else self.start.digest, message))
+        self.tokens.append(self.tokens[-1] + message_tokens(shown(message)))
+        self.call_ids.update(call.id for call in message.tool_calls)
 
     def matches(self, ref: TranscriptRef) -> bool:
         return self.start.length <= ref.length <= self.length and self._digest_at(ref.length) == ref.digest
@@ -60,7 +68,7 @@ class _Thread:
             last = new[rewinds[-1]]
             assert isinstance(last, Rewind)
             keep = max(0, last.rewind - self.start.length)
-            del self.messages[keep:], self.digests[keep:]
+            del self.messages[keep:], self.digests[keep:], self.tokens[keep + 1 :]
             new = new[rewinds[-1] + 1 :]
         known = self.length - (length - len(new))
         if known < 0:
@@ -79,6 +87,31 @@ class _Thread:
         if older.length != self.start.length or older._digest_at(older.length) != self.start.digest:
             raise _mismatch(f"the earlier execution ends at {older.length} with another digest")
         self.messages[:0], self.digests[:0], self.start = older.messages, older.digests, start
+        self.tokens = older.tokens[:-1] + [older.tokens[-1] + tokens for tokens in self.tokens]
+        self.call_ids |= older.call_ids
+
+
+class Conversation:
+    """A transcript of `length` entries, of which those from number `start` on are known."""
+
+    def __init__(self, thread: _Thread, length: int) -> None:
+        self._thread = thread
+        self.start = thread.start.length
+        self.length = length
+        self.call_ids: Set[str] = thread.call_ids
+
+    def since(self, number: int) -> tuple[Message, ...]:
+        """The entries from `number` on."""
+        return tuple(self._thread.messages[number - self.start : self.length - self.start])
+
+    def tokens_since(self, number: int) -> int:
+        """Their estimated size."""
+        return self._thread.tokens[self.length - self.start] - self._thread.tokens[number - self.start]
+
+    def newest(self, tokens: int) -> int:
+        """From which entry on the conversation has about this size: at least that much, if there is as much."""
+        wanted = self._thread.tokens[self.length - self.start] - tokens
+        return self.start + max(0, bisect_right(self._thread.tokens, wanted, hi=self.length - self.start + 1) - 1)
 
 
 class Memory:
@@ -111,9 +144,9 @@ class Memory:
         return self._agents[digest]
 
     async def transcript(
-        self, input: InferInput, *, enough: Callable[[int, Sequence[Message]], bool] = lambda _start, _newest: False
-    ) -> tuple[int, tuple[Message, ...]]:
-        """The conversation that `input` names; only its newest part, once that is `enough`, and where it starts.
+        self, input: InferInput, *, enough: Callable[["Conversation"], bool] = lambda _newest: False
+    ) -> "Conversation":
+        """The conversation that `input` names; only its newest part, once that is `enough`.
 
         Raises:
             ApplicationError: history does not come to the digest; Temporal tries again, nothing is guessed.
@@ -122,9 +155,9 @@ class Memory:
         thread.follow(input.appended, ref.length)
         if not thread.matches(ref):
             thread = await self._rebuild(ref)
-        while thread.start.length > 0 and not enough(thread.start.length, thread.messages):
+        while thread.start.length > 0 and not enough(Conversation(thread, ref.length)):
             await self._read_further_back(thread)
-        return thread.start.length, tuple(thread.messages[: ref.length - thread.start.length])
+        return Conversation(thread, ref.length)
 
     def remember_mark(self, id: str, mark: CompactionMark) -> None:
         self._thread().marks[id] = mark

@@ -3,7 +3,7 @@
 import pytest
 
 from wakeful.contract.inference import ModelResponse
-from wakeful.contract.messages import Message, Role, ToolCall
+from wakeful.contract.messages import ToolCall
 from wakeful_activities.inference.activity import with_unique_call_ids
 
 
@@ -18,6 +18,5 @@ from wakeful_activities.inference.activity import with_unique_call_ids
     ],
 )
 def test_no_id_is_used_twice_in_a_thread(given: list[str], made: list[str]) -> None:
-    past = (Message(id="1", role=Role.ASSISTANT, tool_calls=(ToolCall(id="old", name="t"),)),)
     response = ModelResponse(model="m", tool_calls=tuple(ToolCall(id=id, name="t") for id in given))
-    assert [call.id for call in with_unique_call_ids(response, past).tool_calls] == made
+    assert [call.id for call in with_unique_call_ids(response, {"old"}).tool_calls] == made

@@ -1,8 +1,8 @@
 """The `infer` activity: read the conversation, ask the provider, translate its failure. Retries are Temporal's."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Set
 from datetime import timedelta
-from itertools import count
+from itertools import chain, count
 
 from opentelemetry import trace
 from temporalio import activity
@@ -13,7 +13,6 @@ from wakeful.contract.agents import ModelBinding, ResolvedAgent
 from wakeful.contract.context import ContextReport
 from wakeful.contract.errors import ProviderError
 from wakeful.contract.inference import InferInput, ModelRequest, ModelResponse
-from wakeful.contract.messages import Message
 from wakeful.contract.names import ACTIVITY_INFER
 from wakeful.provider import Provider
 from wakeful.registry import Registry
@@ -36,8 +35,8 @@ class Inference:
     async def infer(self, input: InferInput) -> ModelResponse:
         async with heartbeating():
             agent = await self._memory.agent(input.agent)
-            request, report, messages = await self._request(input, agent)
-            response = with_unique_call_ids(await ask(self.provider(agent.model), request), messages)
+            request, report, taken = await self._request(input, agent)
+            response = with_unique_call_ids(await ask(self.provider(agent.model), request), taken)
             if report is not None:
                 response = response.model_copy(update={"context": report})
         self._memory.remember_answer(activity.info().activity_id, response)
@@ -45,27 +44,27 @@ class Inference:
 
     async def _request(
         self, input: InferInput, agent: ResolvedAgent
-    ) -> tuple[ModelRequest, ContextReport | None, tuple[Message, ...]]:
-        """The request, how it fits the window, and the conversation it was made from."""
-        taken = {tool.id for tool in input.frontend_tools}
-        tools = (*input.frontend_tools, *(tool for tool in agent.tools if tool.id not in taken))
+    ) -> tuple[ModelRequest, ContextReport | None, Set[str]]:
+        """The request, how it fits the window, and the call ids that its thread has used."""
+        overridden = {tool.id for tool in input.frontend_tools}
+        tools = (*input.frontend_tools, *(tool for tool in agent.tools if tool.id not in overridden))
         tools = tuple(sorted(tools, key=lambda tool: tool.id))
         emitted, report = by_place(input.context), None
         if agent.context is None:
-            _, messages = await self._memory.transcript(input)
-            history = messages
+            conversation = await self._memory.transcript(input)
+            history = conversation.since(0)
         else:
             mark = await self._memory.mark(input.compaction) if input.compaction else None
             window = Window(agent.context, mark, input.factor or 1.0)
-            start, messages = await self._memory.transcript(input, enough=window.is_enough)
-            history, report = window.view(start, messages, tools, agent.instructions, emitted)
+            conversation = await self._memory.transcript(input, enough=window.is_enough)
+            history, report = window.view(conversation, tools, agent.instructions, emitted)
         request = ModelRequest(
             model=agent.model.name,
             instructions=agent.instructions,
             messages=place((), history, emitted),
             tools=tools,
         )
-        return request, report, messages
+        return request, report, conversation.call_ids
 
     def provider(self, binding: ModelBinding) -> Provider:
         provider = self._registry.provider(binding) or self._built_in.get(binding.provider)
@@ -101,20 +100,18 @@ async def ask(provider: Provider, request: ModelRequest) -> ModelResponse:
         return response
 
 
-def with_unique_call_ids(response: ModelResponse, messages: Iterable[Message]) -> ModelResponse:
+def with_unique_call_ids(response: ModelResponse, used: Set[str]) -> ModelResponse:
     """Give every call an id that its thread has not seen; some providers repeat them or leave them out."""
-    if not response.tool_calls:
-        return response
-    taken = {call.id for message in messages for call in message.tool_calls}
+    taken: set[str] = set()
     calls = []
     for call in response.tool_calls:
-        id = _untaken(call.id, taken)
+        id = _untaken(call.id, taken, used)
         taken.add(id)
         calls.append(call if id == call.id else call.model_copy(update={"id": id}))
     return response.model_copy(update={"tool_calls": tuple(calls)})
 
 
-def _untaken(id: str, taken: set[str]) -> str:
-    if id and id not in taken:
-        return id
-    return next(other for n in count(2) if (other := f"{id or 'call'}_{n}") not in taken)
+def _untaken(id: str, *taken: Set[str]) -> str:
+    numbered = (f"{id or 'call'}_{n}" for n in count(2))
+    candidates = chain([id] if id else [], numbered)
+    return next(other for other in candidates if not any(other in ids for ids in taken))

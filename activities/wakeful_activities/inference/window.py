@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wakeful.context.compaction import history_tokens, summary_message
+from wakeful.context.compaction import summary_message
 from wakeful.context.messages import Emitted
 from wakeful.context.tokens import message_tokens, messages_tokens, scaled
 from wakeful.context.window import fit
 from wakeful.contract.context import CompactionMark, ContextPolicy, ContextReport
 from wakeful.contract.messages import Message, Role, TextBlock
 from wakeful.contract.tools import ToolDescriptor
+from wakeful_activities.memory import Conversation
 
 
 @dataclass(frozen=True)
@@ -20,33 +21,39 @@ class Window:
     mark: CompactionMark | None
     factor: float
 
-    def is_enough(self, start: int, messages: Sequence[Message]) -> bool:
+    def is_enough(self, known: Conversation) -> bool:
         """Whether older messages than these would not be shown anyway."""
-        if self.mark is not None and start <= self.mark.through:
+        if self.mark is not None and known.start <= self.mark.through:
             return True
-        return scaled(messages_tokens(messages), self.factor) >= self.policy.max_context_tokens
+        return scaled(known.tokens_since(known.start), self.factor) >= self.policy.max_context_tokens
 
     def view(
-        self,
-        start: int,
-        messages: Sequence[Message],
-        tools: Sequence[ToolDescriptor],
-        instructions: str,
-        emitted: Emitted,
+        self, known: Conversation, tools: Sequence[ToolDescriptor], instructions: str, emitted: Emitted
     ) -> tuple[tuple[Message, ...], ContextReport]:
-        """What the model is shown of the conversation, whose first known entry is number `start`."""
-        history = tuple(messages)
-        has_more_before = start > 0
-        if self.mark is not None and start <= self.mark.through:
-            history = (summary_message(self.mark), *history[self.mark.through - start :])
-            has_more_before = False
+        """What the model is shown of the conversation.
+
+        Only as much of it is looked at as could be shown: a request costs the same in a long thread as in a short one.
+        """
+        first = known.start
+        summary: tuple[Message, ...] = ()
+        if self.mark is not None and known.start <= self.mark.through:
+            first, summary = self.mark.through, (summary_message(self.mark),)
+        fits = known.newest(int(self.policy.max_context_tokens / self.factor))
+        newest = max(first, min(fits, known.length - self.policy.min_recent_messages))
+        history = (*summary, *known.since(newest))
         prompt = Message(id="", role=Role.SYSTEM, content=(TextBlock(text=instructions),))
-        reserved = message_tokens(prompt) + messages_tokens(emitted.messages)
-        view = fit(history, tools, self.policy, factor=self.factor, reserved=reserved, has_more_before=has_more_before)
+        view = fit(
+            history,
+            tools,
+            self.policy,
+            factor=self.factor,
+            reserved=message_tokens(prompt) + messages_tokens(emitted.messages),
+            has_more_before=newest > 0 and not (summary and newest == first),
+        )
         report = ContextReport(
             estimated_tokens=view.estimated_tokens,
-            history_tokens=history_tokens(history, factor=self.factor),
-            dropped=view.dropped,
+            history_tokens=scaled(messages_tokens(summary) + known.tokens_since(first), self.factor),
+            dropped=view.dropped + newest - first,
             cut=view.cut,
         )
         return view.messages, report
