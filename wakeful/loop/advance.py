@@ -1,6 +1,5 @@
 """Where every fact enters: `begin` makes a run's first state, `advance` makes each next one."""
 
-from dataclasses import replace
 from typing import assert_never
 
 from wakeful.contract.agents import ResolvedAgent
@@ -39,6 +38,7 @@ from wakeful.loop.state import (
 )
 from wakeful.loop.steps import next_step
 from wakeful.loop.transcript import Transcript
+from wakeful.loop.values import replace
 
 
 def begin(request: RunRequest, *, thread_id: str, run_id: str, transcript: Transcript | None = None) -> Advance:

@@ -1,7 +1,5 @@
 """The calls of one step as a value: find one, move one along its lifecycle, and commit them when all are settled."""
 
-from dataclasses import replace
-
 from wakeful.contract.events import AgentEvent, ToolCallDone, ToolCallOutcome, ToolCallResumed
 from wakeful.contract.messages import MessageMetadata, ToolCall
 from wakeful.contract.names import OUTCOME_UNKNOWN
@@ -21,6 +19,7 @@ from wakeful.loop.state import (
     RunState,
     SettledCall,
 )
+from wakeful.loop.values import replace
 
 
 def batch_of(state: RunState) -> Batch:

@@ -7,7 +7,7 @@ budget; their place in the chain of digests goes along too, so a worker can prov
 import base64
 import json
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 from pydantic import TypeAdapter
@@ -30,12 +30,13 @@ from wakeful.loop.state import (
 )
 from wakeful.loop.steps import infer_command
 from wakeful.loop.tool_calls import call_command
+from wakeful.loop.values import replace
 
 TAIL_BYTES = 256_000
 """How much of the newest conversation goes along, before it is packed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Carried:
     """A thread between two executions of its workflow; no work is in flight."""
 

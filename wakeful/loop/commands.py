@@ -12,13 +12,13 @@ from wakeful.contract.tools import ToolDescriptor
 RESOLVE_ID = "resolve"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ResolveAgent:
     agent_id: str
     id: str = RESOLVE_ID
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Infer:
     id: str
     agent: ResolvedAgent
@@ -31,7 +31,7 @@ class Infer:
     context: tuple[ContextMessage, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Compact:
     """Summarise the oldest messages, in the background."""
 
@@ -42,7 +42,7 @@ class Compact:
     factor: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CallTool:
     """Run a tool. When it is resumed, `call.arguments` are already what the decision's mode makes of them."""
 
@@ -53,7 +53,7 @@ class CallTool:
     ticket: SuspensionTicket | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stop:
     """Stop the work with this id and wait until it has stopped."""
 

@@ -4,14 +4,13 @@ Summarising is work in the background: the run goes on meanwhile, and a thread w
 log is never rewritten; a summary is a mark on it.
 """
 
-from dataclasses import replace
-
 from wakeful.context.compaction import should_compact
 from wakeful.context.tokens import calibrated
 from wakeful.contract.inference import ModelResponse
 from wakeful.loop.commands import Compact
 from wakeful.loop.facts import CompactionReturned, WorkFact
 from wakeful.loop.state import Advance, Compaction, ContextState, RunState
+from wakeful.loop.values import replace
 
 
 def learn(state: RunState, response: ModelResponse) -> Advance:

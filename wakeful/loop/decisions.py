@@ -4,7 +4,7 @@ A decision that names a call of the current step which has not suspended yet is 
 decision that was applied is acknowledged by doing nothing.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import assert_never
 
 from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode, ToolCallResume
@@ -30,19 +30,20 @@ from wakeful.loop.state import (
     SuspendedCall,
 )
 from wakeful.loop.tool_calls import go_on, run
+from wakeful.loop.values import replace
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Apply:
     decisions: tuple[tuple[SuspendedCall, Decision], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Hold:
     pass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Refuse:
     reason: str
 

@@ -1,6 +1,5 @@
 """How a run ends: at once, or, when it is cancelled, after everything in flight has stopped."""
 
-from dataclasses import replace
 from typing import assert_never
 
 from wakeful.contract.events import ToolCallCancel
@@ -14,6 +13,7 @@ from wakeful.loop.facts import InferenceReturned, ToolReturned, WorkFact, WorkFa
 from wakeful.loop.inbox import begin_next_run
 from wakeful.loop.reports import end_step, refuse, run_finish, run_start
 from wakeful.loop.state import Advance, Afterwards, AwaitingDecisions, Cancelling, Done, Idle, RunState, SettledCall
+from wakeful.loop.values import replace
 
 
 def finish(

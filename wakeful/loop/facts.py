@@ -12,25 +12,25 @@ from wakeful.contract.tools import ToolOutcome
 from wakeful.loop.commands import RESOLVE_ID
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AgentResolved:
     agent: ResolvedAgent
     id: str = RESOLVE_ID
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class InferenceReturned:
     id: str
     response: ModelResponse
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ToolReturned:
     id: str
     outcome: ToolOutcome
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CompactionReturned:
     """A summary, or none if it would have saved too little."""
 
@@ -38,7 +38,7 @@ class CompactionReturned:
     mark: CompactionMark | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WorkFailed:
     """Work failed for good. Of a tool this means that nobody knows what it did: a tool's own errors are results."""
 
@@ -46,7 +46,7 @@ class WorkFailed:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WorkStopped:
     """Work was stopped before it came to anything."""
 
@@ -57,12 +57,12 @@ WorkFact = AgentResolved | InferenceReturned | ToolReturned | CompactionReturned
 """How a command ended; `id` is the command's."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DecisionsReceived:
     decisions: tuple[Decision, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Submitted:
     """A message on its way into the transcript. Those of one `group` came together and are one run's input."""
 
@@ -72,13 +72,13 @@ class Submitted:
     agent_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MessagesSubmitted:
     messages: tuple[Submitted, ...]
     on_busy: OnBusy = OnBusy.ENQUEUE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CancelRequested:
     """Stop the run, or, with `close`, the whole thread."""
 
@@ -86,13 +86,13 @@ class CancelRequested:
     close: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SignalNotUnderstood:
     signal: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LoopBroken:
     """Our own code raised: the run ends with the message instead of hanging."""
 

@@ -1,6 +1,5 @@
 """Messages that come to a thread: begin a run with them, keep them for later, steer with them, or make way for them."""
 
-from dataclasses import replace
 from typing import assert_never
 
 from wakeful.contract.names import SIGNAL_SUBMIT
@@ -9,6 +8,7 @@ from wakeful.loop.commands import RESOLVE_ID, ResolveAgent
 from wakeful.loop.facts import MessagesSubmitted, Submitted
 from wakeful.loop.reports import refuse, run_start
 from wakeful.loop.state import REMEMBERED, Advance, Idle, Resolving, RunState
+from wakeful.loop.values import replace
 
 
 def accept(state: RunState, fact: MessagesSubmitted, *, now: int) -> Advance:

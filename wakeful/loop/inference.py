@@ -1,7 +1,6 @@
 """Fold a model's answer: make the calls it asks for, or end the run when it asks for nothing more."""
 
 import json
-from dataclasses import replace
 
 from wakeful.contract.events import (
     AgentEvent,
@@ -23,6 +22,7 @@ from wakeful.loop.reports import end_step
 from wakeful.loop.state import Advance, Inferring, RunState
 from wakeful.loop.steps import next_step
 from wakeful.loop.tool_calls import begin_batch
+from wakeful.loop.values import replace
 
 
 def returned(state: RunState, inferring: Inferring, response: ModelResponse, *, now: int) -> Advance:

@@ -1,7 +1,5 @@
 """The events and refusals that several moves of the loop report in the same words."""
 
-from dataclasses import replace
-
 from pydantic import JsonValue
 
 from wakeful.contract.decisions import Refusal
@@ -9,6 +7,7 @@ from wakeful.contract.events import FinishSummary, RunFinish, RunStart, SignalRe
 from wakeful.contract.runs import RunStatus, Suspended, Termination, status_reason
 from wakeful.contract.tools import ToolResult, ToolStatus
 from wakeful.loop.state import Advance, RunState
+from wakeful.loop.values import replace
 
 KEPT_REFUSALS = 20
 

@@ -1,7 +1,7 @@
 """The whole state of a run as one value. Stages and calls are unions, so that a wrong state cannot be said."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Concatenate, Literal, ParamSpec, assert_never
 
@@ -21,6 +21,7 @@ from wakeful.loop.commands import RESOLVE_ID, Command
 from wakeful.loop.facts import Submitted
 from wakeful.loop.transcript import Mark, Transcript
 from wakeful.loop.transitions import check_run, check_tool_call
+from wakeful.loop.values import replace
 
 REVISION = 1
 """The rules a new run is pinned to. Raise it with every change of what `advance` does, and branch on it there."""
@@ -31,7 +32,7 @@ REMEMBERED = 2000
 P = ParamSpec("P")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NewCall:
     call: ToolCall
     kind: Literal["new"] = "new"
@@ -41,7 +42,7 @@ class NewCall:
         return ToolCallStatus.NEW
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunningCall:
     """`id` names the work in flight; `grants` counts the decisions that let the call run again."""
 
@@ -57,7 +58,7 @@ class RunningCall:
         return ToolCallStatus.RUNNING
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SuspendedCall:
     call: ToolCall
     ticket: SuspensionTicket
@@ -70,7 +71,7 @@ class SuspendedCall:
         return ToolCallStatus.SUSPENDED
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ResumingCall:
     """A suspended call that a decision let go on."""
 
@@ -88,7 +89,7 @@ class ResumingCall:
 SettledStatus = Literal[ToolCallStatus.SUCCEEDED, ToolCallStatus.FAILED, ToolCallStatus.CANCELLED]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SettledCall:
     """`source` is the activity whose recorded result this is; without one the loop itself made the result."""
 
@@ -102,7 +103,7 @@ class SettledCall:
 Call = Annotated[NewCall | RunningCall | SuspendedCall | ResumingCall | SettledCall, Field(discriminator="kind")]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Batch:
     """The tool calls of one step, in the model's order, with the answer that asked for them."""
 
@@ -145,14 +146,14 @@ class Batch:
         return tuple(call for call in self.calls if isinstance(call, NewCall))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Resolving:
     id: str = RESOLVE_ID
     kind: Literal["resolving"] = "resolving"
     status = RunStatus.CREATED
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Inferring:
     """`told` counts the entries that this inference is the first to hear of."""
 
@@ -165,21 +166,21 @@ class Inferring:
     status = RunStatus.RUNNING
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CallingTools:
     batch: Batch
     kind: Literal["calling_tools"] = "calling_tools"
     status = RunStatus.RUNNING
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AwaitingDecisions:
     batch: Batch
     kind: Literal["awaiting_decisions"] = "awaiting_decisions"
     status = RunStatus.WAITING
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BetweenSteps:
     """A step is committed and the next has not begun; no fact ever meets a run here."""
 
@@ -199,7 +200,7 @@ class Afterwards(StrEnum):
     """The whole thread ends."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cancelling:
     """Told to stop, waiting until what is in flight has stopped."""
 
@@ -211,14 +212,14 @@ class Cancelling:
     status = RunStatus.RUNNING
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Done:
     result: RunResult
     kind: Literal["done"] = "done"
     status = RunStatus.DONE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Idle:
     """A thread between two runs; `result` is the last one's."""
 
@@ -233,7 +234,7 @@ Stage = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Compaction:
     """A summary, and the activity that made it."""
 
@@ -241,7 +242,7 @@ class Compaction:
     mark: CompactionMark
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ContextState:
     """What a thread knows about its context window."""
 
@@ -255,7 +256,7 @@ class ContextState:
     skipped_at: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunState:
     """Everything a run is. `advance` is the only function that makes the next one."""
 
@@ -336,7 +337,7 @@ class RunState:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Advance:
     """What a fact made of a state: the next state, what to do, and what watchers see."""
 

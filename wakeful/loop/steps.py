@@ -1,7 +1,5 @@
 """Open a step: one question to the model, and later the calls it asks for."""
 
-from dataclasses import replace
-
 from wakeful.contract.events import StepStart
 from wakeful.contract.runs import StopDetail, Stopped
 from wakeful.loop.commands import Infer
@@ -9,6 +7,7 @@ from wakeful.loop.ending import finish
 from wakeful.loop.inbox import read
 from wakeful.loop.reports import next_message_id
 from wakeful.loop.state import Advance, Inferring, RunState
+from wakeful.loop.values import replace
 
 
 def next_step(state: RunState, *, now: int) -> Advance:

@@ -1,7 +1,5 @@
 """The calls of one step: start them in their mode, and settle, suspend or lose each one."""
 
-from dataclasses import replace
-
 from wakeful.contract.agents import ToolMode
 from wakeful.contract.decisions import ResumeMode, Suspension, SuspensionTicket
 from wakeful.contract.inference import ModelResponse
@@ -27,6 +25,7 @@ from wakeful.loop.state import (
     SuspendedCall,
 )
 from wakeful.loop.steps import next_step
+from wakeful.loop.values import replace
 
 
 def begin_batch(state: RunState, inferring: Inferring, response: ModelResponse, *, now: int) -> Advance:

@@ -4,14 +4,15 @@ After a thread has continued as new, only the newest entries are here; `before` 
 executions and what its digest is, so that the chain goes on unbroken.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from wakeful.contract.inference import Rewind, Source, TranscriptRef, TranscriptTail
 from wakeful.contract.messages import Message, Role
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
+from wakeful.loop.values import replace
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Mark:
     """A place in a transcript: how many entries stand before it, and what their digest is."""
 
@@ -19,7 +20,7 @@ class Mark:
     digest: str = EMPTY_DIGEST
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Transcript:
     """`unsent` says where the entries stand that no inference has been told of yet."""
 
