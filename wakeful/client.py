@@ -178,21 +178,26 @@ class WakefulClient:
         while run_id is not None:
             following: str | None = None
             try:
-                woken = self.handle(thread_id, run_id=run_id).fetch_history_events(wait_new_event=True)
-                async for event in woken:
-                    # Every change of a run's state is made in a workflow task, so nothing else is worth a query.
-                    if event.event_type not in _STATE_MAY_HAVE_CHANGED:
-                        continue
-                    while (page := await self.events(thread_id, after=after, run_id=run_id)).events:
+                history = self.handle(thread_id, run_id=run_id).fetch_history_events(wait_new_event=True)
+                while True:
+                    await history.fetch_next_page()
+                    # Every change of a run's state is made in a workflow task, so nothing else is worth a query;
+                    # and however many came at once, one query has what they made.
+                    changes = [event for event in history.current_page or () if event.event_type in _STATE_MAY_CHANGE]
+                    while changes:
+                        page = await self.events(thread_id, after=after, run_id=run_id)
                         for record in page.events:
                             yield record
                         after = page.last
                         if page.done:
                             return
-                    if page.done:
-                        return
-                    continued = event.workflow_execution_continued_as_new_event_attributes
-                    following = continued.new_execution_run_id or None
+                        if not page.more:
+                            break
+                    for event in changes:
+                        continued = event.workflow_execution_continued_as_new_event_attributes
+                        following = continued.new_execution_run_id or following
+                    if history.next_page_token is None:
+                        break
             except RPCError as error:
                 raise _translated(error, thread_id) from error
             run_id = following
@@ -264,7 +269,7 @@ class WakefulClient:
             raise _translated(error, thread_id) from error
 
 
-_STATE_MAY_HAVE_CHANGED = frozenset(
+_STATE_MAY_CHANGE = frozenset(
     {
         EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
         EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,

@@ -60,4 +60,6 @@ class EventsPage(Wire):
     """Ask again with `after` = this."""
     done: bool
     """The thread has ended and no event will follow `last` of the final page."""
+    more: Few[bool] = False
+    """There are already events after `last`."""
     earlier: Maybe[Earlier] = None

@@ -1,7 +1,7 @@
 """Change a frozen value: `replace`, as `dataclasses` has it, without running the constructor again.
 
-A step makes some thirty small changes to a value of thirty fields, and a frozen class sets each field in its constructor
-through a function call; copying the fields as a whole saves that, which was most of the loop's time.
+A step makes some thirty small changes to a value of thirty fields, and the constructor of a frozen class sets each of
+them through a function call. Copying the fields as a whole saves that, which was most of the loop's time.
 """
 
 from typing import TYPE_CHECKING

@@ -216,7 +216,8 @@ class AgentRun:
             )
         taken = log.page(asked)
         last = asked.after + len(taken)
-        return EventsPage(events=taken, last=last, done=isinstance(self._current().stage, Done) and last >= log.last)
+        ended = isinstance(self._current().stage, Done)
+        return EventsPage(events=taken, last=last, done=ended and last >= log.last, more=last < log.last)
 
     def _current(self) -> RunState:
         if self._state is None:
