@@ -17,6 +17,12 @@ dev: $(BIN)/.ready  ## A server, its web UI and a worker, until Ctrl-C.
 test: $(BIN)/.ready  ## Run the tests.
 	$(BIN)/python -m pytest -q --cov --cov-report=term:skip-covered
 
+restless: $(BIN)/.ready  ## The workflow tests again, continuing as new after every fact.
+	$(BIN)/python -m pytest -q -m restless
+
+bench: $(BIN)/.ready  ## Measure against a hand-written workflow (QUICK=1 for under a minute).
+	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
+
 check: $(BIN)/.ready  ## Format, lint, types and import layers.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -47,4 +53,4 @@ $(BIN)/.ready: pyproject.toml constraints.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[dev]'
 	touch $@
 
-.PHONY: help demo dev test check format faults picture constraints clean
+.PHONY: help demo dev test restless bench check format faults picture constraints clean

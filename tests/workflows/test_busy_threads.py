@@ -90,7 +90,9 @@ MATRIX = {
 }
 
 
-@pytest.mark.parametrize("restless", [False, True], ids=["usual", "continuing as new"])
+@pytest.mark.parametrize(
+    "restless", [False, pytest.param(True, marks=pytest.mark.restless)], ids=["usual", "continuing as new"]
+)
 @pytest.mark.parametrize(("policy", "phase"), MATRIX, ids=lambda part: str(part))
 async def test_a_message_for_a_thread(
     temporal: Client, thread_id: str, policy: OnBusy, phase: str, restless: bool
