@@ -69,7 +69,7 @@ class Rewind(Wire):
 Source = str | Message | Rewind
 """Where a transcript entry stands in history: the id of the activity that returned it, `input:i` (the i-th message of
 the start request), `submit:n:i` (the i-th message of the n-th submit signal), `carried:id` (a message that came with
-the state of the execution before), or, for what the loop itself says, the message."""
+the state of the execution before), or, for what the loop itself says and what is short, the message."""
 
 
 class InferInput(Wire):

@@ -46,6 +46,9 @@ from wakeful_workflows.perform import Resolved, Work, restored
 from wakeful_workflows.visibility import Visibility
 
 
+INLINE_BYTES = 2_000
+
+
 # Not `Exception`: that would make nondeterminism fail runs, which must wait for a worker with the right code instead.
 # These two are what the SDK raises for a start with arguments that cannot be passed on.
 @workflow.defn(name=names.WORKFLOW, sandboxed=False, failure_exception_types=[TypeError, RuntimeError])
@@ -158,10 +161,13 @@ class AgentRun:
         def understood(written: Any) -> Fact:
             submission = parse_submission(written)
             group, agent_id = f"submit:{number}", submission.agent_id
-            messages = (
-                Submitted(message.as_message(f"{group}:{index}"), f"{group}:{index}", group, agent_id)
-                for index, message in enumerate(submission.messages)
-            )
+            messages = []
+            for index, written_message in enumerate(submission.messages):
+                place = f"{group}:{index}"
+                message = written_message.as_message(place)
+                # A short message rides along with the next inference, whose worker need not read history for it.
+                is_short = len(message.model_dump_json()) <= INLINE_BYTES
+                messages.append(Submitted(message, message if is_short else place, group, agent_id))
             return MessagesSubmitted(tuple(messages), submission.on_busy)
 
         self._signal(names.SIGNAL_SUBMIT, args, understood)
