@@ -45,7 +45,6 @@ from wakeful_workflows.pages import EventLog, fitting
 from wakeful_workflows.perform import Resolved, Work, restored
 from wakeful_workflows.visibility import Visibility
 
-
 INLINE_BYTES = 2_000
 
 
