@@ -126,7 +126,12 @@ class AgentRun:
         if is_unfit or not (state.in_flight <= not_started and is_due(self._work.settings.budget, self._signals)):
             return
         settings, log = self._work.settings, self._log
-        packed = pack(Carried(state, log.last, settings.search_attributes, self._visibility.shown, settings.budget))
+        carried = Carried(state, log.last, settings.search_attributes, self._visibility.shown, settings.budget)
+        try:
+            packed = pack(carried)
+        except Exception:  # a bug of ours must not hang the run, which can go on as it is
+            workflow.logger.exception("the state cannot be carried")
+            return
         if size_of(packed) <= CARRY_LIMIT:
             workflow.continue_as_new({names.CARRIED: packed})
 
@@ -183,6 +188,7 @@ class AgentRun:
 
     @workflow.signal(dynamic=True)
     def unknown_signal(self, name: str, _args: Sequence[RawValue]) -> None:
+        self._signals += 1
         known = ", ".join((names.SIGNAL_SUBMIT, names.SIGNAL_DECIDE, names.SIGNAL_CANCEL))
         self._facts.append(SignalNotUnderstood(name, f"there is no signal {name!r}; known: {known}"))
 
@@ -197,7 +203,7 @@ class AgentRun:
             self._facts.append(SignalNotUnderstood(name, str(error)))
 
     @workflow.query(name=names.QUERY_STATUS, description="Where the run stands and what it waits for")
-    def status(self) -> StatusView:
+    def status(self, _nothing: Any = None) -> StatusView:
         return status_view(self._current())
 
     @workflow.query(name=names.QUERY_TRANSCRIPT, description='The messages so far, in pages: {"after": n}')

@@ -71,7 +71,12 @@ class Work:
         self.settings = Resolved()
 
     def start(self, command: Performed, identity: RunIdentity) -> None:
-        handle = _schedule(command, identity)
+        try:
+            handle = _schedule(command, identity)
+        except Exception as error:  # what cannot be scheduled ends as a failure, and not as a run that hangs
+            workflow.logger.exception("work cannot be scheduled", extra={"work": command.id})
+            self._tell(WorkFailed(command.id, f"it could not be scheduled: {error}"))
+            return
         self._handles[command.id] = handle
         task = asyncio.create_task(self._follow(command, handle))
         self._tasks.add(task)
