@@ -78,6 +78,7 @@ class AgentRun:
             state = self._current()
             if moved:
                 self._continue_as_new_if_due(state)
+            self._visibility.show_ends(state, search_attributes=self._work.settings.search_attributes)
             self._perform()
             self._visibility.show(state, search_attributes=self._work.settings.search_attributes)
             if isinstance(state.stage, Done):
@@ -98,7 +99,7 @@ class AgentRun:
         """Be the thread that the execution before this one was."""
         self._log = EventLog(before=carried.events)
         self._work.settings = Resolved(carried.search_attributes, carried.budget)
-        self._visibility = Visibility(carried.shown)
+        self._visibility = Visibility(carried.shown, runs=carried.state.runs)
         self._take(Advance(carried.state, pending_commands(carried.state)))
 
     def _advance(self, state: RunState, fact: Fact) -> Advance:

@@ -20,13 +20,25 @@ PARENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_PARENT)
 class Visibility:
     """Keeps what is shown in step with the state; attributes are written only when the status changes."""
 
-    def __init__(self, shown: RunStatus | None = None) -> None:
+    def __init__(self, shown: RunStatus | None = None, *, runs: int = 1) -> None:
         self.shown = shown
+        self._runs = runs
 
     def title(self, request: RunRequest) -> None:
         """Give the thread a title, unless whoever started it did."""
         if names.MEMO_TITLE not in workflow.memo():
             workflow.upsert_memo({names.MEMO_TITLE: title_of(request)})
+
+    def show_ends(self, state: RunState, *, search_attributes: bool) -> None:
+        """Show that a run has ended although the next has begun at once.
+
+        Whether a message comes just before or just after a run ends, history then has the same commands in the same
+        order: after a crash the SDK may hand the two to the workflow in one turn or in two.
+        """
+        if search_attributes and state.runs > self._runs and self.shown not in (None, RunStatus.DONE):
+            workflow.upsert_search_attributes([STATUS.value_set(RunStatus.DONE.value)])
+            self.shown = RunStatus.DONE
+        self._runs = state.runs
 
     def show(self, state: RunState, *, search_attributes: bool) -> None:
         workflow.set_current_details(details(state))
