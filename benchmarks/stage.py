@@ -101,6 +101,11 @@ class Stage:
     server_pid: int | None
 
     @property
+    def pids(self) -> list[int | None]:
+        """Every process of ours but this one."""
+        return [self.server_pid, *{side.pid for side in self.sides}]
+
+    @property
     def deciding(self) -> tuple[Side, ...]:
         """One side a worker: the sides that differ only in their tool are one for decisions."""
         return tuple(side for side in self.sides if side.tool == PAD)
