@@ -23,7 +23,7 @@ from wakeful.contract.decisions import Decision, DecisionAction
 from wakeful.contract.errors import CallerError, ThreadBusy, ThreadNotFound, WakefulError
 from wakeful.contract.events import EventRecord
 from wakeful.contract.messages import InputMessage, Message
-from wakeful.contract.requests import TITLE_LENGTH, RunRequest, Submission, title_of
+from wakeful.contract.requests import MAX_PAGE, TITLE_LENGTH, RunRequest, Submission, title_of
 from wakeful.contract.runs import Cancelled, OnBusy, RunResult, ThreadMode
 from wakeful.contract.tools import FrontendTool
 from wakeful.contract.views import EventsPage, StatusView, TranscriptPage
@@ -157,7 +157,7 @@ class WakefulClient:
         messages: list[Message] = []
         after: int | None = 0
         while after is not None and (through is None or len(messages) < through):
-            asked = {"after": after}
+            asked = {"after": after, "limit": MAX_PAGE}
             page = await self._query(thread_id, names.QUERY_TRANSCRIPT, TranscriptPage, asked, run_id=run_id)
             if page.earlier is not None:
                 messages = await self._messages(thread_id, page.earlier.run_id, through=page.earlier.through)
@@ -167,7 +167,9 @@ class WakefulClient:
 
     async def events(self, thread_id: str, *, after: int = 0, run_id: str | None = None) -> EventsPage:
         """One page of what happened after event number `after`, as one execution of the thread has it."""
-        return await self._query(thread_id, names.QUERY_EVENTS, EventsPage, {"after": after}, run_id=run_id)
+        # As many as a page holds: a closed execution is replayed for every page.
+        asked = {"after": after, "limit": MAX_PAGE}
+        return await self._query(thread_id, names.QUERY_EVENTS, EventsPage, asked, run_id=run_id)
 
     async def watch(self, thread_id: str, *, after: int = 0) -> AsyncIterator[EventRecord]:
         """Events as they come, until the thread ends, from whichever execution of it has them.

@@ -79,11 +79,14 @@ class CancelRequest(Written):
     reason: Maybe[str] = None
 
 
+MAX_PAGE = 1000
+
+
 class PageRequest(Written):
     """Which part of a list a query wants: what comes after `after`, at most `limit` entries."""
 
     after: int = Field(default=0, ge=0)
-    limit: int = Field(default=200, ge=1, le=1000)
+    limit: int = Field(default=200, ge=1, le=MAX_PAGE)
 
 
 def parse_request(written: object) -> RunRequest:
