@@ -39,7 +39,10 @@ async def test_any_temporal_client_starts_a_run_with_hand_written_json(temporal:
     """A client without our converter, as a program in another language would be."""
     plain = await Client.connect(temporal.service_client.config.target_host)
     result: dict[str, Any] = await plain.execute_workflow(
-        "AgentRun", {"agent_id": "tester", "input": "add"}, id="by-hand", task_queue="wakeful"
+        "AgentRun",
+        {"agent_id": "tester", "input": "add"},
+        id=f"by-hand-{client.task_queue}",
+        task_queue=client.task_queue,
     )
     assert result["response"] == "the sum is 5"
     assert result["termination"] == {"type": "natural_end"}
