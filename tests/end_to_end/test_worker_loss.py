@@ -2,13 +2,17 @@
 
 from pathlib import Path
 
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import Replayer
 
 from tests.support.journal import Journal
 from tests.support.processes import kill, worker_process
 from tests.support.waiting import until, until_status
 from wakeful import RunStatus
 from wakeful.client import WakefulClient
+from wakeful_workflows import AgentRun
 
 
 async def test_a_worker_killed_under_its_tools(temporal: Client, thread_id: str, tmp_path: Path) -> None:
@@ -74,3 +78,27 @@ async def test_two_workers_that_remember_next_to_nothing_and_one_of_them_killed(
     assert {result.response for result in results} == {"counted to 11"}
     assert {tuple(transcript) for transcript in transcripts} == {tuple(transcripts[0])}
     assert [text for text in transcripts[0] if text.isdigit()] == [str(n) for n in range(2, 12)]
+
+
+async def test_a_query_that_runs_ahead_of_the_workflow_task_leaves_a_run_that_replays(
+    temporal: Client, thread_id: str, tmp_path: Path
+) -> None:
+    """The query waits for the dead worker's queue, then comes to the new worker before the task with the lost tool."""
+    client = WakefulClient(temporal, task_queue=thread_id)
+    address, path = temporal.service_client.config.target_host, tmp_path / "journal.jsonl"
+    async with worker_process(address, thread_id, path) as first:
+        await client.start("tester", "linger", thread_id=thread_id)
+        await Journal(path).until("linger", "began")
+        await kill(first)
+    async with worker_process(address, thread_id, path):
+        await client.status(thread_id)
+        await client.send(thread_id, "go on without it", on_busy="steer")
+        result = await client.result(thread_id)
+        transcript = await client.transcript(thread_id)
+    assert result.steps == 2
+    assert [message.role for message in transcript] == ["user", "assistant", "tool", "user", "assistant"]
+    history = await client.handle(thread_id).fetch_history()
+    await Replayer(workflows=[AgentRun], data_converter=pydantic_data_converter).replay_workflow(history)
+    failed = [event for event in history.events if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED]
+    [done_again] = [event.workflow_task_failed_event_attributes.failure.message for event in failed]
+    assert "a query made this run" in done_again

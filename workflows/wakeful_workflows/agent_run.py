@@ -43,6 +43,7 @@ from wakeful.loop.views import status_view, visible_messages
 from wakeful_workflows.chain import CARRY_LIMIT, is_due
 from wakeful_workflows.pages import EventLog, fitting
 from wakeful_workflows.perform import Resolved, Work, restored
+from wakeful_workflows.turns import Turns
 from wakeful_workflows.visibility import Visibility
 
 INLINE_BYTES = 2_000
@@ -61,6 +62,7 @@ class AgentRun:
         self._log = EventLog()
         self._work = Work(self._facts.append)
         self._visibility = Visibility()
+        self._turns = Turns()
         self._signals = 0
         self._submissions = 0
         self._earlier = workflow.info().continued_run_id
@@ -151,12 +153,17 @@ class AgentRun:
     async def _a_fact(self) -> None:
         """Wait for the next fact. Temporal's own cancellation is a fact like the signal, and closes the thread."""
         try:
-            await workflow.wait_condition(lambda: bool(self._facts))
+            await workflow.wait_condition(self._has_facts)
         except asyncio.CancelledError:
             reason = workflow.cancellation_reason()
             if reason is None:  # the worker drops this run from its cache: nothing happened to the run
                 raise
             self._facts.append(CancelRequested(reason or None, close=True))
+            self._turns.check()
+
+    def _has_facts(self) -> bool:
+        self._turns.check()
+        return bool(self._facts)
 
     @workflow.signal(name=names.SIGNAL_SUBMIT, description='Messages for the run: {"input": "…"}')
     def submit(self, *args: Any) -> None:

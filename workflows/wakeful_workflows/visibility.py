@@ -30,11 +30,7 @@ class Visibility:
             workflow.upsert_memo({names.MEMO_TITLE: title_of(request)})
 
     def show_ends(self, state: RunState, *, search_attributes: bool) -> None:
-        """Show that a run has ended although the next has begun at once.
-
-        Whether a message comes just before or just after a run ends, history then has the same commands in the same
-        order: after a crash the SDK may hand the two to the workflow in one turn or in two.
-        """
+        """Show that a run has ended although the next has begun at once."""
         if search_attributes and state.runs > self._runs and self.shown not in (None, RunStatus.DONE):
             workflow.upsert_search_attributes([STATUS.value_set(RunStatus.DONE.value)])
             self.shown = RunStatus.DONE
