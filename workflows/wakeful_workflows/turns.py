@@ -22,7 +22,7 @@ class Turns:
         self._is_early = False
 
     def check(self) -> None:
-        """Call it in every turn. A workflow task brings the time it began at; events without a task bring no new time."""
+        """Call it in every turn. A workflow task brings the time it began at; events without one bring no new time."""
         at, length = workflow.time_ns(), workflow.info().get_current_history_length()
         if at == self._at:
             self._is_early |= length > self._length
