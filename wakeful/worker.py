@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib.metadata import version
 from pathlib import Path
 
 from temporalio.client import Client
@@ -26,6 +27,8 @@ from wakeful_activities import Compaction, Inference, Memory, Resolving, Restori
 from wakeful_activities.inference.openai_chat import OpenAIChat
 from wakeful_activities.memory import DEFAULT_CAPACITY
 from wakeful_workflows import AgentRun
+
+BUILD_ID = f"wakeful-{version('wakeful')}"
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class WorkerSettings:
     """How long runs wait for a worker that died before another takes them over."""
     history_budget: HistoryBudget = HistoryBudget()
     """How long one execution's history may get before its thread continues as new."""
+    build_id: str = BUILD_ID
+    """What history says of the code that did a task; name your deployment here."""
     cached_threads: int = DEFAULT_CAPACITY
     """Conversations kept in memory; one that falls out is read back from history."""
 
@@ -69,6 +74,7 @@ async def running_worker(
             Compaction(inference, memory).compact,
             ToolExecution(registry, memory, threads).call_tool,
         ],
+        build_id=settings.build_id,
         max_concurrent_activities=settings.max_concurrent_activities,
         max_cached_workflows=settings.max_cached_workflows,
         graceful_shutdown_timeout=settings.graceful_shutdown,

@@ -21,7 +21,7 @@ class Compaction:
 
     @activity.defn(name=ACTIVITY_COMPACT)
     async def compact(self, input: CompactInput) -> CompactOutput:
-        async with heartbeating():
+        with heartbeating():
             agent = await self._memory.agent(input.agent)
             policy = agent.context or ContextPolicy()
             known = InferInput.model_construct(transcript=input.transcript, appended=())

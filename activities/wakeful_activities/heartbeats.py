@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from temporalio import activity
@@ -11,26 +11,26 @@ INTERVAL_SECONDS = 1.0
 """Cancellation reaches an activity only with a heartbeat, so this is also how long a cancel may take."""
 
 
-@contextlib.asynccontextmanager
-async def heartbeating(details: Callable[[], Any] = lambda: None) -> AsyncIterator[None]:
+@contextlib.contextmanager
+def heartbeating(details: Callable[[], Any] = lambda: None) -> Iterator[None]:
     """Heartbeat while the body runs, with what `details` says at the time.
 
     A body of less than one interval gives none: nothing is added to a short call.
     """
-    beating = asyncio.create_task(_beat(details))
-    try:
-        yield
-    finally:
-        beating.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await beating
+    loop = asyncio.get_running_loop()
+    next_beat: asyncio.TimerHandle
 
-
-async def _beat(details: Callable[[], Any]) -> None:
-    while True:
-        await asyncio.sleep(INTERVAL_SECONDS)
+    def beat() -> None:
+        nonlocal next_beat
+        next_beat = loop.call_later(INTERVAL_SECONDS, beat)
         said = details()
         if said is None:
             activity.heartbeat()
         else:
             activity.heartbeat(said)
+
+    next_beat = loop.call_later(INTERVAL_SECONDS, beat)
+    try:
+        yield
+    finally:
+        next_beat.cancel()

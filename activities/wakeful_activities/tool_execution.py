@@ -52,7 +52,7 @@ class ToolExecution:
         with _tracer.start_as_current_span(f"execute_tool {name}") as span:
             span.set_attribute("gen_ai.tool.name", name)
             span.set_attribute("gen_ai.tool.call.id", input.call.id)
-            async with heartbeating(call.progress):
+            with heartbeating(call.progress):
                 return await self._run(tool, call)
 
     async def _run(self, tool: Tool, call: "_Call") -> ToolResult:

@@ -10,7 +10,7 @@ import typer
 from wakeful.cli import options
 from wakeful.cli.exits import run_and_leave
 from wakeful.connection import connect
-from wakeful.worker import WorkerSettings, load_registry, serve
+from wakeful.worker import BUILD_ID, WorkerSettings, load_registry, serve
 
 
 def worker(
@@ -21,6 +21,9 @@ def worker(
     max_concurrent: Annotated[int, typer.Option(min=1, help="Model and tool calls at a time.")] = 100,
     max_cached: Annotated[int, typer.Option(min=0, help="Runs kept in memory.")] = 1000,
     cached_threads: Annotated[int, typer.Option(min=1, help="Conversations kept in memory.")] = 512,
+    build_id: Annotated[
+        str, typer.Option(help="What history says of the code that did a task: name your deployment.")
+    ] = BUILD_ID,
 ) -> None:
     """Run a worker for your agents until Ctrl-C or SIGTERM; tools in flight may finish first."""
     registry = load_registry(app or options.DEMO_APP)
@@ -29,6 +32,7 @@ def worker(
         max_concurrent_activities=max_concurrent,
         max_cached_workflows=max_cached,
         cached_threads=cached_threads,
+        build_id=build_id,
     )
 
     async def go() -> None:

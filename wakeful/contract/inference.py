@@ -5,7 +5,7 @@ from enum import StrEnum
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.context import CompactionMark, ContextMessage, ContextReport
 from wakeful.contract.messages import Message, ToolCall
-from wakeful.contract.runs import RunIdentity, Usage
+from wakeful.contract.runs import Usage
 from wakeful.contract.tools import ToolDescriptor
 
 
@@ -80,7 +80,6 @@ class InferInput(Wire):
     """
 
     agent: str
-    identity: RunIdentity
     transcript: TranscriptRef
     appended: tuple[Source, ...] = ()
     frontend_tools: Few[tuple[ToolDescriptor, ...]] = ()

@@ -79,7 +79,12 @@ class Usage(Wire):
 
     def plus(self, other: "Usage") -> "Usage":
         """The sum, field by field; a negative report counts as nothing."""
+        if other is NO_USAGE or other == NO_USAGE:
+            return self
         return Usage(**{name: _sum(getattr(self, name), getattr(other, name)) for name in Usage.model_fields})
+
+
+NO_USAGE = Usage()
 
 
 def _sum(total: int | None, report: int | None) -> int | None:

@@ -31,23 +31,27 @@ class EventLog:
 
     def __init__(self, before: int = 0) -> None:
         self.before = before
-        self._records: list[EventRecord] = []
+        self._said: list[tuple[int, RunIdentity, AgentEvent]] = []
         self._speaker: RunIdentity | None = None
 
     @property
     def last(self) -> int:
-        return self.before + len(self._records)
+        return self.before + len(self._said)
 
     def append(self, events: Sequence[AgentEvent], identity: RunIdentity, *, at: int) -> None:
         """Number the events. What stands before a `run_start` is still said by the run before."""
         for event in events:
             if isinstance(event, RunStart) or self._speaker is None:
                 self._speaker = event.identity if isinstance(event, RunStart) and event.identity else identity
-            record = EventRecord(
-                seq=self.last + 1, at=at, run_id=self._speaker.run_id, agent_id=self._speaker.agent_id, event=event
-            )
-            self._records.append(record)
+            self._said.append((at, self._speaker, event))
 
     def page(self, asked: PageRequest) -> tuple[EventRecord, ...]:
         start = max(0, asked.after - self.before)
-        return fitting(self._records[start : start + asked.limit])
+        said = self._said[start : start + asked.limit]
+        first = self.before + start + 1
+        return fitting(
+            [
+                EventRecord(seq=seq, at=at, run_id=speaker.run_id, agent_id=speaker.agent_id, event=event)
+                for seq, (at, speaker, event) in enumerate(said, first)
+            ]
+        )

@@ -13,7 +13,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, CancelledErro
 from temporalio.workflow import ActivityCancellationType, ActivityHandle
 
 from wakeful.contract import names
-from wakeful.contract.agents import HistoryBudget, Resolution, ResolveInput
+from wakeful.contract.agents import HistoryBudget, Resolution, ResolvedAgent, ResolveInput
 from wakeful.contract.inference import (
     CompactInput,
     CompactOutput,
@@ -67,34 +67,122 @@ class Work:
     def __init__(self, tell: Callable[[Fact], None]) -> None:
         self._tell = tell
         self._handles: dict[str, Handle] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._digest: tuple[ResolvedAgent, str] | None = None
         self.settings = Resolved()
 
     def start(self, command: Performed, identity: RunIdentity) -> None:
         try:
-            handle = _schedule(command, identity)
+            handle = self._schedule(command, identity)
         except Exception as error:  # what cannot be scheduled ends as a failure, and not as a run that hangs
             workflow.logger.exception("work cannot be scheduled", extra={"work": command.id})
             self._tell(WorkFailed(command.id, f"it could not be scheduled: {error}"))
             return
         self._handles[command.id] = handle
-        task = asyncio.create_task(self._follow(command, handle))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        handle.add_done_callback(lambda _: self._follow(command, handle))
 
     def stop(self, id: str) -> None:
         """Ask the work to stop; its fact comes when it has."""
         if handle := self._handles.get(id):
             handle.cancel()
 
-    async def _follow(self, command: Performed, handle: Handle) -> None:
+    def _schedule(self, command: Performed, identity: RunIdentity) -> Handle:
+        match command:
+            case ResolveAgent():
+                return workflow.start_activity(
+                    names.ACTIVITY_RESOLVE_AGENT,
+                    ResolveInput(agent_id=command.agent_id),
+                    activity_id=command.id,
+                    result_type=Resolution,
+                    start_to_close_timeout=timedelta(seconds=30),
+                    retry_policy=_RESOLVE_RETRIES,
+                    cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+                    summary=f"look up agent {command.agent_id}",
+                )
+            case Infer(agent=agent):
+                input = InferInput(
+                    agent=self._digest_of(agent),
+                    transcript=command.transcript,
+                    appended=command.appended,
+                    frontend_tools=command.frontend_tools,
+                    compaction=command.compaction,
+                    factor=command.factor,
+                    context=command.context,
+                )
+                return workflow.start_activity(
+                    names.ACTIVITY_INFER,
+                    input,
+                    activity_id=command.id,
+                    result_type=ModelResponse,
+                    start_to_close_timeout=timedelta(seconds=agent.inference_timeout_seconds),
+                    heartbeat_timeout=timedelta(seconds=agent.inference_heartbeat_seconds),
+                    retry_policy=_INFER_RETRIES,
+                    cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+                    summary=f"step {command.step} · {agent.model.name}",
+                )
+            case Compact(agent=agent):
+                return workflow.start_activity(
+                    names.ACTIVITY_COMPACT,
+                    CompactInput(
+                        agent=self._digest_of(agent),
+                        transcript=command.transcript,
+                        previous=command.previous,
+                        factor=command.factor,
+                    ),
+                    activity_id=command.id,
+                    result_type=CompactOutput,
+                    start_to_close_timeout=timedelta(seconds=agent.inference_timeout_seconds),
+                    heartbeat_timeout=timedelta(seconds=agent.inference_heartbeat_seconds),
+                    retry_policy=_INFER_RETRIES,
+                    summary="summarise the oldest messages",
+                )
+            case CallTool(tool=tool, call=call):
+                ticket = command.ticket
+                tool_input = ToolCallInput(
+                    call=call,
+                    identity=identity,
+                    idempotency_key=f"{identity.run_id}:{call.id}",
+                    resume=command.resume,
+                    suspension_id=ticket.suspension.id if ticket else None,
+                    suspension_reason=ticket.suspension.message if ticket else None,
+                )
+                if tool.local:
+                    return workflow.start_local_activity(
+                        tool.id,
+                        tool_input,
+                        activity_id=command.id,
+                        result_type=RawValue,
+                        start_to_close_timeout=timedelta(seconds=min(tool.timeout_seconds, LOCAL_TIMEOUT_SECONDS)),
+                        retry_policy=_REPEATABLE,
+                        summary=_in_words(command),
+                    )
+                return workflow.start_activity(
+                    tool.id,
+                    tool_input,
+                    activity_id=command.id,
+                    # Raw: a tool may be anybody's worker, and what it returns must not be able to hang the run.
+                    result_type=RawValue,
+                    task_queue=tool.task_queue,
+                    start_to_close_timeout=timedelta(seconds=tool.timeout_seconds),
+                    heartbeat_timeout=timedelta(seconds=tool.heartbeat_seconds),
+                    retry_policy=_REPEATABLE if tool.effects.may_repeat else _ONCE,
+                    cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+                    summary=_in_words(command),
+                )
+            case _:
+                assert_never(command)
+
+    def _digest_of(self, agent: ResolvedAgent) -> str:
+        """Its digest, reckoned once: an agent with many tools is long."""
+        if self._digest is None or self._digest[0] is not agent:
+            self._digest = (agent, agent.digest())
+        return self._digest[1]
+
+    def _follow(self, command: Performed, handle: Handle) -> None:
         try:
-            fact = self._ended(command, await handle)
+            fact = self._ended(command, handle.result())
         except ActivityError as error:
             fact = _failed(command, error)
         except asyncio.CancelledError:
-            if workflow.cancellation_reason() is None and not handle.cancelled():
-                raise  # the worker drops this run from its cache
             fact = WorkStopped(command.id)
         except Exception as error:  # a result that cannot be read must not hang the run
             fact = WorkFailed(command.id, f"its result was not understood: {error}")
@@ -129,94 +217,6 @@ async def restored(run_id: str) -> Transcript:
         summary="read the earlier conversation",
     )
     return transcript_of(tail)
-
-
-def _schedule(command: Performed, identity: RunIdentity) -> Handle:
-    match command:
-        case ResolveAgent():
-            return workflow.start_activity(
-                names.ACTIVITY_RESOLVE_AGENT,
-                ResolveInput(agent_id=command.agent_id),
-                activity_id=command.id,
-                result_type=Resolution,
-                start_to_close_timeout=timedelta(seconds=30),
-                retry_policy=_RESOLVE_RETRIES,
-                cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-                summary=f"look up agent {command.agent_id}",
-            )
-        case Infer(agent=agent):
-            input = InferInput(
-                agent=agent.digest(),
-                identity=identity,
-                transcript=command.transcript,
-                appended=command.appended,
-                frontend_tools=command.frontend_tools,
-                compaction=command.compaction,
-                factor=command.factor,
-                context=command.context,
-            )
-            return workflow.start_activity(
-                names.ACTIVITY_INFER,
-                input,
-                activity_id=command.id,
-                result_type=ModelResponse,
-                start_to_close_timeout=timedelta(seconds=agent.inference_timeout_seconds),
-                heartbeat_timeout=timedelta(seconds=agent.inference_heartbeat_seconds),
-                retry_policy=_INFER_RETRIES,
-                cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-                summary=f"step {command.step} · {agent.model.name}",
-            )
-        case Compact(agent=agent):
-            return workflow.start_activity(
-                names.ACTIVITY_COMPACT,
-                CompactInput(
-                    agent=agent.digest(),
-                    transcript=command.transcript,
-                    previous=command.previous,
-                    factor=command.factor,
-                ),
-                activity_id=command.id,
-                result_type=CompactOutput,
-                start_to_close_timeout=timedelta(seconds=agent.inference_timeout_seconds),
-                heartbeat_timeout=timedelta(seconds=agent.inference_heartbeat_seconds),
-                retry_policy=_INFER_RETRIES,
-                summary="summarise the oldest messages",
-            )
-        case CallTool(tool=tool, call=call):
-            ticket = command.ticket
-            tool_input = ToolCallInput(
-                call=call,
-                identity=identity,
-                idempotency_key=f"{identity.run_id}:{call.id}",
-                resume=command.resume,
-                suspension_id=ticket.suspension.id if ticket else None,
-                suspension_reason=ticket.suspension.message if ticket else None,
-            )
-            if tool.local:
-                return workflow.start_local_activity(
-                    tool.id,
-                    tool_input,
-                    activity_id=command.id,
-                    result_type=RawValue,
-                    start_to_close_timeout=timedelta(seconds=min(tool.timeout_seconds, LOCAL_TIMEOUT_SECONDS)),
-                    retry_policy=_REPEATABLE,
-                    summary=_in_words(command),
-                )
-            return workflow.start_activity(
-                tool.id,
-                tool_input,
-                activity_id=command.id,
-                # Raw: a tool may be anybody's worker, and what it returns must not be able to hang the run.
-                result_type=RawValue,
-                task_queue=tool.task_queue,
-                start_to_close_timeout=timedelta(seconds=tool.timeout_seconds),
-                heartbeat_timeout=timedelta(seconds=tool.heartbeat_seconds),
-                retry_policy=_REPEATABLE if tool.effects.may_repeat else _ONCE,
-                cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-                summary=_in_words(command),
-            )
-        case _:
-            assert_never(command)
 
 
 def _failed(command: Performed, error: ActivityError) -> WorkFact:

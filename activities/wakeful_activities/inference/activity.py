@@ -33,7 +33,7 @@ class Inference:
 
     @activity.defn(name=ACTIVITY_INFER)
     async def infer(self, input: InferInput) -> ModelResponse:
-        async with heartbeating():
+        with heartbeating():
             agent = await self._memory.agent(input.agent)
             request, report, taken = await self._request(input, agent)
             response = with_unique_call_ids(await ask(self.provider(agent.model), request), taken)

@@ -2,7 +2,7 @@
 
 from tests.contract.pinned.messages import ASKED, CALL
 from tests.contract.pinned.pin import Pin
-from tests.contract.pinned.runs import IDENTITY, USAGE
+from tests.contract.pinned.runs import USAGE
 from tests.contract.pinned.tools import LOOK
 from wakeful.contract.context import CompactionMark
 from wakeful.contract.inference import (
@@ -76,20 +76,17 @@ PINS = (
     ),
     Pin(REF, '{"length":1,"digest":"d1"}'),
     Pin(
-        InferInput(agent="a1b2", identity=IDENTITY, transcript=REF),
-        '{"agent":"a1b2","identity":{"thread_id":"t1","run_id":"r1","agent_id":"assistant",'
-        '"origin":"user"},"transcript":{"length":1,"digest":"d1"},"appended":[]}',
+        InferInput(agent="a1b2", transcript=REF),
+        '{"agent":"a1b2","transcript":{"length":1,"digest":"d1"},"appended":[]}',
     ),
     Pin(
         InferInput(
             agent="a1b2",
-            identity=IDENTITY,
             transcript=REF,
             appended=("input:0", "submit:0:1", "infer-1", "carried:m1", Rewind(rewind=1), ASKED),
             frontend_tools=(FrontendTool(id="pick").descriptor(),),
         ),
-        '{"agent":"a1b2","identity":{"thread_id":"t1","run_id":"r1","agent_id":"assistant",'
-        '"origin":"user"},"transcript":{"length":1,"digest":"d1"},"appended":["input:0","submit:0:1",'
+        '{"agent":"a1b2","transcript":{"length":1,"digest":"d1"},"appended":["input:0","submit:0:1",'
         '"infer-1","carried:m1",{"rewind":1},{"id":"r1:1","role":"user","content":[{"type":"text","text":"Hello"}],'
         '"visibility":"all"}],"frontend_tools":[{"id":"pick","name":"pick","description":"",'
         '"parameters":{"type":"object","properties":{}},"frontend":true,"effects":"once",'
