@@ -2,12 +2,17 @@
 
 import hashlib
 from enum import StrEnum
+from typing import Annotated
 
-from wakeful.contract.base import Few, Maybe, Wire
+from pydantic import Field
+
+from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.context import ContextMessage, RecordedContextPolicy
+from wakeful.contract.inference import ModelSettings, OutputSpec
 from wakeful.contract.tools import ToolDescriptor
 
 DEFAULT_MAX_ROUNDS = 16
+DEFAULT_MAX_CONTINUATIONS = 2
 DEFAULT_INFERENCE_TIMEOUT_SECONDS = 600.0
 DEFAULT_INFERENCE_HEARTBEAT_SECONDS = 30.0
 
@@ -27,6 +32,27 @@ class ModelBinding(Wire):
     name: str
 
 
+class RetryPolicy(Written):
+    """What is done when a model call fails: how often it is tried again, and how soon."""
+
+    max_retries: int = Field(default=2, ge=0)
+    """How often one model is asked again before the next one of the fallback list is."""
+    backoff_base_ms: int = Field(default=500, ge=0)
+    """The first wait, doubled each time up to 8 s; 0 means none. What the provider itself asks for is kept to."""
+    overloaded_backoff_base_ms: int = Field(default=2000, ge=0)
+    """The same for a provider that is overloaded."""
+    max_stream_retries: int = Field(default=2, ge=0)
+    """How often an answer that broke off half way is gone on with."""
+    stream_idle_timeout_secs: float = Field(default=60, gt=0)
+    """How long a stream may say nothing before it counts as broken; twice as long for models that think."""
+    first_token_timeout_secs: float = Field(default=300, gt=0)
+    """How long a provider may take to begin its answer."""
+
+
+def _is_usual(value: int) -> bool:
+    return value == DEFAULT_MAX_CONTINUATIONS
+
+
 class ResolvedAgent(Wire):
     """Everything of an agent that a run depends on; a run sees one of these from start to end."""
 
@@ -41,6 +67,13 @@ class ResolvedAgent(Wire):
     inference_timeout_seconds: float = DEFAULT_INFERENCE_TIMEOUT_SECONDS
     inference_heartbeat_seconds: float = DEFAULT_INFERENCE_HEARTBEAT_SECONDS
     registry_version: int = 1
+    settings: Maybe[ModelSettings] = None
+    retry: Maybe[RetryPolicy] = None
+    fallbacks: Few[tuple[ModelBinding, ...]] = ()
+    """Models to turn to, in this order, when the first one fails."""
+    output: Maybe[OutputSpec] = None
+    max_continuations: Annotated[int, Field(exclude_if=_is_usual)] = DEFAULT_MAX_CONTINUATIONS
+    """How often in a run an answer that hit the token limit is gone on with."""
 
     def digest(self) -> str:
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:32]
@@ -64,3 +97,5 @@ class Resolution(Wire):
     search_attributes: bool = False
     """The namespace knows our search attributes; upserting unknown ones would leave the run stuck."""
     budget: HistoryBudget = HistoryBudget()
+    revision: int = 1
+    """The rules of the loop that the run is pinned to."""

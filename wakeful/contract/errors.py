@@ -87,10 +87,14 @@ _TRANSIENT = frozenset(
 class ProviderError(WakefulError):
     """A model provider failed. Raise it from a provider of your own; the kind decides about retries."""
 
-    def __init__(self, kind: ProviderErrorKind, message: str, *, retry_after: float | None = None) -> None:
+    def __init__(
+        self, kind: ProviderErrorKind, message: str, *, retry_after: float | None = None, cause: str | None = None
+    ) -> None:
         super().__init__(message)
         self.kind = kind
         self.retry_after = retry_after
+        self.cause = cause
+        """Why an answer broke off, in two or three words: `connection reset`, `provider 529 mid-stream`."""
 
 
 class ToolErrorKind(StrEnum):
