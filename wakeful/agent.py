@@ -1,17 +1,21 @@
 """What users write as agents: instructions, a model and tools."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from pydantic import ConfigDict, Field, field_validator
 
 from wakeful.contract.agents import (
     DEFAULT_INFERENCE_HEARTBEAT_SECONDS,
     DEFAULT_INFERENCE_TIMEOUT_SECONDS,
+    DEFAULT_MAX_CONTINUATIONS,
     DEFAULT_MAX_ROUNDS,
+    RetryPolicy,
     ToolMode,
 )
 from wakeful.contract.base import Written
 from wakeful.contract.context import ContextMessage, ContextPolicy
+from wakeful.contract.inference import ModelSettings
 from wakeful.tool import Tool
 
 
@@ -23,6 +27,18 @@ class Agent(Written):
     id: str = Field(min_length=1)
     instructions: str = ""
     model: str = "default"
+    fallbacks: Sequence[str] = ()
+    """Models of the registry to turn to, in this order, when the first one keeps failing."""
+    settings: ModelSettings = ModelSettings()
+    """How the model is to answer: temperature, token limit, reasoning effort; a run may override it."""
+    retry: RetryPolicy = RetryPolicy()
+    """How often and how soon a failed model call is tried again."""
+    output: Any = None
+    """The type of the final answer: a pydantic model or any other type, or a JSON schema; None means text."""
+    output_repairs: int = Field(default=1, ge=0)
+    """How often the model may correct an answer that is not of that type."""
+    max_continuations: int = Field(default=DEFAULT_MAX_CONTINUATIONS, ge=0)
+    """How often in a run an answer that hit the token limit is gone on with."""
     tools: Sequence[Tool | str] = ()
     tool_mode: ToolMode = ToolMode.SEQUENTIAL
     """Whether the calls of one step run one after another or together."""

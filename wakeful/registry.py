@@ -1,21 +1,34 @@
 """The one place a worker learns agents, tools, models and providers. Everything that is wrong is said at once."""
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+from pydantic_core import to_json
 
 from wakeful.agent import Agent
-from wakeful.contract.agents import ModelBinding, ResolvedAgent
+from wakeful.contract.agents import ModelBinding, ResolvedAgent, RetryPolicy
 from wakeful.contract.errors import ConfigurationError
+from wakeful.contract.inference import ModelSettings, OutputSpec
 from wakeful.contract.names import RESERVED_TOOL_NAMES
-from wakeful.provider import Provider
+from wakeful.provider import AnyProvider
 from wakeful.scripted import ScriptedModel, say
 from wakeful.tool import Tool
 
 OPENAI = "openai"
-BUILT_IN_PROVIDERS = frozenset({OPENAI})
+OPENAI_RESPONSES = "openai-responses"
+ANTHROPIC = "anthropic"
+BUILT_IN_PROVIDERS = frozenset({OPENAI, OPENAI_RESPONSES, ANTHROPIC})
 DEFAULT_OPENAI_MODEL = "gpt-5-mini"
+DEFAULT_ANTHROPIC_MODEL = "claude-sonnet-4-5"
 
-ModelSource = str | Provider
+ModelSource = str | AnyProvider
 """`"provider/name"` for a registered or built-in provider, or a provider that is used for this model alone."""
 
 
@@ -23,7 +36,8 @@ class Registry:
     """Agents, tools, models and providers, checked against each other.
 
     Tools that agents bring along need not be listed again. A model called `default` is there without being named: an
-    OpenAI-compatible one when `OPENAI_API_KEY` or `OPENAI_BASE_URL` is set, else a scripted one that says so.
+    OpenAI-compatible one when `OPENAI_API_KEY` or `OPENAI_BASE_URL` is set, Anthropic's when `ANTHROPIC_API_KEY` is,
+    else a scripted one that says so.
 
     Raises:
         ConfigurationError: names that are unknown, reserved or taken twice, all of them listed.
@@ -35,13 +49,13 @@ class Registry:
         agents: Sequence[Agent],
         tools: Sequence[Tool] = (),
         models: Mapping[str, ModelSource] | None = None,
-        providers: Mapping[str, Provider] | None = None,
+        providers: Mapping[str, AnyProvider] | None = None,
     ) -> None:
         self.version = 1
         self.agents: dict[str, Agent] = {}
         self.tools: dict[str, Tool] = {}
         self.models: dict[str, ModelSource] = {"default": default_model(), **(models or {})}
-        self.providers: dict[str, Provider] = dict(providers or {})
+        self.providers: dict[str, AnyProvider] = dict(providers or {})
         problems = [
             *self._add_agents(agents),
             *self._add_tools([*tools, *(t for agent in agents for t in agent.tools if isinstance(t, Tool))]),
@@ -72,7 +86,21 @@ class Registry:
             inference_timeout_seconds=agent.inference_timeout,
             inference_heartbeat_seconds=agent.inference_heartbeat_timeout,
             registry_version=self.version,
+            settings=agent.settings if agent.settings != ModelSettings() else None,
+            retry=agent.retry if agent.retry != RetryPolicy() else None,
+            fallbacks=tuple(self._binding(model) for model in agent.fallbacks),
+            output=_output_spec(agent),
+            max_continuations=agent.max_continuations,
         )
+
+    def output_check(self, resolved: ResolvedAgent) -> Callable[[JsonValue], str | None] | None:
+        """What the agent's own output type says of a value beyond its JSON schema, if it still has that type."""
+        agent = self.agents.get(resolved.agent_id)
+        if agent is None or agent.output is None or isinstance(agent.output, dict):
+            return None
+        if _output_spec(agent) != resolved.output:
+            return None
+        return partial(_type_problem, agent.output)
 
     def _binding(self, model_id: str) -> ModelBinding:
         source = self.models[model_id]
@@ -81,7 +109,7 @@ class Registry:
             return ModelBinding(id=model_id, provider=provider, name=name)
         return ModelBinding(id=model_id, provider=model_id, name=model_id)
 
-    def provider(self, binding: ModelBinding) -> Provider | None:
+    def provider(self, binding: ModelBinding) -> AnyProvider | None:
         """The provider a run's model is bound to, or nothing if it is a built-in one or is gone."""
         source = self.models.get(binding.id)
         if binding.provider == binding.id and source is not None and not isinstance(source, str):
@@ -115,10 +143,12 @@ class Registry:
                     problems.append(f"agent {agent.id!r} names unknown tool {name!r}; registered: {_names(self.tools)}")
             if repeated := sorted({name for name in agent.tool_names if agent.tool_names.count(name) > 1}):
                 problems.append(f"agent {agent.id!r} lists tools twice: {', '.join(repeated)}")
-            if agent.model not in self.models:
-                problems.append(
-                    f"agent {agent.id!r} names unknown model {agent.model!r}; registered: {_names(self.models)}"
-                )
+            problems += [
+                f"agent {agent.id!r} names unknown model {model!r}; registered: {_names(self.models)}"
+                for model in (agent.model, *agent.fallbacks)
+                if model not in self.models
+            ]
+            problems += _output_problems(agent)
         return problems
 
     def _check_models(self) -> list[str]:
@@ -135,18 +165,50 @@ class Registry:
         return problems
 
 
-def default_model(*, offline: Provider | None = None, environ: Mapping[str, str] | None = None) -> ModelSource:
-    """The OpenAI-compatible model that the environment names (`OPENAI_MODEL`), or `offline` when it names none."""
+def default_model(*, offline: AnyProvider | None = None, environ: Mapping[str, str] | None = None) -> ModelSource:
+    """The model that the environment has a key for (named by `OPENAI_MODEL` or `ANTHROPIC_MODEL`), or `offline`."""
     environ = os.environ if environ is None else environ
     if environ.get("OPENAI_API_KEY") or environ.get("OPENAI_BASE_URL"):
         return f"{OPENAI}/{environ.get('OPENAI_MODEL') or DEFAULT_OPENAI_MODEL}"
+    if environ.get("ANTHROPIC_API_KEY"):
+        return f"{ANTHROPIC}/{environ.get('ANTHROPIC_MODEL') or DEFAULT_ANTHROPIC_MODEL}"
     return offline or ScriptedModel([say(_OFFLINE)])
 
 
 _OFFLINE = (
     "I am the scripted offline model and only repeat what you said: {input}\n"
-    "Set OPENAI_API_KEY (or OPENAI_BASE_URL for a local server) and restart the worker to talk to a real one."
+    "Set OPENAI_API_KEY or ANTHROPIC_API_KEY (or OPENAI_BASE_URL for a local server) and restart the worker to talk "
+    "to a real one."
 )
+
+
+def _output_spec(agent: Agent) -> OutputSpec | None:
+    if agent.output is None:
+        return None
+    schema = agent.output if isinstance(agent.output, dict) else TypeAdapter(agent.output).json_schema()
+    name = schema.get("title") or "answer"
+    return OutputSpec(
+        name=re.sub(r"[^A-Za-z0-9_-]+", "_", str(name))[:64], json_schema=schema, max_repairs=agent.output_repairs
+    )
+
+
+def _output_problems(agent: Agent) -> list[str]:
+    try:
+        spec = _output_spec(agent)
+        if spec is not None:
+            Draft202012Validator.check_schema(spec.json_schema)
+    except (PydanticUserError, SchemaError) as error:
+        return [f"agent {agent.id!r}: its output type has no JSON schema that can be checked: {error}"]
+    return []
+
+
+def _type_problem(type: Any, value: JsonValue) -> str | None:
+    try:
+        TypeAdapter(type).validate_json(to_json(value))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        return f"at {'.'.join(map(str, first['loc'])) or 'the top'}: {first['msg']}"
+    return None
 
 
 def _names(known: Mapping[str, object]) -> str:

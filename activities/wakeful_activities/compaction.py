@@ -1,14 +1,18 @@
 """The `compact` activity: a model summarises the oldest part of a conversation; the summary is a mark on the log."""
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
 from wakeful.context.compaction import Skipped, conclude, find_boundary, summary_request
+from wakeful.contract.agents import RetryPolicy
 from wakeful.contract.context import ContextPolicy
+from wakeful.contract.errors import ProviderError
 from wakeful.contract.inference import CompactInput, CompactOutput, InferInput, ModelRequest
 from wakeful.contract.messages import Message, Role, TextBlock
 from wakeful.contract.names import ACTIVITY_COMPACT
 from wakeful_activities.heartbeats import heartbeating
-from wakeful_activities.inference.activity import Inference, ask
+from wakeful_activities.inference.activity import Inference
+from wakeful_activities.inference.asking import Stream
 from wakeful_activities.memory import Memory
 
 
@@ -21,7 +25,7 @@ class Compaction:
 
     @activity.defn(name=ACTIVITY_COMPACT)
     async def compact(self, input: CompactInput) -> CompactOutput:
-        with heartbeating():
+        with heartbeating() as beats:
             agent = await self._memory.agent(input.agent)
             policy = agent.context or ContextPolicy()
             known = InferInput.model_construct(transcript=input.transcript, appended=())
@@ -32,9 +36,15 @@ class Compaction:
                 return CompactOutput(skipped="nothing to summarise yet")
             wanted = summary_request(messages, boundary.through, policy, mark=mark)
             asked = Message(id="summary", role=Role.USER, content=(TextBlock(text=wanted.user),))
-            model = wanted.model or agent.model.name
-            request = ModelRequest(model=model, instructions=wanted.system, messages=(asked,))
-            response = await ask(self._inference.provider(agent.model), request)
+            model = agent.model if wanted.model is None else agent.model.model_copy(update={"name": wanted.model})
+            request = ModelRequest(model=model.name, instructions=wanted.system, messages=(asked,))
+            stream = Stream(activity.info().attempt, None)
+            try:
+                response = await self._inference.ask(model, request, agent.retry or RetryPolicy(), stream, beats)
+            except ProviderError as error:
+                raise ApplicationError(
+                    f"summary failed: {error}", type=error.kind, non_retryable=not error.kind.transient
+                ) from error
         concluded = conclude(boundary, response.text, policy, factor=input.factor)
         if isinstance(concluded, Skipped):
             return CompactOutput(skipped=concluded.reason, usage=response.usage)

@@ -11,26 +11,41 @@ INTERVAL_SECONDS = 1.0
 """Cancellation reaches an activity only with a heartbeat, so this is also how long a cancel may take."""
 
 
-@contextlib.contextmanager
-def heartbeating(details: Callable[[], Any] = lambda: None) -> Iterator[None]:
-    """Heartbeat while the body runs, with what `details` says at the time.
+class Heartbeats:
+    """Heartbeats until it is stopped, with what `details` says at the time."""
 
-    A body of less than one interval gives none: nothing is added to a short call.
-    """
-    loop = asyncio.get_running_loop()
-    next_beat: asyncio.TimerHandle
+    def __init__(self, details: Callable[[], Any]) -> None:
+        self._details = details
+        self._loop = asyncio.get_running_loop()
+        self._last = self._loop.time()
+        self._next = self._loop.call_later(INTERVAL_SECONDS, self.beat)
 
-    def beat() -> None:
-        nonlocal next_beat
-        next_beat = loop.call_later(INTERVAL_SECONDS, beat)
-        said = details()
+    def beat(self) -> None:
+        self._next.cancel()
+        self._last = self._loop.time()
+        self._next = self._loop.call_later(INTERVAL_SECONDS, self.beat)
+        said = self._details()
         if said is None:
             activity.heartbeat()
         else:
             activity.heartbeat(said)
 
-    next_beat = loop.call_later(INTERVAL_SECONDS, beat)
+    def news(self, *, within: float) -> None:
+        """There is something new to say: beat this long after the last time, if no beat is due sooner."""
+        due = self._last + within
+        if due < self._next.when():
+            self._next.cancel()
+            self._next = self._loop.call_at(due, self.beat)
+
+    def stop(self) -> None:
+        self._next.cancel()
+
+
+@contextlib.contextmanager
+def heartbeating(details: Callable[[], Any] = lambda: None) -> Iterator[Heartbeats]:
+    """Heartbeat while the body runs. A body of less than one interval gives none: nothing is added to a short call."""
+    heartbeats = Heartbeats(details)
     try:
-        yield
+        yield heartbeats
     finally:
-        next_beat.cancel()
+        heartbeats.stop()

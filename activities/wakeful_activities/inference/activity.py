@@ -1,51 +1,151 @@
-"""The `infer` activity: read the conversation, ask the provider, translate its failure. Retries are Temporal's."""
+"""The `infer` activity: read the conversation, ask a model, say what went wrong. Retries are Temporal's."""
 
+import asyncio
 from collections.abc import Mapping, Set
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import chain, count
 
-from opentelemetry import trace
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from wakeful.context.messages import by_place, place
-from wakeful.contract.agents import ModelBinding, ResolvedAgent
+from wakeful.contract.agents import ModelBinding, ResolvedAgent, RetryPolicy
 from wakeful.contract.context import ContextReport
-from wakeful.contract.errors import ProviderError
-from wakeful.contract.inference import InferInput, ModelRequest, ModelResponse
+from wakeful.contract.errors import ProviderError, ProviderErrorKind
+from wakeful.contract.inference import (
+    InferenceOverrides,
+    InferInput,
+    ModelRequest,
+    ModelResponse,
+    ModelSettings,
+    RecoveryPlan,
+)
 from wakeful.contract.names import ACTIVITY_INFER
-from wakeful.provider import Provider
+from wakeful.provider import AnyProvider
 from wakeful.registry import Registry
-from wakeful_activities.heartbeats import heartbeating
+from wakeful_activities.heartbeats import Heartbeats, heartbeating
+from wakeful_activities.inference.asking import Stream, ask, left_behind
+from wakeful_activities.inference.attempts import Attempts
+from wakeful_activities.inference.breakers import Breakers
+from wakeful_activities.inference.gathering import so_far, synthesized
+from wakeful_activities.inference.outputs import checked
+from wakeful_activities.inference.recovery import interruption_of, noticed
 from wakeful_activities.inference.window import Window
 from wakeful_activities.memory import Memory
 
-_tracer = trace.get_tracer("wakeful")
+SQUEEZE = 2.0
+"""A conversation that overflows the window is cut to what would fit if estimates were this much too low."""
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A request for no model in particular, how it fits the window, and the call ids that its thread has used."""
+
+    request: ModelRequest
+    report: ContextReport | None
+    call_ids: Set[str]
 
 
 class Inference:
     """The `infer` activity over the registry's providers and the built-in ones."""
 
-    def __init__(self, registry: Registry, memory: Memory, built_in: Mapping[str, Provider]) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        memory: Memory,
+        built_in: Mapping[str, AnyProvider],
+        breakers: Breakers | None = None,
+    ) -> None:
         self._registry = registry
         self._memory = memory
         self._built_in = built_in
+        self._breakers = breakers or Breakers()
 
     @activity.defn(name=ACTIVITY_INFER)
     async def infer(self, input: InferInput) -> ModelResponse:
-        with heartbeating():
-            agent = await self._memory.agent(input.agent)
-            request, report, taken = await self._request(input, agent)
-            response = with_unique_call_ids(await ask(self.provider(agent.model), request), taken)
-            if report is not None:
-                response = response.model_copy(update={"context": report})
+        stream = Stream(activity.info().attempt, left_behind())
+        with heartbeating(stream.details) as beats:
+            try:
+                response = await self._infer(input, stream, beats)
+            except asyncio.CancelledError:
+                cancelled, came = activity.cancellation_details(), stream.came()
+                if came is None or cancelled is None or not cancelled.cancel_requested:
+                    raise  # the worker stops, or there is nothing to tell
+                return so_far(came)
         self._memory.remember_answer(activity.info().activity_id, response)
         return response
 
-    async def _request(
-        self, input: InferInput, agent: ResolvedAgent
-    ) -> tuple[ModelRequest, ContextReport | None, Set[str]]:
-        """The request, how it fits the window, and the call ids that its thread has used."""
+    async def _infer(self, input: InferInput, stream: Stream, beats: Heartbeats) -> ModelResponse:
+        agent = await self._memory.agent(input.agent)
+        overrides = (input.overrides or InferenceOverrides()).over(agent.settings or ModelSettings())
+        attempts = Attempts.of(agent, overrides)
+        prepared = await self._prepare(input, agent, overrides)
+        try:
+            response = await self._attempt(prepared.request, attempts, stream, beats)
+        except ProviderError as error:
+            if error.kind is not ProviderErrorKind.CONTEXT_OVERFLOW or agent.context is None:
+                raise _failure(error, attempts, stream) from error
+            prepared = await self._prepare(input, agent, overrides, squeeze=SQUEEZE)
+            try:
+                response = await self._attempt(prepared.request, attempts, stream, beats)
+            except ProviderError as again:
+                raise _failure(again, attempts, stream) from again
+        response = with_unique_call_ids(response, prepared.call_ids)
+        if agent.output is not None:
+            response = checked(response, agent.output, self._registry.output_check(agent))
+        if prepared.report is not None and not response.interruptions:
+            response = response.model_copy(update={"context": prepared.report})
+        return response
+
+    async def _attempt(
+        self, request: ModelRequest, attempts: Attempts, stream: Stream, beats: Heartbeats
+    ) -> ModelResponse:
+        """Ask the model whose turn it is. Calls that are complete already are not asked for again."""
+        if (earlier := stream.earlier) is not None:
+            interruption = interruption_of(earlier)
+            if interruption.plan is RecoveryPlan.SYNTHESIZE_TOOL_USE:
+                return synthesized(earlier, interruption)
+        model = attempts.model(failures(stream), lambda binding: self._breakers.is_available(_key(binding)))
+        if model is None:
+            message = "all models unavailable (circuit breakers open)"
+            raise ProviderError(ProviderErrorKind.ALL_MODELS_UNAVAILABLE, message)
+        try:
+            return await self.ask(model, request, attempts.policy, stream, beats)
+        except ProviderError as error:
+            came = stream.broke(error) if error.kind.transient else None
+            if came is None:
+                raise
+            beats.beat()  # the next attempt goes on from here
+            interruption = interruption_of(came)
+            if interruption.plan is RecoveryPlan.SYNTHESIZE_TOOL_USE:
+                return synthesized(came, interruption)
+            raise
+
+    async def ask(
+        self, model: ModelBinding, request: ModelRequest, policy: RetryPolicy, stream: Stream, beats: Heartbeats
+    ) -> ModelResponse:
+        """Ask one model, and let its breaker know how that went."""
+        key, provider = _key(model), self.provider(model)
+        named = request.model_copy(update={"model": model.name})
+        self._breakers.begin(key)
+        try:
+            response = await ask(provider, named, policy, stream, beats)
+        except ProviderError as error:
+            if error.kind.transient:
+                self._breakers.failed(key)
+            else:
+                self._breakers.released(key)
+            raise
+        except BaseException:
+            self._breakers.released(key)
+            raise
+        self._breakers.succeeded(key)
+        return response
+
+    async def _prepare(
+        self, input: InferInput, agent: ResolvedAgent, overrides: InferenceOverrides, *, squeeze: float = 1.0
+    ) -> _Prepared:
         overridden = {tool.id for tool in input.frontend_tools}
         tools = (*input.frontend_tools, *(tool for tool in agent.tools if tool.id not in overridden))
         tools = tuple(sorted(tools, key=lambda tool: tool.id))
@@ -55,18 +155,22 @@ class Inference:
             history = conversation.since(0)
         else:
             mark = await self._memory.mark(input.compaction) if input.compaction else None
-            window = Window(agent.context, mark, input.factor or 1.0)
+            window = Window(agent.context, mark, (input.factor or 1.0) * squeeze)
             conversation = await self._memory.transcript(input, enough=window.is_enough)
             history, report = window.view(conversation, tools, agent.instructions, emitted)
+        settings = ModelSettings(**{name: getattr(overrides, name) for name in ModelSettings.model_fields})
         request = ModelRequest(
             model=agent.model.name,
             instructions=agent.instructions,
             messages=place((), history, emitted),
             tools=tools,
+            settings=settings,
+            output=agent.output,
+            prompt_cache=not input.continuing and (agent.context is None or agent.context.enable_prompt_cache),
         )
-        return request, report, conversation.call_ids
+        return _Prepared(request, report if squeeze == 1.0 else None, conversation.call_ids)
 
-    def provider(self, binding: ModelBinding) -> Provider:
+    def provider(self, binding: ModelBinding) -> AnyProvider:
         provider = self._registry.provider(binding) or self._built_in.get(binding.provider)
         if provider is None:
             known = ", ".join(sorted({*self._registry.providers, *self._built_in})) or "none"
@@ -79,25 +183,28 @@ class Inference:
         return provider
 
 
-async def ask(provider: Provider, request: ModelRequest) -> ModelResponse:
-    with _tracer.start_as_current_span(f"chat {request.model}", kind=trace.SpanKind.CLIENT) as span:
-        span.set_attribute("gen_ai.operation.name", "chat")
-        span.set_attribute("gen_ai.request.model", request.model)
-        try:
-            response = await provider.complete(request)
-        except ProviderError as error:
-            delay = None if error.retry_after is None else timedelta(seconds=error.retry_after)
-            raise ApplicationError(
-                f"inference failed: {error}",
-                type=error.kind,
-                non_retryable=not error.kind.transient,
-                next_retry_delay=delay,
-            ) from error
-        usage = response.usage
-        span.set_attribute("gen_ai.response.model", response.model)
-        span.set_attribute("gen_ai.usage.input_tokens", usage.prompt_tokens or 0)
-        span.set_attribute("gen_ai.usage.output_tokens", usage.completion_tokens or 0)
-        return response
+def failures(stream: Stream) -> int:
+    """How many attempts have failed before they got anything; those that broke off later have a budget of their own."""
+    earlier = stream.earlier
+    return max(0, stream.attempt - 1 - (len(earlier.interruptions) + 1 if earlier else 0))
+
+
+def _failure(error: ProviderError, attempts: Attempts, stream: Stream) -> ApplicationError:
+    """What Temporal is told: whether to try again, and when."""
+    failed, came = failures(stream), stream.broke(error) if error.kind.transient else None
+    message = f"inference failed: {error}"
+    if came is None:
+        is_final = not error.kind.transient or attempts.is_last(failed)
+    else:
+        is_final = noticed(came) + 1 > attempts.policy.max_stream_retries
+        if is_final:
+            message = f"inference failed: stream interrupted ({came.broken}): {error}"
+    delay = None if is_final else timedelta(seconds=attempts.wait(failed, error))
+    return ApplicationError(message, type=error.kind, non_retryable=is_final, next_retry_delay=delay)
+
+
+def _key(model: ModelBinding) -> str:
+    return f"{model.provider}/{model.name}"
 
 
 def with_unique_call_ids(response: ModelResponse, used: Set[str]) -> ModelResponse:
