@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator
 
 from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
@@ -41,11 +42,12 @@ async def bare_worker(client: Client, *, sandboxed: bool) -> AsyncIterator[None]
 
 
 async def serve(side: str, address: str) -> None:
-    client = await connect(Address(address=address))
     async with contextlib.AsyncExitStack() as stack:
         if side == OURS:
+            client = await connect(Address(address=address))
             await stack.enter_async_context(running_worker(client, ours.registry, WorkerSettings(task_queue=OURS)))
         else:
+            client = await Client.connect(address, data_converter=pydantic_data_converter)
             await stack.enter_async_context(bare_worker(client, sandboxed=side == BARE_SANDBOXED))
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.read)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from temporalio.api.common.v1 import Payload
-from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.contrib.pydantic import PydanticPayloadConverter
 from temporalio.converter import (
     DataConverter,
     ExternalStorage,
@@ -64,6 +64,18 @@ class DirectoryStore(StorageDriver):
         return self._directory / digest[:2] / digest
 
 
+class SharedPayloadConverter(PydanticPayloadConverter):
+    """Pydantic's converter, with its parts shared: the SDK makes a new one for every turn of every workflow."""
+
+    _PARTS = PydanticPayloadConverter().converters
+
+    def __init__(self) -> None:
+        self.converters = self._PARTS
+
+
+_CONVERTER = DataConverter(payload_converter_class=SharedPayloadConverter)
+
+
 async def data_converter(environ: Mapping[str, str]) -> DataConverter:
     """The converter that every client and worker of a namespace must share.
 
@@ -72,9 +84,9 @@ async def data_converter(environ: Mapping[str, str]) -> DataConverter:
     """
     place = environ.get(VARIABLE, "")
     if not place:
-        return pydantic_data_converter
+        return _CONVERTER
     storage = ExternalStorage(drivers=[await _driver(place)], payload_size_threshold=THRESHOLD_BYTES)
-    return dataclasses.replace(pydantic_data_converter, external_storage=storage)
+    return dataclasses.replace(_CONVERTER, external_storage=storage)
 
 
 async def _driver(place: str) -> StorageDriver:
