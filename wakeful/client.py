@@ -22,6 +22,7 @@ from wakeful.contract.base import Wire
 from wakeful.contract.decisions import Decision, DecisionAction
 from wakeful.contract.errors import CallerError, ThreadBusy, ThreadNotFound, WakefulError
 from wakeful.contract.events import EventRecord
+from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.messages import InputMessage, Message
 from wakeful.contract.requests import MAX_PAGE, TITLE_LENGTH, RunRequest, Submission, title_of
 from wakeful.contract.runs import Cancelled, OnBusy, RunResult, ThreadMode
@@ -48,8 +49,9 @@ class WakefulClient:
         title: str | None = None,
         frontend_tools: Sequence[FrontendTool] = (),
         mode: ThreadMode = ThreadMode.RUN,
+        overrides: InferenceOverrides | None = None,
     ) -> str:
-        """Start a run and return its thread's id.
+        """Start a run and return its thread's id. `overrides` are for this one run.
 
         Raises:
             ThreadBusy: the thread already has an active run.
@@ -60,6 +62,7 @@ class WakefulClient:
             title=title,
             frontend_tools=tuple(frontend_tools),
             mode=mode,
+            overrides=overrides,
         )
         thread_id = thread_id or f"{agent_id}-{uuid.uuid4().hex[:12]}"
         try:
@@ -78,10 +81,15 @@ class WakefulClient:
         return thread_id
 
     async def run(
-        self, agent_id: str, input: str | Sequence[InputMessage], *, thread_id: str | None = None
+        self,
+        agent_id: str,
+        input: str | Sequence[InputMessage],
+        *,
+        thread_id: str | None = None,
+        overrides: InferenceOverrides | None = None,
     ) -> RunResult:
         """Start a run and wait for its end."""
-        return await self.result(await self.start(agent_id, input, thread_id=thread_id))
+        return await self.result(await self.start(agent_id, input, thread_id=thread_id, overrides=overrides))
 
     async def send(
         self,
@@ -91,6 +99,7 @@ class WakefulClient:
         agent_id: str | None = None,
         on_busy: OnBusy | str = OnBusy.ENQUEUE,
         message_id: str | None = None,
+        overrides: InferenceOverrides | None = None,
     ) -> str:
         """Say something to a thread, in one call: it is created, woken, restored, or the message waits its turn.
 
@@ -101,7 +110,7 @@ class WakefulClient:
         """
         message_id = message_id or uuid.uuid4().hex
         message = InputMessage(content=text, id=message_id)
-        submission = Submission(input=(message,), on_busy=OnBusy(on_busy), agent_id=agent_id)
+        submission = Submission(input=(message,), on_busy=OnBusy(on_busy), agent_id=agent_id, overrides=overrides)
         request = await self._waking(thread_id, agent_id)
         if request is None:
             await self._signal(thread_id, names.SIGNAL_SUBMIT, submission)

@@ -6,6 +6,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from wakeful.contract.agents import HistoryBudget, Resolution, ResolveInput
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.names import ACTIVITY_RESOLVE_AGENT
+from wakeful.loop.state import REVISION
 from wakeful.registry import Registry
 from wakeful_activities.memory import Memory
 
@@ -29,4 +30,9 @@ class Resolving:
                 str(error), type="AgentNotFound", non_retryable=True, category=ApplicationErrorCategory.BENIGN
             ) from error
         self._memory.remember_agent(agent)
-        return Resolution(agent=agent, search_attributes=self._search_attributes, budget=self._budget)
+        return Resolution(
+            agent=agent,
+            search_attributes=self._search_attributes,
+            budget=self._budget,
+            revision=min(REVISION, input.revision),
+        )

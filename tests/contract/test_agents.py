@@ -1,6 +1,7 @@
 """An agent is named by its digest once a run is bound to it."""
 
 from tests.contract.pinned.agents import AGENT
+from wakeful.contract.agents import Resolution
 
 
 def test_the_digest_of_an_agent_depends_on_everything_in_it() -> None:
@@ -10,3 +11,8 @@ def test_the_digest_of_an_agent_depends_on_everything_in_it() -> None:
         "2e6fc7672a91a62feb528941a780c2d9",
         "80ee18d5074cdbef7a9454104fb2fdba",
     )
+
+
+def test_a_resolution_of_an_old_history_is_of_the_first_rules() -> None:
+    recorded = Resolution(agent=AGENT).model_dump(exclude={"revision"})
+    assert Resolution.model_validate(recorded).revision == 1

@@ -9,7 +9,18 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from tests.context import pins as context
-from tests.contract.pinned import agents, decisions, events, inference, messages, requests, runs, tools, views
+from tests.contract.pinned import (
+    agents,
+    decisions,
+    events,
+    inference,
+    messages,
+    requests,
+    runs,
+    streaming,
+    tools,
+    views,
+)
 from tests.contract.pinned.pin import Pin
 from wakeful import contract
 from wakeful.contract.base import Wire, Written
@@ -23,6 +34,7 @@ PINS: tuple[Pin, ...] = (
     *tools.PINS,
     *agents.PINS,
     *inference.PINS,
+    *streaming.PINS,
     *requests.PINS,
     *events.PINS,
     *views.PINS,

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from wakeful.contract.decisions import Decision, DecisionAction
 from wakeful.contract.errors import CallerError
+from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.messages import InputMessage, Message, Role, TextBlock, ThinkingBlock, Visibility
 from wakeful.contract.requests import (
     CancelRequest,
@@ -42,6 +43,30 @@ def test_a_request_that_says_nothing_is_refused(empty: str | tuple[InputMessage,
 
 def test_a_thread_may_begin_without_a_word() -> None:
     assert RunRequest(agent_id="assistant", mode=ThreadMode.THREAD).messages == ()
+
+
+def test_a_thread_that_begins_without_a_word_has_no_run_to_override() -> None:
+    with pytest.raises(ValidationError, match="without input none begins: give them with its first message"):
+        RunRequest(agent_id="assistant", mode=ThreadMode.THREAD, overrides=InferenceOverrides(max_tokens=9))
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+@pytest.mark.parametrize("parse", [parse_request, parse_submission])
+def test_an_override_that_names_no_model_is_refused(parse: Callable[[object], object], blank: str) -> None:
+    """B-104"""
+    written = {"input": "hello", "overrides": {"upstream_model": blank}}
+    if parse is parse_request:
+        written["agent_id"] = "assistant"
+    with pytest.raises(CallerError) as refused:
+        parse(written)
+    message = "overrides.upstream_model: Value error, inference override upstream_model cannot be empty. Write"
+    assert str(refused.value).startswith(message)
+
+
+def test_an_override_that_nobody_knows_is_refused_by_name() -> None:
+    """B-103"""
+    with pytest.raises(CallerError, match=r"overrides\.temprature: Extra inputs are not permitted"):
+        parse_request({"agent_id": "a", "input": "hello", "overrides": {"temprature": 0}})
 
 
 def test_a_request_without_an_agent_is_refused() -> None:

@@ -71,6 +71,12 @@ def test_an_assistant_message_holds_thoughts_words_and_calls_in_this_order() -> 
     )
 
 
+def test_signed_thoughts_come_first_and_as_they_are() -> None:
+    blocks = (ThinkingBlock(thinking="Hm", signature="s1"), ThinkingBlock(thinking="", signature="s2"))
+    response = ModelResponse(model="m", text="Let me look.", thinking=blocks)
+    assert assistant_message(response).content == (*blocks, TextBlock(text="Let me look."))
+
+
 def test_a_model_that_says_nothing_leaves_an_empty_message() -> None:
     """B-014"""
     assert assistant_message(ModelResponse(model="m")) == Message(id="", role=Role.ASSISTANT)

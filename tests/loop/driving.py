@@ -5,15 +5,16 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
-from wakeful.contract.agents import ModelBinding, ResolvedAgent, ToolMode
+from wakeful.contract.agents import HistoryBudget, ModelBinding, ResolvedAgent, ToolMode
 from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode, Suspension, SuspensionTicket
 from wakeful.contract.events import AgentEvent
-from wakeful.contract.inference import ModelResponse
-from wakeful.contract.messages import Message, Role, TextBlock, ToolCall
+from wakeful.contract.inference import InferenceOverrides, ModelResponse, OutputSpec, StopReason
+from wakeful.contract.messages import Message, Role, TextBlock, ToolCall, Visibility
 from wakeful.contract.requests import RunRequest
-from wakeful.contract.runs import OnBusy, RunResult, ThreadMode, ToolCallStatus, Usage
+from wakeful.contract.runs import OnBusy, RunResult, RunStatus, ThreadMode, ToolCallStatus, Usage
 from wakeful.contract.tools import FrontendTool, ToolDescriptor, ToolOutcome, ToolResult
 from wakeful.loop.advance import advance, begin
+from wakeful.loop.carrying import Carried, pack, unpack
 from wakeful.loop.commands import CallTool, Command, Infer, ResolveAgent
 from wakeful.loop.facts import (
     AgentResolved,
@@ -27,7 +28,7 @@ from wakeful.loop.facts import (
     WorkFailed,
     WorkStopped,
 )
-from wakeful.loop.state import Advance, Done, Idle, RunState
+from wakeful.loop.state import REVISION, Advance, Done, Idle, RunState
 
 C = TypeVar("C", bound=Command)
 
@@ -39,9 +40,22 @@ REQUEST = RunRequest(agent_id="assistant", input="Hello", frontend_tools=(PICK,)
 THREAD = RunRequest(agent_id="assistant", input="Hello", frontend_tools=(PICK,), mode=ThreadMode.THREAD)
 
 
-def an_agent(mode: ToolMode = ToolMode.SEQUENTIAL, *, max_rounds: int = 16) -> ResolvedAgent:
-    model = ModelBinding(id="default", provider="scripted", name="model-1")
-    return ResolvedAgent(agent_id="assistant", model=model, tools=(LOOK, PAY), max_rounds=max_rounds, tool_mode=mode)
+def an_agent(
+    mode: ToolMode = ToolMode.SEQUENTIAL,
+    *,
+    max_rounds: int = 16,
+    max_continuations: int = 2,
+    output: OutputSpec | None = None,
+) -> ResolvedAgent:
+    return ResolvedAgent(
+        agent_id="assistant",
+        model=ModelBinding(id="default", provider="scripted", name="model-1"),
+        tools=(LOOK, PAY),
+        max_rounds=max_rounds,
+        tool_mode=mode,
+        max_continuations=max_continuations,
+        output=output,
+    )
 
 
 AGENT = an_agent()
@@ -58,6 +72,12 @@ def asks(*calls: ToolCall, text: str = "", usage: Usage | None = None) -> ModelR
 
 def says(text: str, usage: Usage | None = None) -> ModelResponse:
     return asks(text=text, usage=usage)
+
+
+def cut_off(text: str = "", *calls: ToolCall, incomplete: tuple[str, ...] = ()) -> ModelResponse:
+    """An answer that hit the token limit."""
+    response = asks(*calls, text=text)
+    return response.model_copy(update={"stop_reason": StopReason.MAX_TOKENS, "incomplete_calls": incomplete})
 
 
 def ok(data: JsonValue) -> ToolResult:
@@ -84,21 +104,41 @@ def reject(target: str, reason: str | None = None, *, id: str | None = None, res
     return Decision(target=target, action=DecisionAction.CANCEL, reason=reason, decision_id=id, result=result)
 
 
-def a_message(id: str, text: str = "And then?", *, group: str = "", agent_id: str | None = None) -> Submitted:
+def a_message(
+    id: str,
+    text: str = "And then?",
+    *,
+    group: str = "",
+    agent_id: str | None = None,
+    overrides: InferenceOverrides | None = None,
+) -> Submitted:
     message = Message(id=id, role=Role.USER, content=(TextBlock(text=text),))
-    return Submitted(message, source=f"submit:{id}:0", group=group, agent_id=agent_id)
+    return Submitted(message, f"submit:{id}:0", group=group, agent_id=agent_id, overrides=overrides)
+
+
+def carried(state: RunState) -> Carried:
+    """A thread between two executions of its workflow."""
+    budget = HistoryBudget(events=9, bytes=99)
+    return Carried(state=state, events=7, search_attributes=True, shown=RunStatus.WAITING, budget=budget)
+
+
+def carry(state: RunState) -> RunState:
+    return unpack(pack(carried(state))).state
 
 
 class Driver:
     """A run, driven from `begin` on; `agent` is resolved at once unless it is None."""
 
-    def __init__(self, agent: ResolvedAgent | None = AGENT, *, request: RunRequest = REQUEST) -> None:
+    def __init__(
+        self, agent: ResolvedAgent | None = AGENT, *, request: RunRequest = REQUEST, revision: int = REVISION
+    ) -> None:
         self.now = 0
+        self.revision = revision
         self.last = begin(request, thread_id="t1", run_id="r1")
         self.commands: list[Command] = list(self.last.commands)
         self.events: list[AgentEvent] = list(self.last.events)
         if agent is not None:
-            self.feed(AgentResolved(agent))
+            self.feed(AgentResolved(agent, revision=revision))
 
     def feed(self, *facts: Fact) -> Advance:
         for fact in facts:
@@ -124,15 +164,18 @@ class Driver:
     def decide(self, *decisions: Decision) -> Advance:
         return self.feed(DecisionsReceived(decisions))
 
-    def submit(self, *ids: str, on_busy: OnBusy = OnBusy.ENQUEUE) -> Advance:
+    def submit(
+        self, *ids: str, on_busy: OnBusy = OnBusy.ENQUEUE, overrides: InferenceOverrides | None = None
+    ) -> Advance:
         """Messages that came together."""
-        return self.feed(MessagesSubmitted(tuple(a_message(id, group=ids[0]) for id in ids), on_busy))
+        messages = tuple(a_message(id, group=ids[0], overrides=overrides) for id in ids)
+        return self.feed(MessagesSubmitted(messages, on_busy))
 
     def cancel(self, reason: str | None = None, *, close: bool = False) -> Advance:
         return self.feed(CancelRequested(reason, close))
 
     def resolve(self, agent: ResolvedAgent = AGENT) -> Advance:
-        return self.feed(AgentResolved(agent, self._newest(ResolveAgent).id))
+        return self.feed(AgentResolved(agent, self._newest(ResolveAgent).id, self.revision))
 
     @property
     def state(self) -> RunState:
@@ -148,6 +191,12 @@ class Driver:
     def said(self) -> list[str]:
         """The texts of the transcript."""
         return [message.text for message in self.state.transcript.messages]
+
+    @property
+    def notes(self) -> list[str]:
+        """What only the model is told."""
+        messages = self.state.transcript.messages
+        return [message.text for message in messages if message.visibility is Visibility.INTERNAL]
 
     @property
     def event_types(self) -> list[str]:

@@ -19,8 +19,20 @@ from tests.loop.driving import (
     resume,
     says,
 )
-from wakeful.contract.events import RunStart, ToolCallCancel, ToolCallDone, ToolCallOutcome, ToolCallResumed
-from wakeful.contract.names import TOOL_INTERRUPTED
+from wakeful.contract.events import (
+    InferenceComplete,
+    ReasoningDelta,
+    RunStart,
+    StepEnd,
+    StreamReset,
+    TextDelta,
+    ToolCallCancel,
+    ToolCallDone,
+    ToolCallOutcome,
+    ToolCallResumed,
+)
+from wakeful.contract.inference import Interruption, RecoveryPlan
+from wakeful.contract.names import OUTCOME_UNKNOWN, TOOL_INTERRUPTED
 from wakeful.contract.runs import Cancelled, RunStatus, Usage
 from wakeful.contract.tools import ToolOutcome, ToolResult
 from wakeful.loop.commands import Stop
@@ -99,13 +111,37 @@ def test_an_agent_that_is_resolved_while_cancelling_starts_nothing() -> None:
     assert driver.result.steps == 0
 
 
-def test_what_the_model_says_in_vain_is_paid_for_and_not_kept() -> None:
+def test_what_the_model_says_in_vain_is_paid_for_and_seen_and_not_kept() -> None:
+    """B-116"""
     driver = inferring()
     driver.cancel()
-    driver.model(asks(call("c1"), text="In vain", usage=Usage(total_tokens=9)))
+    in_vain = asks(call("c1"), text="In vain", usage=Usage(total_tokens=9))
+    driver.model(in_vain.model_copy(update={"reasoning": "Hm."}))
     assert (driver.result.usage, driver.result.response) == (Usage(total_tokens=9), "")
-    assert [message.text for message in driver.state.transcript.messages] == ["Hello"]
-    assert driver.event_types == ["run_start", "step_start", "step_end", "run_finish"]
+    assert driver.said == ["Hello"]
+    assert driver.last.events[:-1] == (
+        ReasoningDelta(delta="Hm."),
+        TextDelta(delta="In vain"),
+        InferenceComplete(model="model-1", usage=Usage(total_tokens=9), duration_ms=20),
+        StepEnd(),
+    )
+    assert driver.event_types[-1] == "run_finish"
+
+
+def test_an_answer_that_broke_off_and_was_then_cancelled_is_seen_as_far_as_it_came() -> None:
+    """B-116, B-136"""
+    driver = inferring()
+    driver.cancel()
+    broken = Interruption(cause="idle stall", plan=RecoveryPlan.RESTART)
+    driver.model(says("Hel").model_copy(update={"interruptions": (broken,)}))
+    assert driver.last.events[:2] == (StreamReset(reason="idle stall"), TextDelta(delta="Hel"))
+
+
+def test_an_answer_that_no_tool_can_give_is_no_answer_of_the_tool() -> None:
+    driver = calling_tools()
+    driver.cancel()
+    driver.feed(InferenceReturned(driver.work_of("c1"), says("?")))
+    assert (driver.result.termination, driver.answers[0]) == (Cancelled(), ("c1", TOOL_INTERRUPTED))
 
 
 def test_a_tool_that_finishes_while_cancelling_keeps_its_result() -> None:
@@ -125,6 +161,14 @@ def test_a_tool_that_fails_while_cancelling_keeps_its_error() -> None:
     driver.cancel()
     driver.tool("c1", ToolResult.error("look", "no such city"))
     assert driver.answers == [("c1", "no such city"), ("c2", TOOL_INTERRUPTED)]
+
+
+def test_a_tool_that_is_lost_while_cancelling_may_have_done_something() -> None:
+    """H-10"""
+    driver = calling_tools()
+    driver.cancel()
+    driver.lose("c1", "its worker was lost")
+    assert driver.answers[0][1].startswith(f"{OUTCOME_UNKNOWN}: its worker was lost")
 
 
 def test_a_resumed_tool_that_finishes_while_cancelling_is_seen_as_resumed() -> None:

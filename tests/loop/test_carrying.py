@@ -12,6 +12,9 @@ from tests.loop.driving import (
     asks,
     awaiting_decisions,
     call,
+    carried,
+    carry,
+    cut_off,
     done,
     idle,
     ok,
@@ -20,24 +23,14 @@ from tests.loop.driving import (
     resume,
     says,
 )
-from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.decisions import ResumeMode
-from wakeful.contract.runs import OnBusy, RunStatus
+from wakeful.contract.runs import OnBusy
 from wakeful.loop.advance import advance
-from wakeful.loop.carrying import TAIL_BYTES, Carried, pack, pending_commands, size_of, unpack
+from wakeful.loop.carrying import TAIL_BYTES, pack, pending_commands, size_of, unpack
 from wakeful.loop.facts import InferenceReturned, SignalNotUnderstood
 from wakeful.loop.state import BetweenSteps, RunState
 
 STAGES = {**LIVE_STAGES, "idle": idle, "done": done}
-
-
-def carried(state: RunState) -> Carried:
-    budget = HistoryBudget(events=9, bytes=99)
-    return Carried(state=state, events=7, search_attributes=True, shown=RunStatus.WAITING, budget=budget)
-
-
-def carry(state: RunState) -> RunState:
-    return unpack(pack(carried(state))).state
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -112,6 +105,13 @@ def test_an_agent_and_a_model_are_asked_for_again_as_they_were() -> None:
     driver = Driver(agent=None)
     assert pending_commands(carry(driver.state)) == tuple(driver.commands)
     driver.resolve()
+    (command,) = pending_commands(carry(driver.state))
+    assert command == replace(driver.inference(), appended=())
+
+
+def test_a_model_that_goes_on_with_a_cut_off_answer_is_asked_for_again_as_it_was() -> None:
+    driver = Driver()
+    driver.model(cut_off("Once upon"))
     (command,) = pending_commands(carry(driver.state))
     assert command == replace(driver.inference(), appended=())
 

@@ -68,6 +68,20 @@ def test_thoughts_are_seen_before_words_and_both_are_kept() -> None:
     )
 
 
+def test_signed_thoughts_are_seen_as_one_and_kept_as_they_are() -> None:
+    blocks = (ThinkingBlock(thinking="Hm. ", signature="s1"), ThinkingBlock(thinking="Yes.", signature="s2"))
+    driver = Driver()
+    driver.model(ModelResponse(model="model-1", thinking=blocks, text="Hello!"))
+    assert driver.of_type("reasoning_delta") == [ReasoningDelta(delta="Hm. Yes.")]
+    assert driver.state.transcript.messages[-1].content == (*blocks, TextBlock(text="Hello!"))
+
+
+def test_thoughts_that_are_only_signed_are_not_seen() -> None:
+    driver = Driver()
+    driver.model(ModelResponse(model="model-1", thinking=(ThinkingBlock(thinking="", signature="s1"),), text="Hello!"))
+    assert driver.of_type("reasoning_delta") == []
+
+
 def test_an_empty_answer_ends_the_run_and_is_kept() -> None:
     """B-014"""
     driver = Driver()

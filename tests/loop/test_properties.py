@@ -11,7 +11,14 @@ from tests.loop.driving import REQUEST, THREAD, a_message, an_agent, asks, pendi
 from tests.loop.watching import Watched
 from wakeful.contract.agents import ResolvedAgent, ToolMode
 from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode
-from wakeful.contract.inference import ModelResponse
+from wakeful.contract.inference import (
+    InferenceOverrides,
+    Interruption,
+    ModelResponse,
+    OutputSpec,
+    RecoveryPlan,
+    StopReason,
+)
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import OnBusy, RunStatus, Usage
@@ -29,7 +36,7 @@ from wakeful.loop.facts import (
     WorkFailed,
     WorkStopped,
 )
-from wakeful.loop.state import Done
+from wakeful.loop.state import REVISION, Done
 
 T = TypeVar("T")
 
@@ -78,12 +85,28 @@ def often(usual: T, *others: T) -> st.SearchStrategy[T]:
 calls = st.builds(ToolCall, id=st.sampled_from(CALL_IDS), name=often("look", "pick", "pick", "fly"))
 
 
+breaks = st.builds(
+    Interruption,
+    cause=st.just("connection reset"),
+    plan=st.sampled_from(RecoveryPlan),
+    call_id=st.sampled_from((None, "dropped")),
+    call_name=st.sampled_from((None, "look")),
+)
+
+
 @st.composite
 def answers(draw: st.DrawFn) -> ModelResponse:
-    """None to four calls; once in a while with ids that cannot be told apart."""
-    asked = draw(st.lists(calls, min_size=draw(often(1, 0)), max_size=4))
+    """None to four calls; once in a while alike, cut off, garbled, broken off or unfit."""
+    asked = draw(st.lists(calls, min_size=draw(often(1, 0, 0)), max_size=4))
     told_apart = asked if draw(often(False, True)) else list({call.id: call for call in asked}.values())
-    return asks(*told_apart, text=draw(st.sampled_from(("", "Hm."))), usage=Usage(total_tokens=1))
+    failings = {
+        "stop_reason": draw(often(StopReason.END_TURN, *[StopReason.MAX_TOKENS] * 5)),
+        "incomplete_calls": draw(often((), ("look",), ("look", "pay"))),
+        "interruptions": tuple(draw(st.lists(breaks, max_size=draw(often(0, 1, 2))))),
+        "output_problem": draw(often(None, "not JSON", "not JSON")),
+    }
+    answer = asks(*told_apart, text=draw(st.sampled_from(("", "Hm."))), usage=Usage(total_tokens=1))
+    return answer.model_copy(update=failings)
 
 
 suspensions = [pending(id, mode=mode) for id in (None, *SUSPENSION_IDS) for mode in ResumeMode]
@@ -103,7 +126,12 @@ decisions = st.builds(
     id=st.sampled_from((None, "d1", "d2", "d3")),
 )
 decides = st.builds(Decide, st.lists(decisions, min_size=1, max_size=2).map(tuple))
-submitted = st.builds(a_message, st.sampled_from("vwxyz"), group=st.sampled_from(("g1", "g2")))
+submitted = st.builds(
+    a_message,
+    st.sampled_from("vwxyz"),
+    group=st.sampled_from(("g1", "g2")),
+    overrides=often(None, InferenceOverrides(max_tokens=9), InferenceOverrides(max_tokens=9)),
+)
 submits = st.builds(
     MessagesSubmitted,
     st.lists(submitted, max_size=2).map(tuple),
@@ -128,7 +156,13 @@ ends: st.SearchStrategy[Move] = st.sampled_from(
     (CancelRequested(), CancelRequested("enough"), CancelRequested(close=True), LoopBroken("boom"))
 )
 requests = st.sampled_from((REQUEST, THREAD))
-agents = st.builds(an_agent, st.sampled_from(ToolMode), max_rounds=often(16, 0, 1, 2))
+agents = st.builds(
+    an_agent,
+    st.sampled_from(ToolMode),
+    max_rounds=often(16, 0, 1, 2),
+    max_continuations=st.sampled_from((2, 1, 0)),
+    output=st.sampled_from((None, OutputSpec(name="Weather", json_schema={}, max_repairs=1))),
+)
 
 
 @st.composite
@@ -143,9 +177,12 @@ def programs(draw: st.DrawFn) -> list[Move]:
 class World:
     """Performs a run's commands in any order, and sometimes badly."""
 
-    def __init__(self, request: RunRequest, agent: ResolvedAgent, script: Sequence[ModelResponse]) -> None:
+    def __init__(
+        self, request: RunRequest, agent: ResolvedAgent, script: Sequence[ModelResponse], revision: int = REVISION
+    ) -> None:
         self.run = Watched(request)
         self.agent = agent
+        self.revision = revision
         self.script = list(script)
         self.past: list[Fact] = []
 
@@ -176,7 +213,7 @@ class World:
             return WorkStopped(id)
         match command:
             case ResolveAgent():
-                return AgentResolved(self.agent, id)
+                return AgentResolved(self.agent, id, self.revision)
             case Infer():
                 return InferenceReturned(id, self.unique(self.script.pop(0)) if self.script else says("Done."))
             case CallTool():
@@ -200,12 +237,18 @@ class World:
 
 
 @settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(request=requests, agent=agents, script=st.lists(answers(), min_size=1, max_size=5), program=programs())
+@given(
+    request=requests,
+    agent=agents,
+    script=st.lists(answers(), min_size=1, max_size=5),
+    program=programs(),
+    revision=often(REVISION, *range(1, REVISION)),
+)
 def test_the_invariants_hold_after_any_order_of_facts(
-    request: RunRequest, agent: ResolvedAgent, script: list[ModelResponse], program: list[Move]
+    request: RunRequest, agent: ResolvedAgent, script: list[ModelResponse], program: list[Move], revision: int
 ) -> None:
     """I-02 to I-07"""
-    world = World(request, agent, script)
+    world = World(request, agent, script, revision)
     for move in program:
         world.make(move)
 

@@ -8,6 +8,7 @@ from wakeful.contract.events import (
     AgentEvent,
     RunFinish,
     RunStart,
+    ToolCallCancel,
     ToolCallDone,
     ToolCallOutcome,
     ToolCallReady,
@@ -16,7 +17,7 @@ from wakeful.contract.events import (
 from wakeful.contract.inference import Rewind
 from wakeful.contract.messages import Message, Role
 from wakeful.contract.requests import RunRequest
-from wakeful.contract.runs import OnBusy, RunStatus, Suspended, Usage
+from wakeful.contract.runs import OnBusy, RunStatus, Suspended, ThreadMode, Usage
 from wakeful.contract.transcript import EMPTY_DIGEST, assistant_message, chained, tool_message
 from wakeful.loop.advance import advance, begin
 from wakeful.loop.commands import CallTool, Command, Infer, Stop
@@ -51,7 +52,9 @@ class Watched:
     answers: Answers = field(default_factory=Answers)
     ready: dict[str, None] = field(default_factory=dict)
     settled: set[str] = field(default_factory=set)
+    dropped: set[str] = field(default_factory=set)
     executions: dict[str, int] = field(default_factory=dict)
+    continuations: int = 0
 
     active: bool = False
     step_open: bool = False
@@ -100,12 +103,13 @@ class Watched:
             if isinstance(fact, InferenceReturned):
                 self.usage = self.usage.plus(fact.response.usage)
                 self.entries[fact.id] = assistant_message(fact.response)
+                self.dropped |= {broken.call_id for broken in fact.response.interruptions if broken.call_id}
             if isinstance(fact, ToolReturned) and isinstance(command, CallTool):
                 self.entries[fact.id] = tool_message(command.call.id, fact.outcome.result)
         if isinstance(fact, LoopBroken):
             self.abandoned |= before.in_flight
         if isinstance(fact, MessagesSubmitted) and not isinstance(before.stage, Done):
-            if fact.on_busy is OnBusy.REJECT and not isinstance(before.stage, Idle):
+            if not isinstance(before.stage, Idle) and (fact.on_busy is OnBusy.REJECT or _only_joins(before, fact)):
                 return
             self.may_undo |= fact.on_busy is OnBusy.ROLLBACK
             for submitted in fact.messages:
@@ -140,6 +144,8 @@ class Watched:
             self._runs_once_a_grant(command.call.id, command)
         if isinstance(command, Infer):
             self._can_be_read_back(command)
+            self.continuations += command.continuing
+            assert self.continuations <= command.agent.max_continuations
 
     def _runs_once_a_grant(self, id: str, command: CallTool) -> None:
         """I-04"""
@@ -184,7 +190,7 @@ class Watched:
         assert event.run_id not in self.ended
         assert event.run_id == self.run_id or self.run_id in {*self.ended, ""}
         if event.run_id != self.run_id:
-            self.usage = Usage()
+            self.usage, self.continuations = Usage(), 0
         self.active, self.run_id = True, event.run_id
 
     def _run_finishes(self, event: RunFinish) -> None:
@@ -201,6 +207,9 @@ class Watched:
         if event.event_type not in ("tool_call_done", "tool_call_resumed", "tool_call_cancel"):
             return
         id = event.target_id if isinstance(event, ToolCallResumed) else getattr(event, "id", "")
+        if isinstance(event, ToolCallCancel) and id in self.dropped:
+            assert id not in self.ready, "a call that was dropped is never made"
+            return
         assert id in self.ready
         assert id not in self.settled
         if isinstance(event, ToolCallDone) and event.outcome is ToolCallOutcome.SUSPENDED:
@@ -254,6 +263,12 @@ class Watched:
         assert len(read) == len(self.state.transcript.messages)
         if isinstance(self.state.stage, Done):
             assert list(self.state.stage.result.unread) == waiting
+
+
+def _only_joins(before: RunState, fact: MessagesSubmitted) -> bool:
+    """Messages with overrides for a run that others began are refused."""
+    joins = fact.on_busy is OnBusy.STEER or (fact.on_busy is OnBusy.ENQUEUE and before.mode is ThreadMode.RUN)
+    return joins and any(submitted.overrides for submitted in fact.messages)
 
 
 def _suspension_id(before: RunState, call_id: str) -> str | None:

@@ -224,7 +224,7 @@ async def test_retries_end_with_the_last_error(temporal: Client, thread_id: str)
     failing = Failing(ProviderErrorKind.OVERLOADED, failures=99)
     async with worker_with(temporal, thread_id, failing) as client:
         result = await client.run("solo", "hello", thread_id=thread_id)
-    assert result.termination == Errored(value="inference failed: failure 5")
+    assert result.termination == Errored(value="inference failed: failure 3")
 
 
 @pytest.mark.parametrize(

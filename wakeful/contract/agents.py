@@ -81,6 +81,8 @@ class ResolvedAgent(Wire):
 
 class ResolveInput(Wire):
     agent_id: str
+    revision: int = 1
+    """The newest rules of the loop that the asking worker knows."""
 
 
 class HistoryBudget(Wire):

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from wakeful.contract.base import Few, Maybe, Written
 from wakeful.contract.decisions import Decision, Decisions
 from wakeful.contract.errors import CallerError
+from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.messages import InputMessage, fitting
 from wakeful.contract.runs import OnBusy, Origin, ThreadMode
 from wakeful.contract.tools import FrontendTool
@@ -29,11 +30,17 @@ class RunRequest(Written):
     session_id: Maybe[str] = None
     transport_request_id: Maybe[str] = None
     origin: Origin = Origin.USER
+    overrides: Maybe[InferenceOverrides] = None
+    """What this one run wants otherwise than its agent says; the thread's later runs know nothing of it."""
 
     @model_validator(mode="after")
     def _has_something_to_say(self) -> "RunRequest":
         if not self.messages and self.mode is ThreadMode.RUN:
             raise ValueError("input is empty: give a text or at least one message")
+        if not self.messages and self.overrides is not None:
+            raise ValueError(
+                "overrides are for one run, and without input none begins: give them with its first message"
+            )
         names = [tool.id for tool in self.frontend_tools]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"frontend_tools are declared twice: {', '.join(repeated)}")
@@ -61,6 +68,8 @@ class Submission(Written):
     on_busy: OnBusy = OnBusy.ENQUEUE
     agent_id: Maybe[str] = None
     """The agent for the run they begin, if it is to be another one."""
+    overrides: Maybe[InferenceOverrides] = None
+    """What the run they begin wants otherwise than its agent says."""
 
     @property
     def messages(self) -> tuple[InputMessage, ...]:

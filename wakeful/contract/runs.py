@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from wakeful.contract.base import Few, Maybe, Wire
 
@@ -165,3 +165,5 @@ class RunResult(Wire):
     usage: Usage = Usage()
     unread: Few[tuple[str, ...]] = ()
     """Ids of submitted messages that the run ended too early to read."""
+    output: Maybe[JsonValue] = None
+    """The last answer as the agent's output type asks for it; only of a run that came to its natural end."""

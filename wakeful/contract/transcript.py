@@ -24,7 +24,7 @@ def tool_message(call_id: str, result: ToolResult, *, id: str = "", metadata: Me
 
 def assistant_message(response: ModelResponse, *, id: str = "", metadata: MessageMetadata | None = None) -> Message:
     """The transcript entry of a model's answer."""
-    blocks: list[ContentBlock] = []
+    blocks: list[ContentBlock] = [*response.thinking]
     if response.reasoning:
         blocks.append(ThinkingBlock(thinking=response.reasoning))
     if response.text:

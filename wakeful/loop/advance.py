@@ -2,7 +2,6 @@
 
 from typing import assert_never
 
-from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.names import SIGNAL_CANCEL, SIGNAL_DECIDE, SIGNAL_SUBMIT
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Errored, OnBusy, RunIdentity
@@ -25,6 +24,7 @@ from wakeful.loop.facts import (
 )
 from wakeful.loop.reports import refuse
 from wakeful.loop.state import (
+    REVISION,
     Advance,
     Afterwards,
     BetweenSteps,
@@ -48,7 +48,7 @@ def begin(request: RunRequest, *, thread_id: str, run_id: str, transcript: Trans
     """
     state = opened(request, thread_id=thread_id, run_id=run_id, transcript=transcript)
     messages = tuple(
-        Submitted(written.as_message(f"{run_id}:{index + 1}"), f"input:{index}")
+        Submitted(written.as_message(f"{run_id}:{index + 1}"), f"input:{index}", overrides=request.overrides)
         for index, written in enumerate(request.messages)
     )
     given = inbox.accept(state, MessagesSubmitted(messages), now=0)
@@ -122,18 +122,19 @@ def _on_work(state: RunState, fact: WorkFact, *, now: int) -> Advance:
             return tool_calls.lost(state, fact.id, _why(fact), now=now)
         case Inferring() as inferring, InferenceReturned(response=response):
             return inference.returned(state.entering(BetweenSteps()), inferring, response, now=now)
-        case Resolving(), AgentResolved(agent=agent):
-            return next_step(_bound(state, agent), now=now)
+        case Resolving(), AgentResolved():
+            return next_step(_bound(state, fact), now=now)
         case _:
             return ending.finish(state.entering(BetweenSteps()), Errored(value=_why(fact)), now=now)
 
 
-def _bound(state: RunState, agent: ResolvedAgent) -> RunState:
-    """The run with its agent, and with what that agent always tells the model."""
+def _bound(state: RunState, fact: AgentResolved) -> RunState:
+    """The run with its agent, with the rules it began under, and with what that agent always tells the model."""
     messages = state.context.messages
-    for message in agent.context_messages:
+    for message in fact.agent.context_messages:
         messages = messages.upserting(message)
-    return replace(state, resolved=agent, context=replace(state.context, messages=messages))
+    context = replace(state.context, messages=messages)
+    return replace(state, resolved=fact.agent, revision=min(fact.revision, REVISION), context=context)
 
 
 def _why(fact: WorkFact) -> str:

@@ -2,14 +2,17 @@
 
 from dataclasses import dataclass
 
-from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.agents import ResolvedAgent, RetryPolicy
 from wakeful.contract.context import ContextMessage
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
-from wakeful.contract.inference import Source, TranscriptRef
+from wakeful.contract.inference import InferenceOverrides, Source, TranscriptRef
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.tools import ToolDescriptor
 
 RESOLVE_ID = "resolve"
+
+LOST_WORKERS = 5
+"""How many workers may be lost while they wait for one answer."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,21 @@ class Infer:
     compaction: str | None = None
     factor: float | None = None
     context: tuple[ContextMessage, ...] = ()
+    overrides: InferenceOverrides | None = None
+    continuing: bool = False
+
+    @property
+    def model(self) -> str:
+        """The model that is asked first, by its provider's name for it."""
+        return (self.overrides and self.overrides.upstream_model) or self.agent.model.name
+
+    @property
+    def attempts(self) -> int:
+        """How often it may be tried: each model with its retries, streams that broke off, and lost workers."""
+        policy = self.agent.retry or RetryPolicy()
+        wanted = self.overrides.fallback_upstream_models if self.overrides else None
+        models = 1 + len(self.agent.fallbacks if wanted is None else wanted)
+        return (1 + policy.max_retries) * models + policy.max_stream_retries + LOST_WORKERS
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,18 @@ from wakeful.loop.commands import Stop
 from wakeful.loop.compacting import after_rewind
 from wakeful.loop.facts import InferenceReturned, ToolReturned, WorkFact, WorkFailed
 from wakeful.loop.inbox import begin_next_run
-from wakeful.loop.reports import end_step, refuse, run_finish, run_start
-from wakeful.loop.state import Advance, Afterwards, AwaitingDecisions, Cancelling, Done, Idle, RunState, SettledCall
+from wakeful.loop.reports import end_step, heard, refuse, run_finish, run_start
+from wakeful.loop.state import (
+    Advance,
+    Afterwards,
+    AwaitingDecisions,
+    Cancelling,
+    Done,
+    Idle,
+    Inferring,
+    RunState,
+    SettledCall,
+)
 from wakeful.loop.values import replace
 
 
@@ -47,14 +57,15 @@ def cancel(state: RunState, reason: str | None, *, now: int, then: Afterwards = 
         case Idle():
             return refuse(state, SIGNAL_CANCEL, "no run is under way", now=now)
         case _ if state.in_flight:
-            stopping = Cancelling(in_flight=state.in_flight, batch=state.batch, reason=reason, then=then)
+            since = state.stage.since if isinstance(state.stage, Inferring) else now
+            stopping = Cancelling(state.in_flight, batch=state.batch, reason=reason, then=then, since=since)
             return Advance(state.entering(stopping), tuple(Stop(id) for id in sorted(state.in_flight)))
         case _:
             return finish(state, Cancelled(), now=now, detail=reason, then=then)
 
 
 def wound_down(state: RunState, cancelling: Cancelling, fact: WorkFact, *, now: int) -> Advance:
-    """Something in flight came back. What a tool finished counts; what the model said in vain does not."""
+    """Something in flight came back. What a tool finished counts; what the model said in vain is only seen."""
     left = replace(cancelling, in_flight=cancelling.in_flight - {fact.id})
     state = replace(state, stage=left)
     moved = Advance(state)
@@ -65,7 +76,10 @@ def wound_down(state: RunState, cancelling: Cancelling, fact: WorkFact, *, now: 
         case WorkFailed(id=id, error=error) if state.batch:
             moved = calls.settle_lost(state, calls.running_call(state, id), error)
         case InferenceReturned(response=response):
-            moved = Advance(replace(state, usage=state.usage.plus(response.usage)))
+            # Without its calls: nobody will ever answer them.
+            said = response.model_copy(update={"tool_calls": ()})
+            seen = heard(said, duration_ms=max(0, now - cancelling.since))
+            moved = Advance(replace(state, usage=state.usage.plus(response.usage)), events=seen)
         case _:
             pass
     return (
@@ -103,6 +117,7 @@ def _result(state: RunState, termination: Termination, *, detail: str | None, th
         steps=state.steps,
         usage=state.usage,
         unread=tuple(submitted.message.id for submitted in unread),
+        output=state.output,
     )
 
 

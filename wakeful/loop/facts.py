@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.context import CompactionMark
 from wakeful.contract.decisions import Decision
-from wakeful.contract.inference import ModelResponse, Source
+from wakeful.contract.inference import InferenceOverrides, ModelResponse, Source
 from wakeful.contract.messages import Message
 from wakeful.contract.runs import OnBusy
 from wakeful.contract.tools import ToolOutcome
@@ -14,8 +14,11 @@ from wakeful.loop.commands import RESOLVE_ID
 
 @dataclass(frozen=True)
 class AgentResolved:
+    """The agent, and the revision of the rules that its run was resolved under; old histories tell none."""
+
     agent: ResolvedAgent
     id: str = RESOLVE_ID
+    revision: int = 1
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ class Submitted:
     source: Source
     group: str = ""
     agent_id: str | None = None
+    overrides: InferenceOverrides | None = None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from typing import assert_never
 
 from wakeful.contract.names import SIGNAL_SUBMIT
-from wakeful.contract.runs import OnBusy, Usage
+from wakeful.contract.runs import OnBusy, ThreadMode, Usage
 from wakeful.loop.commands import RESOLVE_ID, ResolveAgent
 from wakeful.loop.facts import MessagesSubmitted, Submitted
 from wakeful.loop.reports import refuse, run_start
@@ -15,6 +15,9 @@ def accept(state: RunState, fact: MessagesSubmitted, *, now: int) -> Advance:
     """Take what is new; a message whose id was seen before is a repeat and changes nothing."""
     if fact.on_busy is OnBusy.REJECT and not isinstance(state.stage, Idle):
         return refuse(state, SIGNAL_SUBMIT, "the thread is busy, and on_busy is reject", now=now)
+    if any(submitted.overrides for submitted in fact.messages) and not _begins_a_run(state, fact.on_busy):
+        reason = "overrides are for the run that messages begin, and these are read by the run under way"
+        return refuse(state, SIGNAL_SUBMIT, reason, now=now)
     seen, new = dict.fromkeys(state.seen_messages), []
     for submitted in fact.messages:
         if submitted.message.id not in seen:
@@ -32,6 +35,13 @@ def accept(state: RunState, fact: MessagesSubmitted, *, now: int) -> Advance:
             return Advance(replace(state, queued=(*new, *state.queued)))
         case _:
             assert_never(fact.on_busy)
+
+
+def _begins_a_run(state: RunState, on_busy: OnBusy) -> bool:
+    """Whether messages that come now are a run's first ones, and not read by one that was begun by others."""
+    if isinstance(state.stage, Idle) or on_busy in (OnBusy.INTERRUPT, OnBusy.ROLLBACK):
+        return True
+    return on_busy is OnBusy.ENQUEUE and state.mode is ThreadMode.THREAD
 
 
 def begin_next_run(state: RunState, *, interrupted: bool = False) -> Advance:
@@ -58,8 +68,12 @@ def begin_next_run(state: RunState, *, interrupted: bool = False) -> Advance:
         resolved=None,
         steps=0,
         rounds=0,
+        continuations=0,
+        repairs=0,
+        overrides=taken[0].overrides,
         usage=Usage(),
         response="",
+        output=None,
         applied=frozenset(),
     )
     fresh = read(fresh, taken)

@@ -1,24 +1,14 @@
-"""Fold a model's answer: make the calls it asks for, or end the run when it asks for nothing more."""
+"""Fold a model's answer: make the calls it asks for, ask again where it falls short, or end the run with it."""
 
-import json
-
-from wakeful.contract.events import (
-    AgentEvent,
-    InferenceComplete,
-    ReasoningDelta,
-    TextDelta,
-    ToolCallDelta,
-    ToolCallReady,
-    ToolCallStart,
-)
-from wakeful.contract.inference import ModelResponse
+from wakeful.contract.inference import ModelResponse, StopReason
 from wakeful.contract.messages import MessageMetadata
 from wakeful.contract.runs import Errored, NaturalEnd, ThreadMode
 from wakeful.contract.transcript import assistant_message
 from wakeful.loop.compacting import learn
 from wakeful.loop.ending import finish
 from wakeful.loop.inbox import read
-from wakeful.loop.reports import end_step
+from wakeful.loop.notes import CONTINUE, noting, on_calls, on_output
+from wakeful.loop.reports import end_step, heard
 from wakeful.loop.state import Advance, Inferring, RunState
 from wakeful.loop.steps import next_step
 from wakeful.loop.tool_calls import begin_batch
@@ -26,44 +16,61 @@ from wakeful.loop.values import replace
 
 
 def returned(state: RunState, inferring: Inferring, response: ModelResponse, *, now: int) -> Advance:
-    """Fold the model's answer: its calls are to be made, or it was the last word."""
+    """Fold the model's answer: its calls are to be made, it falls short of something, or it was the last word."""
     counted = replace(state, usage=state.usage.plus(response.usage))
     ids = [call.id for call in response.tool_calls]
     if "" in ids or len(set(ids)) < len(ids):
         error = f"inference failed: the model's tool calls need ids that differ, got {ids!r}"
         return finish(counted, Errored(value=error), now=now)
-    told = Advance(counted, events=_told(response, duration_ms=max(0, now - inferring.since))).then(learn, response)
+    events = heard(response, duration_ms=max(0, now - inferring.since))
+    told = Advance(counted, events=events).then(learn, response)
     if response.tool_calls:
         return told.then(begin_batch, inferring, response, now=now)
-    return told.then(_say, inferring, response).then(_end_or_go_on, now=now)
+    return told.then(_fold_words, inferring, response, now=now)
 
 
-def _told(response: ModelResponse, *, duration_ms: int) -> tuple[AgentEvent, ...]:
-    events: list[AgentEvent] = []
-    if response.reasoning:
-        events.append(ReasoningDelta(delta=response.reasoning))
-    if response.text:
-        events.append(TextDelta(delta=response.text))
-    for call in response.tool_calls:
-        events.append(ToolCallStart(id=call.id, name=call.name))
-        written = json.dumps(call.arguments, separators=(",", ":"), ensure_ascii=False)
-        events.append(ToolCallDelta(id=call.id, args_delta=written))
-        events.append(ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))
-    events.append(InferenceComplete(model=response.model, usage=response.usage, duration_ms=duration_ms))
-    return tuple(events)
+def _fold_words(state: RunState, inferring: Inferring, response: ModelResponse, *, now: int) -> Advance:
+    """An answer without calls: have the model go on with it or put it right, or take it as the last word."""
+    said = _saying(state, inferring, response)
+    # Providers refuse an empty message in the midst of a conversation; only as the last word it is kept.
+    kept = said if response.text else state
+    again = _asking_again(kept, response) if state.revision >= 2 else None
+    if again is not None:
+        continuing = again.continuations > state.continuations
+        return end_step(again).then(next_step, now=now, continuing=continuing)
+    if state.agent.output and response.output_problem is not None:
+        error = f"the answer does not fit the agent's output type: {response.output_problem}"
+        return end_step(said).then(finish, Errored(value=error), now=now)
+    return end_step(said).then(_end_or_go_on, response, now=now)
 
 
-def _say(state: RunState, inferring: Inferring, response: ModelResponse) -> Advance:
+def _saying(state: RunState, inferring: Inferring, response: ModelResponse) -> RunState:
     metadata = MessageMetadata(run_id=state.identity.run_id, step_index=state.steps)
     message = assistant_message(response, id=inferring.message_id, metadata=metadata)
-    transcript = state.transcript.appending(message, inferring.id)
-    return end_step(replace(state, transcript=transcript, response=response.text))
+    return replace(state, transcript=state.transcript.appending(message, inferring.id), response=response.text)
 
 
-def _end_or_go_on(state: RunState, *, now: int) -> Advance:
+def _asking_again(state: RunState, response: ModelResponse) -> RunState | None:
+    """The state with what the model is told of its answer's failing, as long as the agent lets it have another try."""
+    if _is_cut_off(response) and state.continuations < state.agent.max_continuations:
+        return noting(replace(state, continuations=state.continuations + 1), CONTINUE)
+    if response.incomplete_calls and response.stop_reason is not StopReason.MAX_TOKENS:
+        return noting(replace(state, rounds=state.rounds + 1), *on_calls(response))
+    output, problem = state.agent.output, response.output_problem
+    if output and problem is not None and state.repairs < output.max_repairs:
+        return noting(replace(state, repairs=state.repairs + 1), on_output(problem))
+    return None
+
+
+def _is_cut_off(response: ModelResponse) -> bool:
+    """It hit the token limit with something said, or with a call half written."""
+    return response.stop_reason is StopReason.MAX_TOKENS and bool(response.text or response.incomplete_calls)
+
+
+def _end_or_go_on(state: RunState, response: ModelResponse, *, now: int) -> Advance:
     """The model has nothing more to do: end, unless messages for this very run came meanwhile, which it reads first."""
     if state.mode is ThreadMode.RUN and state.queued:
         state = replace(read(state, state.queued), queued=())
     elif not state.steering:
-        return finish(state, NaturalEnd(), now=now)
+        return finish(replace(state, output=response.output), NaturalEnd(), now=now)
     return next_step(state, now=now)

@@ -1,9 +1,27 @@
 """The events and refusals that several moves of the loop report in the same words."""
 
+import json
+
 from pydantic import JsonValue
 
 from wakeful.contract.decisions import Refusal
-from wakeful.contract.events import FinishSummary, RunFinish, RunStart, SignalRefused, StepEnd
+from wakeful.contract.events import (
+    AgentEvent,
+    FinishSummary,
+    InferenceComplete,
+    ReasoningDelta,
+    RunFinish,
+    RunStart,
+    SignalRefused,
+    StepEnd,
+    StreamReset,
+    TextDelta,
+    ToolCallCancel,
+    ToolCallDelta,
+    ToolCallReady,
+    ToolCallStart,
+)
+from wakeful.contract.inference import ModelResponse, RecoveryPlan
 from wakeful.contract.runs import RunStatus, Suspended, Termination, status_reason
 from wakeful.contract.tools import ToolResult, ToolStatus
 from wakeful.loop.state import Advance, RunState
@@ -42,6 +60,33 @@ def end_step(state: RunState) -> Advance:
     if not state.step_open:
         return Advance(state)
     return Advance(replace(state, step_open=False), events=(StepEnd(),))
+
+
+def heard(response: ModelResponse, *, duration_ms: int) -> tuple[AgentEvent, ...]:
+    """An answer as watchers see it: where it broke off, its thoughts, its words and its calls."""
+    events = _interrupted(response)
+    if reasoning := response.reasoning or "".join(block.thinking for block in response.thinking):
+        events.append(ReasoningDelta(delta=reasoning))
+    if response.text:
+        events.append(TextDelta(delta=response.text))
+    for call in response.tool_calls:
+        events.append(ToolCallStart(id=call.id, name=call.name))
+        written = json.dumps(call.arguments, separators=(",", ":"), ensure_ascii=False)
+        events.append(ToolCallDelta(id=call.id, args_delta=written))
+        events.append(ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))
+    events.append(InferenceComplete(model=response.model, usage=response.usage, duration_ms=duration_ms))
+    return tuple(events)
+
+
+def _interrupted(response: ModelResponse) -> list[AgentEvent]:
+    """Whoever watched the answer come has to forget the calls that were dropped, and what was begun anew."""
+    events: list[AgentEvent] = []
+    for broken in response.interruptions:
+        if broken.call_id is not None:
+            events.append(ToolCallCancel(id=broken.call_id, name=broken.call_name or "", reason=broken.cause))
+        if broken.plan is RecoveryPlan.RESTART:
+            events.append(StreamReset(reason=broken.cause))
+    return events
 
 
 def refuse(state: RunState, signal: str, reason: str, *, now: int) -> Advance:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Concatenate, Literal, ParamSpec, assert_never
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from wakeful.context.messages import ContextMessages
 from wakeful.contract.agents import ResolvedAgent
@@ -13,7 +13,7 @@ from wakeful.contract.context import CompactionMark, ContextMessage
 from wakeful.contract.decisions import Decision, Refusal, SuspensionTicket, ToolCallResume
 from wakeful.contract.errors import InternalError
 from wakeful.contract.events import AgentEvent
-from wakeful.contract.inference import ModelResponse
+from wakeful.contract.inference import InferenceOverrides, ModelResponse
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.runs import RunIdentity, RunResult, RunStatus, ThreadMode, ToolCallStatus, Usage
 from wakeful.contract.tools import ToolDescriptor, ToolResult
@@ -23,8 +23,11 @@ from wakeful.loop.transcript import Mark, Transcript
 from wakeful.loop.transitions import check_run, check_tool_call
 from wakeful.loop.values import replace
 
-REVISION = 1
-"""The rules a new run is pinned to. Raise it with every change of what `advance` does, and branch on it there."""
+REVISION = 2
+"""The rules a new run is pinned to. Raise it with every change of what `advance` does, and branch on it there.
+
+2: an answer that was cut off, has calls nobody can read, broke off, or does not fit its type is followed up.
+"""
 
 REMEMBERED = 2000
 """How many ids of messages and of suspensions a thread remembers, to know a repeat; it may live for years."""
@@ -162,6 +165,8 @@ class Inferring:
     since: int
     told: int = 0
     context: tuple[ContextMessage, ...] = ()
+    continuing: bool = False
+    """The answer before was cut off, and this one goes on with it."""
     kind: Literal["inferring"] = "inferring"
     status = RunStatus.RUNNING
 
@@ -208,6 +213,8 @@ class Cancelling:
     batch: Batch | None
     reason: str | None
     then: Afterwards = Afterwards.END
+    since: int = 0
+    """When the model was asked, if it is its answer that is in flight."""
     kind: Literal["cancelling"] = "cancelling"
     status = RunStatus.RUNNING
 
@@ -264,6 +271,7 @@ class RunState:
     stage: Stage
     transcript: Transcript
     revision: int = REVISION
+    """The rules the run is pinned to; until its agent is resolved, nothing asks for them."""
     resolved: ResolvedAgent | None = None
     mode: ThreadMode = ThreadMode.RUN
     began: Mark = Mark()
@@ -275,8 +283,14 @@ class RunState:
     steps: int = 0
     step_open: bool = False
     rounds: int = 0
+    continuations: int = 0
+    """How often an answer that hit the token limit was gone on with."""
+    repairs: int = 0
+    """How often the model was asked to correct an answer that does not fit the agent's output type."""
+    overrides: InferenceOverrides | None = None
     usage: Usage = Usage()
     response: str = ""
+    output: JsonValue = None
     queued: tuple[Submitted, ...] = ()
     """Messages for later: the next run's, or, in a run of its own, this one's before it ends."""
     steering: tuple[Submitted, ...] = ()

@@ -10,7 +10,7 @@ from wakeful.loop.state import Advance, Inferring, RunState
 from wakeful.loop.values import replace
 
 
-def next_step(state: RunState, *, now: int) -> Advance:
+def next_step(state: RunState, *, now: int, continuing: bool = False) -> Advance:
     """Open a step and ask the model, unless the agent has used up its rounds.
 
     The limit is checked before the model is asked, so that no answer is paid for only to be thrown away.
@@ -27,6 +27,7 @@ def next_step(state: RunState, *, now: int) -> Advance:
         since=now,
         told=len(state.transcript.unsent),
         context=state.context.messages.due(step),
+        continuing=continuing,
     )
     messages = state.context.messages.after(step)
     asked = replace(state, steps=step, inferences=number, step_open=True).entering(inferring)
@@ -48,4 +49,6 @@ def infer_command(state: RunState, inferring: Inferring) -> Infer:
         compaction=compaction.source if compaction else None,
         factor=state.context.factor if state.agent.context else None,
         context=inferring.context,
+        overrides=state.overrides,
+        continuing=inferring.continuing,
     )

@@ -10,6 +10,7 @@ from wakeful.contract.tools import ToolResult, ToolStatus
 from wakeful.loop.batch import batch_of, commit, done, ended, move, running_call, settle_lost, settled
 from wakeful.loop.commands import CallTool
 from wakeful.loop.facts import ToolReturned
+from wakeful.loop.notes import noting, on_calls
 from wakeful.loop.reports import end_step, run_finish
 from wakeful.loop.state import (
     REMEMBERED,
@@ -44,7 +45,11 @@ def go_on(state: RunState, *, now: int) -> Advance:
         return moved
     if batch.suspended:
         return moved.then(_pause)
-    return moved.then(commit).then(end_step).then(next_step, now=now)
+    return moved.then(commit).then(_note_what_was_not_called, batch.response).then(end_step).then(next_step, now=now)
+
+
+def _note_what_was_not_called(state: RunState, response: ModelResponse) -> Advance:
+    return Advance(noting(state, *on_calls(response)) if state.revision >= 2 else state)
 
 
 def returned(state: RunState, fact: ToolReturned, *, now: int) -> Advance:

@@ -19,6 +19,7 @@ from wakeful.loop.state import (
     SettledCall,
     SuspendedCall,
 )
+from wakeful.loop.steps import infer_command
 
 
 def status_view(state: RunState) -> StatusView:
@@ -53,8 +54,8 @@ def doing(state: RunState) -> str:
     match state.stage:
         case Resolving():
             return f"looking up agent {state.identity.agent_id}"
-        case Inferring():
-            return f"asking {state.agent.model.name}"
+        case Inferring() as inferring:
+            return f"asking {infer_command(state, inferring).model}"
         case CallingTools(batch=batch):
             return f"running {', '.join(call.call.name for call in batch.running)}"
         case AwaitingDecisions(batch=batch):

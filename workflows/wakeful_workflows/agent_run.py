@@ -179,7 +179,8 @@ class AgentRun:
                 message = written_message.as_message(place)
                 # A short message rides along with the next inference, whose worker need not read history for it.
                 is_short = len(message.model_dump_json()) <= INLINE_BYTES
-                messages.append(Submitted(message, message if is_short else place, group, agent_id))
+                source = message if is_short else place
+                messages.append(Submitted(message, source, group, agent_id, submission.overrides))
             return MessagesSubmitted(tuple(messages), submission.on_busy)
 
         self._signal(names.SIGNAL_SUBMIT, args, understood)

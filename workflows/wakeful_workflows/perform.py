@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, assert_never
 
@@ -35,6 +35,7 @@ from wakeful.loop.facts import (
     WorkFailed,
     WorkStopped,
 )
+from wakeful.loop.state import REVISION
 from wakeful.loop.transcript import Transcript, transcript_of
 
 Performed = ResolveAgent | Infer | Compact | CallTool
@@ -90,7 +91,7 @@ class Work:
             case ResolveAgent():
                 return workflow.start_activity(
                     names.ACTIVITY_RESOLVE_AGENT,
-                    ResolveInput(agent_id=command.agent_id),
+                    ResolveInput(agent_id=command.agent_id, revision=REVISION),
                     activity_id=command.id,
                     result_type=Resolution,
                     start_to_close_timeout=timedelta(seconds=30),
@@ -107,6 +108,8 @@ class Work:
                     compaction=command.compaction,
                     factor=command.factor,
                     context=command.context,
+                    overrides=command.overrides,
+                    continuing=command.continuing,
                 )
                 return workflow.start_activity(
                     names.ACTIVITY_INFER,
@@ -115,9 +118,9 @@ class Work:
                     result_type=ModelResponse,
                     start_to_close_timeout=timedelta(seconds=agent.inference_timeout_seconds),
                     heartbeat_timeout=timedelta(seconds=agent.inference_heartbeat_seconds),
-                    retry_policy=_INFER_RETRIES,
+                    retry_policy=replace(_INFER_RETRIES, maximum_attempts=command.attempts),
                     cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-                    summary=f"step {command.step} · {agent.model.name}",
+                    summary=f"step {command.step} · {command.model}",
                 )
             case Compact(agent=agent):
                 return workflow.start_activity(
@@ -193,7 +196,7 @@ class Work:
         match command:
             case ResolveAgent():
                 self.settings = Resolved(returned.search_attributes, returned.budget)
-                return AgentResolved(returned.agent, command.id)
+                return AgentResolved(returned.agent, command.id, returned.revision)
             case Infer():
                 return InferenceReturned(command.id, returned)
             case Compact():

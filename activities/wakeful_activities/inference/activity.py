@@ -29,7 +29,7 @@ from wakeful_activities.inference.asking import Stream, ask, left_behind
 from wakeful_activities.inference.attempts import Attempts
 from wakeful_activities.inference.breakers import Breakers
 from wakeful_activities.inference.gathering import so_far, synthesized
-from wakeful_activities.inference.outputs import checked
+from wakeful_activities.inference.outputs import begun_before, checked
 from wakeful_activities.inference.recovery import interruption_of, noticed
 from wakeful_activities.inference.window import Window
 from wakeful_activities.memory import Memory
@@ -93,7 +93,8 @@ class Inference:
                 raise _failure(again, attempts, stream) from again
         response = with_unique_call_ids(response, prepared.call_ids)
         if agent.output is not None:
-            response = checked(response, agent.output, self._registry.output_check(agent))
+            begun = begun_before(prepared.request.messages) if input.continuing else ""
+            response = checked(response, agent.output, self._registry.output_check(agent), begun=begun)
         if prepared.report is not None and not response.interruptions:
             response = response.model_copy(update={"context": prepared.report})
         return response

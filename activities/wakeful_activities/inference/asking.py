@@ -34,6 +34,7 @@ class Stream:
         self.earlier = earlier
         self._kept = earlier
         self._gathering: Gathering | None = None
+        self._broken: str | None = None
 
     def begin(self, model: str) -> Gathering:
         """Begin to gather, from what the attempt before left behind."""
@@ -48,23 +49,22 @@ class Stream:
 
     def details(self) -> StreamCheckpoint | None:
         """What a heartbeat says. Until something new has come, that is what the attempt before left behind."""
-        gathering = self._gathering
-        if gathering is not None and gathering.has_news and gathering.size <= CHECKPOINT_LIMIT:
-            self._kept = gathering.checkpoint(self.attempt)
-        return self._kept
-
-    def broke(self, error: ProviderError) -> StreamCheckpoint | None:
-        """What has come, if this attempt got anything before it broke off; the next attempt will find it."""
-        if self._gathering is None or not self._gathering.has_news:
-            return None
-        self._kept = self._gathering.checkpoint(self.attempt, broken=error.cause or error.kind.value)
+        if self._gathering is None or self._gathering.size <= CHECKPOINT_LIMIT:
+            self._kept = self.came()
         return self._kept
 
     def came(self) -> StreamCheckpoint | None:
         """Everything that has come, of all attempts."""
         if self._gathering is None or not self._gathering.has_news:
             return self.earlier
-        return self._gathering.checkpoint(self.attempt)
+        return self._gathering.checkpoint(self.attempt, broken=self._broken)
+
+    def broke(self, error: ProviderError) -> StreamCheckpoint | None:
+        """What has come, if this attempt got anything before it broke off; the next attempt will find it."""
+        if self._gathering is None or not self._gathering.has_news:
+            return None
+        self._broken = error.cause or error.kind.value
+        return self.came()
 
 
 async def ask(

@@ -1,7 +1,7 @@
 """Does the answer have the shape that its agent promises?"""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
@@ -9,6 +9,8 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from wakeful.contract.inference import ModelResponse, OutputSpec
+from wakeful.contract.messages import Message, Role
+from wakeful.loop.notes import CONTINUE
 
 _FENCED = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL | re.IGNORECASE)
 
@@ -16,16 +18,31 @@ Check = Callable[[JsonValue], str | None]
 """What is wrong with a value that fits the schema, if something is."""
 
 
-def checked(response: ModelResponse, spec: OutputSpec, further: Check | None = None) -> ModelResponse:
-    """The answer with its value, or with what keeps it from being one. An answer that asks for tools is none yet."""
+def checked(
+    response: ModelResponse, spec: OutputSpec, further: Check | None = None, *, begun: str = ""
+) -> ModelResponse:
+    """The answer with its value, or with what keeps it from being one. An answer that asks for tools is none yet.
+
+    `begun` is how it begins, if it was gone on with after it hit the token limit.
+    """
     if response.tool_calls or response.incomplete_calls:
         return response
-    value, problem = _read(response.text, spec)
+    value, problem = _read(begun + response.text, spec)
     if problem is None and further is not None:
         problem = further(value)
     if problem is not None:
         return response.model_copy(update={"output_problem": problem})
     return response.model_copy(update={"output": value})
+
+
+def begun_before(messages: Sequence[Message]) -> str:
+    """What the model has said already of the answer that it is asked to go on with."""
+    parts: list[str] = []
+    rest = list(messages)
+    while len(rest) >= 2 and rest[-1].text == CONTINUE and rest[-2].role is Role.ASSISTANT:
+        parts.append(rest[-2].text)
+        del rest[-2:]
+    return "".join(reversed(parts))
 
 
 def _read(text: str, spec: OutputSpec) -> tuple[JsonValue, str | None]:

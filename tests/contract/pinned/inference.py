@@ -8,30 +8,72 @@ from wakeful.contract.context import CompactionMark
 from wakeful.contract.inference import (
     CompactInput,
     CompactOutput,
+    InferenceOverrides,
     InferInput,
+    Interruption,
     ModelRequest,
     ModelResponse,
+    ModelSettings,
+    OutputSpec,
+    ReasoningBudget,
+    RecoveryPlan,
     RestoreInput,
     Rewind,
     StopReason,
     TranscriptRef,
     TranscriptTail,
 )
+from wakeful.contract.messages import ThinkingBlock
 from wakeful.contract.tools import FrontendTool
 
 REF = TranscriptRef(length=1, digest="d1")
+WEATHER = OutputSpec(name="Weather", json_schema={"type": "object"})
+DROPPED = Interruption(cause="connection reset", plan=RecoveryPlan.SYNTHESIZE_TOOL_USE, call_id="c2", call_name="look")
 
 PINS = (
     Pin(
         ModelRequest(model="model-1", messages=(ASKED,)),
         '{"model":"model-1","instructions":"","messages":[{"id":"r1:1","role":"user",'
-        '"content":[{"type":"text","text":"Hello"}],"visibility":"all"}]}',
+        '"content":[{"type":"text","text":"Hello"}],"visibility":"all"}],"settings":{},"prompt_cache":true}',
     ),
     Pin(
-        ModelRequest(model="model-1", instructions="Be kind.", messages=(), tools=(LOOK,)),
+        ModelRequest(
+            model="model-1",
+            instructions="Be kind.",
+            messages=(),
+            tools=(LOOK,),
+            settings=ModelSettings(max_tokens=9),
+            output=WEATHER,
+            prompt_cache=False,
+        ),
         '{"model":"model-1","instructions":"Be kind.","messages":[],"tools":[{"id":"look","name":"look",'
         '"description":"","parameters":{"type":"object","properties":{}},"effects":"once",'
-        '"timeout_seconds":600.0,"heartbeat_seconds":30.0}]}',
+        '"timeout_seconds":600.0,"heartbeat_seconds":30.0}],"settings":{"max_tokens":9},"output":{"name":"Weather",'
+        '"json_schema":{"type":"object"},"max_repairs":1},"prompt_cache":false}',
+    ),
+    Pin(ReasoningBudget(budget=1024), '{"budget":1024}'),
+    Pin(ModelSettings(), "{}"),
+    Pin(
+        ModelSettings(temperature=0.5, max_tokens=9, top_p=0.9, reasoning_effort=ReasoningBudget(budget=1024)),
+        '{"temperature":0.5,"max_tokens":9,"top_p":0.9,"reasoning_effort":{"budget":1024}}',
+    ),
+    Pin(
+        InferenceOverrides(
+            reasoning_effort="high", upstream_model="model-2", fallback_upstream_models=("model-3", "model-4")
+        ),
+        '{"reasoning_effort":"high","upstream_model":"model-2","fallback_upstream_models":["model-3","model-4"]}',
+    ),
+    Pin(InferenceOverrides(fallback_upstream_models=()), '{"fallback_upstream_models":[]}'),
+    Pin(WEATHER, '{"name":"Weather","json_schema":{"type":"object"},"max_repairs":1}'),
+    Pin(Interruption(cause="idle stall", plan=RecoveryPlan.RESTART), '{"cause":"idle stall","plan":"restart"}'),
+    Pin(Interruption(cause="goaway", plan=RecoveryPlan.CONTINUE_TEXT), '{"cause":"goaway","plan":"continue_text"}'),
+    Pin(
+        Interruption(cause="goaway", plan=RecoveryPlan.TRUNCATE_BEFORE_TOOL),
+        '{"cause":"goaway","plan":"truncate_before_tool"}',
+    ),
+    Pin(
+        DROPPED,
+        '{"cause":"connection reset","plan":"synthesize_tool_use","call_id":"c2","call_name":"look"}',
     ),
     Pin(
         ModelResponse(model="model-1", text="Hello"),
@@ -57,6 +99,20 @@ PINS = (
     Pin(
         ModelResponse(model="model-1", stop_reason=StopReason.STOP_SEQUENCE),
         '{"model":"model-1","text":"","stop_reason":"StopSequence","usage":{}}',
+    ),
+    Pin(
+        ModelResponse(
+            model="model-1",
+            thinking=(ThinkingBlock(thinking="Hm", signature="s1"),),
+            incomplete_calls=("pay",),
+            interruptions=(DROPPED,),
+            output={"sky": "blue"},
+            output_problem="not JSON",
+        ),
+        '{"model":"model-1","text":"","thinking":[{"type":"thinking","thinking":"Hm","signature":"s1"}],'
+        '"incomplete_calls":["pay"],"stop_reason":"EndTurn","usage":{},"interruptions":[{"cause":"connection reset",'
+        '"plan":"synthesize_tool_use","call_id":"c2","call_name":"look"}],"output":{"sky":"blue"},'
+        '"output_problem":"not JSON"}',
     ),
     Pin(Rewind(rewind=1), '{"rewind":1}'),
     Pin(
@@ -91,5 +147,10 @@ PINS = (
         '"visibility":"all"}],"frontend_tools":[{"id":"pick","name":"pick","description":"",'
         '"parameters":{"type":"object","properties":{}},"frontend":true,"effects":"once",'
         '"timeout_seconds":600.0,"heartbeat_seconds":30.0}]}',
+    ),
+    Pin(
+        InferInput(agent="a1b2", transcript=REF, overrides=InferenceOverrides(max_tokens=9), continuing=True),
+        '{"agent":"a1b2","transcript":{"length":1,"digest":"d1"},"appended":[],"overrides":{"max_tokens":9},'
+        '"continuing":true}',
     ),
 )

@@ -132,4 +132,10 @@ PINS = (
         '"detail":"too slow","steps":2,"usage":{"prompt_tokens":10,"completion_tokens":2},"unread":["m1",'
         '"m2"]}',
     ),
+    Pin(
+        ended(NaturalEnd()).model_copy(update={"response": '{"sky":"blue"}', "output": {"sky": "blue"}}),
+        '{"thread_id":"t1","run_id":"r1","agent_id":"assistant","status":"done",'
+        '"status_reason":"natural","termination":{"type":"natural_end"},"response":"{\\"sky\\":\\"blue\\"}",'
+        '"steps":0,"usage":{},"output":{"sky":"blue"}}',
+    ),
 )

@@ -1,0 +1,31 @@
+"""What one run wants otherwise than its agent says."""
+
+import pytest
+from pydantic import ValidationError
+
+from wakeful.contract.inference import InferenceOverrides, ModelSettings, ReasoningBudget
+
+
+def test_each_field_of_an_override_that_is_set_wins() -> None:
+    """B-102"""
+    settings = ModelSettings(temperature=0.5, max_tokens=100, reasoning_effort="low")
+    wanted = InferenceOverrides(temperature=0.0, reasoning_effort=ReasoningBudget(budget=9), upstream_model="model-2")
+    assert wanted.over(settings) == InferenceOverrides(
+        temperature=0.0, max_tokens=100, reasoning_effort=ReasoningBudget(budget=9), upstream_model="model-2"
+    )
+
+
+def test_an_override_of_nothing_leaves_everything_as_it_is() -> None:
+    assert InferenceOverrides().over(ModelSettings(top_p=0.9)) == InferenceOverrides(top_p=0.9)
+
+
+@pytest.mark.parametrize("effort", ["none", "low", "medium", "high", "max", {"budget": 1024}])
+def test_how_hard_a_model_thinks_is_a_word_or_a_budget(effort: object) -> None:
+    """B-103"""
+    assert ModelSettings.model_validate({"reasoning_effort": effort}).model_dump() == {"reasoning_effort": effort}
+
+
+@pytest.mark.parametrize("wrong", [{"reasoning_effort": "hard"}, {"temperature": -1}, {"max_tokens": 0}, {"top_p": 0}])
+def test_settings_that_no_provider_takes_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(wrong))):
+        ModelSettings.model_validate(wrong)
