@@ -5,7 +5,7 @@ history is the checkpoint store. What users write and call is exported here; `do
 """
 
 from wakeful.agent import Agent
-from wakeful.contract.agents import ToolMode
+from wakeful.contract.agents import RetryPolicy, ToolMode
 from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode
 from wakeful.contract.errors import (
     CallerError,
@@ -18,12 +18,12 @@ from wakeful.contract.errors import (
     ToolError,
     WakefulError,
 )
-from wakeful.contract.inference import ModelRequest, ModelResponse
+from wakeful.contract.inference import InferenceOverrides, ModelRequest, ModelResponse, ModelSettings
 from wakeful.contract.messages import InputMessage, Message
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import RunResult, RunStatus
 from wakeful.contract.tools import FrontendTool, ToolResult
-from wakeful.provider import Provider
+from wakeful.provider import Provider, StreamingProvider
 from wakeful.registry import Registry, default_model
 from wakeful.scripted import ScriptedModel, call, say
 from wakeful.tool import Tool, ToolContext, tool
@@ -36,19 +36,23 @@ __all__ = [
     "Decision",
     "DecisionAction",
     "FrontendTool",
+    "InferenceOverrides",
     "InputMessage",
     "Message",
     "ModelRequest",
     "ModelResponse",
+    "ModelSettings",
     "Provider",
     "ProviderError",
     "ProviderErrorKind",
     "Registry",
     "ResumeMode",
+    "RetryPolicy",
     "RunRequest",
     "RunResult",
     "RunStatus",
     "ScriptedModel",
+    "StreamingProvider",
     "ThreadBusy",
     "ThreadNotFound",
     "Tool",

@@ -22,12 +22,15 @@ from wakeful.connection import ensure_search_attributes
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.names import DEFAULT_TASK_QUEUE
-from wakeful.registry import OPENAI, Registry
+from wakeful.registry import ANTHROPIC, OPENAI, OPENAI_RESPONSES, Registry
 from wakeful_activities import Compaction, Inference, Memory, Resolving, Restoring, ToolExecution
-from wakeful_activities.inference.openai_chat import OpenAIChat
 from wakeful_activities.memory import DEFAULT_CAPACITY
+from wakeful_activities.providers.anthropic import AnthropicMessages
+from wakeful_activities.providers.openai_chat import OpenAIChat
+from wakeful_activities.providers.openai_responses import OpenAIResponses
 from wakeful_workflows import AgentRun
 
+HEARTBEAT_THROTTLE = timedelta(milliseconds=200)
 BUILD_ID = f"wakeful-{version('wakeful')}"
 
 
@@ -59,9 +62,13 @@ async def running_worker(
     """A worker that runs while the body does, and stops gracefully after it."""
     settings = settings or WorkerSettings()
     memory = Memory(client, capacity=settings.cached_threads)
-    openai = OpenAIChat.from_env(os.environ)
+    built_in = {
+        OPENAI: OpenAIChat.from_env(os.environ),
+        OPENAI_RESPONSES: OpenAIResponses.from_env(os.environ),
+        ANTHROPIC: AnthropicMessages.from_env(os.environ),
+    }
     threads = ThreadPoolExecutor(settings.max_concurrent_activities, thread_name_prefix="wakeful-tool")
-    inference = Inference(registry, memory, {OPENAI: openai})
+    inference = Inference(registry, memory, built_in)
     has_attributes = await ensure_search_attributes(client)
     worker = Worker(
         client,
@@ -79,15 +86,16 @@ async def running_worker(
         max_cached_workflows=settings.max_cached_workflows,
         graceful_shutdown_timeout=settings.graceful_shutdown,
         sticky_queue_schedule_to_start_timeout=settings.sticky_timeout,
-        # Heartbeats bring cancellation, so they must not be held back for most of the heartbeat timeout.
-        max_heartbeat_throttle_interval=timedelta(milliseconds=500),
-        default_heartbeat_throttle_interval=timedelta(milliseconds=500),
+        # Heartbeats bring cancellation and carry answers while they come: they must not be held back for long.
+        max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+        default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
     )
     try:
         async with worker:
             yield worker
     finally:
-        await openai.aclose()
+        for provider in built_in.values():
+            await provider.aclose()
         threads.shutdown(wait=False, cancel_futures=True)
 
 

@@ -1,4 +1,4 @@
-"""A scripted Chat Completions server on loopback. It does what the test lined up and records what it was asked.
+"""A scripted model server on loopback. It does what the test lined up and records what it was asked.
 
 It writes HTTP by hand, so that it can also do what a proper server would not: hang, reset, stop halfway.
 """
@@ -15,6 +15,17 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
+EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8"}
+
+
+def sse(*events: JsonValue) -> bytes:
+    written = []
+    for event in events:
+        kind = event.get("type") if isinstance(event, dict) else None
+        name = f"event: {kind}\n" if kind else ""
+        written.append(f"{name}data: {event if isinstance(event, str) else json.dumps(event)}\n\n")
+    return "".join(written).encode()
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -26,10 +37,17 @@ class Reply:
     def json(cls, body: JsonValue, *, status: int = 200, headers: Mapping[str, str] | None = None) -> "Reply":
         return cls(json.dumps(body).encode(), status, {"Content-Type": "application/json", **(headers or {})})
 
+    @classmethod
+    def sse(cls, *events: JsonValue, headers: Mapping[str, str] | None = None) -> "Reply":
+        """A stream of events; a string is sent as it is, and `type` also names the event."""
+        return cls(sse(*events), headers={**EVENT_STREAM, **(headers or {})})
+
 
 @dataclass(frozen=True)
 class Hang:
-    """Say nothing until the other side gives up."""
+    """Say nothing, or nothing more, until the other side gives up."""
+
+    body: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -49,6 +67,7 @@ class Cut:
     """Promise a longer body than is sent, then close."""
 
     body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 Step = Reply | Hang | Trickle | Reset | Cut
@@ -88,7 +107,9 @@ class OpenAIStub:
             case Reply(body=body, status=status, headers=headers):
                 writer.write(_head(status, headers, len(body)) + body)
                 await writer.drain()
-            case Hang():
+            case Hang(body=body):
+                if body:
+                    writer.write(_head(200, EVENT_STREAM, len(body) + 1) + body)
                 await reader.read()
                 self.hung_up.set()
             case Trickle(seconds=seconds):
@@ -101,8 +122,8 @@ class OpenAIStub:
                 linger = struct.pack("ii", 1, 0)
                 writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
                 writer.transport.abort()
-            case Cut(body=body):
-                writer.write(_head(200, {}, len(body) + 1) + body)
+            case Cut(body=body, headers=headers):
+                writer.write(_head(200, headers, len(body) + 1) + body)
                 await writer.drain()
             case _:
                 assert_never(step)

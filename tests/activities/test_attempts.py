@@ -135,8 +135,8 @@ def test_an_answer_that_does_not_fit_says_why(text: str, problem: str) -> None:
 
 
 def test_the_agents_own_type_may_ask_for_more() -> None:
-    assert checked(answer('{"n": 3}'), SPEC, lambda value: "too small").output_problem == "too small"
-    assert checked(answer('{"n": 3}'), SPEC, lambda value: None).output == {"n": 3}
+    assert checked(answer('{"n": 3}'), SPEC, lambda _: "too small").output_problem == "too small"
+    assert checked(answer('{"n": 3}'), SPEC, lambda _: None).output == {"n": 3}
 
 
 def test_an_answer_that_asks_for_tools_is_none_yet() -> None:

@@ -1,7 +1,8 @@
 """Say what went wrong with a model call, as a `ProviderError`. Shared by every provider that speaks HTTP.
 
 Whether asking again may help is decided here and nowhere else: by the status, the error body and the transport's
-exception, which become a kind. It sends nothing and retries nothing; what a good answer means is each provider's own.
+exception, which become a kind. An answer that breaks off while it comes also has a cause, which tells its readers why.
+It sends nothing and retries nothing; what a good answer means is each provider's own.
 """
 
 import math
@@ -17,6 +18,8 @@ from pydantic_core import from_json
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
 
 LONGEST_RETRY_AFTER = 86_400.0
+_TRY_AGAIN = "asking again may help"
+_RESET = "connection reset"
 _LONGEST_COMPLAINT = 1_000
 _LONGEST_EXCERPT = 200
 
@@ -43,8 +46,8 @@ def refused(callee: Callee, response: httpx.Response) -> ProviderError:
     complaint = _complaint(response.text)
     kind, advice = _verdict(response.status_code, response.text, complaint)
     said = f": {callee.quote(complaint.message, complaint.limit)}" if complaint.message else ""
-    request_id = response.headers.get("x-request-id")
-    which = f" (request id {callee.quote(request_id)})" if request_id else ""
+    named = request_id(response.headers)
+    which = f" (request id {callee.quote(named)})" if named else ""
     wait = retry_after(response.headers, now=datetime.now(UTC)) if kind.transient else None
     message = f"{callee} answered {response.status_code}{said}{which}; {advice}"
     return ProviderError(kind, message, retry_after=wait)
@@ -56,19 +59,68 @@ def unanswered(callee: Callee, error: httpx.RequestError | TimeoutError, *, time
     if isinstance(error, httpx.TimeoutException | TimeoutError):
         unreached = isinstance(error, httpx.ConnectTimeout)
         what = "accepted no connection in time" if unreached else f"did not answer within {timeout:g} s"
-        advice = "asking again may help; if this goes on, check that the server is up or allow a longer timeout"
+        advice = f"{_TRY_AGAIN}; if this goes on, check that the server is up or allow a longer timeout"
         return ProviderError(ProviderErrorKind.TIMEOUT, f"{callee} {what} ({name}); {advice}")
     why = callee.quote(str(error))
     advice = "check that the server runs there, and the base URL, DNS, proxy and TLS settings of this worker"
     return ProviderError(ProviderErrorKind.PROVIDER, f"no answer from {callee} ({name}: {why}); {advice}")
 
 
+def broken_off(callee: Callee, error: httpx.RequestError | TimeoutError, *, timeout: float) -> ProviderError:
+    """The failure when an answer had begun and its connection broke, or it took too long."""
+    name, why = type(error).__name__, str(error)
+    if isinstance(error, httpx.TimeoutException | TimeoutError):
+        message = f"{callee} did not finish its answer within {timeout:g} s ({name}); {_TRY_AGAIN}"
+        return ProviderError(ProviderErrorKind.TIMEOUT, message, cause="timeout")
+    # The second is how h2 calls the GOAWAY of a server that shuts down.
+    cause = "goaway" if "goaway" in why.lower() or "ConnectionTerminated" in why else _RESET
+    message = f"{callee} broke off in the middle of its answer ({name}: {callee.quote(why)}); {_TRY_AGAIN}"
+    return ProviderError(ProviderErrorKind.STREAM_INTERRUPTED, message, cause=cause)
+
+
+def cut_short(callee: Callee) -> ProviderError:
+    """The failure when a stream ends properly, as far as HTTP can tell, and its last event has not come."""
+    message = f"the answer of {callee} ended early, without its last event; {_TRY_AGAIN}"
+    return ProviderError(ProviderErrorKind.STREAM_INTERRUPTED, message, cause=_RESET)
+
+
+def complained(callee: Callee, event: str) -> ProviderError:
+    """The failure that an error event in the middle of a stream stands for."""
+    complaint = _complaint(event)
+    if any("policy" in code or code == "content_filter" for code in complaint.codes):
+        return withheld(callee)
+    status = _status(complaint.codes)
+    kind, advice = _verdict(status, event, complaint)
+    said = callee.quote(complaint.message, complaint.limit)
+    cause = f"provider {status} mid-stream" if kind.transient else None
+    return ProviderError(kind, f"{callee} broke off its answer with an error: {said}; {advice}", cause=cause)
+
+
+def malformed(callee: Callee, problem: str, event: str) -> ProviderError:
+    """The failure when something in a stream cannot be read."""
+    message = f"{callee} sent an event that cannot be read ({problem}), beginning {callee.quote(event)}; {_TRY_AGAIN}"
+    return ProviderError(ProviderErrorKind.PROVIDER, message, cause="malformed event")
+
+
 def garbage(callee: Callee, problem: str, body: str) -> ProviderError:
     """The failure when the status says success and the body is not an answer."""
     excerpt = callee.quote(body)
-    advice = "asking again may help; if this goes on, check that the base URL is the API's and no proxy answers for it"
+    advice = f"{_TRY_AGAIN}; if this goes on, check that the base URL is the API's and no proxy answers for it"
     message = f"{callee} sent something that is not an answer ({problem}), beginning {excerpt}; {advice}"
     return ProviderError(ProviderErrorKind.PROVIDER, message)
+
+
+def withheld(callee: Callee) -> ProviderError:
+    """The failure when a filter or the model itself refuses to answer this conversation."""
+    return ProviderError(
+        ProviderErrorKind.CONTENT_FILTERED,
+        f"{callee} withheld its answer: the provider's content filter stopped it; change the conversation",
+    )
+
+
+def request_id(headers: Mapping[str, str]) -> str | None:
+    """The provider's own name for a call: OpenAI's header, or Anthropic's."""
+    return headers.get("x-request-id") or headers.get("request-id")
 
 
 def retry_after(headers: Mapping[str, str], *, now: datetime) -> float | None:
@@ -88,7 +140,8 @@ class _Complaint:
     """What an error body says, whichever of the usual shapes it has."""
 
     message: str
-    codes: frozenset[str] = frozenset()
+    codes: tuple[str, ...] = ()
+    """What the error is called, the most telling name first."""
     limit: int = _LONGEST_COMPLAINT
 
 
@@ -99,7 +152,7 @@ def _complaint(body: str) -> _Complaint:
     if isinstance(said, dict):  # most put it under `error`, older vLLM at the top, FastAPI calls it `detail`
         said = said.get("error", said)
     fields = said if isinstance(said, dict) else {"message": said}
-    codes = frozenset(code for code in (fields.get("code"), fields.get("type")) if isinstance(code, str))
+    codes = tuple(str(code) for code in (fields.get("code"), fields.get("type")) if isinstance(code, str | int))
     message = fields.get("message", fields.get("detail"))
     if isinstance(message, str):
         return _Complaint(message, codes)
@@ -119,8 +172,10 @@ _KINDS = {
     403: ProviderErrorKind.UNAUTHORIZED,
     404: ProviderErrorKind.MODEL_NOT_FOUND,
     408: ProviderErrorKind.TIMEOUT,
+    409: ProviderErrorKind.PROVIDER,
     413: ProviderErrorKind.CONTEXT_OVERFLOW,
     422: ProviderErrorKind.INVALID_REQUEST,
+    425: ProviderErrorKind.PROVIDER,
     429: ProviderErrorKind.RATE_LIMITED,
     503: ProviderErrorKind.OVERLOADED,
     504: ProviderErrorKind.TIMEOUT,
@@ -136,13 +191,36 @@ _OVERFLOW_PHRASES = (
     "too many tokens",
     "request too large",
     "context length",
+    "context size",
 )
 
+_STATUSES = {
+    "invalid_request_error": 400,
+    "context_length_exceeded": 400,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "model_not_found": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "insufficient_quota": 429,
+    "billing_error": 429,
+    "server_is_overloaded": 503,
+    "service_unavailable": 503,
+    "service_unavailable_error": 503,
+    "timeout_error": 504,
+    "overloaded": 529,
+    "overloaded_error": 529,
+}
+"""What an error in the middle of a stream would have been as a status."""
+
 _ADVICE = {
-    ProviderErrorKind.PROVIDER: "asking again may help; if this goes on, check the base URL and the server's log",
+    ProviderErrorKind.PROVIDER: f"{_TRY_AGAIN}; if this goes on, check the base URL and the server's log",
     ProviderErrorKind.RATE_LIMITED: "ask again later; if this goes on, raise the limit or run fewer agents at once",
     ProviderErrorKind.OVERLOADED: "ask again later; if this goes on, use another model",
-    ProviderErrorKind.TIMEOUT: "asking again may help; if this goes on, use a faster model or a shorter conversation",
+    ProviderErrorKind.TIMEOUT: f"{_TRY_AGAIN}; if this goes on, use a faster model or a shorter conversation",
     ProviderErrorKind.CONTEXT_OVERFLOW: "shorten the conversation or use a model with a larger context",
     ProviderErrorKind.INVALID_REQUEST: "change the request: the same one will be refused again",
     ProviderErrorKind.UNAUTHORIZED: "check the API key and what it is allowed to use",
@@ -151,11 +229,22 @@ _ADVICE = {
 
 
 def _verdict(status: int, body: str, complaint: _Complaint) -> tuple[ProviderErrorKind, str]:
-    if status == 429 and "insufficient_quota" in complaint.codes:
+    if status == 429 and not {"insufficient_quota", "billing_error"}.isdisjoint(complaint.codes):
         # It looks like a rate limit, but no wait ends it.
         return ProviderErrorKind.INVALID_REQUEST, "check the account's plan and billing: waiting does not help"
     kind = _bad_request(body) if status == 400 else _KINDS.get(status, ProviderErrorKind.PROVIDER)
     return kind, _ADVICE[kind]
+
+
+def _status(codes: tuple[str, ...]) -> int:
+    for code in codes:
+        if code.isdecimal() and 400 <= int(code) < 600:
+            return int(code)
+        if code in _STATUSES:
+            return _STATUSES[code]
+        if code.startswith(("invalid_", "image_", "unsupported_")):
+            return 400
+    return 500
 
 
 def _bad_request(body: str) -> ProviderErrorKind:

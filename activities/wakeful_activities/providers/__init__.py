@@ -1,0 +1,1 @@
+"""Model providers: one module speaks to each API, one reads its answers."""

@@ -1,0 +1,10 @@
+"""The model providers that come with Wakeful, for a registry that needs more than the environment says.
+
+Registry(agents=[…], models={"local": "ollama/llama3.2"}, providers={"ollama": OpenAIChat(api_key=None, …)})
+"""
+
+from wakeful_activities.providers.anthropic import AnthropicMessages
+from wakeful_activities.providers.openai_chat import OpenAIChat
+from wakeful_activities.providers.openai_responses import OpenAIResponses
+
+__all__ = ["AnthropicMessages", "OpenAIChat", "OpenAIResponses"]
