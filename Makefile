@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 KEEP ?=
+# Each process has a Temporal server of its own; most of a test's time is waiting.
+PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 
 .DEFAULT_GOAL := help
 
@@ -15,10 +17,10 @@ dev: $(BIN)/.ready  ## A server, its web UI and a worker, until Ctrl-C.
 	$(BIN)/wakeful dev
 
 test: $(BIN)/.ready  ## Run the tests.
-	$(BIN)/python -m pytest -q --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -q $(PARALLEL) --cov --cov-report=term:skip-covered
 
 restless: $(BIN)/.ready  ## The workflow tests again, continuing as new after every fact.
-	$(BIN)/python -m pytest -q -m restless
+	$(BIN)/python -m pytest -q $(PARALLEL) -m restless
 
 bench: $(BIN)/.ready  ## Measure against a hand-written workflow (QUICK=1 for under a minute).
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)

@@ -1,6 +1,7 @@
 """CPU clocks: of one process, of the whole machine, and of everybody else. Linux only; elsewhere they say nothing."""
 
 import os
+import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -31,7 +32,13 @@ class Neighbours:
     def _used_by_others(self) -> float | None:
         clocks = [cpu_seconds(pid) for pid in self._ours]
         known = [used for used in clocks if used is not None]
-        return _machine_seconds() - sum(known) if len(known) == len(clocks) else None
+        return _machine_seconds() - sum(known) - _reaped_seconds() if len(known) == len(clocks) else None
+
+
+def _reaped_seconds() -> float:
+    """The CPU of children that are gone: workers that were killed are no neighbours."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _machine_seconds() -> float:

@@ -40,6 +40,15 @@ class HistorySize(BaseModel):
     executions: int
 
 
+class AnswerHistory(BaseModel):
+    """What a run whose answer has so many tokens wrote into history, times left out."""
+
+    agent: str
+    tokens: int
+    events: int
+    bytes: int
+
+
 class Machine(BaseModel):
     python: str
     temporalio: str
@@ -56,6 +65,7 @@ class Results(BaseModel):
     machine: Machine
     series: dict[str, Series] = {}
     histories: list[HistorySize] = []
+    answers: list[AnswerHistory] = []
 
     def history(self, side: str, steps: int, size: int) -> HistorySize | None:
         asked = (side, steps, size)
@@ -63,6 +73,9 @@ class Results(BaseModel):
 
     def points(self, side: str, size: int) -> list[HistorySize]:
         return sorted((h for h in self.histories if (h.side, h.size) == (side, size)), key=lambda h: h.steps)
+
+    def answer(self, agent: str) -> AnswerHistory | None:
+        return next((answer for answer in self.answers if answer.agent == agent), None)
 
 
 class Line(BaseModel):

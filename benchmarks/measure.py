@@ -1,21 +1,20 @@
 """The measurements. Each interleaves the sides, repeat by repeat, so that both see the same neighbours' noise."""
 
 import asyncio
-import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from benchmarks.clocks import Neighbours, cpu_seconds
 from benchmarks.figures import HistorySize, Results, Series
+from benchmarks.plan import KB, Plan
+from benchmarks.samples import add, in_turn, new_series, say
 from benchmarks.stage import Side, Stage
+from benchmarks.streams import measure_stream
 from benchmarks.worker import BARE_WORKFLOWS
 from wakeful_workflows import AgentRun
-
-KB = 1024
 
 QUIET_CORES = 0.35
 """A sample counts as undisturbed while others use less than this of the machine."""
@@ -23,69 +22,29 @@ TRIES = 3
 """After which a disturbed sample is kept all the same."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How much is measured."""
-
-    repeat: int = 9
-    step_steps: int = 50
-    long_steps: int = 400
-    sizes: tuple[int, ...] = (1 * KB, 10 * KB)
-    lengths: tuple[int, ...] = (5, 20, 50, 100, 400)
-    whole: tuple[tuple[int, int], ...] = (
-        (5, KB),
-        (20, KB),
-        (50, KB),
-        (100, KB),
-        (5, 10 * KB),
-        (20, 10 * KB),
-        (50, 10 * KB),
-    )
-    """Lengths and sizes at which a run that passes the whole conversation stays under the server's limits."""
-    replay_steps: int = 100
-    concurrent: tuple[int, ...] = (1, 16, 64)
-    concurrent_steps: int = 5
-    decisions: int = 3
-    """Decisions a repeat."""
-
-
-QUICK = Plan(
-    repeat=2,
-    step_steps=10,
-    long_steps=30,
-    sizes=(1 * KB,),
-    lengths=(5, 10, 20),
-    whole=((5, KB), (10, KB), (20, KB)),
-    replay_steps=20,
-    concurrent=(1, 8),
-    concurrent_steps=3,
-    decisions=2,
-)
-
-
 async def measure_step(stage: Stage, plan: Plan, results: Results) -> None:
     """What a run without steps costs, and what each step adds to it, while nothing else runs."""
     start = _costs(results, "start", "of a run without steps")
     step = _costs(results, "step", "a step")
     for repeat in range(plan.repeat):
-        for side in _in_turn(stage.sides, repeat):
-            _say(f"step: {side.name}, {plan.step_steps} steps, {repeat + 1} of {plan.repeat}")
+        for side in in_turn(stage.sides, repeat):
+            say(f"step: {side.name}, {plan.step_steps} steps, {repeat + 1} of {plan.repeat}")
             fixed, whole = await _undisturbed(stage, side, steps=plan.step_steps)
             for series, cost in zip(start, fixed, strict=True):
-                _add(series, side, cost)
+                add(series, side, cost)
             for series, cost in zip(step, _a_step(fixed, whole, plan.step_steps), strict=True):
-                _add(series, side, cost)
+                add(series, side, cost)
 
 
 async def measure_long(stage: Stage, plan: Plan, results: Results) -> None:
     """A step's cost in a long run, to see whether it grows with what went before it."""
     long = _costs(results, "long", f"a step, run of {plan.long_steps}")
     for repeat in range(min(plan.repeat, 2)):
-        for side in _in_turn(stage.sides, repeat):
-            _say(f"long: {side.name}, {plan.long_steps} steps, {repeat + 1}")
+        for side in in_turn(stage.sides, repeat):
+            say(f"long: {side.name}, {plan.long_steps} steps, {repeat + 1}")
             fixed, whole = await _cost(stage, side, steps=0), await _cost(stage, side, steps=plan.long_steps)
             for series, cost in zip(long, _a_step(fixed, whole, plan.long_steps), strict=True):
-                _add(series, side, cost)
+                add(series, side, cost)
 
 
 Cost = tuple[float | None, float | None, float | None]
@@ -94,9 +53,9 @@ Cost = tuple[float | None, float | None, float | None]
 
 def _costs(results: Results, key: str, of: str) -> tuple[Series, Series, Series]:
     return (
-        _series(results, f"{key}.time", f"time {of}", "ms"),
-        _series(results, f"{key}.worker_cpu", f"worker CPU {of}", "ms"),
-        _series(results, f"{key}.server_cpu", f"server CPU {of}", "ms"),
+        new_series(results, f"{key}.time", f"time {of}", "ms"),
+        new_series(results, f"{key}.worker_cpu", f"worker CPU {of}", "ms"),
+        new_series(results, f"{key}.server_cpu", f"server CPU {of}", "ms"),
     )
 
 
@@ -137,7 +96,7 @@ async def measure_history(stage: Stage, plan: Plan, results: Results) -> None:
 
     async def weigh(side: Side, steps: int, size: int) -> HistorySize:
         async with gate:
-            _say(f"history: {side.name}, {steps} steps of {size} bytes")
+            say(f"history: {side.name}, {steps} steps of {size} bytes")
             executions = await stage.executions(await stage.run(side, steps=steps, size=size))
         return HistorySize(
             side=side.name,
@@ -161,44 +120,44 @@ async def measure_replay(stage: Stage, plan: Plan, results: Results) -> None:
     )
     histories: dict[str, list[WorkflowHistory]] = {}
     for side in stage.sides:
-        _say(f"replay: {side.name}, {steps} steps, recording")
+        say(f"replay: {side.name}, {steps} steps, recording")
         executions = await stage.executions(await stage.run(side, steps=steps, size=KB))
         histories[side.name] = [execution.history for execution in executions]
-    series = _series(results, "replay", "replay a step", "ms")
+    series = new_series(results, "replay", "replay a step", "ms")
     for repeat in range(plan.repeat + 1):
-        for side in _in_turn(stage.sides, repeat):
-            _say(f"replay: {side.name}, {repeat} of {plan.repeat}")
+        for side in in_turn(stage.sides, repeat):
+            say(f"replay: {side.name}, {repeat} of {plan.repeat}")
             before = time.perf_counter()
             for history in histories[side.name]:
                 await replayer.replay_workflow(history)
             if repeat:  # the first one warms up
-                _add(series, side, (time.perf_counter() - before) * 1000 / steps)
+                add(series, side, (time.perf_counter() - before) * 1000 / steps)
 
 
 async def measure_runs(stage: Stage, plan: Plan, results: Results) -> None:
     """Runs a second when several are started at once."""
     for count in plan.concurrent:
         label = f"runs a second, {count} at once"
-        series = _series(results, f"runs.{count}", label, "/s", more_is_better=True)
+        series = new_series(results, f"runs.{count}", label, "/s", more_is_better=True)
         for repeat in range(min(plan.repeat, 3) if count > 1 else plan.repeat):
-            for side in _in_turn(stage.sides, repeat):
-                _say(f"runs: {side.name}, {count} at once, {repeat + 1}")
+            for side in in_turn(stage.sides, repeat):
+                say(f"runs: {side.name}, {count} at once, {repeat + 1}")
                 before = time.perf_counter()
                 await asyncio.gather(*(stage.run(side, steps=plan.concurrent_steps, size=KB) for _ in range(count)))
-                _add(series, side, count / (time.perf_counter() - before))
+                add(series, side, count / (time.perf_counter() - before))
 
 
 async def measure_decision(stage: Stage, plan: Plan, results: Results) -> None:
     """From a decision to the model: the suspended run is told to go on, makes the call, and asks the model again."""
-    series = _series(results, "decision", "decision to next inference", "ms")
+    series = new_series(results, "decision", "decision to next inference", "ms")
     for repeat in range(plan.repeat * plan.decisions):
-        for side in _in_turn(stage.deciding, repeat):
-            _say(f"decision: {side.name}, {repeat + 1} of {plan.repeat * plan.decisions}")
+        for side in in_turn(stage.deciding, repeat):
+            say(f"decision: {side.name}, {repeat + 1} of {plan.repeat * plan.decisions}")
             id = await stage.suspend(side)
             decided = time.time()
             await side.decide(id)
             asked = float(await side.result(id))  # the model's last word is when it was asked for it
-            _add(series, side, (asked - decided) * 1000)
+            add(series, side, (asked - decided) * 1000)
 
 
 Measurement = Callable[[Stage, Plan, Results], Awaitable[None]]
@@ -210,6 +169,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "replay": measure_replay,
     "runs": measure_runs,
     "decision": measure_decision,
+    "stream": measure_stream,
 }
 
 
@@ -218,23 +178,3 @@ async def measure(stage: Stage, plan: Plan, results: Results, names: Sequence[st
     for name in names:
         await MEASUREMENTS[name](stage, plan, results)
     results.machine.busy_elsewhere = neighbours.cores()
-
-
-def _in_turn(sides: Sequence[Side], repeat: int) -> Sequence[Side]:
-    """Forwards and backwards: whoever is always second would pay for what the first left behind."""
-    return sides if repeat % 2 == 0 else tuple(reversed(sides))
-
-
-def _series(results: Results, key: str, label: str, unit: str, *, more_is_better: bool = False) -> Series:
-    series = Series(label=label, unit=unit, samples={}, more_is_better=more_is_better)
-    results.series[key] = series
-    return series
-
-
-def _add(series: Series, side: Side, value: float | None) -> None:
-    if value is not None:
-        series.samples.setdefault(side.name, []).append(round(value, 4))
-
-
-def _say(progress: str) -> None:
-    print(progress, file=sys.stderr, flush=True)

@@ -7,7 +7,7 @@ from html import escape
 from itertools import pairwise
 
 from benchmarks.figures import Results
-from benchmarks.measure import KB
+from benchmarks.plan import KB
 from benchmarks.sides import BARE, OURS, WHOLE
 
 MB = KB * KB

@@ -3,8 +3,8 @@
 import statistics
 from collections.abc import Iterator, Sequence
 
-from benchmarks.figures import Results, Series, line
-from benchmarks.measure import KB
+from benchmarks.figures import AnswerHistory, Results, Series, line
+from benchmarks.plan import KB
 from benchmarks.sides import BARE, LOCAL, OURS, WHOLE
 from benchmarks.targets import targets
 
@@ -27,6 +27,9 @@ def report(results: Results) -> str:
         lines += _table(["", BARE, OURS, LOCAL, WHOLE], list(_sizes(results)))
         lines += ["", "History a step (a straight line through all lengths)", ""]
         lines += _table(["", "bytes a step", "fixed bytes", "R²", "events a step"], list(_fits(results)))
+    if results.answers:
+        lines += ["", "History of one answer, times left out", ""]
+        lines += _table(["", "bytes", "events"], [_answered(answer) for answer in results.answers])
     lines += ["", "Targets", ""]
     lines += [str(target) for target in targets(results)]
     return "\n".join(lines)
@@ -69,6 +72,10 @@ def _fits(results: Results) -> Iterator[list[str]]:
                 f"{weight.r2:.5f}",
                 f"{events.slope:.2f}",
             ]
+
+
+def _answered(answer: AnswerHistory) -> list[str]:
+    return [f"{answer.agent}, {answer.tokens:,} tokens", f"{answer.bytes:,}", f"{answer.events}"]
 
 
 def _table(head: list[str], rows: list[list[str]]) -> list[str]:

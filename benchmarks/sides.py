@@ -1,5 +1,7 @@
 """The names of what is compared, as the table, the results file and the worker processes say them."""
 
+from datetime import timedelta
+
 BARE = "bare"
 """The yardstick."""
 OURS = "wakeful"
@@ -7,5 +9,18 @@ LOCAL = "wakeful, local tools"
 WHOLE = "whole conversation"
 """The yardstick, with the whole conversation passed to every model call; only its history is weighed."""
 
+STREAMED = "streamed"
+"""Our agent that gets its answers token by token."""
+COMPLETE = "complete"
+"""Our agent that gets the same answers as a whole. Both names have one length: they stand in the history weighed."""
+
 BARE_SANDBOXED = "bare-sandboxed"
 """The yardstick's worker with the SDK's default sandbox; in the results it is the yardstick all the same."""
+
+HEARTBEAT_TIMEOUT = timedelta(seconds=3)
+"""Without a sign of life for so long, the worker of a stream counts as lost; the same on both sides."""
+
+
+def streaming(side: str) -> str:
+    """The task queue of a side's streaming worker, which may be killed while the others go on."""
+    return f"{side}-streaming"

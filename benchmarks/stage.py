@@ -33,9 +33,10 @@ class Wakeful:
     pid: int
     name: str = OURS
     tool: str = PAD
+    agent: str = ours.AGENT
 
     async def start(self, work: Work) -> str:
-        return await self.client.start(ours.AGENT, str(work), thread_id=_id(work))
+        return await self.client.start(self.agent, str(work), thread_id=_id(work))
 
     async def result(self, id: str) -> str:
         result = await self.client.result(id)
@@ -62,9 +63,10 @@ class Bare:
     name: str = BARE
     tool: str = PAD
     workflow: str = bare.BareRun.__name__
+    task_queue: str = BARE
 
     async def start(self, work: Work) -> str:
-        handle = await self.client.start_workflow(self.workflow, str(work), id=_id(work), task_queue=BARE)
+        handle = await self.client.start_workflow(self.workflow, str(work), id=_id(work), task_queue=self.task_queue)
         return handle.id
 
     async def result(self, id: str) -> str:
@@ -98,6 +100,7 @@ class Stage:
     client: Client
     sides: tuple[Side, ...]
     whole: Side
+    address: str
     server_pid: int | None
 
     @property
@@ -143,8 +146,8 @@ async def stage(*, sandboxed: bool) -> AsyncIterator[Stage]:
     """Set the stage on a server of its own, with everybody warm."""
     async with (
         embedded_server(ui=False) as server,
-        _worker(BARE_SANDBOXED if sandboxed else BARE, server.address) as bare_pid,
-        _worker(OURS, server.address) as our_pid,
+        worker_process(BARE_SANDBOXED if sandboxed else BARE, server.address) as bare_pid,
+        worker_process(OURS, server.address) as our_pid,
     ):
         client = server.client
         wakeful = WakefulClient(client, task_queue=OURS)
@@ -152,16 +155,17 @@ async def stage(*, sandboxed: bool) -> AsyncIterator[Stage]:
         if ours.HAS_LOCAL_TOOLS:
             sides.append(Wakeful(wakeful, our_pid, name=LOCAL, tool=PAD_LOCAL))
         whole = Bare(client, bare_pid, name=WHOLE, workflow=bare.BareWholeRun.__name__)
-        set_up = Stage(client, tuple(sides), whole, _server_pid())
+        set_up = Stage(client, tuple(sides), whole, server.address, _server_pid())
         for side in set_up.sides:
             await set_up.run(side, steps=3, size=100)
         yield set_up
 
 
 @contextlib.asynccontextmanager
-async def _worker(side: str, address: str) -> AsyncIterator[int]:
+async def worker_process(side: str, address: str, *provider: str) -> AsyncIterator[int]:
+    """The worker of a side while the body runs; its streaming one where the address of a model provider is named."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "benchmarks.worker", side, address),
+        *(sys.executable, "-m", "benchmarks.worker", side, address, *provider),
         cwd=ROOT,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

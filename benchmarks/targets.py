@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from benchmarks.figures import Results, line
-from benchmarks.measure import KB
-from benchmarks.sides import BARE, LOCAL, OURS
+from benchmarks.plan import KB
+from benchmarks.sides import BARE, COMPLETE, LOCAL, OURS, STREAMED
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ def targets(results: Results) -> list[Target]:
         _ratio(results, "step.time", LOCAL, "time a step <= 0.65x bare, local tools", limit=0.65),
         _ratio(results, "step.worker_cpu", OURS, "worker CPU a step <= 1.3x bare", limit=1.3),
         _replay(results),
+        _wasted(results),
+        _streaming(results),
     ]
 
 
@@ -93,7 +95,29 @@ def _replay(results: Results) -> Target:
     return _judged(name, samples, lambda ms: f"{ms:.1f} ms", 7.0) if samples else Target(name, "", None)
 
 
+def _wasted(results: Results) -> Target:
+    """What is sent between two heartbeats with a part of the answer may be lost: 0.2 s, held back 0.2 s at most."""
+    name = "tokens wasted a killed stream <= 0.25x bare"
+    series = results.series.get("stream.wasted")
+    if series is None:
+        return Target(name, "", None)
+    ratio = statistics.median(series.ratios(OURS))
+    ours, bare = (_spread(series.samples[side], "{:.0f}".format) for side in (OURS, BARE))
+    return Target(name, f"{ratio:.2f}x, {ours} against {bare}", ratio <= 0.25)
+
+
+def _streaming(results: Results) -> Target:
+    streamed, complete = results.answer(STREAMED), results.answer(COMPLETE)
+    if streamed is None or complete is None:
+        return Target("history added by streaming", "", None)
+    size, events = streamed.bytes - complete.bytes, streamed.events - complete.events
+    name = f"history added by streaming {streamed.tokens:,} tokens"
+    return Target(name, f"{size} bytes, {events} events", size <= 0 and events <= 0)
+
+
 def _judged(name: str, samples: list[float], written: Callable[[float], str], limit: float) -> Target:
-    median = statistics.median(samples)
-    figure = f"{written(median)} ({written(min(samples))} to {written(max(samples))})"
-    return Target(name, figure, median <= limit)
+    return Target(name, _spread(samples, written), statistics.median(samples) <= limit)
+
+
+def _spread(samples: list[float], written: Callable[[float], str]) -> str:
+    return f"{written(statistics.median(samples))} ({written(min(samples))} to {written(max(samples))})"

@@ -1,56 +1,73 @@
 """One side's worker as a process of its own, so that its CPU can be read: `python -m benchmarks.worker SIDE ADDRESS`.
 
-It says `ready` and serves until its standard input closes, so it never outlives the benchmark.
+It says `ready` and serves until its standard input closes, so it never outlives the benchmark. With the address of a
+model provider as a third argument it is the side's streaming worker, on a task queue of its own, and may be killed.
 """
 
 import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from typing import Any
 
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
-from benchmarks import bare, ours
-from benchmarks.sides import BARE, BARE_SANDBOXED, OURS
+from benchmarks import bare, bare_stream, our_stream, ours
+from benchmarks.sides import BARE, BARE_SANDBOXED, OURS, streaming
 from wakeful.cli.exits import run_and_leave
 from wakeful.connection import Address, connect
-from wakeful.worker import WorkerSettings, running_worker
+from wakeful.worker import HEARTBEAT_THROTTLE, WorkerSettings, running_worker
 
-BARE_WORKFLOWS = [bare.BareRun, bare.BareWholeRun]
+BARE_WORKFLOWS = [bare.BareRun, bare.BareWholeRun, bare_stream.BareStream]
 
 
 @contextlib.asynccontextmanager
-async def bare_worker(client: Client, *, sandboxed: bool) -> AsyncIterator[None]:
+async def bare_worker(
+    client: Client, settings: WorkerSettings, activities: list[Callable[..., Any]], *, sandboxed: bool
+) -> AsyncIterator[None]:
     """A plain worker with Wakeful's settings. Unsandboxed unless asked: loops are compared here, not sandboxes."""
-    settings = WorkerSettings(task_queue=BARE)
     worker = Worker(
         client,
         task_queue=settings.task_queue,
         workflows=BARE_WORKFLOWS,
-        activities=[bare.infer, bare.infer_whole, bare.pad],
+        activities=activities,
         workflow_runner=SandboxedWorkflowRunner() if sandboxed else UnsandboxedWorkflowRunner(),
         max_concurrent_activities=settings.max_concurrent_activities,
         max_cached_workflows=settings.max_cached_workflows,
         graceful_shutdown_timeout=settings.graceful_shutdown,
         sticky_queue_schedule_to_start_timeout=settings.sticky_timeout,
+        max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+        default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
     )
     async with worker:
         yield
 
 
-async def serve(side: str, address: str) -> None:
+async def serve(side: str, address: str, provider: str | None = None) -> None:
     async with contextlib.AsyncExitStack() as stack:
         if side == OURS:
             client = await connect(Address(address=address))
-            await stack.enter_async_context(running_worker(client, ours.registry, WorkerSettings(task_queue=OURS)))
+            registry = our_stream.registry_over(provider) if provider else ours.registry
+            await stack.enter_async_context(running_worker(client, registry, _settings(OURS, provider)))
         else:
             client = await Client.connect(address, data_converter=pydantic_data_converter)
-            await stack.enter_async_context(bare_worker(client, sandboxed=side == BARE_SANDBOXED))
+            streams = [bare_stream.BareModel(provider).stream_answer] if provider else []
+            activities: list[Callable[..., Any]] = [bare.infer, bare.infer_whole, bare.pad, *streams]
+            settings = _settings(BARE, provider)
+            await stack.enter_async_context(bare_worker(client, settings, activities, sandboxed=side == BARE_SANDBOXED))
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.read)
+
+
+def _settings(side: str, provider: str | None) -> WorkerSettings:
+    if provider is None:
+        return WorkerSettings(task_queue=side)
+    # Who takes over from a killed worker would wait five seconds for it, which says nothing about streams.
+    return WorkerSettings(task_queue=streaming(side), sticky_timeout=timedelta(seconds=1))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""The benchmark runs from end to end, and what it counts exactly holds: a step costs as many events as bare."""
+"""The benchmark runs from end to end, and what it counts exactly holds: a step costs as many events as bare,
+and an answer that streams in leaves no more than one that comes as a whole."""
 
 import asyncio
 import sys
@@ -12,7 +13,7 @@ from tests.support.processes import ROOT
 async def test_the_benchmark_runs_and_says_which_targets_are_met(tmp_path: Path) -> None:
     out, picture = tmp_path / "results.json", tmp_path / "history-bytes.svg"
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "benchmarks", "--quick", "--only", "history"),
+        *(sys.executable, "-m", "benchmarks", "--quick", "--only", "history", "--only", "stream"),
         *("--out", str(out), "--plot", str(picture)),
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,
@@ -23,6 +24,7 @@ async def test_the_benchmark_runs_and_says_which_targets_are_met(tmp_path: Path)
 
     assert process.returncode == 0
     assert "met           events a step equal to bare" in said.decode()
+    assert "met           history added by streaming 2,000 tokens: 0 bytes, 0 events" in said.decode()
     results = Results.model_validate_json(out.read_text())
     a_step = [_events_between(results, side, 5, 20) / 15 for side in (BARE, OURS)]
     assert a_step == [12, 12]

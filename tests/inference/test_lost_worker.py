@@ -9,7 +9,7 @@ from tests.support.fake_provider.models import INTERRUPTED, continuing
 from tests.support.fake_provider.script import Answer
 from tests.support.fake_provider.server import FakeProvider
 from tests.support.processes import kill, worker_process
-from tests.support.provider_app import PORT
+from tests.support.provider_app import PORT, WIRES
 from wakeful.client import WakefulClient
 from wakeful.contract.events import RunFinish
 
@@ -19,31 +19,32 @@ APP = "tests.support.provider_app:registry"
 
 
 async def test_kill_9_in_the_middle_of_a_streamed_answer(
-    temporal: Client,
-    provider: FakeProvider,
-    wire: str,
-    thread_id: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    temporal: Client, provider: FakeProvider, thread_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """One worker dies under three answers, one in each wire format."""
     monkeypatch.setenv(PORT, str(provider.port))
     provider.always(continuing(ANSWER))
     client = WakefulClient(temporal, task_queue=thread_id)
     address, journal = temporal.service_client.config.target_host, tmp_path / "journal.jsonl"
     async with worker_process(address, thread_id, journal, app=APP) as first:
-        await client.start(wire, "Count.", thread_id=thread_id)
-        asked = await provider.request()
-        await provider.until(lambda: asked.deltas >= 120)
+        for wire in WIRES:
+            await client.start(wire, "Count.", thread_id=f"{thread_id}-{wire}")
+        await provider.request(len(WIRES))
+        await provider.until(lambda: all(asked.deltas >= 120 for asked in provider.asked))
         await kill(first)
     async with worker_process(address, thread_id, journal, app=APP):
-        result = await client.result(thread_id)
-        transcript = await client.transcript(thread_id)
-        events = [record.event async for record in client.watch(thread_id)]
+        for wire in WIRES:
+            await check(client, f"{thread_id}-{wire}", provider, wire)
 
+
+async def check(client: WakefulClient, thread_id: str, provider: FakeProvider, wire: str) -> None:
+    result = await client.result(thread_id)
+    transcript = await client.transcript(thread_id)
+    events = [record.event async for record in client.watch(thread_id)]
     assert result.response.split() == "".join(TOKENS).split()
     assert [message.text for message in transcript] == ["Count.", ANSWER.text]
-    first_request, second_request = provider.asked
-    assert INTERRUPTED in second_request.turns[-1].text
-    assert len(second_request.turns[-2].text) > 9 * 60
-    assert first_request.deltas + second_request.deltas < 200 + 60
+    before, after = [asked for asked in provider.asked if asked.format == wire]
+    assert INTERRUPTED in after.turns[-1].text
+    assert len(after.turns[-2].text) > 9 * 60
+    assert before.deltas + after.deltas < 200 + 60
     assert len([event for event in events if isinstance(event, RunFinish)]) == 1

@@ -47,7 +47,7 @@ def registry_for(port: int) -> Registry:
     root = f"http://127.0.0.1:{port}"
     agents = []
     for wire in WIRES:
-        usual = Agent(id=wire, model=wire, tools=[add], retry=RETRY, inference_heartbeat_timeout=5)
+        usual = Agent(id=wire, model=wire, tools=[add], retry=RETRY, inference_heartbeat_timeout=3)
         spare = WIRES[(WIRES.index(wire) + 1) % len(WIRES)]
         agents += [
             usual,

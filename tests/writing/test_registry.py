@@ -1,7 +1,7 @@
 """`Registry`: everything that is wrong is said at once, and an agent resolves to what a run depends on."""
 
 import pytest
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError, field_validator
 
 from wakeful import Agent, ConfigurationError, Registry, ScriptedModel, say, tool
 from wakeful.contract.agents import ModelBinding
@@ -42,7 +42,7 @@ def test_everything_that_is_wrong_is_listed_at_once() -> None:
         "tool 'infer' takes a reserved name; rename it (reserved: compact, infer, resolve_agent, restore_thread)",
         "agent 'b' lists tools twice: look",
         "model 'odd' is 'gpt'; write it as 'provider/name'",
-        "model 'lost' names unknown provider 'nowhere'; known: openai",
+        "model 'lost' names unknown provider 'nowhere'; known: anthropic, openai, openai-responses",
     )
 
 
@@ -106,6 +106,8 @@ def test_a_provider_can_be_a_model_of_its_own_or_serve_several() -> None:
     [
         ({"OPENAI_API_KEY": "k"}, "openai/gpt-5-mini"),
         ({"OPENAI_BASE_URL": "http://localhost:11434/v1", "OPENAI_MODEL": "llama3"}, "openai/llama3"),
+        ({"ANTHROPIC_API_KEY": "k"}, "anthropic/claude-sonnet-4-5"),
+        ({"ANTHROPIC_API_KEY": "k", "ANTHROPIC_MODEL": "claude-x"}, "anthropic/claude-x"),
     ],
 )
 def test_the_environment_chooses_the_default_model(environ: dict[str, str], model: str) -> None:
@@ -116,3 +118,56 @@ def test_without_a_key_the_default_model_is_scripted() -> None:
     offline = ScriptedModel([say("hello")])
     assert default_model(environ={}, offline=offline) is offline
     assert isinstance(default_model(environ={}), ScriptedModel)
+
+
+class Sum(BaseModel):
+    total: int
+
+    @field_validator("total")
+    @classmethod
+    def _is_even(cls, total: int) -> int:
+        if total % 2:
+            raise ValueError("odd")
+        return total
+
+
+def test_an_output_type_is_resolved_to_its_schema() -> None:
+    registry = Registry(agents=[Agent(id="a", output=Sum, output_repairs=3)])
+    resolved = registry.resolve("a")
+    assert resolved.output is not None
+    assert (resolved.output.name, resolved.output.max_repairs) == ("Sum", 3)
+    assert resolved.output.json_schema["required"] == ["total"]
+    check = registry.output_check(resolved)
+    assert check is not None
+    assert check({"total": 2}) is None
+    assert check({"total": 3}) == "at total: Value error, odd"
+
+
+def test_an_output_type_that_has_changed_since_has_no_say() -> None:
+    before = Registry(agents=[Agent(id="a", output=Sum)]).resolve("a")
+    assert Registry(agents=[Agent(id="a", output=list[int])]).output_check(before) is None
+    assert Registry(agents=[Agent(id="a")]).output_check(before) is None
+    assert Registry(agents=[Agent(id="b")]).output_check(before) is None
+
+
+def test_a_schema_is_an_output_type_too() -> None:
+    schema = {"type": "object", "title": "My answer!"}
+    registry = Registry(agents=[Agent(id="a", output=schema)])
+    resolved = registry.resolve("a")
+    assert resolved.output is not None
+    assert (resolved.output.name, resolved.output.json_schema) == ("My_answer_", schema)
+    assert registry.output_check(resolved) is None
+
+
+@pytest.mark.parametrize("output", [{"type": "wrong"}, type("Odd", (), {})])
+def test_an_output_type_without_a_schema_is_refused(output: object) -> None:
+    with pytest.raises(ConfigurationError, match="agent 'a': its output type has no JSON schema"):
+        Registry(agents=[Agent(id="a", output=output)])
+
+
+def test_fallbacks_are_models_of_the_registry() -> None:
+    models = {"main": "openai/big", "spare": "anthropic/other"}
+    registry = Registry(agents=[Agent(id="a", model="main", fallbacks=["spare"])], models=models)
+    assert registry.resolve("a").fallbacks == (ModelBinding(id="spare", provider="anthropic", name="other"),)
+    with pytest.raises(ConfigurationError, match="agent 'a' names unknown model 'gone'"):
+        Registry(agents=[Agent(id="a", fallbacks=["gone"])])

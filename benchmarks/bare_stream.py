@@ -1,0 +1,60 @@
+"""The yardstick for streams: a workflow whose activity streams an answer, gives signs of life, and keeps nothing.
+
+When its worker is lost, Temporal tries it again from the first token. The settings that decide how soon are Wakeful's.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import timedelta
+
+from temporalio import activity, workflow
+from temporalio.common import RetryPolicy
+
+with workflow.unsafe.imports_passed_through():
+    import httpx
+
+    from benchmarks.sides import BARE, HEARTBEAT_TIMEOUT
+
+_TIMEOUT = timedelta(minutes=10)
+_RETRIES = RetryPolicy(initial_interval=timedelta(milliseconds=500))
+
+
+@dataclass(frozen=True)
+class BareModel:
+    """A Chat Completions API."""
+
+    url: str
+
+    @activity.defn
+    async def stream_answer(self, question: str) -> str:
+        body = {"model": BARE, "stream": True, "messages": [{"role": "user", "content": question}]}
+        text = ""
+        async with (
+            httpx.AsyncClient(timeout=60) as http,
+            http.stream("POST", f"{self.url}/chat/completions", json=body) as response,
+        ):
+            async for line in response.aiter_lines():
+                text += _delta(line)
+                activity.heartbeat()
+        return text
+
+
+@workflow.defn
+class BareStream:
+    @workflow.run
+    async def run(self, question: str) -> str:
+        return await workflow.execute_activity_method(
+            BareModel.stream_answer,
+            question,
+            start_to_close_timeout=_TIMEOUT,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            retry_policy=_RETRIES,
+        )
+
+
+def _delta(line: str) -> str:
+    """What a line of the event stream adds to the answer."""
+    _, is_data, data = line.partition("data: ")
+    if not is_data or data == "[DONE]":
+        return ""
+    return "".join(choice["delta"].get("content") or "" for choice in json.loads(data)["choices"])

@@ -1,0 +1,48 @@
+"""How much is measured: everything, or little of it quickly."""
+
+from dataclasses import dataclass
+
+KB = 1024
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is measured."""
+
+    repeat: int = 9
+    step_steps: int = 50
+    long_steps: int = 400
+    sizes: tuple[int, ...] = (1 * KB, 10 * KB)
+    lengths: tuple[int, ...] = (5, 20, 50, 100, 400)
+    whole: tuple[tuple[int, int], ...] = (
+        (5, KB),
+        (20, KB),
+        (50, KB),
+        (100, KB),
+        (5, 10 * KB),
+        (20, 10 * KB),
+        (50, 10 * KB),
+    )
+    """Lengths and sizes at which a run that passes the whole conversation stays under the server's limits."""
+    replay_steps: int = 100
+    concurrent: tuple[int, ...] = (1, 16, 64)
+    concurrent_steps: int = 5
+    decisions: int = 3
+    """Decisions a repeat."""
+    kills: int = 5
+    """Streams whose worker is killed."""
+
+
+QUICK = Plan(
+    repeat=2,
+    step_steps=10,
+    long_steps=30,
+    sizes=(1 * KB,),
+    lengths=(5, 10, 20),
+    whole=((5, KB), (10, KB), (20, KB)),
+    replay_steps=20,
+    concurrent=(1, 8),
+    concurrent_steps=3,
+    decisions=2,
+    kills=0,
+)
