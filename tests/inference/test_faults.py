@@ -35,7 +35,7 @@ from tests.support.fake_provider.server import FakeProvider
 from wakeful.client import WakefulClient
 from wakeful.contract.events import StreamReset
 from wakeful.contract.inference import InferenceOverrides, StopReason
-from wakeful.contract.messages import Visibility
+from wakeful.contract.messages import InputMessage, Visibility
 from wakeful.contract.runs import RunResult
 
 TEXT = "Füchse 🦊 springen über den faulen Hund, immer wieder, bis es dämmert und niemand mehr zählt."
@@ -224,10 +224,19 @@ async def test_a_model_that_keeps_failing_is_left_alone(
 async def test_a_conversation_that_overflows_is_cut_once_if_the_agent_has_a_window(
     client: WakefulClient, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
+    said = [InputMessage(content=f"{number}: {'word ' * 60}") for number in range(40)]
     provider.will(OVERFLOW, WHOLE)
-    result = await ask(client, f"{wire}-window", thread_id)
+    result = await client.run(f"{wire}-window", said, thread_id=thread_id)
     assert result.response == TEXT
-    assert len(provider.asked) == 2
+    whole, cut = (json.dumps(asked.body) for asked in provider.asked)
+    assert len(cut) < 0.7 * len(whole)
+    assert "39: word" in cut
+    assert len(await client.transcript(thread_id)) == 41
+
+    provider.will(OVERFLOW, OVERFLOW)
+    result = await client.run(f"{wire}-window", said, thread_id=f"{thread_id}-2")
+    assert "shorten the conversation" in result.status_reason
+    assert len(provider.asked) == 4
 
 
 async def test_an_answer_that_hits_the_token_limit_is_gone_on_with(

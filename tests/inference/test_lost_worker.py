@@ -1,5 +1,6 @@
 """The worker is killed in the middle of an answer: nothing of it is paid for twice, and no word is lost or doubled."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,10 @@ from tests.support.fake_provider.models import INTERRUPTED, continuing
 from tests.support.fake_provider.script import Answer
 from tests.support.fake_provider.server import FakeProvider
 from tests.support.processes import kill, worker_process
-from tests.support.provider_app import PORT, WIRES
+from tests.support.provider_app import PORT, WIRES, registry_for
 from wakeful.client import WakefulClient
 from wakeful.contract.events import RunFinish
+from wakeful.worker import WorkerSettings, running_worker
 
 TOKENS = [f"token{number} " for number in range(200)]
 ANSWER = Answer("".join(TOKENS), chunk=9, pause=0.015)
@@ -35,6 +37,23 @@ async def test_kill_9_in_the_middle_of_a_streamed_answer(
     async with worker_process(address, thread_id, journal, app=APP):
         for wire in WIRES:
             await check(client, f"{thread_id}-{wire}", provider, wire)
+
+
+async def test_a_worker_that_is_told_to_stop_hands_its_answer_over(
+    temporal: Client, provider: FakeProvider, thread_id: str
+) -> None:
+    provider.always(continuing(ANSWER))
+    client = WakefulClient(temporal, task_queue=thread_id)
+    registry, settings = (
+        registry_for(provider.port),
+        WorkerSettings(thread_id, graceful_shutdown=timedelta(seconds=0.2)),
+    )
+    async with running_worker(temporal, registry, settings):
+        await client.start("chat", "Count.", thread_id=thread_id)
+        asked = await provider.request()
+        await provider.until(lambda: asked.deltas >= 100)
+    async with running_worker(temporal, registry, settings):
+        await check(client, thread_id, provider, "chat")
 
 
 async def check(client: WakefulClient, thread_id: str, provider: FakeProvider, wire: str) -> None:
