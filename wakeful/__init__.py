@@ -18,11 +18,14 @@ from wakeful.contract.errors import (
     ToolError,
     WakefulError,
 )
+from wakeful.contract.gates import Verdict
 from wakeful.contract.inference import InferenceOverrides, ModelRequest, ModelResponse, ModelSettings
 from wakeful.contract.messages import InputMessage, Message
+from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import RunResult, RunStatus
 from wakeful.contract.tools import FrontendTool, ToolResult
+from wakeful.gate import Gate, GateCall, gate
 from wakeful.provider import Provider, StreamingProvider
 from wakeful.registry import Registry, default_model
 from wakeful.scripted import ScriptedModel, call, say
@@ -30,24 +33,29 @@ from wakeful.tool import Tool, ToolContext, tool
 
 __all__ = [
     "Agent",
+    "Behavior",
     "CallerError",
     "ConfigurationError",
     "ConnectionFailed",
     "Decision",
     "DecisionAction",
     "FrontendTool",
+    "Gate",
+    "GateCall",
     "InferenceOverrides",
     "InputMessage",
     "Message",
     "ModelRequest",
     "ModelResponse",
     "ModelSettings",
+    "PermissionPolicy",
     "Provider",
     "ProviderError",
     "ProviderErrorKind",
     "Registry",
     "ResumeMode",
     "RetryPolicy",
+    "Rule",
     "RunRequest",
     "RunResult",
     "RunStatus",
@@ -60,9 +68,11 @@ __all__ = [
     "ToolError",
     "ToolMode",
     "ToolResult",
+    "Verdict",
     "WakefulError",
     "call",
     "default_model",
+    "gate",
     "say",
     "tool",
 ]

@@ -1,4 +1,4 @@
-"""What users write as agents: instructions, a model and tools."""
+"""What users write as agents: instructions, a model, tools, and what may be done with them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +16,8 @@ from wakeful.contract.agents import (
 from wakeful.contract.base import Written
 from wakeful.contract.context import ContextMessage, ContextPolicy
 from wakeful.contract.inference import ModelSettings
+from wakeful.contract.permissions import PermissionPolicy
+from wakeful.gate import Gate
 from wakeful.tool import Tool
 
 
@@ -42,6 +44,10 @@ class Agent(Written):
     tools: Sequence[Tool | str] = ()
     tool_mode: ToolMode = ToolMode.SEQUENTIAL
     """Whether the calls of one step run one after another or together."""
+    permissions: PermissionPolicy | None = None
+    """Which tool calls may be made, which need a person, and which are out of the question; None allows all."""
+    gates: Sequence[Gate | str] = ()
+    """`@gate` functions, or names of gates that the registry has; they are asked about every call, in this order."""
     max_rounds: int = Field(default=DEFAULT_MAX_ROUNDS, ge=0)
     """How many rounds of tool calls a run may make; 0 means no limit."""
     context: ContextPolicy | None = None
@@ -60,6 +66,18 @@ class Agent(Written):
             if callable(entry) and not isinstance(entry, Tool):
                 raise ValueError(f"{getattr(entry, '__name__', entry)!r} is a plain function: decorate it with @tool")
         return tools
+
+    @field_validator("gates", mode="before")
+    @classmethod
+    def _gates_are_gates(cls, gates: object) -> object:
+        for entry in gates if isinstance(gates, list | tuple) else ():
+            if callable(entry) and not isinstance(entry, Gate):
+                raise ValueError(f"{getattr(entry, '__name__', entry)!r} is a plain function: decorate it with @gate")
+        return gates
+
+    @property
+    def gate_names(self) -> tuple[str, ...]:
+        return tuple(entry if isinstance(entry, str) else entry.name for entry in self.gates)
 
     @property
     def tool_names(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from pydantic import JsonValue
@@ -19,15 +20,18 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.contract import names
 from wakeful.contract.base import Wire
-from wakeful.contract.decisions import Decision, DecisionAction
-from wakeful.contract.errors import CallerError, ThreadBusy, ThreadNotFound, WakefulError
+from wakeful.contract.decisions import Decision, DecisionAction, Decisions
+from wakeful.contract.errors import CallerError, NoAnswer, ThreadBusy, ThreadNotFound, WakefulError
 from wakeful.contract.events import EventRecord
 from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.messages import InputMessage, Message
+from wakeful.contract.permissions import Rule
 from wakeful.contract.requests import MAX_PAGE, TITLE_LENGTH, RunRequest, Submission, title_of
 from wakeful.contract.runs import Cancelled, OnBusy, RunResult, ThreadMode
 from wakeful.contract.tools import FrontendTool
 from wakeful.contract.views import EventsPage, StatusView, TranscriptPage
+from wakeful.inbox import DecisionStatus, PendingDecision, confirmed, pending_decisions
+from wakeful.permissions.rules import rule_problems
 
 V = TypeVar("V", bound=Wire)
 Handle = WorkflowHandle[Any, RunResult]
@@ -50,12 +54,16 @@ class WakefulClient:
         frontend_tools: Sequence[FrontendTool] = (),
         mode: ThreadMode = ThreadMode.RUN,
         overrides: InferenceOverrides | None = None,
+        permissions: Sequence[Rule] = (),
     ) -> str:
-        """Start a run and return its thread's id. `overrides` are for this one run.
+        """Start a run and return its thread's id. `overrides` and `permissions` are for this one run.
 
         Raises:
             ThreadBusy: the thread already has an active run.
+            CallerError: a permission rule cannot be read.
         """
+        if problems := rule_problems(permissions):
+            raise CallerError("; ".join(problems))
         request = RunRequest(
             agent_id=agent_id,
             input=input if isinstance(input, str) else tuple(input),
@@ -63,6 +71,7 @@ class WakefulClient:
             frontend_tools=tuple(frontend_tools),
             mode=mode,
             overrides=overrides,
+            permissions=tuple(permissions),
         )
         thread_id = thread_id or f"{agent_id}-{uuid.uuid4().hex[:12]}"
         try:
@@ -154,9 +163,13 @@ class WakefulClient:
         except RPCError as error:
             raise _translated(error, thread_id) from error
 
-    async def status(self, thread_id: str) -> StatusView:
-        """Where the run stands and what it waits for."""
-        return await self._query(thread_id, names.QUERY_STATUS, StatusView)
+    async def status(self, thread_id: str, *, within: timedelta | None = None) -> StatusView:
+        """Where the run stands and what it waits for.
+
+        Raises:
+            NoAnswer: no worker answered `within` this time, or within Temporal's usual one.
+        """
+        return await self._query(thread_id, names.QUERY_STATUS, StatusView, within=within)
 
     async def transcript(self, thread_id: str) -> list[Message]:
         """All messages of the thread, from its first execution on."""
@@ -224,6 +237,19 @@ class WakefulClient:
             run_id = earlier.run_id
         return run_id
 
+    async def inbox(
+        self, *, agent_id: str | None = None, tool: str | None = None, limit: int | None = None
+    ) -> AsyncIterator[PendingDecision]:
+        """Every decision that a run of this namespace waits for, oldest first.
+
+        A run that could not be asked comes last, with the reason in `unknown`, whatever `tool` is wanted.
+        """
+        try:
+            async for pending in pending_decisions(self.temporal, agent_id=agent_id, tool=tool, limit=limit):
+                yield pending
+        except RPCError as error:
+            raise WakefulError(f"Temporal does not list what waits: {error.message}") from error
+
     async def decide(
         self,
         thread_id: str,
@@ -232,19 +258,60 @@ class WakefulClient:
         *,
         result: JsonValue = None,
         reason: str | None = None,
+        arguments: JsonValue = None,
+        arguments_digest: str | None = None,
+        always: bool = False,
         decision_id: str | None = None,
         actor: str | None = None,
-    ) -> None:
-        """Answer a suspended call. The signal is durable when this returns, whether or not a worker runs."""
+        confirm: bool = False,
+    ) -> DecisionStatus | None:
+        """Answer a suspended call, by its id or by its suspension's.
+
+        The signal is durable when this returns, whether or not a worker runs. With `confirm` it is an update instead,
+        which a worker has to answer, and what became of the decision is returned.
+
+        Args:
+            arguments: let the call go on with these in place of the model's.
+            arguments_digest: of the arguments that were shown to whoever decides; the decision is refused for others.
+            always: allow on this thread from now on what was asked about.
+            decision_id: sending the same one again changes nothing.
+
+        Raises:
+            DecisionRefused: with `confirm`, when it changed nothing.
+            NoAnswer: with `confirm`, when no worker answered; send it again without, and with the same `decision_id`.
+        """
         decision = Decision(
             target=call_id,
             action=DecisionAction(action),
             result=result,
             reason=reason,
+            arguments=arguments,
+            arguments_digest=arguments_digest,
+            always=always,
             decision_id=decision_id or uuid.uuid4().hex,
             actor=actor,
         )
-        await self._signal(thread_id, names.SIGNAL_DECIDE, decision)
+        return await self._decide(thread_id, decision, confirm=confirm)
+
+    async def decide_many(
+        self, thread_id: str, decisions: Sequence[Decision], *, confirm: bool = False
+    ) -> DecisionStatus | None:
+        """Answer several suspended calls of one thread: all of them, or, if one cannot be applied, none.
+
+        Raises:
+            DecisionRefused: with `confirm`, when they changed nothing.
+            NoAnswer: with `confirm`, when no worker answered.
+        """
+        return await self._decide(thread_id, Decisions(decisions=tuple(decisions)), confirm=confirm)
+
+    async def _decide(self, thread_id: str, written: Decision | Decisions, *, confirm: bool) -> DecisionStatus | None:
+        if not confirm:
+            await self._signal(thread_id, names.SIGNAL_DECIDE, written)
+            return None
+        try:
+            return await confirmed(self.handle(thread_id), written)
+        except RPCError as error:
+            raise _translated(error, thread_id) from error
 
     async def submit(
         self, thread_id: str, input: str | Sequence[InputMessage], *, on_busy: OnBusy | str = OnBusy.ENQUEUE
@@ -268,11 +335,19 @@ class WakefulClient:
             raise _translated(error, thread_id) from error
 
     async def _query(
-        self, thread_id: str, name: str, kind: type[V], argument: object = None, *, run_id: str | None = None
+        self,
+        thread_id: str,
+        name: str,
+        kind: type[V],
+        argument: object = None,
+        *,
+        run_id: str | None = None,
+        within: timedelta | None = None,
     ) -> V:
+        args = [] if argument is None else [argument]
+        handle = self.handle(thread_id, run_id=run_id)
         try:
-            args = [] if argument is None else [argument]
-            answer: V = await self.handle(thread_id, run_id=run_id).query(name, args=args, result_type=kind)
+            answer: V = await handle.query(name, args=args, result_type=kind, rpc_timeout=within)
             return answer
         except WorkflowQueryFailedError as error:
             raise WakefulError(f"thread {thread_id!r} does not answer {name!r}: {error}") from error
@@ -290,13 +365,17 @@ _STATE_MAY_CHANGE = frozenset(
 )
 
 
+# A precondition fails when the server has seen no worker on the task queue for minutes.
+_SILENCE = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.FAILED_PRECONDITION)
+
+
 def _translated(error: RPCError, thread_id: str) -> WakefulError:
     if error.status is RPCStatusCode.NOT_FOUND:
         if "already completed" in str(error):
             return CallerError(f"the run on thread {thread_id!r} has ended")
         return ThreadNotFound(thread_id)
-    if error.status in (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED):
-        return WakefulError(f"thread {thread_id!r} did not answer in time; is a worker running on its task queue?")
+    if error.status in _SILENCE:
+        return NoAnswer(f"thread {thread_id!r} did not answer in time; is a worker running on its task queue?")
     return WakefulError(f"Temporal refused for thread {thread_id!r}: {error.message}")
 
 

@@ -26,13 +26,18 @@ from temporalio.service import RPCError, TLSConfig
 from temporalio.testing import WorkflowEnvironment
 
 from wakeful.contract.errors import ConfigurationError, ConnectionFailed
-from wakeful.contract.names import SEARCH_ATTRIBUTES
+from wakeful.contract.names import KEYWORD_ATTRIBUTES, KEYWORD_LIST_ATTRIBUTES
 from wakeful.storage import data_converter
 
 DEFAULT_ADDRESS = "localhost:7233"
 DEFAULT_NAMESPACE = "default"
 
 RETENTION = timedelta(days=90)
+
+SEARCH_ATTRIBUTES: dict[str, IndexedValueType.ValueType] = {
+    **dict.fromkeys(KEYWORD_ATTRIBUTES, IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD),
+    **dict.fromkeys(KEYWORD_LIST_ATTRIBUTES, IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST),
+}
 
 _logger = logging.getLogger("wakeful")
 
@@ -94,23 +99,27 @@ async def connect(where: Address | None = None) -> Client:
 
 
 async def ensure_search_attributes(client: Client) -> bool:
-    """Register our search attributes. False when the cluster does not let us: runs then go without them."""
+    """Register our search attributes. False unless all of them are there: runs then go without any.
+
+    One that is missing, or of another type, would leave every run stuck that writes it.
+    """
     try:
         known = await client.operator_service.list_search_attributes(
             ListSearchAttributesRequest(namespace=client.namespace)
         )
-        missing = [name for name in SEARCH_ATTRIBUTES if name not in known.custom_attributes]
+        missing = {name: kind for name, kind in SEARCH_ATTRIBUTES.items() if name not in known.custom_attributes}
         if missing:
             await client.operator_service.add_search_attributes(
-                AddSearchAttributesRequest(
-                    namespace=client.namespace,
-                    search_attributes=dict.fromkeys(missing, IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD),
-                )
+                AddSearchAttributesRequest(namespace=client.namespace, search_attributes=missing)
             )
     except RPCError as error:
         _logger.warning("runs go without search attributes", extra={"refused": error.message})
         return False
-    return True
+    there = known.custom_attributes
+    unfit = [name for name, kind in SEARCH_ATTRIBUTES.items() if name in there and there[name] != kind]
+    if unfit:
+        _logger.warning("runs go without search attributes", extra={"of_another_type": unfit})
+    return not unfit
 
 
 @dataclass(frozen=True)
@@ -160,7 +169,10 @@ async def embedded_server(
             port=port,
             ui=ui,
             ui_port=ui_port,
-            search_attributes=[SearchAttributeKey.for_keyword(name) for name in SEARCH_ATTRIBUTES],
+            search_attributes=[
+                *(SearchAttributeKey.for_keyword(name) for name in KEYWORD_ATTRIBUTES),
+                *(SearchAttributeKey.for_keyword_list(name) for name in KEYWORD_LIST_ATTRIBUTES),
+            ],
         )
     except RuntimeError as error:
         raise ConnectionFailed(f"the embedded Temporal server did not start: {error}") from error

@@ -1,4 +1,4 @@
-"""The one place a worker learns agents, tools, models and providers. Everything that is wrong is said at once."""
+"""The one place a worker learns agents, tools, gates, models and providers. All that is wrong is said at once."""
 
 import os
 import re
@@ -17,6 +17,8 @@ from wakeful.contract.agents import ModelBinding, ResolvedAgent, RetryPolicy
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.inference import ModelSettings, OutputSpec
 from wakeful.contract.names import RESERVED_TOOL_NAMES
+from wakeful.gate import Gate
+from wakeful.permissions.rules import rule_problems
 from wakeful.provider import AnyProvider
 from wakeful.scripted import ScriptedModel, say
 from wakeful.tool import Tool
@@ -33,14 +35,15 @@ ModelSource = str | AnyProvider
 
 
 class Registry:
-    """Agents, tools, models and providers, checked against each other.
+    """Agents, tools, gates, models and providers, checked against each other.
 
-    Tools that agents bring along need not be listed again. A model called `default` is there without being named: an
-    OpenAI-compatible one when `OPENAI_API_KEY` or `OPENAI_BASE_URL` is set, Anthropic's when `ANTHROPIC_API_KEY` is,
-    else a scripted one that says so.
+    Tools and gates that agents bring along need not be listed again. A model called `default` is there without being
+    named: an OpenAI-compatible one when `OPENAI_API_KEY` or `OPENAI_BASE_URL` is set, Anthropic's when
+    `ANTHROPIC_API_KEY` is, else a scripted one that says so.
 
     Raises:
-        ConfigurationError: names that are unknown, reserved or taken twice, all of them listed.
+        ConfigurationError: names that are unknown, reserved or taken twice, and rules that cannot be read, all of them
+            listed.
     """
 
     def __init__(
@@ -50,15 +53,18 @@ class Registry:
         tools: Sequence[Tool] = (),
         models: Mapping[str, ModelSource] | None = None,
         providers: Mapping[str, AnyProvider] | None = None,
+        gates: Sequence[Gate] = (),
     ) -> None:
         self.version = 1
         self.agents: dict[str, Agent] = {}
         self.tools: dict[str, Tool] = {}
+        self.gates: dict[str, Gate] = {}
         self.models: dict[str, ModelSource] = {"default": default_model(), **(models or {})}
         self.providers: dict[str, AnyProvider] = dict(providers or {})
         problems = [
             *self._add_agents(agents),
             *self._add_tools([*tools, *(t for agent in agents for t in agent.tools if isinstance(t, Tool))]),
+            *self._add_gates([*gates, *(g for agent in agents for g in agent.gates if isinstance(g, Gate))]),
             *self._check_agents(),
             *self._check_models(),
         ]
@@ -91,6 +97,8 @@ class Registry:
             fallbacks=tuple(self._binding(model) for model in agent.fallbacks),
             output=_output_spec(agent),
             max_continuations=agent.max_continuations,
+            permissions=agent.permissions,
+            gates=agent.gate_names,
         )
 
     def output_check(self, resolved: ResolvedAgent) -> Callable[[JsonValue], str | None] | None:
@@ -135,19 +143,34 @@ class Registry:
                 problems.append(f"tool {tool.name!r} takes a reserved name; rename it (reserved: {reserved})")
         return problems
 
+    def _add_gates(self, gates: Sequence[Gate]) -> list[str]:
+        return [
+            f"gate {gate.name!r} is registered twice, as two different functions"
+            for gate in gates
+            if self.gates.setdefault(gate.name, gate) is not gate
+        ]
+
     def _check_agents(self) -> list[str]:
         problems = []
         for agent in self.agents.values():
             for name in agent.tool_names:
                 if name not in self.tools:
                     problems.append(f"agent {agent.id!r} names unknown tool {name!r}; registered: {_names(self.tools)}")
-            if repeated := sorted({name for name in agent.tool_names if agent.tool_names.count(name) > 1}):
+            if repeated := _twice(agent.tool_names):
                 problems.append(f"agent {agent.id!r} lists tools twice: {', '.join(repeated)}")
             problems += [
                 f"agent {agent.id!r} names unknown model {model!r}; registered: {_names(self.models)}"
                 for model in (agent.model, *agent.fallbacks)
                 if model not in self.models
             ]
+            problems += [
+                f"agent {agent.id!r} names unknown gate {name!r}; registered: {_names(self.gates)}"
+                for name in agent.gate_names
+                if name not in self.gates
+            ]
+            if repeated := _twice(agent.gate_names):
+                problems.append(f"agent {agent.id!r} lists gates twice: {', '.join(repeated)}")
+            problems += _permission_problems(agent)
             problems += _output_problems(agent)
         return problems
 
@@ -182,6 +205,14 @@ _OFFLINE = (
 )
 
 
+def _permission_problems(agent: Agent) -> list[str]:
+    rules = agent.permissions.rules if agent.permissions else ()
+    return [
+        *(f"agent {agent.id!r}: {problem}" for problem in rule_problems(rules)),
+        *(f"agent {agent.id!r} has two permission rules for {t!r}" for t in _twice([rule.tool for rule in rules])),
+    ]
+
+
 def _output_spec(agent: Agent) -> OutputSpec | None:
     if agent.output is None:
         return None
@@ -209,6 +240,10 @@ def _type_problem(type: Any, value: JsonValue) -> str | None:
         first = error.errors(include_url=False, include_context=False)[0]
         return f"at {'.'.join(map(str, first['loc'])) or 'the top'}: {first['msg']}"
     return None
+
+
+def _twice(names: Sequence[str]) -> list[str]:
+    return sorted({name for name in names if names.count(name) > 1})
 
 
 def _names(known: Mapping[str, object]) -> str:

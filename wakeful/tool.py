@@ -13,12 +13,11 @@ import docstring_parser
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
-from wakeful.contract.decisions import ResumeMode, Suspension, SuspensionTicket, ToolCallResume
+from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
 from wakeful.contract.errors import ConfigurationError, ToolError, ToolErrorKind
-from wakeful.contract.messages import ToolCall
-from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tools import DEFAULT_HEARTBEAT_SECONDS, DEFAULT_TIMEOUT_SECONDS, Effects, ToolDescriptor
 from wakeful.schemas import tidy
+from wakeful.suspending import OneCall
 
 ToolFunction = Callable[..., Any]
 
@@ -38,19 +37,19 @@ class SuspendCall(Exception):
 
 
 @dataclass(frozen=True)
-class ToolContext:
-    """What a running call knows about itself. Ask for it with a parameter of this type."""
+class ToolContext(OneCall[NoReturn]):
+    """What a running call knows about itself. Ask for it with a parameter of this type.
 
-    identity: RunIdentity
-    call_id: str
-    tool_name: str
-    arguments: JsonValue
+    `suspend` stops the tool where it is. Unless another `resume_mode` is asked for, it runs again from its beginning
+    after the decision, which it finds in `resume_input`.
+    """
+
     idempotency_key: str
     """The same for every attempt at this call, and for no other call: hand it to the service you change."""
     attempt: int = 1
     """Above 1 when a worker was lost under an earlier attempt."""
     resume_input: ToolCallResume | None = None
-    """The decision that let this call go on, once it was suspended."""
+    """The decision that let this call go on, once it was suspended; `arguments` in it are those that were edited."""
     suspension_id: str | None = None
     suspension_reason: str | None = None
     progress_sink: ProgressSink = field(default=lambda _report: None, repr=False)
@@ -73,28 +72,8 @@ class ToolContext:
         said = {"message": message, "progress": progress, "loaded": loaded, "total": total}
         self.progress_sink({name: value for name, value in said.items() if value is not None})
 
-    def suspend(
-        self,
-        message: str,
-        *,
-        action: str | None = None,
-        parameters: JsonValue = None,
-        response_schema: JsonValue = None,
-        mode: ResumeMode = ResumeMode.REPLAY_TOOL_CALL,
-    ) -> NoReturn:
-        """Stop here until somebody decides; the worker is free meanwhile.
-
-        With the default mode the tool runs again after the decision, which it finds in `resume_input`.
-        """
-        suspension = Suspension(
-            id=f"suspend_{self.call_id}",
-            action=action or f"tool:{self.tool_name}",
-            message=message,
-            parameters=self.arguments if parameters is None else parameters,
-            response_schema=response_schema,
-        )
-        pending = ToolCall(id=self.call_id, name=self.tool_name, arguments=self.arguments)
-        raise SuspendCall(SuspensionTicket(suspension=suspension, pending=pending, resume_mode=mode))
+    def _asked(self, ticket: SuspensionTicket) -> NoReturn:
+        raise SuspendCall(ticket)
 
 
 @dataclass(frozen=True)

@@ -8,52 +8,75 @@ from typing import Any
 
 from opentelemetry import trace
 from pydantic import JsonValue
-from pydantic_core import PydanticSerializationError, to_jsonable_python
 from temporalio import activity
 from temporalio.common import RawValue
 
 from wakeful.contract.errors import ToolError, ToolErrorKind
+from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult
+from wakeful.gate import GateCall
 from wakeful.registry import Registry
 from wakeful.tool import SuspendCall, Tool, ToolContext
+from wakeful_activities.gates import Gates
 from wakeful_activities.heartbeats import heartbeating
 from wakeful_activities.memory import Memory
+from wakeful_activities.results import as_result, cut_to_fit
 
 _tracer = trace.get_tracer("wakeful")
-
-RESULT_LIMIT = 256_000
-"""Bytes of a tool's result."""
 
 STOP_GRACE_SECONDS = 10.0
 """How long a sync tool that was told to stop may take to notice; then its thread is left behind."""
 
 
 class ToolExecution:
-    """The dynamic activity that runs every tool of the registry."""
+    """The dynamic activity that runs every tool of the registry, once the gates let it."""
 
     def __init__(self, registry: Registry, memory: Memory, threads: ThreadPoolExecutor) -> None:
         self._registry = registry
         self._memory = memory
         self._threads = threads
+        self._gates = Gates(registry)
 
     @activity.defn(dynamic=True)
     async def call_tool(self, args: Sequence[RawValue]) -> ToolOutcome:
         input = activity.payload_converter().from_payload(args[0].payload, ToolCallInput)
-        outcome = ToolOutcome(result=await self._result(input))
+        outcome = await self._outcome(input)
         self._memory.remember_outcome(activity.info().activity_id, input.call.id, outcome)
         return outcome
 
-    async def _result(self, input: ToolCallInput) -> ToolResult:
+    async def _outcome(self, input: ToolCallInput) -> ToolOutcome:
         name = input.call.name
         tool = self._registry.tools.get(name)
         if tool is None:
-            return ToolResult.error(name, f"tool '{name}' not found on this worker; is its registry up to date?")
+            missing = f"tool '{name}' not found on this worker; is its registry up to date?"
+            return ToolOutcome(result=ToolResult.error(name, missing))
         call = _Call(input)
         with _tracer.start_as_current_span(f"execute_tool {name}") as span:
             span.set_attribute("gen_ai.tool.name", name)
             span.set_attribute("gen_ai.tool.call.id", input.call.id)
             with heartbeating(call.progress):
-                return await self._run(tool, call)
+                stopped = await self._stopped(input) if input.agent is not None else None
+                return stopped or ToolOutcome(result=await self._run(tool, call))
+
+    async def _stopped(self, input: ToolCallInput) -> ToolOutcome | None:
+        """What comes of the call instead, if its permission rules and gates do not let it be made."""
+        assert input.agent is not None  # else there is nobody to ask
+        try:
+            agent = await self._memory.agent(input.agent)
+        except Exception as error:  # not made, and said so: a failed activity would leave it open whether it was
+            activity.logger.warning("agent not read", extra={"tool": input.call.name}, exc_info=error)
+            message = f"the call was not made, because its gates could not be asked: {error}"
+            return ToolOutcome(result=ToolResult.error(input.call.name, message))
+        asked = GateCall(
+            identity=input.identity,
+            call_id=input.call.id,
+            tool_name=input.call.name,
+            arguments=input.call.arguments,
+            tool=next((tool for tool in agent.tools if tool.id == input.call.name), None),
+            resume=input.resume,
+            is_first_ask=False,
+        )
+        return _instead(input.call.name, await self._gates.verdict(agent, input.permissions, asked))
 
     async def _run(self, tool: Tool, call: "_Call") -> ToolResult:
         try:
@@ -113,23 +136,13 @@ class _Call:
         return self._reported
 
 
-def as_result(tool_name: str, returned: Any) -> ToolResult:
-    """What a tool returned, as a result: any value that JSON can hold, or a `ToolResult` of its own making."""
-    if isinstance(returned, ToolResult):
-        return returned
-    try:
-        return ToolResult.success(tool_name, to_jsonable_python(returned))
-    except PydanticSerializationError as error:
-        raise ToolError(
-            f"the tool returned a {type(returned).__name__}, which JSON cannot hold: {error}",
-            kind=ToolErrorKind.INTERNAL,
-        ) from error
-
-
-def cut_to_fit(result: ToolResult) -> ToolResult:
-    """The result, or its beginning with a note: history must be able to hold it, and a model to read it."""
-    size = len(result.model_dump_json())
-    if size <= RESULT_LIMIT:
-        return result
-    note = f"[cut: the result has {size:,} bytes, and the first {RESULT_LIMIT:,} are shown]"
-    return result.model_copy(update={"data": None, "message": f"{result.text[:RESULT_LIMIT]}\n{note}"})
+def _instead(tool_name: str, verdict: Verdict | None) -> ToolOutcome | None:
+    match verdict:
+        case None:
+            return None
+        case Block(reason=reason):
+            return ToolOutcome(result=ToolResult.error(tool_name, reason), blocked=reason)
+        case Suspend(ticket=ticket):
+            return ToolOutcome(result=ToolResult.suspended(tool_name, ticket, ticket.suspension.message))
+        case SetResult(result=result):
+            return ToolOutcome(result=result)

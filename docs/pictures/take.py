@@ -86,7 +86,7 @@ async def take() -> None:
 def pictures(run: str) -> list[Picture]:
     return [
         Picture("suspended-timeline", f"{run}/timeline", 790, ("look_up_order", "refund •"), press="Descending"),
-        Picture("suspended-details", f"{run}/user-metadata", 920, (QUESTION, "Refund 249.00 EUR", "wakeful decide")),
+        Picture("suspended-details", f"{run}/user-metadata", 920, (QUESTION, "Refund 249.00 EUR", "wakeful approve")),
         # The last one: lists are brought up to date a moment after the runs.
         Picture("list", "", 440, (THREAD, SMALL_TALK, "waiting", "done")),
     ]

@@ -13,6 +13,10 @@ from tests.support.waiting import until
 from wakeful import RunStatus
 from wakeful.client import WakefulClient
 
+COMMANDS = [
+    *("demo", "dev", "worker", "run", "send", "status", "show", "inbox", "approve", "deny", "decide", "cancel"),
+]
+
 
 @pytest.fixture
 def address(temporal: Client) -> str:
@@ -52,9 +56,10 @@ async def test_a_suspended_run_is_shown_decided_and_read(client: WakefulClient, 
     ran = await wakeful("run", "tester", "approve", "--thread", thread_id, "--no-wait", address=address)
     assert "waits for a decision: May I launch?" in ran.out
     status = await wakeful("status", thread_id, address=address)
-    (command,) = [line.split("approve:")[1] for line in status.out.splitlines() if "approve:" in line]
-    decided = await wakeful(*command.split()[1:], "--result", '{"ok": true}', "--reason", "fine", address=address)
-    assert (decided.code, decided.out) == (0, f"sent: resume call_2_1 on thread {thread_id}\n")
+    assert f"  approve:  wakeful approve {thread_id}/call_2_1" in status.out.splitlines()
+    answer = ["--result", '{"ok": true}', "--reason", "fine"]
+    decided = await wakeful("decide", thread_id, "call_2_1", "resume", *answer, address=address)
+    assert (decided.code, decided.out) == (0, f'approved  {thread_id}/call_2_1: approve(what="launch")\n')
     await client.result(thread_id)
     assert (await wakeful("show", thread_id, address=address)).out.splitlines() == [
         "user: approve",
@@ -119,7 +124,7 @@ async def test_a_server_that_is_not_there_is_one_clear_line() -> None:
     assert line.startswith("wakeful: cannot reach Temporal at 127.0.0.1:1 (namespace 'default'). Start one with")
 
 
-@pytest.mark.parametrize("command", ["", "demo", "dev", "worker", "run", "send", "status", "show", "decide", "cancel"])
+@pytest.mark.parametrize("command", ["", *COMMANDS])
 async def test_every_command_has_help(command: str) -> None:
     ran = await wakeful(*command.split(), "--help")
     assert ran.code == 0

@@ -3,7 +3,14 @@
 import pytest
 from pydantic import ValidationError
 
-from wakeful.contract.decisions import Decision, DecisionAction, ToolCallResume
+from wakeful.contract.decisions import (
+    RESULT_LIMIT,
+    Decision,
+    DecisionAction,
+    Suspension,
+    ToolCallResume,
+    digest_arguments,
+)
 
 
 @pytest.mark.parametrize("name", ["target", "call_id", "suspension_id"])
@@ -43,3 +50,21 @@ def test_a_decision_without_an_id_is_carried_with_an_empty_one() -> None:
     """B-320"""
     decision = Decision(target="c1", action=DecisionAction.CANCEL)
     assert decision.resume(7) == ToolCallResume(action=DecisionAction.CANCEL, updated_at=7)
+
+
+def test_arguments_have_one_name_whatever_order_they_are_written_in() -> None:
+    assert (
+        digest_arguments({"at": "Paris", "on": 1}) == digest_arguments({"on": 1, "at": "Paris"}) == "a32cf38e397dc7b2"
+    )
+    assert digest_arguments(None) != digest_arguments({})
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_watchers_are_told_again_after_some_time_and_not_at_once(seconds: float) -> None:
+    with pytest.raises(ValidationError, match="escalate_after_seconds"):
+        Suspension(id="s1", action="ask", escalate_after_seconds=seconds)
+
+
+def test_a_result_that_no_model_could_read_is_refused() -> None:
+    with pytest.raises(ValidationError, match="at most 256,000 fit: shorten it"):
+        Decision(target="c1", action=DecisionAction.RESUME, result="x" * RESULT_LIMIT)

@@ -6,8 +6,10 @@ from wakeful.contract.errors import (
     CallerError,
     ConfigurationError,
     ConnectionFailed,
+    DecisionRefused,
     IllegalTransition,
     InternalError,
+    NoAnswer,
     ProviderError,
     ProviderErrorKind,
     ThreadBusy,
@@ -26,9 +28,10 @@ def tree(kind: type[BaseException]) -> dict[str, object]:
 def test_the_tree_is_split_by_whose_fault_it_is() -> None:
     assert {"WakefulError": tree(WakefulError)} == {
         "WakefulError": {
-            "CallerError": {"ThreadBusy": {}, "ThreadNotFound": {}},
+            "CallerError": {"DecisionRefused": {}, "ThreadBusy": {}, "ThreadNotFound": {}},
             "ConfigurationError": {},
             "ConnectionFailed": {},
+            "NoAnswer": {},
             "ProviderError": {},
             "ToolError": {},
             "InternalError": {"IllegalTransition": {}},
@@ -40,6 +43,8 @@ def test_the_tree_is_split_by_whose_fault_it_is() -> None:
     ("error", "text"),
     [
         (CallerError("no"), "no"),
+        (DecisionRefused("t1", "too late"), "the decision was refused on thread 't1': too late"),
+        (NoAnswer("silence"), "silence"),
         (ThreadBusy("t1"), "thread already has an active run: t1"),
         (ThreadNotFound("t1"), "no thread 't1' in this namespace"),
         (ConfigurationError(["tool 'a' twice", "no model"]), "tool 'a' twice\nno model"),
@@ -57,7 +62,9 @@ def test_an_error_says_what_and_which(error: WakefulError, text: str) -> None:
 
 def test_an_error_carries_what_its_reader_acts_on() -> None:
     overloaded = ProviderError(ProviderErrorKind.OVERLOADED, "busy", retry_after=2.5)
+    refused = DecisionRefused("t1", "too late")
     assert (ThreadBusy("t1").thread_id, ThreadNotFound("t2").thread_id) == ("t1", "t2")
+    assert (refused.thread_id, refused.reason) == ("t1", "too late")
     assert ConfigurationError(["a", "b"]).problems == ("a", "b")
     assert (overloaded.kind, overloaded.retry_after) == (ProviderErrorKind.OVERLOADED, 2.5)
 

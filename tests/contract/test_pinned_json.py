@@ -13,6 +13,7 @@ from tests.contract.pinned import (
     agents,
     decisions,
     events,
+    gates,
     inference,
     messages,
     requests,
@@ -36,6 +37,7 @@ PINS: tuple[Pin, ...] = (
     *inference.PINS,
     *streaming.PINS,
     *requests.PINS,
+    *gates.PINS,
     *events.PINS,
     *views.PINS,
     *context.PINS,
@@ -45,7 +47,7 @@ EVENT_TYPES = {
     *("reasoning_encrypted_value", "tool_call_start", "tool_call_delta", "tool_call_ready", "tool_call_done"),
     *("tool_call_stream_delta", "tool_call_resumed", "tool_call_cancel", "stream_reset", "messages_snapshot"),
     *("activity_snapshot", "activity_delta", "inference_complete", "state_snapshot", "state_delta", "error"),
-    "signal_refused",
+    *("signal_refused", "decision_overdue"),
 }
 
 

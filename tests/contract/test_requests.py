@@ -8,7 +8,8 @@ from pydantic import ValidationError
 from wakeful.contract.decisions import Decision, DecisionAction
 from wakeful.contract.errors import CallerError
 from wakeful.contract.inference import InferenceOverrides
-from wakeful.contract.messages import InputMessage, Message, Role, TextBlock, ThinkingBlock, Visibility
+from wakeful.contract.messages import MESSAGE_LIMIT, InputMessage, Message, Role, TextBlock, ThinkingBlock, Visibility
+from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.requests import (
     CancelRequest,
     PageRequest,
@@ -48,6 +49,12 @@ def test_a_thread_may_begin_without_a_word() -> None:
 def test_a_thread_that_begins_without_a_word_has_no_run_to_override() -> None:
     with pytest.raises(ValidationError, match="without input none begins: give them with its first message"):
         RunRequest(agent_id="assistant", mode=ThreadMode.THREAD, overrides=InferenceOverrides(max_tokens=9))
+    with pytest.raises(ValidationError, match="permissions are for one run, and without input none begins"):
+        RunRequest(
+            agent_id="assistant",
+            mode=ThreadMode.THREAD,
+            permissions=(Rule(tool="look", behavior=Behavior.ALLOW),),
+        )
 
 
 @pytest.mark.parametrize("blank", ["", "  "])
@@ -218,3 +225,8 @@ def test_what_is_not_understood_is_said_field_by_field_with_an_example(
     with pytest.raises(CallerError) as refused:
         parse(written)
     assert str(refused.value) == message
+
+
+def test_a_message_that_no_thread_can_take_is_refused() -> None:
+    with pytest.raises(ValidationError, match="at most 1,000,000 fit"):
+        RunRequest(agent_id="assistant", input="x" * MESSAGE_LIMIT)

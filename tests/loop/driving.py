@@ -6,8 +6,17 @@ from typing import TypeVar
 from pydantic import JsonValue
 
 from wakeful.contract.agents import HistoryBudget, ModelBinding, ResolvedAgent, ToolMode
-from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode, Suspension, SuspensionTicket
+from wakeful.contract.decisions import (
+    Decision,
+    DecisionAction,
+    Expiry,
+    ResumeMode,
+    Suspension,
+    SuspensionTicket,
+    digest_arguments,
+)
 from wakeful.contract.events import AgentEvent
+from wakeful.contract.gates import Verdict
 from wakeful.contract.inference import InferenceOverrides, ModelResponse, OutputSpec, StopReason
 from wakeful.contract.messages import Message, Role, TextBlock, ToolCall, Visibility
 from wakeful.contract.requests import RunRequest
@@ -24,6 +33,7 @@ from wakeful.loop.facts import (
     InferenceReturned,
     MessagesSubmitted,
     Submitted,
+    TimePassed,
     ToolReturned,
     WorkFailed,
     WorkStopped,
@@ -46,6 +56,7 @@ def an_agent(
     max_rounds: int = 16,
     max_continuations: int = 2,
     output: OutputSpec | None = None,
+    gates: tuple[str, ...] = (),
 ) -> ResolvedAgent:
     return ResolvedAgent(
         agent_id="assistant",
@@ -55,6 +66,7 @@ def an_agent(
         tool_mode=mode,
         max_continuations=max_continuations,
         output=output,
+        gates=gates,
     )
 
 
@@ -68,6 +80,11 @@ def call(id: str, name: str = "look", arguments: JsonValue = None) -> ToolCall:
 
 def asks(*calls: ToolCall, text: str = "", usage: Usage | None = None) -> ModelResponse:
     return ModelResponse(model="model-1", text=text, tool_calls=calls, usage=usage or Usage())
+
+
+def asks_gated(*calls: ToolCall, **verdicts: Verdict) -> ModelResponse:
+    """An answer that gates have something to say to, by call id."""
+    return asks(*calls).model_copy(update={"verdicts": verdicts})
 
 
 def says(text: str, usage: Usage | None = None) -> ModelResponse:
@@ -84,16 +101,44 @@ def ok(data: JsonValue) -> ToolResult:
     return ToolResult.success("look", data)
 
 
+def a_ticket(
+    id: str,
+    *,
+    mode: ResumeMode = ResumeMode.REPLAY_TOOL_CALL,
+    message: str | None = None,
+    asks_for: JsonValue = None,
+    expiry: Expiry | None = None,
+    escalate_after: float | None = None,
+    remember: str | None = None,
+) -> SuspensionTicket:
+    suspension = Suspension(
+        id=id,
+        action="ask",
+        message=message,
+        response_schema=asks_for,
+        expiry=expiry,
+        escalate_after_seconds=escalate_after,
+    )
+    return SuspensionTicket(suspension=suspension, pending=call("asked-about"), resume_mode=mode, remember=remember)
+
+
+def waits(ticket: SuspensionTicket) -> ToolResult:
+    return ToolResult.suspended("look", ticket)
+
+
 def pending(
     id: str | None = None, *, mode: ResumeMode = ResumeMode.REPLAY_TOOL_CALL, message: str | None = None
 ) -> ToolResult:
     """A suspension: with a ticket under this id, or without a ticket."""
     if id is None:
         return ToolResult.suspended("look", message=message)
-    suspension = Suspension(id=id, action="ask", message=message)
-    return ToolResult.suspended(
-        "look", SuspensionTicket(suspension=suspension, pending=call("asked-about"), resume_mode=mode)
-    )
+    return waits(a_ticket(id, mode=mode, message=message))
+
+
+def stamped(ticket: SuspensionTicket | None) -> SuspensionTicket:
+    """A ticket as the loop makes it known."""
+    assert ticket is not None
+    return ticket.model_copy(update={"arguments_digest": digest_arguments(ticket.pending.arguments)})
 
 
 def resume(target: str, result: JsonValue = None, *, id: str | None = None, actor: str | None = None) -> Decision:
@@ -154,6 +199,16 @@ class Driver:
 
     def tool(self, call_id: str, result: ToolResult) -> Advance:
         return self.feed(ToolReturned(self.work_of(call_id), ToolOutcome(result=result)))
+
+    def block(self, call_id: str, reason: str) -> Advance:
+        """A gate forbids the call just before its tool would run."""
+        outcome = ToolOutcome(result=ToolResult.error("look", reason), blocked=reason)
+        return self.feed(ToolReturned(self.work_of(call_id), outcome))
+
+    def wait(self, milliseconds: int) -> Advance:
+        """Time passes, and the alarm rings."""
+        self.now += milliseconds - TICK
+        return self.feed(TimePassed())
 
     def lose(self, call_id: str, error: str) -> Advance:
         return self.feed(WorkFailed(self.work_of(call_id), error))

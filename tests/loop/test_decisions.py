@@ -14,6 +14,7 @@ from tests.loop.driving import (
     pending,
     reject,
     resume,
+    stamped,
     two_suspended,
 )
 from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode, ToolCallResume
@@ -41,7 +42,7 @@ def test_a_resumed_call_runs_again_with_its_own_arguments_and_the_decision_in_it
             tool=LOOK,
             call=call("c1", arguments={"at": "Paris"}),
             resume=resumed,
-            ticket=asked.suspension,
+            ticket=stamped(asked.suspension),
         ),
     )
 

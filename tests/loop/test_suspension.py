@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.loop.driving import PARALLEL, Driver, asks, awaiting_decisions, call, ok, pending, resume, says
+from tests.loop.driving import PARALLEL, Driver, asks, awaiting_decisions, call, ok, pending, resume, says, stamped
 from wakeful.contract.decisions import ResumeMode, Suspension, SuspensionTicket
 from wakeful.contract.events import FinishSummary, RunFinish, RunStart, ToolCallDone, ToolCallOutcome
 from wakeful.contract.runs import RunStatus, Suspended
@@ -21,8 +21,10 @@ def test_a_pending_result_with_a_ticket_suspends_its_call_and_the_run() -> None:
     driver.model(asks(call("c1")))
     result = pending("s1", mode=ResumeMode.PASS_DECISION_TO_TOOL)
     driver.tool("c1", result)
-    assert tickets(driver) == [result.suspension]
-    assert driver.of_type("tool_call_done") == [ToolCallDone(id="c1", result=result, outcome=ToolCallOutcome.SUSPENDED)]
+    ticket = stamped(result.suspension)
+    told = result.model_copy(update={"suspension": ticket})
+    assert tickets(driver) == [ticket]
+    assert driver.of_type("tool_call_done") == [ToolCallDone(id="c1", result=told, outcome=ToolCallOutcome.SUSPENDED)]
     assert (driver.state.status, driver.last.commands) == (RunStatus.WAITING, ())
 
 
@@ -31,13 +33,12 @@ def test_a_pending_result_without_a_ticket_is_given_a_plain_one() -> None:
     driver = Driver()
     driver.model(asks(call("c1", arguments={"at": "Paris"})))
     driver.tool("c1", pending(message="May I?"))
-    assert tickets(driver) == [
-        SuspensionTicket(
-            suspension=Suspension(id="suspend_c1", action="tool:look", message="May I?"),
-            pending=call("c1", arguments={"at": "Paris"}),
-            resume_mode=ResumeMode.REPLAY_TOOL_CALL,
-        )
-    ]
+    ticket = SuspensionTicket(
+        suspension=Suspension(id="suspend_c1", action="tool:look", message="May I?"),
+        pending=call("c1", arguments={"at": "Paris"}),
+        resume_mode=ResumeMode.REPLAY_TOOL_CALL,
+    )
+    assert tickets(driver) == [stamped(ticket)]
 
 
 def test_a_frontend_tool_suspends_at_once_and_its_decision_will_be_its_result() -> None:
@@ -49,6 +50,7 @@ def test_a_frontend_tool_suspends_at_once_and_its_decision_will_be_its_result() 
         pending=call("c1", "pick", {"of": ["red", "blue"]}),
         resume_mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT,
     )
+    ticket = stamped(ticket)
     assert tickets(driver) == [ticket]
     assert driver.of_type("tool_call_done") == [
         ToolCallDone(id="c1", result=ToolResult.suspended("pick", ticket), outcome=ToolCallOutcome.SUSPENDED)

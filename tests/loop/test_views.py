@@ -14,6 +14,7 @@ from tests.loop.driving import (
     inferring,
     ok,
     pending,
+    stamped,
 )
 from wakeful.contract.decisions import Refusal
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock
@@ -98,7 +99,7 @@ def test_the_status_of_a_waiting_run_names_what_it_waits_for() -> None:
                 call_id="c1",
                 tool_name="look",
                 status=ToolCallStatus.SUSPENDED,
-                ticket=asked.suspension,
+                ticket=stamped(asked.suspension),
                 since=since,
             ),
             ToolCallView(call_id="c2", tool_name="pay", status=ToolCallStatus.SUCCEEDED),

@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass, field
 
+from tests.loop.driving import carry
+from tests.loop.provider_rules import may_be_sent_anywhere
 from tests.loop.watching_answers import Answers
-from wakeful.contract.decisions import Decision
+from wakeful.contract.decisions import Decision, SuspensionTicket, ToolCallResume
 from wakeful.contract.events import (
     AgentEvent,
+    DecisionOverdue,
     RunFinish,
     RunStart,
     ToolCallCancel,
@@ -14,13 +17,15 @@ from wakeful.contract.events import (
     ToolCallReady,
     ToolCallResumed,
 )
+from wakeful.contract.gates import Block, Verdict
 from wakeful.contract.inference import Rewind
 from wakeful.contract.messages import Message, Role
 from wakeful.contract.requests import RunRequest
-from wakeful.contract.runs import OnBusy, RunStatus, Suspended, ThreadMode, Usage
+from wakeful.contract.runs import Blocked, OnBusy, RunStatus, Suspended, ThreadMode, Usage
 from wakeful.contract.transcript import EMPTY_DIGEST, assistant_message, chained, tool_message
 from wakeful.loop.advance import advance, begin
 from wakeful.loop.commands import CallTool, Command, Infer, Stop
+from wakeful.loop.deadlines import DEADLINE
 from wakeful.loop.facts import (
     AgentResolved,
     DecisionsReceived,
@@ -28,11 +33,13 @@ from wakeful.loop.facts import (
     InferenceReturned,
     LoopBroken,
     MessagesSubmitted,
+    TimePassed,
     ToolReturned,
     WorkFailed,
     WorkStopped,
 )
 from wakeful.loop.state import Advance, Done, Idle, RunState, SuspendedCall
+from wakeful.loop.values import replace
 
 WORK = AgentResolved | InferenceReturned | ToolReturned | WorkFailed | WorkStopped
 
@@ -54,7 +61,13 @@ class Watched:
     settled: set[str] = field(default_factory=set)
     dropped: set[str] = field(default_factory=set)
     executions: dict[str, int] = field(default_factory=dict)
+    grants: dict[str, int] = field(default_factory=dict)
     continuations: int = 0
+
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    order: list[str] = field(default_factory=list)
+    forbidden: set[str] = field(default_factory=set)
+    overdue: set[str] = field(default_factory=set)
 
     active: bool = False
     step_open: bool = False
@@ -75,14 +88,30 @@ class Watched:
         self.state = begun.state
         self._check(begun.state, begun)
 
-    def feed(self, fact: Fact) -> None:
+    def feed(self, fact: Fact, *, after: int = 1) -> None:
         before = self.state
-        self.now += 1
+        self.now += after
         moved = advance(before, fact, now=self.now)
-        assert moved == advance(before, fact, now=self.now), "advance is a function of its arguments"
+        if self.now % 4 == 0:
+            assert moved == advance(before, fact, now=self.now), "advance is a function of its arguments"
         self._remember(before, fact)
         self.state = moved.state
         self._check(before, moved)
+        if isinstance(fact, TimePassed):
+            assert moved.state.next_alarm is None or moved.state.next_alarm > self.now, "what is due is done"
+
+    def crash(self) -> None:
+        """All that is left of the run is what goes along when its workflow continues as new."""
+        before, after = self.state, carry(self.state)
+        on_the_way = (*after.queued, *after.steering)
+        as_before = replace(after, queued=before.queued, steering=before.steering, transcript=before.transcript)
+        assert as_before == before
+        assert (after.transcript.messages, after.transcript.ref) == (before.transcript.messages, before.transcript.ref)
+        self.entries |= {str(submitted.source): submitted.message for submitted in on_the_way}
+        self.told = []
+        for message in after.transcript.messages:
+            self.told.append(chained(self.told[-1] if self.told else EMPTY_DIGEST, message))
+        self.state = after
 
     @property
     def names(self) -> list[str]:
@@ -103,9 +132,13 @@ class Watched:
             if isinstance(fact, InferenceReturned):
                 self.usage = self.usage.plus(fact.response.usage)
                 self.entries[fact.id] = assistant_message(fact.response)
+                self.verdicts = fact.response.verdicts
+                self.order = [call.id for call in fact.response.tool_calls]
+                self.forbidden |= {said.reason for said in fact.response.verdicts.values() if isinstance(said, Block)}
                 self.dropped |= {broken.call_id for broken in fact.response.interruptions if broken.call_id}
             if isinstance(fact, ToolReturned) and isinstance(command, CallTool):
                 self.entries[fact.id] = tool_message(command.call.id, fact.outcome.result)
+                self.forbidden.add(fact.outcome.blocked or "")
         if isinstance(fact, LoopBroken):
             self.abandoned |= before.in_flight
         if isinstance(fact, MessagesSubmitted) and not isinstance(before.stage, Done):
@@ -121,10 +154,16 @@ class Watched:
             self._command(before, command)
         for event in moved.events:
             self._event(before, event)
+        for resuming in self.state.batch.resuming if self.state.batch else ():
+            if resuming.resume.actor != DEADLINE:
+                self._granted(resuming.call.id, resuming.resume, resuming.ticket)
         self.answers.are_applied_as_a_whole()
         self._reaches_waiting_or_done(before, moved)
         self._in_flight()
-        self._pairs_calls_with_results()
+        if moved.state.transcript is not before.transcript:
+            self._pairs_calls_with_results()
+            may_be_sent_anywhere(moved.state.transcript.messages)
+        assert {rule.tool for rule in moved.state.permissions} == self.answers.allowed
         self._loses_no_message(before)
         assert self.state.usage == self.usage
         for suspended in self.state.batch.suspended if self.state.batch else ():
@@ -151,9 +190,22 @@ class Watched:
         """I-04"""
         runs = self.executions[id] = self.executions.get(id, 0) + 1
         assert id not in self.settled
-        assert (command.resume is None, command.ticket is None) == (runs == 1, runs == 1)
-        if command.resume is not None and command.ticket is not None:
-            self.answers.applied(int(command.resume.actor or ""), id, command.ticket.suspension.id)
+        if command.resume is None or command.ticket is None:
+            assert (command.resume, command.ticket, runs) == (None, None, 1)
+            earlier = self.order[: self.order.index(id)]
+            assert id not in self.verdicts or any(earlier_id in self.executions for earlier_id in earlier)
+        elif command.resume.actor == DEADLINE:
+            assert command.ticket.expires_at is not None
+            assert command.ticket.expires_at <= self.now
+        else:
+            self._granted(id, command.resume, command.ticket)
+
+    def _granted(self, id: str, resume: ToolCallResume, ticket: SuspensionTicket) -> None:
+        """A decision let the call run, at once or when it is its turn."""
+        tag = int(resume.actor or "")
+        if self.grants.get(id) != tag:
+            self.grants[id] = tag
+            self.answers.applied(tag, id, ticket.suspension.id, ticket)
 
     def _can_be_read_back(self, command: Infer) -> None:
         """What all inferences were told, put together, is the transcript the command names."""
@@ -178,6 +230,10 @@ class Watched:
             case "step_start" | "step_end":
                 assert (self.active, self.step_open) == (True, event.event_type == "step_end")
                 self.step_open = not self.step_open
+            case "decision_overdue":
+                assert isinstance(event, DecisionOverdue)
+                assert event.suspension_id not in self.overdue, "watchers are told once"
+                self.overdue.add(event.suspension_id)
             case "signal_refused":
                 assert isinstance(before.stage, Done | Idle) or self.run_id not in self.ended, "the end comes last"
             case _:
@@ -196,6 +252,8 @@ class Watched:
     def _run_finishes(self, event: RunFinish) -> None:
         assert (self.active, self.step_open, self.run_id) == (True, False, event.run_id)
         self.active = False
+        if isinstance(event.termination, Blocked):
+            assert event.termination.value in self.forbidden
         if not isinstance(event.termination, Suspended):
             assert self.ready.keys() == self.settled
             self.ended.add(event.run_id)

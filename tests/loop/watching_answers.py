@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from wakeful.contract.decisions import Decision
+from wakeful.contract.decisions import Decision, DecisionAction, SuspensionTicket, digest_arguments
 from wakeful.contract.events import ToolCallDone
+from wakeful.contract.schemas import misfit
 from wakeful.loop.state import RunState, SuspendedCall
 
 
@@ -21,11 +22,14 @@ class Sent:
 class Answers:
     """By its own books: who was answered by what, and under which names each call was ever suspended."""
 
+    revision: int = 3
     sent: list[Sent] = field(default_factory=list)
     batches: int = 0
     answered: set[str] = field(default_factory=set)
     named: dict[str, set[str]] = field(default_factory=dict)
     suspended_as: dict[str, str] = field(default_factory=dict)
+    tickets: dict[str, SuspensionTicket] = field(default_factory=dict)
+    allowed: set[str] = field(default_factory=set)
 
     def send(self, state: RunState, decisions: tuple[Decision, ...]) -> tuple[Decision, ...]:
         """The batch with tags, which travel in what a decision says and who says it."""
@@ -42,11 +46,14 @@ class Answers:
     def suspended(self, call_id: str, event: ToolCallDone) -> None:
         """I-05: the suspension id that watchers are told names this call, and for ever no other."""
         assert event.result.suspension is not None
+        self.tickets[call_id] = event.result.suspension
         name = event.result.suspension.suspension.id
         assert self.suspended_as.setdefault(name, call_id) == call_id
         self._name(call_id, name)
 
-    def applied(self, tag: int, call_id: str, suspension_id: str | None) -> None:
+    def applied(
+        self, tag: int, call_id: str, suspension_id: str | None, ticket: SuspensionTicket | None = None
+    ) -> None:
         """I-05, H-03: at most once, never late, and only to the call that the decision names."""
         sent = self.sent[tag]
         target, id = sent.decision.target, sent.decision.decision_id
@@ -55,9 +62,20 @@ class Answers:
         if id is not None:
             alike = [other for other in self.sent if other.decision.decision_id == id]
             assert call_id not in [other.applied_to for other in alike], "one decision id counts for a call once"
+        self._fits(sent.decision, ticket or self.tickets[call_id])
         sent.applied_to = call_id
         self._name(call_id, target, suspension_id or target)
         self.answered |= {call_id, target, suspension_id or target}
+
+    def _fits(self, decision: Decision, ticket: SuspensionTicket) -> None:
+        """What was applied is about what was shown, and is what was asked for."""
+        assert decision.arguments_digest in (None, digest_arguments(ticket.pending.arguments))
+        assert decision.action is DecisionAction.RESUME or (decision.arguments, decision.always) == (None, False)
+        if decision.action is DecisionAction.RESUME and self.revision >= 3:
+            assert misfit(decision.result, ticket.suspension.response_schema) is None
+        if decision.always:
+            assert ticket.remember is not None
+            self.allowed.add(ticket.remember)
 
     def are_applied_as_a_whole(self) -> None:
         """H-02: of a batch that is applied, only repeats are left out."""

@@ -370,7 +370,7 @@ async def test_temporal_shows_what_a_run_is_and_waits_for(usual_client: WakefulC
     assert await described.static_summary() == "tester: approve"
     assert (await described.memo())["title"] == "approve"
     metadata = await client.handle(thread_id).query("__temporal_workflow_metadata")
-    assert f"wakeful decide {thread_id} \\\n  {view.pending[0].pending.id} resume" in metadata.current_details
+    assert f"wakeful approve \\\n  {thread_id}/{view.pending[0].pending.id}\n" in metadata.current_details
     await client.cancel(thread_id)
     await client.result(thread_id)
 

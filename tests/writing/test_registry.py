@@ -3,7 +3,19 @@
 import pytest
 from pydantic import BaseModel, ValidationError, field_validator
 
-from wakeful import Agent, ConfigurationError, Registry, ScriptedModel, say, tool
+from wakeful import (
+    Agent,
+    Behavior,
+    ConfigurationError,
+    GateCall,
+    PermissionPolicy,
+    Registry,
+    Rule,
+    ScriptedModel,
+    gate,
+    say,
+    tool,
+)
 from wakeful.contract.agents import ModelBinding
 from wakeful.registry import default_model
 
@@ -171,3 +183,55 @@ def test_fallbacks_are_models_of_the_registry() -> None:
     assert registry.resolve("a").fallbacks == (ModelBinding(id="spare", provider="anthropic", name="other"),)
     with pytest.raises(ConfigurationError, match="agent 'a' names unknown model 'gone'"):
         Registry(agents=[Agent(id="a", fallbacks=["gone"])])
+
+
+@gate
+def careful(call: GateCall) -> None:
+    """Look twice."""
+
+
+@gate(name="careful")
+def careful_too(call: GateCall) -> None:
+    """Another gate of the same name."""
+
+
+def test_gates_are_resolved_by_name_in_their_order_and_permissions_as_they_are() -> None:
+    policy = PermissionPolicy(rules=(Rule(tool="look(up)", behavior=Behavior.ALLOW),))
+    agent = Agent(id="a", tools=[look], gates=["second", careful], permissions=policy)
+    registry = Registry(agents=[agent], gates=[gate(name="second")(lambda _call: None)])
+    resolved = registry.resolve("a")
+    assert (resolved.gates, resolved.permissions) == (("second", "careful"), policy)
+    assert registry.gates["careful"] is careful
+    assert Registry(agents=[Agent(id="a")]).resolve("a").permissions is None
+
+
+def test_everything_that_is_wrong_with_gates_and_rules_is_listed_at_once() -> None:
+    rules = (
+        Rule(tool="look(", behavior=Behavior.DENY),
+        Rule(tool='look(x =~ "[")', behavior=Behavior.DENY),
+        Rule(tool="look", behavior=Behavior.DENY),
+        Rule(tool="look", behavior=Behavior.ALLOW),
+    )
+    with pytest.raises(ConfigurationError) as error:
+        Registry(
+            agents=[
+                Agent(id="a", gates=[careful, careful, "gone"], permissions=PermissionPolicy(rules=rules)),
+                Agent(id="b", gates=[careful_too]),
+            ]
+        )
+    assert error.value.problems == (
+        "gate 'careful' is registered twice, as two different functions",
+        "agent 'a' names unknown gate 'gone'; registered: careful",
+        "agent 'a' lists gates twice: careful",
+        "agent 'a': permission rule 'look(', character 6: the '(' is never closed",
+        "agent 'a': permission rule 'look(x =~ \"[\")', character 11: '[' is no regular expression: "
+        "unclosed character class",
+        "agent 'a' has two permission rules for 'look'",
+    )
+
+
+def test_a_plain_function_is_not_a_gate() -> None:
+    def plain(call: GateCall) -> None: ...
+
+    with pytest.raises(ValidationError, match="'plain' is a plain function: decorate it with @gate"):
+        Agent(id="a", gates=[plain])  # type: ignore[list-item]

@@ -155,7 +155,15 @@ def context(**changes: Any) -> ToolContext:
 def test_a_tool_suspends_with_a_ticket_about_its_own_call() -> None:
     """B-311."""
     with pytest.raises(SuspendCall) as suspended:
-        context().suspend("Pay?", mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT, response_schema={"type": "boolean"})
+        context().suspend(
+            "Pay?",
+            resume_mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT,
+            response_schema={"type": "boolean"},
+            expires_after=3600,
+            on_expiry="resume",
+            default_result=False,
+            escalate_after=60,
+        )
     assert suspended.value.ticket.model_dump(mode="json") == {
         "suspension": {
             "id": "suspend_c",
@@ -163,10 +171,30 @@ def test_a_tool_suspends_with_a_ticket_about_its_own_call() -> None:
             "message": "Pay?",
             "parameters": {"n": 1},
             "response_schema": {"type": "boolean"},
+            "expiry": {"after_seconds": 3600.0, "then": "resume", "result": False},
+            "escalate_after_seconds": 60.0,
         },
         "pending": {"id": "c", "name": "pay", "arguments": {"n": 1}},
         "resume_mode": "use_decision_as_tool_result",
     }
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ({"on_expiry": "deny"}, "on_expiry='deny' needs expires_after, in seconds"),
+        ({"on_expiry": "perhaps"}, "'perhaps' is not a valid ExpiryAction"),
+        ({"expires_after": 0}, "expires_after is 0; it must be more than 0 seconds"),
+        ({"expires_after": 5, "default_result": 1}, "say on_expiry='resume' as well"),
+        ({"escalate_after": -1}, "escalate_after is -1; it must be more than 0 seconds"),
+        ({"response_schema": {"type": "yes or no"}}, "response_schema is no JSON schema: 'yes or no'"),
+        ({"response_schema": "boolean"}, "response_schema must be a JSON schema, not a str"),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused(options: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(ValueError) as error:
+        context().suspend("Pay?", **options)
+    assert wrong in str(error.value)
 
 
 def test_progress_goes_to_whoever_listens() -> None:

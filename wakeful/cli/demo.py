@@ -13,6 +13,7 @@ from wakeful.contract.decisions import DecisionAction
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.events import RunFinish
 from wakeful.contract.runs import NaturalEnd, RunResult, Suspended
+from wakeful.inbox import pending_of
 from wakeful.worker import load_registry, running_worker
 
 THREAD = "demo-refund"
@@ -45,10 +46,10 @@ async def _story(client: WakefulClient) -> RunResult:
         for line in event_lines(record.event):
             print(line, flush=True)
         if isinstance(record.event, RunFinish) and isinstance(record.event.termination, Suspended):
-            (ticket,) = (await client.status(THREAD)).pending
-            print("\n".join(pending_lines(THREAD, ticket)))
+            (pending,) = pending_of(await client.status(THREAD))
+            print("\n".join(pending_lines(pending)))
             print("\nNobody waits: the run sleeps in Temporal. The demo approves it now, with a signal.\n", flush=True)
-            await client.decide(THREAD, ticket.pending.id, DecisionAction.RESUME, actor="demo")
+            await client.decide(THREAD, pending.call_id, DecisionAction.RESUME, actor="demo")
     return await client.result(THREAD)
 
 

@@ -18,6 +18,7 @@ AppOption = Annotated[
     str | None,
     typer.Option("--app", help="Your registry as module:registry or path/to/file.py:registry. [default: the demo]"),
 ]
+ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="The thread's id, which is its workflow's.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, one value a line, for programs.")]
 
 TASK_QUEUE = DEFAULT_TASK_QUEUE

@@ -2,16 +2,17 @@
 
 import json
 import shlex
+from collections.abc import Sequence
 from typing import assert_never
 
 from pydantic import JsonValue
 
 from wakeful.contract import events as e
-from wakeful.contract.decisions import SuspensionTicket
 from wakeful.contract.messages import Message, Role
 from wakeful.contract.runs import Suspended
 from wakeful.contract.tools import ToolStatus
 from wakeful.contract.views import StatusView
+from wakeful.inbox import PendingDecision, pending_of
 
 WIDTH = 160
 
@@ -39,6 +40,8 @@ def event_lines(event: e.AgentEvent) -> list[str]:
             return [f"■ {result.status_reason if result else 'done'}"]
         case e.SignalRefused(signal=signal, reason=reason):
             return [f"! {signal} refused: {reason}"]
+        case e.DecisionOverdue(tool_name=name, waited_ms=waited):
+            return [f"! {name} has been waiting for a decision for {duration(waited / 1000)}"]
         case e.ErrorEvent(message=message):
             return [f"✗ {message}"]
         case _:
@@ -58,8 +61,8 @@ def status_lines(thread_id: str, view: StatusView) -> list[str]:
     ]
     for call in view.calls:
         lines.append(f"call     {call.call_id}  {call.tool_name}  {call.status.value}")
-    for ticket in view.pending:
-        lines += pending_lines(thread_id, ticket)
+    for pending in pending_of(view):
+        lines += pending_lines(pending)
     for refusal in view.refusals:
         lines.append(f"refused  {refusal.signal}: {refusal.reason}")
     if view.result is not None:
@@ -67,16 +70,69 @@ def status_lines(thread_id: str, view: StatusView) -> list[str]:
     return lines
 
 
-def pending_lines(thread_id: str, ticket: SuspensionTicket) -> list[str]:
+def pending_lines(pending: PendingDecision) -> list[str]:
     """What is asked, and how to answer."""
-    asked = ticket.suspension.message or ticket.suspension.action
-    call_id = ticket.pending.id
+    approve, deny = answer_commands(pending.ticket)
     return [
-        f"waits for a decision: {asked}",
-        f"  {called(ticket.pending.name, ticket.pending.arguments)}",
-        f"  approve:  {shlex.join(['wakeful', 'decide', thread_id, call_id, 'resume'])}",
-        f"  refuse:   {shlex.join(['wakeful', 'decide', thread_id, call_id, 'cancel'])}",
+        f"waits for a decision: {printable(pending.message or pending.action)}",
+        f"  {called(pending.tool_name, pending.arguments)}",
+        f"  approve:  {approve}",
+        f"  refuse:   {deny}",
     ]
+
+
+def answer_commands(ticket: str) -> tuple[str, str]:
+    """The commands that let a call go on and that cancel it."""
+    end_of_options = ["--"] if ticket.startswith("-") else []
+    approve, deny = (shlex.join(["wakeful", verb, *end_of_options, ticket]) for verb in ("approve", "deny"))
+    return approve, deny
+
+
+def inbox_lines(waiting: Sequence[PendingDecision]) -> list[str]:
+    """A table of what waits, with what is asked and the commands under each."""
+    rows = [("AGE", "DEADLINE", "THREAD", "AGENT", "CALL"), *(_row(pending) for pending in waiting)]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    lines = [_aligned(rows[0], widths)]
+    for pending, row in zip(waiting, rows[1:], strict=True):
+        lines += [_aligned(row, widths), *(f"      {line}" for line in _under(pending))]
+    return lines
+
+
+def _row(pending: PendingDecision) -> tuple[str, str, str, str, str]:
+    call = "?" if pending.unknown else called(pending.tool_name, pending.arguments)
+    age = "?" if pending.age is None else duration(pending.age)
+    path = " > ".join(printable(thread) for thread in pending.path)
+    return age, _deadline(pending), path, printable(pending.agent_id) or "?", call
+
+
+def _deadline(pending: PendingDecision) -> str:
+    if pending.expires_at is None or pending.since is None or pending.age is None:
+        return "-"
+    left = (pending.expires_at - pending.since) / 1000 - pending.age
+    return f"in {duration(left)}" if left > 0 else "now"
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
+
+
+def _under(pending: PendingDecision) -> list[str]:
+    if not pending.call_id:
+        return [printable(pending.unknown or "")]
+    asked = pending.unknown or pending.message or pending.action
+    return [printable(asked), *answer_commands(pending.ticket)]
+
+
+def duration(seconds: float) -> str:
+    """A length of time in its one or two biggest units: `42s`, `3m`, `2h05m`, `6d`."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m"
+    if whole < 86_400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+    return f"{whole // 86_400}d"
 
 
 def message_lines(message: Message) -> list[str]:
@@ -93,8 +149,14 @@ def message_lines(message: Message) -> list[str]:
 
 
 def called(name: str, arguments: JsonValue) -> str:
+    """A call in one line, shortened."""
+    return short(spelled(name, arguments))
+
+
+def spelled(name: str, arguments: JsonValue) -> str:
+    """A call with everything it is called with."""
     if isinstance(arguments, dict):
-        return short(f"{name}({', '.join(f'{key}={compact(value)}' for key, value in arguments.items())})")
+        return f"{name}({', '.join(f'{key}={compact(value)}' for key, value in arguments.items())})"
     return f"{name}({'' if arguments is None else compact(arguments)})"
 
 
@@ -102,6 +164,15 @@ def compact(value: JsonValue) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def short(text: str) -> str:
+def printable(text: str) -> str:
+    """The text in one line, without characters that move the cursor, turn the direction of reading or hide others.
+
+    A model chose it, and a person decides by it.
+    """
     flat = " ".join(text.split())
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in flat)
+
+
+def short(text: str) -> str:
+    flat = printable(text)
     return flat if len(flat) <= WIDTH else flat[: WIDTH - 1] + "…"

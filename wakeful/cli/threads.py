@@ -1,25 +1,18 @@
-"""Commands on threads: run, status, show, decide, cancel."""
+"""Commands on threads: run, send, status, show, cancel."""
 
-import asyncio
-import json
 import sys
-from collections.abc import Awaitable, Callable
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
-from pydantic import JsonValue
 
 from wakeful.cli import options
+from wakeful.cli.asking import with_client
 from wakeful.cli.showing import event_lines, message_lines, pending_lines, status_lines
 from wakeful.client import WakefulClient
-from wakeful.connection import connect
-from wakeful.contract.decisions import DecisionAction
 from wakeful.contract.errors import CallerError
 from wakeful.contract.events import RunFinish
 from wakeful.contract.runs import NaturalEnd, OnBusy, RunResult, Suspended
-
-T = TypeVar("T")
-ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="The thread's id, which is its workflow's.")]
+from wakeful.inbox import pending_of
 
 
 def run(
@@ -40,7 +33,7 @@ def run(
             print(f"thread {thread_id}", file=sys.stderr)
         return await _follow(client, thread_id, wait=wait, as_json=as_json)
 
-    result = _with_client(address, namespace, go, task_queue=task_queue)
+    result = with_client(address, namespace, go, task_queue=task_queue)
     if result is None:
         return
     if as_json:
@@ -52,7 +45,7 @@ def run(
 
 
 def send(
-    thread: ThreadArgument,
+    thread: options.ThreadArgument,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What to say.")],
     agent: Annotated[str | None, typer.Option(help="Who should answer; needed for a new thread.")] = None,
     on_busy: Annotated[OnBusy, typer.Option(help="What becomes of it while a run is under way.")] = OnBusy.ENQUEUE,
@@ -66,53 +59,33 @@ def send(
     async def go(client: WakefulClient) -> str:
         return await client.send(thread, text, agent_id=agent, on_busy=on_busy, message_id=message_id)
 
-    print(f"sent: message {_with_client(address, namespace, go, task_queue=task_queue)} to thread {thread}")
+    print(f"sent: message {with_client(address, namespace, go, task_queue=task_queue)} to thread {thread}")
 
 
 def status(
-    thread: ThreadArgument,
+    thread: options.ThreadArgument,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Where a thread's run stands, and what it waits for."""
-    view = _with_client(address, namespace, lambda client: client.status(thread))
+    view = with_client(address, namespace, lambda client: client.status(thread))
     print(view.model_dump_json() if as_json else "\n".join(status_lines(thread, view)))
 
 
 def show(
-    thread: ThreadArgument,
+    thread: options.ThreadArgument,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """The whole conversation of a thread."""
-    for message in _with_client(address, namespace, lambda client: client.transcript(thread)):
+    for message in with_client(address, namespace, lambda client: client.transcript(thread)):
         print(message.model_dump_json() if as_json else "\n".join(message_lines(message)))
 
 
-def decide(
-    thread: ThreadArgument,
-    call: Annotated[str, typer.Argument(metavar="CALL", help="The suspended call's id, or its suspension's.")],
-    action: Annotated[DecisionAction, typer.Argument(help="Let it go on, or cancel it.")],
-    result: Annotated[str | None, typer.Option(metavar="JSON", help="The answer, as JSON.")] = None,
-    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why, for the model and the record.")] = None,
-    decision_id: Annotated[str | None, typer.Option(help="Sending the same id again changes nothing.")] = None,
-    address: options.AddressOption = None,
-    namespace: options.NamespaceOption = None,
-) -> None:
-    """Answer a suspended call."""
-    answer = _json("--result", result)
-
-    async def go(client: WakefulClient) -> None:
-        await client.decide(thread, call, action, result=answer, reason=reason, decision_id=decision_id)
-
-    _with_client(address, namespace, go)
-    print(f"sent: {action.value} {call} on thread {thread}")
-
-
 def cancel(
-    thread: ThreadArgument,
+    thread: options.ThreadArgument,
     reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why, for the record.")] = None,
     wait: Annotated[bool, typer.Option(help="Wait until everything has stopped.")] = True,
     address: options.AddressOption = None,
@@ -124,7 +97,7 @@ def cancel(
         await client.cancel(thread, reason=reason)
         return (await client.result(thread)).status_reason if wait else "cancel sent"
 
-    print(f"thread {thread}: {_with_client(address, namespace, go)}")
+    print(f"thread {thread}: {with_client(address, namespace, go)}")
 
 
 async def _follow(client: WakefulClient, thread_id: str, *, wait: bool, as_json: bool) -> RunResult | None:
@@ -135,31 +108,8 @@ async def _follow(client: WakefulClient, thread_id: str, *, wait: bool, as_json:
             print("\n".join(event_lines(record.event)) or "", end="\n" if event_lines(record.event) else "", flush=True)
         if isinstance(record.event, RunFinish) and isinstance(record.event.termination, Suspended):
             if not as_json:
-                for ticket in (await client.status(thread_id)).pending:
-                    print("\n".join(pending_lines(thread_id, ticket)), flush=True)
+                for pending in pending_of(await client.status(thread_id)):
+                    print("\n".join(pending_lines(pending)), flush=True)
             if not wait:
                 return None
     return await client.result(thread_id)
-
-
-def _with_client(
-    address: str | None,
-    namespace: str | None,
-    use: Callable[[WakefulClient], Awaitable[T]],
-    *,
-    task_queue: str = options.TASK_QUEUE,
-) -> T:
-    async def go() -> T:
-        return await use(WakefulClient(await connect(options.where(address, namespace)), task_queue=task_queue))
-
-    return asyncio.run(go())
-
-
-def _json(option: str, text: str | None) -> JsonValue:
-    if text is None:
-        return None
-    try:
-        value: JsonValue = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise CallerError(f"{option} is not JSON: {error}; a text needs quotes, for example '\"yes\"'") from error
-    return value

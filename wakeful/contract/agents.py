@@ -9,6 +9,7 @@ from pydantic import Field
 from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.context import ContextMessage, RecordedContextPolicy
 from wakeful.contract.inference import ModelSettings, OutputSpec
+from wakeful.contract.permissions import PermissionPolicy
 from wakeful.contract.tools import ToolDescriptor
 
 DEFAULT_MAX_ROUNDS = 16
@@ -72,6 +73,9 @@ class ResolvedAgent(Wire):
     fallbacks: Few[tuple[ModelBinding, ...]] = ()
     """Models to turn to, in this order, when the first one fails."""
     output: Maybe[OutputSpec] = None
+    permissions: Maybe[PermissionPolicy] = None
+    gates: Few[tuple[str, ...]] = ()
+    """Names of the registry's gates that are asked about every call, in this order."""
     max_continuations: Annotated[int, Field(exclude_if=_is_usual)] = DEFAULT_MAX_CONTINUATIONS
     """How often in a run an answer that hit the token limit is gone on with."""
 

@@ -1,11 +1,12 @@
 """Suspension tickets (what a call waits for) and decisions (what somebody answered)."""
 
+import hashlib
 import json
 from enum import StrEnum
 
 from pydantic import AliasChoices, Field, JsonValue, field_validator
 
-from wakeful.contract.base import Maybe, Wire, Written
+from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.messages import ToolCall
 
 RESULT_LIMIT = 256_000
@@ -23,6 +24,25 @@ class ResumeMode(StrEnum):
     """Run the tool with the decision's result as its arguments."""
 
 
+class ExpiryAction(StrEnum):
+    """What becomes of a call that nobody decided in time."""
+
+    CANCEL = "cancel"
+    """It is cancelled, and the model reads that nobody answered."""
+    DENY = "deny"
+    """It fails as denied, and the model reads so."""
+    RESUME = "resume"
+    """It goes on as if `result` had been decided."""
+
+
+class Expiry(Wire):
+    """A deadline: it is kept by a durable timer, whether a worker runs or not."""
+
+    after_seconds: float = Field(gt=0)
+    then: ExpiryAction = ExpiryAction.CANCEL
+    result: Maybe[JsonValue] = None
+
+
 class Suspension(Wire):
     """What is asked: `action` for programs, `message` for people, `response_schema` for forms."""
 
@@ -31,6 +51,10 @@ class Suspension(Wire):
     message: Maybe[str] = None
     parameters: Maybe[JsonValue] = None
     response_schema: Maybe[JsonValue] = None
+    """A JSON schema that the decision's result has to fit."""
+    expiry: Maybe[Expiry] = None
+    escalate_after_seconds: Maybe[float] = Field(default=None, gt=0)
+    """Tell watchers again after this time that a decision is missing."""
 
 
 class SuspensionTicket(Wire):
@@ -39,6 +63,19 @@ class SuspensionTicket(Wire):
     suspension: Suspension
     pending: ToolCall
     resume_mode: ResumeMode = ResumeMode.REPLAY_TOOL_CALL
+    arguments_digest: Maybe[str] = None
+    """Names the arguments as they are shown: a decision that carries it is refused once they are others."""
+    expires_at: Maybe[int] = None
+    """Milliseconds since 1970; the loop reckons it from `expiry`."""
+    escalates_at: Maybe[int] = None
+    remember: Maybe[str] = None
+    """The rule that a decision with `always` leaves behind on the thread: a permission pattern that is allowed."""
+
+
+def digest_arguments(arguments: JsonValue) -> str:
+    """The name of a call's arguments: another one as soon as anything in them is another."""
+    written = json.dumps(arguments, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(written.encode()).hexdigest()[:16]
 
 
 class DecisionAction(StrEnum):
@@ -58,6 +95,13 @@ class Decision(Written):
     reason: Maybe[str] = None
     decision_id: Maybe[str] = None
     actor: Maybe[str] = None
+    """Who decided; recorded as it was given."""
+    arguments: Maybe[JsonValue] = None
+    """Let the call go on with these arguments in place of the model's; both are recorded."""
+    arguments_digest: Maybe[str] = None
+    """The digest of the arguments that were shown to whoever decides; if they are others by now, it is refused."""
+    always: Few[bool] = False
+    """From now on, allow on this thread what was asked about."""
 
     @field_validator("result", mode="after")
     @classmethod
@@ -75,6 +119,7 @@ class Decision(Written):
             reason=self.reason,
             actor=self.actor,
             updated_at=at,
+            arguments=self.arguments,
         )
 
 
@@ -87,6 +132,8 @@ class ToolCallResume(Wire):
     reason: Maybe[str] = None
     actor: Maybe[str] = None
     updated_at: int = 0
+    arguments: Maybe[JsonValue] = None
+    """The arguments that the decision put in place of the model's."""
 
 
 class Decisions(Written):

@@ -2,10 +2,12 @@
 
     WakefulError
     ├── CallerError             the request was wrong: change it
+    │   ├── DecisionRefused       the decision changed nothing, for a reason
     │   ├── ThreadBusy            the thread already has an active run
     │   └── ThreadNotFound        no such thread
     ├── ConfigurationError      the worker's registry or settings are wrong: everything that is wrong, listed at once
     ├── ConnectionFailed        Temporal cannot be reached
+    ├── NoAnswer                a thread did not answer in time, most often because no worker runs
     ├── ProviderError           the model provider failed: `kind` says how, and whether trying again may help
     ├── ToolError               a tool reports a failure that its model should read
     └── InternalError           a promise of ours is broken
@@ -23,6 +25,15 @@ class WakefulError(Exception):
 
 class CallerError(WakefulError):
     """The request was wrong."""
+
+
+class DecisionRefused(CallerError):
+    """The run did not take a decision; nothing has changed."""
+
+    def __init__(self, thread_id: str, reason: str) -> None:
+        super().__init__(f"the decision was refused on thread {thread_id!r}: {reason}")
+        self.thread_id = thread_id
+        self.reason = reason
 
 
 class ThreadBusy(CallerError):
@@ -51,6 +62,10 @@ class ConfigurationError(WakefulError):
 
 class ConnectionFailed(WakefulError):
     """Temporal cannot be reached."""
+
+
+class NoAnswer(WakefulError):
+    """A thread did not answer in time. What was sent as a signal is in its history all the same."""
 
 
 class ProviderErrorKind(StrEnum):

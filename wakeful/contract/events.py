@@ -169,6 +169,17 @@ class SignalRefused(Wire):
     reason: str
 
 
+class DecisionOverdue(Wire):
+    """A call still waits for somebody: the time after which its watchers are told again has passed."""
+
+    event_type: Literal["decision_overdue"] = "decision_overdue"
+    call_id: str
+    tool_name: str
+    suspension_id: str
+    message: Maybe[str] = None
+    waited_ms: int
+
+
 AgentEvent = Annotated[
     RunStart
     | RunFinish
@@ -192,7 +203,8 @@ AgentEvent = Annotated[
     | StateSnapshot
     | StateDelta
     | ErrorEvent
-    | SignalRefused,
+    | SignalRefused
+    | DecisionOverdue,
     Field(discriminator="event_type"),
 ]
 

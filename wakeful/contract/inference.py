@@ -7,8 +7,10 @@ from pydantic import Field, JsonValue, field_validator
 
 from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.context import CompactionMark, ContextMessage, ContextReport
+from wakeful.contract.gates import Verdict
 from wakeful.contract.messages import Message, ThinkingBlock, ToolCall
-from wakeful.contract.runs import Usage
+from wakeful.contract.permissions import Rule
+from wakeful.contract.runs import RunIdentity, Usage
 from wakeful.contract.tools import ToolDescriptor
 
 
@@ -130,6 +132,8 @@ class ModelResponse(Wire):
     """The answer as the agent's output type asks for it."""
     output_problem: Maybe[str] = None
     """Why the answer is not of the agent's output type."""
+    verdicts: Few[dict[str, Verdict]] = {}
+    """What gates say of the calls, by call id, before any of them runs; a call that is not named is allowed."""
 
 
 class TranscriptRef(Wire):
@@ -186,6 +190,10 @@ class InferInput(Wire):
     """What the run wants otherwise than its agent says."""
     continuing: Few[bool] = False
     """The answer before hit the token limit, and this one goes on with it."""
+    identity: Maybe[RunIdentity] = None
+    """Whose answer it is; told only where gates are to know it."""
+    permissions: Few[tuple[Rule, ...]] = ()
+    """What the thread and the run allow, ask and deny beyond the agent's own rules."""
 
 
 class CompactInput(Wire):

@@ -9,6 +9,7 @@ from wakeful.contract.decisions import Decision, Decisions
 from wakeful.contract.errors import CallerError
 from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.messages import InputMessage, fitting
+from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import OnBusy, Origin, ThreadMode
 from wakeful.contract.tools import FrontendTool
 
@@ -32,6 +33,8 @@ class RunRequest(Written):
     origin: Origin = Origin.USER
     overrides: Maybe[InferenceOverrides] = None
     """What this one run wants otherwise than its agent says; the thread's later runs know nothing of it."""
+    permissions: Few[tuple[Rule, ...]] = ()
+    """What this one run allows, asks and denies; a rule replaces the agent's or the thread's for the same `tool`."""
 
     @model_validator(mode="after")
     def _has_something_to_say(self) -> "RunRequest":
@@ -41,6 +44,8 @@ class RunRequest(Written):
             raise ValueError(
                 "overrides are for one run, and without input none begins: give them with its first message"
             )
+        if not self.messages and self.permissions:
+            raise ValueError("permissions are for one run, and without input none begins")
         names = [tool.id for tool in self.frontend_tools]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"frontend_tools are declared twice: {', '.join(repeated)}")

@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue, ValidationError
 from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
 from wakeful.contract.messages import ToolCall
+from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity
 
 DEFAULT_TIMEOUT_SECONDS = 600.0
@@ -50,6 +51,8 @@ class ToolDescriptor(Wire):
     task_queue: Maybe[str] = None
     local: Few[bool] = False
     """Runs inside the workflow's own task: half the cost, for calls of milliseconds that may be repeated."""
+    result_schema: Maybe[dict[str, JsonValue]] = None
+    """Of a frontend tool: the JSON schema that its result has to fit."""
 
 
 class FrontendTool(Written):
@@ -58,10 +61,17 @@ class FrontendTool(Written):
     id: str = Field(min_length=1)
     description: str = ""
     parameters: dict[str, JsonValue] = Field(default_factory=no_parameters)
+    result_schema: Maybe[dict[str, JsonValue]] = None
+    """What the front end gives back has to fit this JSON schema."""
 
     def descriptor(self) -> ToolDescriptor:
         return ToolDescriptor(
-            id=self.id, name=self.id, description=self.description, parameters=self.parameters, frontend=True
+            id=self.id,
+            name=self.id,
+            description=self.description,
+            parameters=self.parameters,
+            frontend=True,
+            result_schema=self.result_schema,
         )
 
 
@@ -112,6 +122,8 @@ class ToolOutcome(Wire):
     """What a tool activity returns to the loop."""
 
     result: ToolResult
+    blocked: Maybe[str] = None
+    """A gate forbade the call just before it ran, for this reason; the run ends."""
 
 
 def tool_outcome(tool_name: str, returned: object) -> ToolOutcome:
@@ -135,3 +147,7 @@ class ToolCallInput(Wire):
     resume: Maybe[ToolCallResume] = None
     suspension_id: Maybe[str] = None
     suspension_reason: Maybe[str] = None
+    agent: Maybe[str] = None
+    """The digest of the agent whose gates are asked once more before the call; absent if it has none."""
+    permissions: Few[tuple[Rule, ...]] = ()
+    """What the thread and the run allow, ask and deny beyond the agent's own rules."""

@@ -7,6 +7,11 @@ from wakeful.contract.messages import Message
 from wakeful.contract.runs import RunIdentity, RunResult, RunStatus, ToolCallStatus, Usage
 
 
+def ticket_name(thread_id: str, call_id: str) -> str:
+    """How a pending decision is named where a person reads it and types it back."""
+    return f"{thread_id}/{call_id}"
+
+
 class ToolCallView(Wire):
     """A call of the current step."""
 

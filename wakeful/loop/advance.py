@@ -5,7 +5,7 @@ from typing import assert_never
 from wakeful.contract.names import SIGNAL_CANCEL, SIGNAL_DECIDE, SIGNAL_SUBMIT
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Errored, OnBusy, RunIdentity
-from wakeful.loop import compacting, decisions, ending, inbox, inference, tool_calls
+from wakeful.loop import compacting, deadlines, decisions, ending, inbox, inference, tool_calls
 from wakeful.loop.facts import (
     AgentResolved,
     CancelRequested,
@@ -17,6 +17,7 @@ from wakeful.loop.facts import (
     MessagesSubmitted,
     SignalNotUnderstood,
     Submitted,
+    TimePassed,
     ToolReturned,
     WorkFact,
     WorkFailed,
@@ -48,7 +49,12 @@ def begin(request: RunRequest, *, thread_id: str, run_id: str, transcript: Trans
     """
     state = opened(request, thread_id=thread_id, run_id=run_id, transcript=transcript)
     messages = tuple(
-        Submitted(written.as_message(f"{run_id}:{index + 1}"), f"input:{index}", overrides=request.overrides)
+        Submitted(
+            written.as_message(f"{run_id}:{index + 1}"),
+            f"input:{index}",
+            overrides=request.overrides,
+            permissions=request.permissions,
+        )
         for index, written in enumerate(request.messages)
     )
     given = inbox.accept(state, MessagesSubmitted(messages), now=0)
@@ -101,6 +107,8 @@ def advance(state: RunState, fact: Fact, *, now: int) -> Advance:
             moved = ending.cancel(state, reason, now=now, then=then)
         case SignalNotUnderstood(signal=signal, reason=reason):
             moved = refuse(state, signal, reason, now=now)
+        case TimePassed():
+            moved = deadlines.pass_time(state, now=now)
         case LoopBroken() if isinstance(state.stage, Idle):
             moved = Advance(state)  # there is no run to end, and a thread that waits hangs nobody
         case LoopBroken(error=error):

@@ -15,6 +15,7 @@ from wakeful.loop.state import (
     Call,
     CallingTools,
     Cancelling,
+    NewCall,
     RunningCall,
     RunState,
     SettledCall,
@@ -40,10 +41,18 @@ def move(state: RunState, call: Call, *events: AgentEvent) -> Advance:
     return Advance(replace(state, stage=moved), events=events)
 
 
-def settled(call: RunningCall, result: ToolResult) -> SettledCall:
+def settled(call: NewCall | RunningCall, result: ToolResult) -> SettledCall:
+    source = call.id if isinstance(call, RunningCall) else None
     if result.status is ToolStatus.SUCCESS:
-        return SettledCall(call.call, ToolCallStatus.SUCCEEDED, result, source=call.id)
-    return SettledCall(call.call, ToolCallStatus.FAILED, result, source=call.id)
+        return SettledCall(call.call, ToolCallStatus.SUCCEEDED, result, source=source)
+    return SettledCall(call.call, ToolCallStatus.FAILED, result, source=source)
+
+
+def blocked(call: NewCall | RunningCall, reason: str) -> tuple[SettledCall, AgentEvent]:
+    """A call that a gate forbade, settled by the loop itself, and what watchers see of it."""
+    result = ToolResult.error(call.call.name, reason)
+    event = ended(call, result) if isinstance(call, RunningCall) else done(call.call, result)
+    return replace(settled(call, result), source=None), event
 
 
 def ended(call: RunningCall, result: ToolResult) -> AgentEvent:

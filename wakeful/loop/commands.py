@@ -7,6 +7,7 @@ from wakeful.contract.context import ContextMessage
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
 from wakeful.contract.inference import InferenceOverrides, Source, TranscriptRef
 from wakeful.contract.messages import ToolCall
+from wakeful.contract.permissions import Rule
 from wakeful.contract.tools import ToolDescriptor
 
 RESOLVE_ID = "resolve"
@@ -34,6 +35,7 @@ class Infer:
     context: tuple[ContextMessage, ...] = ()
     overrides: InferenceOverrides | None = None
     continuing: bool = False
+    permissions: tuple[Rule, ...] = ()
 
     @property
     def model(self) -> str:
@@ -62,13 +64,18 @@ class Compact:
 
 @dataclass(frozen=True)
 class CallTool:
-    """Run a tool. When it is resumed, `call.arguments` are already what the decision's mode makes of them."""
+    """Run a tool. When it is resumed, `call.arguments` are already what the decision makes of them.
+
+    `agent` is the one whose gates are asked once more just before; without one there is nobody to ask.
+    """
 
     id: str
     tool: ToolDescriptor
     call: ToolCall
     resume: ToolCallResume | None = None
     ticket: SuspensionTicket | None = None
+    agent: ResolvedAgent | None = None
+    permissions: tuple[Rule, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,12 @@ decision that was applied is acknowledged by doing nothing.
 from dataclasses import dataclass
 from typing import assert_never
 
-from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode, ToolCallResume
+from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode, ToolCallResume, digest_arguments
 from wakeful.contract.events import ToolCallResumed
 from wakeful.contract.names import SIGNAL_DECIDE
+from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.runs import ToolCallStatus
+from wakeful.contract.schemas import misfit
 from wakeful.contract.tools import ToolResult
 from wakeful.loop.batch import batch_of, move
 from wakeful.loop.reports import refuse, resumed_payload, run_start
@@ -29,8 +31,11 @@ from wakeful.loop.state import (
     SettledCall,
     SuspendedCall,
 )
-from wakeful.loop.tool_calls import go_on, run
+from wakeful.loop.tool_calls import go_on
 from wakeful.loop.values import replace
+
+KEPT_RULES = 200
+"""How many permissions a thread remembers; the oldest are forgotten, and asked about again."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,8 @@ def judge(state: RunState, batch: tuple[Decision, ...]) -> Verdict:
             case SuspendedCall():
                 if call.call.id in targets and targets[call.call.id][1] != decision:
                     return Refuse(f"two decisions for call {call.call.id!r} in one batch")
+                if (objection := _objection(state, call, decision)) is not None:
+                    return Refuse(f"call {decision.target!r}: {objection}")
                 targets[call.call.id] = (call, decision)
             case NewCall() | RunningCall(grants=0):
                 hold = True
@@ -102,6 +109,37 @@ def judge(state: RunState, batch: tuple[Decision, ...]) -> Verdict:
     return Hold() if hold else Apply(tuple(targets.values()))
 
 
+def _objection(state: RunState, call: SuspendedCall, decision: Decision) -> str | None:
+    """Why this decision cannot be what this call waits for."""
+    ticket, resumes = call.ticket, decision.action is DecisionAction.RESUME
+    if decision.arguments_digest not in (None, digest_arguments(ticket.pending.arguments)):
+        return "the arguments have changed since they were shown"
+    if decision.always and not resumes:
+        return "always goes with resume"
+    if decision.always and ticket.remember is None:
+        return "its ticket names no rule that could be remembered, so it cannot be allowed for always"
+    if decision.arguments is not None and not (resumes and ticket.resume_mode is ResumeMode.REPLAY_TOOL_CALL):
+        return "arguments go with resume, and with a call that runs again with its own (replay_tool_call)"
+    return _misfit(state, call, decision) if resumes else None
+
+
+def _misfit(state: RunState, call: SuspendedCall, decision: Decision) -> str | None:
+    """What a decision says has to fit what the ticket asks for, and the tool where it becomes its arguments."""
+    ticket, tool = call.ticket, state.tool(call.call.name)
+    assert tool is not None  # only a known tool suspends
+    if decision.arguments is not None and (wrong := misfit(decision.arguments, tool.parameters)) is not None:
+        return f"the arguments do not fit the tool's parameters: {wrong}"
+    if state.revision < 3:
+        return None
+    schema = ticket.suspension.response_schema
+    if schema is not None and (wrong := misfit(decision.result, schema)) is not None:
+        return f"the result does not fit what was asked for: {wrong}"
+    passes = ticket.resume_mode is ResumeMode.PASS_DECISION_TO_TOOL
+    if passes and (wrong := misfit(decision.result, tool.parameters)) is not None:
+        return f"the result does not fit the tool's parameters: {wrong}"
+    return None
+
+
 def _was_applied(state: RunState, call: Call | None, decision: Decision) -> bool:
     """The same decision id for the same call, by whichever of its names."""
     names = {decision.target} if call is None else {decision.target, call.call.id}
@@ -112,14 +150,19 @@ def _apply(state: RunState, decisions: tuple[tuple[SuspendedCall, Decision], ...
     """Cancelled calls first, then resumed ones, each in call order; then the batch goes on."""
     if not decisions:
         return Advance(state)
-    moved = Advance(state)
-    if isinstance(state.stage, AwaitingDecisions):
-        moved = Advance(state.entering(CallingTools(state.stage.batch)), events=(run_start(state),))
+    moved = wake(state)
     order = [call.call.id for call in batch_of(state).calls]
     ranked = sorted(decisions, key=lambda pair: (pair[1].action is DecisionAction.RESUME, order.index(pair[0].call.id)))
     for call, decision in ranked:
         moved = moved.then(_settle, call, decision, now=now)
     return moved.then(go_on, now=now)
+
+
+def wake(state: RunState) -> Advance:
+    """A run that paused is active again; one that is active stays so."""
+    if not isinstance(state.stage, AwaitingDecisions):
+        return Advance(state)
+    return Advance(state.entering(CallingTools(state.stage.batch)), events=(run_start(state),))
 
 
 def _settle(state: RunState, call: SuspendedCall, decision: Decision, *, now: int) -> Advance:
@@ -129,13 +172,17 @@ def _settle(state: RunState, call: SuspendedCall, decision: Decision, *, now: in
         case DecisionAction.CANCEL:
             return _cancelled(state, call, resume)
         case DecisionAction.RESUME:
-            resuming = ResumingCall(call.call, call.ticket, resume, grants=call.grants + 1)
-            return move(state, resuming).then(_resume, resuming)
+            return let_go_on(state, call, resume)
         case _:
             assert_never(decision.action)
 
 
 def _remember(state: RunState, call: SuspendedCall, decision: Decision) -> RunState:
+    """The state that knows this decision should it come again, and what it allows for always."""
+    if decision.always and call.ticket.remember is not None:
+        rule = Rule(tool=call.ticket.remember, behavior=Behavior.ALLOW)
+        others = tuple(known for known in state.permissions if known.tool != rule.tool)
+        state = replace(state, permissions=(*others, rule)[-KEPT_RULES:])
     if decision.decision_id is None:
         return state
     names = (call.call.id, call.ticket.suspension.id)
@@ -152,12 +199,13 @@ def _cancelled(state: RunState, call: SuspendedCall, resume: ToolCallResume) -> 
     return move(state, after, ToolCallResumed(target_id=call.call.id, result=resume.result))
 
 
-def _resume(state: RunState, resuming: ResumingCall) -> Advance:
-    call, resume = resuming.call, resuming.resume
-    if resuming.ticket.resume_mode is ResumeMode.USE_DECISION_AS_TOOL_RESULT:
-        result = ToolResult.success(call.name, resume.result)
-        after = SettledCall(call, ToolCallStatus.SUCCEEDED, result)
-        return move(state, after, ToolCallResumed(target_id=call.id, result=resumed_payload(result)))
-    # The count stands before the call id, which a model chose: no other call can come to the same work id.
-    id = f"tool.{resuming.grants + 1}-{call.id}"
-    return run(state, RunningCall(call, id, grants=resuming.grants, resume=resume, ticket=resuming.ticket))
+def let_go_on(state: RunState, call: SuspendedCall, resume: ToolCallResume) -> Advance:
+    """Resume a call: it has its result by that, or it is to run, when it is its turn."""
+    edited = call.edited if resume.arguments is None else resume.arguments
+    resuming = ResumingCall(call.call, call.ticket, resume, grants=call.grants + 1, edited=edited)
+    moved = move(state, resuming)
+    if call.ticket.resume_mode is not ResumeMode.USE_DECISION_AS_TOOL_RESULT:
+        return moved
+    result = ToolResult.success(call.call.name, resume.result)
+    after = SettledCall(call.call, ToolCallStatus.SUCCEEDED, result)
+    return moved.then(move, after, ToolCallResumed(target_id=call.call.id, result=resumed_payload(result)))

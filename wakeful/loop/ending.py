@@ -4,8 +4,8 @@ from typing import assert_never
 
 from wakeful.contract.events import ToolCallCancel
 from wakeful.contract.names import SIGNAL_CANCEL, SIGNAL_DECIDE, TOOL_INTERRUPTED
-from wakeful.contract.runs import Cancelled, RunResult, Termination, ThreadMode, ToolCallStatus, status_reason
-from wakeful.contract.tools import ToolResult, ToolStatus
+from wakeful.contract.runs import Blocked, Cancelled, RunResult, Termination, ThreadMode, ToolCallStatus, status_reason
+from wakeful.contract.tools import ToolOutcome, ToolResult, ToolStatus
 from wakeful.loop import batch as calls
 from wakeful.loop.commands import Stop
 from wakeful.loop.compacting import after_rewind
@@ -64,12 +64,23 @@ def cancel(state: RunState, reason: str | None, *, now: int, then: Afterwards = 
             return finish(state, Cancelled(), now=now, detail=reason, then=then)
 
 
+def block(state: RunState, reason: str, *, now: int) -> Advance:
+    """A gate forbade a call: stop the others that run, and end the run when they have stopped."""
+    termination = Blocked(value=reason)
+    if not state.in_flight:
+        return finish(state, termination, now=now)
+    stopping = Cancelling(state.in_flight, batch=state.batch, reason=None, termination=termination)
+    return Advance(state.entering(stopping), tuple(Stop(id) for id in sorted(state.in_flight)))
+
+
 def wound_down(state: RunState, cancelling: Cancelling, fact: WorkFact, *, now: int) -> Advance:
     """Something in flight came back. What a tool finished counts; what the model said in vain is only seen."""
     left = replace(cancelling, in_flight=cancelling.in_flight - {fact.id})
     state = replace(state, stage=left)
     moved = Advance(state)
     match fact:
+        case ToolReturned(id=id, outcome=ToolOutcome(blocked=str(reason))) if state.batch:
+            moved = calls.move(state, *calls.blocked(calls.running_call(state, id), reason))
         case ToolReturned(id=id, outcome=outcome) if state.batch and outcome.result.status is not ToolStatus.PENDING:
             call = calls.running_call(state, id)
             moved = calls.move(state, calls.settled(call, outcome.result), calls.ended(call, outcome.result))
@@ -85,7 +96,7 @@ def wound_down(state: RunState, cancelling: Cancelling, fact: WorkFact, *, now: 
     return (
         moved
         if left.in_flight
-        else moved.then(finish, Cancelled(), now=now, detail=cancelling.reason, then=cancelling.then)
+        else moved.then(finish, cancelling.termination, now=now, detail=cancelling.reason, then=cancelling.then)
     )
 
 

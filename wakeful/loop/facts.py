@@ -7,6 +7,7 @@ from wakeful.contract.context import CompactionMark
 from wakeful.contract.decisions import Decision
 from wakeful.contract.inference import InferenceOverrides, ModelResponse, Source
 from wakeful.contract.messages import Message
+from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import OnBusy
 from wakeful.contract.tools import ToolOutcome
 from wakeful.loop.commands import RESOLVE_ID
@@ -74,6 +75,7 @@ class Submitted:
     group: str = ""
     agent_id: str | None = None
     overrides: InferenceOverrides | None = None
+    permissions: tuple[Rule, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,10 +99,17 @@ class SignalNotUnderstood:
 
 
 @dataclass(frozen=True)
+class TimePassed:
+    """The time of the next alarm has come, or a little more."""
+
+
+@dataclass(frozen=True)
 class LoopBroken:
     """Our own code raised: the run ends with the message instead of hanging."""
 
     error: str
 
 
-Fact = WorkFact | DecisionsReceived | MessagesSubmitted | CancelRequested | SignalNotUnderstood | LoopBroken
+Fact = (
+    WorkFact | DecisionsReceived | MessagesSubmitted | CancelRequested | SignalNotUnderstood | TimePassed | LoopBroken
+)

@@ -71,6 +71,7 @@ def begin_next_run(state: RunState, *, interrupted: bool = False) -> Advance:
         continuations=0,
         repairs=0,
         overrides=taken[0].overrides,
+        run_permissions=taken[0].permissions,
         usage=Usage(),
         response="",
         output=None,

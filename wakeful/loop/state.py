@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import takewhile
 from typing import Annotated, Concatenate, Literal, ParamSpec, assert_never
 
 from pydantic import Field, JsonValue
@@ -15,7 +16,17 @@ from wakeful.contract.errors import InternalError
 from wakeful.contract.events import AgentEvent
 from wakeful.contract.inference import InferenceOverrides, ModelResponse
 from wakeful.contract.messages import ToolCall
-from wakeful.contract.runs import RunIdentity, RunResult, RunStatus, ThreadMode, ToolCallStatus, Usage
+from wakeful.contract.permissions import Rule
+from wakeful.contract.runs import (
+    Cancelled,
+    RunIdentity,
+    RunResult,
+    RunStatus,
+    Termination,
+    ThreadMode,
+    ToolCallStatus,
+    Usage,
+)
 from wakeful.contract.tools import ToolDescriptor, ToolResult
 from wakeful.loop.commands import RESOLVE_ID, Command
 from wakeful.loop.facts import Submitted
@@ -23,10 +34,11 @@ from wakeful.loop.transcript import Mark, Transcript
 from wakeful.loop.transitions import check_run, check_tool_call
 from wakeful.loop.values import replace
 
-REVISION = 2
+REVISION = 3
 """The rules a new run is pinned to. Raise it with every change of what `advance` does, and branch on it there.
 
 2: an answer that was cut off, has calls nobody can read, broke off, or does not fit its type is followed up.
+3: what a decision says has to fit what was asked for, and the tool's parameters where it becomes its arguments.
 """
 
 REMEMBERED = 2000
@@ -47,13 +59,17 @@ class NewCall:
 
 @dataclass(frozen=True)
 class RunningCall:
-    """`id` names the work in flight; `grants` counts the decisions that let the call run again."""
+    """`id` names the work in flight; `grants` counts the decisions that let the call run (again).
+
+    `edited` are the arguments that a decision put in place of the model's; they hold until the next one edits them.
+    """
 
     call: ToolCall
     id: str
     grants: int = 0
     resume: ToolCallResume | None = None
     ticket: SuspensionTicket | None = None
+    edited: JsonValue = None
     kind: Literal["running"] = "running"
 
     @property
@@ -63,25 +79,38 @@ class RunningCall:
 
 @dataclass(frozen=True)
 class SuspendedCall:
+    """`gated`: a gate asked for it before the tool ran, so other calls of the step go on."""
+
     call: ToolCall
     ticket: SuspensionTicket
     since: int
     grants: int = 0
+    edited: JsonValue = None
+    gated: bool = False
+    escalated: bool = False
+    """Watchers were told that its decision is overdue."""
     kind: Literal["suspended"] = "suspended"
 
     @property
     def status(self) -> ToolCallStatus:
         return ToolCallStatus.SUSPENDED
 
+    @property
+    def alarms(self) -> tuple[int, ...]:
+        """When time alone will do something about it: the milliseconds since 1970 that are still to come."""
+        escalates_at = None if self.escalated else self.ticket.escalates_at
+        return tuple(at for at in (self.ticket.expires_at, escalates_at) if at is not None)
+
 
 @dataclass(frozen=True)
 class ResumingCall:
-    """A suspended call that a decision let go on."""
+    """A suspended call that a decision let go on; where calls run one by one, it waits for its turn."""
 
     call: ToolCall
     ticket: SuspensionTicket
     resume: ToolCallResume
     grants: int
+    edited: JsonValue = None
     kind: Literal["resuming"] = "resuming"
 
     @property
@@ -145,8 +174,16 @@ class Batch:
         return tuple(call for call in self.calls if isinstance(call, SuspendedCall))
 
     @property
+    def resuming(self) -> tuple[ResumingCall, ...]:
+        return tuple(call for call in self.calls if isinstance(call, ResumingCall))
+
+    @property
     def new(self) -> tuple[NewCall, ...]:
         return tuple(call for call in self.calls if isinstance(call, NewCall))
+
+    def before(self, id: str) -> tuple[Call, ...]:
+        """The calls that the model asked for before this one."""
+        return tuple(takewhile(lambda call: call.call.id != id, self.calls))
 
 
 @dataclass(frozen=True)
@@ -207,7 +244,7 @@ class Afterwards(StrEnum):
 
 @dataclass(frozen=True)
 class Cancelling:
-    """Told to stop, waiting until what is in flight has stopped."""
+    """Told to stop, by somebody or by a gate; waiting until what is in flight has stopped."""
 
     in_flight: frozenset[str]
     batch: Batch | None
@@ -215,6 +252,8 @@ class Cancelling:
     then: Afterwards = Afterwards.END
     since: int = 0
     """When the model was asked, if it is its answer that is in flight."""
+    termination: Termination = Cancelled()
+    """How the run ends when it has stopped; `Blocked` if it was a gate that stopped it."""
     kind: Literal["cancelling"] = "cancelling"
     status = RunStatus.RUNNING
 
@@ -288,6 +327,10 @@ class RunState:
     repairs: int = 0
     """How often the model was asked to correct an answer that does not fit the agent's output type."""
     overrides: InferenceOverrides | None = None
+    permissions: tuple[Rule, ...] = ()
+    """What was decided for the thread once and for all; it survives its runs."""
+    run_permissions: tuple[Rule, ...] = ()
+    """What the run itself was begun with; a rule of these goes before the thread's for the same tool."""
     usage: Usage = Usage()
     response: str = ""
     output: JsonValue = None
@@ -338,6 +381,19 @@ class RunState:
                 return frozenset()
             case _:
                 assert_never(self.stage)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The permissions in force besides the agent's own: the thread's, and over them the run's."""
+        return tuple({rule.tool: rule for rule in (*self.permissions, *self.run_permissions)}.values())
+
+    @property
+    def next_alarm(self) -> int | None:
+        """When the next suspended call wants to be looked at although nobody decided; None if none ever does."""
+        if self.batch is None or isinstance(self.stage, Cancelling):
+            return None
+        alarms = [at for call in self.batch.suspended for at in call.alarms]
+        return min(alarms, default=None)
 
     def entering(self, stage: Stage) -> "RunState":
         check_run(self.stage.status, stage.status)

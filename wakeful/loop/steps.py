@@ -51,4 +51,5 @@ def infer_command(state: RunState, inferring: Inferring) -> Infer:
         context=inferring.context,
         overrides=state.overrides,
         continuing=inferring.continuing,
+        permissions=state.rules,
     )

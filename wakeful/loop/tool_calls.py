@@ -1,31 +1,36 @@
-"""The calls of one step: start them in their mode, and settle, suspend or lose each one."""
+"""The calls of one step: start them in their mode, and settle, suspend, block or lose each one."""
+
+from typing import assert_never
+
+from pydantic import JsonValue
 
 from wakeful.contract.agents import ToolMode
-from wakeful.contract.decisions import ResumeMode, Suspension, SuspensionTicket
+from wakeful.contract.decisions import ResumeMode
+from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
 from wakeful.contract.inference import ModelResponse
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.names import TOOL_INTERRUPTED
-from wakeful.contract.runs import Suspended, ToolCallStatus
+from wakeful.contract.runs import Suspended
 from wakeful.contract.tools import ToolResult, ToolStatus
-from wakeful.loop.batch import batch_of, commit, done, ended, move, running_call, settle_lost, settled
+from wakeful.loop import ending, gates
+from wakeful.loop.batch import batch_of, blocked, commit, done, ended, move, running_call, settle_lost, settled
 from wakeful.loop.commands import CallTool
 from wakeful.loop.facts import ToolReturned
 from wakeful.loop.notes import noting, on_calls
 from wakeful.loop.reports import end_step, run_finish
 from wakeful.loop.state import (
-    REMEMBERED,
     Advance,
     AwaitingDecisions,
     Batch,
     CallingTools,
     Inferring,
     NewCall,
+    ResumingCall,
     RunningCall,
     RunState,
-    SettledCall,
-    SuspendedCall,
 )
 from wakeful.loop.steps import next_step
+from wakeful.loop.suspending import frontend_result, suspend
 from wakeful.loop.values import replace
 
 
@@ -40,6 +45,8 @@ def go_on(state: RunState, *, now: int) -> Advance:
     moved = Advance(state)
     while (call := _next_to_start(moved.state)) is not None:
         moved = moved.then(_start, call, now=now)
+        if not isinstance(moved.state.stage, CallingTools):
+            return moved  # a gate ended the run
     batch = batch_of(moved.state)
     if batch.running:
         return moved
@@ -53,13 +60,14 @@ def _note_what_was_not_called(state: RunState, response: ModelResponse) -> Advan
 
 
 def returned(state: RunState, fact: ToolReturned, *, now: int) -> Advance:
-    """A tool gave its result, or asked to be suspended."""
-    call, result = running_call(state, fact.id), fact.outcome.result
-    if result.status is ToolStatus.PENDING:
-        plain = Suspension(id="", action=f"tool:{call.call.name}", message=result.message)
-        ticket = result.suspension or SuspensionTicket(suspension=plain, pending=call.call)
-        return _suspend(state, call, ticket, result, now=now).then(go_on, now=now)
-    return move(state, settled(call, result), ended(call, result)).then(go_on, now=now)
+    """A tool gave its result or asked to be suspended, or a gate spoke just before it ran."""
+    call, outcome = running_call(state, fact.id), fact.outcome
+    if outcome.blocked is not None:
+        return move(state, *blocked(call, outcome.blocked)).then(ending.block, outcome.blocked, now=now)
+    if outcome.result.status is ToolStatus.PENDING:
+        gated = gates.asked_to_suspend(state, call)
+        return suspend(state, call, outcome.result, now=now, gated=gated).then(go_on, now=now)
+    return move(state, settled(call, outcome.result), ended(call, outcome.result)).then(go_on, now=now)
 
 
 def lost(state: RunState, id: str, reason: str, *, now: int) -> Advance:
@@ -67,65 +75,99 @@ def lost(state: RunState, id: str, reason: str, *, now: int) -> Advance:
     return settle_lost(state, running_call(state, id), reason).then(go_on, now=now)
 
 
-def run(state: RunState, call: RunningCall) -> Advance:
+def call_command(state: RunState, call: RunningCall) -> CallTool:
+    """Run a call's tool, with the arguments that its decision, if it had one, makes of it."""
+    tool, rules = state.tool(call.call.name), state.rules
+    assert tool is not None  # only a known tool runs
+    has_gates = bool(state.agent.gates or state.agent.permissions or rules)
+    return CallTool(
+        id=call.id,
+        tool=tool,
+        call=_as_it_runs(call),
+        resume=call.resume,
+        ticket=call.ticket,
+        agent=state.agent if has_gates else None,
+        permissions=rules,
+    )
+
+
+def _next_to_start(state: RunState) -> NewCall | ResumingCall | None:
+    batch, one_by_one = batch_of(state), _one_by_one(state)
+    if one_by_one and batch.running:
+        return None
+    if batch.resuming:
+        return batch.resuming[0]
+    if one_by_one or not batch.response.verdicts:
+        return next(iter(batch.new), None)
+    return gates.first_to_start(state)
+
+
+def _one_by_one(state: RunState) -> bool:
+    return state.agent.tool_mode is ToolMode.SEQUENTIAL
+
+
+def _start(state: RunState, call: NewCall | ResumingCall, *, now: int) -> Advance:
+    if isinstance(call, ResumingCall):
+        return _start_again(state, call, now=now)
+    if _one_by_one(state) and any(not suspended.gated for suspended in batch_of(state).suspended):
+        return _settle_unstarted(state, call, TOOL_INTERRUPTED)
+    tool = state.tool(call.call.name)
+    if tool is None:
+        return _settle_unstarted(state, call, f"tool '{call.call.name}' not found")
+    if (verdict := gates.final_verdict(state, call)) is not None:
+        return _intercept(state, call, verdict, now=now)
+    if tool.frontend:
+        return suspend(state, call, frontend_result(tool, call.call), now=now)
+    return _run(state, RunningCall(call.call, id=f"tool-{call.call.id}"))
+
+
+def _start_again(state: RunState, call: ResumingCall, *, now: int) -> Advance:
+    """Run a call that a decision let go on. A frontend tool that a gate had held back is now the front end's."""
+    tool = state.tool(call.call.name)
+    if tool is not None and tool.frontend:
+        return suspend(state, call, frontend_result(tool, _as_it_runs(call)), now=now)
+    # The count stands before the call id, which a model chose: no other call can come to the same work id.
+    id = f"tool.{call.grants + 1}-{call.call.id}"
+    running = RunningCall(call.call, id, grants=call.grants, resume=call.resume, ticket=call.ticket, edited=call.edited)
+    return _run(state, running)
+
+
+def _run(state: RunState, call: RunningCall) -> Advance:
     return replace(move(state, call), commands=(call_command(state, call),))
 
 
-def call_command(state: RunState, call: RunningCall) -> CallTool:
-    """Run a call's tool, with the arguments that its decision, if it had one, makes of it."""
-    tool, asked = state.tool(call.call.name), call.call
-    assert tool is not None  # only a known tool runs
+def _as_it_runs(call: RunningCall | ResumingCall) -> ToolCall:
+    """The call with the arguments that the tool is given; in the transcript stand the model's."""
+    arguments: JsonValue = call.edited
     if call.resume and call.ticket and call.ticket.resume_mode is ResumeMode.PASS_DECISION_TO_TOOL:
-        asked = asked.model_copy(update={"arguments": call.resume.result})
-    return CallTool(id=call.id, tool=tool, call=asked, resume=call.resume, ticket=call.ticket)
+        arguments = call.resume.result
+    elif call.edited is None:
+        return call.call
+    return call.call.model_copy(update={"arguments": arguments})
 
 
-def _next_to_start(state: RunState) -> NewCall | None:
-    batch = batch_of(state)
-    if not batch.new or (state.agent.tool_mode is ToolMode.SEQUENTIAL and batch.running):
-        return None
-    return batch.new[0]
+def _intercept(state: RunState, new: NewCall, verdict: Verdict, *, now: int) -> Advance:
+    """Do with a call what a gate says, in place of running it."""
+    name = new.call.name
+    match verdict:
+        case Block(reason=reason):
+            return move(state, *blocked(new, reason)).then(ending.block, reason, now=now)
+        case Suspend(ticket=ticket):
+            return suspend(state, new, ToolResult.suspended(name, ticket), now=now, gated=True)
+        case SetResult(result=result) if result.status is ToolStatus.PENDING:
+            return suspend(state, new, result, now=now, gated=True)
+        case SetResult(result=result):
+            return move(state, settled(new, result), done(new.call, result))
+        case _:
+            assert_never(verdict)
 
 
-def _start(state: RunState, new: NewCall, *, now: int) -> Advance:
-    call, batch = new.call, batch_of(state)
-    if state.agent.tool_mode is ToolMode.SEQUENTIAL and batch.suspended:
-        return _settle_unstarted(state, call, TOOL_INTERRUPTED)
-    tool = state.tool(call.name)
-    if tool is None:
-        return _settle_unstarted(state, call, f"tool '{call.name}' not found")
-    if tool.frontend:
-        ticket = _frontend_ticket(call)
-        return _suspend(state, new, ticket, ToolResult.suspended(call.name, ticket), now=now)
-    return run(state, RunningCall(call, id=f"tool-{call.id}"))
-
-
-def _settle_unstarted(state: RunState, call: ToolCall, message: str) -> Advance:
-    result = ToolResult.error(call.name, message)
-    return move(state, SettledCall(call, ToolCallStatus.FAILED, result), done(call, result))
+def _settle_unstarted(state: RunState, new: NewCall, message: str) -> Advance:
+    result = ToolResult.error(new.call.name, message)
+    return move(state, settled(new, result), done(new.call, result))
 
 
 def _pause(state: RunState) -> Advance:
     ended_step = end_step(state)
     waiting = ended_step.state.entering(AwaitingDecisions(batch_of(state)))
     return replace(ended_step, state=waiting).emitting(run_finish(waiting, Suspended()))
-
-
-def _frontend_ticket(call: ToolCall) -> SuspensionTicket:
-    suspension = Suspension(id="", action=f"tool:{call.name}", parameters=call.arguments)
-    return SuspensionTicket(suspension=suspension, pending=call, resume_mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT)
-
-
-def _suspend(
-    state: RunState, call: NewCall | RunningCall, ticket: SuspensionTicket, result: ToolResult, *, now: int
-) -> Advance:
-    """Suspend a call under an id that names it alone and for ever, whatever ids the tool and the model chose."""
-    taken = {*state.suspensions, *(other.call.id for other in batch_of(state).calls)}
-    id = ticket.suspension.id or f"suspend_{call.call.id}"
-    while id in taken:
-        id = f"{id}:{call.call.id}"
-    named = ticket.model_copy(update={"suspension": ticket.suspension.model_copy(update={"id": id})})
-    grants = call.grants if isinstance(call, RunningCall) else 0
-    suspended = SuspendedCall(call.call, named, since=now, grants=grants)
-    state = replace(state, suspensions=(*state.suspensions, id)[-REMEMBERED:])
-    return move(state, suspended, done(call.call, result.model_copy(update={"suspension": named})))

@@ -7,13 +7,14 @@ Runs unsandboxed: there is no user code in it, the import rules keep it pure, an
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, assert_never
 
 from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from wakeful.contract import names
+from wakeful.contract.decisions import Decision
 from wakeful.contract.errors import CallerError
 from wakeful.contract.requests import (
     RunRequest,
@@ -28,6 +29,7 @@ from wakeful.contract.views import Earlier, EventsPage, StatusView, TranscriptPa
 from wakeful.loop.advance import advance, begin, opened
 from wakeful.loop.carrying import Carried, pack, pending_commands, size_of, unpack
 from wakeful.loop.commands import Command, Stop
+from wakeful.loop.decisions import Apply, Hold, Refuse, judge
 from wakeful.loop.facts import (
     CancelRequested,
     DecisionsReceived,
@@ -36,10 +38,12 @@ from wakeful.loop.facts import (
     MessagesSubmitted,
     SignalNotUnderstood,
     Submitted,
+    TimePassed,
     WorkStopped,
 )
 from wakeful.loop.state import Advance, Cancelling, Done, RunState
 from wakeful.loop.views import status_view, visible_messages
+from wakeful_workflows.alarm import Alarm
 from wakeful_workflows.chain import CARRY_LIMIT, is_due
 from wakeful_workflows.pages import EventLog, fitting
 from wakeful_workflows.perform import Resolved, Work, restored
@@ -63,6 +67,7 @@ class AgentRun:
         self._work = Work(self._facts.append)
         self._visibility = Visibility()
         self._turns = Turns()
+        self._alarm = Alarm(lambda: self._facts.append(TimePassed()))
         self._signals = 0
         self._submissions = 0
         self._earlier = workflow.info().continued_run_id
@@ -82,6 +87,7 @@ class AgentRun:
                 self._continue_as_new_if_due(state)
             self._visibility.show_ends(state, search_attributes=self._work.settings.search_attributes)
             self._perform()
+            self._alarm.keep(state.next_alarm, now=_now())
             self._visibility.show(state, search_attributes=self._work.settings.search_attributes)
             if isinstance(state.stage, Done):
                 return state.stage.result
@@ -191,6 +197,47 @@ class AgentRun:
     def decide(self, *args: Any) -> None:
         self._signal(names.SIGNAL_DECIDE, args, lambda written: DecisionsReceived(parse_decisions(written)))
 
+    @workflow.update(
+        name=names.UPDATE_DECIDE, description='The same as the signal, answered at once: {"status": "applied"}'
+    )
+    async def decide_and_tell(self, *args: Any) -> dict[str, str]:
+        if self._state is None:
+            await workflow.wait_condition(lambda: self._state is not None)
+        decisions, became = self._judged(args)
+        self._signals += 1
+        self._facts.append(DecisionsReceived(decisions))
+        return {"status": became}
+
+    @decide_and_tell.validator
+    def _may_decide(self, *args: Any) -> None:
+        """What is refused here leaves no trace in history; whoever sent it gets the reason.
+
+        The first task of an execution brings updates before it begins, and then only the handler can judge them.
+        """
+        if self._state is not None:
+            self._judged(args)
+
+    def _judged(self, args: Sequence[Any]) -> tuple[tuple[Decision, ...], str]:
+        """What was decided and what becomes of it, once the facts that came before it are taken in."""
+        try:
+            decisions = parse_decisions(_single(args))
+        except CallerError as error:
+            raise ApplicationError(f"the decision was not understood: {error}", type="InvalidDecision") from None
+        state = self._current()
+        for fact in self._facts:
+            state = self._advance(state, fact).state
+        match judge(state, decisions):
+            case Refuse(reason=reason):
+                raise ApplicationError(reason, type="DecisionRefused")
+            case Hold():
+                return decisions, "held"
+            case Apply(decisions=()):
+                return decisions, "repeated"
+            case Apply():
+                return decisions, "applied"
+            case verdict:
+                assert_never(verdict)
+
     @workflow.signal(name=names.SIGNAL_CANCEL, description='Cancel the run: {"reason": "…"}')
     def cancel(self, *args: Any) -> None:
         self._signal(names.SIGNAL_CANCEL, args, lambda written: CancelRequested(parse_cancel(written).reason))
@@ -205,9 +252,7 @@ class AgentRun:
         """Append what was sent as a fact. Handlers take any arguments, since one that raises would hang the run."""
         self._signals += 1
         try:
-            if len(args) > 1:
-                raise CallerError(f"it takes one JSON value, got {len(args)}")
-            self._facts.append(understood(args[0] if args else None))
+            self._facts.append(understood(_single(args)))
         except Exception as error:  # whatever anybody may send must not be able to hang the run
             self._facts.append(SignalNotUnderstood(name, str(error)))
 
@@ -251,6 +296,12 @@ def _understood(request: Any) -> RunRequest:
     except CallerError as error:
         message = f"the run request was not understood: {error}"
         raise ApplicationError(message, type="InvalidRequest", non_retryable=True) from None
+
+
+def _single(args: Sequence[Any]) -> Any:
+    if len(args) > 1:
+        raise CallerError(f"it takes one JSON value, got {len(args)}")
+    return args[0] if args else None
 
 
 def _now() -> int:

@@ -110,6 +110,8 @@ class Work:
                     context=command.context,
                     overrides=command.overrides,
                     continuing=command.continuing,
+                    permissions=command.permissions,
+                    identity=identity if agent.gates else None,
                 )
                 return workflow.start_activity(
                     names.ACTIVITY_INFER,
@@ -147,6 +149,8 @@ class Work:
                     resume=command.resume,
                     suspension_id=ticket.suspension.id if ticket else None,
                     suspension_reason=ticket.suspension.message if ticket else None,
+                    agent=self._digest_of(command.agent) if command.agent else None,
+                    permissions=command.permissions,
                 )
                 if tool.local:
                     return workflow.start_local_activity(

@@ -2,6 +2,8 @@
 
 import json
 import shlex
+from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
@@ -9,16 +11,30 @@ from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 from wakeful.contract import names
 from wakeful.contract.requests import RunRequest, title_of
 from wakeful.contract.runs import RunStatus
-from wakeful.loop.state import RunState, SuspendedCall
+from wakeful.contract.views import ticket_name
+from wakeful.loop.state import AwaitingDecisions, RunState, SuspendedCall
 from wakeful.loop.views import doing
 
 AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
 STATUS = SearchAttributeKey.for_keyword(names.ATTRIBUTE_STATUS)
 PARENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_PARENT)
+PENDING = SearchAttributeKey.for_keyword_list(names.ATTRIBUTE_PENDING)
+
+PENDING_SINCE_REVISION = 3
+"""An older run was told by its worker that the three older attributes are registered, and nothing about this one."""
+
+ID_LIMIT = 255
+LIST_LIMIT = 1_500
+"""Bytes of one id, and of all of them: the server refuses longer ones, which would leave the run stuck."""
+
+SHOWN_LENGTH = 600
+"""Characters of a call's arguments in the details."""
+
+Updates = list[SearchAttributeUpdate[str] | SearchAttributeUpdate[Sequence[str]]]
 
 
 class Visibility:
-    """Keeps what is shown in step with the state; attributes are written only when the status changes."""
+    """Keeps what is shown in step with the state; attributes are written only when they change."""
 
     def __init__(self, shown: RunStatus | None = None, *, runs: int = 1) -> None:
         self.shown = shown
@@ -38,21 +54,40 @@ class Visibility:
 
     def show(self, state: RunState, *, search_attributes: bool) -> None:
         workflow.set_current_details(details(state))
-        if search_attributes and state.status is not self.shown:
-            workflow.upsert_search_attributes(self._updates(state))
+        if search_attributes and (updates := self._updates(state)):
+            workflow.upsert_search_attributes(updates)
             self.shown = state.status
 
-    def _updates(self, state: RunState) -> list[SearchAttributeUpdate[str]]:
-        updates: list[SearchAttributeUpdate[str]] = [STATUS.value_set(state.status.value)]
+    def _updates(self, state: RunState) -> Updates:
+        updates: Updates = []
+        if state.status is not self.shown:
+            updates.append(STATUS.value_set(state.status.value))
         if self.shown is None:
             updates.append(AGENT.value_set(state.identity.agent_id))
             if state.identity.parent_thread_id is not None:
                 updates.append(PARENT.value_set(state.identity.parent_thread_id))
+        if state.revision >= PENDING_SINCE_REVISION:
+            pending = _pending_ids(state)
+            # Temporal carries attributes over to the next execution, so this is what is shown there as well.
+            if pending != list(workflow.info().typed_search_attributes.get(PENDING) or ()):
+                updates.append(PENDING.value_set(pending) if pending else PENDING.value_unset())
         return updates
 
 
+def _pending_ids(state: RunState) -> list[str]:
+    """The calls that wait for a decision, as many as fit."""
+    ids: list[str] = []
+    room = LIST_LIMIT
+    for call in state.stage.batch.suspended if isinstance(state.stage, AwaitingDecisions) else ():
+        size = len(json.dumps(call.call.id))
+        if size <= min(ID_LIMIT, room):
+            ids.append(call.call.id)
+            room -= size
+    return ids
+
+
 def details(state: RunState) -> str:
-    """The run in markdown, with the command that answers each pending decision.
+    """The run in markdown, with the commands that answer each pending decision.
 
     Temporal UI neither wraps nor scrolls code, so long commands are broken by hand.
     """
@@ -67,25 +102,39 @@ def details(state: RunState) -> str:
 
 def _pending(thread_id: str, call: SuspendedCall) -> list[str]:
     asked = call.ticket.suspension.message or call.ticket.suspension.action
-    arguments = json.dumps(call.call.arguments, ensure_ascii=False)
     answer = json.dumps({"call_id": call.call.id, "action": "resume"})
-    thread, id = shlex.quote(thread_id), shlex.quote(call.call.id)
+    ticket = ticket_name(thread_id, call.call.id)
+    # After `--` nothing is taken for an option, whatever a thread is called.
+    named = f"-- {shlex.quote(ticket)}" if ticket.startswith("-") else shlex.quote(ticket)
     return [
-        f"### {asked}",
-        f"`{call.call.name}` with `{arguments}` waits for a decision:",
+        f"### {' '.join(asked.split())}",
+        f"`{call.call.name}` with `{_shown(call)}` waits for a decision{_deadline(call)}:",
         "```",
         "# go on",
-        f"wakeful decide {thread} \\",
-        f"  {id} resume",
+        "wakeful approve \\",
+        f"  {named}",
         "",
         "# or not",
-        f"wakeful decide {thread} \\",
-        f"  {id} cancel --reason 'not now'",
+        "wakeful deny --reason 'not now' \\",
+        f"  {named}",
         "",
         "# without Wakeful installed",
         "temporal workflow signal --name decide \\",
-        f"  --workflow-id {thread} \\",
+        f"  --workflow-id {shlex.quote(thread_id)} \\",
         f"  --input {shlex.quote(answer)}",
         "```",
         f"On this page: *More Actions → Send a Signal*, `decide`, `{answer}`",
     ]
+
+
+def _shown(call: SuspendedCall) -> str:
+    arguments = json.dumps(call.ticket.pending.arguments, ensure_ascii=False).replace("`", "'")
+    return arguments if len(arguments) <= SHOWN_LENGTH else arguments[: SHOWN_LENGTH - 1] + "…"
+
+
+def _deadline(call: SuspendedCall) -> str:
+    at, expiry = call.ticket.expires_at, call.ticket.suspension.expiry
+    if at is None:
+        return ""
+    until = f" until {datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+    return f"{until}, then: {expiry.then.value}" if expiry else until

@@ -22,8 +22,13 @@ from wakeful.contract.inference import (
     RecoveryPlan,
 )
 from wakeful.contract.names import ACTIVITY_INFER
+from wakeful.contract.runs import RunIdentity
+from wakeful.contract.tools import ToolDescriptor
+from wakeful.gate import GateCall
+from wakeful.permissions.rules import hidden_tools, overlaid, rule_problems
 from wakeful.provider import AnyProvider
 from wakeful.registry import Registry
+from wakeful_activities.gates import Gates, is_gated
 from wakeful_activities.heartbeats import Heartbeats, heartbeating
 from wakeful_activities.inference.asking import Stream, ask, left_behind
 from wakeful_activities.inference.attempts import Attempts
@@ -61,6 +66,7 @@ class Inference:
         self._memory = memory
         self._built_in = built_in
         self._breakers = breakers or Breakers()
+        self._gates = Gates(registry)
 
     @activity.defn(name=ACTIVITY_INFER)
     async def infer(self, input: InferInput) -> ModelResponse:
@@ -78,6 +84,8 @@ class Inference:
 
     async def _infer(self, input: InferInput, stream: Stream, beats: Heartbeats) -> ModelResponse:
         agent = await self._memory.agent(input.agent)
+        if problems := rule_problems(overlaid(agent.permissions, input.permissions).rules):
+            raise ApplicationError("; ".join(problems), type="InvalidPermissions", non_retryable=True)
         overrides = (input.overrides or InferenceOverrides()).over(agent.settings or ModelSettings())
         attempts = Attempts.of(agent, overrides)
         prepared = await self._prepare(input, agent, overrides)
@@ -92,6 +100,9 @@ class Inference:
             except ProviderError as again:
                 raise _failure(again, attempts, stream) from again
         response = with_unique_call_ids(response, prepared.call_ids)
+        if response.tool_calls and is_gated(agent, input.permissions):
+            verdicts = await self._gates.verdicts(agent, input.permissions, _asked(response, input, agent))
+            response = response.model_copy(update={"verdicts": verdicts})
         if agent.output is not None:
             begun = begun_before(prepared.request.messages) if input.continuing else ""
             response = checked(response, agent.output, self._registry.output_check(agent), begun=begun)
@@ -147,9 +158,8 @@ class Inference:
     async def _prepare(
         self, input: InferInput, agent: ResolvedAgent, overrides: InferenceOverrides, *, squeeze: float = 1.0
     ) -> _Prepared:
-        overridden = {tool.id for tool in input.frontend_tools}
-        tools = (*input.frontend_tools, *(tool for tool in agent.tools if tool.id not in overridden))
-        tools = tuple(sorted(tools, key=lambda tool: tool.id))
+        hidden = hidden_tools(agent.permissions, input.permissions)
+        tools = tuple(tool for id, tool in sorted(_tools(input, agent).items()) if id not in hidden)
         emitted, report = by_place(input.context), None
         if agent.context is None:
             conversation = await self._memory.transcript(input)
@@ -182,6 +192,29 @@ class Inference:
                 non_retryable=True,
             )
         return provider
+
+
+def _tools(input: InferInput, agent: ResolvedAgent) -> dict[str, ToolDescriptor]:
+    """By id; the front end's go before the agent's own."""
+    return {tool.id: tool for tool in (*agent.tools, *input.frontend_tools)}
+
+
+def _asked(response: ModelResponse, input: InferInput, agent: ResolvedAgent) -> list[GateCall]:
+    """The calls of an answer, as gates see them before any of them is made."""
+    tools, info = _tools(input, agent), activity.info()
+    identity = input.identity or RunIdentity(
+        thread_id=info.workflow_id or "", run_id=info.workflow_run_id or "", agent_id=agent.agent_id
+    )
+    return [
+        GateCall(
+            identity=identity,
+            call_id=call.id,
+            tool_name=call.name,
+            arguments=call.arguments,
+            tool=tools.get(call.name),
+        )
+        for call in response.tool_calls
+    ]
 
 
 def failures(stream: Stream) -> int:

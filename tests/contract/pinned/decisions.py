@@ -6,6 +6,8 @@ from wakeful.contract.decisions import (
     Decision,
     DecisionAction,
     Decisions,
+    Expiry,
+    ExpiryAction,
     Refusal,
     ResumeMode,
     Suspension,
@@ -70,6 +72,44 @@ PINS = (
     Pin(
         Decisions(decisions=(Decision(target="c1", action=DecisionAction.RESUME),)),
         '{"decisions":[{"target":"c1","action":"resume"}]}',
+    ),
+    Pin(Expiry(after_seconds=60), '{"after_seconds":60.0,"then":"cancel"}'),
+    Pin(
+        Expiry(after_seconds=0.5, then=ExpiryAction.RESUME, result={"ok": True}),
+        '{"after_seconds":0.5,"then":"resume","result":{"ok":true}}',
+    ),
+    Pin(
+        SuspensionTicket(
+            suspension=Suspension(
+                id="perm_c1",
+                action="tool:look",
+                expiry=Expiry(after_seconds=60, then=ExpiryAction.DENY),
+                escalate_after_seconds=30,
+            ),
+            pending=CALL,
+            arguments_digest="00ff",
+            expires_at=60_000,
+            escalates_at=30_000,
+            remember="look(at = Paris)",
+        ),
+        '{"suspension":{"id":"perm_c1","action":"tool:look","expiry":{"after_seconds":60.0,"then":"deny"},'
+        '"escalate_after_seconds":30.0},"pending":{"id":"c1","name":"look","arguments":{"at":"Paris"}},'
+        '"resume_mode":"replay_tool_call","arguments_digest":"00ff","expires_at":60000,"escalates_at":30000,'
+        '"remember":"look(at = Paris)"}',
+    ),
+    Pin(
+        Decision(
+            target="c1",
+            action=DecisionAction.RESUME,
+            arguments={"at": "Rome"},
+            arguments_digest="00ff",
+            always=True,
+        ),
+        '{"target":"c1","action":"resume","arguments":{"at":"Rome"},"arguments_digest":"00ff","always":true}',
+    ),
+    Pin(
+        ToolCallResume(action=DecisionAction.RESUME, arguments={"at": "Rome"}),
+        '{"decision_id":"","action":"resume","updated_at":0,"arguments":{"at":"Rome"}}',
     ),
     Pin(REFUSAL, '{"signal":"decide","reason":"the run has ended","at":7}'),
 )

@@ -8,6 +8,7 @@ from wakeful.contract.base import Wire, Written
 from wakeful.contract.events import (
     ActivityDelta,
     ActivitySnapshot,
+    DecisionOverdue,
     ErrorEvent,
     EventRecord,
     FinishSummary,
@@ -129,6 +130,15 @@ BARE = (
     Pin(
         SignalRefused(signal="decide", reason="the run has ended"),
         '{"event_type":"signal_refused","signal":"decide","reason":"the run has ended"}',
+    ),
+    Pin(
+        DecisionOverdue(call_id="c1", tool_name="look", suspension_id="s1", waited_ms=7),
+        '{"event_type":"decision_overdue","call_id":"c1","tool_name":"look","suspension_id":"s1","waited_ms":7}',
+    ),
+    Pin(
+        DecisionOverdue(call_id="c1", tool_name="look", suspension_id="s1", message="May I?", waited_ms=7),
+        '{"event_type":"decision_overdue","call_id":"c1","tool_name":"look","suspension_id":"s1",'
+        '"message":"May I?","waited_ms":7}',
     ),
 )
 

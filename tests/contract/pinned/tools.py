@@ -4,6 +4,7 @@ from tests.contract.pinned.decisions import RESUME, TICKET
 from tests.contract.pinned.messages import CALL
 from tests.contract.pinned.pin import Pin
 from tests.contract.pinned.runs import IDENTITY
+from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.tools import Effects, FrontendTool, ToolCallInput, ToolDescriptor, ToolOutcome, ToolResult
 
 LOOK = ToolDescriptor(id="look", name="look")
@@ -33,6 +34,17 @@ PINS = (
         '"properties":{"at":{"type":"string"}}},"category":"weather","metadata":{"owner":"ann"},'
         '"frontend":true,"effects":"idempotent","timeout_seconds":5.0,"heartbeat_seconds":1.0,'
         '"task_queue":"gpu"}',
+    ),
+    Pin(
+        FrontendTool(id="pick", result_schema={"type": "string"}),
+        '{"id":"pick","description":"","parameters":{"type":"object","properties":{}},'
+        '"result_schema":{"type":"string"}}',
+    ),
+    Pin(
+        FrontendTool(id="pick", result_schema={"type": "string"}).descriptor(),
+        '{"id":"pick","name":"pick","description":"","parameters":{"type":"object","properties":{}},'
+        '"frontend":true,"effects":"once","timeout_seconds":600.0,"heartbeat_seconds":30.0,'
+        '"result_schema":{"type":"string"}}',
     ),
     Pin(FrontendTool(id="pick"), '{"id":"pick","description":"","parameters":{"type":"object","properties":{}}}'),
     Pin(SUNNY, '{"tool_name":"look","status":"success","data":{"sky":"sunny"},"message":null}'),
@@ -66,6 +78,22 @@ PINS = (
         '{"result":{"tool_name":"look","status":"pending","data":null,"message":null,'
         '"suspension":{"suspension":{"id":"perm_c1","action":"tool:look"},"pending":{"id":"c1",'
         '"name":"look","arguments":{"at":"Paris"}},"resume_mode":"replay_tool_call"}}}',
+    ),
+    Pin(
+        ToolOutcome(result=ToolResult.error("look", "not here"), blocked="not here"),
+        '{"result":{"tool_name":"look","status":"error","data":null,"message":"not here"},"blocked":"not here"}',
+    ),
+    Pin(
+        ToolCallInput(
+            call=CALL,
+            identity=IDENTITY,
+            idempotency_key="t1/c1",
+            agent="d1",
+            permissions=(Rule(tool="look", behavior=Behavior.ALLOW),),
+        ),
+        '{"call":{"id":"c1","name":"look","arguments":{"at":"Paris"}},"identity":{"thread_id":"t1",'
+        '"run_id":"r1","agent_id":"assistant","origin":"user"},"idempotency_key":"t1/c1","agent":"d1",'
+        '"permissions":[{"tool":"look","behavior":"allow"}]}',
     ),
     Pin(
         ToolCallInput(call=CALL, identity=IDENTITY, idempotency_key="t1/c1"),

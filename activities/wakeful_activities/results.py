@@ -1,0 +1,33 @@
+"""What a tool or a gate gave back, made into a result that history can hold and a model can read."""
+
+from typing import Any
+
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from wakeful.contract.errors import ToolError, ToolErrorKind
+from wakeful.contract.tools import ToolResult
+
+RESULT_LIMIT = 256_000
+"""Bytes of a tool's result."""
+
+
+def as_result(tool_name: str, returned: Any) -> ToolResult:
+    """What a tool returned, as a result: any value that JSON can hold, or a `ToolResult` of its own making."""
+    if isinstance(returned, ToolResult):
+        return returned
+    try:
+        return ToolResult.success(tool_name, to_jsonable_python(returned))
+    except PydanticSerializationError as error:
+        raise ToolError(
+            f"the tool returned a {type(returned).__name__}, which JSON cannot hold: {error}",
+            kind=ToolErrorKind.INTERNAL,
+        ) from error
+
+
+def cut_to_fit(result: ToolResult) -> ToolResult:
+    """The result, or its beginning with a note: history must be able to hold it, and a model to read it."""
+    size = len(result.model_dump_json())
+    if size <= RESULT_LIMIT:
+        return result
+    note = f"[cut: the result has {size:,} bytes, and the first {RESULT_LIMIT:,} are shown]"
+    return result.model_copy(update={"data": None, "message": f"{result.text[:RESULT_LIMIT]}\n{note}"})

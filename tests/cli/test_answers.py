@@ -1,0 +1,214 @@
+"""`wakeful inbox`, `approve` and `deny`: what waits is shown, and what is answered is known."""
+
+import asyncio
+import getpass
+import json
+import os
+import re
+import shlex
+import socket
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from tests.support.app import registry
+from tests.support.namespaces import empty_namespace
+from tests.support.processes import ROOT, WAKEFUL, wakeful
+from tests.support.waiting import BOUND_SECONDS, until_status
+from wakeful import RunStatus
+from wakeful.cli.showing import answer_commands, duration, inbox_lines
+from wakeful.client import WakefulClient
+from wakeful.connection import temporal_command
+from wakeful.inbox import PendingDecision
+from wakeful.worker import WorkerSettings, running_worker
+
+
+@pytest.fixture
+def address(temporal: Client) -> str:
+    return temporal.service_client.config.target_host
+
+
+async def waiting(client: WakefulClient, thread_id: str, agent: str = "tester", text: str = "approve") -> None:
+    """A run that waits, and is listed."""
+    await client.start(agent, text, thread_id=thread_id)
+    await until_status(client, thread_id, RunStatus.WAITING)
+    async with asyncio.timeout(BOUND_SECONDS):
+        while not [entry async for entry in client.inbox() if entry.thread_id == thread_id]:
+            await asyncio.sleep(0.05)
+
+
+async def test_the_inbox_shows_what_waits_and_its_commands_answer_it(
+    client: WakefulClient, address: str, thread_id: str
+) -> None:
+    thread = f"team/{thread_id}"
+    await waiting(client, thread)
+    shown = (await wakeful("inbox", "--agent", "tester", "--tool", "approve", address=address)).out.splitlines()
+    (row,) = [number for number, line in enumerate(shown) if f" {thread} " in line]
+    assert shown[0].split() == ["AGE", "DEADLINE", "THREAD", "AGENT", "CALL"]
+    assert re.fullmatch(rf'\d+s +- +{thread} +tester +approve\(what="launch"\)', shown[row])
+    assert [line.strip() for line in shown[row + 1 : row + 4]] == [
+        "May I launch?",
+        f"wakeful approve {thread}/call_2_1",
+        f"wakeful deny {thread}/call_2_1",
+    ]
+    answered = await wakeful(*shlex.split(shown[row + 2])[1:], address=address)
+    assert (answered.code, answered.out) == (0, f'approved  {thread}/call_2_1: approve(what="launch")\n')
+    assert (await client.result(thread)).status_reason == "natural"
+
+
+async def test_the_inbox_speaks_json_to_programs(client: WakefulClient, address: str, thread_id: str) -> None:
+    await waiting(client, thread_id)
+    lines = (await wakeful("inbox", "--json", address=address)).out.splitlines()
+    (found,) = [entry for entry in map(json.loads, lines) if entry["thread_id"] == thread_id]
+    assert (found["ticket"], found["arguments"]) == (f"{thread_id}/call_2_1", {"what": "launch"})
+    await client.cancel(thread_id)
+
+
+async def test_an_empty_inbox_says_so(temporal: Client, address: str) -> None:
+    namespace = await empty_namespace(temporal)
+    ran = await wakeful("inbox", "--namespace", namespace.namespace, address=address)
+    assert (ran.code, ran.out) == (0, "nothing waits for a decision\n")
+
+
+async def test_a_watched_inbox_shows_what_comes_once(client: WakefulClient, address: str, thread_id: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(WAKEFUL, "inbox", "--watch", "--json"),
+        cwd=ROOT,
+        env={**os.environ, "TEMPORAL_ADDRESS": address},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        seen: list[str] = []
+        async with asyncio.timeout(BOUND_SECONDS):
+            for thread in (f"{thread_id}-1", f"{thread_id}-2"):
+                await client.start("tester", "approve", thread_id=thread)
+                while thread not in seen:
+                    seen.append(json.loads(await process.stdout.readline())["thread_id"])
+    finally:
+        process.kill()
+        await process.wait()
+    assert [thread for thread in seen if thread.startswith(thread_id)] == [f"{thread_id}-1", f"{thread_id}-2"]
+    for thread in set(seen) & {f"{thread_id}-1", f"{thread_id}-2"}:
+        await client.cancel(thread)
+
+
+async def test_several_tickets_are_answered_and_each_is_reported(
+    client: WakefulClient, address: str, thread_id: str
+) -> None:
+    first, second = f"{thread_id}-1", f"{thread_id}-2"
+    await waiting(client, first)
+    await waiting(client, second, "parallel", "two approvals")
+    tickets = [f"{first}/suspend_call_2_1", f"{second}/call_2_1", f"{second}/call_9_9", "nowhere/call_1"]
+    ran = await wakeful("approve", *tickets, "--reason", "fine", address=address)
+    assert (ran.code, ran.out.splitlines()) == (
+        1,
+        [
+            f'approved  {first}/suspend_call_2_1: approve(what="launch")',
+            f'approved  {second}/call_2_1: approve(what="launch")',
+        ],
+    )
+    assert ran.err.splitlines() == [
+        f"wakeful: {second}/call_9_9: refused: no decision on 'call_9_9' is waited for",
+        "wakeful: nowhere/call_1: no thread 'nowhere' in this namespace",
+    ]
+    denied = await wakeful("deny", f"{second}/call_2_2", "--reason", "too late", address=address)
+    assert (denied.code, denied.out) == (0, f'denied    {second}/call_2_2: approve(what="land")\n')
+    assert (await client.result(first)).status_reason == "natural"
+    await client.result(second)
+    assert "cancelled by decision: too late" in (await client.transcript(second))[-2].text
+
+
+async def test_a_decision_says_who_made_it_and_what_was_shown(
+    client: WakefulClient, address: str, thread_id: str
+) -> None:
+    await waiting(client, thread_id)
+    digest = (await client.status(thread_id)).pending[0].arguments_digest
+    ran = await wakeful("approve", f"{thread_id}/call_2_1", "--result", '"yes"', address=address)
+    assert ran.code == 0, ran.err
+    await client.result(thread_id)
+    sent = str(await client.handle(thread_id).fetch_history())
+    assert digest is not None
+    assert [part for part in (f"{getpass.getuser()}@{socket.gethostname()}", digest) if part not in sent] == []
+
+
+async def test_a_call_may_go_on_with_other_arguments(client: WakefulClient, address: str, thread_id: str) -> None:
+    await waiting(client, thread_id)
+    ticket = f"{thread_id}/call_2_1"
+    always = await wakeful("approve", ticket, "--always", address=address)
+    assert (always.code, always.out) == (1, "")
+    assert always.err.startswith(f"wakeful: {ticket}: refused: ")
+    ran = await wakeful("approve", ticket, "--arguments", '{"what": "land"}', address=address)
+    assert (ran.code, ran.out) == (0, f'approved  {ticket}: approve(what="land")\n'), ran.err
+    assert '"did":"land"' in (await client.result(thread_id)).response
+
+
+async def test_without_a_worker_the_decision_waits_in_history(temporal: Client, address: str, thread_id: str) -> None:
+    client = WakefulClient(temporal, task_queue=thread_id)
+    settings = WorkerSettings(task_queue=thread_id)
+    async with running_worker(temporal, registry, settings):
+        await waiting(client, thread_id)
+    ran = await wakeful("approve", f"{thread_id}/call_2_1", address=address)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith(f"sent      {thread_id}/call_2_1 (the decision waits in the run's history: ")
+    async with running_worker(temporal, registry, settings):
+        assert (await client.result(thread_id)).status_reason == "natural"
+
+
+@pytest.mark.parametrize("command", ["wakeful approve", "wakeful deny", "temporal workflow signal"])
+@pytest.mark.parametrize("thread", ["plain", "it's a team/thread"])
+async def test_the_commands_in_temporal_ui_work_when_they_are_pasted(
+    client: WakefulClient, address: str, thread_id: str, command: str, thread: str
+) -> None:
+    thread = f"{thread} {thread_id}"
+    await waiting(client, thread)
+    metadata = await client.handle(thread).query("__temporal_workflow_metadata")
+    (block,) = re.findall(r"```\n(.*?)```", metadata.current_details, re.DOTALL)
+    (pasted,) = [part for part in re.split(r"\n\n", block) if command in part]
+    path = os.pathsep.join([str(Path(WAKEFUL).parent), str(Path(temporal_command()).parent), os.environ["PATH"]])
+    process = await asyncio.create_subprocess_shell(
+        pasted,
+        env={**os.environ, "TEMPORAL_ADDRESS": address, "PATH": path},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    out, _ = await process.communicate()
+    assert process.returncode == 0, out.decode()
+    assert (await client.result(thread)).status_reason == "natural"
+    was_denied = "cancelled by decision: not now" in (await client.transcript(thread))[-2].text
+    assert was_denied == (command == "wakeful deny")
+
+
+def test_a_ticket_that_looks_like_an_option_is_still_a_ticket() -> None:
+    assert answer_commands("-x/call_1") == ("wakeful approve -- -x/call_1", "wakeful deny -- -x/call_1")
+
+
+def test_what_a_model_wrote_cannot_move_the_cursor() -> None:
+    pending = PendingDecision(
+        ticket="t/c",
+        thread_id="t",
+        agent_id="a",
+        path=("root", "t"),
+        call_id="c",
+        tool_name="pay",
+        arguments={"to": "\u202ebob\x9b2K"},
+        message="Pay?\x1b[1A\r\nreally",
+        since=0,
+        age=90,
+        expires_at=3_690_000,
+    )
+    assert inbox_lines([pending]) == [
+        "AGE  DEADLINE  THREAD    AGENT  CALL",
+        '1m   in 1h00m  root > t  a      pay(to="\\u202ebob\\x9b2K")',
+        "      Pay?\\x1b[1A really",
+        "      wakeful approve t/c",
+        "      wakeful deny t/c",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "says"), [(0.4, "0s"), (59, "59s"), (61, "1m"), (7500, "2h05m"), (86_400 * 6 + 5, "6d")]
+)
+def test_a_length_of_time_is_short_to_read(seconds: float, says: str) -> None:
+    assert duration(seconds) == says

@@ -1,0 +1,136 @@
+"""The check of JSON against a schema: in words, within bounds, and of one mind with the library on what it knows."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from pydantic import JsonValue
+
+from wakeful.contract.schemas import misfit
+
+VALUES: tuple[Any, ...] = (
+    *(None, True, False, 0, 1, -1, 2, 7, 1.0, 1.5, 0.0, 10**20, 1e300),
+    *("", "a", "abc", "Paris", "äöü", "7", "a b", "long" * 9),
+    *([], [1], [1, 1], [1, 1.0], [1, True], [0, False], [1, "a"], ["a", 1], ["a", "b", "c"], [[1], [1]], [{}, {}]),
+    *({}, {"a": 1}, {"a": "x"}, {"a": None}, {"a": 1, "b": 2}, {"b": 2}, {"a": {"a": {"a": 1}}}, {"a/b": 1}),
+    *({"next": None}, {"next": {"next": {}}}, {"next": {"next": 7}}, [{"a": 1}, {"a": "x"}]),
+)
+
+SCHEMAS: tuple[Any, ...] = (
+    *(True, False, {}),
+    *({"type": name} for name in ("null", "boolean", "integer", "number", "string", "array", "object")),
+    *({"type": ["string", "null"]}, {"type": ["integer", "array", "boolean"]}, {"type": []}),
+    *({"enum": [1, "a", None]}, {"enum": [True]}, {"enum": [1.0, [1], {"a": 1}]}, {"enum": []}),
+    *({"const": 1}, {"const": True}, {"const": {"a": 1.0}}, {"const": None}, {"const": [1, 1]}),
+    *({"minimum": 1}, {"maximum": 1}, {"exclusiveMinimum": 1}, {"exclusiveMaximum": 1}, {"minimum": 0.5, "maximum": 7}),
+    *({"minLength": 1}, {"maxLength": 3}, {"minLength": 3, "maxLength": 3}),
+    *({"pattern": "^a"}, {"pattern": "[a-z]+$"}, {"pattern": "^[A-Z][a-z]{2,4}$"}, {"pattern": "^(abc)?$"}),
+    *({"minItems": 1}, {"maxItems": 1}, {"minItems": 2, "maxItems": 2}, {"uniqueItems": True}, {"uniqueItems": False}),
+    *({"items": {"type": "integer"}}, {"items": False}, {"items": {"items": {"type": "string"}}}),
+    {"prefixItems": [{"type": "string"}, {"type": "integer"}]},
+    {"prefixItems": [{"type": "string"}], "items": {"type": "integer"}},
+    {"prefixItems": [{"type": "integer"}], "items": False},
+    *({"required": ["a"]}, {"required": ["a", "b"]}, {"required": []}),
+    *({"properties": {"a": {"type": "integer"}}}, {"properties": {"a": False}}),
+    {"properties": {"a": {}}, "additionalProperties": False},
+    {"additionalProperties": {"type": "integer"}},
+    {"properties": {"b": {"minimum": 2}}, "additionalProperties": {"type": "string"}, "required": ["b"]},
+    {"type": "object", "properties": {"a": {"type": "object", "properties": {"a": {"required": ["a"]}}}}},
+    *({"anyOf": [{"type": "string"}, {"minimum": 2}]}, {"anyOf": [False, {"type": "integer"}]}),
+    *({"oneOf": [{"type": "integer"}, {"minimum": 1}]}, {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}),
+    *({"allOf": [{"type": "number"}, {"maximum": 1}]}, {"allOf": [True, {"required": ["a"]}]}),
+    {"$ref": "#/$defs/city", "$defs": {"city": {"type": "string", "minLength": 2}}},
+    {"$ref": "#/definitions/a~1b", "definitions": {"a/b": {"type": "array"}}, "maxItems": 1},
+    {
+        "$ref": "#/$defs/node",
+        "$defs": {"node": {"properties": {"next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}}}},
+    },
+    {"$defs": {"node": {"type": "object", "properties": {"a": {"$ref": "#/$defs/node"}}}}, "$ref": "#/$defs/node"},
+    {"title": "City", "description": "Where", "default": "Paris", "examples": ["Rome"], "type": "string"},
+)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=str)
+def test_it_is_of_one_mind_with_the_library(schema: bool | dict[str, JsonValue]) -> None:
+    library = Draft202012Validator(schema)
+    judged = [(value, misfit(value, schema) is None) for value in VALUES]
+    assert judged == [(value, library.is_valid(value)) for value in VALUES]
+
+
+def test_two_demands_together_are_judged_as_by_the_library() -> None:
+    simple = [schema for schema in SCHEMAS if isinstance(schema, dict) and not schema.keys() & {"$ref", "$defs"}]
+    for one, other in pairwise(simple):
+        both: dict[str, JsonValue] = {"anyOf": [one, {"items": other}], "properties": {"a": other}}
+        library = Draft202012Validator(both)
+        for value in VALUES:
+            assert (misfit(value, both) is None) == library.is_valid(value), (value, both)
+
+
+@pytest.mark.parametrize(
+    ("value", "schema", "words"),
+    [
+        ("x", {"type": "integer"}, '"x" is not of type integer'),
+        (1, {"type": ["string", "null"]}, "1 is not of type string or null"),
+        ({}, {"required": ["a", "b"]}, "'a', 'b' is missing"),
+        ({"a": {"b": [1, "x"]}}, {"properties": {"a": {"properties": {"b": {"items": {"type": "integer"}}}}}}, None),
+        ({"c": 1}, {"additionalProperties": False}, "c: 1 may not be here"),
+        ("x" * 99, {"enum": ["a"]}, f'"{"x" * 78}… is not one of ["a"]'),
+        (2, {"const": 1}, "2 is not 1"),
+        (2, {"maximum": 1}, "2 is more than 1"),
+        ("a", {"minLength": 2}, '"a" is shorter than 2'),
+        ([1, 1], {"uniqueItems": True}, "[1, 1] has items that are alike"),
+        ("b", {"pattern": "^a"}, "\"b\" does not match '^a'"),
+        (1, {"anyOf": [False, {"type": "string"}]}, "1 fits none of the 2 shapes that are allowed"),
+        (1, {"oneOf": [True, {"type": "integer"}]}, "1 fits 2 of the 2 shapes, and must fit one"),
+        (1, False, "1 may not be here"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(value: JsonValue, schema: JsonValue, words: str | None) -> None:
+    assert misfit(value, schema) == (words or 'a.b[1]: "x" is not of type integer')
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "not a schema",
+        {"type": "money"},
+        {"type": ["string", "money"]},
+        {"type": 7},
+        {"enum": "a"},
+        {"minimum": "1"},
+        {"minimum": True},
+        {"format": "date", "multipleOf": 7, "not": {}, "if": {}, "then": False},
+        {"pattern": "("},
+        {"pattern": 7},
+        {"properties": "a", "prefixItems": "a", "anyOf": {}, "required": "a"},
+        {"$ref": "https://example.com/city.json"},
+        {"$ref": "#/$defs/nobody"},
+        {"$ref": 7},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("value", ["b", 3, {"b": 1}, ["b"]], ids=str)
+def test_what_it_does_not_know_is_ignored(schema: JsonValue, value: JsonValue) -> None:
+    assert misfit(value, schema) is None
+
+
+def test_with_patterns_for_names_no_property_is_held_to_be_additional() -> None:
+    schema: JsonValue = {"patternProperties": {"^x-": {}}, "additionalProperties": False}
+    assert misfit({"x-a": 1}, schema) is None
+
+
+@pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a){2,}$", "a*a*a*a*a*b"])
+def test_a_pattern_that_could_be_searched_for_ever_is_ignored(pattern: str) -> None:
+    assert misfit("a" * 60 + "c", {"pattern": pattern}) is None
+
+
+def test_a_schema_without_end_comes_to_an_end() -> None:
+    loop: JsonValue = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}
+    tree: JsonValue = {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}}}
+    assert misfit(1, loop) == "this is too deep or too long to be checked"
+    assert misfit(1, tree) == "1 fits none of the 2 shapes that are allowed"
+
+
+def test_a_reference_within_a_schema_that_is_none_is_ignored() -> None:
+    assert misfit([1], [{"$ref": "#/$defs/a"}]) is None

@@ -1,0 +1,23 @@
+"""The approvals example does what its page says: only the right click counts, and it counts once."""
+
+import asyncio
+import sys
+
+from tests.support.processes import ROOT
+
+
+async def test_the_webhook_demo_runs_from_end_to_end() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "examples/approvals/webhook.py", "--demo"),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(90):
+        out, err = await process.communicate()
+    assert process.returncode == 0, out.decode() + err.decode()
+    said = out.decode().splitlines()
+    assert said[0].startswith("chat: assistant asks: Refund 249.00 EUR for order 1042?")
+    assert [line.split(": ")[1].split()[0] for line in said[1:5]] == ["401", "401", "403", "409"]
+    assert sum("200 applied" in line for line in said) == 1
+    assert said[-1].startswith('run: Done: {"refunded":249.0')

@@ -1,0 +1,138 @@
+"""What rules say together (B-800, B-802, B-803)."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
+from wakeful.permissions.parsing import parse
+from wakeful.permissions.rules import Ruling, evaluate, hidden_tools, overlaid, rule_problems
+from wakeful.permissions.texts import TEXT_LIMIT, PatternError
+
+ALLOW, ASK, DENY = Behavior.ALLOW, Behavior.ASK, Behavior.DENY
+
+
+def rules(**behaviors: str) -> tuple[Rule, ...]:
+    """`deny="a b"` are two rules."""
+    return tuple(
+        Rule(tool=tool, behavior=Behavior(behavior)) for behavior, tools in behaviors.items() for tool in tools.split()
+    )
+
+
+def policy(default: Behavior = ASK, **behaviors: str) -> PermissionPolicy:
+    return PermissionPolicy(default_behavior=default, rules=rules(**behaviors))
+
+
+@pytest.mark.parametrize(
+    ("given", "ruling"),
+    [
+        (policy(), Ruling(ASK)),
+        (policy(ALLOW), Ruling(ALLOW)),
+        (policy(DENY, allow="other"), Ruling(DENY)),
+        (policy(allow="shell"), Ruling(ALLOW, Rule(tool="shell", behavior=ALLOW))),
+        (policy(allow="shell", deny="/^s/"), Ruling(DENY, Rule(tool="/^s/", behavior=DENY))),
+        (policy(ask="shell(git*)", allow="*"), Ruling(ALLOW, Rule(tool="*", behavior=ALLOW))),
+        (policy(ALLOW, ask="sh*"), Ruling(ASK, Rule(tool="sh*", behavior=ASK))),
+        (policy(deny="* shell(git*) shell"), Ruling(DENY, Rule(tool="shell(git*)", behavior=DENY))),
+        (policy(allow="/shell/ sh* *"), Ruling(ALLOW, Rule(tool="*", behavior=ALLOW))),
+    ],
+)
+def test_deny_wins_then_allow_then_ask_and_the_most_specific_is_named(given: PermissionPolicy, ruling: Ruling) -> None:
+    assert evaluate(given, (), "shell", {"command": "git push"}) == ruling
+
+
+def test_a_rule_of_the_thread_or_run_replaces_the_agents_with_the_same_text() -> None:
+    """B-803."""
+    agent = policy(deny="shell", ask="mail", allow="read")
+    over = rules(allow="shell mail", deny="read")
+    assert [evaluate(agent, over, name, None).behavior for name in ("shell", "mail", "read", "x")] == [
+        *(ALLOW, ALLOW, DENY),
+        ASK,
+    ]
+    assert evaluate(agent, rules(allow="shell(*)"), "shell", None).behavior is DENY
+    last = (Rule(tool="x", behavior=ALLOW), Rule(tool="x", behavior=DENY))
+    assert overlaid(agent, last).rules == (*agent.rules, last[1])
+
+
+def test_an_agent_without_a_policy_allows_what_no_rule_speaks_of() -> None:
+    assert evaluate(None, (), "shell", None) == Ruling(ALLOW)
+    assert evaluate(None, rules(ask="shell"), "shell", None).behavior is ASK
+    assert evaluate(None, rules(ask="shell"), "mail", None) == Ruling(ALLOW)
+
+
+def test_exact_denies_without_conditions_hide_their_tools() -> None:
+    """B-802."""
+    agent = policy(deny="shell mail(*) pay(x*) rm_* /^fly$/", allow="read", ask="write")
+    assert hidden_tools(agent, ()) == {"shell", "mail"}
+    assert hidden_tools(agent, rules(allow="shell", deny="read")) == {"mail", "read"}
+    assert hidden_tools(None, ()) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("given", "behavior"),
+    [
+        (policy(ALLOW, deny="t(*secret*)"), DENY),
+        (policy(ALLOW, ask="t(*secret*)"), ASK),
+        (policy(ASK, allow="t(*harmless*)"), ASK),
+        (policy(ASK, allow="t"), ALLOW),
+    ],
+)
+def test_an_argument_too_long_to_search_is_never_the_reason_to_allow(
+    given: PermissionPolicy, behavior: Behavior
+) -> None:
+    assert evaluate(given, (), "t", {"x": "harmless" * TEXT_LIMIT}).behavior is behavior
+
+
+def test_rules_that_cannot_be_read_are_all_named() -> None:
+    assert rule_problems([*rules(deny="ok t() /(/")]) == [
+        "permission rule 't()', character 3: there is nothing between the brackets; write (*) for any arguments",
+        "permission rule '/(/', character 1: '(' is no regular expression: unclosed group",
+    ]
+    with pytest.raises(PatternError):
+        evaluate(policy(deny="t()"), (), "t", None)
+
+
+tools = st.sampled_from(["t", "u", "t(a*)", "t(b)", 't(x = "a")', 't(x != "a")', "*", "?", "/t|u/", "[!t]", "*(a)"])
+some_rules = st.lists(st.builds(Rule, tool=tools, behavior=st.sampled_from(Behavior)), max_size=8).map(tuple)
+policies = st.builds(PermissionPolicy, default_behavior=st.sampled_from(Behavior), rules=some_rules)
+calls = st.tuples(st.sampled_from("tuv"), st.sampled_from([None, {}, {"x": "a"}, {"x": "b"}, {"x": "a", "y": 1}]))
+
+
+@given(policies, some_rules, calls)
+def test_the_ruling_is_that_of_the_strongest_tier_and_its_most_specific_rule(
+    agent: PermissionPolicy, over: tuple[Rule, ...], call: tuple[str, JsonValue]
+) -> None:
+    ruling = evaluate(agent, over, *call)
+    replaced = {rule.tool: rule for rule in over}
+    effective = [*(rule for rule in agent.rules if rule.tool not in replaced), *replaced.values()]
+    matching = [rule for rule in effective if parse(rule.tool).matches(*call)]
+    behaviors = {rule.behavior for rule in matching}
+    expected = next((tier for tier in (DENY, ALLOW, ASK) if tier in behaviors), agent.default_behavior)
+    assert ruling.behavior is expected
+    if ruling.rule is None:
+        assert not matching
+    else:
+        tier = [rule for rule in matching if rule.behavior is expected]
+        assert ruling.rule in tier
+        assert parse(ruling.rule.tool).specificity == max(parse(rule.tool).specificity for rule in tier)
+
+
+@given(policies, some_rules, calls, st.randoms())
+def test_the_order_of_different_rules_does_not_matter(
+    agent: PermissionPolicy, over: tuple[Rule, ...], call: tuple[str, JsonValue], chance: Random
+) -> None:
+    effective = overlaid(agent, over)
+    shuffled = list(effective.rules)
+    chance.shuffle(shuffled)
+    again = PermissionPolicy(default_behavior=effective.default_behavior, rules=tuple(shuffled))
+    assert evaluate(again, (), *call).behavior is evaluate(agent, over, *call).behavior
+
+
+@given(policies, calls)
+def test_one_more_deny_never_opens_anything(agent: PermissionPolicy, call: tuple[str, JsonValue]) -> None:
+    more = (Rule(tool="t*", behavior=DENY),)
+    before, after = evaluate(agent, (), *call).behavior, evaluate(agent, more, *call).behavior
+    assert after is before or after is DENY

@@ -1,0 +1,165 @@
+"""Five calls at once, three of which a person has to decide: the model's next turn sees five results, in call order."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from temporalio.client import Client
+
+from tests.support.waiting import until
+from wakeful import (
+    Agent,
+    Behavior,
+    GateCall,
+    PermissionPolicy,
+    Registry,
+    Rule,
+    ScriptedModel,
+    ToolMode,
+    Verdict,
+    call,
+    gate,
+    say,
+    tool,
+)
+from wakeful.client import WakefulClient
+from wakeful.contract.errors import DecisionRefused
+from wakeful.worker import WorkerSettings, running_worker
+
+PAID: list[int] = []
+
+
+@tool(read_only=True)
+def look(at: str) -> str:
+    """Look at something."""
+    return f"saw {at}"
+
+
+@tool
+def pay(amount: int) -> str:
+    """Pay."""
+    PAID.append(amount)
+    return f"paid {amount}"
+
+
+@gate
+def a_person_approves_payments(asked: GateCall) -> Verdict | None:
+    if asked.tool_name != "pay" or asked.approved:
+        return None
+    amount = asked.arguments["amount"] if isinstance(asked.arguments, dict) else None
+    if amount == 13:
+        return asked.block("thirteen is never paid")
+    if amount == 3:
+        return asked.suspend(f"Pay {amount}?", expires_after=2, on_expiry="deny")
+    return asked.suspend(f"Pay {amount}?")
+
+
+MODEL = ScriptedModel(
+    when={
+        "^five": [
+            call("look", at="left")
+            & call("pay", amount=1)
+            & call("look", at="right")
+            & call("pay", amount=2)
+            & call("pay", amount=3),
+            say("done: {result}"),
+        ],
+        "^one": [call("pay", amount=7), say("{result}")],
+        "^again": [call("pay", amount=8), call("pay", amount=9), say("{result}")],
+        "^unlucky": [call("look", at="it") & call("pay", amount=13) & call("look", at="no more"), say("never said")],
+    }
+)
+
+REGISTRY = Registry(
+    agents=[
+        Agent(
+            id="gated", model="m", tools=[look, pay], tool_mode=ToolMode.PARALLEL, gates=[a_person_approves_payments]
+        ),
+        Agent(
+            id="ruled",
+            model="m",
+            tools=[look, pay],
+            permissions=PermissionPolicy(rules=(Rule(tool="look", behavior=Behavior.ALLOW),)),
+        ),
+    ],
+    models={"m": MODEL},
+)
+
+
+@pytest.fixture
+async def mine(temporal: Client, thread_id: str) -> AsyncIterator[WakefulClient]:
+    PAID.clear()
+    async with running_worker(temporal, REGISTRY, WorkerSettings(task_queue=thread_id)):
+        yield WakefulClient(temporal, task_queue=thread_id)
+
+
+async def test_one_approved_one_denied_one_expired(mine: WakefulClient, thread_id: str) -> None:
+    await mine.start("gated", "five", thread_id=thread_id)
+    view = await until(mine, thread_id, lambda view: len(view.pending) == 3)
+    first, second, _third = sorted(view.pending, key=lambda ticket: ticket.pending.id)
+    assert await mine.decide(thread_id, first.pending.id, "resume", actor="ada", confirm=True) == "applied"
+    assert await mine.decide(thread_id, second.pending.id, "cancel", reason="too dear", confirm=True) == "applied"
+    result = await mine.result(thread_id)
+    assert result.status_reason == "natural"
+    transcript = await mine.transcript(thread_id)
+    asked = [one.id for message in transcript for one in message.tool_calls]
+    answered = [message for message in transcript if message.tool_call_id]
+    assert [message.tool_call_id for message in answered] == asked
+    assert [message.text for message in answered[:4]] == [
+        "saw left",
+        "paid 1",
+        "saw right",
+        "cancelled by decision: too dear",
+    ]
+    assert answered[4].text.startswith("denied: nobody decided within 2")
+    assert PAID == [1]
+
+
+async def test_bad_decisions_are_refused_as_a_whole_and_the_run_is_unharmed(
+    mine: WakefulClient, thread_id: str
+) -> None:
+    await mine.start("gated", "one", thread_id=thread_id)
+    [ticket] = (await until(mine, thread_id, lambda view: bool(view.pending))).pending
+    id = ticket.pending.id
+    with pytest.raises(DecisionRefused, match="not found"):
+        await mine.decide(thread_id, "nobody", "resume", confirm=True)
+    with pytest.raises(DecisionRefused, match="changed"):
+        await mine.decide(thread_id, id, "resume", arguments_digest="0" * 16, confirm=True)
+    with pytest.raises(DecisionRefused, match="amount"):
+        await mine.decide(thread_id, id, "resume", arguments={"amount": "lots"}, confirm=True)
+    with pytest.raises(DecisionRefused, match="remember"):
+        await mine.decide(thread_id, id, "resume", always=True, confirm=True)
+    assert len((await mine.status(thread_id)).pending) == 1
+    digest = ticket.arguments_digest
+    answer = await mine.decide(
+        thread_id, id, "resume", arguments={"amount": 5}, arguments_digest=digest, decision_id="d1", confirm=True
+    )
+    assert answer == "applied"
+    result = await mine.result(thread_id)
+    assert (result.response, PAID) == ("paid 5", [5])
+
+
+async def test_what_a_gate_blocks_ends_the_run(mine: WakefulClient, thread_id: str) -> None:
+    result = await mine.run("gated", "unlucky", thread_id=thread_id)
+    assert result.status_reason == "blocked:thirteen is never paid"
+    answered = [message.text for message in await mine.transcript(thread_id) if message.tool_call_id]
+    assert answered == ["saw it", "thirteen is never paid", "saw no more"]
+    assert PAID == []
+
+
+async def test_always_is_remembered_on_the_thread(mine: WakefulClient, thread_id: str) -> None:
+    await mine.start("ruled", "again", thread_id=thread_id)
+    [ticket] = (await until(mine, thread_id, lambda view: bool(view.pending))).pending
+    assert ticket.suspension.id == f"perm_{ticket.pending.id}"
+    await mine.decide(thread_id, ticket.pending.id, "resume", always=True, confirm=True)
+    async with asyncio.timeout(30):
+        result = await mine.result(thread_id)
+    assert (result.response, PAID) == ("paid 9", [8, 9])
+
+
+async def test_a_run_may_bring_rules_of_its_own(mine: WakefulClient, thread_id: str) -> None:
+    rules = (Rule(tool='pay(amount = "7")', behavior=Behavior.DENY),)
+    await mine.start("ruled", "one", thread_id=thread_id, permissions=rules)
+    result = await mine.result(thread_id)
+    assert result.status_reason == "blocked:Tool 'pay' denied by permission rules"
+    assert PAID == []

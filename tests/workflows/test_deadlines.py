@@ -1,0 +1,178 @@
+"""Deadlines and confirmed decisions on the real server: the timer, and the update that answers at once."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import reduce
+from operator import and_
+from typing import Any
+
+import pytest
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.exceptions import ApplicationError
+
+from tests.support.waiting import BOUND_SECONDS, until, until_status
+from wakeful import Agent, Registry, RunStatus, ScriptedModel, ToolContext, ToolMode, call, say, tool
+from wakeful.client import WakefulClient
+from wakeful.contract.agents import HistoryBudget
+from wakeful.worker import WorkerSettings, running_worker
+
+BUDGETS = pytest.mark.parametrize(
+    "budget", [HistoryBudget(), HistoryBudget(events=1)], ids=["usual", "continuing as new after every fact"]
+)
+
+
+@tool
+async def ask(ctx: ToolContext, seconds: float, then: str = "cancel", first: float = 0) -> str:
+    """Ask, with a deadline, after a while."""
+    if ctx.resume_input is None:
+        await asyncio.sleep(first)
+        ctx.suspend("Quickly?", expires_after=seconds, on_expiry=then, escalate_after=seconds / 2)  # type: ignore[arg-type]  # a model's word
+    return f"went on after {ctx.resume_input.actor}"
+
+
+def asking(*calls: dict[str, Any]) -> Registry:
+    together = reduce(and_, (call("ask", **arguments) for arguments in calls))
+    script = ScriptedModel([together, say("{result}")])
+    return Registry(agents=[Agent(id="hasty", tools=[ask], tool_mode=ToolMode.PARALLEL)], models={"default": script})
+
+
+@asynccontextmanager
+async def at_work(
+    temporal: Client, registry: Registry, queue: str, budget: HistoryBudget | None = None
+) -> AsyncIterator[WakefulClient]:
+    settings = WorkerSettings(task_queue=queue, history_budget=budget or HistoryBudget())
+    async with running_worker(temporal, registry, settings):
+        yield WakefulClient(temporal, task_queue=queue)
+
+
+async def kinds(client: WakefulClient, thread_id: str) -> list[str]:
+    history = await client.handle(thread_id).fetch_history()
+    return [EventType.Name(event.event_type).removeprefix("EVENT_TYPE_") for event in history.events]
+
+
+async def results(client: WakefulClient, thread_id: str) -> list[str]:
+    return [message.text for message in await client.transcript(thread_id) if message.tool_call_id]
+
+
+@BUDGETS
+@pytest.mark.parametrize(
+    ("then", "told"),
+    [
+        ("cancel", "cancelled: nobody decided within 0.4 s"),
+        ("deny", "denied: nobody decided within 0.4 s"),
+        ("resume", "went on after deadline"),
+    ],
+)
+async def test_a_call_that_nobody_decides_on_does_not_wait_for_ever(
+    temporal: Client, thread_id: str, budget: HistoryBudget, then: str, told: str
+) -> None:
+    async with at_work(temporal, asking({"seconds": 0.4, "then": then}), thread_id, budget) as client:
+        await client.start("hasty", "go", thread_id=thread_id)
+        assert (await client.result(thread_id)).status_reason == "natural"
+        assert await results(client, thread_id) == [told]
+
+
+async def test_watchers_are_told_that_a_decision_is_overdue(temporal: Client, thread_id: str) -> None:
+    async with at_work(temporal, asking({"seconds": 0.6}), thread_id) as client:
+        await client.start("hasty", "go", thread_id=thread_id)
+        events = [record.event.event_type async for record in client.watch(thread_id)]
+        assert events.count("decision_overdue") == 1
+
+
+async def test_a_deadline_passes_while_no_worker_runs_and_a_decision_in_time_still_counts(
+    temporal: Client, thread_id: str
+) -> None:
+    registry = asking({"seconds": 0.5}, {"seconds": 0.5})
+    async with at_work(temporal, registry, thread_id) as client:
+        await client.start("hasty", "go", thread_id=thread_id)
+        first, _ = (await until_status(client, thread_id, RunStatus.WAITING)).pending
+    await client.decide(thread_id, first.pending.id, "resume", actor="Ann")
+    async with asyncio.timeout(BOUND_SECONDS):
+        while "TIMER_FIRED" not in await kinds(client, thread_id):
+            await asyncio.sleep(0.05)
+    async with at_work(temporal, registry, thread_id) as client:
+        await client.result(thread_id)
+        assert await results(client, thread_id) == ["went on after Ann", "cancelled: nobody decided within 0.5 s"]
+
+
+async def test_the_timer_goes_with_the_last_call_that_has_a_deadline(temporal: Client, thread_id: str) -> None:
+    async with at_work(temporal, asking({"seconds": 500}, {"seconds": 300}), thread_id) as client:
+        await client.start("hasty", "go", thread_id=thread_id)
+        await until_status(client, thread_id, RunStatus.WAITING)
+        for ticket in (await client.status(thread_id)).pending:
+            await client.decide(thread_id, ticket.pending.id, "cancel")
+        await client.result(thread_id)
+        happened = await kinds(client, thread_id)
+        assert happened.count("TIMER_STARTED") == happened.count("TIMER_CANCELED") >= 1
+        assert "TIMER_FIRED" not in happened
+
+
+async def test_a_run_with_a_deadline_is_cancelled_as_any_other(temporal: Client, thread_id: str) -> None:
+    """H-06"""
+    async with at_work(temporal, asking({"seconds": 500}), thread_id) as client:
+        await client.start("hasty", "go", thread_id=thread_id)
+        await until_status(client, thread_id, RunStatus.WAITING)
+        await client.cancel(thread_id)
+        assert (await client.result(thread_id)).status_reason == "cancelled"
+
+
+async def test_a_run_without_a_deadline_has_no_timer(usual_client: WakefulClient, thread_id: str) -> None:
+    await usual_client.start("tester", "approve", thread_id=thread_id)
+    (ticket,) = (await until_status(usual_client, thread_id, RunStatus.WAITING)).pending
+    await usual_client.decide(thread_id, ticket.pending.id, "resume")
+    await usual_client.result(thread_id)
+    assert "TIMER_STARTED" not in await kinds(usual_client, thread_id)
+
+
+async def test_a_confirmed_decision_is_answered_with_what_became_of_it(client: WakefulClient, thread_id: str) -> None:
+    """B-329: whoever decides is told whether it counted, not only that it was sent."""
+    await client.start("parallel", "two approvals", thread_id=thread_id)
+    first, second = (await until_status(client, thread_id, RunStatus.WAITING)).pending
+    yes = {"call_id": first.pending.id, "action": "cancel", "decision_id": "d1"}
+    thread = client.handle(thread_id)
+    assert await thread.execute_update("decide", yes) == {"status": "applied"}
+    assert await thread.execute_update("decide", {"decisions": [yes]}) == {"status": "repeated"}
+    assert await thread.execute_update("decide", {**yes, "call_id": second.pending.id}) == {"status": "applied"}
+    assert (await client.result(thread_id)).status_reason == "natural"
+
+
+@pytest.mark.parametrize(
+    ("args", "kind", "reason"),
+    [
+        (["yes please"], "InvalidDecision", "the decision was not understood: the whole value"),
+        ([{"call_id": "c", "action": "resume"}, 2], "InvalidDecision", "it takes one JSON value, got 2"),
+        ([], "InvalidDecision", "the whole value"),
+        ([{"call_id": "c", "action": "resume"}], "DecisionRefused", "unknown key: tool call or suspension 'c' not"),
+    ],
+)
+async def test_a_decision_that_is_refused_is_answered_with_the_reason_and_leaves_no_trace(
+    usual_client: WakefulClient, thread_id: str, args: list[Any], kind: str, reason: str
+) -> None:
+    """H-02"""
+    client = usual_client
+    await client.start("tester", "approve", thread_id=thread_id)
+    await until_status(client, thread_id, RunStatus.WAITING)
+    before = await kinds(client, thread_id)
+    with pytest.raises(WorkflowUpdateFailedError) as refused:
+        await client.handle(thread_id).execute_update("decide", args=args)
+    cause = refused.value.cause
+    assert isinstance(cause, ApplicationError)
+    assert (cause.type, reason in cause.message) == (kind, True), cause.message
+    assert (await kinds(client, thread_id), (await client.status(thread_id)).refusals) == (before, ())
+    await client.cancel(thread_id)
+    await client.result(thread_id)
+
+
+async def test_a_confirmed_decision_on_a_call_that_still_runs_is_held_until_it_asks(
+    temporal: Client, thread_id: str
+) -> None:
+    registry = asking({"seconds": 60, "first": 1})
+    async with at_work(temporal, registry, thread_id) as client:
+        await client.start("hasty", "go", thread_id=thread_id)
+        running = await until(client, thread_id, lambda view: view.calls != ())
+        yes = {"call_id": running.calls[0].call_id, "action": "resume", "actor": "Ann"}
+        assert await client.handle(thread_id).execute_update("decide", yes) == {"status": "held"}
+        await client.result(thread_id)
+        assert await results(client, thread_id) == ["went on after Ann"]

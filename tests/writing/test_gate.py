@@ -1,0 +1,79 @@
+"""`@gate`: a function with a name, and the call that it is given."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from wakeful import ConfigurationError, GateCall, ToolResult, Verdict, gate
+from wakeful.contract.decisions import DecisionAction, ToolCallResume
+from wakeful.contract.gates import Block, SetResult
+from wakeful.contract.runs import RunIdentity
+
+
+def call(**changes: Any) -> GateCall:
+    identity = RunIdentity(thread_id="t", run_id="r", agent_id="a")
+    fields = {"identity": identity, "call_id": "c", "tool_name": "pay", "arguments": {"n": 1}}
+    return GateCall(**{**fields, **changes})
+
+
+def test_a_gate_has_its_functions_name_or_another() -> None:
+    @gate
+    def office_hours(call: GateCall) -> Verdict | None:
+        return call.block("closed")
+
+    @gate(name="four_eyes")
+    async def _ask(call: GateCall) -> Verdict | None:
+        return None if call.approved else call.suspend("May I?")
+
+    assert (office_hours.name, office_hours.is_async) == ("office_hours", False)
+    assert (_ask.name, _ask.is_async) == ("four_eyes", True)
+    assert office_hours(call()) == Block(reason="closed")
+
+
+def test_a_gate_must_take_the_call_and_have_a_name() -> None:
+    with pytest.raises(ConfigurationError, match="gate 'nothing' must take one argument, the GateCall: too many"):
+
+        @gate  # type: ignore[arg-type]
+        def nothing() -> None: ...
+
+    with pytest.raises(ConfigurationError, match="has no name: give it one"):
+        gate(lambda _call: None)
+
+
+def test_a_gate_says_what_is_to_be_done() -> None:
+    assert call().block("no") == Block(reason="no")
+    assert call().result({"cached": True}) == SetResult(result=ToolResult.success("pay", {"cached": True}))
+    mine = ToolResult.error("pay", "sold out")
+    assert call().result(mine) == SetResult(result=mine)
+
+
+@dataclass
+class Price:
+    euros: int
+
+
+def test_a_result_may_be_anything_that_json_can_hold() -> None:
+    assert call().result([Price(3)]).result.data == [{"euros": 3}]
+
+
+def test_a_gate_suspends_as_a_tool_does() -> None:
+    """B-310, B-311."""
+    verdict = call().suspend("Pay?", action="approve", parameters={"sum": 1}, expires_after=60, on_expiry="deny")
+    assert verdict.ticket.model_dump(mode="json") == {
+        "suspension": {
+            "id": "suspend_c",
+            "action": "approve",
+            "message": "Pay?",
+            "parameters": {"sum": 1},
+            "expiry": {"after_seconds": 60.0, "then": "deny"},
+        },
+        "pending": {"id": "c", "name": "pay", "arguments": {"n": 1}},
+        "resume_mode": "replay_tool_call",
+    }
+
+
+def test_only_a_decision_to_resume_is_an_approval() -> None:
+    assert not call().approved
+    assert call(resume=ToolCallResume(action=DecisionAction.RESUME)).approved
+    assert not call(resume=ToolCallResume(action=DecisionAction.CANCEL)).approved

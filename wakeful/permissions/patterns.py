@@ -1,0 +1,149 @@
+"""Patterns of tool calls: a tool's name, and conditions on its arguments. How they are read is in `parsing`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, assert_never
+
+from pydantic import JsonValue
+
+from wakeful.permissions.texts import Kind, Text, in_words
+
+
+class Every(StrEnum):
+    """A step of a path that goes to many places."""
+
+    ELEMENT = "[*]"
+    FIELD = "*"
+
+
+Step = str | int | Every
+"""A field's name, an element's number, or every one of them."""
+
+OPERATORS = {
+    "~": (Kind.GLOB, False),
+    "=": (Kind.EXACT, False),
+    "=~": (Kind.REGEX, False),
+    "!~": (Kind.GLOB, True),
+    "!=": (Kind.EXACT, True),
+    "!=~": (Kind.REGEX, True),
+}
+
+
+class Specificity(NamedTuple):
+    """How closely a pattern describes a call; the greater wins."""
+
+    tool: Kind
+    has_conditions: bool
+    conditions: int
+    precision: int
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`path op "text"`: true if it is true of any value that the path leads to; false if it leads nowhere."""
+
+    path: tuple[Step, ...]
+    text: Text
+    negated: bool = False
+
+    def holds(self, arguments: JsonValue, *, when_unsure: bool) -> bool:
+        return any(self._holds_of(value, when_unsure) for value in _found(arguments, self.path))
+
+    def _holds_of(self, value: JsonValue, when_unsure: bool) -> bool:
+        matches = self.text.matches(in_words(value))
+        return when_unsure if matches is None else matches is not self.negated
+
+    def __str__(self) -> str:
+        path = "".join(_written(step) for step in self.path).removeprefix(".")
+        operator = next(sign for sign, meaning in OPERATORS.items() if meaning == (self.text.kind, self.negated))
+        quoted = self.text.text.replace("\\", "\\\\").replace('"', '\\"')
+        return f'{path} {operator} "{quoted}"'
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Which calls are meant: the tool's name, and its primary argument, conditions, or any arguments at all."""
+
+    tool: Text
+    arguments: Text | tuple[Condition, ...] | None = None
+
+    def matches(self, tool_name: str, arguments: JsonValue, *, when_unsure: bool = False) -> bool:
+        """Whether the call is meant; `when_unsure` if an argument is too long to tell."""
+        named = self.tool.matches(tool_name)
+        if named is False:
+            return False
+        match self.arguments:
+            case None:
+                fits: bool | None = True
+            case Text() as text:
+                fits = text.matches(primary(arguments))
+            case conditions:
+                fits = all(condition.holds(arguments, when_unsure=when_unsure) for condition in conditions)
+        if fits is False:
+            return False
+        return when_unsure if named is None or fits is None else True
+
+    @property
+    def specificity(self) -> Specificity:
+        match self.arguments:
+            case None:
+                return Specificity(self.tool.kind, False, 0, 0)
+            case Text(kind=kind):
+                return Specificity(self.tool.kind, True, 1, kind)
+            case conditions:
+                precision = sum(condition.text.kind for condition in conditions)
+                return Specificity(self.tool.kind, True, len(conditions), precision)
+
+    @property
+    def whole_tool(self) -> str | None:
+        """The name of the one tool that is meant, whatever it is called with."""
+        return self.tool.text if self.tool.kind is Kind.EXACT and self.arguments is None else None
+
+    def __str__(self) -> str:
+        tool = f"/{self.tool.text}/" if self.tool.kind is Kind.REGEX else self.tool.text
+        match self.arguments:
+            case None:
+                return tool
+            case Text(text=text):
+                return f"{tool}({text})"
+            case conditions:
+                return f"{tool}({', '.join(map(str, conditions))})"
+
+
+def primary(arguments: JsonValue) -> str:
+    """The primary argument as text: the only field, or everything if there is not exactly one."""
+    if isinstance(arguments, dict) and len(arguments) == 1:
+        return in_words(*arguments.values())
+    return in_words(arguments)
+
+
+def _found(value: JsonValue, path: tuple[Step, ...]) -> Iterator[JsonValue]:
+    """Every value that the path leads to."""
+    if not path:
+        yield value
+        return
+    step, rest = path[0], path[1:]
+    match step:
+        case Every.ELEMENT:
+            inner = value if isinstance(value, list) else []
+        case Every.FIELD:
+            inner = list(value.values()) if isinstance(value, dict) else []
+        case int():
+            inner = value[step : step + 1] if isinstance(value, list) else []
+        case str():
+            inner = [value[step]] if isinstance(value, dict) and step in value else []
+        case _:
+            assert_never(step)
+    for one in inner:
+        yield from _found(one, rest)
+
+
+def _written(step: Step) -> str:
+    match step:
+        case Every.ELEMENT:
+            return "[*]"
+        case int():
+            return f"[{step}]"
+        case _:
+            return f".{step}"

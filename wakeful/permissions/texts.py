@@ -1,0 +1,115 @@
+"""Texts that patterns compare with: exactly, by glob or by regular expression.
+
+Globs and regular expressions run on pydantic's Rust engine, whose time grows with the length of the text alone:
+no pattern and no argument can make a worker hang. It has no look-around and no backreferences.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+from pydantic import JsonValue
+from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+TEXT_LIMIT = 100_000
+"""Characters of an argument that are searched; in a longer one nobody can tell."""
+
+
+class PatternError(ValueError):
+    """A pattern cannot be read; the message says what is wrong, and where."""
+
+
+class Kind(IntEnum):
+    """How a text is compared. The more precise kind is the greater."""
+
+    REGEX = 1
+    GLOB = 2
+    EXACT = 3
+
+
+@dataclass(frozen=True)
+class Text:
+    """What a tool's name or an argument has to be.
+
+    Raises:
+        PatternError: it is no glob or no regular expression.
+    """
+
+    kind: Kind
+    text: str
+
+    def __post_init__(self) -> None:
+        if self.kind is not Kind.EXACT:
+            _ = self._engine
+
+    def matches(self, value: str) -> bool | None:
+        """Whether `value` is such a text; None if it is too long to tell."""
+        if self.kind is Kind.EXACT:
+            return value == self.text
+        if len(value) > TEXT_LIMIT:
+            return None
+        # The engine takes no lone surrogates, and a text that it refuses would slip through a rule that denies.
+        return self._engine.isinstance_python(value.encode(errors="replace").decode())
+
+    @cached_property
+    def _engine(self) -> SchemaValidator:
+        expression = self.text if self.kind is Kind.REGEX else glob_expression(self.text)
+        try:
+            return SchemaValidator(core_schema.str_schema(pattern=expression, regex_engine="rust-regex"))
+        except (SchemaError, UnicodeEncodeError) as error:
+            said = str(error).rpartition("error: ")[2].rpartition("SchemaError: ")[2]
+            raise PatternError(f"{self.text!r} is no regular expression: {said}") from error
+
+
+def in_words(value: JsonValue) -> str:
+    """A JSON value as the text that patterns see: a string as it is, null as nothing, the rest as compact JSON."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+
+
+def glob_expression(glob: str) -> str:
+    """The glob as a regular expression.
+
+    `*` is anything (also `/`), `?` one character, `[a-z]` and `[!a-z]` one of a set, and `**/` any number of
+    directories, also none.
+    """
+    parts, position = [r"(?s)\A"], 0
+    while position < len(glob):
+        char = glob[position]
+        if char == "*":
+            stars = len(glob) - position - len(glob[position:].lstrip("*"))
+            begins = position == 0 or glob[position - 1] == "/"
+            position += stars
+            if stars == 2 and begins and glob.startswith("/", position):
+                parts.append("(?:.*/)?")
+                position += 1
+            else:
+                parts.append(".*")
+        elif char == "[":
+            end = glob.find("]", position + (3 if glob[position + 1 : position + 2] in ("!", "^") else 2))
+            if end < 0:
+                raise PatternError(f"the glob {glob!r} has a '[' without its ']'; write '[[]' for the character")
+            parts.append(_one_of(glob[position + 1 : end], glob))
+            position = end + 1
+        else:
+            parts.append("." if char == "?" else re.escape(char))
+            position += 1
+    return "".join((*parts, r"\z"))
+
+
+def _one_of(members: str, glob: str) -> str:
+    negated = members[0] in "!^"
+    ranges = re.findall(r"(.)-(.)|(.)", members[negated:], re.DOTALL)
+    if backwards := next((f"{low}-{high}" for low, high, _ in ranges if low > high), None):
+        raise PatternError(f"the glob {glob!r} has the range {backwards!r}, which is backwards")
+    inside = "".join(_code(one) if one else f"{_code(low)}-{_code(high)}" for low, high, one in ranges)
+    return f"[{'^' if negated else ''}{inside}]"
+
+
+def _code(char: str) -> str:
+    return f"\\x{{{ord(char):x}}}"
