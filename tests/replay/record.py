@@ -6,12 +6,13 @@ new kinds are added. Delete a file only when no run of its release can be alive 
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from tests.support import approval_app
 from tests.support.app import registry
 from tests.support.waiting import until, until_status
-from wakeful import FrontendTool, RunStatus
+from wakeful import FrontendTool, Registry, RunStatus
 from wakeful.client import WakefulClient
 from wakeful.contract.agents import HistoryBudget
 from wakeful.testing import runtime
@@ -103,7 +104,31 @@ async def continued_as_new(client: WakefulClient, thread: str) -> None:
     await client.handle(thread).cancel()
 
 
-STORIES: tuple[Story, ...] = (
+async def decided_in_every_way(client: WakefulClient, thread: str) -> None:
+    """Five calls: two run, one is approved by update, one is denied by signal, one expires."""
+    await client.start("gated", "five", thread_id=thread)
+    view = await until(client, thread, lambda view: len(view.pending) == 3)
+    first, second, _third = sorted(ticket.pending.id for ticket in view.pending)
+    await client.decide(thread, first, "resume", decision_id="d1", confirm=True)
+    await client.decide(thread, second, "cancel", reason="too dear", decision_id="d2")
+
+
+async def blocked_by_a_gate(client: WakefulClient, thread: str) -> None:
+    await client.start("gated", "unlucky", thread_id=thread)
+
+
+async def always_allowed(client: WakefulClient, thread: str) -> None:
+    await client.start("ruled", "again", thread_id=thread)
+    view = await until_status(client, thread, RunStatus.WAITING)
+    await client.decide(thread, view.pending[0].pending.id, "resume", always=True, decision_id="d1")
+
+
+async def put_right(client: WakefulClient, thread: str) -> None:
+    """An answer cut off, a call garbled, a value of the wrong type."""
+    await client.start("clumsy", "what is two and two?", thread_id=thread)
+
+
+USUAL: tuple[Story, ...] = (
     natural_end,
     parallel_with_suspension,
     cancelled_by_decision,
@@ -118,11 +143,18 @@ STORIES: tuple[Story, ...] = (
     restored,
     continued_as_new,
 )
+APPROVALS: tuple[Story, ...] = (decided_in_every_way, blocked_by_a_gate, always_allowed, put_right)
+STORIES = (*USUAL, *APPROVALS)
 
 
 async def main() -> None:
     HISTORIES.mkdir(exist_ok=True)
-    missing = [story for story in STORIES if not (HISTORIES / f"{story.__name__}.json").exists()]
+    await record(USUAL, registry)
+    await record(APPROVALS, approval_app.registry)
+
+
+async def record(stories: Sequence[Story], registry: Registry) -> None:
+    missing = [story for story in stories if not (HISTORIES / f"{story.__name__}.json").exists()]
     async with runtime(registry, settings=WorkerSettings(history_budget=HistoryBudget(events=100))) as client:
         for story in missing:
             await story(client, story.__name__)

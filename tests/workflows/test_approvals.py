@@ -6,90 +6,18 @@ from collections.abc import AsyncIterator
 import pytest
 from temporalio.client import Client
 
+from tests.support.approval_app import PAID, registry
 from tests.support.waiting import until
-from wakeful import (
-    Agent,
-    Behavior,
-    GateCall,
-    PermissionPolicy,
-    Registry,
-    Rule,
-    ScriptedModel,
-    ToolMode,
-    Verdict,
-    call,
-    gate,
-    say,
-    tool,
-)
+from wakeful import Behavior, Rule
 from wakeful.client import WakefulClient
 from wakeful.contract.errors import DecisionRefused
 from wakeful.worker import WorkerSettings, running_worker
-
-PAID: list[int] = []
-
-
-@tool(read_only=True)
-def look(at: str) -> str:
-    """Look at something."""
-    return f"saw {at}"
-
-
-@tool
-def pay(amount: int) -> str:
-    """Pay."""
-    PAID.append(amount)
-    return f"paid {amount}"
-
-
-@gate
-def a_person_approves_payments(asked: GateCall) -> Verdict | None:
-    if asked.tool_name != "pay" or asked.approved:
-        return None
-    amount = asked.arguments["amount"] if isinstance(asked.arguments, dict) else None
-    if amount == 13:
-        return asked.block("thirteen is never paid")
-    if amount == 3:
-        return asked.suspend(f"Pay {amount}?", expires_after=2, on_expiry="deny")
-    return asked.suspend(f"Pay {amount}?")
-
-
-MODEL = ScriptedModel(
-    when={
-        "^five": [
-            call("look", at="left")
-            & call("pay", amount=1)
-            & call("look", at="right")
-            & call("pay", amount=2)
-            & call("pay", amount=3),
-            say("done: {result}"),
-        ],
-        "^one": [call("pay", amount=7), say("{result}")],
-        "^again": [call("pay", amount=8), call("pay", amount=9), say("{result}")],
-        "^unlucky": [call("look", at="it") & call("pay", amount=13) & call("look", at="no more"), say("never said")],
-    }
-)
-
-REGISTRY = Registry(
-    agents=[
-        Agent(
-            id="gated", model="m", tools=[look, pay], tool_mode=ToolMode.PARALLEL, gates=[a_person_approves_payments]
-        ),
-        Agent(
-            id="ruled",
-            model="m",
-            tools=[look, pay],
-            permissions=PermissionPolicy(rules=(Rule(tool="look", behavior=Behavior.ALLOW),)),
-        ),
-    ],
-    models={"m": MODEL},
-)
 
 
 @pytest.fixture
 async def mine(temporal: Client, thread_id: str) -> AsyncIterator[WakefulClient]:
     PAID.clear()
-    async with running_worker(temporal, REGISTRY, WorkerSettings(task_queue=thread_id)):
+    async with running_worker(temporal, registry, WorkerSettings(task_queue=thread_id)):
         yield WakefulClient(temporal, task_queue=thread_id)
 
 

@@ -1,0 +1,103 @@
+"""Agents whose calls a gate or a rule holds back, and one whose model is clumsy."""
+
+from collections.abc import AsyncIterator
+
+from wakeful import (
+    Agent,
+    Behavior,
+    GateCall,
+    ModelRequest,
+    PermissionPolicy,
+    Registry,
+    Rule,
+    ScriptedModel,
+    ToolMode,
+    Verdict,
+    call,
+    gate,
+    say,
+    tool,
+)
+from wakeful.contract.messages import Visibility
+from wakeful.provider import CallArguments, CallOpened, Stop, StopReason, StreamPart, Text
+
+PAID: list[int] = []
+
+
+@tool(read_only=True)
+def look(at: str) -> str:
+    """Look at something."""
+    return f"saw {at}"
+
+
+@tool
+def pay(amount: int) -> str:
+    """Pay."""
+    PAID.append(amount)
+    return f"paid {amount}"
+
+
+@gate
+def a_person_approves_payments(asked: GateCall) -> Verdict | None:
+    if asked.tool_name != "pay" or asked.approved:
+        return None
+    amount = asked.arguments["amount"] if isinstance(asked.arguments, dict) else None
+    if amount == 13:
+        return asked.block("thirteen is never paid")
+    if amount == 3:
+        return asked.suspend(f"Pay {amount}?", expires_after=2, on_expiry="deny")
+    return asked.suspend(f"Pay {amount}?")
+
+
+MODEL = ScriptedModel(
+    when={
+        "^five": [
+            call("look", at="left")
+            & call("pay", amount=1)
+            & call("look", at="right")
+            & call("pay", amount=2)
+            & call("pay", amount=3),
+            say("done: {result}"),
+        ],
+        "^one": [call("pay", amount=7), say("{result}")],
+        "^again": [call("pay", amount=8), call("pay", amount=9), say("{result}")],
+        "^unlucky": [call("look", at="it") & call("pay", amount=13) & call("look", at="no more"), say("never said")],
+    }
+)
+
+
+class Clumsy:
+    """A model that hits its limit, garbles a call, answers in the wrong shape, and then gets it right."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamPart]:
+        match sum(1 for message in request.messages if message.visibility is Visibility.INTERNAL):
+            case 0:
+                yield Text("I was just about to")
+                yield Stop(StopReason.MAX_TOKENS)
+            case 1:
+                yield CallOpened(0, "c1", "look")
+                yield CallArguments(0, '{"at": ')
+                yield Stop(StopReason.TOOL_USE)
+            case 2:
+                yield Text("four")
+                yield Stop(StopReason.END_TURN)
+            case _:
+                yield Text('{"answer": 4}')
+                yield Stop(StopReason.END_TURN)
+
+
+registry = Registry(
+    agents=[
+        Agent(
+            id="gated", model="m", tools=[look, pay], tool_mode=ToolMode.PARALLEL, gates=[a_person_approves_payments]
+        ),
+        Agent(
+            id="ruled",
+            model="m",
+            tools=[look, pay],
+            permissions=PermissionPolicy(rules=(Rule(tool="look", behavior=Behavior.ALLOW),)),
+        ),
+        Agent(id="clumsy", model="clumsy", tools=[look], output=dict[str, int]),
+    ],
+    models={"m": MODEL, "clumsy": Clumsy()},
+)
