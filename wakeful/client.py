@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import (
     Client,
@@ -60,19 +60,23 @@ class WakefulClient:
 
         Raises:
             ThreadBusy: the thread already has an active run.
-            CallerError: a permission rule cannot be read.
+            CallerError: the input is empty, or a permission rule cannot be read.
         """
         if problems := rule_problems(permissions):
             raise CallerError("; ".join(problems))
-        request = RunRequest(
-            agent_id=agent_id,
-            input=input if isinstance(input, str) else tuple(input),
-            title=title,
-            frontend_tools=tuple(frontend_tools),
-            mode=mode,
-            overrides=overrides,
-            permissions=tuple(permissions),
-        )
+        try:
+            request = RunRequest(
+                agent_id=agent_id,
+                input=input if isinstance(input, str) else tuple(input),
+                title=title,
+                frontend_tools=tuple(frontend_tools),
+                mode=mode,
+                overrides=overrides,
+                permissions=tuple(permissions),
+            )
+        except ValidationError as error:
+            problems = (problem["msg"].removeprefix("Value error, ") for problem in error.errors(include_url=False))
+            raise CallerError("; ".join(problems)) from None
         thread_id = thread_id or f"{agent_id}-{uuid.uuid4().hex[:12]}"
         try:
             await self.temporal.start_workflow(

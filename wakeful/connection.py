@@ -149,8 +149,14 @@ async def embedded_server(
 
     Raises:
         ConfigurationError: the `temporal` command is not installed.
-        ConnectionFailed: the server did not start.
+        ConnectionFailed: the server did not start, or somebody else has one of its ports.
     """
+    for taken in (port, ui_port if ui else None):
+        if taken is not None and not _is_free(taken):
+            raise ConnectionFailed(
+                f"port {taken} is in use, perhaps by another `wakeful dev`: stop that one, or choose other ports "
+                "(--port 0 --ui-port 0 takes free ones)"
+            )
     ui_port = ui_port or _free_port()
     extra = ["--output", "none"]  # its banner would stand between our own lines, and before a program's JSON
     extra += [argument for key, value in _FAST.items() for argument in ("--dynamic-config-value", f"{key}={value}")]
@@ -213,6 +219,16 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server itself: a port left behind is free
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 def _identity() -> str:

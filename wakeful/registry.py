@@ -159,7 +159,7 @@ class Registry:
             if repeated := _twice(agent.tool_names):
                 problems.append(f"agent {agent.id!r} lists tools twice: {', '.join(repeated)}")
             problems += [
-                f"agent {agent.id!r} names unknown model {model!r}; registered: {_names(self.models)}"
+                f"agent {agent.id!r} names unknown model {model!r}; {_hint(model)}registered: {_names(self.models)}"
                 for model in (agent.model, *agent.fallbacks)
                 if model not in self.models
             ]
@@ -211,6 +211,10 @@ def _permission_problems(agent: Agent) -> list[str]:
         *(f"agent {agent.id!r}: {problem}" for problem in rule_problems(rules)),
         *(f"agent {agent.id!r} has two permission rules for {t!r}" for t in _twice([rule.tool for rule in rules])),
     ]
+
+
+def _hint(model: str) -> str:
+    return f"register it as models={{'main': {model!r}}}; " if "/" in model else ""
 
 
 def _output_spec(agent: Agent) -> OutputSpec | None:

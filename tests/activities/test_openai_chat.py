@@ -67,6 +67,7 @@ from wakeful.provider import (
     Text,
     Used,
 )
+from wakeful_activities.providers.anthropic import AnthropicMessages
 from wakeful_activities.providers.failures import LONGEST_RETRY_AFTER, Callee, broken_off, retry_after, unanswered
 from wakeful_activities.providers.openai_chat import OPENAI_URL, OpenAIChat
 from wakeful_activities.providers.writing import effort_of
@@ -985,7 +986,18 @@ async def test_closing_leaves_a_shared_client_open(client: httpx.AsyncClient) ->
 
 
 async def test_closing_closes_a_client_of_its_own() -> None:
-    chat = OpenAIChat(api_key=None)
+    chat = OpenAIChat(api_key="k")
     await chat.aclose()
     with pytest.raises(RuntimeError, match="closed"):
         await parts(chat)
+
+
+@pytest.mark.parametrize(
+    ("chat", "variable"), [(OpenAIChat, "OPENAI_API_KEY"), (AnthropicMessages, "ANTHROPIC_API_KEY")]
+)
+async def test_without_a_key_nobody_is_asked_and_the_variable_is_named(
+    chat: type[OpenAIChat] | type[AnthropicMessages], variable: str
+) -> None:
+    with pytest.raises(ProviderError, match=f"needs an API key; set {variable}") as raised:
+        [part async for part in chat.from_env({}).stream(HELLO)]
+    assert raised.value.kind is ProviderErrorKind.UNAUTHORIZED

@@ -94,6 +94,8 @@ async def test_cancel_waits_until_the_run_has_stopped(client: WakefulClient, add
         (["status", "nowhere"], "wakeful: no thread 'nowhere' in this namespace"),
         (["decide", "nowhere", "c", "resume"], "wakeful: no thread 'nowhere' in this namespace"),
         (["cancel", "nowhere"], "wakeful: no thread 'nowhere' in this namespace"),
+        (["run", "tester", ""], "wakeful: input is empty: give a text or at least one message"),
+        (["approve", "nowhere"], "wakeful: nowhere: 'nowhere' is no ticket: write THREAD/CALL, as `wakeful inbox`"),
         (["decide", "t", "c", "resume", "--result", "{oops"], "wakeful: --result is not JSON: "),
         (["worker", "--app", "nothing"], "wakeful: --app 'nothing' must be written as module:registry"),
         (["worker", "--app", "nothing:registry"], "wakeful: --app 'nothing:registry': there is no module 'nothing'"),
@@ -108,6 +110,20 @@ async def test_a_mistake_is_one_clear_line_on_stderr(
     (line,) = ran.err.splitlines()
     assert line.startswith(says)
     assert ran.out == ""
+
+
+async def test_a_thread_whose_run_failed_says_why(client: WakefulClient, address: str, thread_id: str) -> None:
+    await wakeful("send", thread_id, "hello", "--agent", "nobody", address=address)
+    await until(client, thread_id, lambda view: view.result is not None)
+    status = await wakeful("status", thread_id, address=address)
+    assert "ended    error:agent not found: 'nobody'; registered: parallel, short, tester" in status.out.splitlines()
+
+
+async def test_a_port_that_is_taken_is_one_clear_line(address: str) -> None:
+    port = address.rpartition(":")[2]
+    ran = await wakeful("dev", "--port", port, "--ui-port", "0")
+    assert ran.code == 1
+    assert ran.err.startswith(f"wakeful: port {port} is in use, perhaps by another `wakeful dev`: stop that one")
 
 
 async def test_a_busy_thread_is_one_clear_line(client: WakefulClient, address: str, thread_id: str) -> None:

@@ -20,7 +20,7 @@ from wakeful.cli.asking import json_value, with_client
 from wakeful.cli.showing import printable, spelled
 from wakeful.client import WakefulClient
 from wakeful.contract.decisions import Decision, DecisionAction
-from wakeful.contract.errors import DecisionRefused, NoAnswer, ThreadNotFound, WakefulError
+from wakeful.contract.errors import CallerError, DecisionRefused, NoAnswer, ThreadNotFound, WakefulError
 from wakeful.contract.views import ticket_name
 from wakeful.inbox import PATIENCE, PendingDecision, pending_of
 
@@ -153,6 +153,8 @@ async def _answered(client: WakefulClient, ticket: str, answer: Answer) -> str |
 async def _found(client: WakefulClient, ticket: str) -> tuple[str, str, PendingDecision | None]:
     """The thread and the call that a ticket names. Either may hold slashes; the last one parts them, if that fits."""
     parts = ticket.split("/")
+    if len(parts) == 1 or not parts[-1]:
+        raise CallerError(f"{ticket!r} is no ticket: write THREAD/CALL, as `wakeful inbox` prints it")
     for cut in range(len(parts) - 1, 0, -1):
         thread_id, target = "/".join(parts[:cut]), "/".join(parts[cut:])
         if not (thread_id and target):

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from wakeful.contract import events as e
 from wakeful.contract.messages import Message, Role
 from wakeful.contract.runs import Suspended
-from wakeful.contract.tools import ToolStatus
+from wakeful.contract.tools import ToolResult, ToolStatus
 from wakeful.contract.views import StatusView
 from wakeful.inbox import PendingDecision, pending_of
 
@@ -29,7 +29,7 @@ def event_lines(event: e.AgentEvent) -> list[str]:
         case e.ToolCallReady(name=name, arguments=arguments):
             return [f"→ {called(name, arguments)}"]
         case e.ToolCallDone(result=result):
-            return [f"{_MARKS[result.status]} {result.tool_name}: {short(result.text or 'waiting for a decision')}"]
+            return [f"{_MARKS[result.status]} {result.tool_name}: {short(_outcome(result))}"]
         case e.ToolCallResumed(target_id=id, result=result):
             return [f"✓ {id} goes on: {short(compact(result))}"]
         case e.ToolCallCancel(name=name, reason=reason):
@@ -46,6 +46,13 @@ def event_lines(event: e.AgentEvent) -> list[str]:
             return [f"✗ {message}"]
         case _:
             return []
+
+
+def _outcome(result: ToolResult) -> str:
+    if result.status is not ToolStatus.PENDING:
+        return result.text
+    asked = result.suspension.suspension.message if result.suspension else result.message
+    return asked or "waiting for a decision"
 
 
 _MARKS = {ToolStatus.SUCCESS: "✓", ToolStatus.ERROR: "✗", ToolStatus.PENDING: "‖"}
@@ -66,6 +73,8 @@ def status_lines(thread_id: str, view: StatusView) -> list[str]:
     for refusal in view.refusals:
         lines.append(f"refused  {refusal.signal}: {refusal.reason}")
     if view.result is not None:
+        if view.result.status_reason != "natural":
+            lines.append(f"ended    {printable(view.result.status_reason)}")
         lines.append(f"answer   {view.result.response}")
     return lines
 

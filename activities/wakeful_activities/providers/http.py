@@ -79,6 +79,10 @@ class HttpProvider(ABC):
         return f"{type(self).__name__}(host={self._host!r})"
 
     @property
+    def _is_home(self) -> bool:
+        return self._url.host == httpx.URL(self.home).host
+
+    @property
     def _host(self) -> str:
         return self._url.netloc.decode()
 
@@ -95,6 +99,9 @@ class HttpProvider(ABC):
         """
         body = self._body(request)
         callee = Callee(request.model, self._host, self._key.value())
+        if callee.api_key is None and self._is_home and not self._shares_client:  # a client of theirs may have `auth`
+            problem = f"{callee} needs an API key; set {self.key_variable} in the worker's environment"
+            raise ProviderError(ProviderErrorKind.UNAUTHORIZED, problem)
         deadline = asyncio.get_running_loop().time() + self._timeout
         response = await self._open(body, callee, deadline)
         try:
