@@ -75,8 +75,8 @@ class WakefulClient:
                 permissions=tuple(permissions),
             )
         except ValidationError as error:
-            problems = (problem["msg"].removeprefix("Value error, ") for problem in error.errors(include_url=False))
-            raise CallerError("; ".join(problems)) from None
+            wrong = (problem["msg"].removeprefix("Value error, ") for problem in error.errors(include_url=False))
+            raise CallerError("; ".join(wrong)) from None
         thread_id = thread_id or f"{agent_id}-{uuid.uuid4().hex[:12]}"
         try:
             await self.temporal.start_workflow(

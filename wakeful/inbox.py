@@ -42,7 +42,11 @@ DecisionStatus = Literal["applied", "held", "repeated"]
 
 _OPEN = f"WorkflowType = '{names.WORKFLOW}' AND ExecutionStatus = 'Running'"
 # Runs that were begun while the attributes could not be registered have none: they are asked, too.
-_WAITING = f"{_OPEN} AND ({names.ATTRIBUTE_STATUS} = 'waiting' OR {names.ATTRIBUTE_STATUS} IS NULL)"
+# A call may wait for a decision while others of its step run.
+_WAITING = (
+    f"{_OPEN} AND ({names.ATTRIBUTE_STATUS} = 'waiting' OR {names.ATTRIBUTE_STATUS} IS NULL"
+    f" OR {names.ATTRIBUTE_PENDING} IS NOT NULL)"
+)
 
 _AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
 _PENDING = SearchAttributeKey.for_keyword_list(names.ATTRIBUTE_PENDING)

@@ -3,6 +3,7 @@
 A tool puts it by raising (it stops where it is), a gate by returning it as its verdict.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
@@ -60,8 +61,7 @@ class OneCall(Generic[Asked]):
             ValueError: the question makes no sense, as with a schema that is none.
         """
         expiry = _expiry(expires_after, ExpiryAction(on_expiry), default_result)
-        if escalate_after is not None and escalate_after <= 0:
-            raise ValueError(f"escalate_after is {escalate_after!r}; it must be more than 0 seconds")
+        _check_seconds("escalate_after", escalate_after)
         if response_schema is not None:
             _check_schema(response_schema)
         suspension = Suspension(
@@ -82,13 +82,17 @@ class OneCall(Generic[Asked]):
 def _expiry(after: float | None, then: ExpiryAction, result: JsonValue) -> Expiry | None:
     if result is not None and then is not ExpiryAction.RESUME:
         raise ValueError("default_result is what an expired call goes on with; say on_expiry='resume' as well")
+    _check_seconds("expires_after", after)
     if after is not None:
-        if after <= 0:
-            raise ValueError(f"expires_after is {after!r}; it must be more than 0 seconds")
         return Expiry(after_seconds=after, then=then, result=result)
     if then is not ExpiryAction.CANCEL:
         raise ValueError(f"on_expiry={then.value!r} needs expires_after, in seconds")
     return None
+
+
+def _check_seconds(name: str, seconds: float | None) -> None:
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise ValueError(f"{name} is {seconds!r}; it must be more than 0 seconds, and not for ever")
 
 
 def _check_schema(schema: JsonValue) -> None:

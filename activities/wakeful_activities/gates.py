@@ -21,7 +21,7 @@ from wakeful.gate import Gate, GateCall
 from wakeful.permissions.parsing import naming
 from wakeful.permissions.rules import evaluate
 from wakeful.registry import Registry
-from wakeful_activities.results import cut_to_fit
+from wakeful_activities.results import cut_to_fit, returning
 
 TIMEOUT_SECONDS = 30.0
 """How long one gate may take to answer."""
@@ -86,7 +86,7 @@ class Gates:
         if gate.is_async:
             said: object = gate(call)
         else:
-            said = await asyncio.get_running_loop().run_in_executor(self._threads, gate, call)
+            said = await asyncio.get_running_loop().run_in_executor(self._threads, returning, gate, call)
         return await said if inspect.isawaitable(said) else said
 
 

@@ -41,7 +41,7 @@ class _Thread:
     """The estimated size of the first so many messages, so that no request has to count a long thread anew."""
     call_ids: set[str] = field(default_factory=set)
     results: dict[str, Message] = field(default_factory=dict)
-    marks: dict[str, CompactionMark] = field(default_factory=dict)
+    marks: dict[tuple[str, str], CompactionMark] = field(default_factory=dict)
     earlier: str | None = None
 
     @property
@@ -160,16 +160,16 @@ class Memory:
         return Conversation(thread, ref.length)
 
     def remember_mark(self, id: str, mark: CompactionMark) -> None:
-        self._thread().marks[id] = mark
+        self._thread().marks[_run_id(), id] = mark
 
     async def mark(self, id: str) -> CompactionMark:
-        """The summary that an activity made."""
-        thread = self._thread()
-        if id not in thread.marks:
-            thread.marks.update((await self._read()).marks)
-        if id not in thread.marks:
+        """The summary that an activity made. A thread that was restored counts its summaries anew, so runs differ."""
+        marks, run_id = self._thread().marks, _run_id()
+        if (run_id, id) not in marks:
+            marks.update({(run_id, made): mark for made, mark in (await self._read()).marks.items()})
+        if (run_id, id) not in marks:
             raise _mismatch(f"the summary {id} is not in the workflow's history")
-        return thread.marks[id]
+        return marks[run_id, id]
 
     async def _rebuild(self, ref: TranscriptRef) -> _Thread:
         execution = await self._read()
@@ -222,6 +222,10 @@ def _thread_id() -> str:
     thread_id = activity.info().workflow_id
     assert thread_id is not None  # our activities are always scheduled by a workflow
     return thread_id
+
+
+def _run_id() -> str:
+    return activity.info().workflow_run_id or ""
 
 
 def _trim(cache: OrderedDict[str, _Thread] | OrderedDict[str, ResolvedAgent], capacity: int) -> None:

@@ -1,11 +1,15 @@
 """What a tool or a gate gave back, made into a result that history can hold and a model can read."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from wakeful.contract.errors import ToolError, ToolErrorKind
 from wakeful.contract.tools import ToolResult
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 RESULT_LIMIT = 256_000
 """Bytes of a tool's result."""
@@ -31,3 +35,11 @@ def cut_to_fit(result: ToolResult) -> ToolResult:
         return result
     note = f"[cut: the result has {size:,} bytes, and the first {RESULT_LIMIT:,} are shown]"
     return result.model_copy(update={"data": None, "message": f"{result.text[:RESULT_LIMIT]}\n{note}"})
+
+
+def returning(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a function in a thread. A `StopIteration`, which no future can hold, would leave its caller waiting."""
+    try:
+        return function(*args, **kwargs)
+    except StopIteration as error:
+        raise RuntimeError("StopIteration: next() found nothing") from error

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from opentelemetry import trace
@@ -20,7 +21,7 @@ from wakeful.tool import SuspendCall, Tool, ToolContext
 from wakeful_activities.gates import Gates
 from wakeful_activities.heartbeats import heartbeating
 from wakeful_activities.memory import Memory
-from wakeful_activities.results import as_result, cut_to_fit
+from wakeful_activities.results import as_result, cut_to_fit, returning
 
 _tracer = trace.get_tracer("wakeful")
 
@@ -98,13 +99,15 @@ class ToolExecution:
         if tool.is_async:
             return await tool.function(**arguments)
         loop = asyncio.get_running_loop()
-        running = loop.run_in_executor(self._threads, lambda: tool.function(**arguments))
+        running = loop.run_in_executor(self._threads, partial(returning, tool.function, **arguments))
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
             call.cancelled.set()
-            await asyncio.wait([running], timeout=STOP_GRACE_SECONDS)
-            raise
+            done, _ = await asyncio.wait([running], timeout=STOP_GRACE_SECONDS)
+            if not done:
+                raise
+            return running.result()  # what it did, it did: that counts, although nobody waits for it any more
 
 
 class _Call:
@@ -143,6 +146,6 @@ def _instead(tool_name: str, verdict: Verdict | None) -> ToolOutcome | None:
         case Block(reason=reason):
             return ToolOutcome(result=ToolResult.error(tool_name, reason), blocked=reason)
         case Suspend(ticket=ticket):
-            return ToolOutcome(result=ToolResult.suspended(tool_name, ticket, ticket.suspension.message))
+            return ToolOutcome(result=ToolResult.suspended(tool_name, ticket, ticket.suspension.message), gated=True)
         case SetResult(result=result):
             return ToolOutcome(result=result)

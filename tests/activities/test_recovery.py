@@ -157,3 +157,10 @@ def test_however_often_it_breaks_off_every_word_is_there_once(words: list[str], 
 def test_what_was_called_off_has_no_calls() -> None:
     left = gathered(Text("Well"), CallOpened(0, "c1", "add"), CallClosed(0)).checkpoint(1)
     assert (so_far(left).text, so_far(left).tool_calls) == ("Well", ())
+
+
+def test_a_call_that_the_limit_cut_off_before_its_first_argument_is_not_made() -> None:
+    response = gathered(Text("I clean up."), CallOpened(0, "c1", "delete"), Stop(StopReason.MAX_TOKENS)).response()
+    assert (response.tool_calls, response.incomplete_calls) == ((), ("delete",))
+    whole = gathered(CallOpened(0, "c1", "now"), CallClosed(0), Stop(StopReason.TOOL_USE)).response()
+    assert [call.name for call in whole.tool_calls] == ["now"]

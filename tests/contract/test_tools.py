@@ -60,3 +60,9 @@ def test_data_that_only_resembles_our_shape_is_data() -> None:
     assert tool_outcome("track", returned) == ToolOutcome(
         result=ToolResult(tool_name="track", status=ToolStatus.SUCCESS, data={"result": {"status": "shipped"}})
     )
+
+
+def test_a_suspension_that_cannot_be_read_is_an_error_and_never_a_success() -> None:
+    ticket = {"suspension": {"id": "s", "action": "a", "expiry": {"after_seconds": None}}, "pending": {}}
+    returned = {"result": {"tool_name": "pay", "status": "pending", "suspension": ticket}}
+    assert tool_outcome("pay", returned).result.status is ToolStatus.ERROR

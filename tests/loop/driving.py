@@ -197,8 +197,8 @@ class Driver:
         """The inference in flight returns `response`."""
         return self.feed(InferenceReturned(self._newest(Infer).id, response))
 
-    def tool(self, call_id: str, result: ToolResult) -> Advance:
-        return self.feed(ToolReturned(self.work_of(call_id), ToolOutcome(result=result)))
+    def tool(self, call_id: str, result: ToolResult, *, gated: bool = False) -> Advance:
+        return self.feed(ToolReturned(self.work_of(call_id), ToolOutcome(result=result, gated=gated)))
 
     def block(self, call_id: str, reason: str) -> Advance:
         """A gate forbids the call just before its tool would run."""

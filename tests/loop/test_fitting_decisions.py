@@ -19,7 +19,7 @@ from tests.loop.driving import (
     resume,
     waits,
 )
-from wakeful.contract.decisions import Decision, ResumeMode, SuspensionTicket, digest_arguments
+from wakeful.contract.decisions import Decision, ResumeMode, Suspension, SuspensionTicket, digest_arguments
 from wakeful.contract.gates import Suspend
 from wakeful.contract.tools import FrontendTool
 from wakeful.loop.decisions import Apply, Hold, Refuse, judge
@@ -195,3 +195,19 @@ def test_one_decision_that_does_not_fit_refuses_all_of_its_batch() -> None:
     assert refused(driver, resume("c1"), resume("c2")).startswith("call 'c2': the result does not fit")
     before = driver.state
     assert driver.decide() == Advance(before)
+
+
+def test_what_was_passed_to_a_tool_is_what_it_goes_on_with_when_it_asks_again() -> None:
+    """Whoever approves five must not have approved a thousand."""
+
+    def ticket(amount: int, mode: ResumeMode) -> SuspensionTicket:
+        suspension = Suspension(id="s1", action="pay")
+        return SuspensionTicket(suspension=suspension, pending=call("c1", "pay", {"amount": amount}), resume_mode=mode)
+
+    driver = Driver()
+    driver.model(asks(call("c1", "pay", {"amount": 1000})))
+    driver.tool("c1", waits(ticket(1000, ResumeMode.PASS_DECISION_TO_TOOL)))
+    driver.decide(resume("c1", {"amount": 5}))
+    driver.tool("c1", waits(ticket(5, ResumeMode.REPLAY_TOOL_CALL)))
+    driver.decide(resume("c1"))
+    assert [run.call.arguments for run in driver.executions("c1")][1:] == [{"amount": 5}, {"amount": 5}]

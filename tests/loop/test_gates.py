@@ -164,13 +164,22 @@ def test_a_call_that_needs_somebody_waits_and_the_others_go_on(agent: ResolvedAg
     assert driver.of_type("tool_call_resumed") == [ToolCallResumed(target_id="c1", result="rainy")]
 
 
-def test_a_call_that_is_suspended_when_gates_are_asked_again_lets_the_others_go_on() -> None:
+@pytest.mark.parametrize("first", [True, False], ids=["asked twice", "only the second time"])
+def test_a_call_that_is_suspended_when_gates_are_asked_again_lets_the_others_go_on(first: bool) -> None:
     """B-231, B-233"""
+    driver = Driver()
+    driver.model(asks_gated(call("c1"), call("c2"), call("c3"), **({"c2": ASK} if first else {})))
+    driver.tool("c1", ok("sunny"))
+    driver.tool("c2", pending("s2"), gated=True)
+    assert driver.statuses == [ToolCallStatus.SUCCEEDED, ToolCallStatus.SUSPENDED, ToolCallStatus.RUNNING]
+
+
+def test_a_tool_that_suspends_by_itself_interrupts_the_others_whatever_gates_had_said() -> None:
     driver = Driver()
     driver.model(asks_gated(call("c1"), call("c2"), call("c3"), c2=ASK))
     driver.tool("c1", ok("sunny"))
     driver.tool("c2", pending("s2"))
-    assert driver.statuses == [ToolCallStatus.SUCCEEDED, ToolCallStatus.SUSPENDED, ToolCallStatus.RUNNING]
+    assert driver.statuses == [ToolCallStatus.SUCCEEDED, ToolCallStatus.SUSPENDED, ToolCallStatus.FAILED]
 
 
 def test_calls_that_are_let_go_on_together_still_run_one_by_one_where_calls_do() -> None:

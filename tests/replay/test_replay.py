@@ -1,5 +1,7 @@
 """Histories recorded by earlier code replay on today's. What a sleeping run did is done again, event for event."""
 
+import json
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -35,3 +37,13 @@ async def test_renaming_an_activity_would_be_noticed(was: str, becomes: str) -> 
 
 def replayer() -> Replayer:
     return Replayer(workflows=[AgentRun], data_converter=pydantic_data_converter)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+async def test_a_server_whose_clock_stepped_back_leaves_a_run_that_replays(number: int) -> None:
+    """Workflow time then stands still between two tasks; that is not a query's doing."""
+    history = json.loads((HISTORIES / "natural_end.json").read_text())
+    tasks = [event for event in history["events"] if event["eventType"].endswith("WORKFLOW_TASK_STARTED")]
+    before = datetime.fromisoformat(tasks[number - 1]["eventTime"][:26])
+    tasks[number]["eventTime"] = (before - timedelta(milliseconds=3)).isoformat() + "Z"
+    await replayer().replay_workflow(WorkflowHistory.from_json("natural_end", json.dumps(history)))

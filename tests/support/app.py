@@ -74,7 +74,9 @@ def approve(what: str, ctx: ToolContext) -> dict[str, JsonValue]:
 
 
 @tool
-def explode(how: Literal["tool_error", "exception", "silent", "unserialisable"] = "exception") -> object:
+def explode(
+    how: Literal["tool_error", "exception", "silent", "unserialisable", "stop_iteration"] = "exception",
+) -> object:
     """Fail."""
     match how:
         case "tool_error":
@@ -85,6 +87,8 @@ def explode(how: Literal["tool_error", "exception", "silent", "unserialisable"] 
             raise KeyError
         case "unserialisable":
             return threading.Lock()
+        case "stop_iteration":
+            return next(iter(()))
 
 
 @tool(heartbeat_timeout=3)
@@ -193,6 +197,7 @@ script = ScriptedModel(
         "^mixed": [call("echo", text="one") & call("approve", what="launch") & call("echo", text="three"), say("ok")],
         "^explode (?P<how>exception)": [call("explode", how="exception"), say("it said {result}")],
         "^explode tool_error": [call("explode", how="tool_error"), say("it said {result}")],
+        "^explode stop_iteration": [call("explode", how="stop_iteration"), say("it said {result}")],
         "^explode silent": [call("explode", how="silent"), say("it said {result}")],
         "^explode unserialisable": [call("explode", how="unserialisable"), say("it said {result}")],
         "^bad arguments": [call("add", a="many", c=1), say("it said {result}")],

@@ -1,5 +1,6 @@
 """Agents whose calls a gate or a rule holds back, and one whose model is clumsy."""
 
+import time
 from collections.abc import AsyncIterator
 
 from wakeful import (
@@ -11,6 +12,7 @@ from wakeful import (
     Registry,
     Rule,
     ScriptedModel,
+    ToolContext,
     ToolMode,
     Verdict,
     call,
@@ -37,6 +39,14 @@ def pay(amount: int) -> str:
     return f"paid {amount}"
 
 
+@tool
+def rest(ctx: ToolContext) -> str:
+    """Rest until told to stop, and say so."""
+    while not ctx.cancelled:
+        time.sleep(0.01)
+    return "rested"
+
+
 @gate
 def a_person_approves_payments(asked: GateCall) -> Verdict | None:
     if asked.tool_name != "pay" or asked.approved:
@@ -59,6 +69,7 @@ MODEL = ScriptedModel(
             & call("pay", amount=3),
             say("done: {result}"),
         ],
+        "^slow": [call("pay", amount=7) & call("rest"), say("never said")],
         "^one": [call("pay", amount=7), say("{result}")],
         "^again": [call("pay", amount=8), call("pay", amount=9), say("{result}")],
         "^unlucky": [call("look", at="it") & call("pay", amount=13) & call("look", at="no more"), say("never said")],
@@ -89,7 +100,11 @@ class Clumsy:
 registry = Registry(
     agents=[
         Agent(
-            id="gated", model="m", tools=[look, pay], tool_mode=ToolMode.PARALLEL, gates=[a_person_approves_payments]
+            id="gated",
+            model="m",
+            tools=[look, pay, rest],
+            tool_mode=ToolMode.PARALLEL,
+            gates=[a_person_approves_payments],
         ),
         Agent(
             id="ruled",

@@ -233,6 +233,7 @@ async def test_retries_end_with_the_last_error(temporal: Client, thread_id: str)
         ("explode exception", "it said Execution failed: ValueError: boom"),
         ("explode tool_error", "it said Execution failed: the fuse is wet"),
         ("explode silent", "it said Execution failed: KeyError"),
+        ("explode stop_iteration", "it said Execution failed: RuntimeError: StopIteration: next() found nothing"),
         ("unknown tool", "it said tool 'levitate' not found"),
     ],
 )

@@ -8,7 +8,7 @@ from temporalio.client import Client
 
 from tests.support.approval_app import PAID, registry
 from tests.support.waiting import until
-from wakeful import Behavior, Rule
+from wakeful import Behavior, Rule, RunStatus
 from wakeful.client import WakefulClient
 from wakeful.contract.errors import DecisionRefused
 from wakeful.worker import WorkerSettings, running_worker
@@ -91,3 +91,20 @@ async def test_a_run_may_bring_rules_of_its_own(mine: WakefulClient, thread_id: 
     result = await mine.result(thread_id)
     assert result.status_reason == "blocked:Tool 'pay' denied by permission rules"
     assert PAID == []
+
+
+async def test_the_inbox_shows_a_call_that_waits_while_others_of_its_step_run(
+    mine: WakefulClient, thread_id: str
+) -> None:
+    await mine.start("gated", "slow", thread_id=thread_id)
+    async with asyncio.timeout(30):
+        while not (found := [entry async for entry in mine.inbox() if entry.thread_id == thread_id]):
+            await asyncio.sleep(0.05)
+    assert [(entry.tool_name, entry.message) for entry in found] == [("pay", "Pay 7?")]
+    assert (await mine.status(thread_id)).status is RunStatus.RUNNING
+    await mine.decide(thread_id, found[0].call_id, "cancel", confirm=True)
+    await mine.cancel(thread_id)
+    result = await mine.result(thread_id)
+    assert result.status_reason == "cancelled"
+    answers = [message.text for message in await mine.transcript(thread_id) if message.tool_call_id]
+    assert answers == ["cancelled by decision", "rested"]  # what the tool did although it was told to stop

@@ -1,5 +1,6 @@
 """`@gate`: a function with a name, and the call that it is given."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,3 +78,11 @@ def test_only_a_decision_to_resume_is_an_approval() -> None:
     assert not call().approved
     assert call(resume=ToolCallResume(action=DecisionAction.RESUME)).approved
     assert not call(resume=ToolCallResume(action=DecisionAction.CANCEL)).approved
+
+
+@pytest.mark.parametrize("seconds", [0, -1, math.inf, math.nan])
+def test_a_wait_has_to_have_an_end(seconds: float) -> None:
+    with pytest.raises(ValueError, match=r"expires_after is .*; it must be more than 0 seconds"):
+        call().suspend("Pay?", expires_after=seconds)
+    with pytest.raises(ValueError, match=r"escalate_after is .*; it must be more than 0 seconds"):
+        call().suspend("Pay?", escalate_after=seconds)

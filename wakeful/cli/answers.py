@@ -47,9 +47,9 @@ class Answer:
     decision_id: str | None = None
 
     def to(self, target: str, shown: PendingDecision | None) -> Decision:
-        """The decision on one call, bound to the arguments that were shown."""
+        """The decision on one call, bound to the question and the arguments that were shown."""
         return Decision(
-            target=target,
+            target=(shown.suspension_id if shown else None) or target,
             action=self.action,
             result=self.result,
             reason=self.reason,
@@ -111,7 +111,11 @@ def decide(
     answer = Answer(action, json_value("--result", result), reason, actor=actor or whoever(), decision_id=decision_id)
 
     async def go(client: WakefulClient) -> str:
-        return await _send(client, thread, call, answer, shown=await _pending(client, thread, call))
+        try:
+            shown = await _pending(client, thread, call)
+        except NoAnswer:
+            shown = None
+        return await _send(client, thread, call, answer, shown=shown)
 
     print(with_client(address, namespace, go))
 

@@ -38,7 +38,7 @@ class ExpiryAction(StrEnum):
 class Expiry(Wire):
     """A deadline: it is kept by a durable timer, whether a worker runs or not."""
 
-    after_seconds: float = Field(gt=0)
+    after_seconds: float = Field(gt=0, allow_inf_nan=False)
     then: ExpiryAction = ExpiryAction.CANCEL
     result: Maybe[JsonValue] = None
 
@@ -53,7 +53,7 @@ class Suspension(Wire):
     response_schema: Maybe[JsonValue] = None
     """A JSON schema that the decision's result has to fit."""
     expiry: Maybe[Expiry] = None
-    escalate_after_seconds: Maybe[float] = Field(default=None, gt=0)
+    escalate_after_seconds: Maybe[float] = Field(default=None, gt=0, allow_inf_nan=False)
     """Tell watchers again after this time that a decision is missing."""
 
 

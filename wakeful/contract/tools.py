@@ -124,6 +124,8 @@ class ToolOutcome(Wire):
     result: ToolResult
     blocked: Maybe[str] = None
     """A gate forbade the call just before it ran, for this reason; the run ends."""
+    gated: Few[bool] = False
+    """It is a gate that wants somebody to decide, and not the tool."""
 
 
 def tool_outcome(tool_name: str, returned: object) -> ToolOutcome:
@@ -131,8 +133,15 @@ def tool_outcome(tool_name: str, returned: object) -> ToolOutcome:
     try:
         return ToolOutcome.model_validate(returned)
     except ValidationError:
+        if _is_pending(returned):  # taken for a result, it would pass for a call that was made
+            return ToolOutcome(result=ToolResult.error(tool_name, "the tool suspended in a way that cannot be read"))
         data = {"tool_name": tool_name, "status": ToolStatus.SUCCESS, "data": returned}
         return ToolOutcome(result=ToolResult.model_validate(data))
+
+
+def _is_pending(returned: object) -> bool:
+    result = returned.get("result") if isinstance(returned, dict) else None
+    return isinstance(result, dict) and result.get("status") == ToolStatus.PENDING.value
 
 
 class ToolCallInput(Wire):

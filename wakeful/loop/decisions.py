@@ -202,6 +202,8 @@ def _cancelled(state: RunState, call: SuspendedCall, resume: ToolCallResume) -> 
 def let_go_on(state: RunState, call: SuspendedCall, resume: ToolCallResume) -> Advance:
     """Resume a call: it has its result by that, or it is to run, when it is its turn."""
     edited = call.edited if resume.arguments is None else resume.arguments
+    if call.ticket.resume_mode is ResumeMode.PASS_DECISION_TO_TOOL:
+        edited = resume.result  # should it suspend again, this is what it goes on with, and what is shown
     resuming = ResumingCall(call.call, call.ticket, resume, grants=call.grants + 1, edited=edited)
     moved = move(state, resuming)
     if call.ticket.resume_mode is not ResumeMode.USE_DECISION_AS_TOOL_RESULT:

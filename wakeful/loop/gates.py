@@ -6,7 +6,7 @@ later one, so a call they object to is then not judged by that: it is begun, and
 
 from collections.abc import Mapping
 
-from wakeful.contract.gates import Block, Suspend, Verdict
+from wakeful.contract.gates import Block, Verdict
 from wakeful.loop.batch import batch_of
 from wakeful.loop.state import Call, NewCall, ResumingCall, RunningCall, RunState
 
@@ -23,11 +23,6 @@ def first_to_start(state: RunState) -> NewCall | None:
     """Of calls that run together, the next to start: one that is forbidden, or else any that need not wait."""
     free = [new for new in batch_of(state).new if not _has_to_wait(state, new)]
     return min(free, key=lambda new: not isinstance(final_verdict(state, new), Block), default=None)
-
-
-def asked_to_suspend(state: RunState, call: RunningCall) -> bool:
-    """Whether it was a gate that wanted somebody to decide on this call, before it ever ran."""
-    return not call.grants and isinstance(_verdicts(state).get(call.call.id), Suspend)
 
 
 def _has_to_wait(state: RunState, new: NewCall) -> bool:

@@ -65,7 +65,7 @@ def returned(state: RunState, fact: ToolReturned, *, now: int) -> Advance:
     if outcome.blocked is not None:
         return move(state, *blocked(call, outcome.blocked)).then(ending.block, outcome.blocked, now=now)
     if outcome.result.status is ToolStatus.PENDING:
-        gated = gates.asked_to_suspend(state, call)
+        gated = fact.outcome.gated
         return suspend(state, call, outcome.result, now=now, gated=gated).then(go_on, now=now)
     return move(state, settled(call, outcome.result), ended(call, outcome.result)).then(go_on, now=now)
 

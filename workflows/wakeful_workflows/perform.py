@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 
 from temporalio import workflow
 from temporalio.common import RawValue, RetryPolicy
@@ -52,6 +52,7 @@ LOCAL_TIMEOUT_SECONDS = 5.0
 """A local call holds the run's workflow task, so it may not take long."""
 
 Handle = ActivityHandle[Any]
+R = TypeVar("R", Resolution, ModelResponse, CompactOutput)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class Work:
                     names.ACTIVITY_RESOLVE_AGENT,
                     ResolveInput(agent_id=command.agent_id, revision=REVISION),
                     activity_id=command.id,
-                    result_type=Resolution,
+                    result_type=RawValue,
                     start_to_close_timeout=timedelta(seconds=30),
                     retry_policy=_RESOLVE_RETRIES,
                     cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
@@ -117,7 +118,7 @@ class Work:
                     names.ACTIVITY_INFER,
                     input,
                     activity_id=command.id,
-                    result_type=ModelResponse,
+                    result_type=RawValue,
                     start_to_close_timeout=timedelta(seconds=agent.inference_timeout_seconds),
                     heartbeat_timeout=timedelta(seconds=agent.inference_heartbeat_seconds),
                     retry_policy=replace(_INFER_RETRIES, maximum_attempts=command.attempts),
@@ -134,7 +135,7 @@ class Work:
                         factor=command.factor,
                     ),
                     activity_id=command.id,
-                    result_type=CompactOutput,
+                    result_type=RawValue,
                     start_to_close_timeout=timedelta(seconds=agent.inference_timeout_seconds),
                     heartbeat_timeout=timedelta(seconds=agent.inference_heartbeat_seconds),
                     retry_policy=_INFER_RETRIES,
@@ -166,7 +167,6 @@ class Work:
                     tool.id,
                     tool_input,
                     activity_id=command.id,
-                    # Raw: a tool may be anybody's worker, and what it returns must not be able to hang the run.
                     result_type=RawValue,
                     task_queue=tool.task_queue,
                     start_to_close_timeout=timedelta(seconds=tool.timeout_seconds),
@@ -196,20 +196,27 @@ class Work:
         del self._handles[command.id]
         self._tell(fact)
 
-    def _ended(self, command: Performed, returned: Any) -> WorkFact:
+    def _ended(self, command: Performed, returned: RawValue) -> WorkFact:
+        """Results are taken raw and read here: one that cannot be read must end the work, and not the workflow."""
         match command:
             case ResolveAgent():
-                self.settings = Resolved(returned.search_attributes, returned.budget)
-                return AgentResolved(returned.agent, command.id, returned.revision)
+                resolution = _read(returned, Resolution)
+                self.settings = Resolved(resolution.search_attributes, resolution.budget)
+                return AgentResolved(resolution.agent, command.id, resolution.revision)
             case Infer():
-                return InferenceReturned(command.id, returned)
+                return InferenceReturned(command.id, _read(returned, ModelResponse))
             case Compact():
-                return CompactionReturned(command.id, returned.mark)
+                return CompactionReturned(command.id, _read(returned, CompactOutput).mark)
             case CallTool():
                 value = workflow.payload_converter().from_payload(returned.payload)
                 return ToolReturned(command.id, tool_outcome(command.call.name, value))
             case _:
                 assert_never(command)
+
+
+def _read(returned: RawValue, kind: type[R]) -> R:
+    read: R = workflow.payload_converter().from_payload(returned.payload, kind)
+    return read
 
 
 async def restored(run_id: str) -> Transcript:

@@ -17,16 +17,21 @@ class Turns:
     """Tells the turns a workflow task began from those that a query brought about."""
 
     def __init__(self) -> None:
-        self._at = workflow.time_ns()
+        self._task = _task()
         self._length = workflow.info().get_current_history_length()
         self._is_early = False
 
     def check(self) -> None:
-        """Call it in every turn. A workflow task brings the time it began at; events without one bring no new time."""
-        at, length = workflow.time_ns(), workflow.info().get_current_history_length()
-        if at == self._at:
+        """Call it in every turn. A workflow task brings its time and the history's size; events without one do not."""
+        task, length = _task(), workflow.info().get_current_history_length()
+        if task == self._task:
             self._is_early |= length > self._length
         elif self._is_early:
             raise HandledEarly("a query made this run handle events before their workflow task; it does the task again")
         else:
-            self._at, self._length = at, length
+            self._task, self._length = task, length
+
+
+def _task() -> tuple[int, int]:
+    """What tells one workflow task from the next. Time alone does not: it stands still when the server's steps back."""
+    return workflow.time_ns(), workflow.info().get_current_history_size()

@@ -12,7 +12,7 @@ from wakeful.contract import names
 from wakeful.contract.requests import RunRequest, title_of
 from wakeful.contract.runs import RunStatus
 from wakeful.contract.views import ticket_name
-from wakeful.loop.state import AwaitingDecisions, RunState, SuspendedCall
+from wakeful.loop.state import RunState, SuspendedCall
 from wakeful.loop.views import doing
 
 AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
@@ -78,7 +78,7 @@ def _pending_ids(state: RunState) -> list[str]:
     """The calls that wait for a decision, as many as fit."""
     ids: list[str] = []
     room = LIST_LIMIT
-    for call in state.stage.batch.suspended if isinstance(state.stage, AwaitingDecisions) else ():
+    for call in state.batch.suspended if state.batch else ():
         size = len(json.dumps(call.call.id))
         if size <= min(ID_LIMIT, room):
             ids.append(call.call.id)

@@ -135,6 +135,9 @@ class Gathering:
         came = self.checkpoint(0)
         calls, incomplete = read_calls(came.calls)
         stop = self._stop
+        if stop is StopReason.MAX_TOKENS and came.calls and not came.calls[-1].arguments.strip():
+            # The limit came before its first argument: nobody knows what it was to be called with.
+            calls, incomplete = calls[:-1], (*incomplete, came.calls[-1].name)
         if calls and stop is StopReason.END_TURN:  # some servers say that they stop whatever they ask for
             stop = StopReason.TOOL_USE
         return ModelResponse(
