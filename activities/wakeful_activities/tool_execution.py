@@ -14,7 +14,7 @@ from temporalio.common import RawValue
 
 from wakeful.contract.errors import ToolError, ToolErrorKind
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
-from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult
+from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult, ToolStatus
 from wakeful.gate import GateCall
 from wakeful.registry import Registry
 from wakeful.tool import SuspendCall, Tool, ToolContext
@@ -148,4 +148,4 @@ def _instead(tool_name: str, verdict: Verdict | None) -> ToolOutcome | None:
         case Suspend(ticket=ticket):
             return ToolOutcome(result=ToolResult.suspended(tool_name, ticket, ticket.suspension.message), gated=True)
         case SetResult(result=result):
-            return ToolOutcome(result=result)
+            return ToolOutcome(result=result, gated=result.status is ToolStatus.PENDING)

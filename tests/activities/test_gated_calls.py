@@ -31,6 +31,7 @@ from wakeful import (
 )
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.decisions import DecisionAction, ToolCallResume
+from wakeful.contract.gates import SetResult
 from wakeful.contract.inference import InferInput, TranscriptRef
 from wakeful.contract.messages import Message, Role, TextBlock, ToolCall
 from wakeful.contract.runs import RunIdentity
@@ -234,6 +235,16 @@ async def test_a_call_that_has_its_result_does_not_run() -> None:
     outcome = await run_tool("pay", {"amount": 0}, gates=[modest])
     assert outcome == ToolOutcome(result=ToolResult.success("pay", "already paid"))
     assert ran == []
+
+
+async def test_a_gate_that_leaves_a_result_pending_suspends_as_a_gate_does() -> None:
+    @gate
+    def later(call: GateCall) -> Verdict | None:
+        return SetResult(result=ToolResult.suspended(call.tool_name, message="later"))
+
+    assert (await run_tool("pay", {"amount": 1}, gates=[later])).gated
+    assert (await run_tool("pay", {"amount": 500}, gates=[modest])).gated
+    assert not (await run_tool("pay", {"amount": 0}, gates=[modest])).gated
 
 
 async def test_permission_is_asked_for_once_and_refused_for_ever() -> None:
