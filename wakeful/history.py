@@ -28,8 +28,9 @@ from wakeful.contract.names import (
 from wakeful.contract.requests import parse_request, parse_submission
 from wakeful.contract.tools import tool_outcome
 from wakeful.contract.transcript import assistant_message, tool_message
+from wakeful.loop.calls import SettledCall
 from wakeful.loop.carrying import unpack
-from wakeful.loop.state import RunState, SettledCall
+from wakeful.loop.state import RunState
 from wakeful.loop.transcript import Mark, Transcript, transcript_of
 
 T = TypeVar("T")

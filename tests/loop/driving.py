@@ -38,7 +38,8 @@ from wakeful.loop.facts import (
     WorkFailed,
     WorkStopped,
 )
-from wakeful.loop.state import REVISION, Advance, Done, Idle, RunState
+from wakeful.loop.stages import Done, Idle
+from wakeful.loop.state import REVISION, Advance, RunState
 
 C = TypeVar("C", bound=Command)
 

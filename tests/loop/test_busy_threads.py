@@ -21,7 +21,8 @@ from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Cancelled, OnBusy, ThreadMode
 from wakeful.loop.commands import ResolveAgent, Stop
 from wakeful.loop.facts import WorkStopped
-from wakeful.loop.state import Advance, Inferring, Resolving
+from wakeful.loop.stages import Inferring, Resolving
+from wakeful.loop.state import Advance
 
 
 def queued(driver: Driver) -> list[str]:

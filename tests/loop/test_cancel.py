@@ -37,7 +37,8 @@ from wakeful.contract.runs import Cancelled, RunStatus, Usage
 from wakeful.contract.tools import ToolOutcome, ToolResult
 from wakeful.loop.commands import Stop
 from wakeful.loop.facts import AgentResolved, Fact, InferenceReturned, ToolReturned, WorkFailed, WorkStopped
-from wakeful.loop.state import Advance, Cancelling
+from wakeful.loop.stages import Cancelling
+from wakeful.loop.state import Advance
 
 
 @pytest.mark.parametrize("stage", LIVE_STAGES)

@@ -28,7 +28,8 @@ from wakeful.contract.runs import OnBusy
 from wakeful.loop.advance import advance
 from wakeful.loop.carrying import TAIL_BYTES, pack, pending_commands, size_of, unpack
 from wakeful.loop.facts import InferenceReturned, SignalNotUnderstood
-from wakeful.loop.state import BetweenSteps, RunState
+from wakeful.loop.stages import BetweenSteps
+from wakeful.loop.state import RunState
 
 STAGES = {**LIVE_STAGES, "idle": idle, "done": done}
 

@@ -26,7 +26,8 @@ from wakeful.contract.decisions import (
 )
 from wakeful.contract.events import DecisionOverdue, ToolCallResumed
 from wakeful.contract.runs import RunStatus, ToolCallStatus
-from wakeful.loop.state import Advance, AwaitingDecisions, Inferring
+from wakeful.loop.stages import AwaitingDecisions, Inferring
+from wakeful.loop.state import Advance
 from wakeful.loop.suspending import LONGEST_WAIT_MS
 
 

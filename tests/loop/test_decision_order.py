@@ -24,7 +24,8 @@ from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.tools import ToolResult
 from wakeful.loop.facts import LoopBroken
-from wakeful.loop.state import Advance, AwaitingDecisions
+from wakeful.loop.stages import AwaitingDecisions
+from wakeful.loop.state import Advance
 from wakeful.loop.views import status_view
 
 

@@ -21,8 +21,10 @@ from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode, Too
 from wakeful.contract.events import RunStart, SignalRefused, ToolCallResumed
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.tools import ToolResult
+from wakeful.loop.calls import SettledCall
 from wakeful.loop.commands import CallTool
-from wakeful.loop.state import Advance, AwaitingDecisions, CallingTools, Inferring, SettledCall
+from wakeful.loop.stages import AwaitingDecisions, CallingTools, Inferring
+from wakeful.loop.state import Advance
 
 
 @pytest.mark.parametrize("target", ["c1", "s1"], ids=["call id", "suspension id"])

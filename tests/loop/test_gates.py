@@ -26,7 +26,7 @@ from wakeful.contract.gates import Block, SetResult, Suspend
 from wakeful.contract.names import TOOL_INTERRUPTED
 from wakeful.contract.runs import Blocked, Cancelled, RunStatus, ToolCallStatus
 from wakeful.contract.tools import ToolResult
-from wakeful.loop.state import AwaitingDecisions, Cancelling, Idle, Inferring
+from wakeful.loop.stages import AwaitingDecisions, Cancelling, Idle, Inferring
 
 NO = Block(reason="not here")
 ASK = Suspend(ticket=a_ticket("s"))

@@ -8,7 +8,8 @@ from tests.loop.driving import call, done, ok
 from wakeful.contract.errors import IllegalTransition
 from wakeful.contract.inference import ModelResponse
 from wakeful.contract.runs import RunStatus, ToolCallStatus
-from wakeful.loop.state import Batch, CallingTools, Resolving, RunningCall, SettledCall
+from wakeful.loop.calls import Batch, RunningCall, SettledCall
+from wakeful.loop.stages import CallingTools, Resolving
 from wakeful.loop.transitions import RUN, TOOL_CALL, check_run, check_tool_call
 
 RUN_EDGES = {

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.loop.generating import World
 from wakeful.contract.runs import RunStatus
 from wakeful.loop.facts import CancelRequested
-from wakeful.loop.state import Done
+from wakeful.loop.stages import Done
 
 HISTORIES = int(os.environ.get("WAKEFUL_HISTORIES", "10000"))
 SHARES = 20

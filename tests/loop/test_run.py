@@ -32,7 +32,8 @@ from wakeful.loop.facts import (
     WorkFailed,
     WorkStopped,
 )
-from wakeful.loop.state import REVISION, Advance, Resolving, RunState
+from wakeful.loop.stages import Resolving
+from wakeful.loop.state import REVISION, Advance, RunState
 from wakeful.loop.transcript import Transcript
 
 IDENTITY = RunIdentity(thread_id="t1", run_id="r1", agent_id="assistant")

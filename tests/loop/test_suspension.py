@@ -7,7 +7,7 @@ from wakeful.contract.decisions import ResumeMode, Suspension, SuspensionTicket
 from wakeful.contract.events import FinishSummary, RunFinish, RunStart, ToolCallDone, ToolCallOutcome
 from wakeful.contract.runs import RunStatus, Suspended
 from wakeful.contract.tools import ToolResult
-from wakeful.loop.state import AwaitingDecisions, CallingTools
+from wakeful.loop.stages import AwaitingDecisions, CallingTools
 
 
 def tickets(driver: Driver) -> list[SuspensionTicket]:

@@ -23,7 +23,8 @@ from wakeful.contract.runs import Cancelled, Errored, NaturalEnd, OnBusy, RunIde
 from wakeful.loop.advance import begin
 from wakeful.loop.commands import ResolveAgent
 from wakeful.loop.facts import LoopBroken, MessagesSubmitted, WorkStopped
-from wakeful.loop.state import Advance, Done, Idle
+from wakeful.loop.stages import Done, Idle
+from wakeful.loop.state import Advance
 from wakeful.loop.transcript import Transcript
 
 SILENT = RunRequest(agent_id="assistant", mode=ThreadMode.THREAD)

@@ -12,7 +12,8 @@ from wakeful.contract.names import TOOL_INTERRUPTED
 from wakeful.contract.tools import ToolResult
 from wakeful.loop.commands import CallTool
 from wakeful.loop.facts import AgentResolved, Fact, WorkFailed, WorkStopped
-from wakeful.loop.state import Advance, CallingTools, Inferring
+from wakeful.loop.stages import CallingTools, Inferring
+from wakeful.loop.state import Advance
 
 
 def test_a_tool_is_called_with_what_the_model_asked_for() -> None:

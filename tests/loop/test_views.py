@@ -21,7 +21,7 @@ from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock
 from wakeful.contract.runs import OnBusy, RunStatus, ToolCallStatus, Usage
 from wakeful.contract.views import StatusView, ToolCallView
 from wakeful.loop.facts import SignalNotUnderstood
-from wakeful.loop.state import BetweenSteps
+from wakeful.loop.stages import BetweenSteps
 from wakeful.loop.views import doing, status_view, visible_messages
 
 

@@ -24,6 +24,7 @@ from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Blocked, OnBusy, RunStatus, Suspended, ThreadMode, Usage
 from wakeful.contract.transcript import EMPTY_DIGEST, assistant_message, chained, tool_message
 from wakeful.loop.advance import advance, begin
+from wakeful.loop.calls import SuspendedCall
 from wakeful.loop.commands import CallTool, Command, Infer, Stop
 from wakeful.loop.deadlines import DEADLINE
 from wakeful.loop.facts import (
@@ -38,7 +39,8 @@ from wakeful.loop.facts import (
     WorkFailed,
     WorkStopped,
 )
-from wakeful.loop.state import Advance, Done, Idle, RunState, SuspendedCall
+from wakeful.loop.stages import Done, Idle
+from wakeful.loop.state import Advance, RunState
 from wakeful.loop.values import replace
 
 WORK = AgentResolved | InferenceReturned | ToolReturned | WorkFailed | WorkStopped

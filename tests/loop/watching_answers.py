@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from wakeful.contract.decisions import Decision, DecisionAction, SuspensionTicket, digest_arguments
 from wakeful.contract.events import ToolCallDone
 from wakeful.contract.schemas import misfit
-from wakeful.loop.state import RunState, SuspendedCall
+from wakeful.loop.calls import SuspendedCall
+from wakeful.loop.state import RunState
 
 
 @dataclass

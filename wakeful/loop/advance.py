@@ -24,19 +24,8 @@ from wakeful.loop.facts import (
     WorkStopped,
 )
 from wakeful.loop.reports import refuse
-from wakeful.loop.state import (
-    REVISION,
-    Advance,
-    Afterwards,
-    BetweenSteps,
-    CallingTools,
-    Cancelling,
-    Done,
-    Idle,
-    Inferring,
-    Resolving,
-    RunState,
-)
+from wakeful.loop.stages import Afterwards, BetweenSteps, CallingTools, Cancelling, Done, Idle, Inferring, Resolving
+from wakeful.loop.state import REVISION, Advance, RunState
 from wakeful.loop.steps import next_step
 from wakeful.loop.transcript import Transcript
 from wakeful.loop.values import replace

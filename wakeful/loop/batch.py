@@ -6,20 +6,10 @@ from wakeful.contract.names import OUTCOME_UNKNOWN
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.tools import ToolResult, ToolStatus
 from wakeful.contract.transcript import assistant_message, tool_message
+from wakeful.loop.calls import Batch, Call, NewCall, RunningCall, SettledCall
 from wakeful.loop.reports import next_message_id, resumed_payload
-from wakeful.loop.state import (
-    Advance,
-    AwaitingDecisions,
-    Batch,
-    BetweenSteps,
-    Call,
-    CallingTools,
-    Cancelling,
-    NewCall,
-    RunningCall,
-    RunState,
-    SettledCall,
-)
+from wakeful.loop.stages import AwaitingDecisions, BetweenSteps, CallingTools, Cancelling
+from wakeful.loop.state import Advance, RunState
 from wakeful.loop.values import replace
 
 

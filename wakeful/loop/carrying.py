@@ -17,7 +17,7 @@ from wakeful.contract.messages import Message
 from wakeful.contract.runs import RunStatus
 from wakeful.loop.commands import Command, ResolveAgent
 from wakeful.loop.facts import Submitted
-from wakeful.loop.state import (
+from wakeful.loop.stages import (
     AwaitingDecisions,
     BetweenSteps,
     CallingTools,
@@ -26,8 +26,8 @@ from wakeful.loop.state import (
     Idle,
     Inferring,
     Resolving,
-    RunState,
 )
+from wakeful.loop.state import RunState
 from wakeful.loop.steps import infer_command
 from wakeful.loop.tool_calls import call_command
 from wakeful.loop.values import replace

@@ -7,9 +7,10 @@ from wakeful.contract.events import DecisionOverdue, ToolCallResumed
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.tools import ToolResult
 from wakeful.loop.batch import batch_of, move
+from wakeful.loop.calls import ResumingCall, SettledCall, SettledStatus, SuspendedCall
 from wakeful.loop.decisions import let_go_on, wake
 from wakeful.loop.reports import resumed_payload
-from wakeful.loop.state import Advance, ResumingCall, RunState, SettledCall, SettledStatus, SuspendedCall
+from wakeful.loop.state import Advance, RunState
 from wakeful.loop.tool_calls import go_on
 from wakeful.loop.values import replace
 

@@ -15,22 +15,10 @@ from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.schemas import misfit
 from wakeful.contract.tools import ToolResult
 from wakeful.loop.batch import batch_of, move
+from wakeful.loop.calls import Call, NewCall, ResumingCall, RunningCall, SettledCall, SuspendedCall
 from wakeful.loop.reports import refuse, resumed_payload, run_start
-from wakeful.loop.state import (
-    Advance,
-    AwaitingDecisions,
-    Call,
-    CallingTools,
-    Cancelling,
-    Done,
-    Idle,
-    NewCall,
-    ResumingCall,
-    RunningCall,
-    RunState,
-    SettledCall,
-    SuspendedCall,
-)
+from wakeful.loop.stages import AwaitingDecisions, CallingTools, Cancelling, Done, Idle
+from wakeful.loop.state import Advance, RunState
 from wakeful.loop.tool_calls import go_on
 from wakeful.loop.values import replace
 

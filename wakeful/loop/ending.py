@@ -7,22 +7,14 @@ from wakeful.contract.names import SIGNAL_CANCEL, SIGNAL_DECIDE, TOOL_INTERRUPTE
 from wakeful.contract.runs import Blocked, Cancelled, RunResult, Termination, ThreadMode, ToolCallStatus, status_reason
 from wakeful.contract.tools import ToolOutcome, ToolResult, ToolStatus
 from wakeful.loop import batch as calls
+from wakeful.loop.calls import SettledCall
 from wakeful.loop.commands import Stop
 from wakeful.loop.compacting import after_rewind
 from wakeful.loop.facts import InferenceReturned, ToolReturned, WorkFact, WorkFailed
 from wakeful.loop.inbox import begin_next_run
 from wakeful.loop.reports import end_step, heard, refuse, run_finish, run_start
-from wakeful.loop.state import (
-    Advance,
-    Afterwards,
-    AwaitingDecisions,
-    Cancelling,
-    Done,
-    Idle,
-    Inferring,
-    RunState,
-    SettledCall,
-)
+from wakeful.loop.stages import Afterwards, AwaitingDecisions, Cancelling, Done, Idle, Inferring
+from wakeful.loop.state import Advance, RunState
 from wakeful.loop.values import replace
 
 

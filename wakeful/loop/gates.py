@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from wakeful.contract.gates import Block, Verdict
 from wakeful.loop.batch import batch_of
-from wakeful.loop.state import Call, NewCall, ResumingCall, RunningCall, RunState
+from wakeful.loop.calls import Call, NewCall, ResumingCall, RunningCall
+from wakeful.loop.state import RunState
 
 
 def final_verdict(state: RunState, new: NewCall) -> Verdict | None:

@@ -7,7 +7,8 @@ from wakeful.contract.runs import OnBusy, ThreadMode, Usage
 from wakeful.loop.commands import RESOLVE_ID, ResolveAgent
 from wakeful.loop.facts import MessagesSubmitted, Submitted
 from wakeful.loop.reports import refuse, run_start
-from wakeful.loop.state import REMEMBERED, Advance, Idle, Resolving, RunState
+from wakeful.loop.stages import Idle, Resolving
+from wakeful.loop.state import REMEMBERED, Advance, RunState
 from wakeful.loop.values import replace
 
 

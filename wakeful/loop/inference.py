@@ -9,7 +9,8 @@ from wakeful.loop.ending import finish
 from wakeful.loop.inbox import read
 from wakeful.loop.notes import CONTINUE, noting, on_calls, on_output
 from wakeful.loop.reports import end_step, heard
-from wakeful.loop.state import Advance, Inferring, RunState
+from wakeful.loop.stages import Inferring
+from wakeful.loop.state import Advance, RunState
 from wakeful.loop.steps import next_step
 from wakeful.loop.tool_calls import begin_batch
 from wakeful.loop.values import replace

@@ -1,37 +1,42 @@
-"""The whole state of a run as one value. Stages and calls are unions, so that a wrong state cannot be said."""
+"""The whole state of a run as one value, and what a fact makes of it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
-from itertools import takewhile
-from typing import Annotated, Concatenate, Literal, ParamSpec, assert_never
+from typing import Concatenate, ParamSpec, assert_never
 
-from pydantic import Field, JsonValue
+from pydantic import JsonValue
 
 from wakeful.context.messages import ContextMessages
 from wakeful.contract.agents import ResolvedAgent
-from wakeful.contract.context import CompactionMark, ContextMessage
-from wakeful.contract.decisions import Decision, Refusal, SuspensionTicket, ToolCallResume
+from wakeful.contract.context import CompactionMark
+from wakeful.contract.decisions import Decision, Refusal
 from wakeful.contract.errors import InternalError
 from wakeful.contract.events import AgentEvent
-from wakeful.contract.inference import InferenceOverrides, ModelResponse
-from wakeful.contract.messages import ToolCall
+from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import (
-    Cancelled,
     RunIdentity,
-    RunResult,
     RunStatus,
-    Termination,
     ThreadMode,
-    ToolCallStatus,
     Usage,
 )
-from wakeful.contract.tools import ToolDescriptor, ToolResult
-from wakeful.loop.commands import RESOLVE_ID, Command
+from wakeful.contract.tools import ToolDescriptor
+from wakeful.loop.calls import Batch
+from wakeful.loop.commands import Command
 from wakeful.loop.facts import Submitted
+from wakeful.loop.stages import (
+    AwaitingDecisions,
+    BetweenSteps,
+    CallingTools,
+    Cancelling,
+    Done,
+    Idle,
+    Inferring,
+    Resolving,
+    Stage,
+)
 from wakeful.loop.transcript import Mark, Transcript
-from wakeful.loop.transitions import check_run, check_tool_call
+from wakeful.loop.transitions import check_run
 from wakeful.loop.values import replace
 
 REVISION = 3
@@ -45,239 +50,6 @@ REMEMBERED = 2000
 """How many ids of messages and of suspensions a thread remembers, to know a repeat; it may live for years."""
 
 P = ParamSpec("P")
-
-
-@dataclass(frozen=True)
-class NewCall:
-    call: ToolCall
-    kind: Literal["new"] = "new"
-
-    @property
-    def status(self) -> ToolCallStatus:
-        return ToolCallStatus.NEW
-
-
-@dataclass(frozen=True)
-class RunningCall:
-    """`id` names the work in flight; `grants` counts the decisions that let the call run (again).
-
-    `edited` are the arguments that a decision put in place of the model's; they hold until the next one edits them.
-    """
-
-    call: ToolCall
-    id: str
-    grants: int = 0
-    resume: ToolCallResume | None = None
-    ticket: SuspensionTicket | None = None
-    edited: JsonValue = None
-    kind: Literal["running"] = "running"
-
-    @property
-    def status(self) -> ToolCallStatus:
-        return ToolCallStatus.RUNNING
-
-
-@dataclass(frozen=True)
-class SuspendedCall:
-    """`gated`: a gate asked for it before the tool ran, so other calls of the step go on."""
-
-    call: ToolCall
-    ticket: SuspensionTicket
-    since: int
-    grants: int = 0
-    edited: JsonValue = None
-    gated: bool = False
-    escalated: bool = False
-    """Watchers were told that its decision is overdue."""
-    kind: Literal["suspended"] = "suspended"
-
-    @property
-    def status(self) -> ToolCallStatus:
-        return ToolCallStatus.SUSPENDED
-
-    @property
-    def alarms(self) -> tuple[int, ...]:
-        """When time alone will do something about it: the milliseconds since 1970 that are still to come."""
-        escalates_at = None if self.escalated else self.ticket.escalates_at
-        return tuple(at for at in (self.ticket.expires_at, escalates_at) if at is not None)
-
-
-@dataclass(frozen=True)
-class ResumingCall:
-    """A suspended call that a decision let go on; where calls run one by one, it waits for its turn."""
-
-    call: ToolCall
-    ticket: SuspensionTicket
-    resume: ToolCallResume
-    grants: int
-    edited: JsonValue = None
-    kind: Literal["resuming"] = "resuming"
-
-    @property
-    def status(self) -> ToolCallStatus:
-        return ToolCallStatus.RESUMING
-
-
-SettledStatus = Literal[ToolCallStatus.SUCCEEDED, ToolCallStatus.FAILED, ToolCallStatus.CANCELLED]
-
-
-@dataclass(frozen=True)
-class SettledCall:
-    """`source` is the activity whose recorded result this is; without one the loop itself made the result."""
-
-    call: ToolCall
-    status: SettledStatus
-    result: ToolResult
-    source: str | None = None
-    kind: Literal["settled"] = "settled"
-
-
-Call = Annotated[NewCall | RunningCall | SuspendedCall | ResumingCall | SettledCall, Field(discriminator="kind")]
-
-
-@dataclass(frozen=True)
-class Batch:
-    """The tool calls of one step, in the model's order, with the answer that asked for them."""
-
-    inference_id: str
-    message_id: str
-    response: ModelResponse
-    calls: tuple[Call, ...]
-
-    def find(self, target: str) -> Call | None:
-        """The call with this id, else the one suspended under this suspension id."""
-        for call in self.calls:
-            if call.call.id == target:
-                return call
-        for call in self.calls:
-            if isinstance(call, SuspendedCall) and call.ticket.suspension.id == target:
-                return call
-        return None
-
-    def with_call(self, after: Call) -> "Batch":
-        """The batch with one call moved on; an edge that the table does not have is a bug, and loud."""
-        moved = []
-        for before in self.calls:
-            if before.call.id == after.call.id:
-                check_tool_call(before.status, after.status)
-                moved.append(after)
-            else:
-                moved.append(before)
-        return replace(self, calls=tuple(moved))
-
-    @property
-    def running(self) -> tuple[RunningCall, ...]:
-        return tuple(call for call in self.calls if isinstance(call, RunningCall))
-
-    @property
-    def suspended(self) -> tuple[SuspendedCall, ...]:
-        return tuple(call for call in self.calls if isinstance(call, SuspendedCall))
-
-    @property
-    def resuming(self) -> tuple[ResumingCall, ...]:
-        return tuple(call for call in self.calls if isinstance(call, ResumingCall))
-
-    @property
-    def new(self) -> tuple[NewCall, ...]:
-        return tuple(call for call in self.calls if isinstance(call, NewCall))
-
-    def before(self, id: str) -> tuple[Call, ...]:
-        """The calls that the model asked for before this one."""
-        return tuple(takewhile(lambda call: call.call.id != id, self.calls))
-
-
-@dataclass(frozen=True)
-class Resolving:
-    id: str = RESOLVE_ID
-    kind: Literal["resolving"] = "resolving"
-    status = RunStatus.CREATED
-
-
-@dataclass(frozen=True)
-class Inferring:
-    """`told` counts the entries that this inference is the first to hear of."""
-
-    id: str
-    message_id: str
-    since: int
-    told: int = 0
-    context: tuple[ContextMessage, ...] = ()
-    continuing: bool = False
-    """The answer before was cut off, and this one goes on with it."""
-    kind: Literal["inferring"] = "inferring"
-    status = RunStatus.RUNNING
-
-
-@dataclass(frozen=True)
-class CallingTools:
-    batch: Batch
-    kind: Literal["calling_tools"] = "calling_tools"
-    status = RunStatus.RUNNING
-
-
-@dataclass(frozen=True)
-class AwaitingDecisions:
-    batch: Batch
-    kind: Literal["awaiting_decisions"] = "awaiting_decisions"
-    status = RunStatus.WAITING
-
-
-@dataclass(frozen=True)
-class BetweenSteps:
-    """A step is committed and the next has not begun; no fact ever meets a run here."""
-
-    kind: Literal["between_steps"] = "between_steps"
-    status = RunStatus.RUNNING
-
-
-class Afterwards(StrEnum):
-    """What follows a run that is being cancelled."""
-
-    END = "end"
-    NEXT_RUN = "next_run"
-    """Somebody interrupted it: their messages are next."""
-    ROLL_BACK = "roll_back"
-    """The same, and what the cancelled run said and heard is undone."""
-    CLOSE = "close"
-    """The whole thread ends."""
-
-
-@dataclass(frozen=True)
-class Cancelling:
-    """Told to stop, by somebody or by a gate; waiting until what is in flight has stopped."""
-
-    in_flight: frozenset[str]
-    batch: Batch | None
-    reason: str | None
-    then: Afterwards = Afterwards.END
-    since: int = 0
-    """When the model was asked, if it is its answer that is in flight."""
-    termination: Termination = Cancelled()
-    """How the run ends when it has stopped; `Blocked` if it was a gate that stopped it."""
-    kind: Literal["cancelling"] = "cancelling"
-    status = RunStatus.RUNNING
-
-
-@dataclass(frozen=True)
-class Done:
-    result: RunResult
-    kind: Literal["done"] = "done"
-    status = RunStatus.DONE
-
-
-@dataclass(frozen=True)
-class Idle:
-    """A thread between two runs; `result` is the last one's."""
-
-    result: RunResult | None = None
-    kind: Literal["idle"] = "idle"
-    status = RunStatus.DONE
-
-
-Stage = Annotated[
-    Resolving | Inferring | CallingTools | AwaitingDecisions | BetweenSteps | Cancelling | Idle | Done,
-    Field(discriminator="kind"),
-]
 
 
 @dataclass(frozen=True)

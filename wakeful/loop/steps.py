@@ -6,7 +6,8 @@ from wakeful.loop.commands import Infer
 from wakeful.loop.ending import finish
 from wakeful.loop.inbox import read
 from wakeful.loop.reports import next_message_id
-from wakeful.loop.state import Advance, Inferring, RunState
+from wakeful.loop.stages import Inferring
+from wakeful.loop.state import Advance, RunState
 from wakeful.loop.values import replace
 
 

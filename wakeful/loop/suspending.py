@@ -4,7 +4,8 @@ from wakeful.contract.decisions import ResumeMode, Suspension, SuspensionTicket,
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.tools import ToolDescriptor, ToolResult
 from wakeful.loop.batch import batch_of, done, move
-from wakeful.loop.state import REMEMBERED, Advance, NewCall, ResumingCall, RunningCall, RunState, SuspendedCall
+from wakeful.loop.calls import NewCall, ResumingCall, RunningCall, SuspendedCall
+from wakeful.loop.state import REMEMBERED, Advance, RunState
 from wakeful.loop.values import replace
 
 LONGEST_WAIT_MS = 10 * 365 * 24 * 3_600_000

@@ -14,21 +14,13 @@ from wakeful.contract.runs import Suspended
 from wakeful.contract.tools import ToolResult, ToolStatus
 from wakeful.loop import ending, gates
 from wakeful.loop.batch import batch_of, blocked, commit, done, ended, move, running_call, settle_lost, settled
+from wakeful.loop.calls import Batch, NewCall, ResumingCall, RunningCall
 from wakeful.loop.commands import CallTool
 from wakeful.loop.facts import ToolReturned
 from wakeful.loop.notes import noting, on_calls
 from wakeful.loop.reports import end_step, run_finish
-from wakeful.loop.state import (
-    Advance,
-    AwaitingDecisions,
-    Batch,
-    CallingTools,
-    Inferring,
-    NewCall,
-    ResumingCall,
-    RunningCall,
-    RunState,
-)
+from wakeful.loop.stages import AwaitingDecisions, CallingTools, Inferring
+from wakeful.loop.state import Advance, RunState
 from wakeful.loop.steps import next_step
 from wakeful.loop.suspending import frontend_result, suspend
 from wakeful.loop.values import replace

@@ -6,7 +6,8 @@ from typing import assert_never
 from wakeful.contract.messages import Message, MessageMetadata
 from wakeful.contract.transcript import assistant_message, tool_message
 from wakeful.contract.views import StatusView, ToolCallView
-from wakeful.loop.state import (
+from wakeful.loop.calls import SettledCall, SuspendedCall
+from wakeful.loop.stages import (
     AwaitingDecisions,
     BetweenSteps,
     CallingTools,
@@ -15,10 +16,8 @@ from wakeful.loop.state import (
     Idle,
     Inferring,
     Resolving,
-    RunState,
-    SettledCall,
-    SuspendedCall,
 )
+from wakeful.loop.state import RunState
 from wakeful.loop.steps import infer_command
 
 

@@ -41,7 +41,8 @@ from wakeful.loop.facts import (
     TimePassed,
     WorkStopped,
 )
-from wakeful.loop.state import Advance, Cancelling, Done, RunState
+from wakeful.loop.stages import Cancelling, Done
+from wakeful.loop.state import Advance, RunState
 from wakeful.loop.views import status_view, visible_messages
 from wakeful_workflows.alarm import Alarm
 from wakeful_workflows.chain import CARRY_LIMIT, is_due

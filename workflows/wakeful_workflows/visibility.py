@@ -12,7 +12,8 @@ from wakeful.contract import names
 from wakeful.contract.requests import RunRequest, title_of
 from wakeful.contract.runs import RunStatus
 from wakeful.contract.views import ticket_name
-from wakeful.loop.state import RunState, SuspendedCall
+from wakeful.loop.calls import SuspendedCall
+from wakeful.loop.state import RunState
 from wakeful.loop.views import doing
 
 AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
