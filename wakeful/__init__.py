@@ -6,6 +6,7 @@ history is the checkpoint store. What users write and call is exported here; `do
 
 from wakeful.agent import Agent
 from wakeful.contract.agents import RetryPolicy, ToolMode
+from wakeful.contract.budgets import Budget, Price
 from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode
 from wakeful.contract.errors import (
     CallerError,
@@ -26,6 +27,7 @@ from wakeful.contract.messages import InputMessage, Message
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import RunResult, RunStatus
+from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.tools import FrontendTool, ToolResult
 from wakeful.gate import Gate, GateCall, gate
 from wakeful.provider import Provider, StreamingProvider
@@ -36,6 +38,7 @@ from wakeful.tool import Tool, ToolContext, tool
 __all__ = [
     "Agent",
     "Behavior",
+    "Budget",
     "CallerError",
     "ConfigurationError",
     "ConnectionFailed",
@@ -53,6 +56,7 @@ __all__ = [
     "ModelSettings",
     "NoAnswer",
     "PermissionPolicy",
+    "Price",
     "Provider",
     "ProviderError",
     "ProviderErrorKind",
@@ -65,6 +69,7 @@ __all__ = [
     "RunStatus",
     "ScriptedModel",
     "StreamingProvider",
+    "TaskStatus",
     "ThreadBusy",
     "ThreadNotFound",
     "Tool",

@@ -1,4 +1,4 @@
-"""What users write as agents: instructions, a model, tools, and what may be done with them."""
+"""What users write as agents: instructions, a model, tools and other agents, and what may be done with them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,14 +6,17 @@ from typing import Any
 from pydantic import ConfigDict, Field, field_validator
 
 from wakeful.contract.agents import (
+    DEFAULT_DELEGATE_TIMEOUT_SECONDS,
     DEFAULT_INFERENCE_HEARTBEAT_SECONDS,
     DEFAULT_INFERENCE_TIMEOUT_SECONDS,
     DEFAULT_MAX_CONTINUATIONS,
+    DEFAULT_MAX_DEPTH,
     DEFAULT_MAX_ROUNDS,
     RetryPolicy,
     ToolMode,
 )
 from wakeful.contract.base import Written
+from wakeful.contract.budgets import Budget
 from wakeful.contract.context import ContextMessage, ContextPolicy
 from wakeful.contract.inference import ModelSettings
 from wakeful.contract.permissions import PermissionPolicy
@@ -48,6 +51,20 @@ class Agent(Written):
     """Which tool calls may be made, which need a person, and which are out of the question; None allows all."""
     gates: Sequence[Gate | str] = ()
     """`@gate` functions, or names of gates that the registry has; they are asked about every call, in this order."""
+    delegates: Sequence[str] = ()
+    """Agents it may call as tools, by id: `agent_run_<id>` takes a prompt and comes back with the answer."""
+    spawns: Sequence[str] = ()
+    """Agents it may start in the background, by id; it hears of their end, and goes on meanwhile."""
+    handoffs: Sequence[str] = ()
+    """Agents it may hand the conversation over to, by id: they go on with the run from its next step."""
+    messages: bool = False
+    """Whether it may write to other agents: its parent, its tasks, and any thread it knows."""
+    budget: Budget | None = None
+    """What a run, with everything it starts, may spend; None sets no limit."""
+    max_depth: int = Field(default=DEFAULT_MAX_DEPTH, ge=1)
+    """How many levels of sub-agents there may be below the first agent of a tree."""
+    delegate_timeout: float = Field(default=DEFAULT_DELEGATE_TIMEOUT_SECONDS, gt=0, allow_inf_nan=False)
+    """Seconds a call waits for the agent it was delegated to, people's decisions included."""
     max_rounds: int = Field(default=DEFAULT_MAX_ROUNDS, ge=0)
     """How many rounds of tool calls a run may make; 0 means no limit."""
     context: ContextPolicy | None = None

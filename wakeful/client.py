@@ -3,37 +3,35 @@
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Literal
 
 from pydantic import JsonValue, ValidationError
-from temporalio.api.enums.v1 import EventType
-from temporalio.client import (
-    Client,
-    WorkflowExecutionStatus,
-    WorkflowFailureError,
-    WorkflowHandle,
-    WorkflowQueryFailedError,
-)
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import CancelledError, WorkflowAlreadyStartedError
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
+from wakeful.asking import query, translated
 from wakeful.contract import names
-from wakeful.contract.base import Wire
+from wakeful.contract.budgets import Budget
 from wakeful.contract.decisions import Decision, DecisionAction, Decisions
-from wakeful.contract.errors import CallerError, NoAnswer, ThreadBusy, ThreadNotFound, WakefulError
+from wakeful.contract.errors import CallerError, ThreadBusy, WakefulError
 from wakeful.contract.events import EventRecord
 from wakeful.contract.inference import InferenceOverrides
+from wakeful.contract.letters import DeadLetter
 from wakeful.contract.messages import InputMessage, Message
 from wakeful.contract.permissions import Rule
-from wakeful.contract.requests import MAX_PAGE, TITLE_LENGTH, RunRequest, Submission, title_of
+from wakeful.contract.requests import TITLE_LENGTH, RunRequest, Submission, title_of
 from wakeful.contract.runs import Cancelled, OnBusy, RunResult, ThreadMode
 from wakeful.contract.tools import FrontendTool
-from wakeful.contract.views import EventsPage, StatusView, TranscriptPage
+from wakeful.contract.views import EventsPage, StatusView
 from wakeful.inbox import DecisionStatus, PendingDecision, confirmed, pending_decisions
 from wakeful.permissions.rules import rule_problems
+from wakeful.tree import TreeNode
+from wakeful.tree_reader import TreeReader
+from wakeful.waking import Word, reach
+from wakeful.watching import read_events, read_messages, watch_events
 
-V = TypeVar("V", bound=Wire)
 Handle = WorkflowHandle[Any, RunResult]
 
 
@@ -55,8 +53,9 @@ class WakefulClient:
         mode: ThreadMode = ThreadMode.RUN,
         overrides: InferenceOverrides | None = None,
         permissions: Sequence[Rule] = (),
+        budget: Budget | None = None,
     ) -> str:
-        """Start a run and return its thread's id. `overrides` and `permissions` are for this one run.
+        """Start a run and return its thread's id. `overrides`, `permissions` and `budget` are for this one run.
 
         Raises:
             ThreadBusy: the thread already has an active run.
@@ -73,6 +72,7 @@ class WakefulClient:
                 mode=mode,
                 overrides=overrides,
                 permissions=tuple(permissions),
+                budget=budget,
             )
         except ValidationError as error:
             wrong = (problem["msg"].removeprefix("Value error, ") for problem in error.errors(include_url=False))
@@ -100,9 +100,11 @@ class WakefulClient:
         *,
         thread_id: str | None = None,
         overrides: InferenceOverrides | None = None,
+        budget: Budget | None = None,
     ) -> RunResult:
         """Start a run and wait for its end."""
-        return await self.result(await self.start(agent_id, input, thread_id=thread_id, overrides=overrides))
+        started = await self.start(agent_id, input, thread_id=thread_id, overrides=overrides, budget=budget)
+        return await self.result(started)
 
     async def send(
         self,
@@ -124,37 +126,9 @@ class WakefulClient:
         message_id = message_id or uuid.uuid4().hex
         message = InputMessage(content=text, id=message_id)
         submission = Submission(input=(message,), on_busy=OnBusy(on_busy), agent_id=agent_id, overrides=overrides)
-        request = await self._waking(thread_id, agent_id)
-        if request is None:
-            await self._signal(thread_id, names.SIGNAL_SUBMIT, submission)
-            return message_id
-        await self.temporal.start_workflow(
-            names.WORKFLOW,
-            request,
-            id=thread_id,
-            task_queue=self.task_queue,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            memo={names.MEMO_TITLE: text[:TITLE_LENGTH]},
-            static_summary=f"{request.agent_id}: {text[:TITLE_LENGTH]}",
-            start_signal=names.SIGNAL_SUBMIT,
-            start_signal_args=[submission],
-        )
+        word = Word(names.SIGNAL_SUBMIT, submission, agent_id, text[:TITLE_LENGTH])
+        await reach(self.temporal, thread_id, word, queue_of=lambda _closed: self.task_queue)
         return message_id
-
-    async def _waking(self, thread_id: str, agent_id: str | None) -> RunRequest | None:
-        """The request that a message needs to be sent with, or nothing if the thread is awake."""
-        try:
-            described = await self.handle(thread_id).describe()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise _translated(error, thread_id) from error
-            if agent_id is None:
-                raise CallerError(f"thread {thread_id!r} is new: say which agent should answer") from error
-            return RunRequest(agent_id=agent_id, mode=ThreadMode.THREAD)
-        if described.status is WorkflowExecutionStatus.RUNNING:
-            return None
-        last_agent = agent_id or (await self.status(thread_id)).identity.agent_id
-        return RunRequest(agent_id=last_agent, mode=ThreadMode.THREAD, restore_from=described.run_id)
 
     async def result(self, thread_id: str) -> RunResult:
         """Wait for the end of the thread's run."""
@@ -165,7 +139,7 @@ class WakefulClient:
                 return _never_begun(thread_id)
             raise WakefulError(f"the run on thread {thread_id!r} failed: {error.cause}") from error
         except RPCError as error:
-            raise _translated(error, thread_id) from error
+            raise translated(error, thread_id) from error
 
     async def status(self, thread_id: str, *, within: timedelta | None = None) -> StatusView:
         """Where the run stands and what it waits for.
@@ -173,85 +147,62 @@ class WakefulClient:
         Raises:
             NoAnswer: no worker answered `within` this time, or within Temporal's usual one.
         """
-        return await self._query(thread_id, names.QUERY_STATUS, StatusView, within=within)
+        return await query(self.temporal, thread_id, names.QUERY_STATUS, StatusView, within=within)
 
     async def transcript(self, thread_id: str) -> list[Message]:
         """All messages of the thread, from its first execution on."""
-        return await self._messages(thread_id, None, through=None)
-
-    async def _messages(self, thread_id: str, run_id: str | None, *, through: int | None) -> list[Message]:
-        messages: list[Message] = []
-        after: int | None = 0
-        while after is not None and (through is None or len(messages) < through):
-            asked = {"after": after, "limit": MAX_PAGE}
-            page = await self._query(thread_id, names.QUERY_TRANSCRIPT, TranscriptPage, asked, run_id=run_id)
-            if page.earlier is not None:
-                messages = await self._messages(thread_id, page.earlier.run_id, through=page.earlier.through)
-            messages += page.messages
-            after = page.next
-        return messages[:through]
+        return await read_messages(self.temporal, thread_id)
 
     async def events(self, thread_id: str, *, after: int = 0, run_id: str | None = None) -> EventsPage:
         """One page of what happened after event number `after`, as one execution of the thread has it."""
-        # As many as a page holds: a closed execution is replayed for every page.
-        asked = {"after": after, "limit": MAX_PAGE}
-        return await self._query(thread_id, names.QUERY_EVENTS, EventsPage, asked, run_id=run_id)
+        return await read_events(self.temporal, thread_id, after=after, run_id=run_id)
 
-    async def watch(self, thread_id: str, *, after: int = 0) -> AsyncIterator[EventRecord]:
+    def watch(self, thread_id: str, *, after: int = 0) -> AsyncIterator[EventRecord]:
         """Events as they come, until the thread ends, from whichever execution of it has them.
 
-        History's long poll wakes the watcher, and queries bring the events: watching adds nothing to history.
+        Watching adds nothing to history.
         """
-        run_id: str | None = await self._execution_after(thread_id, after)
-        while run_id is not None:
-            following: str | None = None
-            try:
-                history = self.handle(thread_id, run_id=run_id).fetch_history_events(wait_new_event=True)
-                while True:
-                    await history.fetch_next_page()
-                    # Every change of a run's state is made in a workflow task, so nothing else is worth a query;
-                    # and however many came at once, one query has what they made.
-                    changes = [event for event in history.current_page or () if event.event_type in _STATE_MAY_CHANGE]
-                    while changes:
-                        page = await self.events(thread_id, after=after, run_id=run_id)
-                        for record in page.events:
-                            yield record
-                        after = page.last
-                        if page.done:
-                            return
-                        if not page.more:
-                            break
-                    for event in changes:
-                        continued = event.workflow_execution_continued_as_new_event_attributes
-                        following = continued.new_execution_run_id or following
-                    if history.next_page_token is None:
-                        break
-            except RPCError as error:
-                raise _translated(error, thread_id) from error
-            run_id = following
+        return watch_events(self.temporal, thread_id, after=after)
 
-    async def _execution_after(self, thread_id: str, after: int) -> str:
-        """The execution of the thread that has event number `after + 1`, or will have it."""
-        try:
-            described = await self.handle(thread_id).describe()
-        except RPCError as error:
-            raise _translated(error, thread_id) from error
-        run_id = described.run_id
-        while (earlier := (await self.events(thread_id, after=after, run_id=run_id)).earlier) is not None:
-            run_id = earlier.run_id
-        return run_id
+    async def tree(self, thread_id: str) -> TreeNode:
+        """The thread's run, and every sub-agent and background task below it.
+
+        A run that nobody answers for is there with what Temporal knows of it, and with the reason in `unknown`.
+        """
+        return await TreeReader(self.temporal).read(thread_id)
+
+    def watch_tree(self, thread_id: str, *, every: float = 1.0) -> AsyncIterator[TreeNode]:
+        """The tree, and again whenever it has changed, until the thread's run has ended; looked at `every` seconds."""
+        return TreeReader(self.temporal).watch(thread_id, every=every)
+
+    async def letters(self, thread_id: str) -> tuple[DeadLetter, ...]:
+        """The messages to other agents that the thread could not deliver."""
+        return (await self.status(thread_id)).letters
+
+    async def recover_letters(self, thread_id: str, action: Literal["replay", "clear"]) -> None:
+        """Have the thread send its dead letters again, or forget them."""
+        await self._signal(thread_id, names.SIGNAL_LETTERS, {"action": action})
 
     async def inbox(
-        self, *, agent_id: str | None = None, tool: str | None = None, limit: int | None = None
+        self,
+        *,
+        thread_id: str | None = None,
+        agent_id: str | None = None,
+        tool: str | None = None,
+        limit: int | None = None,
     ) -> AsyncIterator[PendingDecision]:
         """Every decision that a run of this namespace waits for, oldest first.
 
+        With `thread_id`, those of this thread and of every sub-agent below it: `path` says where each stands.
         A run that could not be asked comes last, with the reason in `unknown`, whatever `tool` is wanted.
         """
+        asked = pending_decisions(self.temporal, thread_id=thread_id, agent_id=agent_id, tool=tool, limit=limit)
         try:
-            async for pending in pending_decisions(self.temporal, agent_id=agent_id, tool=tool, limit=limit):
+            async for pending in asked:
                 yield pending
         except RPCError as error:
+            if thread_id is not None:
+                raise translated(error, thread_id) from error
             raise WakefulError(f"Temporal does not list what waits: {error.message}") from error
 
     async def decide(
@@ -315,7 +266,7 @@ class WakefulClient:
         try:
             return await confirmed(self.handle(thread_id), written)
         except RPCError as error:
-            raise _translated(error, thread_id) from error
+            raise translated(error, thread_id) from error
 
     async def submit(
         self, thread_id: str, input: str | Sequence[InputMessage], *, on_busy: OnBusy | str = OnBusy.ENQUEUE
@@ -336,51 +287,7 @@ class WakefulClient:
         try:
             await self.handle(thread_id).signal(name, argument)
         except RPCError as error:
-            raise _translated(error, thread_id) from error
-
-    async def _query(
-        self,
-        thread_id: str,
-        name: str,
-        kind: type[V],
-        argument: object = None,
-        *,
-        run_id: str | None = None,
-        within: timedelta | None = None,
-    ) -> V:
-        args = [] if argument is None else [argument]
-        handle = self.handle(thread_id, run_id=run_id)
-        try:
-            answer: V = await handle.query(name, args=args, result_type=kind, rpc_timeout=within)
-            return answer
-        except WorkflowQueryFailedError as error:
-            raise WakefulError(f"thread {thread_id!r} does not answer {name!r}: {error}") from error
-        except RPCError as error:
-            raise _translated(error, thread_id) from error
-
-
-_STATE_MAY_CHANGE = frozenset(
-    {
-        EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
-    }
-)
-
-
-# A precondition fails when the server has seen no worker on the task queue for minutes.
-_SILENCE = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.FAILED_PRECONDITION)
-
-
-def _translated(error: RPCError, thread_id: str) -> WakefulError:
-    if error.status is RPCStatusCode.NOT_FOUND:
-        if "already completed" in str(error):
-            return CallerError(f"the run on thread {thread_id!r} has ended")
-        return ThreadNotFound(thread_id)
-    if error.status in _SILENCE:
-        return NoAnswer(f"thread {thread_id!r} did not answer in time; is a worker running on its task queue?")
-    return WakefulError(f"Temporal refused for thread {thread_id!r}: {error.message}")
+            raise translated(error, thread_id) from error
 
 
 def _never_begun(thread_id: str) -> RunResult:

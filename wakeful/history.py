@@ -4,6 +4,7 @@ One execution at a time. What an execution was given by the one before it is its
 """
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -12,20 +13,23 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
+from wakeful.contract import names
 from wakeful.contract.agents import Resolution, ResolvedAgent
 from wakeful.contract.context import CompactionMark
 from wakeful.contract.errors import CallerError, InternalError
+from wakeful.contract.family import Settled, delegate_result, settled_message
 from wakeful.contract.inference import CompactOutput, InferInput, ModelResponse, Rewind, Source, TranscriptTail
+from wakeful.contract.letters import mail_message
 from wakeful.contract.messages import InputMessage, Message
 from wakeful.contract.names import (
     ACTIVITY_COMPACT,
+    ACTIVITY_DELIVER,
     ACTIVITY_INFER,
     ACTIVITY_RESOLVE_AGENT,
     ACTIVITY_RESTORE,
     CARRIED,
-    SIGNAL_SUBMIT,
 )
-from wakeful.contract.requests import parse_request, parse_submission
+from wakeful.contract.requests import parse_mail, parse_request, parse_settled, parse_submission
 from wakeful.contract.tools import tool_outcome
 from wakeful.contract.transcript import assistant_message, tool_message
 from wakeful.loop.calls import SettledCall
@@ -37,6 +41,7 @@ T = TypeVar("T")
 
 UNKNOWN_DIGEST = "?"
 LOCAL_ACTIVITY_MARKER = "core_local_activity"
+DELEGATE = "child"
 
 
 @dataclass
@@ -105,8 +110,7 @@ class _Reader:
                 self._begin(await self._json(started.input))
             case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
                 signaled = event.workflow_execution_signaled_event_attributes
-                if signaled.signal_name == SIGNAL_SUBMIT:
-                    self.execution.submissions.append(await self._submission(signaled.input))
+                await self._signalled(signaled.signal_name, signaled.input)
             case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
                 scheduled = event.activity_task_scheduled_event_attributes
                 kind = scheduled.activity_type.name
@@ -144,6 +148,8 @@ class _Reader:
             self.execution.agents.append((await self._one(result, Resolution)).agent)
         elif kind == ACTIVITY_RESTORE:
             self.execution.base = transcript_of(await self._one(result, TranscriptTail))
+        elif kind == ACTIVITY_DELIVER:
+            pass
         elif kind == ACTIVITY_COMPACT:
             if mark := (await self._one(result, CompactOutput)).mark:
                 self.execution.marks[id] = mark
@@ -152,6 +158,17 @@ class _Reader:
         else:
             outcome = tool_outcome(kind, await self._json(result))
             self.execution.results[id] = tool_message(call_id(id), outcome.result)
+
+    async def _signalled(self, name: str, input: Payloads) -> None:
+        match name:
+            case names.SIGNAL_SUBMIT:
+                self.execution.submissions.append(await self._submission(input))
+            case names.SIGNAL_SETTLED | names.SIGNAL_DELIVER:
+                with suppress(CallerError):  # the workflow did not understand it either, and no source names it
+                    source, message = _heard(name, await self._json(input))
+                    self.execution.results.setdefault(source, message)  # a repeat changes nothing
+            case _:
+                pass
 
     async def _submission(self, input: Payloads) -> tuple[InputMessage, ...]:
         try:
@@ -172,6 +189,22 @@ class _Reader:
 def call_id(work_id: str) -> str:
     """The tool call that work was for: `tool-<call>`, or `tool.2-<call>` after a decision."""
     return work_id.partition("-")[2]
+
+
+def _heard(signal: str, written: object) -> tuple[str, Message]:
+    """What came from another thread, as its source and as the model reads it."""
+    if signal == names.SIGNAL_DELIVER:
+        mail = parse_mail(written)
+        return f"{signal}:{mail.message_id}", mail_message(mail)
+    settled = parse_settled(written)
+    return f"{signal}:{settled.work_id}", _end_of(settled)
+
+
+def _end_of(settled: Settled) -> Message:
+    """A delegate's end is the result of its call, `child-<call>` or `child.2-<call>`; a task's is an event."""
+    if settled.work_id.partition("-")[0].partition(".")[0] == DELEGATE:
+        return tool_message(call_id(settled.work_id), delegate_result("", settled))
+    return settled_message(settled)
 
 
 def _carried_results(state: RunState) -> dict[str, Message]:

@@ -6,7 +6,6 @@ that nobody can ask is listed with the reason.
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import timedelta
 from time import time
 from typing import Any, Literal
 
@@ -15,7 +14,6 @@ from temporalio.client import (
     Client,
     WorkflowExecution,
     WorkflowHandle,
-    WorkflowQueryFailedError,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
@@ -23,6 +21,7 @@ from temporalio.common import SearchAttributeKey
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
+from wakeful.asking import OPEN_RUNS, PATIENCE, Asking, Silence, in_tree
 from wakeful.contract import names
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.decisions import Decision, Decisions, ResumeMode, SuspensionTicket
@@ -30,21 +29,16 @@ from wakeful.contract.errors import CallerError, DecisionRefused, NoAnswer
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.views import StatusView, ToolCallView, ticket_name
 
-AT_ONCE = 16
-PATIENCE = timedelta(seconds=7)
-"""How long a run is given to answer: longer than it takes until it has left a worker that died."""
-
 UPDATE_LIMIT = 1_000_000
 """Bytes: an update that is too big for the server would leave its run stuck."""
 
 DecisionStatus = Literal["applied", "held", "repeated"]
 """What became of a decision: `held` for a call that has not suspended yet, `repeated` if it had been applied before."""
 
-_OPEN = f"WorkflowType = '{names.WORKFLOW}' AND ExecutionStatus = 'Running'"
 # Runs that were begun while the attributes could not be registered have none: they are asked, too.
 # A call may wait for a decision while others of its step run.
 _WAITING = (
-    f"{_OPEN} AND ({names.ATTRIBUTE_STATUS} = 'waiting' OR {names.ATTRIBUTE_STATUS} IS NULL"
+    f"{OPEN_RUNS} AND ({names.ATTRIBUTE_STATUS} = 'waiting' OR {names.ATTRIBUTE_STATUS} IS NULL"
     f" OR {names.ATTRIBUTE_PENDING} IS NOT NULL)"
 )
 
@@ -84,11 +78,22 @@ class PendingDecision(Wire):
 
 
 async def pending_decisions(
-    temporal: Client, *, agent_id: str | None = None, tool: str | None = None, limit: int | None = None
+    temporal: Client,
+    *,
+    thread_id: str | None = None,
+    agent_id: str | None = None,
+    tool: str | None = None,
+    limit: int | None = None,
 ) -> AsyncIterator[PendingDecision]:
-    """What waits now, oldest first, then the runs that could not be asked."""
-    asking = _Asking(temporal)
-    found = [entry for entries in await asking.all() for entry in entries]
+    """What waits now, oldest first, then the runs that could not be asked; with `thread_id`, in its tree alone."""
+    executions = await _waiting(temporal, thread_id)
+    answers = await Asking(temporal).statuses(executions)
+    found = [
+        entry
+        for execution, answer in zip(executions, answers, strict=True)
+        for entry in (_unknown(execution, answer.reason) if isinstance(answer, Silence) else _entries(answer))
+        if thread_id is None or _is_of(entry, thread_id)
+    ]
     wanted = [
         entry
         for entry in found
@@ -134,54 +139,36 @@ def pending_of(view: StatusView) -> tuple[PendingDecision, ...]:
     return tuple(_entry(view.identity, call, call.ticket, now) for call in view.calls if call.ticket is not None)
 
 
-class _Asking:
-    """One round of questions. A task queue on which nobody answers is not asked again and again."""
+def _is_of(entry: PendingDecision, thread_id: str) -> bool:
+    # Of a run that could not be asked, not every thread above it is known: its id tells.
+    return thread_id in entry.path or (entry.unknown is not None and entry.thread_id.startswith(f"{thread_id}/"))
 
-    def __init__(self, temporal: Client) -> None:
-        self._temporal = temporal
-        self._turn = asyncio.Semaphore(AT_ONCE)
-        self._answered: set[str] = set()
-        self._silent: set[str] = set()
 
-    async def all(self) -> list[tuple[PendingDecision, ...]]:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._ask(execution)) for execution in await self._waiting()]
-        return [task.result() for task in tasks]
+def _entries(view: StatusView | None) -> tuple[PendingDecision, ...]:
+    return pending_of(view) if view is not None else ()
 
-    async def _waiting(self) -> list[WorkflowExecution]:
-        try:
-            return [execution async for execution in self._temporal.list_workflows(_WAITING)]
-        except RPCError as error:
-            if error.status is not RPCStatusCode.INVALID_ARGUMENT:
-                raise
-            return [execution async for execution in self._temporal.list_workflows(_OPEN)]
 
-    async def _ask(self, execution: WorkflowExecution) -> tuple[PendingDecision, ...]:
-        async with self._turn:
-            if execution.task_queue in self._silent - self._answered:
-                return _unknown(execution, f"no worker answers on task queue {execution.task_queue!r}")
-            handle = self._temporal.get_workflow_handle(execution.id)
-            try:
-                view = await handle.query(names.QUERY_STATUS, result_type=StatusView, rpc_timeout=PATIENCE)
-            except WorkflowQueryFailedError as error:
-                return _unknown(execution, str(error))
-            except RPCError as error:
-                if error.status is RPCStatusCode.NOT_FOUND:
-                    return ()
-                self._silent.add(execution.task_queue)
-                return _unknown(execution, f"no worker answers on task queue {execution.task_queue!r}")
-            self._answered.add(execution.task_queue)
-            return pending_of(view)
+async def _waiting(temporal: Client, thread_id: str | None) -> list[WorkflowExecution]:
+    tree = ""
+    if thread_id is not None:
+        described = await temporal.get_workflow_handle(thread_id).describe()
+        tree = f" AND {in_tree(thread_id, described.root_id)}"
+    try:
+        return [execution async for execution in temporal.list_workflows(_WAITING + tree)]
+    except RPCError as error:
+        if error.status is not RPCStatusCode.INVALID_ARGUMENT:
+            raise
+        return [execution async for execution in temporal.list_workflows(OPEN_RUNS + tree)]
 
 
 def _entry(identity: RunIdentity, call: ToolCallView, ticket: SuspensionTicket, now: int) -> PendingDecision:
-    asked, parent = ticket.suspension, identity.parent_thread_id
+    asked = ticket.suspension
     return PendingDecision(
         ticket=ticket_name(identity.thread_id, call.call_id),
         thread_id=identity.thread_id,
         run_id=identity.run_id,
         agent_id=identity.agent_id,
-        path=(parent, identity.thread_id) if parent else (identity.thread_id,),
+        path=_path(identity),
         call_id=call.call_id,
         suspension_id=asked.id,
         tool_name=call.tool_name,
@@ -198,15 +185,22 @@ def _entry(identity: RunIdentity, call: ToolCallView, ticket: SuspensionTicket, 
     )
 
 
+def _path(identity: RunIdentity) -> tuple[str, ...]:
+    """From the root down; a run that was begun before paths were recorded knows its parent alone."""
+    parent = identity.parent_thread_id
+    return (*(identity.path or ((parent,) if parent else ())), identity.thread_id)
+
+
 def _unknown(execution: WorkflowExecution, reason: str) -> tuple[PendingDecision, ...]:
     """What the search attributes alone say; without any, that there may be something."""
     attributes = execution.typed_search_attributes
+    known = (execution.root_id, execution.parent_id, execution.id)
     return tuple(
         PendingDecision(
             ticket=ticket_name(execution.id, call_id),
             thread_id=execution.id,
             agent_id=attributes.get(_AGENT) or "",
-            path=(execution.id,),
+            path=tuple(dict.fromkeys(thread for thread in known if thread)),
             call_id=call_id,
             unknown=reason,
         )

@@ -14,12 +14,15 @@ from pydantic_core import to_json
 
 from wakeful.agent import Agent
 from wakeful.contract.agents import ModelBinding, ResolvedAgent, RetryPolicy
+from wakeful.contract.budgets import Budget, Price
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.inference import ModelSettings, OutputSpec
 from wakeful.contract.names import RESERVED_TOOL_NAMES
+from wakeful.contract.tools import ToolDescriptor
 from wakeful.gate import Gate
 from wakeful.permissions.rules import rule_problems
 from wakeful.provider import AnyProvider
+from wakeful.runtime_tools import family_problems, runtime_tools
 from wakeful.scripted import ScriptedModel, say
 from wakeful.tool import Tool
 
@@ -41,6 +44,9 @@ class Registry:
     named: an OpenAI-compatible one when `OPENAI_API_KEY` or `OPENAI_BASE_URL` is set, Anthropic's when
     `ANTHROPIC_API_KEY` is, else a scripted one that says so.
 
+    Args:
+        prices: what models cost, by their id in `models`; a budget's `cost` counts only what has a price.
+
     Raises:
         ConfigurationError: names that are unknown, reserved or taken twice, and rules that cannot be read, all of them
             listed.
@@ -54,6 +60,7 @@ class Registry:
         models: Mapping[str, ModelSource] | None = None,
         providers: Mapping[str, AnyProvider] | None = None,
         gates: Sequence[Gate] = (),
+        prices: Mapping[str, Price] | None = None,
     ) -> None:
         self.version = 1
         self.agents: dict[str, Agent] = {}
@@ -61,6 +68,7 @@ class Registry:
         self.gates: dict[str, Gate] = {}
         self.models: dict[str, ModelSource] = {"default": default_model(), **(models or {})}
         self.providers: dict[str, AnyProvider] = dict(providers or {})
+        self.prices: dict[str, Price] = dict(prices or {})
         problems = [
             *self._add_agents(agents),
             *self._add_tools([*tools, *(t for agent in agents for t in agent.tools if isinstance(t, Tool))]),
@@ -71,8 +79,11 @@ class Registry:
         if problems:
             raise ConfigurationError(problems)
 
-    def resolve(self, agent_id: str) -> ResolvedAgent:
+    def resolve(self, agent_id: str, *, in_task: bool = False) -> ResolvedAgent:
         """The agent as a run will see it.
+
+        Args:
+            in_task: the run is, or is a part of, a background task, and may cancel it.
 
         Raises:
             ConfigurationError: there is no such agent.
@@ -84,7 +95,7 @@ class Registry:
             agent_id=agent.id,
             instructions=agent.instructions,
             model=self._binding(agent.model),
-            tools=tuple(self.tools[name].descriptor for name in sorted(agent.tool_names)),
+            tools=self._descriptors(agent, in_task=in_task),
             max_rounds=agent.max_rounds,
             tool_mode=agent.tool_mode,
             context=agent.context,
@@ -99,7 +110,30 @@ class Registry:
             max_continuations=agent.max_continuations,
             permissions=agent.permissions,
             gates=agent.gate_names,
+            budget=agent.budget if agent.budget != Budget() else None,
+            max_depth=agent.max_depth,
+            delegate_timeout_seconds=agent.delegate_timeout,
         )
+
+    def _descriptors(self, agent: Agent, *, in_task: bool) -> tuple[ToolDescriptor, ...]:
+        """By id, the agent's tools and the runtime's own; a tool of the agent's takes the place of one of those."""
+        own = {name: self.tools[name].descriptor for name in agent.tool_names}
+        instructions = {id: other.instructions for id, other in self.agents.items()}
+        has_background = any(descriptor.background for descriptor in own.values())
+        given = runtime_tools(agent, instructions, has_background=has_background, in_task=in_task)
+        tools = {**{descriptor.id: descriptor for descriptor in given}, **own}
+        return tuple(tools[id] for id in sorted(tools))
+
+    def price(self, binding: ModelBinding) -> Price | None:
+        """What the model costs, by its own price, or else by that of the id it is asked under.
+
+        A run may ask for another model of the same provider; if that one cost nothing, no budget of money would hold.
+        """
+        bound = {id: self._binding(id) for id in (binding.id, *sorted(self.prices)) if id in self.prices}
+        for id, known in bound.items():
+            if (known.provider, known.name) == (binding.provider, binding.name):
+                return self.prices[id]
+        return self.prices.get(binding.id)
 
     def output_check(self, resolved: ResolvedAgent) -> Callable[[JsonValue], str | None] | None:
         """What the agent's own output type says of a value beyond its JSON schema, if it still has that type."""
@@ -170,6 +204,7 @@ class Registry:
             ]
             if repeated := _twice(agent.gate_names):
                 problems.append(f"agent {agent.id!r} lists gates twice: {', '.join(repeated)}")
+            problems += family_problems(agent, self.agents)
             problems += _permission_problems(agent)
             problems += _output_problems(agent)
         return problems
@@ -185,6 +220,11 @@ class Registry:
                 problems.append(f"model {id!r} is {source!r}; write it as 'provider/name'")
             elif provider not in known:
                 problems.append(f"model {id!r} names unknown provider {provider!r}; known: {', '.join(sorted(known))}")
+        problems += [
+            f"a price is given for unknown model {id!r}; registered: {_names(self.models)}"
+            for id in self.prices
+            if id not in self.models
+        ]
         return problems
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from wakeful.contract.inference import ModelRequest, ModelResponse, StopReason
-from wakeful.contract.messages import Message, Role, ToolCall
+from wakeful.contract.messages import Message, Role, ToolCall, Visibility
 from wakeful.contract.runs import Usage
 
 
@@ -28,7 +28,7 @@ class Turn:
 
 
 def say(text: str) -> Turn:
-    """Answer with a text; `{result}` stands for the newest tool result and `{input}` for the user's message."""
+    """Answer with a text; `{result}` stands for the newest tool result and `{input}` for what it answers."""
     return Turn(text=text)
 
 
@@ -41,7 +41,8 @@ def call(tool: str, /, **arguments: JsonValue) -> Turn:
 class ScriptedModel:
     """Plays `turns` in answer to each user message, one turn a model call.
 
-    With `when`, the first pattern found in the user's message chooses its turns instead.
+    With `when`, the first pattern found in the user's message chooses its turns instead. What only the model sees, as a
+    background task's events and the runtime's notes, does not begin a script anew, unless a pattern is found in it.
     """
 
     turns: Sequence[Turn] = ()
@@ -51,10 +52,11 @@ class ScriptedModel:
         return self.answer(request)
 
     def answer(self, request: ModelRequest) -> ModelResponse:
-        asked = max((i for i, m in enumerate(request.messages) if m.role is Role.USER), default=-1)
+        asked = max((i for i, message in enumerate(request.messages) if self._is_answered(message)), default=-1)
         said = request.messages[asked].text if asked >= 0 else ""
         since = request.messages[asked + 1 :]
-        turns = self._turns_for(said)
+        turns = self._chosen(said)
+        turns = self.turns if turns is None else turns
         index = sum(1 for message in since if message.role is Role.ASSISTANT)
         turn = turns[index] if index < len(turns) else say("The script has no more turns.")
         text = turn.text.replace("{input}", said).replace("{result}", _newest_result(since))
@@ -66,11 +68,15 @@ class ScriptedModel:
         stop = StopReason.TOOL_USE if calls else StopReason.END_TURN
         return ModelResponse(model=request.model, text=text, tool_calls=calls, stop_reason=stop, usage=usage)
 
-    def _turns_for(self, said: str) -> Sequence[Turn]:
-        for pattern, turns in self.when.items():
-            if re.search(pattern, said, re.IGNORECASE):
-                return turns
-        return self.turns
+    def _is_answered(self, message: Message) -> bool:
+        """Whether a script begins with it."""
+        if message.role is not Role.USER:
+            return False
+        return message.visibility is not Visibility.INTERNAL or self._chosen(message.text) is not None
+
+    def _chosen(self, said: str) -> Sequence[Turn] | None:
+        found = (turns for pattern, turns in self.when.items() if re.search(pattern, said, re.IGNORECASE))
+        return next(found, None)
 
 
 def _newest_result(messages: Sequence[Message]) -> str:

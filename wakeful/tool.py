@@ -5,6 +5,7 @@ decided here: the loop and the activities do that from the tool's descriptor.
 """
 
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol, get_type_hints, overload
@@ -15,6 +16,7 @@ from pydantic.errors import PydanticUserError
 
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
 from wakeful.contract.errors import ConfigurationError, ToolError, ToolErrorKind
+from wakeful.contract.letters import LETTER_LIMIT
 from wakeful.contract.tools import DEFAULT_HEARTBEAT_SECONDS, DEFAULT_TIMEOUT_SECONDS, Effects, ToolDescriptor
 from wakeful.schemas import tidy
 from wakeful.suspending import OneCall
@@ -26,6 +28,12 @@ class ProgressSink(Protocol):
     """Where a call's progress goes while it runs."""
 
     def __call__(self, report: Mapping[str, JsonValue], /) -> None: ...
+
+
+class EmitSink(Protocol):
+    """Where a background task's events go; whether they go anywhere."""
+
+    def __call__(self, event_type: str, payload: JsonValue, /) -> bool: ...
 
 
 class SuspendCall(Exception):
@@ -54,6 +62,8 @@ class ToolContext(OneCall[NoReturn]):
     suspension_reason: str | None = None
     progress_sink: ProgressSink = field(default=lambda _report: None, repr=False)
     is_cancelled: Callable[[], bool] = field(default=lambda: False, repr=False)
+    emit_sink: EmitSink = field(default=lambda _type, _payload: False, repr=False)
+    handoff_sink: Callable[[str], None] = field(default=lambda _agent_id: None, repr=False)
 
     @property
     def cancelled(self) -> bool:
@@ -71,6 +81,28 @@ class ToolContext(OneCall[NoReturn]):
         """Say how far the call is. It is shown live and costs nothing in history."""
         said = {"message": message, "progress": progress, "loaded": loaded, "total": total}
         self.progress_sink({name: value for name, value in said.items() if value is not None})
+
+    def emit(self, event_type: str, payload: JsonValue = None) -> bool:
+        """Tell the owner of the background task that this call is part of; its model reads it.
+
+        Events arrive in their order, and before the call's result. An attempt that begins again counts its events
+        again, and those that were heard already are not heard twice.
+
+        Returns:
+            False if there is nobody to tell, because the call is part of no background task, or has ended.
+
+        Raises:
+            TypeError: JSON cannot hold the payload.
+            ValueError: the payload is too long for a model to read.
+        """
+        return self.emit_sink(event_type, _json_copy(event_type, payload))
+
+    def handoff(self, agent_id: str) -> None:
+        """Ask that another agent go on with the run from its next step, once this call has returned.
+
+        The last call wins. A tool that raises or suspends hands nothing over.
+        """
+        self.handoff_sink(agent_id)
 
     def _asked(self, ticket: SuspensionTicket) -> NoReturn:
         raise SuspendCall(ticket)
@@ -125,6 +157,7 @@ def tool(
     category: str | None = None,
     task_queue: str | None = None,
     local: bool = False,
+    background: bool = False,
 ) -> Callable[[ToolFunction], Tool]: ...
 def tool(
     function: ToolFunction | None = None,
@@ -139,6 +172,7 @@ def tool(
     category: str | None = None,
     task_queue: str | None = None,
     local: bool = False,
+    background: bool = False,
 ) -> Tool | Callable[[ToolFunction], Tool]:
     """Make a tool of a typed function, sync or async; its docstring tells the model what it does.
 
@@ -150,6 +184,8 @@ def tool(
         task_queue: run it on another worker's queue.
         local: run it inside the workflow's own task, at about half the cost. Only for calls of milliseconds that may be
             repeated: meanwhile the run hears no signal, and a worker that dies runs it again.
+        background: a call is a background task: the model is given its id at once and goes on, and reads the result
+            when there is one. Meanwhile the tool may tell it more with `ToolContext.emit`; it cannot suspend.
 
     Raises:
         ConfigurationError: the function cannot be described to a model.
@@ -160,6 +196,9 @@ def tool(
         id = name or function.__name__
         if local and (not effects.may_repeat or task_queue is not None):
             problem = f"tool {id!r} is local, so it must be read_only or idempotent and have no task_queue of its own"
+            raise ConfigurationError([problem])
+        if local and background:
+            problem = f"tool {id!r} is local, so it cannot run in the background: a local call is waited for"
             raise ConfigurationError([problem])
         arguments, context_parameter = _argument_model(id, function)
         documented = docstring_parser.parse(inspect.getdoc(function) or "")
@@ -174,6 +213,7 @@ def tool(
             heartbeat_seconds=heartbeat_timeout,
             task_queue=task_queue,
             local=local,
+            background=background,
         )
         return Tool(descriptor, function, arguments, context_parameter)
 
@@ -205,6 +245,22 @@ def _argument_model(tool_id: str, function: ToolFunction) -> tuple[type[BaseMode
     except PydanticUserError as error:
         raise ConfigurationError([f"tool {tool_id!r}: its parameters have no JSON schema: {error.message}"]) from error
     return model, context_parameter
+
+
+def _json_copy(event_type: str, payload: JsonValue) -> JsonValue:
+    """The payload as it is now: the tool may change its own while it is on its way."""
+    try:
+        written = json.dumps(payload, allow_nan=False, ensure_ascii=False)
+        written.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(f"the payload of event {event_type!r} is nothing that JSON can hold: {error}") from error
+    if len(written) > LETTER_LIMIT:
+        raise ValueError(
+            f"the payload of event {event_type!r} has {len(written):,} characters, and at most {LETTER_LIMIT:,} fit: "
+            "put large things where a tool can read them"
+        )
+    copied: JsonValue = json.loads(written)
+    return copied
 
 
 def _in_words(location: tuple[int | str, ...], message: str) -> str:

@@ -23,12 +23,13 @@ from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.names import DEFAULT_TASK_QUEUE
 from wakeful.registry import ANTHROPIC, OPENAI, OPENAI_RESPONSES, Registry
-from wakeful_activities import Compaction, Inference, Memory, Resolving, Restoring, ToolExecution
+from wakeful_activities import Compaction, Delivery, Inference, Memory, Resolving, Restoring, ToolExecution
 from wakeful_activities.memory import DEFAULT_CAPACITY
+from wakeful_activities.orphans import sweeping
 from wakeful_activities.providers.anthropic import AnthropicMessages
 from wakeful_activities.providers.openai_chat import OpenAIChat
 from wakeful_activities.providers.openai_responses import OpenAIResponses
-from wakeful_workflows import AgentRun
+from wakeful_workflows import AgentRun, ToolTask
 
 HEARTBEAT_THROTTLE = timedelta(milliseconds=200)
 BUILD_ID = f"wakeful-{version('wakeful')}"
@@ -53,6 +54,8 @@ class WorkerSettings:
     """What history says of the code that did a task; name your deployment here."""
     cached_threads: int = DEFAULT_CAPACITY
     """Conversations kept in memory; one that falls out is read back from history."""
+    sweep_interval: timedelta | None = timedelta(seconds=5)
+    """How often the worker looks for sub-agents whose parents were ended from outside; None means never."""
 
 
 @contextlib.asynccontextmanager
@@ -73,10 +76,11 @@ async def running_worker(
     worker = Worker(
         client,
         task_queue=settings.task_queue,
-        workflows=[AgentRun],
+        workflows=[AgentRun, ToolTask],
         activities=[
             Resolving(registry, memory, search_attributes=has_attributes, budget=settings.history_budget).resolve_agent,
             Restoring(client).restore_thread,
+            Delivery(client).deliver_message,
             inference.infer,
             Compaction(inference, memory).compact,
             ToolExecution(registry, memory, threads).call_tool,
@@ -91,7 +95,7 @@ async def running_worker(
         default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
     )
     try:
-        async with worker:
+        async with worker, sweeping(client, settings.task_queue, settings.sweep_interval):
             yield worker
     finally:
         for provider in built_in.values():

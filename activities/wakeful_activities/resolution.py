@@ -23,7 +23,7 @@ class Resolving:
     @activity.defn(name=ACTIVITY_RESOLVE_AGENT)
     async def resolve_agent(self, input: ResolveInput) -> Resolution:
         try:
-            agent = self._registry.resolve(input.agent_id)
+            agent = self._registry.resolve(input.agent_id, in_task=input.in_task)
         except ConfigurationError as error:
             # Benign: the caller's mistake, told to the caller; no traceback in the worker's log.
             raise ApplicationError(

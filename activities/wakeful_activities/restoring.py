@@ -1,11 +1,14 @@
-"""Read the conversation of a thread's earlier, closed execution, so that a new one can go on with it."""
+"""Read a thread's earlier, closed execution, so that a new one can go on with its conversation and what it kept."""
+
+from typing import Any
 
 from temporalio import activity
-from temporalio.client import Client, WorkflowQueryFailedError
+from temporalio.client import Client, WorkflowHandle, WorkflowQueryFailedError
 from temporalio.exceptions import ApplicationError
 
+from wakeful.contract.family import Keeps
 from wakeful.contract.inference import RestoreInput, TranscriptTail
-from wakeful.contract.names import ACTIVITY_RESTORE, QUERY_TRANSCRIPT
+from wakeful.contract.names import ACTIVITY_RESTORE, QUERY_KEEPS, QUERY_TRANSCRIPT
 from wakeful.contract.views import TranscriptPage
 from wakeful.loop.carrying import TAIL_BYTES
 from wakeful.loop.transcript import Mark, Transcript
@@ -40,4 +43,15 @@ class Restoring:
                 break
             after = page.next
         tail = transcript.sent().tail(TAIL_BYTES)
-        return TranscriptTail(length=tail.before.length, digest=tail.before.digest, messages=tail.messages)
+        return TranscriptTail(
+            length=tail.before.length, digest=tail.before.digest, messages=tail.messages, keeps=await _keeps(handle)
+        )
+
+
+async def _keeps(handle: WorkflowHandle[Any, Any]) -> Keeps | None:
+    """What it kept; an older worker that answers for it may not know the question."""
+    try:
+        keeps: Keeps = await handle.query(QUERY_KEEPS, result_type=Keeps)
+    except WorkflowQueryFailedError:
+        return None
+    return keeps

@@ -18,6 +18,7 @@ from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult, ToolS
 from wakeful.gate import GateCall
 from wakeful.registry import Registry
 from wakeful.tool import SuspendCall, Tool, ToolContext
+from wakeful_activities.emitting import Emitter, emitting
 from wakeful_activities.gates import Gates
 from wakeful_activities.heartbeats import heartbeating
 from wakeful_activities.memory import Memory
@@ -42,7 +43,8 @@ class ToolExecution:
     async def call_tool(self, args: Sequence[RawValue]) -> ToolOutcome:
         input = activity.payload_converter().from_payload(args[0].payload, ToolCallInput)
         outcome = await self._outcome(input)
-        self._memory.remember_outcome(activity.info().activity_id, input.call.id, outcome)
+        if not _is_task(input):
+            self._memory.remember_outcome(activity.info().activity_id, input.call.id, outcome)
         return outcome
 
     async def _outcome(self, input: ToolCallInput) -> ToolOutcome:
@@ -57,7 +59,7 @@ class ToolExecution:
             span.set_attribute("gen_ai.tool.call.id", input.call.id)
             with heartbeating(call.progress):
                 stopped = await self._stopped(input) if input.agent is not None else None
-                return stopped or ToolOutcome(result=await self._run(tool, call))
+                return stopped or await self._made(tool, call)
 
     async def _stopped(self, input: ToolCallInput) -> ToolOutcome | None:
         """What comes of the call instead, if its permission rules and gates do not let it be made."""
@@ -79,21 +81,31 @@ class ToolExecution:
         )
         return _instead(input.call.name, await self._gates.verdict(agent, input.permissions, asked))
 
-    async def _run(self, tool: Tool, call: "_Call") -> ToolResult:
+    async def _made(self, tool: Tool, call: "_Call") -> ToolOutcome:
+        task = call.input.identity.task
+        if task is None:
+            return await self._run(tool, call)
+        async with emitting(activity.client(), task, call.input.idempotency_key) as call.emitter:
+            return await self._run(tool, call)
+
+    async def _run(self, tool: Tool, call: "_Call") -> ToolOutcome:
         try:
             arguments = tool.parse(call.input.call.arguments)
             if tool.context_parameter is not None:
                 arguments[tool.context_parameter] = call.context
             returned = await self._call_function(tool, arguments, call)
-            return cut_to_fit(as_result(tool.name, returned))
+            result = cut_to_fit(as_result(tool.name, returned))
+            return ToolOutcome(result=result, handoff=call.handoff if result.status is not ToolStatus.PENDING else None)
         except SuspendCall as suspension:
-            return ToolResult.suspended(tool.name, suspension.ticket, suspension.ticket.suspension.message)
+            ticket = suspension.ticket
+            return ToolOutcome(result=ToolResult.suspended(tool.name, ticket, ticket.suspension.message))
         except ToolError as error:
-            return ToolResult.error(tool.name, str(error))
+            return ToolOutcome(result=ToolResult.error(tool.name, str(error)))
         except Exception as error:  # the boundary: whatever a tool raises is for its model to read
             activity.logger.warning("tool raised", extra={"tool": tool.name}, exc_info=error)
             described = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            return ToolResult.error(tool.name, f"{ToolErrorKind.EXECUTION_FAILED}: {described}")
+            problem = f"{ToolErrorKind.EXECUTION_FAILED}: {described}"
+            return ToolOutcome(result=ToolResult.error(tool.name, problem))
 
     async def _call_function(self, tool: Tool, arguments: Mapping[str, Any], call: "_Call") -> Any:
         if tool.is_async:
@@ -116,6 +128,8 @@ class _Call:
     def __init__(self, input: ToolCallInput) -> None:
         self.input = input
         self.cancelled = threading.Event()
+        self.emitter: Emitter | None = None
+        self.handoff: str | None = None
         self._reported: Mapping[str, JsonValue] | None = None
         self.context = ToolContext(
             identity=input.identity,
@@ -129,14 +143,28 @@ class _Call:
             suspension_reason=input.suspension_reason,
             progress_sink=self._report,
             is_cancelled=self.cancelled.is_set,
+            emit_sink=self._emit,
+            handoff_sink=self._hand_over,
         )
 
     def _report(self, report: Mapping[str, JsonValue]) -> None:
         self._reported = report
 
+    def _emit(self, event_type: str, payload: JsonValue) -> bool:
+        return self.emitter is not None and self.emitter.emit(event_type, payload)
+
+    def _hand_over(self, agent_id: str) -> None:
+        self.handoff = agent_id
+
     def progress(self) -> Mapping[str, JsonValue] | None:
         """What the next heartbeat says."""
         return self._reported
+
+
+def _is_task(input: ToolCallInput) -> bool:
+    """The call is a background task, and runs in a workflow of its own: its result is no entry of a transcript."""
+    task = input.identity.task
+    return task is not None and task.thread_id == activity.info().workflow_id
 
 
 def _instead(tool_name: str, verdict: Verdict | None) -> ToolOutcome | None:

@@ -14,7 +14,8 @@ from wakeful import RunStatus
 from wakeful.client import WakefulClient
 
 COMMANDS = [
-    *("demo", "dev", "worker", "run", "send", "status", "show", "inbox", "approve", "deny", "decide", "cancel"),
+    *("demo", "dev", "worker", "run", "send", "status", "show", "tree", "inbox", "approve", "deny", "decide"),
+    *("letters", "cancel"),
 ]
 
 
@@ -42,6 +43,17 @@ async def test_run_prints_json_lines_for_programs(client: WakefulClient, address
     *events, result = [json.loads(line) for line in ran.out.splitlines()]
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
     assert (result["response"], result["status"]) == ("hello, hi", "done")
+
+
+async def test_a_budget_goes_with_the_run(client: WakefulClient, address: str, thread_id: str) -> None:
+    limits = ["--budget-tokens", "100000", "--budget-seconds", "600"]
+    ran = await wakeful("run", "tester", "hi", "--thread", thread_id, *limits, address=address)
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "hello, hi"), ran.err
+    history = await client.handle(thread_id).fetch_history()
+    (request,) = history.events[0].workflow_execution_started_event_attributes.input.payloads
+    assert json.loads(request.data)["budget"] == {"tokens": 100_000, "seconds": 600.0}
+    wrong = await wakeful("run", "tester", "hi", "--budget-turns", "-1", address=address)
+    assert (wrong.code, "--budget-turns" in wrong.err) == (2, True)
 
 
 async def test_a_run_that_does_not_end_well_exits_with_its_reason(client: WakefulClient, address: str) -> None:

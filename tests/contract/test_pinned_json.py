@@ -11,14 +11,18 @@ from pydantic import BaseModel, ValidationError
 from tests.context import pins as context
 from tests.contract.pinned import (
     agents,
+    budgets,
     decisions,
     events,
+    family,
     gates,
     inference,
+    letters,
     messages,
     requests,
     runs,
     streaming,
+    tasks,
     tools,
     views,
 )
@@ -40,6 +44,10 @@ PINS: tuple[Pin, ...] = (
     *gates.PINS,
     *events.PINS,
     *views.PINS,
+    *budgets.PINS,
+    *tasks.PINS,
+    *letters.PINS,
+    *family.PINS,
     *context.PINS,
 )
 EVENT_TYPES = {
@@ -47,7 +55,7 @@ EVENT_TYPES = {
     *("reasoning_encrypted_value", "tool_call_start", "tool_call_delta", "tool_call_ready", "tool_call_done"),
     *("tool_call_stream_delta", "tool_call_resumed", "tool_call_cancel", "stream_reset", "messages_snapshot"),
     *("activity_snapshot", "activity_delta", "inference_complete", "state_snapshot", "state_delta", "error"),
-    *("signal_refused", "decision_overdue"),
+    *("signal_refused", "decision_overdue", "handoff", "task_changed"),
 }
 
 

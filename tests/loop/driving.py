@@ -16,6 +16,7 @@ from wakeful.contract.decisions import (
     digest_arguments,
 )
 from wakeful.contract.events import AgentEvent
+from wakeful.contract.family import Keeps
 from wakeful.contract.gates import Verdict
 from wakeful.contract.inference import InferenceOverrides, ModelResponse, OutputSpec, StopReason
 from wakeful.contract.messages import Message, Role, TextBlock, ToolCall, Visibility
@@ -24,10 +25,11 @@ from wakeful.contract.runs import OnBusy, RunResult, RunStatus, ThreadMode, Tool
 from wakeful.contract.tools import FrontendTool, ToolDescriptor, ToolOutcome, ToolResult
 from wakeful.loop.advance import advance, begin
 from wakeful.loop.carrying import Carried, pack, unpack
-from wakeful.loop.commands import CallTool, Command, Infer, ResolveAgent
+from wakeful.loop.commands import CallTool, Command, Infer, ResolveAgent, StartChild, StartTask, Stop
 from wakeful.loop.facts import (
     AgentResolved,
     CancelRequested,
+    ChildNamed,
     DecisionsReceived,
     Fact,
     InferenceReturned,
@@ -172,15 +174,25 @@ def carry(state: RunState) -> RunState:
     return unpack(pack(carried(state))).state
 
 
+def thread_of(work_id: str) -> str:
+    """The thread that a sub-agent or task of the driven run is started under."""
+    return f"t1/{work_id}"
+
+
 class Driver:
-    """A run, driven from `begin` on; `agent` is resolved at once unless it is None."""
+    """A run, driven from `begin` on; `agent` is resolved at once unless it is None. Its children are named at once."""
 
     def __init__(
-        self, agent: ResolvedAgent | None = AGENT, *, request: RunRequest = REQUEST, revision: int = REVISION
+        self,
+        agent: ResolvedAgent | None = AGENT,
+        *,
+        request: RunRequest = REQUEST,
+        revision: int = REVISION,
+        keeps: Keeps | None = None,
     ) -> None:
         self.now = 0
         self.revision = revision
-        self.last = begin(request, thread_id="t1", run_id="r1")
+        self.last = begin(request, thread_id="t1", run_id="r1", keeps=keeps)
         self.commands: list[Command] = list(self.last.commands)
         self.events: list[AgentEvent] = list(self.last.events)
         if agent is not None:
@@ -190,6 +202,10 @@ class Driver:
         for fact in facts:
             self.now += TICK
             self.last = advance(self.state, fact, now=self.now)
+            for command in self.last.commands:
+                if isinstance(command, StartChild | StartTask) and Stop(command.id) not in self.last.commands:
+                    named = ChildNamed(command.id, thread_of(command.id))
+                    self.last = self.last.then(advance, named, now=self.now)
             self.commands += self.last.commands
             self.events += self.last.events
         return self.last
@@ -288,7 +304,11 @@ class Driver:
         return self.executions(call_id)[-1].id
 
     def _newest(self, kind: type[C]) -> C:
-        return [command for command in self.commands if isinstance(command, kind)][-1]
+        return self.asked_for(kind)[-1]
+
+    def asked_for(self, kind: type[C]) -> list[C]:
+        """Every command of this kind, so far."""
+        return [command for command in self.commands if isinstance(command, kind)]
 
 
 def resolving() -> Driver:

@@ -4,6 +4,7 @@ import pytest
 
 from tests.loop.driving import AGENT, LIVE_STAGES, Driver, asks, call, ok, says
 from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.budgets import Spent
 from wakeful.contract.errors import InternalError
 from wakeful.contract.events import (
     FinishSummary,
@@ -115,6 +116,7 @@ def test_a_run_in_which_the_model_just_answers() -> None:
         response="Hello!",
         steps=1,
         usage=Usage(prompt_tokens=3, completion_tokens=2),
+        tree=Spent(tokens=5, turns=1),
     )
 
 

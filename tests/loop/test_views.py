@@ -16,6 +16,7 @@ from tests.loop.driving import (
     pending,
     stamped,
 )
+from wakeful.contract.budgets import Spent
 from wakeful.contract.decisions import Refusal
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock
 from wakeful.contract.runs import OnBusy, RunStatus, ToolCallStatus, Usage
@@ -106,6 +107,7 @@ def test_the_status_of_a_waiting_run_names_what_it_waits_for() -> None:
         ),
         queued=2,
         refusals=(Refusal(signal="decide", reason="not a decision", at=driver.now),),
+        spent=Spent(tokens=5, turns=1, tool_calls=2),
     )
 
 

@@ -7,6 +7,7 @@ def test_the_exports_are_sorted_and_there() -> None:
     assert sorted(wakeful.__all__) == [
         "Agent",
         "Behavior",
+        "Budget",
         "CallerError",
         "ConfigurationError",
         "ConnectionFailed",
@@ -24,6 +25,7 @@ def test_the_exports_are_sorted_and_there() -> None:
         "ModelSettings",
         "NoAnswer",
         "PermissionPolicy",
+        "Price",
         "Provider",
         "ProviderError",
         "ProviderErrorKind",
@@ -36,6 +38,7 @@ def test_the_exports_are_sorted_and_there() -> None:
         "RunStatus",
         "ScriptedModel",
         "StreamingProvider",
+        "TaskStatus",
         "ThreadBusy",
         "ThreadNotFound",
         "Tool",

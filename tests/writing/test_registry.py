@@ -6,9 +6,11 @@ from pydantic import BaseModel, ValidationError, field_validator
 from wakeful import (
     Agent,
     Behavior,
+    Budget,
     ConfigurationError,
     GateCall,
     PermissionPolicy,
+    Price,
     Registry,
     Rule,
     ScriptedModel,
@@ -51,7 +53,8 @@ def test_everything_that_is_wrong_is_listed_at_once() -> None:
         "agent 'a' is registered twice",
         "tool 'look' is registered twice, as two different functions",
         "tool 'look' is registered twice, as two different functions",
-        "tool 'infer' takes a reserved name; rename it (reserved: compact, infer, resolve_agent, restore_thread)",
+        "tool 'infer' takes a reserved name; rename it (reserved: "
+        "compact, deliver_message, infer, resolve_agent, restore_thread)",
         "agent 'b' lists tools twice: look",
         "model 'odd' is 'gpt'; write it as 'provider/name'",
         "model 'lost' names unknown provider 'nowhere'; known: anthropic, openai, openai-responses",
@@ -235,3 +238,43 @@ def test_a_plain_function_is_not_a_gate() -> None:
 
     with pytest.raises(ValidationError, match="'plain' is a plain function: decorate it with @gate"):
         Agent(id="a", gates=[plain])  # type: ignore[list-item]
+
+
+def test_what_an_agent_may_spend_and_wait_for_is_resolved_with_it() -> None:
+    limited = Agent(id="a", budget=Budget(cost=2), max_depth=2, delegate_timeout=60)
+    registry = Registry(agents=[limited, Agent(id="b", budget=Budget()), Agent(id="c")])
+    resolved = registry.resolve("a")
+    assert (resolved.budget, resolved.max_depth, resolved.delegate_timeout_seconds) == (Budget(cost=2), 2, 60)
+    assert [registry.resolve(id).budget for id in ("b", "c")] == [None, None]
+
+
+@pytest.mark.parametrize("wrong", [{"max_depth": 0}, {"delegate_timeout": 0}, {"budget": {"tokens": -1}}])
+def test_limits_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(wrong))):
+        Agent.model_validate({"id": "a", **wrong})
+
+
+def test_prices_are_for_models_that_there_are() -> None:
+    with pytest.raises(ConfigurationError) as error:
+        Registry(agents=[], models={"m": "openai/big"}, prices={"m": PRICE, "n": PRICE, "default": PRICE})
+    assert error.value.problems == ("a price is given for unknown model 'n'; registered: default, m",)
+
+
+PRICE = Price(input=1, output=2)
+OTHER = Price(input=3, output=4)
+
+
+@pytest.mark.parametrize(
+    ("asked", "price"),
+    [
+        (ModelBinding(id="m", provider="openai", name="big"), PRICE),
+        (ModelBinding(id="n", provider="openai", name="small"), OTHER),
+        (ModelBinding(id="m", provider="openai", name="small"), OTHER),  # a run asked for it by the provider's name
+        (ModelBinding(id="m", provider="openai", name="nobody knows"), PRICE),
+        (ModelBinding(id="free", provider="openai", name="tiny"), None),
+        (ModelBinding(id="gone", provider="openai", name="older"), None),
+    ],
+)
+def test_a_model_costs_what_it_is_registered_with(asked: ModelBinding, price: Price | None) -> None:
+    models = {"m": "openai/big", "n": "openai/small", "free": "openai/tiny"}
+    assert Registry(agents=[], models=models, prices={"n": OTHER, "m": PRICE}).price(asked) == price

@@ -2,7 +2,7 @@
 
 from wakeful import ModelRequest, ScriptedModel, call, say
 from wakeful.contract.inference import ModelResponse
-from wakeful.contract.messages import Message, Role, TextBlock
+from wakeful.contract.messages import Message, Role, TextBlock, Visibility
 
 
 def ask(model: ScriptedModel, *messages: Message) -> ModelResponse:
@@ -11,6 +11,10 @@ def ask(model: ScriptedModel, *messages: Message) -> ModelResponse:
 
 def message(role: Role, text: str) -> Message:
     return Message(id=text, role=role, content=(TextBlock(text=text),))
+
+
+def note(text: str) -> Message:
+    return message(Role.USER, text).model_copy(update={"visibility": Visibility.INTERNAL})
 
 
 USER, ASSISTANT, TOOL = Role.USER, Role.ASSISTANT, Role.TOOL
@@ -39,3 +43,27 @@ def test_a_turn_may_say_and_call_several_things() -> None:
 
 def test_a_script_that_is_over_says_so() -> None:
     assert ask(ScriptedModel(), message(USER, "go")).text == "The script has no more turns."
+
+
+def test_what_only_the_model_sees_does_not_begin_the_script_anew() -> None:
+    model = ScriptedModel([call("look"), say("{input}: {result}")])
+    said = [
+        message(USER, "Ann"),
+        note("go on"),
+        message(ASSISTANT, ""),
+        message(TOOL, "stars"),
+        note("task bg_0 ended"),
+    ]
+    assert [c.name for c in ask(model, *said[:2]).tool_calls] == ["look"]
+    assert ask(model, *said).text == "Ann: stars"
+
+
+def test_a_pattern_may_choose_a_script_for_what_only_the_model_sees() -> None:
+    model = ScriptedModel([say("started")], when={"bg_0": [say("heard: {input}"), say("again")]})
+    said = [message(USER, "Ann"), message(ASSISTANT, "started"), note("bg_0 ended"), note("bg_1 ended")]
+    assert ask(model, *said).text == "heard: bg_0 ended"
+    assert ask(model, *said, message(ASSISTANT, "heard")).text == "again"
+
+
+def test_notes_alone_begin_the_script() -> None:
+    assert ask(ScriptedModel([say("hello {input}")]), note("wake up")).text == "hello "

@@ -4,7 +4,7 @@ import typing
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, JsonValue
 
 from wakeful import ConfigurationError, ResumeMode, ToolContext, ToolError, tool
 from wakeful.contract.runs import RunIdentity
@@ -202,3 +202,56 @@ def test_progress_goes_to_whoever_listens() -> None:
     context(progress_sink=said.append).report("half", progress=0.5)
     context().report("nobody listens")
     assert said == [{"message": "half", "progress": 0.5}]
+
+
+def test_events_go_to_whoever_listens_as_they_were_when_they_were_told() -> None:
+    """B-535."""
+    told: list[tuple[str, object]] = []
+
+    def listen(event_type: str, payload: JsonValue) -> bool:
+        told.append((event_type, payload))
+        return True
+
+    found: dict[str, JsonValue] = {"n": 1}
+    assert context(emit_sink=listen).emit("found", found)
+    found["n"] = 2
+    assert context(emit_sink=listen).emit("done")
+    assert not context().emit("nobody listens")
+    assert told == [("found", {"n": 1}), ("done", None)]
+
+
+LOOP: list[Any] = []
+LOOP.append(LOOP)
+
+
+@pytest.mark.parametrize("payload", [object(), {"at": {1, 2}}, float("nan"), LOOP, "\ud800"])
+def test_an_event_is_json(payload: Any) -> None:
+    with pytest.raises(TypeError, match="the payload of event 'found' is nothing that JSON can hold"):
+        context(emit_sink=lambda _type, _payload: True).emit("found", payload)
+
+
+def test_an_event_is_something_that_a_model_can_read() -> None:
+    with pytest.raises(ValueError, match="'found' has 200,002 characters, and at most 200,000 fit"):
+        context().emit("found", "x" * 200_000)
+
+
+def test_a_handoff_goes_to_whoever_listens() -> None:
+    asked: list[str] = []
+    context(handoff_sink=asked.append).handoff("clerk")
+    context().handoff("nobody listens")
+    assert asked == ["clerk"]
+
+
+def test_a_tool_may_run_in_the_background_on_any_queue() -> None:
+    @tool(background=True, task_queue="gpu")
+    def render() -> None: ...
+
+    assert (render.descriptor.background, render.descriptor.task_queue) == (True, "gpu")
+    assert "background" not in tool(lambda: None).descriptor.model_dump_json()
+
+
+def test_a_local_tool_is_waited_for() -> None:
+    with pytest.raises(ConfigurationError, match="tool 'look' is local, so it cannot run in the background"):
+
+        @tool(background=True, local=True, read_only=True)
+        def look() -> None: ...

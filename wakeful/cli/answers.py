@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 from pydantic import JsonValue
 
+from wakeful.asking import PATIENCE
 from wakeful.cli import options
 from wakeful.cli.asking import json_value, with_client
 from wakeful.cli.showing import printable, spelled
@@ -22,7 +23,7 @@ from wakeful.client import WakefulClient
 from wakeful.contract.decisions import Decision, DecisionAction
 from wakeful.contract.errors import CallerError, DecisionRefused, NoAnswer, ThreadNotFound, WakefulError
 from wakeful.contract.views import ticket_name
-from wakeful.inbox import PATIENCE, PendingDecision, pending_of
+from wakeful.inbox import PendingDecision, pending_of
 
 Tickets = Annotated[
     list[str], typer.Argument(metavar="TICKET", help="THREAD/CALL, as `wakeful inbox` prints it; several are fine.")

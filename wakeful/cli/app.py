@@ -2,7 +2,7 @@
 
 import typer
 
-from wakeful.cli import answers, demo, dev, inbox, threads, worker
+from wakeful.cli import answers, demo, dev, inbox, letters, threads, tree, worker
 from wakeful.cli.exits import run_and_leave
 
 app = typer.Typer(
@@ -20,10 +20,12 @@ app.command("run")(threads.run)
 app.command("send")(threads.send)
 app.command("status")(threads.status)
 app.command("show")(threads.show)
+app.command("tree")(tree.tree)
 app.command("inbox")(inbox.inbox)
 app.command("approve")(answers.approve)
 app.command("deny")(answers.deny)
 app.command("decide")(answers.decide)
+app.command("letters")(letters.letters)
 app.command("cancel")(threads.cancel)
 
 

@@ -17,6 +17,9 @@ WATCH_SECONDS = 2.0
 def inbox(
     agent: Annotated[str | None, typer.Option(metavar="ID", help="Only what this agent waits for.")] = None,
     tool: Annotated[str | None, typer.Option(metavar="NAME", help="Only calls of this tool.")] = None,
+    thread: Annotated[
+        str | None, typer.Option(metavar="THREAD", help="Only this thread and the sub-agents below it.")
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Stay, and show what comes.")] = False,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
@@ -28,7 +31,7 @@ def inbox(
         shown: set[tuple[str, int | None]] = set()
         first = True
         while first or watch:
-            waiting = [pending async for pending in client.inbox(agent_id=agent, tool=tool)]
+            waiting = [pending async for pending in client.inbox(thread_id=thread, agent_id=agent, tool=tool)]
             _show([pending for pending in waiting if _named(pending) not in shown], as_json=as_json, empty=first)
             shown, first = {_named(pending) for pending in waiting}, False
             if watch:

@@ -20,6 +20,18 @@ AppOption = Annotated[
 ]
 ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="The thread's id, which is its workflow's.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, one value a line, for programs.")]
+BudgetTokens = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="N", help="Stop the run, with everything it starts, when so many tokens are spent."),
+]
+BudgetCost = Annotated[
+    float | None, typer.Option(min=0, metavar="X", help="The same for money, by the prices that the registry knows.")
+]
+BudgetTurns = Annotated[int | None, typer.Option(min=0, metavar="N", help="The same for calls of models.")]
+BudgetToolCalls = Annotated[int | None, typer.Option(min=0, metavar="N", help="The same for calls of tools.")]
+BudgetSeconds = Annotated[
+    float | None, typer.Option(min=0, metavar="S", help="The same for time on the wall, waiting included.")
+]
 
 TASK_QUEUE = DEFAULT_TASK_QUEUE
 DEMO_APP = "wakeful.cli.demo_app:registry"

@@ -8,8 +8,10 @@ from typing import assert_never
 from pydantic import JsonValue
 
 from wakeful.contract import events as e
+from wakeful.contract import names
 from wakeful.contract.messages import Message, Role
 from wakeful.contract.runs import Suspended
+from wakeful.contract.tasks import Task, TaskStatus
 from wakeful.contract.tools import ToolResult, ToolStatus
 from wakeful.contract.views import StatusView
 from wakeful.inbox import PendingDecision, pending_of
@@ -36,16 +38,39 @@ def event_lines(event: e.AgentEvent) -> list[str]:
             return [f"✗ {name} cancelled: {reason}"]
         case e.RunFinish(termination=Suspended()):
             return ["‖ suspended"]
+        case e.RunFinish(result=e.FinishSummary(status_reason=names.AWAITING_TASKS)):
+            return ["‖ waits for its background tasks"]
         case e.RunFinish(result=result):
             return [f"■ {result.status_reason if result else 'done'}"]
         case e.SignalRefused(signal=signal, reason=reason):
             return [f"! {signal} refused: {reason}"]
         case e.DecisionOverdue(tool_name=name, waited_ms=waited):
             return [f"! {name} has been waiting for a decision for {duration(waited / 1000)}"]
+        case e.Handoff(from_agent=before, to_agent=after):
+            return [f"⇒ {before} hands over to {after}"]
+        case e.TaskChanged(task=task):
+            return [_task_line(task)]
         case e.ErrorEvent(message=message):
             return [f"✗ {message}"]
         case _:
             return []
+
+
+def _task_line(task: Task) -> str:
+    name = printable(
+        " ".join(part for part in (task.agent_id, task.task_id, f"({task.name})" * bool(task.name)) if part)
+    )
+    match task.status:
+        case TaskStatus.RUNNING:
+            return f"+ {name} runs in the background"
+        case TaskStatus.COMPLETED:
+            return f"✓ {name} has ended"
+        case TaskStatus.FAILED:
+            return f"✗ {name} failed: {short(task.error or 'it did not say why')}"
+        case TaskStatus.CANCELLED:
+            return f"✗ {name} was cancelled"
+        case _:
+            assert_never(task.status)
 
 
 def _outcome(result: ToolResult) -> str:
@@ -60,14 +85,16 @@ _MARKS = {ToolStatus.SUCCESS: "✓", ToolStatus.ERROR: "✗", ToolStatus.PENDING
 
 def status_lines(thread_id: str, view: StatusView) -> list[str]:
     """A status in a few lines, with the command that answers each pending decision."""
+    agent, active = view.identity.agent_id, view.active_agent
     lines = [
         f"thread   {thread_id}",
-        f"agent    {view.identity.agent_id}",
+        f"agent    {agent}" + (f", handed over to {active}" if active not in (None, agent) else ""),
         f"status   {view.status.value}: {view.doing}",
         f"steps    {view.steps}    tokens {view.usage.total_tokens or 0}",
     ]
     for call in view.calls:
-        lines.append(f"call     {call.call_id}  {call.tool_name}  {call.status.value}")
+        child = f"  in thread {printable(call.child)}" if call.child else ""
+        lines.append(f"call     {call.call_id}  {call.tool_name}  {call.status.value}{child}")
     for pending in pending_of(view):
         lines += pending_lines(pending)
     for refusal in view.refusals:
@@ -101,9 +128,9 @@ def inbox_lines(waiting: Sequence[PendingDecision]) -> list[str]:
     """A table of what waits, with what is asked and the commands under each."""
     rows = [("AGE", "DEADLINE", "THREAD", "AGENT", "CALL"), *(_row(pending) for pending in waiting)]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    lines = [_aligned(rows[0], widths)]
+    lines = [aligned(rows[0], widths)]
     for pending, row in zip(waiting, rows[1:], strict=True):
-        lines += [_aligned(row, widths), *(f"      {line}" for line in _under(pending))]
+        lines += [aligned(row, widths), *(f"      {line}" for line in _under(pending))]
     return lines
 
 
@@ -121,7 +148,8 @@ def _deadline(pending: PendingDecision) -> str:
     return f"in {duration(left)}" if left > 0 else "now"
 
 
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
+def aligned(row: Sequence[str], widths: Sequence[int]) -> str:
+    """The cells of a table's row; the last one is as wide as it is."""
     return "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
 
 

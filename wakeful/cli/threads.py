@@ -1,18 +1,26 @@
 """Commands on threads: run, send, status, show, cancel."""
 
+import asyncio
+import contextlib
 import sys
-from typing import Annotated
+from typing import Annotated, Self
 
 import typer
 
 from wakeful.cli import options
 from wakeful.cli.asking import with_client
+from wakeful.cli.family import below_lines, ended_words, family_lines, receipt_lines, result_lines
 from wakeful.cli.showing import event_lines, message_lines, pending_lines, status_lines
 from wakeful.client import WakefulClient
-from wakeful.contract.errors import CallerError
-from wakeful.contract.events import RunFinish
+from wakeful.contract import names
+from wakeful.contract.budgets import Budget
+from wakeful.contract.errors import CallerError, WakefulError
+from wakeful.contract.events import AgentEvent, RunFinish, TaskChanged, ToolCallReady
 from wakeful.contract.runs import NaturalEnd, OnBusy, RunResult, Suspended
+from wakeful.contract.views import StatusView
 from wakeful.inbox import pending_of
+
+LOOK_BELOW_SECONDS = 2.0
 
 
 def run(
@@ -20,15 +28,28 @@ def run(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What to tell it.")],
     thread: Annotated[str | None, typer.Option(help="The thread's id. [default: a new one]")] = None,
     wait: Annotated[bool, typer.Option(help="Stay when the run suspends, until it goes on.")] = True,
+    budget_tokens: options.BudgetTokens = None,
+    budget_cost: options.BudgetCost = None,
+    budget_turns: options.BudgetTurns = None,
+    budget_tool_calls: options.BudgetToolCalls = None,
+    budget_seconds: options.BudgetSeconds = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     task_queue: options.TaskQueueOption = options.TASK_QUEUE,
     as_json: options.JsonOption = False,
 ) -> None:
     """Start a run, show what happens, and print its answer."""
+    limits = Budget(
+        tokens=budget_tokens,
+        cost=budget_cost,
+        turns=budget_turns,
+        tool_calls=budget_tool_calls,
+        seconds=budget_seconds,
+    )
+    budget = None if limits == Budget() else limits
 
     async def go(client: WakefulClient) -> RunResult | None:
-        thread_id = await client.start(agent, text, thread_id=thread)
+        thread_id = await client.start(agent, text, thread_id=thread, budget=budget)
         if not as_json:
             print(f"thread {thread_id}", file=sys.stderr)
         return await _follow(client, thread_id, wait=wait, as_json=as_json)
@@ -39,9 +60,11 @@ def run(
     if as_json:
         print(result.model_dump_json(), flush=True)
     else:
-        print(result.response)
+        print(result.response, flush=True)
+        for line in result_lines(result):
+            print(line, file=sys.stderr)
     if not isinstance(result.termination, NaturalEnd):
-        raise CallerError(f"the run ended as {result.status_reason}")
+        raise CallerError(ended_words(result))
 
 
 def send(
@@ -69,8 +92,15 @@ def status(
     as_json: options.JsonOption = False,
 ) -> None:
     """Where a thread's run stands, and what it waits for."""
-    view = with_client(address, namespace, lambda client: client.status(thread))
-    print(view.model_dump_json() if as_json else "\n".join(status_lines(thread, view)))
+
+    async def go(client: WakefulClient) -> None:
+        view = await client.status(thread)
+        if as_json:
+            print(view.model_dump_json())
+        else:
+            print("\n".join([*status_lines(thread, view), *await _family(client, thread, view)]))
+
+    with_client(address, namespace, go)
 
 
 def show(
@@ -79,9 +109,21 @@ def show(
     namespace: options.NamespaceOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """The whole conversation of a thread."""
-    for message in with_client(address, namespace, lambda client: client.transcript(thread)):
-        print(message.model_dump_json() if as_json else "\n".join(message_lines(message)))
+    """The whole conversation of a thread; then its tasks, dead letters and what its sub-agents wait for, if any."""
+
+    async def go(client: WakefulClient) -> None:
+        for message in await client.transcript(thread):
+            print(message.model_dump_json() if as_json else "\n".join(message_lines(message)))
+        if as_json:
+            return
+        view = await client.status(thread)
+        lines = await _family(client, thread, view)
+        if view.active_agent not in (None, view.identity.agent_id):
+            lines.insert(0, f"agent    {view.active_agent}")
+        if lines:
+            print("\n".join(["", *lines]))
+
+    with_client(address, namespace, go)
 
 
 def cancel(
@@ -95,21 +137,66 @@ def cancel(
 
     async def go(client: WakefulClient) -> str:
         await client.cancel(thread, reason=reason)
-        return (await client.result(thread)).status_reason if wait else "cancel sent"
+        if not wait:
+            return "cancel sent"
+        result = await client.result(thread)
+        return "\n".join([result.status_reason, *(f"  {line}" for line in receipt_lines(result))])
 
     print(f"thread {thread}: {with_client(address, namespace, go)}")
 
 
+async def _family(client: WakefulClient, thread_id: str, view: StatusView) -> list[str]:
+    """What there is of others; the decisions below are looked for only if something runs there."""
+    waiting = [pending async for pending in client.inbox(thread_id=thread_id)] if view.children else []
+    return family_lines(thread_id, view, [pending for pending in waiting if pending.thread_id != thread_id])
+
+
 async def _follow(client: WakefulClient, thread_id: str, *, wait: bool, as_json: bool) -> RunResult | None:
-    async for record in client.watch(thread_id):
-        if as_json:
-            print(record.model_dump_json(), flush=True)
-        else:
-            print("\n".join(event_lines(record.event)) or "", end="\n" if event_lines(record.event) else "", flush=True)
-        if isinstance(record.event, RunFinish) and isinstance(record.event.termination, Suspended):
-            if not as_json:
-                for pending in pending_of(await client.status(thread_id)):
-                    print("\n".join(pending_lines(pending)), flush=True)
-            if not wait:
-                return None
-    return await client.result(thread_id)
+    async with _Below(client, thread_id) as below:
+        async for record in client.watch(thread_id):
+            if as_json:
+                print(record.model_dump_json(), flush=True)
+            else:
+                for line in event_lines(record.event):
+                    print(line, flush=True)
+                below.notice(record.event)
+            if isinstance(record.event, RunFinish) and isinstance(record.event.termination, Suspended):
+                if not as_json:
+                    for pending in pending_of(await client.status(thread_id)):
+                        print("\n".join(pending_lines(pending)), flush=True)
+                if not wait:
+                    return None
+        return await client.result(thread_id)
+
+
+class _Below:
+    """Tells what sub-agents wait for: they are threads of their own, so a watched run has no event of it."""
+
+    def __init__(self, client: WakefulClient, thread_id: str) -> None:
+        self._client = client
+        self._thread_id = thread_id
+        self._telling: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._telling is not None:
+            self._telling.cancel()
+
+    def notice(self, event: AgentEvent) -> None:
+        """Begin to look below as soon as something may run there."""
+        delegates = isinstance(event, ToolCallReady) and event.name.startswith(names.TOOL_DELEGATE)
+        if self._telling is None and (delegates or isinstance(event, TaskChanged)):
+            self._telling = asyncio.create_task(self._tell())
+
+    async def _tell(self) -> None:
+        told: set[tuple[str, int | None]] = set()
+        while True:
+            await asyncio.sleep(LOOK_BELOW_SECONDS)
+            with contextlib.suppress(WakefulError):  # the run itself is watched, and says what is wrong
+                async for pending in self._client.inbox(thread_id=self._thread_id):
+                    named = pending.ticket, pending.since  # a call may ask again
+                    if pending.thread_id != self._thread_id and pending.unknown is None and named not in told:
+                        told.add(named)
+                        print("\n".join(below_lines(pending)), flush=True)

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from wakeful.contract.base import Few, Maybe, Wire, Written
+from wakeful.contract.budgets import Budget
 from wakeful.contract.context import ContextMessage, RecordedContextPolicy
 from wakeful.contract.inference import ModelSettings, OutputSpec
 from wakeful.contract.permissions import PermissionPolicy
@@ -14,6 +15,8 @@ from wakeful.contract.tools import ToolDescriptor
 
 DEFAULT_MAX_ROUNDS = 16
 DEFAULT_MAX_CONTINUATIONS = 2
+DEFAULT_MAX_DEPTH = 6
+DEFAULT_DELEGATE_TIMEOUT_SECONDS = 7 * 24 * 3600.0
 DEFAULT_INFERENCE_TIMEOUT_SECONDS = 600.0
 DEFAULT_INFERENCE_HEARTBEAT_SECONDS = 30.0
 
@@ -54,6 +57,14 @@ def _is_usual(value: int) -> bool:
     return value == DEFAULT_MAX_CONTINUATIONS
 
 
+def _is_usual_depth(value: int) -> bool:
+    return value == DEFAULT_MAX_DEPTH
+
+
+def _is_usual_patience(value: float) -> bool:
+    return value == DEFAULT_DELEGATE_TIMEOUT_SECONDS
+
+
 class ResolvedAgent(Wire):
     """Everything of an agent that a run depends on; a run sees one of these from start to end."""
 
@@ -78,6 +89,12 @@ class ResolvedAgent(Wire):
     """Names of the registry's gates that are asked about every call, in this order."""
     max_continuations: Annotated[int, Field(exclude_if=_is_usual)] = DEFAULT_MAX_CONTINUATIONS
     """How often in a run an answer that hit the token limit is gone on with."""
+    budget: Maybe[Budget] = None
+    """What a run of the agent, with everything it starts, may spend."""
+    max_depth: Annotated[int, Field(exclude_if=_is_usual_depth)] = DEFAULT_MAX_DEPTH
+    """How many levels of sub-agents there may be below the root of a tree."""
+    delegate_timeout_seconds: Annotated[float, Field(exclude_if=_is_usual_patience)] = DEFAULT_DELEGATE_TIMEOUT_SECONDS
+    """How long a call waits for the sub-agent it was delegated to."""
 
     def digest(self) -> str:
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:32]
@@ -87,6 +104,8 @@ class ResolveInput(Wire):
     agent_id: str
     revision: int = 1
     """The newest rules of the loop that the asking worker knows."""
+    in_task: Few[bool] = False
+    """The run is, or is a part of, a background task: it is given the means to cancel it."""
 
 
 class HistoryBudget(Wire):

@@ -8,6 +8,7 @@ from pydantic import Field, JsonValue
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.messages import Message
 from wakeful.contract.runs import RunIdentity, RunStatus, Termination, Usage
+from wakeful.contract.tasks import Task
 from wakeful.contract.tools import ToolResult
 
 
@@ -180,6 +181,21 @@ class DecisionOverdue(Wire):
     waited_ms: int
 
 
+class Handoff(Wire):
+    """Another agent goes on with the run."""
+
+    event_type: Literal["handoff"] = "handoff"
+    from_agent: str
+    to_agent: str
+
+
+class TaskChanged(Wire):
+    """A background task was started, or has ended."""
+
+    event_type: Literal["task_changed"] = "task_changed"
+    task: Task
+
+
 AgentEvent = Annotated[
     RunStart
     | RunFinish
@@ -204,7 +220,9 @@ AgentEvent = Annotated[
     | StateDelta
     | ErrorEvent
     | SignalRefused
-    | DecisionOverdue,
+    | DecisionOverdue
+    | Handoff
+    | TaskChanged,
     Field(discriminator="event_type"),
 ]
 

@@ -7,6 +7,7 @@ from pydantic import Field, JsonValue, field_validator
 
 from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.context import CompactionMark, ContextMessage, ContextReport
+from wakeful.contract.family import Keeps
 from wakeful.contract.gates import Verdict
 from wakeful.contract.messages import Message, ThinkingBlock, ToolCall
 from wakeful.contract.permissions import Rule
@@ -149,6 +150,8 @@ class TranscriptTail(Wire):
     length: int
     digest: str
     messages: tuple[Message, ...]
+    keeps: Maybe[Keeps] = None
+    """What the thread kept besides."""
 
 
 class RestoreInput(Wire):

@@ -1,13 +1,17 @@
 """What a person or a client sends to a thread: the request that starts a run, and the messages that follow."""
 
-from typing import Annotated, TypeVar
+from collections.abc import Callable
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
 from wakeful.contract.base import Few, Maybe, Written
+from wakeful.contract.budgets import Budget
 from wakeful.contract.decisions import Decision, Decisions
 from wakeful.contract.errors import CallerError
+from wakeful.contract.family import Family, Grant, Loan, Settled
 from wakeful.contract.inference import InferenceOverrides
+from wakeful.contract.letters import Letter, Mail, Returned, TaskEvent
 from wakeful.contract.messages import InputMessage, fitting
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import OnBusy, Origin, ThreadMode
@@ -35,6 +39,10 @@ class RunRequest(Written):
     """What this one run wants otherwise than its agent says; the thread's later runs know nothing of it."""
     permissions: Few[tuple[Rule, ...]] = ()
     """What this one run allows, asks and denies; a rule replaces the agent's or the thread's for the same `tool`."""
+    budget: Maybe[Budget] = None
+    """What this one run, with everything it starts, may spend."""
+    family: Maybe[Family] = None
+    """Of a sub-agent: where it stands; its parent writes it."""
 
     @model_validator(mode="after")
     def _has_something_to_say(self) -> "RunRequest":
@@ -93,6 +101,12 @@ class CancelRequest(Written):
     reason: Maybe[str] = None
 
 
+class LettersRequest(Written):
+    """Send the thread's dead letters again, or forget them."""
+
+    action: Literal["replay", "clear"]
+
+
 MAX_PAGE = 1000
 
 
@@ -135,12 +149,50 @@ def parse_page(written: object) -> PageRequest:
     return _parse(PageRequest, {} if written is None else written, example='{"after": 0}')
 
 
-W = TypeVar("W", bound=Written)
+def parse_letters(written: object) -> LettersRequest:
+    """What the `letters` signal brings: `{"action": ...}`."""
+    return _parse(LettersRequest, written, example='{"action": "replay"}')
+
+
+def parse_mail(written: object) -> Letter | TaskEvent:
+    """What the `deliver` signal brings: a letter, or what a running task tells."""
+    example = '{"kind": "task_event", "message_id": "m1", "task_id": "task-1", "event_type": "progress"}'
+    return _validated(_MAIL.validate_python, written, example=example)
+
+
+def parse_settled(written: object) -> Settled:
+    """What the `settled` signal brings."""
+    return _parse(Settled, written, example='{"work_id": "task-1", "thread_id": "t/task-1", "status": "completed"}')
+
+
+def parse_returned(written: object) -> Returned:
+    """What the `returned` signal brings."""
+    return _parse(Returned, written, example='{"letter": {…}, "error": "recipient_unavailable"}')
+
+
+def parse_loan(written: object) -> Loan:
+    """What the `lend` signal brings."""
+    return _parse(Loan, written, example='{"work_id": "task-1", "thread_id": "t/task-1", "spent": {}}')
+
+
+def parse_grant(written: object) -> Grant:
+    """What the `grant` signal brings."""
+    return _parse(Grant, written, example='{"allowance": {"tokens": 1000}}')
+
+
+_MAIL: TypeAdapter[Letter | TaskEvent] = TypeAdapter(Mail)
+
+W = TypeVar("W", bound=BaseModel)
+T = TypeVar("T")
 
 
 def _parse(kind: type[W], written: object, *, example: str) -> W:
+    return _validated(kind.model_validate, written, example=example)
+
+
+def _validated(validate: Callable[[object], T], written: object, *, example: str) -> T:
     try:
-        return kind.model_validate(written)
+        return validate(written)
     except ValidationError as error:
         wrong = "; ".join(
             f"{'.'.join(str(part) for part in detail['loc']) or 'the whole value'}: {detail['msg']}"

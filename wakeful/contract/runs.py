@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from wakeful.contract.base import Few, Maybe, Wire
+from wakeful.contract.budgets import Spent
 
 
 class RunStatus(StrEnum):
@@ -53,6 +54,14 @@ class Origin(StrEnum):
     INTERNAL = "internal"
 
 
+class TaskRef(Wire):
+    """A background task, by the workflow that runs it and the thread that owns it."""
+
+    task_id: str
+    thread_id: str
+    owner_thread_id: str
+
+
 class RunIdentity(Wire):
     """Who a run is, and who started it."""
 
@@ -65,10 +74,14 @@ class RunIdentity(Wire):
     session_id: Maybe[str] = None
     transport_request_id: Maybe[str] = None
     origin: Origin = Origin.USER
+    path: Few[tuple[str, ...]] = ()
+    """The threads from the root to the parent."""
+    task: Maybe[TaskRef] = None
+    """The background task that the run is, or is a part of."""
 
 
 class Usage(Wire):
-    """Tokens, as the provider counts them; absent where it does not say."""
+    """Tokens, as the provider counts them, and what they cost; absent where nobody says."""
 
     prompt_tokens: Maybe[int] = None
     completion_tokens: Maybe[int] = None
@@ -76,12 +89,18 @@ class Usage(Wire):
     cache_read_tokens: Maybe[int] = None
     cache_creation_tokens: Maybe[int] = None
     thinking_tokens: Maybe[int] = None
+    cost: Maybe[float] = None
+    """Money, by the registry's prices."""
 
     def plus(self, other: "Usage") -> "Usage":
         """The sum, field by field; a negative report counts as nothing."""
         if other is NO_USAGE or other == NO_USAGE:
             return self
-        return Usage(**{name: _sum(getattr(self, name), getattr(other, name)) for name in Usage.model_fields})
+        counts = {
+            name: _sum(getattr(self, name), getattr(other, name)) for name in Usage.model_fields if name != "cost"
+        }
+        cost = self.cost if other.cost is None else round((self.cost or 0.0) + max(0.0, other.cost), 9)
+        return Usage(**counts, cost=cost)
 
 
 NO_USAGE = Usage()
@@ -150,6 +169,14 @@ def status_reason(termination: Termination) -> str:
             return termination.type
 
 
+class CancelReceipt(Wire):
+    """What a cancel reached below a run: sub-agents and tasks by their threads."""
+
+    cancelled: Few[tuple[str, ...]] = ()
+    ended: Few[tuple[str, ...]] = ()
+    """Those that had come to their own end before they heard of it."""
+
+
 class RunResult(Wire):
     """How a run ended; the result of its workflow."""
 
@@ -167,3 +194,7 @@ class RunResult(Wire):
     """Ids of submitted messages that the run ended too early to read."""
     output: Maybe[JsonValue] = None
     """The last answer as the agent's output type asks for it; only of a run that came to its natural end."""
+    receipt: Maybe[CancelReceipt] = None
+    """What was stopped with the run, if anything ran below it."""
+    tree: Maybe[Spent] = None
+    """What the run and everything it started have spent; absent if it never asked a model."""

@@ -35,6 +35,29 @@ class Effects(StrEnum):
         return self is not Effects.ONCE
 
 
+class RuntimeKind(StrEnum):
+    """What the runtime itself does when a model calls one of its own tools."""
+
+    DELEGATE = "delegate"
+    SPAWN = "spawn"
+    CANCEL_TASK = "cancel_task"
+    LIST_TASKS = "list_tasks"
+    TASK_RESULT = "task_result"
+    SEND_MESSAGE = "send_message"
+    RECOVER_MESSAGES = "recover_messages"
+    HANDOFF = "handoff"
+
+
+class RuntimeTool(Wire):
+    """A tool that no activity runs: the loop performs it."""
+
+    kind: RuntimeKind
+    agent_id: Maybe[str] = None
+    """The one agent that a delegate or a handoff goes to."""
+    agent_ids: Few[tuple[str, ...]] = ()
+    """The agents that may be spawned."""
+
+
 class ToolDescriptor(Wire):
     """What the model and the loop know of a tool; the model addresses it by `id`."""
 
@@ -53,6 +76,10 @@ class ToolDescriptor(Wire):
     """Runs inside the workflow's own task: half the cost, for calls of milliseconds that may be repeated."""
     result_schema: Maybe[dict[str, JsonValue]] = None
     """Of a frontend tool: the JSON schema that its result has to fit."""
+    runtime: Maybe[RuntimeTool] = None
+    """The runtime's own: what it does when the model calls it."""
+    background: Few[bool] = False
+    """A call is a background task: the model gets its id at once, and the result when there is one."""
 
 
 class FrontendTool(Written):
@@ -126,6 +153,8 @@ class ToolOutcome(Wire):
     """A gate forbade the call just before it ran, for this reason; the run ends."""
     gated: Few[bool] = False
     """It is a gate that wants somebody to decide, and not the tool."""
+    handoff: Maybe[str] = None
+    """The agent that the tool wants to go on with the run from its next step."""
 
 
 def tool_outcome(tool_name: str, returned: object) -> ToolOutcome:

@@ -1,10 +1,13 @@
 """What queries answer: pages small enough for any client, and a status a person can read."""
 
 from wakeful.contract.base import Few, Maybe, Wire
+from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.decisions import Refusal, SuspensionTicket
 from wakeful.contract.events import EventRecord
+from wakeful.contract.letters import DeadLetter
 from wakeful.contract.messages import Message
 from wakeful.contract.runs import RunIdentity, RunResult, RunStatus, ToolCallStatus, Usage
+from wakeful.contract.tasks import Task
 
 
 def ticket_name(thread_id: str, call_id: str) -> str:
@@ -20,6 +23,10 @@ class ToolCallView(Wire):
     status: ToolCallStatus
     ticket: Maybe[SuspensionTicket] = None
     since: Maybe[int] = None
+    child: Maybe[str] = None
+    """The thread of the sub-agent that the call waits for."""
+    work_id: Maybe[str] = None
+    """What that sub-agent is called by its parent."""
 
 
 class StatusView(Wire):
@@ -36,6 +43,23 @@ class StatusView(Wire):
     queued: Few[int] = 0
     refusals: Few[tuple[Refusal, ...]] = ()
     result: Maybe[RunResult] = None
+    active_agent: Maybe[str] = None
+    """Who answers by now, if the run was handed over."""
+    tasks: Few[tuple[Task, ...]] = ()
+    """The thread's background tasks: those that run, and the newest of those that ended."""
+    letters: Few[tuple[DeadLetter, ...]] = ()
+    """Messages to others that could not be delivered."""
+    spent: Spent = Spent()
+    """What the run has spent, with everything below it that has ended."""
+    budget: Maybe[Budget] = None
+    """What it may spend."""
+
+    @property
+    def children(self) -> tuple[str, ...]:
+        """The threads of the sub-agents and tasks that run for it now."""
+        calls = (call.child for call in self.calls)
+        tasks = (task.thread_id for task in self.tasks if not task.status.is_terminal)
+        return tuple(thread for thread in (*calls, *tasks) if thread is not None)
 
     @property
     def pending(self) -> tuple[SuspensionTicket, ...]:

@@ -2,68 +2,110 @@
 
 from typing import assert_never
 
+from wakeful.contract.family import Keeps
+from wakeful.contract.letters import Letter
 from wakeful.contract.names import SIGNAL_CANCEL, SIGNAL_DECIDE, SIGNAL_SUBMIT
 from wakeful.contract.requests import RunRequest
-from wakeful.contract.runs import Errored, OnBusy, RunIdentity
-from wakeful.loop import compacting, deadlines, decisions, ending, inbox, inference, tool_calls
+from wakeful.contract.runs import Errored, OnBusy, RunIdentity, TaskRef
+from wakeful.loop import (
+    budgets,
+    compacting,
+    deadlines,
+    decisions,
+    ending,
+    families,
+    handoff,
+    inbox,
+    inference,
+    messaging,
+    sub_agents,
+    tool_calls,
+)
+from wakeful.loop.batch import running_call
+from wakeful.loop.binding import binding
 from wakeful.loop.facts import (
     AgentResolved,
     CancelRequested,
+    ChildGone,
+    ChildNamed,
+    ChildSettled,
     CompactionReturned,
     DecisionsReceived,
     Fact,
+    Granted,
     InferenceReturned,
+    LetterReturned,
+    LettersWanted,
+    LoanAsked,
     LoopBroken,
+    MailReceived,
     MessagesSubmitted,
     SignalNotUnderstood,
     Submitted,
     TimePassed,
+    Told,
     ToolReturned,
     WorkFact,
     WorkFailed,
     WorkStopped,
 )
 from wakeful.loop.reports import refuse
-from wakeful.loop.stages import Afterwards, BetweenSteps, CallingTools, Cancelling, Done, Idle, Inferring, Resolving
-from wakeful.loop.state import REVISION, Advance, RunState
+from wakeful.loop.stages import (
+    Afterwards,
+    AwaitingTasks,
+    BetweenSteps,
+    CallingTools,
+    Cancelling,
+    Done,
+    HandingOver,
+    Idle,
+    Inferring,
+    Resolving,
+)
+from wakeful.loop.state import REVISION, Advance, RunState, letter_id
 from wakeful.loop.steps import next_step
 from wakeful.loop.transcript import Transcript
 from wakeful.loop.values import replace
 
 
-def begin(request: RunRequest, *, thread_id: str, run_id: str, transcript: Transcript | None = None) -> Advance:
+def begin(
+    request: RunRequest,
+    *,
+    thread_id: str,
+    run_id: str,
+    transcript: Transcript | None = None,
+    keeps: Keeps | None = None,
+) -> Advance:
     """A thread's first run: its input in the transcript, and the wish to know its agent.
 
-    A thread that was closed goes on from its old `transcript`.
+    A thread that was closed goes on from its old `transcript` and with what it `keeps`.
     """
-    state = opened(request, thread_id=thread_id, run_id=run_id, transcript=transcript)
+    state = opened(request, thread_id=thread_id, run_id=run_id, transcript=transcript, keeps=keeps)
     messages = tuple(
         Submitted(
             written.as_message(f"{run_id}:{index + 1}"),
             f"input:{index}",
             overrides=request.overrides,
             permissions=request.permissions,
+            budget=request.budget,
         )
         for index, written in enumerate(request.messages)
     )
     given = inbox.accept(state, MessagesSubmitted(messages), now=0)
-    return given.then(inbox.begin_next_run) if messages else given
+    return given.then(inbox.begin_next_run) if given.state.queued else given
 
 
-def opened(request: RunRequest, *, thread_id: str, run_id: str, transcript: Transcript | None = None) -> RunState:
+def opened(
+    request: RunRequest,
+    *,
+    thread_id: str,
+    run_id: str,
+    transcript: Transcript | None = None,
+    keeps: Keeps | None = None,
+) -> RunState:
     """A thread that nobody has said anything to."""
-    identity = RunIdentity(
-        thread_id=thread_id,
-        run_id=run_id,
-        agent_id=request.agent_id,
-        parent_thread_id=request.parent_thread_id,
-        parent_run_id=request.parent_run_id,
-        parent_tool_call_id=request.parent_tool_call_id,
-        session_id=request.session_id,
-        transport_request_id=request.transport_request_id,
-        origin=request.origin,
-    )
-    transcript = transcript or Transcript()
+    transcript, keeps, family = transcript or Transcript(), keeps or Keeps(), request.family
+    identity = _identity(request, keeps, thread_id=thread_id, run_id=run_id)
     return RunState(
         identity=identity,
         stage=Idle(),
@@ -72,7 +114,37 @@ def opened(request: RunRequest, *, thread_id: str, run_id: str, transcript: Tran
         began=transcript.mark,
         runs=0,
         frontend_tools=tuple(tool.descriptor() for tool in request.frontend_tools),
-        seen_messages=tuple(message.id for message in transcript.messages),
+        seen_messages=tuple(message.id for message in (*transcript.messages, *keeps.mail)),
+        steering=tuple(Submitted(mail, mail, internal=True, passive=True) for mail in keeps.mail),
+        work_id=family.work_id if family else None,
+        allowance=family.allowance if family else None,
+        deadline=family.deadline if family else None,
+        tasks=keeps.tasks,
+        spawned=keeps.spawned,
+        letters=keeps.letters,
+        permissions=keeps.permissions,
+        active_agent=keeps.agent_id,
+    )
+
+
+def _identity(request: RunRequest, keeps: Keeps, *, thread_id: str, run_id: str) -> RunIdentity:
+    """Who the run is; a sub-agent that was closed and is woken still knows where it came from."""
+    family, before = request.family, keeps.identity
+    task = family.within if family else before.task if before else None
+    if family is not None and family.task_id is not None and request.parent_thread_id is not None:
+        task = TaskRef(task_id=family.task_id, thread_id=thread_id, owner_thread_id=request.parent_thread_id)
+    return RunIdentity(
+        thread_id=thread_id,
+        run_id=run_id,
+        agent_id=request.agent_id,
+        parent_thread_id=request.parent_thread_id or (before.parent_thread_id if before else None),
+        parent_run_id=request.parent_run_id or (before.parent_run_id if before else None),
+        parent_tool_call_id=request.parent_tool_call_id,
+        session_id=request.session_id,
+        transport_request_id=request.transport_request_id,
+        origin=request.origin,
+        path=family.path if family else before.path if before else (),
+        task=task,
     )
 
 
@@ -80,13 +152,35 @@ def advance(state: RunState, fact: Fact, *, now: int) -> Advance:
     """What `fact` makes of `state`. A fact that comes too late changes nothing but the list of refusals."""
     match fact:
         case (
-            AgentResolved() | InferenceReturned() | ToolReturned() | CompactionReturned() | WorkFailed() | WorkStopped()
+            AgentResolved()
+            | InferenceReturned()
+            | ToolReturned()
+            | CompactionReturned()
+            | Told()
+            | WorkFailed()
+            | WorkStopped()
         ):
             if fact.id == state.context.compacting:
                 return compacting.ended(state, fact)
-            moved = _on_work(state, fact, now=now) if fact.id in state.in_flight else Advance(state)
+            moved = _on_any_work(state, fact, now=now)
+        case ChildNamed(id=id, thread_id=thread_id):
+            moved = sub_agents.named(state, id, thread_id)
         case _ if isinstance(state.stage, Done):
             moved = _too_late(state, fact, now=now)
+        case ChildSettled(settled=settled):
+            moved = families.settled(state, settled, now=now)
+        case ChildGone(id=id, reason=reason):
+            moved = families.gone(state, id, reason, now=now)
+        case MailReceived(mail=mail):
+            moved = families.received(state, mail, now=now)
+        case LetterReturned(letter=letter, error=error):
+            moved = Advance(messaging.burying(state, letter, error, now=now))
+        case LettersWanted(action=action):
+            moved = messaging.replay(state) if action == "replay" else messaging.clear(state)
+        case LoanAsked(loan=loan):
+            moved = budgets.asked(state, loan, now=now)
+        case Granted(grant=grant):
+            moved = budgets.granted(state, grant, now=now).then(_go_on_after_grant, now=now)
         case DecisionsReceived(decisions=batch):
             moved = Advance(replace(state, held=(*state.held, batch)))
         case MessagesSubmitted():
@@ -108,6 +202,21 @@ def advance(state: RunState, fact: Fact, *, now: int) -> Advance:
     return moved.then(decisions.reconsider_held, now=now)
 
 
+def _on_any_work(state: RunState, fact: WorkFact, *, now: int) -> Advance:
+    """Work of the run itself, or what it does beside: letters that are sent again, budgets that are asked for."""
+    if state.outbox and fact.id == letter_id(state.outbox[0]):
+        return messaging.replayed(state, fact, now=now)
+    if fact.id.startswith("lend-") and not isinstance(fact, Told):
+        return budgets.lend_failed(state, now=now).then(_go_on_after_grant, now=now)
+    if isinstance(fact, WorkStopped) and any(task.task_id == fact.id for task in state.running_tasks):
+        return families.never_started(state, fact.id, now=now)
+    return _on_work(state, fact, now=now) if fact.id in state.in_flight else Advance(state)
+
+
+def _go_on_after_grant(state: RunState, *, now: int) -> Advance:
+    return next_step(state, now=now) if isinstance(state.stage, BetweenSteps) else Advance(state)
+
+
 def _on_work(state: RunState, fact: WorkFact, *, now: int) -> Advance:
     """Work that was in flight came back; `advance` has made sure that the run was waiting for it."""
     match state.stage, fact:
@@ -115,23 +224,21 @@ def _on_work(state: RunState, fact: WorkFact, *, now: int) -> Advance:
             return ending.wound_down(state, cancelling, fact, now=now)
         case CallingTools(), ToolReturned():
             return tool_calls.returned(state, fact, now=now)
+        case CallingTools(), _ if (call := running_call(state, fact.id)).letter is not None:
+            return tool_calls.sent(state, call, fact, now=now)
         case CallingTools(), _:
             return tool_calls.lost(state, fact.id, _why(fact), now=now)
         case Inferring() as inferring, InferenceReturned(response=response):
             return inference.returned(state.entering(BetweenSteps()), inferring, response, now=now)
-        case Resolving(), AgentResolved():
-            return next_step(_bound(state, fact), now=now)
+        case Resolving(), AgentResolved(agent=agent):
+            pinned = replace(state, revision=min(fact.revision, REVISION))
+            return next_step(binding(pinned, agent, now=now), now=now)
+        case HandingOver(), AgentResolved(agent=agent):
+            return handoff.taken_over(state, agent, now=now).then(next_step, now=now)
+        case HandingOver(), _:
+            return handoff.failed(state, _why(fact), now=now)
         case _:
             return ending.finish(state.entering(BetweenSteps()), Errored(value=_why(fact)), now=now)
-
-
-def _bound(state: RunState, fact: AgentResolved) -> RunState:
-    """The run with its agent, with the rules it began under, and with what that agent always tells the model."""
-    messages = state.context.messages
-    for message in fact.agent.context_messages:
-        messages = messages.upserting(message)
-    context = replace(state.context, messages=messages)
-    return replace(state, resolved=fact.agent, revision=min(fact.revision, REVISION), context=context)
 
 
 def _why(fact: WorkFact) -> str:
@@ -145,11 +252,15 @@ def _why(fact: WorkFact) -> str:
 
 
 def _on_messages(state: RunState, fact: MessagesSubmitted, *, now: int) -> Advance:
+    if isinstance(state.stage, Idle) and state.stage.closing:
+        return refuse(state, SIGNAL_SUBMIT, "the thread is being closed", now=now)
     accepted = inbox.accept(state, fact, now=now)
-    waiting = accepted.state.queued or accepted.state.steering
+    waiting = accepted.state.queued or any(not later.passive for later in accepted.state.steering)
     match state.stage, fact.on_busy:
         case Idle(), _ if waiting:
             return accepted.then(inbox.begin_next_run)
+        case AwaitingTasks(), OnBusy.ENQUEUE | OnBusy.STEER | OnBusy.REJECT:
+            return accepted.then(families.go_on_with_messages, now=now)
         case _, OnBusy.INTERRUPT if accepted.state.queued != state.queued:
             return accepted.then(ending.cancel, "interrupted by a message", now=now, then=Afterwards.NEXT_RUN)
         case _, OnBusy.ROLLBACK if accepted.state.queued != state.queued:
@@ -168,5 +279,16 @@ def _too_late(state: RunState, fact: Fact, *, now: int) -> Advance:
             return refuse(state, SIGNAL_CANCEL, "the run has ended", now=now)
         case SignalNotUnderstood(signal=signal, reason=reason):
             return refuse(state, signal, reason, now=now)
+        case MailReceived(mail=Letter() as letter):
+            return Advance(state, (families.returning(letter),))
+        case MailReceived(mail=mail):
+            return Advance(families.received(state, mail, now=now).state)
+        case LetterReturned(letter=letter, error=error):
+            return Advance(messaging.burying(state, letter, error, now=now))
+        # No event follows the end, but the thread keeps what came too late: whoever wakes it reads that.
+        case ChildSettled(settled=settled):
+            return Advance(families.settled(state, settled, now=now).state)
+        case ChildGone(id=id, reason=reason):
+            return Advance(families.gone(state, id, reason, now=now).state)
         case _:
             return Advance(state)

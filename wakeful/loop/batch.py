@@ -6,11 +6,14 @@ from wakeful.contract.names import OUTCOME_UNKNOWN
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.tools import ToolResult, ToolStatus
 from wakeful.contract.transcript import assistant_message, tool_message
-from wakeful.loop.calls import Batch, Call, NewCall, RunningCall, SettledCall
+from wakeful.loop.calls import Batch, Call, NewCall, ResumingCall, RunningCall, SettledCall
 from wakeful.loop.reports import next_message_id, resumed_payload
 from wakeful.loop.stages import AwaitingDecisions, BetweenSteps, CallingTools, Cancelling
 from wakeful.loop.state import Advance, RunState
 from wakeful.loop.values import replace
+
+INLINE_LENGTH = 2_000
+"""Characters of a result that goes along with the transcript rather than being looked up in history."""
 
 
 def batch_of(state: RunState) -> Batch:
@@ -31,11 +34,30 @@ def move(state: RunState, call: Call, *events: AgentEvent) -> Advance:
     return Advance(replace(state, stage=moved), events=events)
 
 
-def settled(call: NewCall | RunningCall, result: ToolResult) -> SettledCall:
-    source = call.id if isinstance(call, RunningCall) else None
+def settled(call: NewCall | RunningCall | ResumingCall, result: ToolResult) -> SettledCall:
+    source = _source(call, result)
     if result.status is ToolStatus.SUCCESS:
         return SettledCall(call.call, ToolCallStatus.SUCCEEDED, result, source=source)
     return SettledCall(call.call, ToolCallStatus.FAILED, result, source=source)
+
+
+def _source(call: NewCall | RunningCall | ResumingCall, result: ToolResult) -> str | None:
+    """Where history has the result; what has no place of its own there, or is short, goes along with the transcript."""
+    if not isinstance(call, RunningCall) or call.by == "runtime":
+        return None
+    if call.by == "activity":
+        return call.id
+    is_long = result.status is ToolStatus.SUCCESS and len(result.text) > INLINE_LENGTH
+    return f"settled:{call.id}" if is_long else None
+
+
+def answer(state: RunState, call: NewCall | RunningCall | ResumingCall, result: ToolResult) -> Advance:
+    """Settle a call with what the runtime itself has to say."""
+    if isinstance(call, ResumingCall):
+        event: AgentEvent = ToolCallResumed(target_id=call.call.id, result=resumed_payload(result))
+    else:
+        event = ended(call, result) if isinstance(call, RunningCall) else done(call.call, result)
+    return move(state, settled(call, result), event)
 
 
 def blocked(call: NewCall | RunningCall, reason: str) -> tuple[SettledCall, AgentEvent]:

@@ -8,11 +8,14 @@ from pydantic import Field, JsonValue
 
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
 from wakeful.contract.inference import ModelResponse
+from wakeful.contract.letters import Letter
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.tools import ToolResult
 from wakeful.loop.transitions import check_tool_call
 from wakeful.loop.values import replace
+
+Performer = Literal["activity", "sub_agent", "runtime"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,17 @@ class RunningCall:
     resume: ToolCallResume | None = None
     ticket: SuspensionTicket | None = None
     edited: JsonValue = None
+    child: str | None = None
+    """The thread of the sub-agent that it was delegated to, once it has a name."""
+    awaits: str | None = None
+    """The background task whose end it waits for; it has no work of its own."""
+    expires_at: int | None = None
+    """When it will not wait for its sub-agent any longer."""
+    timed_out: bool = False
+    letter: Letter | None = None
+    """The message that it sends."""
+    by: Performer = "activity"
+    """Who does its work: a tool's activity, a sub-agent, or the runtime itself."""
     kind: Literal["running"] = "running"
 
     @property

@@ -15,14 +15,20 @@ from pydantic import TypeAdapter
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.messages import Message
 from wakeful.contract.runs import RunStatus
+from wakeful.loop.calls import RunningCall
 from wakeful.loop.commands import Command, ResolveAgent
 from wakeful.loop.facts import Submitted
+from wakeful.loop.handoff import look_up_command
+from wakeful.loop.messaging import first_letter, send_command
 from wakeful.loop.stages import (
+    AwaitingBudget,
     AwaitingDecisions,
+    AwaitingTasks,
     BetweenSteps,
     CallingTools,
     Cancelling,
     Done,
+    HandingOver,
     Idle,
     Inferring,
     Resolving,
@@ -75,15 +81,25 @@ def unpack(packed: dict[str, Any]) -> Carried:
 
 
 def pending_commands(state: RunState) -> tuple[Command, ...]:
-    """The commands of a state that was carried: what it waits for has not been started."""
+    """The commands of a state that was carried: what it waits for has not been started, but for its sub-agents."""
+    return (*_pending(state), *first_letter(state))
+
+
+def _call_again(state: RunState, call: RunningCall) -> Command:
+    return call_command(state, call) if call.letter is None else send_command(call.id, call.letter)
+
+
+def _pending(state: RunState) -> tuple[Command, ...]:
     match state.stage:
         case Resolving(id=id):
-            return (ResolveAgent(agent_id=state.identity.agent_id, id=id),)
+            return (ResolveAgent(state.identity.agent_id, id=id, in_task=state.identity.task is not None),)
         case Inferring() as inferring:
             return (infer_command(state, inferring),)
+        case HandingOver() as handing:
+            return (look_up_command(state, handing),)
         case CallingTools(batch=batch):
-            return tuple(call_command(state, call) for call in batch.running)
-        case AwaitingDecisions() | BetweenSteps() | Cancelling() | Idle() | Done():
+            return tuple(_call_again(state, call) for call in batch.running if call.by == "activity" or call.letter)
+        case AwaitingDecisions() | AwaitingTasks() | AwaitingBudget() | BetweenSteps() | Cancelling() | Idle() | Done():
             return ()
         case _:
             assert_never(state.stage)

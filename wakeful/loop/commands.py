@@ -3,14 +3,19 @@
 from dataclasses import dataclass
 
 from wakeful.contract.agents import ResolvedAgent, RetryPolicy
+from wakeful.contract.base import Wire
 from wakeful.contract.context import ContextMessage
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
+from wakeful.contract.family import Settled
 from wakeful.contract.inference import InferenceOverrides, Source, TranscriptRef
+from wakeful.contract.letters import Letter
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.permissions import Rule
+from wakeful.contract.requests import RunRequest
 from wakeful.contract.tools import ToolDescriptor
 
 RESOLVE_ID = "resolve"
+SETTLE_ID = "settle"
 
 LOST_WORKERS = 5
 """How many workers may be lost while they wait for one answer."""
@@ -20,6 +25,7 @@ LOST_WORKERS = 5
 class ResolveAgent:
     agent_id: str
     id: str = RESOLVE_ID
+    in_task: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,4 +91,62 @@ class Stop:
     id: str
 
 
-Command = ResolveAgent | Infer | Compact | CallTool | Stop
+@dataclass(frozen=True)
+class StartChild:
+    """Start a sub-agent under a thread of its own. It is named at once, and tells its end itself."""
+
+    id: str
+    request: RunRequest
+    name: str
+    """What its thread is called by, under its parent's: an agent, or a task's name."""
+
+
+@dataclass(frozen=True)
+class StartTask:
+    """Run a tool in the background, in a workflow of its own. It is named at once, and tells its end itself."""
+
+    id: str
+    tool: ToolDescriptor
+    call: ToolCall
+
+
+@dataclass(frozen=True)
+class CancelChild:
+    """Ask a sub-agent or task to stop, with everything below it; it tells when it has."""
+
+    id: str
+    thread_id: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Tell:
+    """Signal a thread that is awake."""
+
+    id: str
+    thread_id: str
+    signal: str
+    payload: Wire
+
+
+@dataclass(frozen=True)
+class Deliver:
+    """Bring a letter to its thread, awake or not."""
+
+    id: str
+    letter: Letter
+
+
+@dataclass(frozen=True)
+class Settle:
+    """Tell the owner that this sub-agent has ended, before its workflow does; one who sleeps is woken for a task."""
+
+    owner_thread_id: str
+    settled: Settled
+    is_task: bool
+    id: str = SETTLE_ID
+
+
+Command = (
+    ResolveAgent | Infer | Compact | CallTool | Stop | StartChild | StartTask | CancelChild | Tell | Deliver | Settle
+)

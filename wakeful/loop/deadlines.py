@@ -1,13 +1,15 @@
-"""What time alone does to suspended calls: watchers are told that a decision is overdue, and deadlines end the wait."""
+"""What time alone does: decisions are overdue or expire, delegates take too long, and wall time is spent."""
 
 from typing import assert_never
 
 from wakeful.contract.decisions import DecisionAction, Expiry, ExpiryAction, ToolCallResume
 from wakeful.contract.events import DecisionOverdue, ToolCallResumed
-from wakeful.contract.runs import ToolCallStatus
+from wakeful.contract.runs import StopDetail, Stopped, ToolCallStatus
 from wakeful.contract.tools import ToolResult
+from wakeful.loop import ending
 from wakeful.loop.batch import batch_of, move
 from wakeful.loop.calls import ResumingCall, SettledCall, SettledStatus, SuspendedCall
+from wakeful.loop.commands import CancelChild
 from wakeful.loop.decisions import let_go_on, wake
 from wakeful.loop.reports import resumed_payload
 from wakeful.loop.state import Advance, RunState
@@ -22,6 +24,31 @@ def pass_time(state: RunState, *, now: int) -> Advance:
     """Do what is due by now. Decisions that came in time were facts before this one, and so went first."""
     if state.next_alarm is None or state.next_alarm > now:
         return Advance(state)
+    if _is_due(state.deadline, now):
+        return ending.stop(state, Stopped(value=_time_is_up(state)), now=now)
+    if state.batch is None:
+        return Advance(state)
+    return _give_up_on_delegates(state, now=now).then(_expire_suspended, now=now)
+
+
+def _time_is_up(state: RunState) -> StopDetail:
+    seconds = state.budget.seconds
+    limit = f" of {seconds:g} s" if seconds is not None else ""
+    return StopDetail(code="budget", detail=f"the wall time{limit} is spent")
+
+
+def _give_up_on_delegates(state: RunState, *, now: int) -> Advance:
+    """Cancel the sub-agents that took too long; their calls end when they have stopped."""
+    moved = Advance(state)
+    for call in batch_of(state).running:
+        if call.child is not None and not call.timed_out and _is_due(call.expires_at, now):
+            late = move(moved.state, replace(call, timed_out=True)).state
+            cancel = CancelChild(call.id, call.child, "it took too long")
+            moved = replace(moved, state=late, commands=(*moved.commands, cancel))
+    return moved
+
+
+def _expire_suspended(state: RunState, *, now: int) -> Advance:
     expired = [call for call in batch_of(state).suspended if _is_due(call.ticket.expires_at, now)]
     moved = Advance(state)
     for call in batch_of(state).suspended:

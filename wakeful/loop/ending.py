@@ -1,19 +1,34 @@
 """How a run ends: at once, or, when it is cancelled, after everything in flight has stopped."""
 
+from collections.abc import Iterable
 from typing import assert_never
 
-from wakeful.contract.events import ToolCallCancel
+from pydantic import JsonValue
+
+from wakeful.contract.events import AgentEvent, ToolCallCancel
+from wakeful.contract.family import settled_run
 from wakeful.contract.names import SIGNAL_CANCEL, SIGNAL_DECIDE, TOOL_INTERRUPTED
-from wakeful.contract.runs import Blocked, Cancelled, RunResult, Termination, ThreadMode, ToolCallStatus, status_reason
+from wakeful.contract.runs import (
+    Blocked,
+    Cancelled,
+    RunResult,
+    Stopped,
+    Termination,
+    ThreadMode,
+    ToolCallStatus,
+    status_reason,
+)
+from wakeful.contract.tasks import Task
 from wakeful.contract.tools import ToolOutcome, ToolResult, ToolStatus
 from wakeful.loop import batch as calls
-from wakeful.loop.calls import SettledCall
-from wakeful.loop.commands import Stop
+from wakeful.loop import budgets, messaging
+from wakeful.loop.calls import RunningCall, SettledCall
+from wakeful.loop.commands import CancelChild, Command, Settle, Stop
 from wakeful.loop.compacting import after_rewind
 from wakeful.loop.facts import InferenceReturned, ToolReturned, WorkFact, WorkFailed
 from wakeful.loop.inbox import begin_next_run
 from wakeful.loop.reports import end_step, heard, refuse, run_finish, run_start
-from wakeful.loop.stages import Afterwards, AwaitingDecisions, Cancelling, Done, Idle, Inferring
+from wakeful.loop.stages import Afterwards, AwaitingDecisions, AwaitingTasks, Cancelling, Done, Idle, Inferring
 from wakeful.loop.state import Advance, RunState
 from wakeful.loop.values import replace
 
@@ -27,33 +42,104 @@ def finish(
     then: Afterwards = Afterwards.END,
 ) -> Advance:
     """End the run: its calls are settled, its step is closed, and the one result there will ever be is made."""
-    commands = tuple(Stop(id) for id in sorted(state.in_flight))
-    woken = (run_start(state),) if isinstance(state.stage, AwaitingDecisions) else ()
-    moved = Advance(state, commands, woken).then(_settle_the_rest).then(end_step)
+    moved = Advance(state, _stops(state, state.in_flight, None), _woken(state)).then(_settle_the_rest).then(end_step)
     for _ in state.held:
         moved = moved.then(refuse, SIGNAL_DECIDE, "the run has ended", now=now)
     ended = replace(moved.state, held=())
-    done = ended.entering(Done(_result(ended, termination, detail=detail, then=then)))
-    return replace(moved, state=done).emitting(run_finish(done, termination)).then(_afterwards, then)
+    result = _result(ended, termination, detail=detail, then=then)
+    done = ended.entering(Done(result))
+    over = replace(moved, state=done).emitting(run_finish(done, termination))
+    return over.then(_settle_with_owner, result).then(_afterwards, then)
 
 
 def cancel(state: RunState, reason: str | None, *, now: int, then: Afterwards = Afterwards.END) -> Advance:
     """Tell everything in flight to stop; the run ends when it has. Cancelling twice changes nothing."""
     match state.stage:
         case Cancelling() as cancelling:
-            further = then in (Afterwards.ROLL_BACK, Afterwards.CLOSE) and cancelling.then is not Afterwards.CLOSE
-            return Advance(replace(state, stage=replace(cancelling, then=then) if further else cancelling))
-        case Idle(result=result) if then is Afterwards.CLOSE:
-            closed = result or _result(state, Cancelled(), detail=reason, then=then)
-            return Advance(replace(state, stage=Done(closed)))
+            return _cancel_further(state, cancelling, reason, then=then)
+        case Idle() as idle if state.running_tasks:
+            ids = tuple(task.task_id for task in state.running_tasks)
+            stopping = replace(idle, closing=idle.closing or then is Afterwards.CLOSE, stopping=ids)
+            return Advance(replace(state, stage=stopping), _stops(state, ids, reason))
+        case Idle() if then is Afterwards.CLOSE:
+            return Advance(replace(state, stage=_closed(state, reason)))
         case Idle():
             return refuse(state, SIGNAL_CANCEL, "no run is under way", now=now)
-        case _ if state.in_flight:
-            since = state.stage.since if isinstance(state.stage, Inferring) else now
-            stopping = Cancelling(state.in_flight, batch=state.batch, reason=reason, then=then, since=since)
-            return Advance(state.entering(stopping), tuple(Stop(id) for id in sorted(state.in_flight)))
         case _:
-            return finish(state, Cancelled(), now=now, detail=reason, then=then)
+            return _wind_down(state, Cancelled(), now=now, reason=reason, then=then)
+
+
+def _cancel_further(state: RunState, cancelling: Cancelling, reason: str | None, *, then: Afterwards) -> Advance:
+    """A run that is being stopped is told once more: only a rollback or the end of the thread make a difference."""
+    if then not in (Afterwards.ROLL_BACK, Afterwards.CLOSE) or cancelling.then is Afterwards.CLOSE:
+        return Advance(state)
+    tasks = {task.task_id for task in state.running_tasks} if then is Afterwards.CLOSE else set()
+    more = tasks - cancelling.in_flight
+    further = replace(cancelling, then=then, in_flight=cancelling.in_flight | more)
+    return Advance(replace(state, stage=further), _stops(state, more, reason))
+
+
+def _closed(state: RunState, reason: str | None) -> Done:
+    """A thread that ends between two runs, with its last result if it had one."""
+    last = state.stage.result if isinstance(state.stage, Idle) else None
+    return Done(last or _result(state, Cancelled(), detail=reason, then=Afterwards.CLOSE))
+
+
+def close_if_quiet(state: RunState) -> RunState:
+    """The thread was told to end, and waited for its last task."""
+    if isinstance(state.stage, Idle) and state.stage.closing and not state.running_tasks:
+        return replace(state, stage=_closed(state, None))
+    return state
+
+
+def cancel_self(state: RunState, call_id: str, *, now: int) -> Advance:
+    """The model cancelled its own run by this call: it stops with everything below it, and there is no further turn."""
+    return _wind_down(state, Cancelled(), now=now, reason="cancelled by the agent itself", asked_by=call_id)
+
+
+def stop(state: RunState, termination: Stopped, *, now: int) -> Advance:
+    """A limit of the whole tree is reached: nothing below the run may go on either."""
+    return _wind_down(state, termination, now=now)
+
+
+def _wind_down(
+    state: RunState,
+    termination: Termination,
+    *,
+    now: int,
+    reason: str | None = None,
+    then: Afterwards = Afterwards.END,
+    asked_by: str | None = None,
+) -> Advance:
+    """Stop what is in flight and every task that the run has started, and end when all of it has stopped."""
+    tasks = {task.task_id for task in state.running_tasks if then is Afterwards.CLOSE or _is_own(state, task)}
+    ids = state.in_flight | tasks
+    if not ids and asked_by is None:
+        return finish(state, termination, now=now, detail=reason, then=then)
+    since = state.stage.since if isinstance(state.stage, Inferring) else now
+    stopping = Cancelling(
+        ids, batch=state.batch, reason=reason, then=then, since=since, termination=termination, asked_by=asked_by
+    )
+    moved = Advance(state.entering(stopping), _stops(state, ids, reason), _woken(state))
+    return moved if ids else moved.then(_end, stopping, now=now)
+
+
+def _is_own(state: RunState, task: Task) -> bool:
+    return task.parent_context.run_id == state.identity.run_id
+
+
+def _woken(state: RunState) -> tuple[AgentEvent, ...]:
+    """A run that had paused is active again, if only to end."""
+    return (run_start(state),) if isinstance(state.stage, AwaitingDecisions | AwaitingTasks) else ()
+
+
+def _stops(state: RunState, ids: Iterable[str], reason: str | None) -> tuple[Command, ...]:
+    """The commands that stop this work: activities by their ids, sub-agents and tasks by their threads."""
+    threads = {call.id: call.child for call in state.batch.running} if state.batch else {}
+    threads |= {task.task_id: task.thread_id for task in state.running_tasks}
+    return tuple(
+        Stop(id) if (thread := threads.get(id)) is None else CancelChild(id, thread, reason) for id in sorted(ids)
+    )
 
 
 def block(state: RunState, reason: str, *, now: int) -> Advance:
@@ -62,7 +148,7 @@ def block(state: RunState, reason: str, *, now: int) -> Advance:
     if not state.in_flight:
         return finish(state, termination, now=now)
     stopping = Cancelling(state.in_flight, batch=state.batch, reason=None, termination=termination)
-    return Advance(state.entering(stopping), tuple(Stop(id) for id in sorted(state.in_flight)))
+    return Advance(state.entering(stopping), _stops(state, state.in_flight, reason))
 
 
 def wound_down(state: RunState, cancelling: Cancelling, fact: WorkFact, *, now: int) -> Advance:
@@ -70,7 +156,11 @@ def wound_down(state: RunState, cancelling: Cancelling, fact: WorkFact, *, now: 
     left = replace(cancelling, in_flight=cancelling.in_flight - {fact.id})
     state = replace(state, stage=left)
     moved = Advance(state)
+    running = state.batch.running if state.batch else ()
+    sending = next((call for call in running if call.id == fact.id and call.letter), None)
     match fact:
+        case _ if sending is not None:
+            moved = messaging.sent(state, sending, fact, now=now)
         case ToolReturned(id=id, outcome=ToolOutcome(blocked=str(reason))) if state.batch:
             moved = calls.move(state, *calls.blocked(calls.running_call(state, id), reason))
         case ToolReturned(id=id, outcome=outcome) if state.batch and outcome.result.status is not ToolStatus.PENDING:
@@ -85,11 +175,18 @@ def wound_down(state: RunState, cancelling: Cancelling, fact: WorkFact, *, now: 
             moved = Advance(replace(state, usage=state.usage.plus(response.usage)), events=seen)
         case _:
             pass
-    return (
-        moved
-        if left.in_flight
-        else moved.then(finish, cancelling.termination, now=now, detail=cancelling.reason, then=cancelling.then)
-    )
+    return moved if left.in_flight else moved.then(_end, left, now=now)
+
+
+def task_stopped(state: RunState, cancelling: Cancelling, task_id: str, *, now: int) -> Advance:
+    """A background task that the run is waiting for has ended."""
+    left = replace(cancelling, in_flight=cancelling.in_flight - {task_id})
+    moved = Advance(replace(state, stage=left))
+    return moved if left.in_flight else moved.then(_end, left, now=now)
+
+
+def _end(state: RunState, cancelling: Cancelling, *, now: int) -> Advance:
+    return finish(state, cancelling.termination, now=now, detail=cancelling.reason, then=cancelling.then)
 
 
 def _settle_the_rest(state: RunState) -> Advance:
@@ -98,17 +195,39 @@ def _settle_the_rest(state: RunState) -> Advance:
     if batch is None:
         return Advance(state)
     moved = Advance(state)
+    asked_by = state.stage.asked_by if isinstance(state.stage, Cancelling) else None
     for call in batch.calls:
-        if not isinstance(call, SettledCall):
+        if call.call.id == asked_by and isinstance(call, RunningCall):
+            moved = moved.then(calls.answer, call, ToolResult.success(call.call.name, _self_receipt(state)))
+        elif not isinstance(call, SettledCall):
             result = ToolResult.error(call.call.name, TOOL_INTERRUPTED)
             event = ToolCallCancel(id=call.call.id, name=call.call.name, reason="the run ended")
             moved = moved.then(calls.move, SettledCall(call.call, ToolCallStatus.CANCELLED, result), event)
     return moved.then(calls.commit)
 
 
+def _self_receipt(state: RunState) -> JsonValue:
+    """What a run that cancelled itself is told: it counts itself."""
+    task = state.identity.task
+    stopped = state.receipt.cancelled if state.receipt else ()
+    root = task.task_id if task is not None else state.identity.run_id
+    return {"status": "accepted", "root_task_id": root, "cancelled_count": len(stopped) + 1}
+
+
+def _settle_with_owner(state: RunState, result: RunResult) -> Advance:
+    """Tell whoever started this sub-agent; only its first run was asked for."""
+    owner, work_id = state.identity.parent_thread_id, state.work_id
+    if owner is None or work_id is None:
+        return Advance(state)
+    task = state.identity.task
+    is_task = task is not None and task.thread_id == state.identity.thread_id
+    settle = Settle(owner, settled_run(work_id, result), is_task)
+    return Advance(replace(state, work_id=None), (settle,))
+
+
 def _result(state: RunState, termination: Termination, *, detail: str | None, then: Afterwards) -> RunResult:
     is_last = then is Afterwards.CLOSE or (then is Afterwards.END and state.mode is ThreadMode.RUN)
-    unread = (*state.steering, *state.queued) if is_last else ()
+    unread = [later for later in (*state.steering, *state.queued) if is_last and not later.passive]
     return RunResult(
         thread_id=state.identity.thread_id,
         run_id=state.identity.run_id,
@@ -121,6 +240,8 @@ def _result(state: RunState, termination: Termination, *, detail: str | None, th
         usage=state.usage,
         unread=tuple(submitted.message.id for submitted in unread),
         output=state.output,
+        receipt=state.receipt,
+        tree=budgets.tree(state),
     )
 
 
@@ -138,7 +259,7 @@ def _afterwards(state: RunState, then: Afterwards) -> Advance:
             return begin_next_run(state, interrupted=True)
         case Afterwards.END if state.mode is ThreadMode.RUN:
             return Advance(state)
-        case Afterwards.END if state.queued or state.steering:
+        case Afterwards.END if state.queued or any(not later.passive for later in state.steering):
             return begin_next_run(state)
         case Afterwards.END:
             return Advance(replace(state, stage=Idle(state.stage.result)))

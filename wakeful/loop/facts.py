@@ -1,11 +1,15 @@
 """Facts: everything that can happen to a run. The loop knows the world only through them."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.budgets import Budget
 from wakeful.contract.context import CompactionMark
 from wakeful.contract.decisions import Decision
+from wakeful.contract.family import Grant, Loan, Settled
 from wakeful.contract.inference import InferenceOverrides, ModelResponse, Source
+from wakeful.contract.letters import Letter, TaskEvent
 from wakeful.contract.messages import Message
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import OnBusy
@@ -57,8 +61,66 @@ class WorkStopped:
     id: str
 
 
-WorkFact = AgentResolved | InferenceReturned | ToolReturned | CompactionReturned | WorkFailed | WorkStopped
+@dataclass(frozen=True)
+class Told:
+    """A signal or a letter has reached its thread."""
+
+    id: str
+
+
+WorkFact = AgentResolved | InferenceReturned | ToolReturned | CompactionReturned | Told | WorkFailed | WorkStopped
 """How a command ended; `id` is the command's."""
+
+
+@dataclass(frozen=True)
+class ChildNamed:
+    """A sub-agent or task is being started under this thread."""
+
+    id: str
+    thread_id: str
+
+
+@dataclass(frozen=True)
+class ChildSettled:
+    """A sub-agent or task has ended, and said how."""
+
+    settled: Settled
+
+
+@dataclass(frozen=True)
+class ChildGone:
+    """A sub-agent or task could not be started, or was ended from outside; it will never say anything."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class MailReceived:
+    mail: Letter | TaskEvent
+
+
+@dataclass(frozen=True)
+class LetterReturned:
+    letter: Letter
+    error: str
+
+
+@dataclass(frozen=True)
+class LettersWanted:
+    """Somebody wants the dead letters sent again, or forgotten."""
+
+    action: Literal["replay", "clear"]
+
+
+@dataclass(frozen=True)
+class LoanAsked:
+    loan: Loan
+
+
+@dataclass(frozen=True)
+class Granted:
+    grant: Grant
 
 
 @dataclass(frozen=True)
@@ -76,6 +138,11 @@ class Submitted:
     agent_id: str | None = None
     overrides: InferenceOverrides | None = None
     permissions: tuple[Rule, ...] = ()
+    budget: Budget | None = None
+    internal: bool = False
+    """It is from a task or another agent: a run that it begins is nobody's wish."""
+    passive: bool = False
+    """It is read when there is a next step, and is no reason for one."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +177,16 @@ class LoopBroken:
     error: str
 
 
+FamilyFact = ChildNamed | ChildSettled | ChildGone | MailReceived | LetterReturned | LettersWanted | LoanAsked | Granted
+"""What other threads bring about."""
+
 Fact = (
-    WorkFact | DecisionsReceived | MessagesSubmitted | CancelRequested | SignalNotUnderstood | TimePassed | LoopBroken
+    WorkFact
+    | FamilyFact
+    | DecisionsReceived
+    | MessagesSubmitted
+    | CancelRequested
+    | SignalNotUnderstood
+    | TimePassed
+    | LoopBroken
 )

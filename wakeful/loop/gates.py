@@ -4,7 +4,7 @@ They are asked with the model's answer, before any of its calls runs. A call tha
 later one, so a call they object to is then not judged by that: it is begun, and its activity asks them again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from wakeful.contract.gates import Block, Verdict
 from wakeful.loop.batch import batch_of
@@ -20,9 +20,9 @@ def final_verdict(state: RunState, new: NewCall) -> Verdict | None:
     return verdict
 
 
-def first_to_start(state: RunState) -> NewCall | None:
+def first_to_start(state: RunState, news: Iterable[NewCall]) -> NewCall | None:
     """Of calls that run together, the next to start: one that is forbidden, or else any that need not wait."""
-    free = [new for new in batch_of(state).new if not _has_to_wait(state, new)]
+    free = [new for new in news if not _has_to_wait(state, new)]
     return min(free, key=lambda new: not isinstance(final_verdict(state, new), Block), default=None)
 
 
@@ -47,9 +47,9 @@ def _is_asked_again(state: RunState, new: NewCall) -> bool:
 
 
 def _runs(state: RunState, call: Call) -> bool:
-    """Whether the call has an activity: what the front end performs, or nobody knows, has none."""
+    """Whether the call has an activity: what the front end or the runtime performs, or nobody knows, has none."""
     tool = state.tool(call.call.name)
-    return tool is not None and not tool.frontend
+    return tool is not None and not (tool.frontend or tool.runtime or tool.background)
 
 
 def _verdicts(state: RunState) -> Mapping[str, Verdict]:

@@ -1,20 +1,22 @@
 """Messages that come to a thread: begin a run with them, keep them for later, steer with them, or make way for them."""
 
+from itertools import takewhile
 from typing import assert_never
 
+from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.names import SIGNAL_SUBMIT
-from wakeful.contract.runs import OnBusy, ThreadMode, Usage
+from wakeful.contract.runs import OnBusy, Origin, ThreadMode, Usage
 from wakeful.loop.commands import RESOLVE_ID, ResolveAgent
 from wakeful.loop.facts import MessagesSubmitted, Submitted
 from wakeful.loop.reports import refuse, run_start
-from wakeful.loop.stages import Idle, Resolving
+from wakeful.loop.stages import AwaitingTasks, Idle, Resolving
 from wakeful.loop.state import REMEMBERED, Advance, RunState
 from wakeful.loop.values import replace
 
 
 def accept(state: RunState, fact: MessagesSubmitted, *, now: int) -> Advance:
     """Take what is new; a message whose id was seen before is a repeat and changes nothing."""
-    if fact.on_busy is OnBusy.REJECT and not isinstance(state.stage, Idle):
+    if fact.on_busy is OnBusy.REJECT and not isinstance(state.stage, Idle | AwaitingTasks):
         return refuse(state, SIGNAL_SUBMIT, "the thread is busy, and on_busy is reject", now=now)
     if any(submitted.overrides for submitted in fact.messages) and not _begins_a_run(state, fact.on_busy):
         reason = "overrides are for the run that messages begin, and these are read by the run under way"
@@ -50,19 +52,22 @@ def begin_next_run(state: RunState, *, interrupted: bool = False) -> Advance:
 
     Whoever interrupted is first of all; what was meant to steer is then read with the run's first step.
     """
-    if state.steering and not interrupted:
+    if any(not later.passive for later in state.steering) and not interrupted:
         taken, left = state.steering, replace(state, steering=())
     else:
         group = state.queued[0].group
         count = next((n for n, later in enumerate(state.queued) if later.group != group), len(state.queued))
         taken, left = state.queued[:count], replace(state, queued=state.queued[count:])
     runs = state.runs + 1
-    agent_id = taken[0].agent_id or state.identity.agent_id
-    seed = state.identity.run_id.partition(".")[0]
+    first = next(later for later in taken if not later.passive)
+    agent_id = first.agent_id or state.requested_agent or state.active_agent or state.identity.agent_id
+    seed = state.identity.run_id.removesuffix(f".{state.runs}")
     run_id, resolve_id = (seed, RESOLVE_ID) if runs == 1 else (f"{seed}.{runs}", f"{RESOLVE_ID}-{runs}")
     fresh = replace(
         left,
-        identity=state.identity.model_copy(update={"run_id": run_id, "agent_id": agent_id}),
+        identity=state.identity.model_copy(
+            update={"run_id": run_id, "agent_id": agent_id, "origin": _origin(state, taken)}
+        ),
         stage=Resolving(id=resolve_id),
         began=state.transcript.mark,
         runs=runs,
@@ -71,15 +76,49 @@ def begin_next_run(state: RunState, *, interrupted: bool = False) -> Advance:
         rounds=0,
         continuations=0,
         repairs=0,
-        overrides=taken[0].overrides,
-        run_permissions=taken[0].permissions,
+        overrides=first.overrides,
+        run_permissions=first.permissions,
+        active_agent=agent_id if agent_id != state.identity.agent_id or state.active_agent else None,
+        requested_agent=None,
+        calls_made=0,
+        refused_calls=False,
+        budget=first.budget or Budget(),
+        deadline=state.deadline if runs == 1 else None,
+        lent=(),
+        loans=(),
+        below=Spent(),
+        receipt=None,
         usage=Usage(),
         response="",
         output=None,
         applied=frozenset(),
     )
     fresh = read(fresh, taken)
-    return Advance(fresh, (ResolveAgent(agent_id=agent_id, id=resolve_id),), (run_start(fresh),))
+    resolve = ResolveAgent(agent_id=agent_id, id=resolve_id, in_task=fresh.identity.task is not None)
+    return Advance(fresh, (resolve,), (run_start(fresh),))
+
+
+def _origin(state: RunState, taken: tuple[Submitted, ...]) -> Origin:
+    """A run that a task or another agent woke is nobody's wish; one that a person begins afterwards is theirs again."""
+    if all(submitted.internal for submitted in taken):
+        return Origin.INTERNAL
+    return Origin.USER if state.identity.origin is Origin.INTERNAL and state.runs else state.identity.origin
+
+
+def for_this_run(state: RunState) -> tuple[Submitted, ...]:
+    """Queued messages that a run which is not over yet can read: up to the first that wants a run of its own."""
+    return tuple(takewhile(lambda later: not _wants_its_own_run(state, later), state.queued))
+
+
+def _wants_its_own_run(state: RunState, later: Submitted) -> bool:
+    answers = state.active_agent or state.identity.agent_id
+    return later.overrides is not None or later.agent_id not in (None, answers)
+
+
+def reading_queued(state: RunState) -> RunState:
+    """The run that reads now what was queued and needs no run of its own."""
+    mine = for_this_run(state)
+    return replace(read(state, mine), queued=state.queued[len(mine) :])
 
 
 def read(state: RunState, messages: tuple[Submitted, ...]) -> RunState:

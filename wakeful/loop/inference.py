@@ -6,10 +6,10 @@ from wakeful.contract.runs import Errored, NaturalEnd, ThreadMode
 from wakeful.contract.transcript import assistant_message
 from wakeful.loop.compacting import learn
 from wakeful.loop.ending import finish
-from wakeful.loop.inbox import read
+from wakeful.loop.inbox import for_this_run, read, reading_queued
 from wakeful.loop.notes import CONTINUE, noting, on_calls, on_output
-from wakeful.loop.reports import end_step, heard
-from wakeful.loop.stages import Inferring
+from wakeful.loop.reports import end_step, heard, run_finish
+from wakeful.loop.stages import AwaitingTasks, Inferring
 from wakeful.loop.state import Advance, RunState
 from wakeful.loop.steps import next_step
 from wakeful.loop.tool_calls import begin_batch
@@ -69,9 +69,17 @@ def _is_cut_off(response: ModelResponse) -> bool:
 
 
 def _end_or_go_on(state: RunState, response: ModelResponse, *, now: int) -> Advance:
-    """The model has nothing more to do: end, unless messages for this very run came meanwhile, which it reads first."""
+    """The model has nothing more to do: end, unless messages for this very run came meanwhile, which it reads first.
+
+    While background tasks run, the run is not over: what they tell goes on with it.
+    """
     if state.mode is ThreadMode.RUN and state.queued:
-        state = replace(read(state, state.queued), queued=())
-    elif not state.steering:
+        return next_step(replace(read(state, state.queued), queued=()), now=now)
+    if state.steering:
+        return next_step(state, now=now)
+    if not state.running_tasks:
         return finish(replace(state, output=response.output), NaturalEnd(), now=now)
-    return next_step(state, now=now)
+    if for_this_run(state):
+        return next_step(reading_queued(state), now=now)
+    waiting = state.entering(AwaitingTasks())
+    return Advance(waiting, events=(run_finish(waiting, NaturalEnd()),))

@@ -22,8 +22,10 @@ from wakeful.contract.events import (
     ToolCallStart,
 )
 from wakeful.contract.inference import ModelResponse, RecoveryPlan
+from wakeful.contract.names import AWAITING_TASKS
 from wakeful.contract.runs import RunStatus, Suspended, Termination, status_reason
 from wakeful.contract.tools import ToolResult, ToolStatus
+from wakeful.loop.stages import AwaitingTasks
 from wakeful.loop.state import Advance, RunState
 from wakeful.loop.values import replace
 
@@ -38,12 +40,13 @@ def run_start(state: RunState) -> RunStart:
 
 
 def run_finish(state: RunState, termination: Termination) -> RunFinish:
-    """The end of an activation: a pause (`suspended`) or the end of the run."""
-    paused = isinstance(termination, Suspended)
+    """The end of an activation: a pause (for decisions or tasks) or the end of the run."""
+    awaits_tasks = isinstance(state.stage, AwaitingTasks)
+    paused = isinstance(termination, Suspended) or awaits_tasks
     summary = FinishSummary(
         response=state.response,
         status=RunStatus.WAITING if paused else RunStatus.DONE,
-        status_reason=status_reason(termination),
+        status_reason=AWAITING_TASKS if awaits_tasks else status_reason(termination),
     )
     identity = state.identity
     return RunFinish(

@@ -49,6 +49,36 @@ class AwaitingDecisions:
 
 
 @dataclass(frozen=True)
+class AwaitingTasks:
+    """The model has nothing more to say, but background tasks of the thread still run; their events go on with it."""
+
+    kind: Literal["awaiting_tasks"] = "awaiting_tasks"
+    status = RunStatus.WAITING
+
+
+@dataclass(frozen=True)
+class AwaitingBudget:
+    """What the run was allowed is spent: its parent was asked for more, or its tasks may give something back."""
+
+    spent: str
+    """Which budget."""
+    asked: bool = True
+    """The parent was asked."""
+    kind: Literal["awaiting_budget"] = "awaiting_budget"
+    status = RunStatus.WAITING
+
+
+@dataclass(frozen=True)
+class HandingOver:
+    """Another agent is to go on with the run, and is being looked up."""
+
+    id: str
+    agent_id: str
+    kind: Literal["handing_over"] = "handing_over"
+    status = RunStatus.RUNNING
+
+
+@dataclass(frozen=True)
 class BetweenSteps:
     """A step is committed and the next has not begun; no fact ever meets a run here."""
 
@@ -80,6 +110,8 @@ class Cancelling:
     """When the model was asked, if it is its answer that is in flight."""
     termination: Termination = Cancelled()
     """How the run ends when it has stopped; `Blocked` if it was a gate that stopped it."""
+    asked_by: str | None = None
+    """The call by which the run cancelled itself; it is told what that came to."""
     kind: Literal["cancelling"] = "cancelling"
     status = RunStatus.RUNNING
 
@@ -96,11 +128,25 @@ class Idle:
     """A thread between two runs; `result` is the last one's."""
 
     result: RunResult | None = None
+    closing: bool = False
+    """The thread is to end as soon as its tasks have stopped."""
+    stopping: tuple[str, ...] = ()
+    """Tasks that were told to stop; what they still tell begins no run."""
     kind: Literal["idle"] = "idle"
     status = RunStatus.DONE
 
 
 Stage = Annotated[
-    Resolving | Inferring | CallingTools | AwaitingDecisions | BetweenSteps | Cancelling | Idle | Done,
+    Resolving
+    | Inferring
+    | CallingTools
+    | AwaitingDecisions
+    | AwaitingTasks
+    | AwaitingBudget
+    | HandingOver
+    | BetweenSteps
+    | Cancelling
+    | Idle
+    | Done,
     Field(discriminator="kind"),
 ]

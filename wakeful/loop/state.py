@@ -8,28 +8,36 @@ from pydantic import JsonValue
 
 from wakeful.context.messages import ContextMessages
 from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.context import CompactionMark
 from wakeful.contract.decisions import Decision, Refusal
 from wakeful.contract.errors import InternalError
 from wakeful.contract.events import AgentEvent
+from wakeful.contract.family import Loan
 from wakeful.contract.inference import InferenceOverrides
+from wakeful.contract.letters import DeadLetter, Letter
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import (
+    CancelReceipt,
     RunIdentity,
     RunStatus,
     ThreadMode,
     Usage,
 )
+from wakeful.contract.tasks import Task
 from wakeful.contract.tools import ToolDescriptor
 from wakeful.loop.calls import Batch
 from wakeful.loop.commands import Command
 from wakeful.loop.facts import Submitted
 from wakeful.loop.stages import (
+    AwaitingBudget,
     AwaitingDecisions,
+    AwaitingTasks,
     BetweenSteps,
     CallingTools,
     Cancelling,
     Done,
+    HandingOver,
     Idle,
     Inferring,
     Resolving,
@@ -50,6 +58,11 @@ REMEMBERED = 2000
 """How many ids of messages and of suspensions a thread remembers, to know a repeat; it may live for years."""
 
 P = ParamSpec("P")
+
+
+def letter_id(letter: Letter) -> str:
+    """The name of the work that sends a dead letter again."""
+    return f"letter-{letter.message_id}"
 
 
 @dataclass(frozen=True)
@@ -117,6 +130,50 @@ class RunState:
     suspensions: tuple[str, ...] = ()
     """The suspension ids there were: an answer to one question must not fit the next."""
     refusals: tuple[Refusal, ...] = ()
+    work_id: str | None = None
+    """Of a sub-agent: what its parent calls it, and is told its end under."""
+    tasks: tuple[Task, ...] = ()
+    """The thread's background tasks: all that run, and the newest of those that ended."""
+    spawned: int = 0
+    """How many tasks the thread has ever had: the next one's number."""
+    active_agent: str | None = None
+    """Who answers on the thread by now, if it was handed over; it survives its runs."""
+    requested_agent: str | None = None
+    """Who is to go on with the run from its next step."""
+    handoffs: int = 0
+    letters: tuple[DeadLetter, ...] = ()
+    """Messages to others that could not be delivered."""
+    outbox: tuple[Letter, ...] = ()
+    """Dead letters that are being sent again; the first one is on its way."""
+    calls_made: int = 0
+    """Tool calls of the run, for its budget."""
+    budget: Budget = Budget()
+    """What the run may spend, with everything it starts, by its request and its agent."""
+    allowance: Budget | None = None
+    """Of a sub-agent: what its parent lets it spend, in all."""
+    lent: tuple[tuple[str, Budget], ...] = ()
+    """What the sub-agents that run may spend, by their work ids."""
+    loans: tuple[Loan, ...] = ()
+    """Sub-agents that asked for more while the parent was asked itself."""
+    below: Spent = Spent()
+    """What the sub-agents of the run that have ended have spent."""
+    deadline: int | None = None
+    """When the wall time of the run, or of the whole tree, is spent."""
+    receipt: CancelReceipt | None = None
+    """What was stopped below the run when it was cancelled."""
+
+    refused_calls: bool = False
+    """Calls were not made because the budget for them is spent."""
+
+    def find_task(self, name: str) -> Task | None:
+        """A task that runs, by its id or else by its name."""
+        by_id = (task for task in self.running_tasks if task.task_id == name)
+        by_name = (task for task in self.running_tasks if task.name == name)
+        return next(by_id, None) or next(by_name, None)
+
+    @property
+    def running_tasks(self) -> tuple[Task, ...]:
+        return tuple(task for task in self.tasks if not task.status.is_terminal)
 
     @property
     def status(self) -> RunStatus:
@@ -143,16 +200,23 @@ class RunState:
         match self.stage:
             case Resolving(id=id):
                 return frozenset({id})
-            case Inferring(id=id):
+            case Inferring(id=id) | HandingOver(id=id):
                 return frozenset({id})
             case CallingTools(batch=batch):
-                return frozenset(call.id for call in batch.running)
+                return frozenset(call.id for call in batch.running if call.awaits is None)
             case Cancelling(in_flight=ids):
                 return ids
-            case AwaitingDecisions() | BetweenSteps() | Idle() | Done():
+            case AwaitingDecisions() | AwaitingTasks() | AwaitingBudget() | BetweenSteps() | Idle() | Done():
                 return frozenset()
             case _:
                 assert_never(self.stage)
+
+    @property
+    def bound(self) -> frozenset[str]:
+        """What is in flight and would be lost if the execution ended here; sub-agents have workflows of their own."""
+        named = {call.id for call in self.batch.running if call.child is not None} if self.batch else set()
+        sending = {letter_id(letter) for letter in self.outbox[:1]}
+        return (self.in_flight - named - {task.task_id for task in self.running_tasks}) | sending
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -161,10 +225,13 @@ class RunState:
 
     @property
     def next_alarm(self) -> int | None:
-        """When the next suspended call wants to be looked at although nobody decided; None if none ever does."""
-        if self.batch is None or isinstance(self.stage, Cancelling):
+        """When time alone will do something to the run; None if it never does."""
+        if isinstance(self.stage, Cancelling | Idle | Done):
             return None
-        alarms = [at for call in self.batch.suspended for at in call.alarms]
+        alarms = [] if self.deadline is None else [self.deadline]
+        if self.batch is not None:
+            alarms += [at for suspended in self.batch.suspended for at in suspended.alarms]
+            alarms += [at for call in self.batch.running if (at := call.expires_at) is not None and not call.timed_out]
         return min(alarms, default=None)
 
     def entering(self, stage: Stage) -> "RunState":

@@ -2,6 +2,7 @@
 
 from wakeful.contract.events import StepStart
 from wakeful.contract.runs import StopDetail, Stopped
+from wakeful.loop import budgets, handoff
 from wakeful.loop.commands import Infer
 from wakeful.loop.ending import finish
 from wakeful.loop.inbox import read
@@ -12,7 +13,7 @@ from wakeful.loop.values import replace
 
 
 def next_step(state: RunState, *, now: int, continuing: bool = False) -> Advance:
-    """Open a step and ask the model, unless the agent has used up its rounds.
+    """Open a step and ask the model, unless the agent has used up its rounds or its budget, or hands over.
 
     The limit is checked before the model is asked, so that no answer is paid for only to be thrown away.
     """
@@ -20,6 +21,12 @@ def next_step(state: RunState, *, now: int, continuing: bool = False) -> Advance
     if limit and state.rounds >= limit:
         detail = StopDetail(code="max_rounds", detail=f"{limit} rounds of tool calls were made")
         return finish(state, Stopped(value=detail), now=now)
+    if (stopped := budgets.before_step(state, now=now)) is not None:
+        return stopped
+    if state.refused_calls and budgets.calls_left(state) == 0:
+        return budgets.stop_for(state, budgets.TOOL_CALLS, now=now)
+    if state.requested_agent not in (None, state.agent.agent_id):
+        return handoff.look_up(state, state.requested_agent)
     state = replace(read(state, state.steering), steering=())
     step, number = state.steps + 1, state.inferences + 1
     inferring = Inferring(
@@ -31,7 +38,7 @@ def next_step(state: RunState, *, now: int, continuing: bool = False) -> Advance
         continuing=continuing,
     )
     messages = state.context.messages.after(step)
-    asked = replace(state, steps=step, inferences=number, step_open=True).entering(inferring)
+    asked = replace(state, refused_calls=False, steps=step, inferences=number, step_open=True).entering(inferring)
     command = infer_command(asked, inferring)
     asked = replace(asked, transcript=asked.transcript.sent(), context=replace(asked.context, messages=messages))
     return Advance(asked, (command,), (StepStart(message_id=inferring.message_id),))

@@ -11,14 +11,15 @@ from wakeful.contract.inference import ModelResponse
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.names import TOOL_INTERRUPTED
 from wakeful.contract.runs import Suspended
-from wakeful.contract.tools import ToolResult, ToolStatus
-from wakeful.loop import ending, gates
+from wakeful.contract.tools import RuntimeKind, ToolResult, ToolStatus
+from wakeful.loop import budgets, ending, gates, messaging
 from wakeful.loop.batch import batch_of, blocked, commit, done, ended, move, running_call, settle_lost, settled
 from wakeful.loop.calls import Batch, NewCall, ResumingCall, RunningCall
 from wakeful.loop.commands import CallTool
-from wakeful.loop.facts import ToolReturned
+from wakeful.loop.facts import ToolReturned, WorkFact
 from wakeful.loop.notes import noting, on_calls
 from wakeful.loop.reports import end_step, run_finish
+from wakeful.loop.runtime_tools import is_performed_here, perform
 from wakeful.loop.stages import AwaitingDecisions, CallingTools, Inferring
 from wakeful.loop.state import Advance, RunState
 from wakeful.loop.steps import next_step
@@ -54,12 +55,19 @@ def _note_what_was_not_called(state: RunState, response: ModelResponse) -> Advan
 def returned(state: RunState, fact: ToolReturned, *, now: int) -> Advance:
     """A tool gave its result or asked to be suspended, or a gate spoke just before it ran."""
     call, outcome = running_call(state, fact.id), fact.outcome
+    if outcome.handoff is not None:
+        state = replace(state, requested_agent=outcome.handoff)
     if outcome.blocked is not None:
         return move(state, *blocked(call, outcome.blocked)).then(ending.block, outcome.blocked, now=now)
     if outcome.result.status is ToolStatus.PENDING:
         gated = fact.outcome.gated
         return suspend(state, call, outcome.result, now=now, gated=gated).then(go_on, now=now)
     return move(state, settled(call, outcome.result), ended(call, outcome.result)).then(go_on, now=now)
+
+
+def sent(state: RunState, call: RunningCall, fact: WorkFact, *, now: int) -> Advance:
+    """A message of the model's has arrived, or cannot."""
+    return messaging.sent(state, call, fact, now=now).then(go_on, now=now)
 
 
 def lost(state: RunState, id: str, reason: str, *, now: int) -> Advance:
@@ -89,9 +97,17 @@ def _next_to_start(state: RunState) -> NewCall | ResumingCall | None:
         return None
     if batch.resuming:
         return batch.resuming[0]
+    free = tuple(new for new in batch.new if not _has_to_queue(state, new))
     if one_by_one or not batch.response.verdicts:
-        return next(iter(batch.new), None)
-    return gates.first_to_start(state)
+        return next(iter(free), None)
+    return gates.first_to_start(state, free)
+
+
+def _has_to_queue(state: RunState, new: NewCall) -> bool:
+    """Messages go one after another, so that they arrive in the order they were written in."""
+    tool = state.tool(new.call.name)
+    is_message = tool is not None and tool.runtime is not None and tool.runtime.kind is RuntimeKind.SEND_MESSAGE
+    return is_message and any(call.letter is not None for call in batch_of(state).running)
 
 
 def _one_by_one(state: RunState) -> bool:
@@ -110,6 +126,12 @@ def _start(state: RunState, call: NewCall | ResumingCall, *, now: int) -> Advanc
         return _intercept(state, call, verdict, now=now)
     if tool.frontend:
         return suspend(state, call, frontend_result(tool, call.call), now=now)
+    if budgets.calls_left(state) == 0:
+        refused = replace(state, refused_calls=True)
+        return _settle_unstarted(refused, call, "the call was not made: the budget of tool calls is spent")
+    state = replace(state, calls_made=state.calls_made + 1)
+    if is_performed_here(tool):
+        return perform(state, call, call.call, tool, now=now)
     return _run(state, RunningCall(call.call, id=f"tool-{call.call.id}"))
 
 
@@ -118,6 +140,8 @@ def _start_again(state: RunState, call: ResumingCall, *, now: int) -> Advance:
     tool = state.tool(call.call.name)
     if tool is not None and tool.frontend:
         return suspend(state, call, frontend_result(tool, _as_it_runs(call)), now=now)
+    if tool is not None and is_performed_here(tool):
+        return perform(state, call, _as_it_runs(call), tool, now=now)
     # The count stands before the call id, which a model chose: no other call can come to the same work id.
     id = f"tool.{call.grants + 1}-{call.call.id}"
     running = RunningCall(call.call, id, grants=call.grants, resume=call.resume, ticket=call.ticket, edited=call.edited)

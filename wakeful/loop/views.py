@@ -3,16 +3,23 @@
 from itertools import takewhile
 from typing import assert_never
 
+from wakeful.contract.budgets import Budget
+from wakeful.contract.family import Keeps
+from wakeful.contract.letters import DeadLetter
 from wakeful.contract.messages import Message, MessageMetadata
 from wakeful.contract.transcript import assistant_message, tool_message
 from wakeful.contract.views import StatusView, ToolCallView
-from wakeful.loop.calls import SettledCall, SuspendedCall
+from wakeful.loop import budgets
+from wakeful.loop.calls import RunningCall, SettledCall, SuspendedCall
 from wakeful.loop.stages import (
+    AwaitingBudget,
     AwaitingDecisions,
+    AwaitingTasks,
     BetweenSteps,
     CallingTools,
     Cancelling,
     Done,
+    HandingOver,
     Idle,
     Inferring,
     Resolving,
@@ -32,8 +39,11 @@ def status_view(state: RunState) -> StatusView:
                 status=call.status,
                 ticket=suspended.ticket if suspended else None,
                 since=suspended.since if suspended else None,
+                child=call.child if isinstance(call, RunningCall) else None,
+                work_id=call.id if isinstance(call, RunningCall) and call.child else None,
             )
         )
+    limit = budgets.tightest(state.budget, state.allowance)
     return StatusView(
         identity=state.identity,
         status=state.status,
@@ -45,6 +55,25 @@ def status_view(state: RunState) -> StatusView:
         runs=state.runs,
         refusals=state.refusals,
         result=state.stage.result if isinstance(state.stage, Done | Idle) else None,
+        active_agent=state.active_agent,
+        tasks=state.tasks,
+        letters=state.letters,
+        spent=budgets.spent(state),
+        budget=None if limit == Budget() else limit,
+    )
+
+
+def keeps(state: RunState) -> Keeps:
+    """What the thread keeps besides its conversation, for an execution that goes on with it after this one."""
+    undelivered = tuple(DeadLetter(letter=letter, error="it was on its way") for letter in state.outbox)
+    return Keeps(
+        agent_id=state.requested_agent or state.active_agent,
+        tasks=state.tasks,
+        spawned=state.spawned,
+        letters=(*state.letters, *undelivered),
+        mail=tuple(later.message for later in state.steering if later.internal),
+        permissions=state.permissions,
+        identity=state.identity,
     )
 
 
@@ -59,6 +88,12 @@ def doing(state: RunState) -> str:
             return f"running {', '.join(call.call.name for call in batch.running)}"
         case AwaitingDecisions(batch=batch):
             return f"waiting for a decision on {', '.join(call.call.name for call in batch.suspended)}"
+        case AwaitingTasks():
+            return f"waiting for {', '.join(task.name or task.task_id for task in state.running_tasks)}"
+        case AwaitingBudget(spent=spent, asked=asked):
+            return f"asking its parent for more {spent}" if asked else f"waiting until its tasks leave it some {spent}"
+        case HandingOver(agent_id=agent_id):
+            return f"handing over to {agent_id}"
         case BetweenSteps():
             return "between two steps"
         case Cancelling():

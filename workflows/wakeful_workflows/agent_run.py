@@ -1,76 +1,66 @@
 """`AgentRun`: the workflow around the loop. Its id is the thread's, so Temporal itself allows one active run a thread.
 
-Signal handlers append a fact and return; one line changes the state; commands become activities whose ends are facts.
+Signal handlers append a fact and return; one line changes the state; commands become activities, child workflows and
+signals, whose ends are facts.
 Runs unsandboxed: there is no user code in it, the import rules keep it pure, and recorded histories replay in CI.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, assert_never
 
 from temporalio import workflow
-from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from wakeful.contract import names
 from wakeful.contract.decisions import Decision
 from wakeful.contract.errors import CallerError
-from wakeful.contract.requests import (
-    RunRequest,
-    parse_cancel,
-    parse_decisions,
-    parse_page,
-    parse_request,
-    parse_submission,
-)
+from wakeful.contract.family import Keeps
+from wakeful.contract.requests import RunRequest, parse_decisions, parse_page, parse_request
 from wakeful.contract.runs import RunResult
-from wakeful.contract.views import Earlier, EventsPage, StatusView, TranscriptPage
+from wakeful.contract.views import EventsPage, StatusView, TranscriptPage
 from wakeful.loop.advance import advance, begin, opened
 from wakeful.loop.carrying import Carried, pack, pending_commands, size_of, unpack
-from wakeful.loop.commands import Command, Stop
+from wakeful.loop.commands import CancelChild, Command, Settle, StartChild, StartTask, Stop, Tell
 from wakeful.loop.decisions import Apply, Hold, Refuse, judge
 from wakeful.loop.facts import (
     CancelRequested,
     DecisionsReceived,
     Fact,
     LoopBroken,
-    MessagesSubmitted,
-    SignalNotUnderstood,
-    Submitted,
     TimePassed,
     WorkStopped,
 )
 from wakeful.loop.stages import Cancelling, Done
 from wakeful.loop.state import Advance, RunState
-from wakeful.loop.views import status_view, visible_messages
+from wakeful.loop.transcript import transcript_of
+from wakeful.loop.views import keeps, status_view
 from wakeful_workflows.alarm import Alarm
 from wakeful_workflows.chain import CARRY_LIMIT, is_due
-from wakeful_workflows.pages import EventLog, fitting
+from wakeful_workflows.children import Children, FamilyCommand
+from wakeful_workflows.pages import EventLog, events_page, transcript_page
 from wakeful_workflows.perform import Resolved, Work, restored
+from wakeful_workflows.signals import Signals, single
 from wakeful_workflows.turns import Turns
 from wakeful_workflows.visibility import Visibility
-
-INLINE_BYTES = 2_000
 
 
 # Not `Exception`: that would make nondeterminism fail runs, which must wait for a worker with the right code instead.
 # These two are what the SDK raises for a start with arguments that cannot be passed on.
 @workflow.defn(name=names.WORKFLOW, sandboxed=False, failure_exception_types=[TypeError, RuntimeError])
-class AgentRun:
+class AgentRun(Signals):
     """One run of an agent on a thread. Start it with `{"agent_id": "assistant", "input": "hello"}`."""
 
     def __init__(self) -> None:
-        self._facts: deque[Fact] = deque()
+        super().__init__()
         self._outbox: list[Command] = []
         self._state: RunState | None = None
         self._log = EventLog()
         self._work = Work(self._facts.append)
+        self._children = Children(self._facts.append)
         self._visibility = Visibility()
         self._turns = Turns()
         self._alarm = Alarm(lambda: self._facts.append(TimePassed()))
-        self._signals = 0
-        self._submissions = 0
         self._earlier = workflow.info().continued_run_id
 
     @workflow.run
@@ -90,19 +80,21 @@ class AgentRun:
             self._perform()
             self._alarm.keep(state.next_alarm, now=_now())
             self._visibility.show(state, search_attributes=self._work.settings.search_attributes)
-            if isinstance(state.stage, Done):
+            if isinstance(state.stage, Done) and self._is_quiet() and not self._facts:
                 return state.stage.result
             await self._a_fact()
 
     async def _begin(self, request: RunRequest) -> None:
         self._visibility.title(request)
-        thread_id, run_id = workflow.info().workflow_id, str(workflow.uuid4())
-        transcript = None
+        thread_id = workflow.info().workflow_id
+        run_id = thread_id if request.family is not None else str(workflow.uuid4())
+        transcript = kept = None
         if request.restore_from is not None:
             self._earlier = request.restore_from
             self._state = opened(request, thread_id=thread_id, run_id=run_id)
-            transcript = await restored(request.restore_from)
-        self._take(begin(request, thread_id=thread_id, run_id=run_id, transcript=transcript))
+            tail = await restored(request.restore_from)
+            transcript, kept = transcript_of(tail), tail.keeps
+        self._take(begin(request, thread_id=thread_id, run_id=run_id, transcript=transcript, keeps=kept))
 
     def _go_on(self, carried: Carried) -> None:
         """Be the thread that the execution before this one was."""
@@ -129,11 +121,13 @@ class AgentRun:
     def _continue_as_new_if_due(self, state: RunState) -> None:
         """Between any two facts, when nothing is in flight; the next execution starts what was just asked for.
 
-        Work in flight finishes first. Signals that come meanwhile make the server hand this task out again.
+        Work in flight finishes first, and sub-agents go on by themselves. Signals that come meanwhile make the server
+        hand this task out again.
         """
         not_started = {command.id for command in self._outbox if not isinstance(command, Stop)}
         is_unfit = isinstance(state.stage, Done | Cancelling) or state.context.compacting is not None
-        if is_unfit or not (state.in_flight <= not_started and is_due(self._work.settings.budget, self._signals)):
+        is_unfit |= any(isinstance(command, FamilyCommand) for command in self._outbox) or not self._is_quiet()
+        if is_unfit or not (state.bound <= not_started and is_due(self._work.settings.budget, self._signals)):
             return
         settings, log = self._work.settings, self._log
         carried = Carried(state, log.last, settings.search_attributes, self._visibility.shown, settings.budget)
@@ -150,17 +144,20 @@ class AgentRun:
         self._outbox = []
         stopped = {command.id for command in commands if isinstance(command, Stop)}
         for command in commands:
-            if isinstance(command, Stop):
-                self._work.stop(command.id)
-            elif command.id in stopped:
-                self._facts.append(WorkStopped(command.id))
-            else:
-                self._work.start(command, state.identity)
+            match command:
+                case Stop(id=id):
+                    self._work.stop(id)
+                case _ if command.id in stopped:
+                    self._facts.append(WorkStopped(command.id))
+                case StartChild() | StartTask() | CancelChild() | Tell() | Settle():
+                    self._children.perform(command, state.identity)
+                case _:
+                    self._work.start(command, state.identity)
 
     async def _a_fact(self) -> None:
         """Wait for the next fact. Temporal's own cancellation is a fact like the signal, and closes the thread."""
         try:
-            await workflow.wait_condition(self._has_facts)
+            await workflow.wait_condition(self._may_go_on)
         except asyncio.CancelledError:
             reason = workflow.cancellation_reason()
             if reason is None:  # the worker drops this run from its cache: nothing happened to the run
@@ -168,35 +165,13 @@ class AgentRun:
             self._facts.append(CancelRequested(reason or None, close=True))
             self._turns.check()
 
-    def _has_facts(self) -> bool:
+    def _may_go_on(self) -> bool:
         self._turns.check()
-        return bool(self._facts)
+        return bool(self._facts) or (isinstance(self._current().stage, Done) and self._is_quiet())
 
-    @workflow.signal(name=names.SIGNAL_SUBMIT, description='Messages for the run: {"input": "…"}')
-    def submit(self, *args: Any) -> None:
-        number = self._submissions
-        self._submissions += 1
-
-        def understood(written: Any) -> Fact:
-            submission = parse_submission(written)
-            group, agent_id = f"submit:{number}", submission.agent_id
-            messages = []
-            for index, written_message in enumerate(submission.messages):
-                place = f"{group}:{index}"
-                message = written_message.as_message(place)
-                # A short message rides along with the next inference, whose worker need not read history for it.
-                is_short = len(message.model_dump_json()) <= INLINE_BYTES
-                source = message if is_short else place
-                messages.append(Submitted(message, source, group, agent_id, submission.overrides))
-            return MessagesSubmitted(tuple(messages), submission.on_busy)
-
-        self._signal(names.SIGNAL_SUBMIT, args, understood)
-
-    @workflow.signal(
-        name=names.SIGNAL_DECIDE, description='Answer a suspended call: {"call_id": "…", "action": "resume" | "cancel"}'
-    )
-    def decide(self, *args: Any) -> None:
-        self._signal(names.SIGNAL_DECIDE, args, lambda written: DecisionsReceived(parse_decisions(written)))
+    def _is_quiet(self) -> bool:
+        """Nothing that was meant for another thread is still on its way."""
+        return not (self._children.is_busy or self._work.is_delivering)
 
     @workflow.update(
         name=names.UPDATE_DECIDE, description='The same as the signal, answered at once: {"status": "applied"}'
@@ -221,7 +196,7 @@ class AgentRun:
     def _judged(self, args: Sequence[Any]) -> tuple[tuple[Decision, ...], str]:
         """What was decided and what becomes of it, once the facts that came before it are taken in."""
         try:
-            decisions = parse_decisions(_single(args))
+            decisions = parse_decisions(single(args))
         except CallerError as error:
             raise ApplicationError(f"the decision was not understood: {error}", type="InvalidDecision") from None
         state = self._current()
@@ -239,51 +214,21 @@ class AgentRun:
             case verdict:
                 assert_never(verdict)
 
-    @workflow.signal(name=names.SIGNAL_CANCEL, description='Cancel the run: {"reason": "…"}')
-    def cancel(self, *args: Any) -> None:
-        self._signal(names.SIGNAL_CANCEL, args, lambda written: CancelRequested(parse_cancel(written).reason))
-
-    @workflow.signal(dynamic=True)
-    def unknown_signal(self, name: str, _args: Sequence[RawValue]) -> None:
-        self._signals += 1
-        known = ", ".join((names.SIGNAL_SUBMIT, names.SIGNAL_DECIDE, names.SIGNAL_CANCEL))
-        self._facts.append(SignalNotUnderstood(name, f"there is no signal {name!r}; known: {known}"))
-
-    def _signal(self, name: str, args: Sequence[Any], understood: Callable[[Any], Fact]) -> None:
-        """Append what was sent as a fact. Handlers take any arguments, since one that raises would hang the run."""
-        self._signals += 1
-        try:
-            self._facts.append(understood(_single(args)))
-        except Exception as error:  # whatever anybody may send must not be able to hang the run
-            self._facts.append(SignalNotUnderstood(name, str(error)))
-
     @workflow.query(name=names.QUERY_STATUS, description="Where the run stands and what it waits for")
     def status(self, _nothing: Any = None) -> StatusView:
         return status_view(self._current())
 
     @workflow.query(name=names.QUERY_TRANSCRIPT, description='The messages so far, in pages: {"after": n}')
     def transcript(self, page: Any = None) -> TranscriptPage:
-        asked, state = parse_page(page), self._current()
-        before, messages = state.transcript.before, visible_messages(state)
-        if asked.after < before.length and self._earlier:
-            earlier = Earlier(run_id=self._earlier, through=before.length, digest=before.digest)
-            return TranscriptPage(messages=(), next=before.length, earlier=earlier)
-        start = asked.after - before.length
-        taken = fitting(messages[start : start + asked.limit])
-        end = asked.after + len(taken)
-        return TranscriptPage(messages=taken, next=end if end < before.length + len(messages) else None)
+        return transcript_page(self._current(), parse_page(page), earlier=self._earlier)
 
     @workflow.query(name=names.QUERY_EVENTS, description='What happened, in pages: {"after": seq}')
     def events(self, page: Any = None) -> EventsPage:
-        asked, log = parse_page(page), self._log
-        if asked.after < log.before and self._earlier:
-            return EventsPage(
-                events=(), last=asked.after, done=False, earlier=Earlier(run_id=self._earlier, through=log.before)
-            )
-        taken = log.page(asked)
-        last = asked.after + len(taken)
-        ended = isinstance(self._current().stage, Done)
-        return EventsPage(events=taken, last=last, done=ended and last >= log.last, more=last < log.last)
+        return events_page(self._current(), self._log, parse_page(page), earlier=self._earlier)
+
+    @workflow.query(name=names.QUERY_KEEPS, description="What the thread keeps besides its conversation")
+    def keeps(self, _nothing: Any = None) -> Keeps:
+        return keeps(self._current())
 
     def _current(self) -> RunState:
         if self._state is None:
@@ -297,12 +242,6 @@ def _understood(request: Any) -> RunRequest:
     except CallerError as error:
         message = f"the run request was not understood: {error}"
         raise ApplicationError(message, type="InvalidRequest", non_retryable=True) from None
-
-
-def _single(args: Sequence[Any]) -> Any:
-    if len(args) > 1:
-        raise CallerError(f"it takes one JSON value, got {len(args)}")
-    return args[0] if args else None
 
 
 def _now() -> int:

@@ -8,6 +8,10 @@ from pydantic import BaseModel
 from wakeful.contract.events import AgentEvent, EventRecord, RunStart
 from wakeful.contract.requests import PageRequest
 from wakeful.contract.runs import RunIdentity
+from wakeful.contract.views import Earlier, EventsPage, TranscriptPage
+from wakeful.loop.stages import Done
+from wakeful.loop.state import RunState
+from wakeful.loop.views import visible_messages
 
 PAGE_BYTES = 500_000
 
@@ -55,3 +59,26 @@ class EventLog:
                 for seq, (at, speaker, event) in enumerate(said, first)
             ]
         )
+
+
+def transcript_page(state: RunState, asked: PageRequest, *, earlier: str | None) -> TranscriptPage:
+    """The messages after `asked.after`, or where an `earlier` execution has them."""
+    before, messages = state.transcript.before, visible_messages(state)
+    if asked.after < before.length and earlier:
+        place = Earlier(run_id=earlier, through=before.length, digest=before.digest)
+        return TranscriptPage(messages=(), next=before.length, earlier=place)
+    start = asked.after - before.length
+    taken = fitting(messages[start : start + asked.limit])
+    end = asked.after + len(taken)
+    return TranscriptPage(messages=taken, next=end if end < before.length + len(messages) else None)
+
+
+def events_page(state: RunState, log: EventLog, asked: PageRequest, *, earlier: str | None) -> EventsPage:
+    """The events after `asked.after`, or where an `earlier` execution has them."""
+    if asked.after < log.before and earlier:
+        place = Earlier(run_id=earlier, through=log.before)
+        return EventsPage(events=(), last=asked.after, done=False, earlier=place)
+    taken = log.page(asked)
+    last = asked.after + len(taken)
+    ended = isinstance(state.stage, Done)
+    return EventsPage(events=taken, last=last, done=ended and last >= log.last, more=last < log.last)

@@ -1,19 +1,19 @@
 """How each command is performed: as which activity, with which timeouts and retries, and which fact its end becomes."""
 
 import asyncio
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, TypeVar, assert_never
+from typing import TypeVar, assert_never
 
 from temporalio import workflow
 from temporalio.common import RawValue, RetryPolicy
-from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutError, TimeoutType
-from temporalio.workflow import ActivityCancellationType, ActivityHandle
+from temporalio.exceptions import ActivityError
+from temporalio.workflow import ActivityCancellationType
 
 from wakeful.contract import names
 from wakeful.contract.agents import HistoryBudget, Resolution, ResolvedAgent, ResolveInput
+from wakeful.contract.family import DeliverInput
 from wakeful.contract.inference import (
     CompactInput,
     CompactOutput,
@@ -23,35 +23,30 @@ from wakeful.contract.inference import (
     TranscriptTail,
 )
 from wakeful.contract.runs import RunIdentity
-from wakeful.contract.tools import ToolCallInput, tool_outcome
-from wakeful.loop.commands import CallTool, Compact, Infer, ResolveAgent
+from wakeful.contract.tools import ToolCallInput
+from wakeful.loop.commands import CallTool, Compact, Deliver, Infer, ResolveAgent
 from wakeful.loop.facts import (
     AgentResolved,
     CompactionReturned,
     Fact,
     InferenceReturned,
+    Told,
     ToolReturned,
     WorkFact,
     WorkFailed,
     WorkStopped,
 )
 from wakeful.loop.state import REVISION
-from wakeful.loop.transcript import Transcript, transcript_of
+from wakeful_workflows.reaching import start_delivery, why_undelivered
+from wakeful_workflows.tool_activities import Handle, idempotency_key, read_outcome, start_tool, why
 
-Performed = ResolveAgent | Infer | Compact | CallTool
+Performed = ResolveAgent | Infer | Compact | CallTool | Deliver
 
 _RESOLVE_RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=10)
 _INFER_RETRIES = RetryPolicy(
     initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=8), maximum_attempts=5
 )
-_REPEATABLE = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_attempts=10)
-_ONCE = RetryPolicy(maximum_attempts=1)
 
-SUMMARY_LENGTH = 120
-LOCAL_TIMEOUT_SECONDS = 5.0
-"""A local call holds the run's workflow task, so it may not take long."""
-
-Handle = ActivityHandle[Any]
 R = TypeVar("R", Resolution, ModelResponse, CompactOutput)
 
 
@@ -69,8 +64,14 @@ class Work:
     def __init__(self, tell: Callable[[Fact], None]) -> None:
         self._tell = tell
         self._handles: dict[str, Handle] = {}
+        self._letters: set[str] = set()
         self._digest: tuple[ResolvedAgent, str] | None = None
         self.settings = Resolved()
+
+    @property
+    def is_delivering(self) -> bool:
+        """A letter is on its way."""
+        return bool(self._letters)
 
     def start(self, command: Performed, identity: RunIdentity) -> None:
         try:
@@ -80,6 +81,8 @@ class Work:
             self._tell(WorkFailed(command.id, f"it could not be scheduled: {error}"))
             return
         self._handles[command.id] = handle
+        if isinstance(command, Deliver):
+            self._letters.add(command.id)
         handle.add_done_callback(lambda _: self._follow(command, handle))
 
     def stop(self, id: str) -> None:
@@ -92,7 +95,7 @@ class Work:
             case ResolveAgent():
                 return workflow.start_activity(
                     names.ACTIVITY_RESOLVE_AGENT,
-                    ResolveInput(agent_id=command.agent_id, revision=REVISION),
+                    ResolveInput(agent_id=command.agent_id, revision=REVISION, in_task=command.in_task),
                     activity_id=command.id,
                     result_type=RawValue,
                     start_to_close_timeout=timedelta(seconds=30),
@@ -141,42 +144,31 @@ class Work:
                     retry_policy=_INFER_RETRIES,
                     summary="summarise the oldest messages",
                 )
-            case CallTool(tool=tool, call=call):
-                ticket = command.ticket
-                tool_input = ToolCallInput(
-                    call=call,
-                    identity=identity,
-                    idempotency_key=f"{identity.run_id}:{call.id}",
-                    resume=command.resume,
-                    suspension_id=ticket.suspension.id if ticket else None,
-                    suspension_reason=ticket.suspension.message if ticket else None,
-                    agent=self._digest_of(command.agent) if command.agent else None,
-                    permissions=command.permissions,
+            case CallTool(tool=tool):
+                return start_tool(tool, self._tool_input(command, identity), id=command.id)
+            case Deliver(letter=letter):
+                delivered = DeliverInput(
+                    thread_id=letter.recipient_thread_id,
+                    signal=names.SIGNAL_DELIVER,
+                    payload=letter.model_dump(mode="json"),
+                    agent_id=letter.recipient_agent_id,
                 )
-                if tool.local:
-                    return workflow.start_local_activity(
-                        tool.id,
-                        tool_input,
-                        activity_id=command.id,
-                        result_type=RawValue,
-                        start_to_close_timeout=timedelta(seconds=min(tool.timeout_seconds, LOCAL_TIMEOUT_SECONDS)),
-                        retry_policy=_REPEATABLE,
-                        summary=_in_words(command),
-                    )
-                return workflow.start_activity(
-                    tool.id,
-                    tool_input,
-                    activity_id=command.id,
-                    result_type=RawValue,
-                    task_queue=tool.task_queue,
-                    start_to_close_timeout=timedelta(seconds=tool.timeout_seconds),
-                    heartbeat_timeout=timedelta(seconds=tool.heartbeat_seconds),
-                    retry_policy=_REPEATABLE if tool.effects.may_repeat else _ONCE,
-                    cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-                    summary=_in_words(command),
-                )
+                return start_delivery(delivered, id=command.id)
             case _:
                 assert_never(command)
+
+    def _tool_input(self, command: CallTool, identity: RunIdentity) -> ToolCallInput:
+        ticket = command.ticket
+        return ToolCallInput(
+            call=command.call,
+            identity=identity,
+            idempotency_key=idempotency_key(identity, command.call),
+            resume=command.resume,
+            suspension_id=ticket.suspension.id if ticket else None,
+            suspension_reason=ticket.suspension.message if ticket else None,
+            agent=self._digest_of(command.agent) if command.agent else None,
+            permissions=command.permissions,
+        )
 
     def _digest_of(self, agent: ResolvedAgent) -> str:
         """Its digest, reckoned once: an agent with many tools is long."""
@@ -194,6 +186,7 @@ class Work:
         except Exception as error:  # a result that cannot be read must not hang the run
             fact = WorkFailed(command.id, f"its result was not understood: {error}")
         del self._handles[command.id]
+        self._letters.discard(command.id)
         self._tell(fact)
 
     def _ended(self, command: Performed, returned: RawValue) -> WorkFact:
@@ -208,8 +201,9 @@ class Work:
             case Compact():
                 return CompactionReturned(command.id, _read(returned, CompactOutput).mark)
             case CallTool():
-                value = workflow.payload_converter().from_payload(returned.payload)
-                return ToolReturned(command.id, tool_outcome(command.call.name, value))
+                return ToolReturned(command.id, read_outcome(command.call.name, returned))
+            case Deliver():
+                return Told(command.id)
             case _:
                 assert_never(command)
 
@@ -219,8 +213,8 @@ def _read(returned: RawValue, kind: type[R]) -> R:
     return read
 
 
-async def restored(run_id: str) -> Transcript:
-    """The conversation of an earlier, closed execution of this thread."""
+async def restored(run_id: str) -> TranscriptTail:
+    """The conversation of an earlier, closed execution of this thread, and what the thread kept besides."""
     tail: TranscriptTail = await workflow.execute_activity(
         names.ACTIVITY_RESTORE,
         RestoreInput(run_id=run_id),
@@ -230,28 +224,9 @@ async def restored(run_id: str) -> Transcript:
         retry_policy=_RESOLVE_RETRIES,
         summary="read the earlier conversation",
     )
-    return transcript_of(tail)
+    return tail
 
 
 def _failed(command: Performed, error: ActivityError) -> WorkFact:
-    match error.cause:
-        case CancelledError():
-            return WorkStopped(command.id)
-        case TimeoutError(type=TimeoutType.HEARTBEAT):
-            return WorkFailed(command.id, "its worker was lost")
-        case TimeoutError(type=kind):
-            return WorkFailed(command.id, f"it ran into its {kind.name.lower() if kind else ''} timeout")
-        case ApplicationError(message=message):
-            return WorkFailed(command.id, message)
-        case cause:
-            return WorkFailed(command.id, str(cause or error))
-
-
-def _in_words(command: CallTool) -> str:
-    """What stands beside the tool's name in Temporal UI: its arguments."""
-    arguments = command.call.arguments
-    named = arguments.items() if isinstance(arguments, dict) else ()
-    words = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in named)
-    if len(words) > SUMMARY_LENGTH:
-        words = words[: SUMMARY_LENGTH - 1] + "…"
-    return f"{words} · after a decision" if command.resume else words
+    reason = why_undelivered(error) if isinstance(command, Deliver) else why(error)
+    return WorkStopped(command.id) if reason is None else WorkFailed(command.id, reason)

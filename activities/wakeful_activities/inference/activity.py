@@ -35,6 +35,7 @@ from wakeful_activities.inference.attempts import Attempts
 from wakeful_activities.inference.breakers import Breakers
 from wakeful_activities.inference.gathering import so_far, synthesized
 from wakeful_activities.inference.outputs import begun_before, checked
+from wakeful_activities.inference.pricing import priced
 from wakeful_activities.inference.recovery import interruption_of, noticed
 from wakeful_activities.inference.window import Window
 from wakeful_activities.memory import Memory
@@ -78,7 +79,7 @@ class Inference:
                 cancelled, came = activity.cancellation_details(), stream.came()
                 if came is None or cancelled is None or not cancelled.cancel_requested:
                     raise  # the worker stops, or there is nothing to tell
-                return so_far(came)
+                return self._priced(so_far(came), stream)
         self._memory.remember_answer(activity.info().activity_id, response)
         return response
 
@@ -114,10 +115,11 @@ class Inference:
         self, request: ModelRequest, attempts: Attempts, stream: Stream, beats: Heartbeats
     ) -> ModelResponse:
         """Ask the model whose turn it is. Calls that are complete already are not asked for again."""
+        stream.asked = attempts.model(failures(stream), lambda _: True)
         if (earlier := stream.earlier) is not None:
             interruption = interruption_of(earlier)
             if interruption.plan is RecoveryPlan.SYNTHESIZE_TOOL_USE:
-                return synthesized(earlier, interruption)
+                return self._priced(synthesized(earlier, interruption), stream)
         model = attempts.model(failures(stream), lambda binding: self._breakers.is_available(_key(binding)))
         if model is None:
             message = "all models unavailable (circuit breakers open)"
@@ -131,14 +133,15 @@ class Inference:
             beats.beat()  # the next attempt goes on from here
             interruption = interruption_of(came)
             if interruption.plan is RecoveryPlan.SYNTHESIZE_TOOL_USE:
-                return synthesized(came, interruption)
+                return self._priced(synthesized(came, interruption), stream)
             raise
 
     async def ask(
         self, model: ModelBinding, request: ModelRequest, policy: RetryPolicy, stream: Stream, beats: Heartbeats
     ) -> ModelResponse:
-        """Ask one model, and let its breaker know how that went."""
+        """Ask one model, at its price, and let its breaker know how that went."""
         key, provider = _key(model), self.provider(model)
+        stream.asked = model
         named = request.model_copy(update={"model": model.name})
         self._breakers.begin(key)
         try:
@@ -153,7 +156,12 @@ class Inference:
             self._breakers.released(key)
             raise
         self._breakers.succeeded(key)
-        return response
+        return self._priced(response, stream)
+
+    def _priced(self, response: ModelResponse, stream: Stream) -> ModelResponse:
+        """With what it has cost, over all attempts at it."""
+        price = self._registry.price(stream.asked) if stream.asked is not None else None
+        return response.model_copy(update={"usage": priced(response.usage, price)})
 
     async def _prepare(
         self, input: InferInput, agent: ResolvedAgent, overrides: InferenceOverrides, *, squeeze: float = 1.0

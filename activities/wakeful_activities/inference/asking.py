@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from opentelemetry import trace
 from temporalio import activity
 
-from wakeful.contract.agents import RetryPolicy
+from wakeful.contract.agents import ModelBinding, RetryPolicy
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
 from wakeful.contract.inference import ModelRequest, ModelResponse, ReasoningEffort, StopReason
 from wakeful.contract.streaming import StreamCheckpoint, StreamPart
@@ -32,6 +32,8 @@ class Stream:
     def __init__(self, attempt: int, earlier: StreamCheckpoint | None) -> None:
         self.attempt = attempt
         self.earlier = earlier
+        self.asked: ModelBinding | None = None
+        """The model that is answering, or whose turn it was; what it has used is paid for at its price."""
         self._kept = earlier
         self._gathering: Gathering | None = None
         self._broken: str | None = None

@@ -1,5 +1,6 @@
 """Pins of `wakeful.contract.agents`."""
 
+from tests.contract.pinned.budgets import BUDGET
 from tests.contract.pinned.pin import Pin
 from tests.contract.pinned.tools import LOOK
 from wakeful.contract.agents import (
@@ -73,5 +74,16 @@ PINS = (
         '"provider":"scripted","name":"model-1"},"max_rounds":16,"tool_mode":"sequential",'
         '"inference_timeout_seconds":600.0,"inference_heartbeat_seconds":30.0,"registry_version":1},'
         '"search_attributes":true,"budget":{"events":9,"bytes":99},"revision":2}',
+    ),
+    Pin(
+        AGENT.model_copy(update={"budget": BUDGET, "max_depth": 2, "delegate_timeout_seconds": 60.0}),
+        '{"agent_id":"assistant","instructions":"","model":{"id":"default","provider":"scripted",'
+        '"name":"model-1"},"max_rounds":16,"tool_mode":"sequential","inference_timeout_seconds":600.0,'
+        '"inference_heartbeat_seconds":30.0,"registry_version":1,"budget":{"tokens":1000},"max_depth":2,'
+        '"delegate_timeout_seconds":60.0}',
+    ),
+    Pin(
+        ResolveInput(agent_id="assistant", revision=2, in_task=True),
+        '{"agent_id":"assistant","revision":2,"in_task":true}',
     ),
 )

@@ -3,6 +3,7 @@
 from tests.contract.pinned.messages import ASKED
 from tests.contract.pinned.pin import Pin
 from tests.contract.pinned.runs import IDENTITY, USAGE
+from tests.contract.pinned.tasks import TASK
 from tests.contract.pinned.tools import SUNNY
 from wakeful.contract.base import Wire, Written
 from wakeful.contract.events import (
@@ -12,6 +13,7 @@ from wakeful.contract.events import (
     ErrorEvent,
     EventRecord,
     FinishSummary,
+    Handoff,
     InferenceComplete,
     MessagesSnapshot,
     ReasoningDelta,
@@ -24,6 +26,7 @@ from wakeful.contract.events import (
     StepEnd,
     StepStart,
     StreamReset,
+    TaskChanged,
     TextDelta,
     ToolCallCancel,
     ToolCallDelta,
@@ -139,6 +142,15 @@ BARE = (
         DecisionOverdue(call_id="c1", tool_name="look", suspension_id="s1", message="May I?", waited_ms=7),
         '{"event_type":"decision_overdue","call_id":"c1","tool_name":"look","suspension_id":"s1",'
         '"message":"May I?","waited_ms":7}',
+    ),
+    Pin(
+        Handoff(from_agent="assistant", to_agent="clerk"),
+        '{"event_type":"handoff","from_agent":"assistant","to_agent":"clerk"}',
+    ),
+    Pin(
+        TaskChanged(task=TASK),
+        '{"event_type":"task_changed","task":{"task_id":"bg_0","owner_thread_id":"t1","task_type":"tool",'
+        '"description":"","status":"running","created_at_ms":0,"parent_context":{}}}',
     ),
 )
 

@@ -1,5 +1,6 @@
 """Pins of `wakeful.contract.inference`."""
 
+from tests.contract.pinned.family import KEEPS
 from tests.contract.pinned.messages import ASKED, CALL
 from tests.contract.pinned.pin import Pin
 from tests.contract.pinned.runs import USAGE
@@ -152,5 +153,16 @@ PINS = (
         InferInput(agent="a1b2", transcript=REF, overrides=InferenceOverrides(max_tokens=9), continuing=True),
         '{"agent":"a1b2","transcript":{"length":1,"digest":"d1"},"appended":[],"overrides":{"max_tokens":9},'
         '"continuing":true}',
+    ),
+    Pin(
+        TranscriptTail(length=0, digest="d1", messages=(), keeps=KEEPS),
+        '{"length":0,"digest":"d1","messages":[],"keeps":{"agent_id":"clerk","tasks":[{"task_id":"bg_0",'
+        '"owner_thread_id":"t1","task_type":"tool","description":"","status":"running","created_at_ms":0,'
+        '"parent_context":{}}],"spawned":1,"letters":[{"letter":{"kind":"letter","message_id":"m1",'
+        '"sender":{"agent_id":"assistant","thread_id":"t1"},"content":"Hello","relation":"parent",'
+        '"recipient_thread_id":"t0"},"error":"recipient_not_found","at":7}],"mail":[{"id":"r1:1",'
+        '"role":"user","content":[{"type":"text","text":"Hello"}],"visibility":"all"}],'
+        '"permissions":[{"tool":"look","behavior":"allow"}],"identity":{"thread_id":"t1","run_id":"r1",'
+        '"agent_id":"assistant","origin":"user"}}}',
     ),
 )

@@ -1,9 +1,11 @@
 """Pins of `wakeful.contract.requests`."""
 
+from tests.contract.pinned.budgets import BUDGET
 from tests.contract.pinned.pin import Pin
+from wakeful.contract.family import Family
 from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.messages import InputMessage
-from wakeful.contract.requests import CancelRequest, PageRequest, RunRequest, Submission
+from wakeful.contract.requests import CancelRequest, LettersRequest, PageRequest, RunRequest, Submission
 from wakeful.contract.runs import OnBusy, Origin, ThreadMode
 from wakeful.contract.tools import FrontendTool
 
@@ -49,4 +51,11 @@ PINS = (
     Pin(CancelRequest(), "{}"),
     Pin(CancelRequest(reason="too slow"), '{"reason":"too slow"}'),
     Pin(PageRequest(), '{"after":0,"limit":200}'),
+    Pin(
+        RunRequest(agent_id="clerk", input="Add up.", budget=BUDGET, family=Family(path=("t1",), work_id="c1")),
+        '{"agent_id":"clerk","input":"Add up.","mode":"run","origin":"user","budget":{"tokens":1000},'
+        '"family":{"path":["t1"],"work_id":"c1"}}',
+    ),
+    Pin(LettersRequest(action="replay"), '{"action":"replay"}'),
+    Pin(LettersRequest(action="clear"), '{"action":"clear"}'),
 )

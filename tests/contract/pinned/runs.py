@@ -1,10 +1,12 @@
 """Pins of `wakeful.contract.runs`."""
 
+from tests.contract.pinned.budgets import SPENT
 from tests.contract.pinned.pin import Pin
 from wakeful.contract.runs import (
     BehaviorRequested,
     Blocked,
     Cancelled,
+    CancelReceipt,
     Errored,
     NaturalEnd,
     Origin,
@@ -13,6 +15,7 @@ from wakeful.contract.runs import (
     StopDetail,
     Stopped,
     Suspended,
+    TaskRef,
     Termination,
     Usage,
     status_reason,
@@ -30,6 +33,8 @@ CHILD = RunIdentity(
     transport_request_id="q1",
     origin=Origin.SUBAGENT,
 )
+TASK_REF = TaskRef(task_id="bg_0", thread_id="t2", owner_thread_id="t1")
+RECEIPT = CancelReceipt(cancelled=("t2",), ended=("t3",))
 USAGE = Usage(prompt_tokens=10, completion_tokens=2)
 STOPPED = Stopped(value=StopDetail(code="max_rounds", detail="16 rounds of tool calls were made"))
 
@@ -137,5 +142,23 @@ PINS = (
         '{"thread_id":"t1","run_id":"r1","agent_id":"assistant","status":"done",'
         '"status_reason":"natural","termination":{"type":"natural_end"},"response":"{\\"sky\\":\\"blue\\"}",'
         '"steps":0,"usage":{},"output":{"sky":"blue"}}',
+    ),
+    Pin(TASK_REF, '{"task_id":"bg_0","thread_id":"t2","owner_thread_id":"t1"}'),
+    Pin(CancelReceipt(), "{}"),
+    Pin(RECEIPT, '{"cancelled":["t2"],"ended":["t3"]}'),
+    Pin(
+        CHILD.model_copy(update={"path": ("t0", "t1"), "task": TASK_REF}),
+        '{"thread_id":"t2","parent_thread_id":"t1","run_id":"r2","parent_run_id":"r1",'
+        '"agent_id":"researcher","parent_tool_call_id":"c7","session_id":"s1",'
+        '"transport_request_id":"q1","origin":"subagent","path":["t0","t1"],"task":{"task_id":"bg_0",'
+        '"thread_id":"t2","owner_thread_id":"t1"}}',
+    ),
+    Pin(Usage(prompt_tokens=1, cost=0.25), '{"prompt_tokens":1,"cost":0.25}'),
+    Pin(
+        ended(Cancelled()).model_copy(update={"receipt": RECEIPT, "tree": SPENT}),
+        '{"thread_id":"t1","run_id":"r1","agent_id":"assistant","status":"done",'
+        '"status_reason":"cancelled","termination":{"type":"cancelled"},"response":"","steps":0,'
+        '"usage":{},"receipt":{"cancelled":["t2"],"ended":["t3"]},"tree":{"tokens":7,"cost":0.5,'
+        '"turns":2,"tool_calls":1}}',
     ),
 )

@@ -5,7 +5,16 @@ from tests.contract.pinned.messages import CALL
 from tests.contract.pinned.pin import Pin
 from tests.contract.pinned.runs import IDENTITY
 from wakeful.contract.permissions import Behavior, Rule
-from wakeful.contract.tools import Effects, FrontendTool, ToolCallInput, ToolDescriptor, ToolOutcome, ToolResult
+from wakeful.contract.tools import (
+    Effects,
+    FrontendTool,
+    RuntimeKind,
+    RuntimeTool,
+    ToolCallInput,
+    ToolDescriptor,
+    ToolOutcome,
+    ToolResult,
+)
 
 LOOK = ToolDescriptor(id="look", name="look")
 SUNNY = ToolResult.success("look", {"sky": "sunny"})
@@ -113,5 +122,31 @@ PINS = (
         '"run_id":"r1","agent_id":"assistant","origin":"user"},"idempotency_key":"t1/c1",'
         '"resume":{"decision_id":"d1","action":"resume","result":{"approved":true},"reason":"fine",'
         '"actor":"ann","updated_at":7},"suspension_id":"perm_c1","suspension_reason":"tool:look"}',
+    ),
+    Pin(RuntimeTool(kind=RuntimeKind.LIST_TASKS), '{"kind":"list_tasks"}'),
+    Pin(RuntimeTool(kind=RuntimeKind.DELEGATE, agent_id="clerk"), '{"kind":"delegate","agent_id":"clerk"}'),
+    Pin(
+        RuntimeTool(kind=RuntimeKind.SPAWN, agent_ids=("clerk", "assistant")),
+        '{"kind":"spawn","agent_ids":["clerk","assistant"]}',
+    ),
+    Pin(
+        ToolDescriptor(
+            id="agent_run_clerk",
+            name="agent_run_clerk",
+            effects=Effects.READ_ONLY,
+            runtime=RuntimeTool(kind=RuntimeKind.DELEGATE, agent_id="clerk"),
+        ),
+        '{"id":"agent_run_clerk","name":"agent_run_clerk","description":"","parameters":{"type":"object",'
+        '"properties":{}},"effects":"read_only","timeout_seconds":600.0,"heartbeat_seconds":30.0,'
+        '"runtime":{"kind":"delegate","agent_id":"clerk"}}',
+    ),
+    Pin(
+        LOOK.model_copy(update={"background": True}),
+        '{"id":"look","name":"look","description":"","parameters":{"type":"object","properties":{}},'
+        '"effects":"once","timeout_seconds":600.0,"heartbeat_seconds":30.0,"background":true}',
+    ),
+    Pin(
+        ToolOutcome(result=SUNNY, handoff="clerk"),
+        '{"result":{"tool_name":"look","status":"success","data":{"sky":"sunny"},"message":null},"handoff":"clerk"}',
     ),
 )

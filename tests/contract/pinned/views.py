@@ -1,10 +1,13 @@
 """Pins of `wakeful.contract.views`."""
 
+from tests.contract.pinned.budgets import BUDGET, SPENT
 from tests.contract.pinned.decisions import REFUSAL, TICKET
 from tests.contract.pinned.events import record
+from tests.contract.pinned.letters import DEAD
 from tests.contract.pinned.messages import ASKED
 from tests.contract.pinned.pin import Pin
 from tests.contract.pinned.runs import IDENTITY, USAGE, ended
+from tests.contract.pinned.tasks import TASK
 from wakeful.contract.events import StepEnd
 from wakeful.contract.runs import NaturalEnd, RunStatus, ToolCallStatus, Usage
 from wakeful.contract.views import Earlier, EventsPage, StatusView, ToolCallView, TranscriptPage
@@ -25,7 +28,8 @@ PINS = (
             identity=IDENTITY, status=RunStatus.CREATED, doing="looking up agent assistant", steps=0, usage=Usage()
         ),
         '{"identity":{"thread_id":"t1","run_id":"r1","agent_id":"assistant","origin":"user"},'
-        '"status":"created","doing":"looking up agent assistant","steps":0,"usage":{},"runs":1}',
+        '"status":"created","doing":"looking up agent assistant","steps":0,"usage":{},"runs":1,'
+        '"spent":{"tokens":0,"cost":0.0,"turns":0,"tool_calls":0}}',
     ),
     Pin(
         StatusView(
@@ -45,7 +49,7 @@ PINS = (
         '"status":"suspended","ticket":{"suspension":{"id":"perm_c1","action":"tool:look"},'
         '"pending":{"id":"c1","name":"look","arguments":{"at":"Paris"}},'
         '"resume_mode":"replay_tool_call"},"since":7}],"queued":2,"refusals":[{"signal":"decide",'
-        '"reason":"the run has ended","at":7}]}',
+        '"reason":"the run has ended","at":7}],"spent":{"tokens":0,"cost":0.0,"turns":0,"tool_calls":0}}',
     ),
     Pin(
         StatusView(
@@ -60,7 +64,7 @@ PINS = (
         '"status":"done","doing":"ended: natural","steps":1,"usage":{"prompt_tokens":10,'
         '"completion_tokens":2},"runs":1,"result":{"thread_id":"t1","run_id":"r1","agent_id":"assistant",'
         '"status":"done","status_reason":"natural","termination":{"type":"natural_end"},"response":"",'
-        '"steps":0,"usage":{}}}',
+        '"steps":0,"usage":{}},"spent":{"tokens":0,"cost":0.0,"turns":0,"tool_calls":0}}',
     ),
     Pin(
         TranscriptPage(messages=(ASKED,)),
@@ -79,5 +83,31 @@ PINS = (
         EventsPage(events=(record(StepEnd()),), last=1, done=False),
         '{"events":[{"seq":1,"at":7,"run_id":"r1","agent_id":"assistant",'
         '"event":{"event_type":"step_end"}}],"last":1,"done":false}',
+    ),
+    Pin(
+        RUNNING.model_copy(update={"child": "t2", "work_id": "w1"}),
+        '{"call_id":"c1","tool_name":"look","status":"running","child":"t2","work_id":"w1"}',
+    ),
+    Pin(
+        StatusView(
+            identity=IDENTITY,
+            status=RunStatus.WAITING,
+            doing="waiting for background tasks",
+            steps=2,
+            usage=Usage(),
+            active_agent="clerk",
+            tasks=(TASK,),
+            letters=(DEAD,),
+            spent=SPENT,
+            budget=BUDGET,
+        ),
+        '{"identity":{"thread_id":"t1","run_id":"r1","agent_id":"assistant","origin":"user"},'
+        '"status":"waiting","doing":"waiting for background tasks","steps":2,"usage":{},"runs":1,'
+        '"active_agent":"clerk","tasks":[{"task_id":"bg_0","owner_thread_id":"t1","task_type":"tool",'
+        '"description":"","status":"running","created_at_ms":0,"parent_context":{}}],'
+        '"letters":[{"letter":{"kind":"letter","message_id":"m1","sender":{"agent_id":"assistant",'
+        '"thread_id":"t1"},"content":"Hello","relation":"parent","recipient_thread_id":"t0"},'
+        '"error":"recipient_not_found","at":7}],"spent":{"tokens":7,"cost":0.5,"turns":2,"tool_calls":1},'
+        '"budget":{"tokens":1000}}',
     ),
 )

@@ -1,0 +1,192 @@
+"""Sub-agents whose parents, and parents whose sub-agents, were ended from outside."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from temporalio import workflow
+from temporalio.client import Client, WorkflowHandle
+from temporalio.worker import Worker
+from temporalio.workflow import ParentClosePolicy
+
+from tests.support.waiting import BOUND_SECONDS
+from wakeful.contract import names
+from wakeful.contract.runs import RunIdentity, RunStatus, TaskRef, ToolCallStatus, Usage
+from wakeful.contract.tasks import Task, TaskType
+from wakeful.contract.views import StatusView, ToolCallView
+from wakeful_activities.orphans import FORGOTTEN, PARENT_GONE, OrphanSweep
+
+QUEUE = "orphans"
+
+
+@workflow.defn(name=names.WORKFLOW, sandboxed=False)
+class Relative:
+    """A parent or a child, as far as a sweep sees them; it does what it is told to."""
+
+    @workflow.init
+    def __init__(self, does: dict[str, Any]) -> None:
+        self._does = does
+        self._heard: list[Any] = []
+        self._leaves: str | None = None
+
+    @workflow.run
+    async def run(self, does: dict[str, Any]) -> list[Any]:
+        for name in does.get("starts", ()):
+            child = f"{workflow.info().workflow_id}/{name}"
+            await workflow.start_child_workflow(
+                names.WORKFLOW, {"is": name}, id=child, parent_close_policy=ParentClosePolicy.ABANDON
+            )
+        await workflow.wait_condition(lambda: self._leaves is not None or bool(self._heard))
+        if self._leaves == "continue":
+            workflow.continue_as_new({**does, "starts": ()})
+        return self._heard
+
+    @workflow.signal
+    def cancel(self, told: Any) -> None:
+        self._heard.append(told["reason"])
+
+    @workflow.signal
+    def settled(self, told: Any) -> None:
+        self._heard.append((told["work_id"], told["status"], told["error"]))
+
+    @workflow.signal
+    def leave(self, how: str) -> None:
+        self._leaves = how
+
+    @workflow.query
+    def status(self) -> StatusView:
+        thread_id = workflow.info().workflow_id
+        task = TaskRef(task_id="bg_0", thread_id=thread_id, owner_thread_id="owner")
+        identity = RunIdentity(
+            thread_id=thread_id, run_id="r", agent_id="a", task=task if self._does.get("is") == "task" else None
+        )
+        knows = [f"{thread_id}/{name}" for name in self._does.get("knows", ())]
+        tasks = [_task(thread_id, child) for child in knows if child.endswith("/task")]
+        calls = [_call(child) for child in knows if not child.endswith("/task")]
+        return StatusView(
+            identity=identity,
+            status=RunStatus.RUNNING,
+            doing="",
+            steps=1,
+            usage=Usage(),
+            tasks=tuple(tasks),
+            calls=tuple(calls),
+        )
+
+
+def _task(owner: str, child: str) -> Task:
+    return Task(task_id="bg_0", owner_thread_id=owner, task_type=TaskType.SUB_AGENT, thread_id=child)
+
+
+def _call(child: str) -> ToolCallView:
+    return ToolCallView(call_id="c1", tool_name="t", status=ToolCallStatus.RUNNING, child=child, work_id="child.2-c1")
+
+
+class Family:
+    """A parent with children on a task queue of their own, and the sweep of one worker."""
+
+    def __init__(self, temporal: Client, root: str, queue: str) -> None:
+        self._temporal = temporal
+        self._root = root
+        self._queue = queue
+        self.sweep = OrphanSweep(temporal, queue)
+
+    @property
+    def parent(self) -> WorkflowHandle[Any, Any]:
+        return self._temporal.get_workflow_handle(self._root)
+
+    def child(self, name: str) -> WorkflowHandle[Any, Any]:
+        return self._temporal.get_workflow_handle(f"{self._root}/{name}")
+
+    async def begin(self, *children: str, knows: tuple[str, ...] = ()) -> None:
+        does = {"starts": children, "knows": knows}
+        await self._temporal.start_workflow(names.WORKFLOW, does, id=self._root, task_queue=self._queue)
+        await self.listed("Running", 1 + len(children))
+
+    async def continue_as_new(self) -> None:
+        await self.parent.signal("leave", "continue")
+        await self.listed("ContinuedAsNew", 1)
+
+    async def listed(self, status: str, count: int) -> None:
+        """Lists come a moment after what they list."""
+        query = f"TaskQueue = '{self._queue}' AND ExecutionStatus = '{status}'"
+        async with asyncio.timeout(BOUND_SECONDS):
+            while len([each async for each in self._temporal.list_workflows(query)]) < count:
+                await asyncio.sleep(0.05)
+
+    async def heard(self, *handles: WorkflowHandle[Any, Any]) -> int:
+        """How many signals they were sent: the one thing that a sweep can write."""
+        events = [event for handle in handles for event in (await handle.fetch_history()).events]
+        return sum(event.HasField("workflow_execution_signaled_event_attributes") for event in events)
+
+
+@pytest.fixture
+async def family(temporal: Client, thread_id: str) -> AsyncIterator[Family]:
+    queue = f"{QUEUE}-{thread_id}"
+    async with Worker(temporal, task_queue=queue, workflows=[Relative]):
+        yield Family(temporal, thread_id, queue)
+
+
+async def test_children_of_a_terminated_parent_are_cancelled(family: Family) -> None:
+    await family.begin("task", "delegate")
+    await family.parent.terminate()
+    await family.listed("Terminated", 1)
+    await family.sweep.sweep()
+    assert [await family.child(name).result() for name in ("task", "delegate")] == [[PARENT_GONE], [PARENT_GONE]]
+
+
+async def test_of_a_parent_that_came_to_its_end_only_the_background_tasks_go_on(family: Family) -> None:
+    await family.begin("task", "delegate")
+    await family.parent.signal("leave", "end")
+    await family.listed("Completed", 1)
+    await family.sweep.sweep()
+    assert await family.child("delegate").result() == [PARENT_GONE]
+    await family.sweep.sweep()
+    assert await family.heard(family.child("task")) == 0
+
+
+async def test_children_of_a_parent_that_continued_as_new_go_on_while_it_knows_them(family: Family) -> None:
+    await family.begin("task", "delegate", knows=("task", "delegate"))
+    await family.continue_as_new()
+    for _ in range(3):
+        await family.sweep.sweep()
+    assert await family.heard(family.parent, family.child("task"), family.child("delegate")) == 0
+
+
+async def test_a_child_that_its_parent_does_not_know_is_cancelled_when_it_is_still_unknown_a_round_later(
+    family: Family,
+) -> None:
+    await family.begin("task", knows=())
+    await family.continue_as_new()
+    await family.sweep.sweep()
+    assert await family.heard(family.child("task")) == 0
+    await family.sweep.sweep()
+    assert await family.child("task").result() == [FORGOTTEN]
+
+
+@pytest.mark.parametrize(("name", "work_id"), [("task", "bg_0"), ("delegate", "child.2-c1")])
+async def test_a_parent_that_continued_as_new_is_told_of_a_terminated_child(
+    family: Family, name: str, work_id: str
+) -> None:
+    await family.begin(name, knows=(name,))
+    await family.continue_as_new()
+    await family.child(name).terminate()
+    await family.listed("Terminated", 1)
+    await family.sweep.sweep()
+    assert await family.parent.result() == [[work_id, "failed", "it was terminated from outside"]]
+
+
+async def test_a_parent_that_has_its_childs_end_in_its_own_history_is_not_told_again(family: Family) -> None:
+    await family.begin("task", knows=("task",))
+    await family.child("task").terminate()
+    await family.listed("Terminated", 1)
+    await family.sweep.sweep()
+    assert await family.heard(family.parent) == 0
+
+
+async def test_where_nothing_is_wrong_nothing_is_written(family: Family) -> None:
+    await family.begin("task", "delegate")
+    for _ in range(3):
+        await family.sweep.sweep()
+    assert await family.heard(family.parent, family.child("task"), family.child("delegate")) == 0

@@ -1,0 +1,315 @@
+"""`wakeful tree` and `wakeful letters`: what is drawn, and what programs read."""
+
+import asyncio
+import json
+import os
+import shlex
+import signal
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from tests.support.processes import ROOT, WAKEFUL, wakeful
+from tests.support.stand_ins import Part, asking_call, delegate_call, stand, stand_ins, view_of
+from tests.support.waiting import BOUND_SECONDS
+from wakeful.cli.drawing import tree_lines
+from wakeful.cli.family import ended_words, family_lines, result_lines
+from wakeful.cli.letters import json_lines, letter_lines
+from wakeful.cli.showing import event_lines
+from wakeful.cli.tree import fitting, height
+from wakeful.client import WakefulClient
+from wakeful.contract.budgets import Budget, Spent
+from wakeful.contract.events import AgentEvent, Handoff, TaskChanged
+from wakeful.contract.letters import DeadLetter, Letter, Sender
+from wakeful.contract.runs import CancelReceipt, RunResult, RunStatus, StopDetail, Stopped, Usage
+from wakeful.contract.tasks import Task, TaskStatus, TaskType
+from wakeful.dead_letters import ThreadLetters
+from wakeful.inbox import pending_of
+from wakeful.tree import NodeKind, TreeNode
+
+
+@pytest.fixture
+def address(temporal: Client) -> str:
+    return temporal.service_client.config.target_host
+
+
+@pytest.fixture
+async def client(temporal: Client, thread_id: str) -> AsyncIterator[WakefulClient]:
+    """Runs of this client are stand-ins."""
+    async with stand_ins(temporal, thread_id):
+        yield WakefulClient(temporal, task_queue=thread_id)
+
+
+def node(kind: NodeKind, status: RunStatus, agent_id: str = "", **more: Any) -> TreeNode:
+    return TreeNode(kind=kind, status=status, agent_id=agent_id, **more)
+
+
+TREE = node(
+    *(NodeKind.RUN, RunStatus.RUNNING, "support"),
+    thread_id="t",
+    waits_for="agent_run_researcher",
+    steps=2,
+    tokens=1204,
+    cost=0.0121,
+    spent=Spent(tokens=2104, cost=0.0121, turns=5),
+    budget=Budget(tokens=50_000, turns=20),
+    children=(
+        node(
+            *(NodeKind.DELEGATE, RunStatus.WAITING, "researcher"),
+            thread_id="t/researcher-1",
+            waits_for="a decision on pay (t/researcher-1/call_2_1)",
+            pending=("t/researcher-1/call_2_1",),
+            since=1000,
+            steps=1,
+            tokens=900,
+            children=(
+                node(
+                    NodeKind.DELEGATE, RunStatus.DONE, "reader", thread_id="t/researcher-1/reader-2", reason="natural"
+                ),
+            ),
+        ),
+        node(
+            *(NodeKind.TASK, RunStatus.DONE, "writer"),
+            thread_id="t/writer-3",
+            task_id="task-1",
+            name="draft",
+            reason="error:no such \x1b[1Amodel",
+        ),
+        node(NodeKind.TASK, RunStatus.WAITING, "lost", thread_id="t/lost-4", task_id="task-2", unknown="no worker"),
+        node(NodeKind.TOOL, RunStatus.RUNNING, thread_id="t/copy-5", task_id="task-3", doing="copy it"),
+    ),
+)
+
+
+def test_a_tree_is_drawn_with_a_line_a_node_and_the_commands_that_answer_it() -> None:
+    assert tree_lines(TREE, now=91_000) == [
+        "▶ running  support                   2 steps  1,204 tokens  cost 0.0121  waits for agent_run_researcher",
+        "├─ ‖ waiting  researcher              1 step    900 tokens               waits for a decision on pay, for 1m",
+        "│  │     wakeful approve t/researcher-1/call_2_1",
+        "│  └─ ✓ done  reader                 0 steps      0 tokens",
+        "├─ ✗ error  writer · task-1 (draft)  0 steps      0 tokens               no such \\x1b[1Amodel",
+        "├─ ? waiting  lost · task-2                                              no worker",
+        "└─ ▶ running  tool · task-3                                              copy it",
+        "6 in all: 2 running, 2 waiting, 1 done, 1 error · 3 steps · 2,104 tokens · cost 0.0121"
+        " · budget: 2,104 of 50,000 tokens, 5 of 20 turns",
+    ]
+
+
+def test_ids_and_colours_are_there_when_they_are_wanted() -> None:
+    leaf = node(NodeKind.RUN, RunStatus.RUNNING, "a", thread_id="t", doing="asking default")
+    assert tree_lines(leaf, now=0, ids=True, colours=True) == [
+        "\x1b[36m▶ running\x1b[0m  a  0 steps  0 tokens  asking default",
+        "\x1b[2m      t\x1b[0m",
+        "1 in all: 1 running · 0 steps · 0 tokens",
+    ]
+
+
+def test_a_tree_that_is_higher_than_the_window_is_cut_above_its_last_line() -> None:
+    lines = ["x" * 10, "x" * 11, "x", "sums"]
+    assert [height(line, 10) for line in lines] == [1, 2, 1, 1]
+    assert height("\x1b[36mabc\x1b[0m", 3) == 1
+    assert fitting(lines, columns=10, rows=5) == lines
+    assert fitting(lines, columns=10, rows=4) == ["x" * 10, "… 2 more lines: the window is too small", "sums"]
+
+
+def asking_family(root: str) -> Part:
+    """A run whose delegate asks."""
+    child = f"{root}/researcher-1"
+    view = view_of(child, "researcher", RunStatus.WAITING, path=(root,), calls=(asking_call("pay"),))
+    own = view_of(root, "support", calls=(delegate_call("researcher", child),), letters=(dead(root),))
+    return Part(id=root, view=own, children=(Part(id=child, view=view),))
+
+
+def dead(thread_id: str) -> DeadLetter:
+    letter = Letter(
+        message_id="m1",
+        sender=Sender(agent_id="support", thread_id=thread_id),
+        content="hello\n" + "again " * 20,
+        relation="agent",
+        recipient_thread_id="gone",
+        recipient_agent_id="helper",
+    )
+    return DeadLetter(letter=letter, error="recipient_not_found", at=1000)
+
+
+async def test_the_tree_of_a_thread_is_printed_and_its_status_has_what_waits_below(
+    client: WakefulClient, address: str, thread_id: str
+) -> None:
+    root = await stand(client.temporal, thread_id, asking_family(thread_id))
+    ticket = f"{thread_id}/researcher-1/call_2_1"
+    drawn = await wakeful("tree", thread_id, address=address)
+    assert drawn.out.splitlines() == [
+        "▶ running  support        1 step  100 tokens  waits for agent_run_researcher",
+        "└─ ‖ waiting  researcher  1 step  100 tokens  waits for a decision on pay",
+        f"         wakeful approve {ticket}",
+        "2 in all: 1 running, 1 waiting · 2 steps · 200 tokens",
+    ]
+    told = json.loads((await wakeful("tree", thread_id, "--json", address=address)).out)
+    assert [child["pending"] for child in told["children"]] == [[ticket]]
+    status = (await wakeful("status", thread_id, address=address)).out.splitlines()
+    assert status[4:] == [
+        f"call     call_1_1  agent_run_researcher  running  in thread {thread_id}/researcher-1",
+        f"letters  1 dead letter: wakeful letters {thread_id}",
+        f"below    {thread_id} > {thread_id}/researcher-1",
+        "waits for a decision: May I pay?",
+        "  pay(amount=5)",
+        f"  approve:  wakeful approve {ticket}",
+        f"  refuse:   wakeful deny {ticket}",
+    ]
+    inbox = (await wakeful("inbox", "--thread", thread_id, address=address)).out
+    assert f"      wakeful approve {ticket}" in inbox.splitlines()
+    await root.terminate()
+
+
+async def test_a_watched_tree_is_a_json_line_a_change_until_the_root_has_ended(
+    client: WakefulClient, address: str, thread_id: str
+) -> None:
+    root = await stand(client.temporal, thread_id, Part(id=thread_id, view=view_of(thread_id, "support")))
+    process = await asyncio.create_subprocess_exec(
+        *(WAKEFUL, "tree", thread_id, "--watch", "--json"),
+        cwd=ROOT,
+        env={**os.environ, "TEMPORAL_ADDRESS": address},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(BOUND_SECONDS):
+        assert json.loads(await process.stdout.readline())["status"] == "running"
+        await root.signal("say", view_of(thread_id, "support", RunStatus.DONE))
+        assert json.loads(await process.stdout.readline())["status"] == "done"
+        assert await process.wait() == 0
+    await root.terminate()
+
+
+async def test_ctrl_c_leaves_a_watched_tree_quietly(client: WakefulClient, address: str, thread_id: str) -> None:
+    root = await stand(client.temporal, thread_id, Part(id=thread_id, view=view_of(thread_id, "support")))
+    process = await asyncio.create_subprocess_exec(
+        *(WAKEFUL, "tree", thread_id, "--watch"),
+        cwd=ROOT,
+        env={**os.environ, "TEMPORAL_ADDRESS": address},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(BOUND_SECONDS):
+        assert "running  support" in (await process.stdout.readline()).decode()
+        process.send_signal(signal.SIGINT)
+        _, err = await process.communicate()
+    assert (process.returncode, err) == (130, b"")
+    await root.terminate()
+
+
+async def test_dead_letters_are_shown_sent_again_and_forgotten(
+    client: WakefulClient, address: str, thread_id: str
+) -> None:
+    root = await stand(client.temporal, thread_id, asking_family(thread_id))
+    everything = (await wakeful("letters", address=address)).out.splitlines()
+    assert f"thread {thread_id}" in everything
+    shown = (await wakeful("letters", thread_id, address=address)).out.splitlines()
+    for command, says in zip(shown[-2:], ["is sending 1 dead letter again", "forgets 1 dead letter"], strict=True):
+        ran = await wakeful(*shlex.split(command)[1:], address=address)
+        assert (ran.code, ran.out) == (0, f"thread {thread_id} {says}\n"), ran.err
+    assert await root.query("heard") == [{"action": "replay"}, {"action": "clear"}]
+    none = await wakeful("letters", f"{thread_id}/researcher-1", "--replay", address=address)
+    assert none.out == f"thread {thread_id}/researcher-1 has no dead letters\n"
+    await root.terminate()
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["tree", "nowhere"], "wakeful: no thread 'nowhere' in this namespace"),
+        (["inbox", "--thread", "nowhere"], "wakeful: no thread 'nowhere' in this namespace"),
+        (["letters", "nowhere"], "wakeful: no thread 'nowhere' in this namespace"),
+        (["letters", "nowhere", "--clear"], "wakeful: no thread 'nowhere' in this namespace"),
+        (["letters", "--replay"], "wakeful: say whose letters: wakeful letters THREAD --replay"),
+        (["letters", "t", "--replay", "--clear"], "wakeful: --replay sends them again and --clear forgets them: "),
+    ],
+)
+async def test_a_mistake_is_one_clear_line_on_stderr(address: str, args: list[str], says: str) -> None:
+    ran = await wakeful(*args, address=address)
+    (line,) = ran.err.splitlines()
+    assert (ran.code, ran.out, line[: len(says)]) == (1, "", says)
+
+
+def test_letters_are_a_table_of_each_thread() -> None:
+    found = [ThreadLetters(thread_id="-t", letters=(dead("-t"),)), ThreadLetters(thread_id="u", unknown="no worker")]
+    assert letter_lines(found, now=61_000) == [
+        "thread -t",
+        "  AGE  MESSAGE  TO             ERROR                TEXT",
+        f"  1m   m1       gone (helper)  recipient_not_found  hello {'again ' * 8}again…",
+        "      wakeful letters --replay -- -t",
+        "      wakeful letters --clear -- -t",
+        "thread u could not be asked: no worker",
+    ]
+    assert [sorted(json.loads(line)) for line in json_lines(found)] == [
+        ["letters", "thread_id"],
+        ["thread_id", "unknown"],
+    ]
+
+
+def test_a_run_that_is_alone_says_nothing_of_others() -> None:
+    assert family_lines("t", view_of("t", "a")) == []
+    assert result_lines(ended(StopDetail(code="max_rounds"))) == []
+
+
+def test_a_status_has_tasks_letters_and_what_the_tree_spends() -> None:
+    running = Task(task_id="task-1", owner_thread_id="t", task_type=TaskType.SUB_AGENT, name="draft", agent_id="w")
+    failed = Task(
+        task_id="task-2", owner_thread_id="t", task_type=TaskType.TOOL, status=TaskStatus.FAILED, error="no disk"
+    )
+    view = view_of("t", "a", tasks=(running, failed), letters=(dead("t"),), spent=Spent(tokens=5000, turns=3))
+    child = view_of("t/b", "b", RunStatus.WAITING, path=("t",), calls=(asking_call("pay"),))
+    assert family_lines("t", view, pending_of(child)) == [
+        "spent    5,000 tokens, 3 turns, 0 tool calls, with what has ended below",
+        "task     task-1 (draft) w running",
+        "task     task-2 tool failed: no disk",
+        "letters  1 dead letter: wakeful letters t",
+        "below    t > t/b",
+        "waits for a decision: May I pay?",
+        "  pay(amount=5)",
+        "  approve:  wakeful approve t/b/call_2_1",
+        "  refuse:   wakeful deny t/b/call_2_1",
+    ]
+    limited = view.model_copy(update={"budget": Budget(tokens=9000, cost=0.5, seconds=90), "tasks": (), "letters": ()})
+    assert family_lines("t", limited) == ["budget   5,000 of 9,000 tokens, cost 0.0000 of 0.5, at most 1m"]
+
+
+def ended(stop: StopDetail, **more: Any) -> RunResult:
+    return RunResult(
+        thread_id="t",
+        run_id="r",
+        agent_id="a",
+        status_reason=f"stopped:{stop.code}",
+        termination=Stopped(value=stop),
+        steps=2,
+        usage=Usage(total_tokens=100),
+        **more,
+    )
+
+
+def test_the_end_of_a_run_has_what_was_spent_and_stopped_below() -> None:
+    receipt = CancelReceipt(cancelled=("t/b-1",), ended=("t/c-2",))
+    stop = StopDetail(code="budget", detail="tokens budget is spent: 5000 of 4000")
+    result = ended(stop, receipt=receipt, tree=Spent(tokens=5000, cost=0.25, turns=7, tool_calls=3))
+    assert result_lines(result) == [
+        "spent with everything below: 5,000 tokens, cost 0.2500, 7 turns, 3 tool calls",
+        "stopped below: t/b-1",
+        "had ended before: t/c-2",
+    ]
+    assert ended_words(result) == "the run was stopped: tokens budget is spent: 5000 of 4000"
+    assert ended_words(ended(StopDetail(code="max_rounds"))) == "the run ended as stopped:max_rounds"
+
+
+def test_handovers_and_tasks_are_told_while_a_run_is_watched() -> None:
+    task = Task(task_id="task-1", owner_thread_id="t", task_type=TaskType.SUB_AGENT, name="draft", agent_id="writer")
+    tasks = [task.model_copy(update={"status": status}) for status in TaskStatus]
+    events: list[AgentEvent] = [Handoff(from_agent="a", to_agent="b"), *(TaskChanged(task=each) for each in tasks)]
+    assert [line for event in events for line in event_lines(event)] == [
+        "⇒ a hands over to b",
+        "+ writer task-1 (draft) runs in the background",
+        "✓ writer task-1 (draft) has ended",
+        "✗ writer task-1 (draft) failed: it did not say why",
+        "✗ writer task-1 (draft) was cancelled",
+    ]

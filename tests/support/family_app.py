@@ -1,0 +1,202 @@
+"""Agents that do what their prompt says: a plan of turns, so that a test can grow any tree of them.
+
+A plan is `{"turns": [[["tool", {"argument": 1}], …], …], "say": "done"}`. An argument `plan` becomes the `prompt` of a
+sub-agent. After its last turn an agent says what its tools gave and which background events it was told of.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import JsonValue
+
+from tests.support.app import note
+from wakeful import Agent, ModelRequest, ModelResponse, Price, Registry, ToolContext, ToolMode, tool
+from wakeful.contract.inference import StopReason
+from wakeful.contract.messages import Message, Role, ToolCall
+from wakeful.contract.runs import Usage
+
+Plan = dict[str, Any]
+EVENT = re.compile(r"<background-task-event[^>]*>\n(.*)\n</background-task-event>", re.DOTALL)
+TOKENS_A_TURN = 100
+
+
+def plan(*turns: Sequence[tuple[str, Mapping[str, Any]]], say: str = "done") -> Plan:
+    return {"turns": [list(turn) for turn in turns], "say": say}
+
+
+def written(plan: Plan) -> str:
+    return json.dumps(plan)
+
+
+def delegate(to: Plan, agent: str = "node") -> tuple[str, dict[str, Any]]:
+    return f"agent_run_{agent}", {"plan": to}
+
+
+def spawn(to: Plan, agent: str = "node", name: str | None = None) -> tuple[str, dict[str, Any]]:
+    return "spawn_agent", {"agent": agent, "plan": to, **({"name": name} if name else {})}
+
+
+def holding(seconds: float = 300.0) -> tuple[str, dict[str, Any]]:
+    return "hold", {"seconds": seconds}
+
+
+def send(to: dict[str, JsonValue], message: str) -> tuple[str, dict[str, Any]]:
+    return "send_message", {"to": to, "message": message}
+
+
+class Planner:
+    """A model that follows the newest plan it was given by somebody; events and mail do not change its mind."""
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        at, plan = self._newest_plan(request.messages)
+        turn = sum(1 for message in request.messages[at + 1 :] if message.role is Role.ASSISTANT)
+        turns = plan.get("turns", [])
+        if turn < len(turns):
+            calls = tuple(
+                ToolCall(id=f"call_{len(request.messages)}_{n}", name=name, arguments=_arguments(arguments))
+                for n, (name, arguments) in enumerate(turns[turn], start=1)
+            )
+            return self._answer("", calls)
+        return self._answer(_told(plan.get("say", "done"), request.messages[at + 1 :]), ())
+
+    def _newest_plan(self, messages: Sequence[Message]) -> tuple[int, Plan]:
+        for at in range(len(messages) - 1, -1, -1):
+            message = messages[at]
+            if message.role is Role.USER and message.text.startswith('{"turns"'):
+                return at, json.loads(message.text)
+        return -1, {"say": "nothing to do"}
+
+    def _answer(self, text: str, calls: tuple[ToolCall, ...]) -> ModelResponse:
+        usage = Usage(prompt_tokens=TOKENS_A_TURN - 10, completion_tokens=10, total_tokens=TOKENS_A_TURN)
+        stop = StopReason.TOOL_USE if calls else StopReason.END_TURN
+        return ModelResponse(model="planner", text=text, tool_calls=calls, usage=usage, stop_reason=stop)
+
+
+def _arguments(arguments: Mapping[str, Any]) -> dict[str, JsonValue]:
+    return {
+        ("prompt" if name == "plan" else name): json.dumps(value) if name == "plan" else value
+        for name, value in arguments.items()
+    }
+
+
+def _told(say: str, messages: Sequence[Message]) -> str:
+    """The last word, with everything that was heard, in an order that does not depend on who was first."""
+    results = [_read(message.text) for message in messages if message.role is Role.TOOL]
+    events = [_read(text) for text in events_in(messages)]
+    return json.dumps(
+        {"say": say, "results": sorted(results, key=json.dumps), "events": sorted(events, key=json.dumps)}
+    )
+
+
+def events_in(messages: Sequence[Message]) -> list[str]:
+    """The background events that a transcript has, as JSON texts."""
+    return [found.group(1) for message in messages if (found := EVENT.search(message.text))]
+
+
+def _read(text: str) -> JsonValue:
+    """What a text says, without what differs from run to run, and without saying it twice."""
+    try:
+        return _plain(json.loads(text))
+    except ValueError:
+        return text
+
+
+def _plain(value: JsonValue) -> JsonValue:
+    if not isinstance(value, dict):
+        return value
+    kept: dict[str, JsonValue] = {}
+    for name, inner in value.items():
+        if name in ("task_id", "message_id"):
+            kept[name] = "…"
+        elif name == "response" and isinstance(inner, str):
+            kept[name] = _read(inner)
+        elif name != "output":
+            kept[name] = _plain(inner)
+    return kept
+
+
+@tool(heartbeat_timeout=3)
+async def hold(seconds: float, ctx: ToolContext) -> str:
+    """Wait for a while."""
+    note(ctx, "began")
+    try:
+        await asyncio.sleep(seconds)
+    except asyncio.CancelledError:
+        note(ctx, "stopped")
+        raise
+    note(ctx, "ended")
+    return f"held for {seconds:g}"
+
+
+@tool(idempotent=True, heartbeat_timeout=3)
+async def work(what: str, ctx: ToolContext, seconds: float = 0.0) -> str:
+    """Do something that may be repeated."""
+    note(ctx, what)
+    await asyncio.sleep(seconds)
+    return f"did {what}"
+
+
+@tool
+def sign(what: str, ctx: ToolContext) -> str:
+    """Do something after a person has agreed."""
+    if ctx.resume_input is None:
+        ctx.suspend(f"May I {what}?", action="sign")
+    return f"signed {what}"
+
+
+@tool(background=True, idempotent=True, heartbeat_timeout=3)
+async def dig(where: str, ctx: ToolContext, seconds: float = 0.2) -> dict[str, JsonValue]:
+    """Dig in the background, and tell now and then how it goes."""
+    ctx.emit("started", {"where": where})
+    await asyncio.sleep(seconds)
+    ctx.emit("half", {"where": where})
+    return {"found": where}
+
+
+@tool(background=True, heartbeat_timeout=3)
+async def linger(seconds: float, ctx: ToolContext) -> str:
+    """Wait in the background."""
+    note(ctx, "began")
+    try:
+        await asyncio.sleep(seconds)
+    except asyncio.CancelledError:
+        note(ctx, "stopped")
+        raise
+    return "lingered"
+
+
+@tool(name="cancel_task")
+def own_cancel(target: dict[str, str], ctx: ToolContext) -> str:
+    """Cancel in a way of its own."""
+    note(ctx, "custom cancel handled")
+    return f"custom cancel handled: {target['relation']}"
+
+
+TOOLS = [hold, work, sign, dig, linger]
+
+registry = Registry(
+    agents=[
+        Agent(
+            id="node",
+            instructions="Do as the plan says.",
+            model="planner",
+            tools=TOOLS,
+            tool_mode=ToolMode.PARALLEL,
+            delegates=["node"],
+            spawns=["node", "own_cancel"],
+            messages=True,
+            max_depth=8,
+            max_rounds=0,
+        ),
+        Agent(id="own_cancel", model="planner", tools=[own_cancel]),
+        Agent(id="limited", model="planner", tools=TOOLS, spawns=["node"], max_rounds=1),
+        Agent(id="front", instructions="Pass it on.", model="planner", handoffs=["back"], tools=[work]),
+        Agent(id="back", instructions="Take it over.", model="planner", tools=[work]),
+        Agent(id="frugal", model="planner", tools=[work], delegates=["node"], spawns=["node"], max_rounds=0),
+    ],
+    models={"planner": Planner()},
+    prices={"planner": Price(input=1.0, output=2.0)},
+)

@@ -1,0 +1,189 @@
+"""What passes between a run and the sub-agents and tasks it has started, besides letters."""
+
+from typing import Literal
+
+from pydantic import JsonValue
+
+from wakeful.contract.base import Few, Maybe, Wire, Written
+from wakeful.contract.budgets import Budget, Spent
+from wakeful.contract.letters import DeadLetter, task_event_text
+from wakeful.contract.messages import Message, Role, TextBlock, Visibility
+from wakeful.contract.names import TOOL_DELEGATE
+from wakeful.contract.permissions import Rule
+from wakeful.contract.runs import (
+    BehaviorRequested,
+    Blocked,
+    Cancelled,
+    CancelReceipt,
+    NaturalEnd,
+    RunIdentity,
+    RunResult,
+    Stopped,
+    TaskRef,
+    status_reason,
+)
+from wakeful.contract.tasks import Task, TaskStatus
+from wakeful.contract.tools import ToolCallInput, ToolDescriptor, ToolResult, ToolStatus
+
+
+class Family(Written):
+    """Where a sub-agent stands: written by its parent into the request that starts it."""
+
+    path: tuple[str, ...]
+    """The threads from the root to the parent."""
+    work_id: str
+    """What the parent calls it: the child tells its end under this name."""
+    task_id: Maybe[str] = None
+    """It is this background task of its parent; a delegate is none."""
+    within: Maybe[TaskRef] = None
+    """Of a delegate: the background task that it is a part of."""
+    allowance: Maybe[Budget] = None
+    """What it may spend, on its parent's account, before it has to ask for more."""
+    deadline: Maybe[int] = None
+    """Milliseconds since 1970: when the wall time of the whole tree is spent."""
+
+
+class Settled(Wire):
+    """What a child tells its owner when it has ended, under the name that the owner gave it."""
+
+    work_id: str
+    thread_id: str
+    agent_id: Maybe[str] = None
+    status: Literal[TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED]
+    result: Maybe[JsonValue] = None
+    error: Maybe[str] = None
+    run_id: Maybe[str] = None
+    steps: int = 0
+    spent: Spent = Spent()
+    receipt: Maybe[CancelReceipt] = None
+
+
+def settled_run(work_id: str, result: RunResult) -> Settled:
+    """How a sub-agent's run came out, as its owner is told."""
+    status, error = _outcome(result)
+    output: dict[str, JsonValue] = {"text": result.response} if result.response else {}
+    if result.output is not None:
+        output["raw"] = result.output
+    data: JsonValue = {
+        "agent_id": result.agent_id,
+        "status": status.value if error is None else f"{status.value}: {error}",
+        "response": result.response,
+        "output": output,
+        "steps": result.steps,
+    }
+    return Settled(
+        work_id=work_id,
+        thread_id=result.thread_id,
+        agent_id=result.agent_id,
+        status=status,
+        result=data,
+        error=error,
+        run_id=result.run_id,
+        steps=result.steps,
+        spent=result.tree or Spent(),
+        receipt=result.receipt,
+    )
+
+
+EndStatus = Literal[TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED]
+
+
+def _outcome(result: RunResult) -> tuple[EndStatus, str | None]:
+    match result.termination:
+        case NaturalEnd() | BehaviorRequested():
+            return TaskStatus.COMPLETED, None
+        case Cancelled():
+            return TaskStatus.CANCELLED, None
+        case Stopped(value=value):
+            detail = f" ({value.detail})" if value.detail else ""
+            return TaskStatus.FAILED, f"stopped: {value.code}{detail}"
+        case Blocked(value=reason):
+            return TaskStatus.FAILED, f"blocked: {reason}"
+        case other:
+            return TaskStatus.FAILED, status_reason(other).removeprefix("error:")
+
+
+def delegate_result(tool_name: str, settled: Settled, *, timed_out: bool = False) -> ToolResult:
+    """What a model reads of the delegate it has called."""
+    name = settled.agent_id or tool_name.removeprefix(TOOL_DELEGATE)
+    if settled.status is TaskStatus.COMPLETED:
+        result = ToolResult.success(tool_name, settled.result)
+    elif timed_out:
+        result = ToolResult.error(tool_name, f"delegation to {name} timed out")
+    elif settled.status is TaskStatus.CANCELLED:
+        result = ToolResult.error(tool_name, f"delegation to {name} cancelled")
+    else:
+        result = ToolResult.error(tool_name, f"delegation to {name} failed: {settled.error or 'it did not say why'}")
+    if result.status is ToolStatus.ERROR:
+        result = result.model_copy(update={"data": settled.result})
+    metadata: dict[str, JsonValue] = {"child_thread_id": settled.thread_id}
+    if settled.run_id is not None:
+        metadata["child_run_id"] = settled.run_id
+    return result.model_copy(update={"metadata": metadata})
+
+
+def settled_message(settled: Settled) -> Message:
+    """The one terminal event of a background task, as its owner's model reads it."""
+    told: dict[str, JsonValue] = {}
+    if settled.status is TaskStatus.COMPLETED:
+        told["result"] = settled.result
+    elif settled.status is TaskStatus.FAILED:
+        told["error"] = settled.error or "it did not say why"
+    text = task_event_text(settled.status.value, settled.work_id, **told)
+    return Message(
+        # A task that was never started has no thread; its id is unique among the messages of its owner too.
+        id=f"settled:{settled.thread_id or settled.work_id}",
+        role=Role.USER,
+        content=(TextBlock(text=text),),
+        visibility=Visibility.INTERNAL,
+    )
+
+
+class ToolTaskInput(Wire):
+    """What the workflow of a background tool is started with."""
+
+    owner_thread_id: str
+    task_id: str
+    tool: ToolDescriptor
+    input: ToolCallInput
+
+
+class Loan(Wire):
+    """What the `lend` signal brings: a child has spent its allowance and asks for more."""
+
+    work_id: str
+    thread_id: str
+    spent: Spent
+
+
+class Grant(Wire):
+    """What the `grant` signal brings: what a child may spend in all from now on, or that there is nothing more."""
+
+    allowance: Maybe[Budget] = None
+    refused: Maybe[str] = None
+    """Which budget is spent."""
+
+
+class Keeps(Wire):
+    """What a thread keeps besides its conversation: a new execution of a closed thread goes on with it."""
+
+    agent_id: Maybe[str] = None
+    """Who answers by now, if it was handed over."""
+    tasks: Few[tuple[Task, ...]] = ()
+    spawned: int = 0
+    letters: Few[tuple[DeadLetter, ...]] = ()
+    mail: Few[tuple[Message, ...]] = ()
+    """What came too late for its last run to read."""
+    permissions: Few[tuple[Rule, ...]] = ()
+    identity: Maybe[RunIdentity] = None
+    """Whose it was; a sub-agent that is woken still knows its parent."""
+
+
+class DeliverInput(Wire):
+    """What the activity is given that reaches a thread whether it is awake or not."""
+
+    thread_id: str
+    signal: str
+    payload: JsonValue
+    agent_id: Maybe[str] = None
+    """Who is to answer, if the thread is new."""

@@ -1,0 +1,93 @@
+"""What agents send each other: messages, and what a background task tells its owner before it has ended."""
+
+import json
+from typing import Annotated, Literal
+from xml.sax.saxutils import quoteattr
+
+from pydantic import Field, JsonValue
+
+from wakeful.contract.base import Maybe, Wire
+from wakeful.contract.messages import Message, Role, TextBlock, Visibility
+
+Relation = Literal["parent", "child", "agent"]
+
+LETTER_LIMIT = 200_000
+"""Characters of one message between agents."""
+
+
+class Sender(Wire):
+    """Who wrote a letter, and where an answer would reach them."""
+
+    agent_id: str
+    thread_id: str
+
+
+class Letter(Wire):
+    """A message from one agent to another. Its id makes a repeat harmless, from end to end."""
+
+    kind: Literal["letter"] = "letter"
+    message_id: str
+    sender: Sender
+    content: str
+    relation: Relation
+    """What the recipient is to the sender."""
+    recipient_thread_id: str
+    recipient_agent_id: Maybe[str] = None
+    """Who is to read it where the thread does not exist yet."""
+    task_id: Maybe[str] = None
+    """Of a letter to a child: the task it is, to its owner."""
+
+
+class TaskEvent(Wire):
+    """What a running task tells its owner."""
+
+    kind: Literal["task_event"] = "task_event"
+    message_id: str
+    task_id: str
+    event_type: str
+    payload: JsonValue = None
+
+
+Mail = Annotated[Letter | TaskEvent, Field(discriminator="kind")]
+"""What the `deliver` signal brings."""
+
+
+class DeadLetter(Wire):
+    """A letter that could not be delivered; it can be sent again."""
+
+    letter: Letter
+    error: str
+    at: int = 0
+
+
+class Returned(Wire):
+    """What the `returned` signal brings: a letter that came to a thread which had just ended."""
+
+    letter: Letter
+    error: str
+
+
+def mail_message(mail: Letter | TaskEvent) -> Message:
+    """What the recipient's model reads of it."""
+    match mail:
+        case Letter(relation="child"):
+            payload: JsonValue = {"from": mail.sender.agent_id, "content": mail.content}
+            text = task_event_text("custom", mail.task_id or "", event_type="agent_message", payload=payload)
+            return _message(mail.message_id, text, Visibility.INTERNAL)
+        case Letter(sender=sender):
+            head = f"<agent-message from={quoteattr(sender.agent_id)} thread_id={quoteattr(sender.thread_id)}>"
+            return _message(mail.message_id, f"{head}\n{mail.content}\n</agent-message>", Visibility.ALL)
+        case TaskEvent():
+            text = task_event_text("custom", mail.task_id, event_type=mail.event_type, payload=mail.payload)
+            return _message(mail.message_id, text, Visibility.INTERNAL)
+
+
+def task_event_text(kind: str, task_id: str, **told: JsonValue) -> str:
+    """What a model reads of a background task."""
+    written = json.dumps({"kind": kind, "task_id": task_id, **told}, separators=(",", ":"), ensure_ascii=False)
+    head = f"<background-task-event kind={quoteattr(kind)} task_id={quoteattr(task_id)}>"
+    return f"{head}\n{written}\n</background-task-event>"
+
+
+def _message(id: str, text: str, visibility: Visibility) -> Message:
+    return Message(id=id, role=Role.USER, content=(TextBlock(text=text),), visibility=visibility)

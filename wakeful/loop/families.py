@@ -1,0 +1,161 @@
+"""What other threads bring about: sub-agents and tasks that end, and mail. Each reaches the model once."""
+
+from wakeful.contract.family import Settled, delegate_result, settled_message
+from wakeful.contract.inference import Source
+from wakeful.contract.letters import Letter, Returned, TaskEvent, mail_message
+from wakeful.contract.messages import Message
+from wakeful.contract.names import RECIPIENT_UNAVAILABLE, SIGNAL_RETURNED
+from wakeful.contract.runs import CancelReceipt
+from wakeful.contract.tasks import Task, TaskStatus
+from wakeful.contract.tools import ToolOutcome, ToolResult
+from wakeful.loop import budgets, ending, tasks, tool_calls
+from wakeful.loop.batch import INLINE_LENGTH, answer
+from wakeful.loop.calls import RunningCall
+from wakeful.loop.commands import Tell
+from wakeful.loop.facts import Submitted, ToolReturned
+from wakeful.loop.inbox import begin_next_run, for_this_run, reading_queued
+from wakeful.loop.reports import run_start
+from wakeful.loop.stages import AwaitingBudget, AwaitingTasks, BetweenSteps, CallingTools, Cancelling, Done, Idle
+from wakeful.loop.state import REMEMBERED, Advance, RunState
+from wakeful.loop.steps import next_step
+from wakeful.loop.sub_agents import progress
+from wakeful.loop.values import replace
+
+
+def settled(state: RunState, settled: Settled, *, now: int) -> Advance:
+    """A sub-agent or task has ended. One that nobody waits for, or any more, changes nothing."""
+    task, call = _find(state, settled.work_id)
+    if task is not None and task.thread_id == settled.thread_id:
+        return _task_ended(state, task, settled, now=now)
+    if call is not None and call.child == settled.thread_id:
+        return _delegate_ended(state, call, settled, now=now)
+    return Advance(state)
+
+
+def gone(state: RunState, work_id: str, reason: str, *, now: int) -> Advance:
+    """A sub-agent or task will never say anything."""
+    task, call = _find(state, work_id)
+    if task is not None:
+        told = Settled(work_id=work_id, thread_id=task.thread_id or "", status=TaskStatus.FAILED, error=reason)
+        return _task_ended(state, task, told, now=now)
+    if call is not None and call.by == "sub_agent":
+        told = Settled(work_id=work_id, thread_id=call.child or "", status=TaskStatus.FAILED, error=reason)
+        return _delegate_ended(state, call, told, now=now)
+    return Advance(state)
+
+
+def never_started(state: RunState, task_id: str, *, now: int) -> Advance:
+    """A task was stopped before it was begun."""
+    task, _ = _find(state, task_id)
+    assert task is not None  # whoever asks has seen it among those that run
+    told = Settled(work_id=task_id, thread_id=task.thread_id or "", status=TaskStatus.CANCELLED)
+    return _task_ended(state, task, told, now=now)
+
+
+def _find(state: RunState, work_id: str) -> tuple[Task | None, RunningCall | None]:
+    task = next((task for task in state.running_tasks if task.task_id == work_id), None)
+    calls = state.batch.running if state.batch else ()
+    return task, next((call for call in calls if call.id == work_id), None)
+
+
+def _delegate_ended(state: RunState, call: RunningCall, settled: Settled, *, now: int) -> Advance:
+    state = _reached(budgets.giving_back(state, call.id, settled.spent), settled)
+    result = delegate_result(call.call.name, settled, timed_out=call.timed_out)
+    word = {TaskStatus.COMPLETED: "done", TaskStatus.CANCELLED: "cancelled"}.get(settled.status, "failed")
+    told = Advance(state, events=(progress(call.call, word, result.message or f"{settled.agent_id} is done"),))
+    fact = ToolReturned(call.id, ToolOutcome(result=result))
+    if isinstance(state.stage, Cancelling):
+        return told.then(ending.wound_down, state.stage, fact, now=now)
+    return told.then(tool_calls.returned, fact, now=now)
+
+
+def _task_ended(state: RunState, task: Task, settled: Settled, *, now: int) -> Advance:
+    """Its one terminal event goes to the model, except that of a run which is being stopped: the next one reads it."""
+    stopping = state.stage if isinstance(state.stage, Cancelling) and task.task_id in state.in_flight else None
+    state = budgets.giving_back(state, task.task_id, settled.spent)
+    moved = tasks.ended(_reached(state, settled) if stopping else state, task, settled, now=now)
+    waited_for = [call for call in state.batch.running if call.awaits == task.task_id] if state.batch else []
+    for call in waited_for:
+        receipt = ToolResult.success(call.call.name, tasks.cancel_receipt(task, settled))
+        moved = moved.then(answer, call, receipt)
+    message = settled_message(settled)
+    source: Source = message if len(message.text) <= INLINE_LENGTH else f"settled:{settled.work_id}"
+    moved = moved.then(_post, message, source, now=now, passive=_wakes_nobody(state, task.task_id))
+    match moved.state.stage:
+        case Cancelling() as cancelling if task.task_id in cancelling.in_flight:
+            return moved.then(ending.task_stopped, cancelling, task.task_id, now=now)
+        case CallingTools() if waited_for:
+            return moved.then(tool_calls.go_on, now=now)
+        case AwaitingBudget(asked=False):
+            return replace(moved, state=budgets.tasks_gave_back(moved.state)).then(next_step, now=now)
+        case _:
+            return replace(moved, state=ending.close_if_quiet(moved.state))
+
+
+def _wakes_nobody(state: RunState, task_id: str) -> bool:
+    """Whether what the task tells is no reason for a step: it was stopped with the run or thread, or that has ended."""
+    match state.stage:
+        case Cancelling(in_flight=ids) | Idle(stopping=ids):
+            return task_id in ids
+        case Done():
+            return True
+        case _:
+            return False
+
+
+def _reached(state: RunState, settled: Settled) -> RunState:
+    """A run that is being stopped notes what it stopped, and what had ended before."""
+    if not isinstance(state.stage, Cancelling):
+        return state
+    receipt, below = state.receipt or CancelReceipt(), settled.receipt or CancelReceipt()
+    is_cancelled = settled.status is TaskStatus.CANCELLED
+    mine = (settled.thread_id,) if settled.thread_id else ()
+    return replace(
+        state,
+        receipt=CancelReceipt(
+            cancelled=(*receipt.cancelled, *(mine if is_cancelled else ()), *below.cancelled),
+            ended=(*receipt.ended, *(() if is_cancelled else mine), *below.ended),
+        ),
+    )
+
+
+def received(state: RunState, mail: Letter | TaskEvent, *, now: int) -> Advance:
+    """Mail is read at the next step; where no step is to come, it is the reason for one."""
+    message = mail_message(mail)
+    source: Source = message if len(message.text) <= INLINE_LENGTH else f"deliver:{mail.message_id}"
+    passive = isinstance(mail, TaskEvent) and _wakes_nobody(state, mail.task_id)
+    return _post(state, message, source, now=now, passive=passive)
+
+
+def returning(letter: Letter) -> Tell:
+    """Send back a letter that came when the thread had ended and could not be woken yet."""
+    returned = Returned(letter=letter, error=RECIPIENT_UNAVAILABLE)
+    return Tell(f"returned-{letter.message_id}", letter.sender.thread_id, SIGNAL_RETURNED, returned)
+
+
+def _post(state: RunState, message: Message, source: Source, *, now: int, passive: bool = False) -> Advance:
+    if message.id in state.seen_messages:
+        return Advance(state)
+    submitted = Submitted(message, source, internal=True, passive=passive)
+    seen = (*state.seen_messages, message.id)[-REMEMBERED:]
+    state = replace(state, seen_messages=seen, steering=(*state.steering, submitted))
+    match state.stage:
+        case _ if passive:
+            return Advance(state)
+        case AwaitingTasks():
+            return _woken(state).then(next_step, now=now)
+        case Idle(closing=False):
+            return begin_next_run(state)
+        case _:
+            return Advance(state)
+
+
+def go_on_with_messages(state: RunState, *, now: int) -> Advance:
+    """Somebody says something to a run that only waits for its tasks: it reads that at once."""
+    if not (state.steering or for_this_run(state)):
+        return Advance(state)
+    return _woken(reading_queued(state)).then(next_step, now=now)
+
+
+def _woken(state: RunState) -> Advance:
+    return Advance(state.entering(BetweenSteps()), events=(run_start(state),))

@@ -1,0 +1,81 @@
+"""How a tool is run as an activity: by an agent's run, or in the background by a workflow of its own."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import RawValue, RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutError, TimeoutType
+from temporalio.workflow import ActivityCancellationType, ActivityHandle
+
+from wakeful.contract.messages import ToolCall
+from wakeful.contract.runs import RunIdentity
+from wakeful.contract.tools import ToolCallInput, ToolDescriptor, ToolOutcome, tool_outcome
+
+_REPEATABLE = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_attempts=10)
+_ONCE = RetryPolicy(maximum_attempts=1)
+
+SUMMARY_LENGTH = 120
+LOCAL_TIMEOUT_SECONDS = 5.0
+"""A local call holds the run's workflow task, so it may not take long."""
+
+Handle = ActivityHandle[Any]
+
+
+def start_tool(tool: ToolDescriptor, input: ToolCallInput, *, id: str) -> Handle:
+    """Start the tool's activity; `read_outcome` reads what it returns."""
+    words = in_words(input.call)
+    summary = f"{words} · after a decision" if input.resume else words
+    if tool.local:
+        return workflow.start_local_activity(
+            tool.id,
+            input,
+            activity_id=id,
+            result_type=RawValue,
+            start_to_close_timeout=timedelta(seconds=min(tool.timeout_seconds, LOCAL_TIMEOUT_SECONDS)),
+            retry_policy=_REPEATABLE,
+            summary=summary,
+        )
+    return workflow.start_activity(
+        tool.id,
+        input,
+        activity_id=id,
+        result_type=RawValue,
+        task_queue=tool.task_queue,
+        start_to_close_timeout=timedelta(seconds=tool.timeout_seconds),
+        heartbeat_timeout=timedelta(seconds=tool.heartbeat_seconds),
+        retry_policy=_REPEATABLE if tool.effects.may_repeat else _ONCE,
+        cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+        summary=summary,
+    )
+
+
+def read_outcome(tool_name: str, returned: RawValue) -> ToolOutcome:
+    return tool_outcome(tool_name, workflow.payload_converter().from_payload(returned.payload))
+
+
+def idempotency_key(identity: RunIdentity, call: ToolCall) -> str:
+    return f"{identity.run_id}:{call.id}"
+
+
+def why(error: ActivityError) -> str | None:
+    """Why an activity failed, in words; None if it was told to stop."""
+    match error.cause:
+        case CancelledError():
+            return None
+        case TimeoutError(type=TimeoutType.HEARTBEAT):
+            return "its worker was lost"
+        case TimeoutError(type=kind):
+            return f"it ran into its {kind.name.lower() if kind else ''} timeout"
+        case ApplicationError(message=message):
+            return message
+        case cause:
+            return str(cause or error)
+
+
+def in_words(call: ToolCall) -> str:
+    """What stands beside the tool's name in Temporal UI: its arguments."""
+    named = call.arguments.items() if isinstance(call.arguments, dict) else ()
+    words = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in named)
+    return words if len(words) <= SUMMARY_LENGTH else words[: SUMMARY_LENGTH - 1] + "…"
