@@ -107,7 +107,7 @@ def list_tasks_tool() -> ToolDescriptor:
 
 
 def task_result_tool() -> ToolDescriptor:
-    description = "Wait for a background task to end, and read its result."
+    description = "Read how a background task is doing, and its result once it has ended."
     task: JsonValue = {"type": "string", "description": "Task name or ID"}
     return _tool(TOOL_TASK_RESULT, description, RuntimeTool(kind=RuntimeKind.TASK_RESULT), _object({"task": task}))
 

@@ -11,7 +11,7 @@ from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.runs import RunResult, RunStatus, ToolCallStatus, Usage
 from wakeful.contract.tasks import Task, TaskStatus, TaskType
-from wakeful.contract.views import StatusView, ticket_name
+from wakeful.contract.views import StatusView, WaitsFor, ticket_name
 
 
 class NodeKind(StrEnum):
@@ -99,13 +99,11 @@ def waits_for(view: StatusView) -> str:
     if view.status is RunStatus.DONE:
         return ""
     parts = [_decisions(view), _delegates(view), _tools(view)]
-    if view.status is RunStatus.WAITING and not any(parts):
-        # Without a suspended call, a run waits for its tasks, and says for which, or else for something to spend.
+    if view.waits_for is WaitsFor.TASKS:
         running = sum(not task.status.is_terminal for task in view.tasks)
-        if running and view.doing.startswith("waiting for "):
-            parts.append("a task" if running == 1 else f"{running} tasks")
-        else:
-            parts.append("more budget")
+        parts.append("a task" if running == 1 else f"{running} tasks")
+    elif view.waits_for is WaitsFor.BUDGET:
+        parts.append("more budget")
     return " and ".join(part for part in parts if part)
 
 

@@ -34,9 +34,10 @@ class Relative:
     async def run(self, does: dict[str, Any]) -> list[Any]:
         for name in does.get("starts", ()):
             child = f"{workflow.info().workflow_id}/{name}"
-            await workflow.start_child_workflow(
+            handle = await workflow.start_child_workflow(
                 names.WORKFLOW, {"is": name}, id=child, parent_close_policy=ParentClosePolicy.ABANDON
             )
+            handle.add_done_callback(lambda done: done.cancelled() or done.exception())
         await workflow.wait_condition(lambda: self._leaves is not None or bool(self._heard))
         if self._leaves == "continue":
             workflow.continue_as_new({**does, "starts": ()})

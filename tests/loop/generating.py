@@ -9,6 +9,7 @@ from typing import TypeVar
 from pydantic import JsonValue
 
 from tests.loop.driving import REQUEST, THREAD, a_message, a_ticket, an_agent, asks, call, says
+from tests.loop.family import TOOLS, a_letter, an_end, cancels, delegates, digs, spawns, writes
 from tests.loop.watching import Watched
 from wakeful.contract.agents import ToolMode
 from wakeful.contract.decisions import (
@@ -29,19 +30,23 @@ from wakeful.contract.inference import (
     RecoveryPlan,
     StopReason,
 )
+from wakeful.contract.letters import TaskEvent
 from wakeful.contract.messages import ToolCall
-from wakeful.contract.runs import OnBusy, Usage
+from wakeful.contract.runs import Cancelled, NaturalEnd, OnBusy, Usage
 from wakeful.contract.tools import ToolOutcome, ToolResult
-from wakeful.loop.commands import CallTool, Infer, ResolveAgent
+from wakeful.loop.commands import CallTool, Deliver, Infer, ResolveAgent, StartChild, StartTask, Tell
 from wakeful.loop.facts import (
     AgentResolved,
     CancelRequested,
+    ChildGone,
     Fact,
     InferenceReturned,
     LoopBroken,
+    MailReceived,
     MessagesSubmitted,
     SignalNotUnderstood,
     TimePassed,
+    Told,
     ToolReturned,
     WorkFailed,
     WorkStopped,
@@ -53,6 +58,9 @@ T = TypeVar("T")
 SCHEMAS: tuple[JsonValue, ...] = ({"type": "object"}, {"required": ["tag"]}, {"type": "string"})
 SHOWN: tuple[JsonValue, ...] = (None, {"n": 1})
 NOT_SHOWN: JsonValue = "others"
+
+PLAIN = ("look", "pick", "fly")
+"""Tools that gates have something to say of; of the runtime's own they say nothing here."""
 
 CALL_IDS = ("a", "b", "c", "suspend_a")
 SUSPENSION_IDS = ("s", "suspend_a", "a", "s:b")
@@ -95,6 +103,10 @@ class World:
             max_continuations=dice.one(2, 1, 0),
             output=dice.one(None, OutputSpec(name="Weather", json_schema={}, max_repairs=1)),
         )
+        self.has_family = dice.hits(2)
+        if self.has_family:
+            self.agent = self.agent.model_copy(update={"tools": TOOLS})
+        self.mails = 0
         self.revision = dice.often(REVISION, *range(1, REVISION))
         self.run = Watched(dice.one(REQUEST, THREAD))
         self.run.answers.revision = self.revision
@@ -114,12 +126,34 @@ class World:
         if self.dice.hits(6):
             self.run.crash()
         moves = (*[self.end_work] * 7, *[self.decide] * 5, self.submit, self.pass_time, self.repeat, self.garble)
+        if self.has_family:
+            moves = (*moves, *[self.end_child] * 3, *[self.mail] * 2)
         self.dice.one(*moves)()
 
     def come_to_rest(self) -> None:
         """All that was asked for comes back, and well."""
-        while in_flight := sorted(self.run.state.in_flight):
+        while in_flight := sorted(self.run.state.in_flight | set(self.children())):
             self.run.feed(self.returned(in_flight[0], ToolOutcome(result=ToolResult.success("look", "sunny"))))
+
+    def children(self) -> list[str]:
+        """The sub-agents and tasks that run for the thread."""
+        state = self.run.state
+        delegates = [call.id for call in state.batch.running if call.child is not None] if state.batch else []
+        return [*delegates, *(task.task_id for task in state.running_tasks)]
+
+    def end_child(self) -> None:
+        if children := self.children():
+            fact = self.ended(self.dice.one(*children))
+            self.past.append(fact)
+            self.run.feed(fact)
+
+    def mail(self) -> None:
+        """A letter, or a word from a task; new ones and repeats."""
+        self.mails += 1
+        id = f"mail_{self.dice.often(self.mails, 1, 2)}"
+        task_id = self.dice.one("bg_0", *self.children())
+        event = MailReceived(TaskEvent(message_id=id, task_id=task_id, event_type="progress"))
+        self.run.feed(self.dice.one(MailReceived(a_letter(id)), event))
 
     def end_work(self) -> None:
         if in_flight := sorted(self.run.state.in_flight):
@@ -130,6 +164,10 @@ class World:
     def ended(self, id: str) -> Fact:
         """The work ends: as it is meant to, badly if it is a tool, or badly whatever it is."""
         ending = self.dice.one(*["returned"] * 24, *["tool lost"] * 2, *["tool stopped"] * 2, "lost", "stopped")
+        if isinstance(self.run.issued[id], StartChild | StartTask):
+            if ending in ("lost", "tool lost"):
+                return ChildGone(id, "it was terminated")
+            return an_end(id, termination=Cancelled() if "stopped" in ending else NaturalEnd())
         a_tool = isinstance(self.run.issued[id], CallTool)
         if ending == "lost" or (a_tool and ending == "tool lost"):
             return WorkFailed(id, "its worker was lost")
@@ -139,12 +177,17 @@ class World:
 
     def returned(self, id: str, outcome: ToolOutcome) -> Fact:
         match self.run.issued[id]:
-            case ResolveAgent():
-                return AgentResolved(self.agent, id, self.revision)
+            case ResolveAgent(agent_id=agent_id):
+                answers = self.agent.model_copy(update={"agent_id": agent_id})
+                return AgentResolved(answers, id, self.revision)
             case Infer():
                 return InferenceReturned(id, self.answer())
             case CallTool():
                 return ToolReturned(id, outcome)
+            case StartChild() | StartTask():
+                return an_end(id)
+            case Tell() | Deliver():
+                return Told(id)
             case stop:
                 raise AssertionError(f"{stop} is never in flight")
 
@@ -180,13 +223,10 @@ class World:
         if self.script == 0:
             return says("Done.")
         self.script -= 1
-        asked = [
-            ToolCall(id=dice.one(*CALL_IDS), name=dice.often("look", "pick", "pick", "fly"))
-            for _ in range(dice.often(1 + dice.below(4), 0, 0))
-        ]
+        asked = [self.wish(dice.one(*CALL_IDS)) for _ in range(dice.often(1 + dice.below(4), 0, 0))]
         told_apart = asked if dice.hits(12) else list({call.id: call for call in asked}.values())
         calls = tuple(self.unique(call) for call in told_apart)
-        verdicts = {call.id: self.verdict(call) for call in calls if dice.hits(4)}
+        verdicts = {call.id: self.verdict(call) for call in calls if call.name in PLAIN and dice.hits(4)}
         failings = {
             "stop_reason": dice.often(StopReason.END_TURN, *[StopReason.MAX_TOKENS] * 5),
             "incomplete_calls": dice.often((), ("look",), ("look", "pay")),
@@ -195,6 +235,29 @@ class World:
             "verdicts": verdicts | ({"nobody": Block(reason="who?")} if dice.hits(12) else {}),
         }
         return asks(*calls, text=dice.one("", "Hm."), usage=Usage(total_tokens=1)).model_copy(update=failings)
+
+    def wish(self, id: str) -> ToolCall:
+        """A call: mostly of a tool, and of an agent that has a family, often of one of the runtime's."""
+        plain = call(id, self.dice.often("look", "pick", "pick", "fly"))
+        to: tuple[JsonValue, ...] = (
+            {"relation": "parent"},
+            {"relation": "child", "name": "bg_0"},
+            {"relation": "agent", "thread_id": "t5"},
+        )
+        if not self.has_family or self.dice.hits(2):
+            return plain
+        return self.dice.one(
+            *[delegates(id)] * 3,
+            *[spawns(id)] * 4,
+            spawns(id, "scout"),
+            digs(id),
+            cancels(id, self.dice.one("bg_0", "scout")),
+            cancels(id, "bg_1"),
+            self.dice.often(plain, cancels(id)),
+            writes(id, self.dice.one(*to)),
+            call(id, self.dice.one("handoff_to_billing", "handoff_to_assistant")),
+            call(id, "list_tasks"),
+        )
 
     def unique(self, asked: ToolCall) -> ToolCall:
         """The call ids of one step are not those of another: the inference activity sees to it."""

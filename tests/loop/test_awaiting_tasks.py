@@ -91,7 +91,7 @@ def test_a_run_that_waits_reads_at_once_what_somebody_says(on_busy: OnBusy, thre
     driver = awaiting_tasks(thread=thread)
     driver.submit("m1", on_busy=on_busy)
     assert (driver.said[-1], driver.reasons) == ("And then?", [])
-    assert isinstance(driver.state.stage, Inferring)
+    assert driver.inference().id == "infer-3"
     driver.model(says("Patience."))
     assert driver.state.stage == AwaitingTasks()
 

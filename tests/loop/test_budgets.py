@@ -12,7 +12,7 @@ from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.family import Grant, Loan
 from wakeful.contract.names import SIGNAL_GRANT, SIGNAL_LEND
 from wakeful.contract.runs import RunIdentity, StopDetail, Stopped, Usage
-from wakeful.loop import budgets, ending
+from wakeful.loop import budgets, ending, spending
 from wakeful.loop.commands import Tell
 from wakeful.loop.stages import AwaitingBudget, BetweenSteps, Done, Inferring, Resolving, Stage
 from wakeful.loop.state import Advance, RunState
@@ -76,24 +76,24 @@ def why_stopped(moved: Advance | None) -> str | None:
 
 def test_without_a_budget_nothing_is_limited_and_nobody_is_asked() -> None:
     state = a_child(tokens=10**9, cost=1e9, turns=10**6, calls=10**6)
-    assert budgets.left(state) == Budget()
-    assert budgets.exhausted(state) is None
-    assert budgets.calls_left(state) is None
-    assert budgets.share(state, 3) is None
-    assert budgets.lending(state, "w", budgets.share(state, 3)) is state
+    assert spending.left(state) == Budget()
+    assert spending.exhausted(state) is None
+    assert spending.calls_left(state) is None
+    assert spending.share(state, 3) is None
+    assert spending.lending(state, "w", spending.share(state, 3)) is state
     assert budgets.before_step(state, now=NOW) is None
-    assert budgets.deadline(budgets.tightest(None, Budget()), None, NOW) is None
-    assert budgets.tightest() == Budget()
+    assert spending.deadline(spending.tightest(None, Budget()), None, NOW) is None
+    assert spending.tightest() == Budget()
 
 
 def test_a_run_that_has_spent_nothing_tells_nothing() -> None:
-    assert budgets.tree(a_run()) is None
-    assert budgets.tree(a_run(turns=1)) == Spent(turns=1)
+    assert spending.tree(a_run()) is None
+    assert spending.tree(a_run(turns=1)) == Spent(turns=1)
 
 
 def test_what_is_spent_is_the_runs_own_and_what_ended_sub_agents_took() -> None:
     state = replace(a_run(tokens=5, cost=0.1, turns=2, calls=3), below=Spent(tokens=7, cost=0.2, turns=1, tool_calls=1))
-    assert budgets.spent(state) == Spent(tokens=12, cost=0.3, turns=3, tool_calls=4)
+    assert spending.spent(state) == Spent(tokens=12, cost=0.3, turns=3, tool_calls=4)
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,12 @@ def test_what_is_spent_is_the_runs_own_and_what_ended_sub_agents_took() -> None:
     ],
 )
 def test_tokens_are_the_total_or_the_sum_of_their_parts_where_a_provider_left_it_out(usage: Usage, tokens: int) -> None:
-    assert budgets.spent(replace(a_run(), usage=usage)).tokens == tokens
+    assert spending.spent(replace(a_run(), usage=usage)).tokens == tokens
 
 
 def test_the_tightest_of_several_budgets_takes_each_limit_from_whoever_set_the_smallest() -> None:
     first, second = Budget(tokens=5, cost=1.0, seconds=9), Budget(tokens=7, cost=0.5, turns=0)
-    assert budgets.tightest(first, None, second) == Budget(tokens=5, cost=0.5, turns=0, seconds=9)
+    assert spending.tightest(first, None, second) == Budget(tokens=5, cost=0.5, turns=0, seconds=9)
 
 
 def test_what_is_left_is_the_smaller_of_own_budget_and_allowance_without_what_is_spent_and_lent() -> None:
@@ -123,26 +123,26 @@ def test_what_is_left_is_the_smaller_of_own_budget_and_allowance_without_what_is
         budget=Budget(tokens=100, cost=0.4, tool_calls=3, seconds=60),
         allowance=Budget(tokens=60, cost=9.0, turns=4),
     )
-    state = budgets.lending(state, "w1", Budget(tokens=20, turns=1))
-    assert budgets.left(state) == Budget(tokens=30, cost=0.3, turns=2, tool_calls=3)
-    assert budgets.calls_left(state) == 3
+    state = spending.lending(state, "w1", Budget(tokens=20, turns=1))
+    assert spending.left(state) == Budget(tokens=30, cost=0.3, turns=2, tool_calls=3)
+    assert spending.calls_left(state) == 3
 
 
 def test_what_is_left_is_never_less_than_nothing() -> None:
     state = a_run(tokens=150, budget=Budget(tokens=100, cost=0.0))
-    assert budgets.left(state) == Budget(tokens=0, cost=0.0)
-    assert budgets.exhausted(state) == "tokens"
+    assert spending.left(state) == Budget(tokens=0, cost=0.0)
+    assert spending.exhausted(state) == "tokens"
 
 
 def test_tenths_do_not_add_up_to_a_little_less_than_the_limit() -> None:
     state = replace(a_run(cost=0.1, budget=Budget(cost=0.3)), below=Spent(cost=0.2))
-    assert budgets.exhausted(state) == "cost"
+    assert spending.exhausted(state) == "cost"
 
 
 def test_spent_tool_calls_forbid_calls_and_no_step() -> None:
     state = a_run(calls=2, budget=Budget(tool_calls=2))
-    assert budgets.exhausted(state) is None
-    assert budgets.calls_left(state) == 0
+    assert spending.exhausted(state) is None
+    assert spending.calls_left(state) == 0
     assert budgets.before_step(state, now=NOW) is None
 
 
@@ -153,7 +153,7 @@ def test_spent_tool_calls_forbid_calls_and_no_step() -> None:
 def test_the_deadline_is_the_earlier_of_the_runs_own_and_the_trees(
     seconds: float | None, inherited: int | None, expected: int | None
 ) -> None:
-    assert budgets.deadline(Budget(seconds=seconds), inherited, NOW) == expected
+    assert spending.deadline(Budget(seconds=seconds), inherited, NOW) == expected
 
 
 # Lend and give back
@@ -161,26 +161,26 @@ def test_the_deadline_is_the_earlier_of_the_runs_own_and_the_trees(
 
 def test_sub_agents_and_the_run_itself_get_equal_parts() -> None:
     state = a_run(budget=Budget(tokens=100, cost=1.0, turns=2, tool_calls=0, seconds=60))
-    assert budgets.share(state, 3) == Budget(tokens=25, cost=0.25, turns=1, tool_calls=0)
-    assert budgets.share(state, 2) == Budget(tokens=33, cost=0.333333333, turns=1, tool_calls=0)
+    assert spending.share(state, 3) == Budget(tokens=25, cost=0.25, turns=1, tool_calls=0)
+    assert spending.share(state, 2) == Budget(tokens=33, cost=0.333333333, turns=1, tool_calls=0)
 
 
 def test_the_last_billionth_of_a_cost_is_not_rounded_away() -> None:
-    assert budgets.share(a_run(budget=Budget(cost=1e-9)), 3) == Budget(cost=1e-9)
+    assert spending.share(a_run(budget=Budget(cost=1e-9)), 3) == Budget(cost=1e-9)
 
 
 def test_what_is_lent_is_reserved_until_it_is_given_back_and_then_counts_as_what_was_spent() -> None:
-    state = budgets.lending(a_run(tokens=10, budget=Budget(tokens=100)), "w1", Budget(tokens=40))
-    state = budgets.lending(state, "w2", Budget(tokens=20))
-    assert budgets.left(state) == Budget(tokens=30)
-    state = budgets.giving_back(state, "w1", Spent(tokens=5, turns=1))
+    state = spending.lending(a_run(tokens=10, budget=Budget(tokens=100)), "w1", Budget(tokens=40))
+    state = spending.lending(state, "w2", Budget(tokens=20))
+    assert spending.left(state) == Budget(tokens=30)
+    state = spending.giving_back(state, "w1", Spent(tokens=5, turns=1))
     assert state.lent == (("w2", Budget(tokens=20)),)
-    assert budgets.left(state) == Budget(tokens=65)
-    assert budgets.tree(state) == Spent(tokens=15, turns=1)
+    assert spending.left(state) == Budget(tokens=65)
+    assert spending.tree(state) == Spent(tokens=15, turns=1)
 
 
 def test_what_a_sub_agent_without_an_allowance_took_is_spent_too() -> None:
-    assert budgets.giving_back(a_run(), "w1", Spent(tokens=5)).below == Spent(tokens=5)
+    assert spending.giving_back(a_run(), "w1", Spent(tokens=5)).below == Spent(tokens=5)
 
 
 # Before a step
@@ -199,7 +199,7 @@ def test_a_step_is_free_while_anything_is_left() -> None:
         (a_run(turns=3, tokens=1, budget=Budget(turns=3, tokens=1)), "tokens budget is spent: 1 of 1 tokens"),
         (a_run(tokens=50, allowance=Budget(tokens=50)), "tokens budget is spent: 50 of 50 tokens"),
         (
-            budgets.lending(a_run(tokens=60, budget=Budget(tokens=100)), "w1", Budget(tokens=40)),
+            spending.lending(a_run(tokens=60, budget=Budget(tokens=100)), "w1", Budget(tokens=40)),
             "tokens budget is spent: 100 of 100 tokens, of which sub-agents hold 40",
         ),
     ],
@@ -211,7 +211,7 @@ def test_a_spent_budget_stops_the_run_before_the_model_is_asked(state: RunState,
 
 def test_calls_that_were_refused_can_stop_a_run() -> None:
     state = a_run(calls=2, budget=Budget(tool_calls=2))
-    stopped = budgets.stop_for(state, budgets.TOOL_CALLS, now=NOW)
+    stopped = budgets.stop_for(state, spending.TOOL_CALLS, now=NOW)
     assert why_stopped(stopped) == "tool_calls budget is spent: 2 of 2 tool calls"
 
 
@@ -244,11 +244,11 @@ def test_a_run_without_tool_calls_left_asks_for_some_and_goes_on_without_when_re
     refused = budgets.granted(moved.state, Grant(refused="tool_calls"), now=NOW)
     assert refused == Advance(replace(state, budget=Budget(tool_calls=2)))
     assert budgets.before_step(refused.state, now=NOW) is None
-    assert budgets.calls_left(refused.state) == 0
+    assert spending.calls_left(refused.state) == 0
 
 
 def test_a_run_that_asks_for_a_sub_agent_does_not_ask_again_for_itself() -> None:
-    state = budgets.lending(a_child(tokens=10, allowance=Budget(tokens=20)), "w-grandchild", Budget(tokens=10))
+    state = spending.lending(a_child(tokens=10, allowance=Budget(tokens=20)), "w-grandchild", Budget(tokens=10))
     waiting = budgets.asked(state, a_loan(10, work_id="w-grandchild"), now=NOW)
     assert len(waiting.commands) == 1
     moved = budgets.before_step(waiting.state, now=NOW)
@@ -261,7 +261,7 @@ def test_a_run_that_asks_for_a_sub_agent_does_not_ask_again_for_itself() -> None
 def lending_to_child(*lent: tuple[str, Budget], **given: object) -> RunState:
     state = a_run(**given)  # type: ignore[arg-type]  # as a_run's
     for work_id, allowance in lent:
-        state = budgets.lending(state, work_id, allowance)
+        state = spending.lending(state, work_id, allowance)
     return state
 
 
@@ -292,7 +292,7 @@ def test_what_a_sub_agent_has_overspent_is_gone_even_if_it_is_refused() -> None:
     state = lending_to_child(("w-child", Budget(tokens=40, turns=1)), budget=Budget(tokens=100, turns=1))
     moved = budgets.asked(state, a_loan(70, turns=1), now=NOW)
     assert told(moved) == [Grant(refused="turns")]
-    assert budgets.left(moved.state) == Budget(tokens=30, turns=0)
+    assert spending.left(moved.state) == Budget(tokens=30, turns=0)
 
 
 def test_a_sub_agent_nobody_knows_is_refused_and_noted() -> None:
@@ -388,10 +388,10 @@ def test_a_parent_that_cannot_be_reached_has_refused_everything() -> None:
 
 def test_a_run_that_was_refused_goes_on_with_what_a_sub_agent_gave_back_and_asks_no_more() -> None:
     state = a_middle(("w-a", Budget(tokens=80)), stage=AwaitingBudget("tokens"))
-    state = budgets.giving_back(state, "w-a", Spent(tokens=70))
+    state = spending.giving_back(state, "w-a", Spent(tokens=70))
     moved = budgets.granted(state, Grant(refused="tokens"), now=NOW)
     assert moved.state.stage == BetweenSteps()
-    assert budgets.left(moved.state) == Budget(tokens=10)
+    assert spending.left(moved.state) == Budget(tokens=10)
     later = replace(moved.state, usage=Usage(total_tokens=31))
     assert why_stopped(budgets.before_step(later, now=NOW)) == "tokens budget is spent: 101 of 100 tokens"
 
@@ -399,7 +399,7 @@ def test_a_run_that_was_refused_goes_on_with_what_a_sub_agent_gave_back_and_asks
 def test_a_run_that_was_refused_one_budget_refuses_its_sub_agents_the_others_and_asks_no_more() -> None:
     """Its parent would name the same budget again, whatever it asks for: the two would never stop asking."""
     state = a_child(cost=1.0, turns=2, allowance=Budget(cost=1.0, turns=4), stage=INFERRING)
-    state = budgets.lending(state, "w-a", Budget(cost=0.0, turns=2))
+    state = spending.lending(state, "w-a", Budget(cost=0.0, turns=2))
     waiting = budgets.asked(state, a_loan(turns=2, work_id="w-a"), now=NOW)
     moved = budgets.granted(waiting.state, Grant(refused="cost"), now=NOW)
     assert told(moved) == [Grant(refused="cost")]
@@ -437,10 +437,10 @@ def test_a_refusal_is_passed_on_to_every_sub_agent_that_waits() -> None:
 
 
 def test_a_sub_agent_that_ended_while_it_waited_is_told_nothing_and_frees_what_it_held() -> None:
-    state = budgets.giving_back(waiting_middle(), "w-a", Spent(tokens=40))
+    state = spending.giving_back(waiting_middle(), "w-a", Spent(tokens=40))
     moved = budgets.granted(state, Grant(refused="tokens"), now=NOW)
     assert told(moved) == [Grant(refused="tokens")]
-    freed = budgets.giving_back(waiting_middle(), "w-a", Spent(tokens=10))
+    freed = spending.giving_back(waiting_middle(), "w-a", Spent(tokens=10))
     assert told(budgets.granted(freed, Grant(refused="tokens"), now=NOW)) == [Grant(allowance=Budget(tokens=55))]
 
 
@@ -516,7 +516,7 @@ class Tree:
             case Grant():
                 self._moved(target, budgets.granted(node.state, payload, now=NOW))
             case Spent():
-                node.state = budgets.giving_back(node.state, f"w-{source}", payload)
+                node.state = spending.giving_back(node.state, f"w-{source}", payload)
                 node.waits_for.discard(source)
 
     def _act(self, id: str) -> None:
@@ -532,7 +532,7 @@ class Tree:
     def _answered(self, id: str, node: Node) -> None:
         """The model has answered: with calls, with sub-agents, or, sometimes, with its last word."""
         self._pay(node)
-        free = budgets.calls_left(node.state)
+        free = spending.calls_left(node.state)
         calls = self.chance.randint(0, 3) if free is None else min(free, self.chance.randint(0, 3))
         node.state = replace(node.state, calls_made=node.state.calls_made + calls, stage=BetweenSteps())
         if self.chance.random() < (0.01 if id == "root" else 0.05) and not self._below(node):
@@ -548,12 +548,12 @@ class Tree:
 
     def _start(self, id: str, node: Node) -> None:
         among = min(self.chance.randint(1, 3), self.largest - len(self.nodes))
-        allowance = budgets.share(node.state, among) if among > 0 else None
+        allowance = spending.share(node.state, among) if among > 0 else None
         for _ in range(among):
             child = f"t{len(self.nodes)}"
             own = self._own_budget() if self.chance.random() < self.own else Budget()
             state = a_run(thread_id=child, parent=id, budget=own, allowance=allowance)
-            node.state = budgets.lending(node.state, f"w-{child}", allowance)
+            node.state = spending.lending(node.state, f"w-{child}", allowance)
             node.children.append(child)
             self.nodes[child] = Node(state, own)
             if self.chance.random() < 0.6:
@@ -588,15 +588,15 @@ class Tree:
         for entry in [entry for entry in self.post if entry[1] == id]:
             self.post.remove(entry)
             if isinstance(entry[2], Spent):
-                node.state = budgets.giving_back(node.state, f"w-{entry[0]}", entry[2])
+                node.state = spending.giving_back(node.state, f"w-{entry[0]}", entry[2])
         parent = node.state.identity.parent_thread_id
         if not node.ended:
             node.state = ending.stop(replace(node.state, stage=BetweenSteps()), FROM_ABOVE, now=NOW).state
         if parent is not None:
-            self.post.append((id, parent, budgets.tree(node.state) or Spent()))
+            self.post.append((id, parent, spending.tree(node.state) or Spent()))
 
     def subtree(self, id: str) -> Spent:
-        total = budgets.spent(replace(self.nodes[id].state, below=Spent()))
+        total = spending.spent(replace(self.nodes[id].state, below=Spent()))
         for child in self.nodes[id].children:
             total = total.plus(self.subtree(child))
         return total
@@ -621,7 +621,7 @@ def test_no_tree_spends_more_than_its_limit_and_one_call_for_each_agent_at_work(
         for id, node in tree.nodes.items():
             taken = tree.subtree(id)
             assert node.ended, f"seed {seed}: {id} waits for ever"
-            assert (budgets.spent(node.state), node.state.lent) == (taken, ()), f"seed {seed}: {id} lost count"
+            assert (spending.spent(node.state), node.state.lent) == (taken, ()), f"seed {seed}: {id} lost count"
             for name, limit in node.budget:
                 bound = math.inf if limit is None else limit + tree.peak * CALL[name] + 1e-6
                 assert getattr(taken, name, 0) <= bound, f"seed {seed}: {id} spent {taken} of {node.budget}"

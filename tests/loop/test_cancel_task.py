@@ -22,13 +22,13 @@ from tests.loop.family import (
     with_tasks,
 )
 from wakeful.contract.family import Family
-from wakeful.contract.names import SIGNAL_CANCEL, TOOL_INTERRUPTED
-from wakeful.contract.requests import CancelRequest, RunRequest
+from wakeful.contract.names import TOOL_INTERRUPTED
+from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Cancelled, CancelReceipt, NaturalEnd, Origin, TaskRef
 from wakeful.contract.tools import ToolDescriptor
 from wakeful.loop.carrying import pending_commands
-from wakeful.loop.commands import CallTool, CancelChild, Infer, Stop, Tell
-from wakeful.loop.facts import ChildGone, Told, WorkFailed
+from wakeful.loop.commands import CallTool, CancelChild, Infer, Stop
+from wakeful.loop.facts import ChildGone, ChildNamed, WorkStopped
 from wakeful.loop.stages import CallingTools, Cancelling, Done, Idle
 from wakeful.loop.state import Advance
 
@@ -114,9 +114,20 @@ def test_a_child_that_ends_by_itself_before_it_hears_of_it_was_not_cancelled(fac
     assert len(events_in(driver)) == 1
 
 
-def test_a_child_that_has_no_name_yet_is_not_found() -> None:
+def test_a_child_is_cancelled_in_the_step_that_started_it() -> None:
     driver = Driver(PARENT)
     nameless(driver, spawns("c1", "scout"), cancels("c2", "scout"))
+    assert not any(isinstance(command, CancelChild) for command in driver.commands)
+    driver.feed(ChildNamed("bg_0", "t1/bg_0"))
+    assert isinstance(driver.last.commands[0], CancelChild)
+    driver.feed(an_end("bg_0", termination=CANCELLED))
+    assert receipt_of(driver, "c2") == accepted("bg_0", 1)
+
+
+def test_a_child_that_could_not_be_started_is_not_found() -> None:
+    driver = Driver(PARENT)
+    nameless(driver, spawns("c1", "scout"), cancels("c2", "scout"))
+    driver.feed(ChildGone("bg_0", "no worker"))
     assert receipt_of(driver, "c2") == not_found("scout")
 
 
@@ -184,17 +195,17 @@ def test_a_run_that_cancels_itself_ends_with_everything_below_it_and_has_no_furt
     """B-553, B-556, I-10"""
     driver = Driver(PARALLEL_PARENT)
     driver.model(asks(spawns("c1"), spawns("c2")))
-    driver.model(asks(delegates("c3"), call("c4"), cancels("c5")))
+    driver.model(asks(delegates("c3"), call("c4"), cancels("c5"), call("c6")))
     assert driver.last.commands[-4:] == (
         CancelChild("bg_0", "t1/bg_0", "cancelled by the agent itself"),
         CancelChild("bg_1", "t1/bg_1", "cancelled by the agent itself"),
         Stop("child-c3"),
         Stop("tool-c4"),
-    ) or isinstance(driver.state.stage, Cancelling)
-    driver.feed(an_end("child-c3", termination=CANCELLED), an_end("bg_0", termination=CANCELLED), a_tool_end("bg_1"))
+    )
+    driver.feed(WorkStopped("child-c3"), an_end("bg_0", termination=CANCELLED), a_tool_end("bg_1"))
     driver.stopped("c4")
     assert (driver.result.termination, driver.result.detail) == (CANCELLED, "cancelled by the agent itself")
-    assert receipt_of(driver, "c5") == accepted("r1", 3)
+    assert (receipt_of(driver, "c5"), driver.executions("c6")) == (accepted("r1", 2), [])
     assert len(driver.asked_for(Infer)) == 2
 
 
@@ -218,7 +229,7 @@ def test_a_task_that_cancels_itself_is_named_by_its_id() -> None:
     driver = Driver(PARENT, request=a_task(task_id="bg_3"))
     driver.model(asks(cancels("c1")))
     assert receipt_of(driver, "c1") == accepted("bg_3", 1)
-    assert driver.asked_for(Tell) == []
+    assert driver.asked_for(CancelChild) == []
 
 
 def test_a_delegate_within_a_task_cancels_the_task_and_ends() -> None:
@@ -226,13 +237,12 @@ def test_a_delegate_within_a_task_cancels_the_task_and_ends() -> None:
     task = TaskRef(task_id="bg_3", thread_id="t0/bg_3", owner_thread_id="t0")
     driver = Driver(PARENT, request=a_task(within=task))
     driver.model(asks(cancels("c1")))
-    told = CancelRequest(reason="cancelled by assistant, which is a part of it")
-    assert driver.asked_for(Tell) == [Tell("cancel-c1", "t0/bg_3", SIGNAL_CANCEL, told)]
+    told = CancelChild("cancel-c1", "t0/bg_3", "cancelled by assistant, which is a part of it")
+    assert driver.asked_for(CancelChild) == [told]
     assert receipt_of(driver, "c1") == accepted("bg_3", 1)
     ended = driver.state
     assert isinstance(ended.stage, Done)
-    assert driver.feed(Told("cancel-c1")) == Advance(ended)
-    assert driver.feed(WorkFailed("cancel-c1", "recipient_unavailable")) == Advance(ended)
+    assert driver.feed(ChildGone("cancel-c1", "it has ended without a word")) == Advance(ended)
 
 
 def test_a_tool_of_that_name_of_the_agents_own_wins() -> None:

@@ -20,7 +20,7 @@ from wakeful.contract.budgets import Spent
 from wakeful.contract.decisions import Refusal
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock
 from wakeful.contract.runs import OnBusy, RunStatus, ToolCallStatus, Usage
-from wakeful.contract.views import StatusView, ToolCallView
+from wakeful.contract.views import StatusView, ToolCallView, WaitsFor
 from wakeful.loop.facts import SignalNotUnderstood
 from wakeful.loop.stages import BetweenSteps
 from wakeful.loop.views import doing, status_view, visible_messages
@@ -93,6 +93,7 @@ def test_the_status_of_a_waiting_run_names_what_it_waits_for() -> None:
         identity=driver.state.identity,
         status=RunStatus.WAITING,
         doing="waiting for a decision on look",
+        waits_for=WaitsFor.DECISIONS,
         steps=1,
         usage=Usage(total_tokens=5),
         calls=(

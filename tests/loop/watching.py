@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from tests.loop.driving import carry
 from tests.loop.provider_rules import may_be_sent_anywhere
 from tests.loop.watching_answers import Answers
+from tests.loop.watching_family import Kin
 from wakeful.contract.decisions import Decision, SuspensionTicket, ToolCallResume
 from wakeful.contract.events import (
     AgentEvent,
@@ -21,29 +22,32 @@ from wakeful.contract.gates import Block, Verdict
 from wakeful.contract.inference import Rewind
 from wakeful.contract.messages import Message, Role
 from wakeful.contract.requests import RunRequest
-from wakeful.contract.runs import Blocked, OnBusy, RunStatus, Suspended, ThreadMode, Usage
+from wakeful.contract.runs import Blocked, OnBusy, RunStatus, ThreadMode, Usage
 from wakeful.contract.transcript import EMPTY_DIGEST, assistant_message, chained, tool_message
 from wakeful.loop.advance import advance, begin
 from wakeful.loop.calls import SuspendedCall
-from wakeful.loop.commands import CallTool, Command, Infer, Stop
+from wakeful.loop.commands import CallTool, Command, Infer, Stop, Tell
 from wakeful.loop.deadlines import DEADLINE
 from wakeful.loop.facts import (
     AgentResolved,
+    ChildGone,
+    ChildSettled,
     DecisionsReceived,
     Fact,
     InferenceReturned,
     LoopBroken,
     MessagesSubmitted,
     TimePassed,
+    Told,
     ToolReturned,
     WorkFailed,
     WorkStopped,
 )
-from wakeful.loop.stages import Done, Idle
+from wakeful.loop.stages import AwaitingTasks, Done, Idle
 from wakeful.loop.state import Advance, RunState
 from wakeful.loop.values import replace
 
-WORK = AgentResolved | InferenceReturned | ToolReturned | WorkFailed | WorkStopped
+WORK = AgentResolved | InferenceReturned | Told | ToolReturned | WorkFailed | WorkStopped
 
 
 @dataclass
@@ -59,6 +63,7 @@ class Watched:
     usage: Usage = field(default_factory=Usage)
 
     answers: Answers = field(default_factory=Answers)
+    kin: Kin = field(default_factory=Kin)
     ready: dict[str, None] = field(default_factory=dict)
     settled: set[str] = field(default_factory=set)
     dropped: set[str] = field(default_factory=set)
@@ -99,6 +104,8 @@ class Watched:
         self._remember(before, fact)
         self.state = moved.state
         self._check(before, moved)
+        for told in self.kin.follow_up(moved):
+            self.feed(told)
         if isinstance(fact, TimePassed):
             assert moved.state.next_alarm is None or moved.state.next_alarm > self.now, "what is due is done"
 
@@ -127,6 +134,11 @@ class Watched:
 
     def _remember(self, before: RunState, fact: Fact) -> None:
         """What the world knows of a fact, by its own books."""
+        if (message_id := self.kin.told(before, fact)) is not None:
+            self.accepted.add(message_id)
+        ended = fact.settled.work_id if isinstance(fact, ChildSettled) else getattr(fact, "id", "")
+        if isinstance(fact, ChildSettled | ChildGone) and ended in before.in_flight - self.kin.tasks:
+            self.returned.add(ended)
         if isinstance(fact, WORK) and fact.id in before.in_flight:
             assert fact.id not in self.returned
             self.returned.add(fact.id)
@@ -144,7 +156,7 @@ class Watched:
         if isinstance(fact, LoopBroken):
             self.abandoned |= before.in_flight
         if isinstance(fact, MessagesSubmitted) and not isinstance(before.stage, Done):
-            if not isinstance(before.stage, Idle) and (fact.on_busy is OnBusy.REJECT or _only_joins(before, fact)):
+            if _is_refused(before, fact):
                 return
             self.may_undo |= fact.on_busy is OnBusy.ROLLBACK
             for submitted in fact.messages:
@@ -177,7 +189,9 @@ class Watched:
 
     def _command(self, before: RunState, command: Command) -> None:
         if isinstance(command, Stop):
-            assert command.id in before.in_flight
+            assert command.id in before.in_flight | self.kin.started | self.issued.keys()
+            return
+        if self.kin.issued(command, self.state):
             return
         assert command.id not in self.issued, "a command's id never comes back"
         self.issued[command.id] = command
@@ -236,6 +250,8 @@ class Watched:
                 assert isinstance(event, DecisionOverdue)
                 assert event.suspension_id not in self.overdue, "watchers are told once"
                 self.overdue.add(event.suspension_id)
+            case "task_changed":
+                assert not isinstance(before.stage, Done)
             case "signal_refused":
                 assert isinstance(before.stage, Done | Idle) or self.run_id not in self.ended, "the end comes last"
             case _:
@@ -254,10 +270,11 @@ class Watched:
     def _run_finishes(self, event: RunFinish) -> None:
         assert (self.active, self.step_open, self.run_id) == (True, False, event.run_id)
         self.active = False
-        if isinstance(event.termination, Blocked):
+        if isinstance(event.termination, Blocked) and not event.termination.value.startswith("handoff"):
             assert event.termination.value in self.forbidden
-        if not isinstance(event.termination, Suspended):
+        if event.result is not None and event.result.status is RunStatus.DONE:
             assert self.ready.keys() == self.settled
+            self.kin.run_finishes(event, self.state)
             self.ended.add(event.run_id)
 
     def _call_event(self, before: RunState, event: AgentEvent) -> None:
@@ -285,20 +302,31 @@ class Watched:
         """I-02, I-06"""
         state = moved.state
         if isinstance(before.stage, Done):
-            assert (state.stage, state.transcript, moved.commands) == (before.stage, before.transcript, ())
+            assert (state.stage, state.transcript) == (before.stage, before.transcript)
+            assert all(isinstance(command, Tell) for command in moved.commands), "a letter goes back"
         elif isinstance(state.stage, Idle):
-            assert (state.queued, state.steering, state.held, state.in_flight) == ((), (), (), frozenset())
+            assert (state.queued, state.held, state.in_flight) == ((), (), frozenset())
+            assert state.stage.closing or all(later.passive for later in state.steering)
+        elif isinstance(state.stage, AwaitingTasks):
+            assert state.running_tasks
+            assert (state.in_flight, state.held, state.steering) == (frozenset(), (), ())
         elif state.status is RunStatus.WAITING:
             assert state.batch is not None
             assert state.batch.suspended
             assert (state.in_flight, state.held) == (frozenset(), ())
         elif state.status is not RunStatus.DONE:
-            assert state.in_flight, "a run that neither waits nor has ended is waiting for something to come back"
+            waits = state.batch.running if state.batch else ()
+            nameless = any(task.thread_id is None for task in state.running_tasks)
+            awaited = any(call.awaits in self.kin.tasks for call in waits)
+            assert state.in_flight or awaited or nameless, "something will come back"
         if any(isinstance(command, Infer) for command in moved.commands):
             assert self.ready.keys() == self.settled, "no model turn happens while a call is unsettled"
 
     def _in_flight(self) -> None:
-        assert self.state.in_flight == self.issued.keys() - self.returned - self.abandoned
+        expected = self.issued.keys() - self.returned - self.abandoned - self.kin.tasks
+        assert self.state.in_flight - self.kin.tasks == expected
+        running = {task.task_id for task in self.state.running_tasks}
+        assert self.state.in_flight & self.kin.tasks <= running
 
     def _pairs_calls_with_results(self) -> None:
         """I-03, H-04: every call has one result, right after the answer that asked for it, in call order."""
@@ -322,7 +350,18 @@ class Watched:
         assert len(waiting) == len({*waiting, *read} - read)
         assert len(read) == len(self.state.transcript.messages)
         if isinstance(self.state.stage, Done):
-            assert list(self.state.stage.result.unread) == waiting
+            passive = {later.message.id for later in self.state.steering if later.passive or later.internal}
+            assert [id for id in self.state.stage.result.unread if id not in passive] == [
+                id for id in waiting if id not in passive
+            ]
+
+
+def _is_refused(before: RunState, fact: MessagesSubmitted) -> bool:
+    if isinstance(before.stage, Idle):
+        return before.stage.closing
+    is_busy = not isinstance(before.stage, AwaitingTasks)
+    overrides = any(submitted.overrides for submitted in fact.messages)
+    return (fact.on_busy is OnBusy.REJECT and (is_busy or overrides)) or _only_joins(before, fact)
 
 
 def _only_joins(before: RunState, fact: MessagesSubmitted) -> bool:

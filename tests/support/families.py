@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from temporalio.client import WorkflowExecutionStatus
 
+from tests.support.family_app import Plan
+from tests.support.journal import Journal
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.client import WakefulClient
 from wakeful.contract.runs import RunResult
@@ -38,6 +41,28 @@ async def until_pending(client: WakefulClient, root: str) -> PendingDecision:
             async for pending in client.inbox(thread_id=root):
                 return pending
             await asyncio.sleep(0.1)
+
+
+def calls_in(plan: Plan) -> Iterator[str]:
+    """The tools that a plan and the plans within it call."""
+    for turn in plan["turns"]:
+        for tool, arguments in turn:
+            yield tool
+            if "plan" in arguments:
+                yield from calls_in(arguments["plan"])
+
+
+def tools_left(journal: Journal, root: str) -> list[dict[str, Any]]:
+    """The calls within a tree that have begun and that nobody has seen end."""
+    left: dict[str, dict[str, Any]] = {}
+    for line in journal.lines():
+        if "thread" not in line or not f"{line['thread']}/".startswith(f"{root}/"):
+            continue
+        if line["what"] == "began":
+            left[line["key"]] = line
+        else:
+            del left[line["key"]]
+    return list(left.values())
 
 
 async def ends_below(client: WakefulClient, root: str) -> dict[str, str]:

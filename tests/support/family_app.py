@@ -1,7 +1,8 @@
 """Agents that do what their prompt says: a plan of turns, so that a test can grow any tree of them.
 
 A plan is `{"turns": [[["tool", {"argument": 1}], …], …], "say": "done"}`. An argument `plan` becomes the `prompt` of a
-sub-agent. After its last turn an agent says what its tools gave and which background events it was told of.
+sub-agent. After its last turn an agent says what its tools gave and which background events it was told of; one that
+expects letters works on until it has read as many.
 """
 
 import asyncio
@@ -20,11 +21,13 @@ from wakeful.contract.runs import Usage
 
 Plan = dict[str, Any]
 EVENT = re.compile(r"<background-task-event[^>]*>\n(.*)\n</background-task-event>", re.DOTALL)
+LETTER = re.compile(r"<agent-message |\"event_type\":\"agent_message\"")
 TOKENS_A_TURN = 100
+WAITING = "waiting for a letter"
 
 
-def plan(*turns: Sequence[tuple[str, Mapping[str, Any]]], say: str = "done") -> Plan:
-    return {"turns": [list(turn) for turn in turns], "say": say}
+def plan(*turns: Sequence[tuple[str, Mapping[str, Any]]], say: str = "done", letters: int = 0) -> Plan:
+    return {"turns": [list(turn) for turn in turns], "say": say, **({"letters": letters} if letters else {})}
 
 
 def written(plan: Plan) -> str:
@@ -55,12 +58,11 @@ class Planner:
         turn = sum(1 for message in request.messages[at + 1 :] if message.role is Role.ASSISTANT)
         turns = plan.get("turns", [])
         if turn < len(turns):
-            calls = tuple(
-                ToolCall(id=f"call_{len(request.messages)}_{n}", name=name, arguments=_arguments(arguments))
-                for n, (name, arguments) in enumerate(turns[turn], start=1)
-            )
-            return self._answer("", calls)
-        return self._answer(_told(plan.get("say", "done"), request.messages[at + 1 :]), ())
+            return self._answer("", _calls(turns[turn], request.messages))
+        heard = request.messages[at + 1 :]
+        if sum(LETTER.search(message.text) is not None for message in heard) < plan.get("letters", 0):
+            return self._answer("", _calls([("work", {"what": WAITING, "seconds": 0.3})], request.messages))
+        return self._answer(_told(plan.get("say", "done"), heard), ())
 
     def _newest_plan(self, messages: Sequence[Message]) -> tuple[int, Plan]:
         for at in range(len(messages) - 1, -1, -1):
@@ -75,6 +77,13 @@ class Planner:
         return ModelResponse(model="planner", text=text, tool_calls=calls, usage=usage, stop_reason=stop)
 
 
+def _calls(turn: Sequence[tuple[str, Mapping[str, Any]]], messages: Sequence[Message]) -> tuple[ToolCall, ...]:
+    return tuple(
+        ToolCall(id=f"call_{len(messages)}_{n}", name=name, arguments=_arguments(arguments))
+        for n, (name, arguments) in enumerate(turn, start=1)
+    )
+
+
 def _arguments(arguments: Mapping[str, Any]) -> dict[str, JsonValue]:
     return {
         ("prompt" if name == "plan" else name): json.dumps(value) if name == "plan" else value
@@ -84,7 +93,8 @@ def _arguments(arguments: Mapping[str, Any]) -> dict[str, JsonValue]:
 
 def _told(say: str, messages: Sequence[Message]) -> str:
     """The last word, with everything that was heard, in an order that does not depend on who was first."""
-    results = [_read(message.text) for message in messages if message.role is Role.TOOL]
+    returned = [message.text for message in messages if message.role is Role.TOOL]
+    results = [_read(text) for text in returned if text != f"did {WAITING}"]
     events = [_read(text) for text in events_in(messages)]
     return json.dumps(
         {"say": say, "results": sorted(results, key=json.dumps), "events": sorted(events, key=json.dumps)}
@@ -121,14 +131,19 @@ def _plain(value: JsonValue) -> JsonValue:
 @tool(heartbeat_timeout=3)
 async def hold(seconds: float, ctx: ToolContext) -> str:
     """Wait for a while."""
-    note(ctx, "began")
+    await _wait(seconds, ctx)
+    return f"held for {seconds:g}"
+
+
+async def _wait(seconds: float, ctx: ToolContext) -> None:
+    thread = ctx.identity.thread_id
+    note(ctx, "began", thread=thread)
     try:
         await asyncio.sleep(seconds)
     except asyncio.CancelledError:
-        note(ctx, "stopped")
+        note(ctx, "stopped", thread=thread)
         raise
-    note(ctx, "ended")
-    return f"held for {seconds:g}"
+    note(ctx, "ended", thread=thread)
 
 
 @tool(idempotent=True, heartbeat_timeout=3)
@@ -159,12 +174,7 @@ async def dig(where: str, ctx: ToolContext, seconds: float = 0.2) -> dict[str, J
 @tool(background=True, heartbeat_timeout=3)
 async def linger(seconds: float, ctx: ToolContext) -> str:
     """Wait in the background."""
-    note(ctx, "began")
-    try:
-        await asyncio.sleep(seconds)
-    except asyncio.CancelledError:
-        note(ctx, "stopped")
-        raise
+    await _wait(seconds, ctx)
     return "lingered"
 
 
@@ -190,6 +200,7 @@ registry = Registry(
             messages=True,
             max_depth=8,
             max_rounds=0,
+            inference_heartbeat_timeout=3,
         ),
         Agent(id="own_cancel", model="planner", tools=[own_cancel]),
         Agent(id="limited", model="planner", tools=TOOLS, spawns=["node"], max_rounds=1),

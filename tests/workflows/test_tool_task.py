@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -86,7 +86,7 @@ async def lasting(input: ToolCallInput) -> ToolOutcome:
 @pytest.fixture(scope="module")
 async def tasks(temporal: Client) -> AsyncIterator[Client]:
     tools = [fine, wordy, broken, asking, silent, lasting]
-    activities = [*tools, Delivery(temporal).deliver_message]
+    activities: list[Callable[..., Any]] = [*tools, Delivery(temporal).deliver_message]
     worker = Worker(
         temporal,
         task_queue=QUEUE,

@@ -14,7 +14,7 @@ from wakeful.contract.errors import ThreadNotFound
 from wakeful.contract.letters import DeadLetter, Letter, Sender
 from wakeful.contract.runs import NaturalEnd, RunResult, RunStatus, TaskRef, ToolCallStatus, Usage
 from wakeful.contract.tasks import Task, TaskStatus, TaskType
-from wakeful.contract.views import StatusView, ToolCallView
+from wakeful.contract.views import StatusView, ToolCallView, WaitsFor
 from wakeful.dead_letters import undelivered
 from wakeful.tree import NodeKind, Seen, TreeNode, grown, waits_for
 
@@ -279,8 +279,8 @@ def a_task(number: int, status: TaskStatus = TaskStatus.RUNNING, error: str | No
     return Task(task_id=f"task-{number}", owner_thread_id="t", task_type=TaskType.TOOL, status=status, error=error)
 
 
-def awaiting(doing: str, *tasks: Task) -> StatusView:
-    return view_of("t", "a", RunStatus.WAITING, doing=doing, tasks=tasks)
+def awaiting(what: WaitsFor, *tasks: Task) -> StatusView:
+    return view_of("t", "a", RunStatus.WAITING, waits_for=what, tasks=tasks)
 
 
 @pytest.mark.parametrize(
@@ -295,10 +295,10 @@ def awaiting(doing: str, *tasks: Task) -> StatusView:
             view_of("t", "a", RunStatus.WAITING, calls=(asking_call("pay", "c1"), asking_call("buy", "c2"))),
             "decisions on pay (t/c1), buy (t/c2)",
         ),
-        (awaiting("waiting for task-1", a_task(1), a_task(2, TaskStatus.FAILED)), "a task"),
-        (awaiting("waiting for task-1, task-2", a_task(1), a_task(2)), "2 tasks"),
-        (awaiting("waiting until its tasks leave it some tokens", a_task(1)), "more budget"),
-        (awaiting("asking its parent for more tokens"), "more budget"),
+        (awaiting(WaitsFor.TASKS, a_task(1), a_task(2, TaskStatus.FAILED)), "a task"),
+        (awaiting(WaitsFor.TASKS, a_task(1), a_task(2)), "2 tasks"),
+        (awaiting(WaitsFor.BUDGET, a_task(1)), "more budget"),
+        (awaiting(WaitsFor.BUDGET), "more budget"),
         (view_of("t", "a", RunStatus.DONE, tasks=(a_task(1),)), ""),
     ],
 )

@@ -1,5 +1,7 @@
 """What queries answer: pages small enough for any client, and a status a person can read."""
 
+from enum import StrEnum
+
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.decisions import Refusal, SuspensionTicket
@@ -29,6 +31,14 @@ class ToolCallView(Wire):
     """What that sub-agent is called by its parent."""
 
 
+class WaitsFor(StrEnum):
+    """What a run waits for that it cannot bring about itself."""
+
+    DECISIONS = "decisions"
+    TASKS = "tasks"
+    BUDGET = "budget"
+
+
 class StatusView(Wire):
     """Where a thread's run stands."""
 
@@ -39,6 +49,7 @@ class StatusView(Wire):
     usage: Usage
     runs: int = 1
     """How many runs the thread has had, this one included."""
+    waits_for: Maybe[WaitsFor] = None
     calls: Few[tuple[ToolCallView, ...]] = ()
     queued: Few[int] = 0
     refusals: Few[tuple[Refusal, ...]] = ()

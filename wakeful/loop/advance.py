@@ -18,7 +18,6 @@ from wakeful.loop import (
     inbox,
     inference,
     messaging,
-    sub_agents,
     tool_calls,
 )
 from wakeful.loop.batch import running_call
@@ -164,7 +163,7 @@ def advance(state: RunState, fact: Fact, *, now: int) -> Advance:
                 return compacting.ended(state, fact)
             moved = _on_any_work(state, fact, now=now)
         case ChildNamed(id=id, thread_id=thread_id):
-            moved = sub_agents.named(state, id, thread_id)
+            moved = families.named(state, id, thread_id, now=now)
         case _ if isinstance(state.stage, Done):
             moved = _too_late(state, fact, now=now)
         case ChildSettled(settled=settled):

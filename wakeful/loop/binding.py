@@ -1,7 +1,7 @@
 """Bind a run to its agent: what it always tells the model, and what it may spend."""
 
 from wakeful.contract.agents import ResolvedAgent
-from wakeful.loop import budgets
+from wakeful.loop import spending
 from wakeful.loop.state import RunState
 from wakeful.loop.values import replace
 
@@ -11,11 +11,11 @@ def binding(state: RunState, agent: ResolvedAgent, *, now: int) -> RunState:
     messages = state.context.messages
     for message in agent.context_messages:
         messages = messages.upserting(message)
-    budget = budgets.tightest(state.budget, agent.budget)
+    budget = spending.tightest(state.budget, agent.budget)
     return replace(
         state,
         resolved=agent,
         context=replace(state.context, messages=messages),
         budget=budget,
-        deadline=budgets.deadline(budget, state.deadline, now),
+        deadline=spending.deadline(budget, state.deadline, now),
     )

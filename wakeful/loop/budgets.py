@@ -10,99 +10,33 @@ Not here: who counts usage (`inference`), who starts sub-agents, and wall time, 
 tree has the same absolute deadline.
 """
 
-from wakeful.contract.budgets import Budget, Spent
+from wakeful.contract.budgets import Budget
 from wakeful.contract.family import Grant, Loan
 from wakeful.contract.names import SIGNAL_GRANT, SIGNAL_LEND
 from wakeful.contract.runs import StopDetail, Stopped
 from wakeful.loop import ending
 from wakeful.loop.commands import Tell
 from wakeful.loop.reports import refuse
+from wakeful.loop.spending import (
+    TOOL_CALLS,
+    committed,
+    held_below,
+    lending,
+    limits_of,
+    part_of,
+    room_in,
+    room_left,
+    spent,
+    tightest,
+)
 from wakeful.loop.stages import AwaitingBudget, BetweenSteps
 from wakeful.loop.state import Advance, RunState
 from wakeful.loop.values import replace
-
-TOOL_CALLS = "tool_calls"
-FIELDS = ("tokens", "cost", "turns", TOOL_CALLS)
-"""What is shared out, in the order in which it is named when several are spent."""
 
 LEND_ID = "lend-"
 """How the id of every request for more begins."""
 
 UNITS = {"tokens": " tokens", "cost": "", "turns": " turns", TOOL_CALLS: " tool calls"}
-
-
-def spent(state: RunState) -> Spent:
-    """What the run and the sub-agents of it that have ended have spent."""
-    usage = state.usage
-    # Not every provider reports a total: after a fallback to one that does not, the sum of the totals is too small.
-    parts = (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
-    own = Spent(
-        tokens=max(usage.total_tokens or 0, parts),
-        cost=usage.cost or 0.0,
-        turns=state.steps,
-        tool_calls=state.calls_made,
-    )
-    return own.plus(state.below)
-
-
-def tree(state: RunState) -> Spent | None:
-    """The same for a run's result, which says nothing of a run that has spent nothing."""
-    total = spent(state)
-    return None if total == Spent() else total
-
-
-def tightest(*budgets: Budget | None) -> Budget:
-    """The smallest of each limit that is set."""
-    limits: dict[str, float] = {}
-    for budget in budgets:
-        for field, limit in budget or ():
-            if limit is not None:
-                limits[field] = min(limit, limits.get(field, limit))
-    return Budget.model_validate(limits)
-
-
-def deadline(budget: Budget, inherited: int | None, now: int) -> int | None:
-    """When the wall time is spent: the tree's, or the run's own if that is earlier."""
-    own = None if budget.seconds is None else now + round(budget.seconds * 1000)
-    return min((at for at in (own, inherited) if at is not None), default=None)
-
-
-def left(state: RunState) -> Budget:
-    """What the run itself may still spend; what its sub-agents hold is theirs."""
-    return Budget.model_validate(_left(state))
-
-
-def calls_left(state: RunState) -> int | None:
-    """How many tool calls may still be started; after `before_step` let a step begin, 0 is final."""
-    return left(state).tool_calls
-
-
-def exhausted(state: RunState) -> str | None:
-    """Which budget forbids the next step. Tool calls do not: a run may have none left and need none."""
-    room = _left(state)
-    return next((field for field in FIELDS if field != TOOL_CALLS and room.get(field) == 0), None)
-
-
-def share(state: RunState, among: int) -> Budget | None:
-    """The allowance of each of `among` sub-agents that are started together, with one part kept for the run itself."""
-    room = _left(state)
-    return Budget.model_validate({field: _part(room[field], among + 1) for field in room}) if room else None
-
-
-def lending(state: RunState, work_id: str, allowance: Budget | None) -> RunState:
-    """Reserve a sub-agent's allowance; one without limits holds nothing."""
-    if allowance is None:
-        return state
-    return replace(state, lent=tuple({**dict(state.lent), work_id: allowance}.items()))
-
-
-def giving_back(state: RunState, work_id: str, spent: Spent) -> RunState:
-    """A sub-agent has ended: what it held is free again, and what its subtree took is spent.
-
-    Its request for more, if one waits, stays: it says that the parent was asked and has still to answer.
-    """
-    kept = tuple((id, allowance) for id, allowance in state.lent if id != work_id)
-    return replace(state, lent=kept, below=state.below.plus(spent))
 
 
 def before_step(state: RunState, *, now: int) -> Advance | None:
@@ -123,7 +57,7 @@ def before_step(state: RunState, *, now: int) -> Advance | None:
 
 def _stop_or_wait(state: RunState, field: str, *, now: int) -> Advance:
     """What tasks hold and do not spend comes back: the run waits for them as long as that would let it go on."""
-    limit = _limits(tightest(state.budget, state.allowance))[field]
+    limit = limits_of(tightest(state.budget, state.allowance))[field]
     if state.running_tasks and getattr(spent(state), field) < limit:
         return Advance(state.entering(BetweenSteps()).entering(AwaitingBudget(field, asked=False)))
     return stop_for(state, field, now=now)
@@ -137,17 +71,17 @@ def tasks_gave_back(state: RunState) -> RunState:
 
 def stop_for(state: RunState, field: str, *, now: int) -> Advance:
     """Stop the run, and everything below it, because this budget is spent."""
-    used, unit = _committed(state), UNITS[field]
+    used, unit = committed(state), UNITS[field]
     limit = getattr(tightest(state.budget, state.allowance), field)
     detail = f"{field} budget is spent: {getattr(used, field)} of {limit}{unit}"
-    if held := getattr(_held(state), field):
+    if held := getattr(held_below(state), field):
         detail += f", of which sub-agents hold {held}"
     return ending.stop(state, Stopped(value=StopDetail(code="budget", detail=detail)), now=now)
 
 
 def asked(state: RunState, loan: Loan, *, now: int) -> Advance:
     """A sub-agent wants more: lend it half of what is left, let it wait while the parent is asked, or refuse it."""
-    held = _limits(dict(state.lent).get(loan.work_id))
+    held = limits_of(dict(state.lent).get(loan.work_id))
     if not held:
         reason = f"its parent does not know {loan.work_id!r}"
         answer = _answer(loan, "unknown", Grant(refused=reason))
@@ -184,7 +118,7 @@ def lend_failed(state: RunState, *, now: int) -> Advance:
 
 
 def _serve(state: RunState, loan: Loan, reserved: dict[str, float], short: list[str]) -> Advance:
-    room = _left(state)
+    room = room_left(state)
     missing = [field for field in short if room.get(field) == 0]
     final = [field for field in missing if field in _spent_for_good(state)]
     # Without tool calls it can still go on, if there is more of what else it asks for.
@@ -196,7 +130,7 @@ def _serve(state: RunState, loan: Loan, reserved: dict[str, float], short: list[
         others = tuple(other for other in state.loans if other.work_id != loan.work_id)
         commands = () if _is_asking(state) else (_ask(state, wanted[0]),)
         return Advance(replace(state, loans=(*others, loan)), commands)
-    more = {field: _part(room[field], 2) if field in short else 0 for field in room}
+    more = {field: part_of(room[field], 2) if field in short else 0 for field in room}
     total = {field: round(reserved[field] + more[field], 9) for field in reserved if field in room}
     allowance = Budget.model_validate(total)
     mark = "-".join(f"{field}-{total[field]}" for field in short if field in total) or "again"
@@ -226,9 +160,9 @@ def _ask(state: RunState, field: str) -> Tell:
     assert identity.parent_thread_id is not None  # without a parent, what is spent is spent for good
     assert state.work_id is not None
     # What sub-agents hold is as good as spent: the answer counts from there.
-    loan = Loan(work_id=state.work_id, thread_id=identity.thread_id, spent=_committed(state))
+    loan = Loan(work_id=state.work_id, thread_id=identity.thread_id, spent=committed(state))
     # With the limit that was reached, which is never reached twice: work in flight must not share an id.
-    id = f"{LEND_ID}{field}-{_limits(state.allowance)[field]}"
+    id = f"{LEND_ID}{field}-{limits_of(state.allowance)[field]}"
     return Tell(id=id, thread_id=identity.parent_thread_id, signal=SIGNAL_LEND, payload=loan)
 
 
@@ -243,50 +177,12 @@ def _stopping(state: RunState) -> list[str]:
 def _spent_for_good(state: RunState) -> list[str]:
     """The budgets that are spent and that nobody can lend the run more of."""
     orphan = state.identity.parent_thread_id is None or state.work_id is None
-    room = _room(state, tightest(state.budget, state.allowance) if orphan else state.budget)
+    room = room_in(state, tightest(state.budget, state.allowance) if orphan else state.budget)
     return [field for field in room if room[field] == 0]
 
 
 def _askable(state: RunState) -> list[str]:
     """The budgets of which only the allowance is spent."""
-    room = _room(state, state.allowance)
+    room = room_in(state, state.allowance)
     spent = [field for field in room if room[field] == 0]
     return [field for field in spent if field not in _spent_for_good(state)] if spent else []
-
-
-def _left(state: RunState) -> dict[str, float]:
-    return _room(state, tightest(state.budget, state.allowance))
-
-
-def _room(state: RunState, budget: Budget | None) -> dict[str, float]:
-    """What is left of each limit that is set."""
-    limits = _limits(budget)
-    if not limits:
-        return {}
-    used = _committed(state)
-    return {field: max(0, round(limit - getattr(used, field), 9)) for field, limit in limits.items()}
-
-
-def _committed(state: RunState) -> Spent:
-    """What is spent, and what running sub-agents may spend."""
-    return spent(state).plus(_held(state))
-
-
-def _held(state: RunState) -> Spent:
-    total = Spent()
-    for _, allowance in state.lent:
-        total = total.plus(Spent.model_validate(_limits(allowance)))
-    return total
-
-
-def _limits(budget: Budget | None) -> dict[str, float]:
-    """The limits that are set, but for wall time."""
-    amounts: dict[str, float | None] = {field: getattr(budget, field, None) for field in FIELDS}
-    return {field: amount for field, amount in amounts.items() if amount is not None}
-
-
-def _part(amount: float, ways: int) -> float:
-    """One part of several, but something as long as anything is left: every grant has to be one."""
-    if isinstance(amount, int):
-        return max(1, amount // ways) if amount else 0
-    return round(amount / ways, 9) or amount

@@ -26,8 +26,6 @@ def pass_time(state: RunState, *, now: int) -> Advance:
         return Advance(state)
     if _is_due(state.deadline, now):
         return ending.stop(state, Stopped(value=_time_is_up(state)), now=now)
-    if state.batch is None:
-        return Advance(state)
     return _give_up_on_delegates(state, now=now).then(_expire_suspended, now=now)
 
 

@@ -21,7 +21,7 @@ from wakeful.contract.runs import (
 from wakeful.contract.tasks import Task
 from wakeful.contract.tools import ToolOutcome, ToolResult, ToolStatus
 from wakeful.loop import batch as calls
-from wakeful.loop import budgets, messaging
+from wakeful.loop import messaging, spending
 from wakeful.loop.calls import RunningCall, SettledCall
 from wakeful.loop.commands import CancelChild, Command, Settle, Stop
 from wakeful.loop.compacting import after_rewind
@@ -241,7 +241,7 @@ def _result(state: RunState, termination: Termination, *, detail: str | None, th
         unread=tuple(submitted.message.id for submitted in unread),
         output=state.output,
         receipt=state.receipt,
-        tree=budgets.tree(state),
+        tree=spending.tree(state),
     )
 
 

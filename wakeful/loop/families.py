@@ -8,7 +8,7 @@ from wakeful.contract.names import RECIPIENT_UNAVAILABLE, SIGNAL_RETURNED
 from wakeful.contract.runs import CancelReceipt
 from wakeful.contract.tasks import Task, TaskStatus
 from wakeful.contract.tools import ToolOutcome, ToolResult
-from wakeful.loop import budgets, ending, tasks, tool_calls
+from wakeful.loop import budgets, ending, spending, sub_agents, tasks, tool_calls
 from wakeful.loop.batch import INLINE_LENGTH, answer
 from wakeful.loop.calls import RunningCall
 from wakeful.loop.commands import Tell
@@ -18,8 +18,14 @@ from wakeful.loop.reports import run_start
 from wakeful.loop.stages import AwaitingBudget, AwaitingTasks, BetweenSteps, CallingTools, Cancelling, Done, Idle
 from wakeful.loop.state import REMEMBERED, Advance, RunState
 from wakeful.loop.steps import next_step
-from wakeful.loop.sub_agents import progress
 from wakeful.loop.values import replace
+
+
+def named(state: RunState, work_id: str, thread_id: str, *, now: int) -> Advance:
+    """A sub-agent or task has its thread; calls of the step that are for it may go on."""
+    moved = sub_agents.named(state, work_id, thread_id)
+    waits = isinstance(moved.state.stage, CallingTools) and moved.state.stage.batch.new
+    return moved.then(tool_calls.go_on, now=now) if waits else moved
 
 
 def settled(state: RunState, settled: Settled, *, now: int) -> Advance:
@@ -59,10 +65,11 @@ def _find(state: RunState, work_id: str) -> tuple[Task | None, RunningCall | Non
 
 
 def _delegate_ended(state: RunState, call: RunningCall, settled: Settled, *, now: int) -> Advance:
-    state = _reached(budgets.giving_back(state, call.id, settled.spent), settled)
+    state = _reached(spending.giving_back(state, call.id, settled.spent), settled)
     result = delegate_result(call.call.name, settled, timed_out=call.timed_out)
     word = {TaskStatus.COMPLETED: "done", TaskStatus.CANCELLED: "cancelled"}.get(settled.status, "failed")
-    told = Advance(state, events=(progress(call.call, word, result.message or f"{settled.agent_id} is done"),))
+    progress = sub_agents.progress(call.call, word, result.message or f"{settled.agent_id} is done")
+    told = Advance(state, events=(progress,))
     fact = ToolReturned(call.id, ToolOutcome(result=result))
     if isinstance(state.stage, Cancelling):
         return told.then(ending.wound_down, state.stage, fact, now=now)
@@ -72,7 +79,7 @@ def _delegate_ended(state: RunState, call: RunningCall, settled: Settled, *, now
 def _task_ended(state: RunState, task: Task, settled: Settled, *, now: int) -> Advance:
     """Its one terminal event goes to the model, except that of a run which is being stopped: the next one reads it."""
     stopping = state.stage if isinstance(state.stage, Cancelling) and task.task_id in state.in_flight else None
-    state = budgets.giving_back(state, task.task_id, settled.spent)
+    state = spending.giving_back(state, task.task_id, settled.spent)
     moved = tasks.ended(_reached(state, settled) if stopping else state, task, settled, now=now)
     waited_for = [call for call in state.batch.running if call.awaits == task.task_id] if state.batch else []
     for call in waited_for:
@@ -84,7 +91,7 @@ def _task_ended(state: RunState, task: Task, settled: Settled, *, now: int) -> A
     match moved.state.stage:
         case Cancelling() as cancelling if task.task_id in cancelling.in_flight:
             return moved.then(ending.task_stopped, cancelling, task.task_id, now=now)
-        case CallingTools() if waited_for:
+        case CallingTools(batch=batch) if waited_for or batch.new:
             return moved.then(tool_calls.go_on, now=now)
         case AwaitingBudget(asked=False):
             return replace(moved, state=budgets.tasks_gave_back(moved.state)).then(next_step, now=now)

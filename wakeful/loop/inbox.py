@@ -112,6 +112,8 @@ def for_this_run(state: RunState) -> tuple[Submitted, ...]:
 
 def _wants_its_own_run(state: RunState, later: Submitted) -> bool:
     answers = state.active_agent or state.identity.agent_id
+    if state.mode is ThreadMode.RUN:
+        return False  # there will be no other
     return later.overrides is not None or later.agent_id not in (None, answers)
 
 

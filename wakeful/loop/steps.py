@@ -2,7 +2,7 @@
 
 from wakeful.contract.events import StepStart
 from wakeful.contract.runs import StopDetail, Stopped
-from wakeful.loop import budgets, handoff
+from wakeful.loop import budgets, handoff, spending
 from wakeful.loop.commands import Infer
 from wakeful.loop.ending import finish
 from wakeful.loop.inbox import read
@@ -23,8 +23,8 @@ def next_step(state: RunState, *, now: int, continuing: bool = False) -> Advance
         return finish(state, Stopped(value=detail), now=now)
     if (stopped := budgets.before_step(state, now=now)) is not None:
         return stopped
-    if state.refused_calls and budgets.calls_left(state) == 0:
-        return budgets.stop_for(state, budgets.TOOL_CALLS, now=now)
+    if state.refused_calls and spending.calls_left(state) == 0:
+        return budgets.stop_for(state, spending.TOOL_CALLS, now=now)
     if state.requested_agent not in (None, state.agent.agent_id):
         return handoff.look_up(state, state.requested_agent)
     state = replace(read(state, state.steering), steering=())

@@ -1,6 +1,6 @@
 """Start sub-agents: as a call that waits for them (delegates), or as background tasks."""
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from wakeful.contract.errors import ToolError, ToolErrorKind
 from wakeful.contract.events import ActivitySnapshot
@@ -9,7 +9,7 @@ from wakeful.contract.messages import ToolCall
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Origin
 from wakeful.contract.tools import RuntimeKind, RuntimeTool
-from wakeful.loop import budgets
+from wakeful.loop import spending
 from wakeful.loop.batch import batch_of, move
 from wakeful.loop.calls import NewCall, ResumingCall, RunningCall
 from wakeful.loop.commands import CancelChild, Command, StartChild
@@ -70,7 +70,7 @@ def start(
     path = (*identity.path, identity.thread_id)
     if len(path) > limit:
         raise ToolError(f"no sub-agent was started: {limit} levels of them are the limit (max_depth)")
-    allowance = budgets.share(state, among=_about_to_start(state))
+    allowance = spending.share(state, among=_about_to_start(state))
     family = Family(
         path=path,
         work_id=work_id,
@@ -90,9 +90,10 @@ def start(
             origin=Origin.SUBAGENT,
             family=family,
         )
-    except ValueError as error:
-        raise ToolError(f"no sub-agent was started: {error}") from error
-    lending = state if allowance is None else budgets.lending(state, work_id, allowance)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise ToolError(f"no sub-agent was started: {wrong}") from error
+    lending = state if allowance is None else spending.lending(state, work_id, allowance)
     return Advance(lending, (StartChild(work_id, request, name or agent_id),))
 
 

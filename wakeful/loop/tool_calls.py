@@ -12,7 +12,7 @@ from wakeful.contract.messages import ToolCall
 from wakeful.contract.names import TOOL_INTERRUPTED
 from wakeful.contract.runs import Suspended
 from wakeful.contract.tools import RuntimeKind, ToolResult, ToolStatus
-from wakeful.loop import budgets, ending, gates, messaging
+from wakeful.loop import ending, gates, messaging, spending
 from wakeful.loop.batch import batch_of, blocked, commit, done, ended, move, running_call, settle_lost, settled
 from wakeful.loop.calls import Batch, NewCall, ResumingCall, RunningCall
 from wakeful.loop.commands import CallTool
@@ -41,7 +41,7 @@ def go_on(state: RunState, *, now: int) -> Advance:
         if not isinstance(moved.state.stage, CallingTools):
             return moved  # a gate ended the run
     batch = batch_of(moved.state)
-    if batch.running:
+    if batch.running or batch.new:
         return moved
     if batch.suspended:
         return moved.then(_pause)
@@ -104,10 +104,16 @@ def _next_to_start(state: RunState) -> NewCall | ResumingCall | None:
 
 
 def _has_to_queue(state: RunState, new: NewCall) -> bool:
-    """Messages go one after another, so that they arrive in the order they were written in."""
+    """Messages go one after another, so that they arrive in the order they were written in.
+
+    What is for a task waits until the tasks that the step has started have their names.
+    """
     tool = state.tool(new.call.name)
-    is_message = tool is not None and tool.runtime is not None and tool.runtime.kind is RuntimeKind.SEND_MESSAGE
-    return is_message and any(call.letter is not None for call in batch_of(state).running)
+    kind = tool.runtime.kind if tool is not None and tool.runtime is not None else None
+    if kind is RuntimeKind.SEND_MESSAGE and any(call.letter is not None for call in batch_of(state).running):
+        return True
+    is_for_a_task = kind in (RuntimeKind.SEND_MESSAGE, RuntimeKind.CANCEL_TASK)
+    return is_for_a_task and any(task.thread_id is None for task in state.running_tasks)
 
 
 def _one_by_one(state: RunState) -> bool:
@@ -122,14 +128,14 @@ def _start(state: RunState, call: NewCall | ResumingCall, *, now: int) -> Advanc
     tool = state.tool(call.call.name)
     if tool is None:
         return _settle_unstarted(state, call, f"tool '{call.call.name}' not found")
+    if spending.calls_left(state) == 0:
+        refused = replace(state, refused_calls=True)
+        return _settle_unstarted(refused, call, "the call was not made: the budget of tool calls is spent")
+    state = replace(state, calls_made=state.calls_made + 1)
     if (verdict := gates.final_verdict(state, call)) is not None:
         return _intercept(state, call, verdict, now=now)
     if tool.frontend:
         return suspend(state, call, frontend_result(tool, call.call), now=now)
-    if budgets.calls_left(state) == 0:
-        refused = replace(state, refused_calls=True)
-        return _settle_unstarted(refused, call, "the call was not made: the budget of tool calls is spent")
-    state = replace(state, calls_made=state.calls_made + 1)
     if is_performed_here(tool):
         return perform(state, call, call.call, tool, now=now)
     return _run(state, RunningCall(call.call, id=f"tool-{call.call.id}"))

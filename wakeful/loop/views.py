@@ -8,8 +8,8 @@ from wakeful.contract.family import Keeps
 from wakeful.contract.letters import DeadLetter
 from wakeful.contract.messages import Message, MessageMetadata
 from wakeful.contract.transcript import assistant_message, tool_message
-from wakeful.contract.views import StatusView, ToolCallView
-from wakeful.loop import budgets
+from wakeful.contract.views import StatusView, ToolCallView, WaitsFor
+from wakeful.loop import spending
 from wakeful.loop.calls import RunningCall, SettledCall, SuspendedCall
 from wakeful.loop.stages import (
     AwaitingBudget,
@@ -43,11 +43,12 @@ def status_view(state: RunState) -> StatusView:
                 work_id=call.id if isinstance(call, RunningCall) and call.child else None,
             )
         )
-    limit = budgets.tightest(state.budget, state.allowance)
+    limit = spending.tightest(state.budget, state.allowance)
     return StatusView(
         identity=state.identity,
         status=state.status,
         doing=doing(state),
+        waits_for=_waits_for(state),
         steps=state.steps,
         usage=state.usage,
         calls=tuple(calls),
@@ -58,9 +59,21 @@ def status_view(state: RunState) -> StatusView:
         active_agent=state.active_agent,
         tasks=state.tasks,
         letters=state.letters,
-        spent=budgets.spent(state),
+        spent=spending.spent(state),
         budget=None if limit == Budget() else limit,
     )
+
+
+def _waits_for(state: RunState) -> WaitsFor | None:
+    match state.stage:
+        case AwaitingDecisions():
+            return WaitsFor.DECISIONS
+        case AwaitingTasks():
+            return WaitsFor.TASKS
+        case AwaitingBudget():
+            return WaitsFor.BUDGET
+        case _:
+            return None
 
 
 def keeps(state: RunState) -> Keeps:

@@ -1,7 +1,7 @@
 """The sub-agents and tasks that an execution starts, and the signals it sends to other threads.
 
 Everything that is meant for one thread goes there in order, and a child's start is the first of it. A child outlives
-the execution that has started it: its end comes as a signal, and what ends without a word is told by its handle or, once
+the execution that has started it: its end comes as a signal. What ends without a word is told by its handle, or, once
 this execution has continued as new, by the workers' sweep.
 """
 

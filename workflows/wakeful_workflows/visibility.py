@@ -31,6 +31,9 @@ LIST_LIMIT = 1_500
 SHOWN_LENGTH = 600
 """Characters of a call's arguments in the details."""
 
+SHOWN_BELOW = 20
+"""Sub-agents and tasks in the details."""
+
 Updates = list[SearchAttributeUpdate[str] | SearchAttributeUpdate[Sequence[str]]]
 
 
@@ -94,11 +97,27 @@ def details(state: RunState) -> str:
     """
     usage = f"{state.usage.total_tokens or 0} tokens"
     lines = [f"**{doing(state)}** · agent `{state.identity.agent_id}` · step {state.steps} · {usage}"]
+    lines += _family(state)
     for call in state.batch.suspended if state.batch else ():
         lines += ["", *_pending(state.identity.thread_id, call)]
     if state.refusals:
         lines += ["", f"Last refusal: {state.refusals[-1].signal}: {state.refusals[-1].reason}"]
     return "\n".join(lines)
+
+
+def _family(state: RunState) -> list[str]:
+    """Whom the run belongs to, and who runs for it now."""
+    lines = []
+    if state.identity.parent_thread_id is not None:
+        lines += ["", f"Sub-agent of `{state.identity.parent_thread_id}`"]
+    delegates = [call for call in state.batch.running if call.child is not None] if state.batch else []
+    names = [f"`{call.call.name}` · `{call.child}`" for call in delegates]
+    names += [f"{task.name or task.task_id} · `{task.thread_id}`" for task in state.running_tasks]
+    if names:
+        lines += ["", "Runs below it:", *(f"- {name}" for name in names[:SHOWN_BELOW])]
+        if len(names) > SHOWN_BELOW:
+            lines.append(f"- and {len(names) - SHOWN_BELOW} more")
+    return lines
 
 
 def _pending(thread_id: str, call: SuspendedCall) -> list[str]:

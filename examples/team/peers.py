@@ -1,0 +1,97 @@
+"""Two peers talk: a buyer and a seller, each on a thread of its own, while their worker is stopped and started again.
+
+    python examples/team/peers.py
+
+needs nothing but a few seconds, and no model: both follow a script.
+"""
+
+import asyncio
+import re
+
+from wakeful import Agent, Message, Registry, ScriptedModel, ThreadNotFound, call, say, tool
+from wakeful.cli.exits import run_and_leave
+from wakeful.client import WakefulClient
+from wakeful.connection import embedded_server
+from wakeful.contract.messages import Role
+from wakeful.testing import Turn
+from wakeful.worker import running_worker
+
+LETTER = re.compile(r'<agent-message from="(\w+)" thread_id="\w+">\n(.*)\n</agent-message>')
+
+
+@tool(read_only=True)
+async def ponder() -> str:
+    """Think for a second."""
+    await asyncio.sleep(1)
+    return "hm"
+
+
+def write(to: str, message: str) -> Turn:
+    """A message to an agent on the thread of the same name, which is begun if it is not there."""
+    return call("send_message", to={"relation": "agent", "thread_id": to, "agent_id": to}, message=message)
+
+
+# A message from the other side is answered like one from a person: by the first pattern that is found in it.
+buyer_script = ScriptedModel(
+    when={
+        "249": [call("ponder"), write("seller", "Too much. I offer 199 each."), say("I offered 199.")],
+        "219": [call("ponder"), write("seller", "Agreed, 219 each."), say("Ten machines at 219 each are coming.")],
+    },
+    turns=[write("seller", "How much are ten machines?"), say("I have asked the seller.")],
+)
+seller_script = ScriptedModel(
+    when={
+        "how much": [write("buyer", "They are 249 each."), say("I asked for 249.")],
+        "199": [call("ponder"), write("buyer", "The best I can do is 219 each."), say("I went down to 219.")],
+        "agreed": [say("Sold.")],
+    }
+)
+
+registry = Registry(
+    agents=[
+        Agent(id="buyer", model="buyer", tools=[ponder], messages=True),
+        Agent(id="seller", model="seller", tools=[ponder], messages=True),
+    ],
+    models={"buyer": buyer_script, "seller": seller_script},
+)
+
+
+async def listen(client: WakefulClient, heard: set[str], *, until: str) -> None:
+    """Print what arrives on both threads and what is answered there, until somebody says `until`."""
+    while not any(until in line for line in heard):
+        for thread in ("seller", "buyer"):
+            for message in await messages(client, thread):
+                if (line := shown(thread, message)) and line not in heard:
+                    heard.add(line)
+                    print(line, flush=True)
+        await asyncio.sleep(0.1)
+
+
+async def messages(client: WakefulClient, thread: str) -> list[Message]:
+    try:
+        return await client.transcript(thread)
+    except ThreadNotFound:  # nobody has written to it yet
+        return []
+
+
+def shown(thread: str, message: Message) -> str:
+    if letter := LETTER.match(message.text):
+        return f"{letter[1]} to {thread}: {letter[2]}"
+    return f"    {thread}: {message.text}" if message.role is Role.ASSISTANT and message.text else ""
+
+
+async def main() -> None:
+    heard: set[str] = set()
+    async with embedded_server(ui=False) as server, asyncio.timeout(60):
+        client = WakefulClient(server.client)
+        async with running_worker(server.client, registry):
+            await client.send("buyer", "Buy ten machines, please.", agent_id="buyer")
+            await listen(client, heard, until="249 each")
+        print("-- the worker is stopped while the buyer ponders; both threads sleep in Temporal")
+        async with running_worker(server.client, registry):
+            print("-- another worker has started")
+            await listen(client, heard, until="are coming")
+
+
+if __name__ == "__main__":
+    run_and_leave(lambda: asyncio.run(main()), name="peers")

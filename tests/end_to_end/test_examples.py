@@ -1,0 +1,101 @@
+"""The page on sub-agents tells the truth: its code runs, and so do its examples, without a network or a key."""
+
+import ast
+import asyncio
+import os
+import re
+import sys
+from types import FunctionType
+from typing import Any
+
+import pytest
+
+from examples import quickstart
+from tests.support.processes import ROOT
+from wakeful.testing import runtime
+
+KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY")
+
+
+async def lines_of(example: str) -> list[str]:
+    """What an example prints until it has ended well."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, f"examples/team/{example}"),
+        cwd=ROOT,
+        env={name: value for name, value in os.environ.items() if name not in KEYS},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(90):
+        out, err = await process.communicate()
+    assert process.returncode == 0, out.decode() + err.decode()
+    return out.decode().splitlines()
+
+
+async def test_a_lead_hears_from_three_researchers_and_sums_up() -> None:
+    lines = await lines_of("research.py")
+    (sums,) = [line for line in lines if line.startswith("4 in all: 4 done")]
+    assert lines.index(sums) < lines.index("The records of returns go back three years: this takes longer.")
+    told = [line.removeprefix('<background-task-event kind="completed" task_id=').rstrip(">") for line in lines]
+    assert sorted(task for task in told if task.startswith('"bg_')) == ['"bg_0"', '"bg_1"', '"bg_2"']
+    answer = lines[-1]
+    assert answer.startswith("lead: Stock the Mokka.")
+    assert all(fact in answer for fact in ("249", "4.6 stars", "2% came back"))
+
+
+async def test_a_reviewer_takes_the_thread_over_and_keeps_it() -> None:
+    lines = [line.strip() for line in await lines_of("reviewer.py") if line]
+    assert [line for line in lines if line.startswith(("⇒", "✓ count_words", "(on the thread"))] == [
+        "⇒ writer hands over to reviewer",
+        "✓ count_words: 9",
+        "(on the thread answers: reviewer)",
+        "✓ count_words: 5",
+        "(on the thread answers: reviewer)",
+    ]
+
+
+async def test_two_peers_go_on_talking_when_their_worker_was_restarted() -> None:
+    lines = await lines_of("peers.py")
+    assert [line for line in lines if not line.startswith("    ")] == [
+        "buyer to seller: How much are ten machines?",
+        "seller to buyer: They are 249 each.",
+        "-- the worker is stopped while the buyer ponders; both threads sleep in Temporal",
+        "-- another worker has started",
+        "buyer to seller: Too much. I offer 199 each.",
+        "seller to buyer: The best I can do is 219 each.",
+        "buyer to seller: Agreed, 219 each.",
+    ]
+    assert lines[-1] == "    buyer: Ten machines at 219 each are coming."
+
+
+async def test_the_code_of_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """First what users write, then what they ask the client for, as the blocks stand."""
+    for key in KEYS:
+        monkeypatch.delenv(key, raising=False)
+    blocks = blocks_of("docs/sub-agents.md")
+    names: dict[str, Any] = {}
+    for block in blocks:
+        if "await " not in block:
+            exec(block, names)
+    async with runtime(names["registry"]) as client:
+        names["client"] = client
+        await client.send("t7", "hello", agent_id="writer")
+        for block in blocks:
+            if "await " in block:
+                code = compile(block, "docs/sub-agents.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+                await FunctionType(code, names)()
+    assert names["result"].tree.turns == 1
+    assert [node.agent_id for node in names["tree"].walk()] == ["chief"]
+
+
+def test_the_team_of_the_readme_can_be_registered() -> None:
+    """Its agents go on with those of the quickstart."""
+    (team,) = [block for block in blocks_of("README.md") if "spawns=" in block]
+    names = dict(vars(quickstart))
+    exec(team, names)
+    tools = {tool.id for tool in names["registry"].resolve("lead").tools}
+    assert tools == {"agent_run_buyer", "cancel_task", "list_tasks", "spawn_agent", "task_result"}
+
+
+def blocks_of(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
