@@ -141,7 +141,7 @@ def _node(known: Seen, owner: StatusView | None, below: Mapping[str, list[Seen]]
         "kind": kind,
         "task_id": task_id,
         "name": task.name if task else None,
-        "started_at": known.started_at,
+        "started_at": (task.created_at_ms if task else None) or known.started_at,
         "unknown": known.unknown,
         "children": children,
         "run_id": known.run_id,
@@ -158,7 +158,13 @@ def _children(known: Seen, below: Mapping[str, list[Seen]]) -> tuple[TreeNode, .
     tasks = known.view.tasks if known.view else ()
     nodes = [_node(child, known.view, below) for child in threads]
     nodes += [_task(task) for task in tasks if task.thread_id not in names]
-    return tuple(sorted(nodes, key=lambda node: (node.started_at or 0, node.thread_id)))
+    return tuple(sorted(nodes, key=lambda node: (node.started_at or 0, _number(node), node.thread_id)))
+
+
+def _number(node: TreeNode) -> int:
+    """Tasks of one step were started at the same time; their ids count them."""
+    digits = (node.task_id or "").rpartition("_")[2]
+    return int(digits) if digits.isdecimal() else -1
 
 
 def _said(view: StatusView, children: tuple[TreeNode, ...]) -> dict[str, object]:
@@ -231,7 +237,7 @@ def _tool(known: Seen, task: Task | None) -> TreeNode:
     """A background tool's workflow; its owner knows more of it, for as long as it remembers the task."""
     if task is not None and (task.status.is_terminal or known.broken is None):
         told = _task(task)
-        return told.model_copy(update={"run_id": known.run_id, "started_at": known.started_at})
+        return told.model_copy(update={"run_id": known.run_id})
     return TreeNode(
         thread_id=known.thread_id,
         run_id=known.run_id,

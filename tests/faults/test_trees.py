@@ -31,9 +31,6 @@ TREES = int(os.environ.get("WAKEFUL_FAULT_TREES", "40"))
 SEED = int(os.environ.get("WAKEFUL_FAULT_SEED", "7"))
 AT_A_TIME = 4
 LEVELS, MOST_NODES, MOST_CHILDREN = 4, 25, 6
-MOMENTS_SECONDS = 2.0
-BOUND_SECONDS = 15
-"""How long after the root's end something below it may seem open: the server's list lags behind."""
 FOR_EVER = 300.0
 
 BY_ITSELF = frozenset({"natural", "completed"})
@@ -94,6 +91,10 @@ class Tree:
     number: int
     ends: frozenset[str] = BY_ITSELF
     """How its nodes may end that nobody cancels."""
+    latest: float = 2.0
+    """So many seconds after its start somebody is cancelled, or less."""
+    bound: float = 15.0
+    """So many seconds after the root's end something below it may seem open: the server's list lags behind."""
     how: str = ""
     nodes: int = 0
     problems: list[str] = field(default_factory=list)
@@ -108,7 +109,7 @@ class Tree:
         chance = random.Random(f"{SEED} {self.number}")
         whose, by = chance.choice(["root", "root", "inner"]), chance.choice(["signal", "temporal"])
         plans = Grower(chance, ends=whose == "inner").agent(chance.randint(2, MOST_NODES))
-        moment = chance.choice([0.0, *(chance.uniform(0.0, MOMENTS_SECONDS) for _ in range(5))])
+        moment = chance.uniform(0.0, self.latest) if chance.random() > 0.15 else 0.0
         self.how = f"{whose} by {by}"
         await self.client.start("node", written(plans), thread_id=self.root)
         await asyncio.sleep(moment)  # the fault's moment, and no wait for anything
@@ -153,7 +154,7 @@ class Tree:
 
     async def _judge(self, target: str | None) -> None:
         began = time.monotonic()
-        while (left := await self._open()) and time.monotonic() - began < BOUND_SECONDS:
+        while (left := await self._open()) and time.monotonic() - began < self.bound:
             await asyncio.sleep(0.05)
         self.closing_took = time.monotonic() - began
         self._expect(not left, f"still open: {left}")
@@ -240,15 +241,19 @@ async def test_nothing_outlives_a_cancelled_tree(temporal: Client, journal: Jour
 async def test_nothing_outlives_a_cancelled_tree_whose_worker_dies(
     temporal: Client, tmp_path: Path, events: int
 ) -> None:
-    """I-10; a tool that dies with its worker writes nothing down, and a background one has then failed."""
+    """I-10; a tool that dies with its worker writes nothing down, and a background one has then failed.
+
+    A node that dies between its last word and its end takes a workflow task's timeout to end.
+    """
     client = WakefulClient(temporal, task_queue=f"mortal-{events}")
     journal, unwritten = Journal(tmp_path / "journal.jsonl"), Journal(tmp_path / "unwritten.jsonl")
-    trees = [Tree(client, unwritten, number, ends=BY_ITSELF | {"failed"}) for number in range(TREES // 8)]
+    ends = BY_ITSELF | {"failed"}
+    trees = [Tree(client, unwritten, number, ends, latest=6.0, bound=60.0) for number in range(TREES // 4)]
     async with MortalWorker(temporal, client.task_queue, journal, events=events) as worker:
         living = asyncio.create_task(live_and_tell(trees))
         kills = 0
         while not living.done():
-            await worker.die_within(1, 6)
+            await worker.die_within(1, 4)
             kills += 1
         print(f"{kills} kills")
         await living

@@ -9,16 +9,20 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from tests.support import approval_app
+from tests.support import approval_app, family_app
 from tests.support.app import registry
+from tests.support.families import ends_below, until_open, until_pending
+from tests.support.family_app import delegate, holding, plan, send, spawn, written
 from tests.support.waiting import until, until_status
 from wakeful import FrontendTool, Registry, RunStatus
 from wakeful.client import WakefulClient
 from wakeful.contract.agents import HistoryBudget
+from wakeful.contract.budgets import Budget
 from wakeful.testing import runtime
 from wakeful.worker import WorkerSettings
 
 HISTORIES = Path(__file__).parent / "histories"
+# What a story returns is the thread whose history is kept, if it is another than its own.
 Story = Callable[[WakefulClient, str], Awaitable[object]]
 
 
@@ -128,6 +132,89 @@ async def put_right(client: WakefulClient, thread: str) -> None:
     await client.start("clumsy", "what is two and two?", thread_id=thread)
 
 
+async def delegated(client: WakefulClient, thread: str) -> None:
+    """Two at once, one of which waits for a decision."""
+    signing = plan([("sign", {"what": "it"})], say="signed")
+    await client.start("node", written(plan([delegate(signing), delegate(plan(say="quick"))])), thread_id=thread)
+    pending = await until_pending(client, thread)
+    await client.decide(pending.thread_id, pending.call_id, "resume", decision_id="d1")
+
+
+async def a_delegate(client: WakefulClient, thread: str) -> str:
+    """The other side: a sub-agent that settles with its parent."""
+    await client.run("node", written(plan([delegate(plan([("work", {"what": "its own"})]))])), thread_id=thread)
+    return await _child(client, thread)
+
+
+async def in_the_background(client: WakefulClient, thread: str) -> None:
+    """An agent that hears from its owner and writes to it, and a tool that tells how it goes."""
+    scout = plan([("work", {"what": "look", "seconds": 0.5})], [send({"relation": "parent"}, "seen")], say="done")
+    turns = (
+        [spawn(scout, name="scout"), ("dig", {"where": "garden"})],
+        [send({"relation": "child", "name": "scout"}, "go")],
+    )
+    await client.start("node", written(plan(*turns, [("list_tasks", {})])), thread_id=thread)
+
+
+async def a_background_tool(client: WakefulClient, thread: str) -> str:
+    await client.run("node", written(plan([("dig", {"where": "cellar"})])), thread_id=thread)
+    return await _child(client, thread)
+
+
+async def cancelled_with_all_below(client: WakefulClient, thread: str) -> None:
+    below = plan([holding(), spawn(plan([holding()]))])
+    tree = plan([delegate(below), spawn(below), ("linger", {"seconds": 300})])
+    await client.start("node", written(tree), thread_id=thread)
+    await until_open(client, thread, 6)
+    await client.cancel(thread, reason="enough")
+
+
+async def cancelled_by_itself(client: WakefulClient, thread: str) -> None:
+    first = [spawn(plan([holding()]), name="leaf"), spawn(plan([holding()]), name="other")]
+    leaf = ("cancel_task", {"target": {"relation": "child", "name": "leaf"}})
+    itself = ("cancel_task", {"target": {"relation": "self"}})
+    await client.start("node", written(plan(first, [leaf], [itself])), thread_id=thread)
+
+
+async def dead_letters(client: WakefulClient, thread: str) -> None:
+    letters = [send({"relation": "agent", "thread_id": "nobody"}, "hello?"), ("recover_failed_messages", {})]
+    await client.start(
+        "node", written(plan(letters, [("recover_failed_messages", {"action": "replay"})])), thread_id=thread
+    )
+
+
+async def handed_over(client: WakefulClient, thread: str) -> None:
+    turns = plan([("handoff_to_back", {})], [("work", {"what": "as the other"})])
+    await client.start("front", written(turns), thread_id=thread)
+
+
+async def out_of_budget(client: WakefulClient, thread: str) -> None:
+    """Sub-agents ask for more until nothing is left."""
+    greedy = plan(*[[("work", {"what": f"{n}"})] for n in range(12)])
+    tree = plan([spawn(greedy), delegate(plan([delegate(greedy)]))], [delegate(greedy)])
+    await client.start("node", written(tree), thread_id=thread, budget=Budget(tokens=1500))
+
+
+async def woken_by_a_task(client: WakefulClient, thread: str) -> None:
+    """The second execution of a thread whose run had ended before its task."""
+    late = plan([("work", {"what": "late", "seconds": 1.5})])
+    await client.run("limited", written(plan([spawn(late)])), thread_id=thread)
+    await until(client, thread, lambda view: view.identity.origin.value == "internal" and view.status is RunStatus.DONE)
+    await client.handle(thread).cancel()
+
+
+async def continued_with_children(client: WakefulClient, thread: str) -> None:
+    """Its last execution: the children were started by one before."""
+    children = [spawn(plan([("work", {"what": f"w{n}", "seconds": 2.0})])) for n in range(3)]
+    busy = [[("work", {"what": f"busy {n}", "seconds": 0.1})] for n in range(12)]
+    await client.start("node", written(plan(children, *busy)), thread_id=thread)
+
+
+async def _child(client: WakefulClient, thread: str) -> str:
+    (child,) = set(await ends_below(client, thread)) - {thread}
+    return child
+
+
 USUAL: tuple[Story, ...] = (
     natural_end,
     parallel_with_suspension,
@@ -144,24 +231,39 @@ USUAL: tuple[Story, ...] = (
     continued_as_new,
 )
 APPROVALS: tuple[Story, ...] = (decided_in_every_way, blocked_by_a_gate, always_allowed, put_right)
-STORIES = (*USUAL, *APPROVALS)
+FAMILIES: tuple[Story, ...] = (
+    delegated,
+    a_delegate,
+    in_the_background,
+    a_background_tool,
+    cancelled_with_all_below,
+    cancelled_by_itself,
+    dead_letters,
+    handed_over,
+    out_of_budget,
+    woken_by_a_task,
+    continued_with_children,
+)
+STORIES = (*USUAL, *APPROVALS, *FAMILIES)
 
 
 async def main() -> None:
     HISTORIES.mkdir(exist_ok=True)
     await record(USUAL, registry)
     await record(APPROVALS, approval_app.registry)
+    await record(FAMILIES, family_app.registry)
 
 
 async def record(stories: Sequence[Story], registry: Registry) -> None:
     missing = [story for story in stories if not (HISTORIES / f"{story.__name__}.json").exists()]
     async with runtime(registry, settings=WorkerSettings(history_budget=HistoryBudget(events=100))) as client:
         for story in missing:
-            await story(client, story.__name__)
-            result = await client.result(story.__name__)
-            history = await client.handle(story.__name__).fetch_history()
+            told = await story(client, story.__name__)
+            thread = told if isinstance(told, str) else story.__name__
+            await client.temporal.get_workflow_handle(thread).result()
+            history = await client.handle(thread).fetch_history()
             (HISTORIES / f"{story.__name__}.json").write_text(history.to_json() + "\n")
-            print(f"{story.__name__}: {result.status_reason}, {len(history.events)} events")
+            print(f"{story.__name__}: {len(history.events)} events")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from temporalio.worker import Replayer
 from temporalio.workflow import NondeterminismError
 
 from tests.replay.record import HISTORIES, STORIES
-from wakeful_workflows import AgentRun
+from wakeful_workflows import AgentRun, ToolTask
 
 RECORDED = sorted(HISTORIES.glob("*.json"))
 
@@ -36,7 +36,7 @@ async def test_renaming_an_activity_would_be_noticed(was: str, becomes: str) -> 
 
 
 def replayer() -> Replayer:
-    return Replayer(workflows=[AgentRun], data_converter=pydantic_data_converter)
+    return Replayer(workflows=[AgentRun, ToolTask], data_converter=pydantic_data_converter)
 
 
 @pytest.mark.parametrize("number", [1, 2])

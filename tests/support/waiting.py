@@ -1,9 +1,11 @@
 """Wait for what a run comes to, with a bound."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 from wakeful.client import WakefulClient
+from wakeful.contract.errors import ThreadNotFound
 from wakeful.contract.runs import RunStatus
 from wakeful.contract.views import StatusView
 
@@ -13,9 +15,12 @@ BOUND_SECONDS = 60
 async def until(client: WakefulClient, thread_id: str, met: Callable[[StatusView], bool]) -> StatusView:
     """Ask for the status until `met` likes it."""
     async with asyncio.timeout(BOUND_SECONDS):
-        while not met(view := await client.status(thread_id)):
+        while True:
+            # A sub-agent has its name a moment before the server has started it.
+            with contextlib.suppress(ThreadNotFound):
+                if met(view := await client.status(thread_id)):
+                    return view
             await asyncio.sleep(0.02)
-    return view
 
 
 async def until_status(client: WakefulClient, thread_id: str, status: RunStatus) -> StatusView:

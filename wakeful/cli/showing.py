@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from wakeful.contract import events as e
 from wakeful.contract import names
-from wakeful.contract.messages import Message, Role
+from wakeful.contract.messages import Message, Role, Visibility
 from wakeful.contract.runs import Suspended
 from wakeful.contract.tasks import Task, TaskStatus
 from wakeful.contract.tools import ToolResult, ToolStatus
@@ -176,7 +176,7 @@ def message_lines(message: Message) -> list[str]:
     """A transcript entry as it reads in `wakeful show`."""
     match message.role:
         case Role.USER | Role.SYSTEM | Role.ASSISTANT:
-            head = message.role.value
+            head = "note" if message.visibility is Visibility.INTERNAL else message.role.value
         case Role.TOOL:
             head = f"tool {message.tool_call_id}"
         case _:

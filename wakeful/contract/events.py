@@ -196,6 +196,14 @@ class TaskChanged(Wire):
     task: Task
 
 
+class MailRead(Wire):
+    """Something came from another agent or from a task; the model reads it with its next step."""
+
+    event_type: Literal["mail_received"] = "mail_received"
+    message_id: str
+    text: str
+
+
 AgentEvent = Annotated[
     RunStart
     | RunFinish
@@ -222,7 +230,8 @@ AgentEvent = Annotated[
     | SignalRefused
     | DecisionOverdue
     | Handoff
-    | TaskChanged,
+    | TaskChanged
+    | MailRead,
     Field(discriminator="event_type"),
 ]
 

@@ -35,6 +35,8 @@ class Family(Written):
     """What the parent calls it: the child tells its end under this name."""
     task_id: Maybe[str] = None
     """It is this background task of its parent; a delegate is none."""
+    name: Maybe[str] = None
+    """What its parent calls the task."""
     within: Maybe[TaskRef] = None
     """Of a delegate: the background task that it is a part of."""
     allowance: Maybe[Budget] = None
@@ -49,6 +51,8 @@ class Settled(Wire):
     work_id: str
     thread_id: str
     agent_id: Maybe[str] = None
+    name: Maybe[str] = None
+    """What the owner calls the task."""
     status: Literal[TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED]
     result: Maybe[JsonValue] = None
     error: Maybe[str] = None
@@ -58,23 +62,22 @@ class Settled(Wire):
     receipt: Maybe[CancelReceipt] = None
 
 
-def settled_run(work_id: str, result: RunResult) -> Settled:
-    """How a sub-agent's run came out, as its owner is told."""
+def settled_run(work_id: str, result: RunResult, *, name: str | None = None) -> Settled:
+    """How a sub-agent's run came out, as its owner is told; an answer with a type of its own is there as data, too."""
     status, error = _outcome(result)
-    output: dict[str, JsonValue] = {"text": result.response} if result.response else {}
-    if result.output is not None:
-        output["raw"] = result.output
-    data: JsonValue = {
+    data: dict[str, JsonValue] = {
         "agent_id": result.agent_id,
         "status": status.value if error is None else f"{status.value}: {error}",
         "response": result.response,
-        "output": output,
         "steps": result.steps,
     }
+    if result.output is not None:
+        data["output"] = {"raw": result.output}
     return Settled(
         work_id=work_id,
         thread_id=result.thread_id,
         agent_id=result.agent_id,
+        name=name,
         status=status,
         result=data,
         error=error,
@@ -129,7 +132,7 @@ def settled_message(settled: Settled) -> Message:
         told["result"] = settled.result
     elif settled.status is TaskStatus.FAILED:
         told["error"] = settled.error or "it did not say why"
-    text = task_event_text(settled.status.value, settled.work_id, **told)
+    text = task_event_text(settled.status.value, settled.work_id, name=settled.name, **told)
     return Message(
         # A task that was never started has no thread; its id is unique among the messages of its owner too.
         id=f"settled:{settled.thread_id or settled.work_id}",

@@ -1,6 +1,7 @@
 """What agents send each other: messages, and what a background task tells its owner before it has ended."""
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Literal
 from xml.sax.saxutils import quoteattr
 
@@ -20,6 +21,9 @@ class Sender(Wire):
 
     agent_id: str
     thread_id: str
+    task_id: Maybe[str] = None
+    """Of a background task that writes to its owner: which one it is, there."""
+    name: Maybe[str] = None
 
 
 class Letter(Wire):
@@ -75,18 +79,25 @@ def mail_message(mail: Letter | TaskEvent) -> Message:
             text = task_event_text("custom", mail.task_id or "", event_type="agent_message", payload=payload)
             return _message(mail.message_id, text, Visibility.INTERNAL)
         case Letter(sender=sender):
-            head = f"<agent-message from={quoteattr(sender.agent_id)} thread_id={quoteattr(sender.thread_id)}>"
-            return _message(mail.message_id, f"{head}\n{mail.content}\n</agent-message>", Visibility.ALL)
+            named = _attributes(
+                {"from": sender.agent_id, "thread_id": sender.thread_id, "task_id": sender.task_id, "name": sender.name}
+            )
+            text = f"<agent-message{named}>\n{mail.content}\n</agent-message>"
+            return _message(mail.message_id, text, Visibility.ALL)
         case TaskEvent():
             text = task_event_text("custom", mail.task_id, event_type=mail.event_type, payload=mail.payload)
             return _message(mail.message_id, text, Visibility.INTERNAL)
 
 
-def task_event_text(kind: str, task_id: str, **told: JsonValue) -> str:
-    """What a model reads of a background task."""
+def task_event_text(kind: str, task_id: str, *, name: str | None = None, **told: JsonValue) -> str:
+    """What a model reads of a background task; `name` is what it has called it."""
     written = json.dumps({"kind": kind, "task_id": task_id, **told}, separators=(",", ":"), ensure_ascii=False)
-    head = f"<background-task-event kind={quoteattr(kind)} task_id={quoteattr(task_id)}>"
-    return f"{head}\n{written}\n</background-task-event>"
+    named = _attributes({"kind": kind, "task_id": task_id, "name": name})
+    return f"<background-task-event{named}>\n{written}\n</background-task-event>"
+
+
+def _attributes(values: Mapping[str, str | None]) -> str:
+    return "".join(f" {name}={quoteattr(value)}" for name, value in values.items() if value is not None)
 
 
 def _message(id: str, text: str, visibility: Visibility) -> Message:

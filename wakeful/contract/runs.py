@@ -60,6 +60,8 @@ class TaskRef(Wire):
     task_id: str
     thread_id: str
     owner_thread_id: str
+    name: Maybe[str] = None
+    """What its owner calls it."""
 
 
 class RunIdentity(Wire):

@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue, ValidationError
 from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
 from wakeful.contract.messages import ToolCall
+from wakeful.contract.names import OUTCOME_UNKNOWN
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity
 
@@ -143,6 +144,11 @@ class ToolResult(Wire):
         if isinstance(self.data, str):
             return self.data
         return json.dumps(self.data, separators=(",", ":"), ensure_ascii=False)
+
+
+def outcome_unknown(tool_name: str, reason: str) -> str:
+    """What is told of a call whose worker was lost."""
+    return f"{OUTCOME_UNKNOWN}: {reason}. Whether {tool_name!r} took effect is not known; check before retrying."
 
 
 class ToolOutcome(Wire):

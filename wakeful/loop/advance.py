@@ -131,7 +131,12 @@ def _identity(request: RunRequest, keeps: Keeps, *, thread_id: str, run_id: str)
     family, before = request.family, keeps.identity
     task = family.within if family else before.task if before else None
     if family is not None and family.task_id is not None and request.parent_thread_id is not None:
-        task = TaskRef(task_id=family.task_id, thread_id=thread_id, owner_thread_id=request.parent_thread_id)
+        task = TaskRef(
+            task_id=family.task_id,
+            thread_id=thread_id,
+            owner_thread_id=request.parent_thread_id,
+            name=family.name,
+        )
     return RunIdentity(
         thread_id=thread_id,
         run_id=run_id,

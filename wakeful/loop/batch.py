@@ -2,9 +2,8 @@
 
 from wakeful.contract.events import AgentEvent, ToolCallDone, ToolCallOutcome, ToolCallResumed
 from wakeful.contract.messages import MessageMetadata, ToolCall
-from wakeful.contract.names import OUTCOME_UNKNOWN
 from wakeful.contract.runs import ToolCallStatus
-from wakeful.contract.tools import ToolResult, ToolStatus
+from wakeful.contract.tools import ToolResult, ToolStatus, outcome_unknown
 from wakeful.contract.transcript import assistant_message, tool_message
 from wakeful.loop.calls import Batch, Call, NewCall, ResumingCall, RunningCall, SettledCall
 from wakeful.loop.reports import next_message_id, resumed_payload
@@ -77,8 +76,7 @@ def ended(call: RunningCall, result: ToolResult) -> AgentEvent:
 def settle_lost(state: RunState, call: RunningCall, reason: str) -> Advance:
     """Settle a call of which nobody knows what it did."""
     name = call.call.name
-    message = f"{OUTCOME_UNKNOWN}: {reason}. Whether {name!r} took effect is not known; check before retrying."
-    result = ToolResult.error(name, message)
+    result = ToolResult.error(name, outcome_unknown(name, reason))
     return move(state, replace(settled(call, result), source=None), ended(call, result))
 
 

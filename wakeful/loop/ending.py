@@ -221,7 +221,8 @@ def _settle_with_owner(state: RunState, result: RunResult) -> Advance:
         return Advance(state)
     task = state.identity.task
     is_task = task is not None and task.thread_id == state.identity.thread_id
-    settle = Settle(owner, settled_run(work_id, result), is_task)
+    name = task.name if is_task and task is not None else None
+    settle = Settle(owner, settled_run(work_id, result, name=name), is_task)
     return Advance(replace(state, work_id=None), (settle,))
 
 

@@ -1,6 +1,7 @@
 """What other threads bring about: sub-agents and tasks that end, and mail. Each reaches the model once."""
 
-from wakeful.contract.family import Settled, delegate_result, settled_message
+from wakeful.contract.events import MailRead
+from wakeful.contract.family import EndStatus, Settled, delegate_result, settled_message
 from wakeful.contract.inference import Source
 from wakeful.contract.letters import Letter, Returned, TaskEvent, mail_message
 from wakeful.contract.messages import Message
@@ -15,10 +16,13 @@ from wakeful.loop.commands import Tell
 from wakeful.loop.facts import Submitted, ToolReturned
 from wakeful.loop.inbox import begin_next_run, for_this_run, reading_queued
 from wakeful.loop.reports import run_start
-from wakeful.loop.stages import AwaitingBudget, AwaitingTasks, BetweenSteps, CallingTools, Cancelling, Done, Idle
+from wakeful.loop.stages import AwaitingBudget, AwaitingDecisions, AwaitingTasks, BetweenSteps, CallingTools, Cancelling, Done, Idle
 from wakeful.loop.state import REMEMBERED, Advance, RunState
 from wakeful.loop.steps import next_step
 from wakeful.loop.values import replace
+
+SHOWN_LENGTH = 500
+"""Characters of what came that watchers are shown."""
 
 
 def named(state: RunState, work_id: str, thread_id: str, *, now: int) -> Advance:
@@ -42,7 +46,7 @@ def gone(state: RunState, work_id: str, reason: str, *, now: int) -> Advance:
     """A sub-agent or task will never say anything."""
     task, call = _find(state, work_id)
     if task is not None:
-        told = Settled(work_id=work_id, thread_id=task.thread_id or "", status=TaskStatus.FAILED, error=reason)
+        told = _unsaid(task, TaskStatus.FAILED, error=reason)
         return _task_ended(state, task, told, now=now)
     if call is not None and call.by == "sub_agent":
         told = Settled(work_id=work_id, thread_id=call.child or "", status=TaskStatus.FAILED, error=reason)
@@ -54,8 +58,12 @@ def never_started(state: RunState, task_id: str, *, now: int) -> Advance:
     """A task was stopped before it was begun."""
     task, _ = _find(state, task_id)
     assert task is not None  # whoever asks has seen it among those that run
-    told = Settled(work_id=task_id, thread_id=task.thread_id or "", status=TaskStatus.CANCELLED)
-    return _task_ended(state, task, told, now=now)
+    return _task_ended(state, task, _unsaid(task, TaskStatus.CANCELLED), now=now)
+
+
+def _unsaid(task: Task, status: EndStatus, *, error: str | None = None) -> Settled:
+    """The end of a task that could not tell it itself."""
+    return Settled(work_id=task.task_id, thread_id=task.thread_id or "", name=task.name, status=status, error=error)
 
 
 def _find(state: RunState, work_id: str) -> tuple[Task | None, RunningCall | None]:
@@ -146,15 +154,18 @@ def _post(state: RunState, message: Message, source: Source, *, now: int, passiv
     submitted = Submitted(message, source, internal=True, passive=passive)
     seen = (*state.seen_messages, message.id)[-REMEMBERED:]
     state = replace(state, seen_messages=seen, steering=(*state.steering, submitted))
+    arrived = MailRead(message_id=message.id, text=message.text[:SHOWN_LENGTH])
     match state.stage:
         case _ if passive:
             return Advance(state)
+        case AwaitingDecisions():
+            return Advance(state)  # nobody reads it before the run goes on
         case AwaitingTasks():
-            return _woken(state).then(next_step, now=now)
+            return _woken(state).emitting(arrived).then(next_step, now=now)
         case Idle(closing=False):
-            return begin_next_run(state)
+            return begin_next_run(state).emitting(arrived)
         case _:
-            return Advance(state)
+            return Advance(state, events=(arrived,))
 
 
 def go_on_with_messages(state: RunState, *, now: int) -> Advance:

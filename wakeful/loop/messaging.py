@@ -88,11 +88,20 @@ def _letter(state: RunState, call: ToolCall, relation: Relation, thread_id: str,
     id = hashlib.sha256(f"{identity.thread_id}\n{identity.run_id}\n{call.id}".encode()).hexdigest()[:24]
     return Letter(
         message_id=f"msg_{id}",
-        sender=Sender(agent_id=state.agent.agent_id, thread_id=identity.thread_id),
+        sender=_sender(state, relation),
         content=text,
         relation=relation,
         recipient_thread_id=thread_id,
     )
+
+
+def _sender(state: RunState, relation: Relation) -> Sender:
+    """Who writes; a background task tells its owner which one it is."""
+    identity, task = state.identity, state.identity.task
+    sender = Sender(agent_id=state.agent.agent_id, thread_id=identity.thread_id)
+    if relation != "parent" or task is None or task.thread_id != identity.thread_id:
+        return sender
+    return sender.model_copy(update={"task_id": task.task_id, "name": task.name})
 
 
 def _sending(state: RunState, call: Starting, letter: Letter) -> Advance:

@@ -59,7 +59,7 @@ def start(
     *,
     call_id: str,
     task_id: str | None = None,
-    name: str = "",
+    task_name: str | None = None,
 ) -> Advance:
     """Start a sub-agent with one message and nothing else of its parent's; it is told where it stands.
 
@@ -75,6 +75,7 @@ def start(
         path=path,
         work_id=work_id,
         task_id=task_id,
+        name=task_name,
         within=None if task_id else identity.task,
         allowance=allowance,
         deadline=state.deadline,
@@ -94,7 +95,7 @@ def start(
         wrong = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
         raise ToolError(f"no sub-agent was started: {wrong}") from error
     lending = state if allowance is None else spending.lending(state, work_id, allowance)
-    return Advance(lending, (StartChild(work_id, request, name or agent_id),))
+    return Advance(lending, (StartChild(work_id, request, task_name or agent_id),))
 
 
 def _about_to_start(state: RunState) -> int:

@@ -49,7 +49,7 @@ def spawn(state: RunState, call: Starting, asked: ToolCall, tool: RuntimeTool, *
         prompt,
         call_id=call.call.id,
         task_id=task.task_id,
-        name=task.name or agent_id,
+        task_name=task.name,
     )
     return started.then(_begun, call, task)
 

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from wakeful.contract.events import AgentEvent, EventRecord, RunStart
+from wakeful.contract.events import AgentEvent, EventRecord, Handoff, RunStart
 from wakeful.contract.requests import PageRequest
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.views import Earlier, EventsPage, TranscriptPage
@@ -47,6 +47,8 @@ class EventLog:
         for event in events:
             if isinstance(event, RunStart) or self._speaker is None:
                 self._speaker = event.identity if isinstance(event, RunStart) and event.identity else identity
+            if isinstance(event, Handoff):
+                self._speaker = self._speaker.model_copy(update={"agent_id": event.to_agent})
             self._said.append((at, self._speaker, event))
 
     def page(self, asked: PageRequest) -> tuple[EventRecord, ...]:

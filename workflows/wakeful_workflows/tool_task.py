@@ -12,7 +12,7 @@ from temporalio.exceptions import ActivityError
 from wakeful.contract import names
 from wakeful.contract.family import EndStatus, Settled, ToolTaskInput
 from wakeful.contract.tasks import TaskStatus
-from wakeful.contract.tools import ToolResult, ToolStatus
+from wakeful.contract.tools import ToolResult, ToolStatus, outcome_unknown
 from wakeful_workflows.reaching import tell_end
 from wakeful_workflows.tool_activities import Handle, read_outcome, start_tool, why
 from wakeful_workflows.turns import Turns
@@ -57,10 +57,7 @@ class ToolTask:
             return self._returned(result)
         if reason is None:
             return self._ended(TaskStatus.CANCELLED)
-        unknown = (
-            f"{names.OUTCOME_UNKNOWN}: {reason}. Whether {name!r} took effect is not known; check before retrying."
-        )
-        return self._ended(TaskStatus.FAILED, error=unknown)
+        return self._ended(TaskStatus.FAILED, error=outcome_unknown(name, reason))
 
     def _returned(self, result: ToolResult) -> Settled:
         match result.status:
