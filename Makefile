@@ -35,7 +35,7 @@ format: $(BIN)/.ready  ## Format the code and sort its imports.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-faults: $(BIN)/.ready  ## The long fault runs.
+faults: $(BIN)/.ready  ## The long fault runs (longer with WAKEFUL_FAULT_TREES=200 WAKEFUL_FAULT_KILLS=20).
 	$(BIN)/python -m pytest -s -m faults
 
 picture: $(BIN)/.ready  ## Take the pictures in docs/ again (needs chromium).

@@ -1,4 +1,4 @@
-"""A Wakeful worker, `python worker.py --app module:registry`: wires a registry to Temporal, runs until stopped."""
+"""A Wakeful worker, `python worker.py --app module:registry [--agents DIR]`: wires them to Temporal until stopped."""
 
 from wakeful.cli.worker import main
 

@@ -7,6 +7,7 @@ history is the checkpoint store. What users write and call is exported here; `do
 from wakeful.agent import Agent
 from wakeful.contract.agents import RetryPolicy, ToolMode
 from wakeful.contract.budgets import Budget, Price
+from wakeful.contract.context import ContextMessage, ContextTarget
 from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode
 from wakeful.contract.errors import (
     CallerError,
@@ -27,27 +28,48 @@ from wakeful.contract.messages import InputMessage, Message
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import RunResult, RunStatus
+from wakeful.contract.state import StateMerge, StateScope
 from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.tools import FrontendTool, ToolResult
 from wakeful.gate import Gate, GateCall, gate
+from wakeful.hook_contexts import (
+    AfterInference,
+    AfterToolExecute,
+    BeforeInference,
+    BeforeToolExecute,
+    HookContext,
+    RunEnd,
+    StepEnd,
+    StepStart,
+    ToolGate,
+)
+from wakeful.plugin import Plugin
 from wakeful.provider import Provider, StreamingProvider
 from wakeful.registry import Registry, default_model
 from wakeful.scripted import ScriptedModel, call, say
+from wakeful.state import State, StateKey
 from wakeful.tool import Tool, ToolContext, tool
 
 __all__ = [
+    "AfterInference",
+    "AfterToolExecute",
     "Agent",
+    "BeforeInference",
+    "BeforeToolExecute",
     "Behavior",
     "Budget",
     "CallerError",
     "ConfigurationError",
     "ConnectionFailed",
+    "ContextMessage",
+    "ContextTarget",
     "Decision",
     "DecisionAction",
     "DecisionRefused",
     "FrontendTool",
     "Gate",
     "GateCall",
+    "HookContext",
     "InferenceOverrides",
     "InputMessage",
     "Message",
@@ -56,6 +78,7 @@ __all__ = [
     "ModelSettings",
     "NoAnswer",
     "PermissionPolicy",
+    "Plugin",
     "Price",
     "Provider",
     "ProviderError",
@@ -64,10 +87,17 @@ __all__ = [
     "ResumeMode",
     "RetryPolicy",
     "Rule",
+    "RunEnd",
     "RunRequest",
     "RunResult",
     "RunStatus",
     "ScriptedModel",
+    "State",
+    "StateKey",
+    "StateMerge",
+    "StateScope",
+    "StepEnd",
+    "StepStart",
     "StreamingProvider",
     "TaskStatus",
     "ThreadBusy",
@@ -75,6 +105,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "ToolError",
+    "ToolGate",
     "ToolMode",
     "ToolResult",
     "Verdict",

@@ -1,9 +1,9 @@
 """What users write as agents: instructions, a model, tools and other agents, and what may be done with them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from wakeful.contract.agents import (
     DEFAULT_DELEGATE_TIMEOUT_SECONDS,
@@ -21,6 +21,8 @@ from wakeful.contract.context import ContextMessage, ContextPolicy
 from wakeful.contract.inference import ModelSettings
 from wakeful.contract.permissions import PermissionPolicy
 from wakeful.gate import Gate
+from wakeful.plugin import Plugin
+from wakeful.state import StateKey
 from wakeful.tool import Tool
 
 
@@ -51,6 +53,12 @@ class Agent(Written):
     """Which tool calls may be made, which need a person, and which are out of the question; None allows all."""
     gates: Sequence[Gate | str] = ()
     """`@gate` functions, or names of gates that the registry has; they are asked about every call, in this order."""
+    plugins: Sequence[Plugin[Any] | str] = ()
+    """Plugins, or ids of plugins that the registry has; their hooks run in this order."""
+    plugin_settings: Mapping[str, Any] = {}
+    """What plugins are to do for this agent, by their ids: a plugin's settings, or a mapping of them."""
+    state: Sequence[StateKey[Any]] = ()
+    """Keys that its tools read and write with `ctx.state`, beside those that its plugins declare."""
     delegates: Sequence[str] = ()
     """Agents it may call as tools, by id: `agent_run_<id>` takes a prompt and comes back with the answer."""
     spawns: Sequence[str] = ()
@@ -91,6 +99,26 @@ class Agent(Written):
             if callable(entry) and not isinstance(entry, Gate):
                 raise ValueError(f"{getattr(entry, '__name__', entry)!r} is a plain function: decorate it with @gate")
         return gates
+
+    @field_validator("plugins", mode="before")
+    @classmethod
+    def _plugins_are_plugins(cls, plugins: object) -> object:
+        for entry in plugins if isinstance(plugins, list | tuple) else ():
+            if isinstance(entry, type) and issubclass(entry, Plugin):
+                raise ValueError(f"{entry.__name__!r} is a class: list an instance of it, {entry.__name__}()")
+        return plugins
+
+    @field_validator("plugin_settings")
+    @classmethod
+    def _settings_are_settings(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        for id, given in settings.items():
+            if not isinstance(given, Mapping | BaseModel):
+                raise ValueError(f"those of {id!r} are a {type(given).__name__}: write a mapping or a pydantic model")
+        return settings
+
+    @property
+    def plugin_ids(self) -> tuple[str, ...]:
+        return tuple(entry if isinstance(entry, str) else entry.id for entry in self.plugins)
 
     @property
     def gate_names(self) -> tuple[str, ...]:

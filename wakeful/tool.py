@@ -19,6 +19,7 @@ from wakeful.contract.errors import ConfigurationError, ToolError, ToolErrorKind
 from wakeful.contract.letters import LETTER_LIMIT
 from wakeful.contract.tools import DEFAULT_HEARTBEAT_SECONDS, DEFAULT_TIMEOUT_SECONDS, Effects, ToolDescriptor
 from wakeful.schemas import tidy
+from wakeful.state import State
 from wakeful.suspending import OneCall
 
 ToolFunction = Callable[..., Any]
@@ -60,6 +61,8 @@ class ToolContext(OneCall[NoReturn]):
     """The decision that let this call go on, once it was suspended; `arguments` in it are those that were edited."""
     suspension_id: str | None = None
     suspension_reason: str | None = None
+    state: State = field(default_factory=State, repr=False)
+    """The agent's state. What is written counts once the tool has returned, and not if it raises or suspends."""
     progress_sink: ProgressSink = field(default=lambda _report: None, repr=False)
     is_cancelled: Callable[[], bool] = field(default=lambda: False, repr=False)
     emit_sink: EmitSink = field(default=lambda _type, _payload: False, repr=False)
@@ -95,7 +98,7 @@ class ToolContext(OneCall[NoReturn]):
             TypeError: JSON cannot hold the payload.
             ValueError: the payload is too long for a model to read.
         """
-        return self.emit_sink(event_type, _json_copy(event_type, payload))
+        return self.emit_sink(event_type, json_copy(event_type, payload))
 
     def handoff(self, agent_id: str) -> None:
         """Ask that another agent go on with the run from its next step, once this call has returned.
@@ -247,7 +250,7 @@ def _argument_model(tool_id: str, function: ToolFunction) -> tuple[type[BaseMode
     return model, context_parameter
 
 
-def _json_copy(event_type: str, payload: JsonValue) -> JsonValue:
+def json_copy(event_type: str, payload: JsonValue) -> JsonValue:
     """The payload as it is now: the tool may change its own while it is on its way."""
     try:
         written = json.dumps(payload, allow_nan=False, ensure_ascii=False)

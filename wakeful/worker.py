@@ -8,7 +8,7 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,7 +22,8 @@ from wakeful.connection import ensure_search_attributes
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.names import DEFAULT_TASK_QUEUE
-from wakeful.registry import ANTHROPIC, OPENAI, OPENAI_RESPONSES, Registry
+from wakeful.registered import ANTHROPIC, OPENAI, OPENAI_RESPONSES
+from wakeful.registry import Registry
 from wakeful_activities import Compaction, Delivery, Inference, Memory, Resolving, Restoring, ToolExecution
 from wakeful_activities.memory import DEFAULT_CAPACITY
 from wakeful_activities.orphans import sweeping
@@ -110,12 +111,20 @@ async def serve(client: Client, registry: Registry, settings: WorkerSettings, *,
         await until.wait()
 
 
-def load_registry(app: str) -> Registry:
-    """The registry that `module:name` or `path/to/file.py:name` names.
+def load_registry(app: str | None, *, agent_files: Sequence[Path] = ()) -> Registry:
+    """The registry that `module:name` or `path/to/file.py:name` names, with the agents of files and directories.
+
+    Args:
+        app: None stands for a registry of nothing but files.
 
     Raises:
-        ConfigurationError: it cannot be imported, is not there, or is not a registry.
+        ConfigurationError: it cannot be imported, is not there, is not a registry, or does not fit with the files.
     """
+    registry = Registry() if app is None else _imported(app)
+    return registry.copy(agent_files=[*registry.agent_files, *agent_files]) if agent_files else registry
+
+
+def _imported(app: str) -> Registry:
     module_name, colon, attribute = app.partition(":")
     if not (module_name and colon and attribute):
         raise ConfigurationError([f"--app {app!r} must be written as module:registry, for example myapp:registry"])

@@ -32,6 +32,8 @@ class Delivery:
 
 
 def _queue_of(closed: Described | None, input: DeliverInput) -> str:
+    if not input.wake:
+        raise ThreadNotFound(input.thread_id)
     if closed is None:
         return activity.info().task_queue
     # Its tasks are stopped when a thread is ended from outside, and must not wake it to say so.

@@ -1,7 +1,7 @@
-"""Ask permission rules and gates about a call, and make one verdict of what they say.
+"""Ask permission rules, gates and then plugins about a call, and make one verdict of what they say.
 
 Whatever goes wrong while they are asked blocks the call: a gate that raises, takes too long, says something that is no
-verdict, or is not on this worker never lets a call through.
+verdict, or is not on this worker never lets a call through. A plugin's hook that fails says nothing, or fails the run.
 """
 
 import asyncio
@@ -21,6 +21,8 @@ from wakeful.gate import Gate, GateCall
 from wakeful.permissions.parsing import naming
 from wakeful.permissions.rules import evaluate
 from wakeful.registry import Registry
+from wakeful.verdicts import stronger
+from wakeful_activities.hooks import HookRun
 from wakeful_activities.results import cut_to_fit, returning
 
 TIMEOUT_SECONDS = 30.0
@@ -40,26 +42,26 @@ class Gates:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="wakeful-gate")
 
     async def verdicts(
-        self, agent: ResolvedAgent, rules: Sequence[Rule], calls: Sequence[GateCall]
+        self, agent: ResolvedAgent, rules: Sequence[Rule], calls: Sequence[GateCall], plugins: HookRun | None = None
     ) -> Mapping[str, Verdict]:
         """What there is to say of the calls of one answer, by call id; a call that may be made is not among them."""
         verdicts = {}
         for call in calls:
-            verdict = await self.verdict(agent, rules, call)
+            verdict = await self.verdict(agent, rules, call, plugins)
             if verdict is not None:
                 verdicts[call.call_id] = verdict
         return verdicts
 
-    async def verdict(self, agent: ResolvedAgent, rules: Sequence[Rule], call: GateCall) -> Verdict | None:
+    async def verdict(
+        self, agent: ResolvedAgent, rules: Sequence[Rule], call: GateCall, plugins: HookRun | None = None
+    ) -> Verdict | None:
         """The first that blocks, or the first that suspends, or the first result; permission rules are asked first."""
         strongest = _permission(agent, rules, call)
         for name in agent.gates:
             if isinstance(strongest, Block):
                 break
-            said = await self._ask(name, call)
-            if said is not None and (strongest is None or _strength(said) > _strength(strongest)):
-                strongest = said
-        return strongest
+            strongest = stronger(strongest, await self._ask(name, call))
+        return strongest if plugins is None else await plugins.verdict(call, strongest)
 
     async def _ask(self, name: str, call: GateCall) -> Verdict | None:
         gate = self._registry.gates.get(name)
@@ -123,16 +125,6 @@ def _permission_ticket(call: GateCall) -> SuspensionTicket:
         resume_mode=ResumeMode.REPLAY_TOOL_CALL,
         remember=naming(call.tool_name),
     )
-
-
-def _strength(verdict: Verdict) -> int:
-    match verdict:
-        case Block():
-            return 3
-        case Suspend():
-            return 2
-        case SetResult():
-            return 1
 
 
 def _failed(name: str, why: str) -> Block:

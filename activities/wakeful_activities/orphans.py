@@ -68,7 +68,7 @@ def suspicion(child: WorkflowExecution, parent: WorkflowExecution | None) -> Sus
 
 def is_task(view: StatusView) -> bool:
     """The run is a background task itself, and not a delegate within one."""
-    return view.identity.task is not None and view.identity.task.thread_id == view.identity.thread_id
+    return view.identity.is_task
 
 
 def may_not_hear(child: WorkflowExecution, parent: WorkflowExecution | None) -> bool:
@@ -80,15 +80,17 @@ def may_not_hear(child: WorkflowExecution, parent: WorkflowExecution | None) -> 
 
 def last_word(child: WorkflowExecution, parent: StatusView) -> Settled | None:
     """What the parent is told in the place of a child that was ended from outside; nothing if it does not wait."""
-    delegates = [call.work_id for call in parent.calls if call.child == child.id]
-    tasks = [task.task_id for task in parent.tasks if task.thread_id == child.id and not task.status.is_terminal]
-    work_id = next((id for id in (*tasks, *delegates) if id is not None), None)
+    delegates = (call.work_id for call in parent.calls if call.child == child.id)
+    tasks = (task for task in parent.tasks if task.thread_id == child.id and not task.status.is_terminal)
+    task = next(tasks, None)
+    work_id = task.task_id if task else next(delegates, None)
     if work_id is None or child.status not in _ENDED_FROM_OUTSIDE:
         return None
     return Settled(
         work_id=work_id,
         thread_id=child.id,
         agent_id=child.typed_search_attributes.get(_AGENT),
+        name=task.name if task else None,
         status=TaskStatus.FAILED,
         error=_ENDED_FROM_OUTSIDE[child.status],
     )
@@ -167,14 +169,20 @@ class OrphanSweep:
         parents = await self._parents(new)
         unheard = [child for child in new if may_not_hear(child, parents[child.parent_id or ""])]
         views = await self._views(unheard, parents)
-        waiting = {child.id for child in unheard}
+        waiting = {(child.id, child.run_id) for child in unheard}
         for child in unheard:
             view = views.get(child.parent_id or "")
             if view is None or view.runs == 0:
                 continue
-            if (word := last_word(child, view)) is None or await self._is_told(view.identity.thread_id, word):
-                waiting.discard(child.id)
-        self._told |= {(child.id, child.run_id) for child in new if child.id not in waiting}
+            word = last_word(child, view)
+            if word is None or await self._goes_on(child) or await self._is_told(view.identity.thread_id, word):
+                waiting.discard((child.id, child.run_id))
+        self._told |= {(child.id, child.run_id) for child in new} - waiting
+
+    async def _goes_on(self, child: WorkflowExecution) -> bool:
+        """Whether it has a newer execution, which speaks for itself: resetting terminates the one before."""
+        newest = await self._describe(child.id)
+        return newest is not None and newest.run_id != child.run_id
 
     async def _list(self, condition: str) -> list[WorkflowExecution]:
         return [execution async for execution in self._client.list_workflows(f"{self._scope} AND {condition}")]

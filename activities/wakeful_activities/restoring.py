@@ -11,7 +11,17 @@ from wakeful.contract.inference import RestoreInput, TranscriptTail
 from wakeful.contract.names import ACTIVITY_RESTORE, QUERY_KEEPS, QUERY_TRANSCRIPT
 from wakeful.contract.views import TranscriptPage
 from wakeful.loop.carrying import TAIL_BYTES
+from wakeful.loop.keeping import fitting, json_bytes
 from wakeful.loop.transcript import Mark, Transcript
+
+RESTORED_BYTES = 1_500_000
+"""Of all that is read back: an activity that returned two megabytes would fail, and the thread with it."""
+
+UTF8_BYTES = 4
+"""A character's, at most."""
+
+UNKNOWN_QUERY = f"Query handler for '{QUERY_KEEPS}' expected but not found"
+"""How the SDK begins to say so; it has no type for it."""
 
 
 class Restoring:
@@ -42,16 +52,24 @@ class Restoring:
             if page.next is None:
                 break
             after = page.next
-        tail = transcript.sent().tail(TAIL_BYTES)
+        keeps = await _keeps(handle)
+        room = max(0, RESTORED_BYTES - (json_bytes(keeps) if keeps else 0)) // UTF8_BYTES
+        tail = transcript.sent().tail(min(TAIL_BYTES, room))
         return TranscriptTail(
-            length=tail.before.length, digest=tail.before.digest, messages=tail.messages, keeps=await _keeps(handle)
+            length=tail.before.length, digest=tail.before.digest, messages=tail.messages, keeps=keeps
         )
 
 
 async def _keeps(handle: WorkflowHandle[Any, Any]) -> Keeps | None:
-    """What it kept; an older worker that answers for it may not know the question."""
+    """What it kept; an older worker that answers for it may not know the question, and knows of nothing to keep.
+
+    Raises:
+        WorkflowQueryFailedError: it cannot be told for now; the activity is tried again, since it must not be lost.
+    """
     try:
         keeps: Keeps = await handle.query(QUERY_KEEPS, result_type=Keeps)
-    except WorkflowQueryFailedError:
+    except WorkflowQueryFailedError as error:
+        if not error.message.startswith(UNKNOWN_QUERY):
+            raise
         return None
-    return keeps
+    return fitting(keeps)

@@ -12,15 +12,19 @@ from pydantic import JsonValue
 from temporalio import activity
 from temporalio.common import RawValue
 
+from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.errors import ToolError, ToolErrorKind
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult, ToolStatus
 from wakeful.gate import GateCall
 from wakeful.registry import Registry
+from wakeful.state import State
 from wakeful.tool import SuspendCall, Tool, ToolContext
 from wakeful_activities.emitting import Emitter, emitting
 from wakeful_activities.gates import Gates
 from wakeful_activities.heartbeats import heartbeating
+from wakeful_activities.hooked_calls import HookedCall
+from wakeful_activities.hooks import Hooks
 from wakeful_activities.memory import Memory
 from wakeful_activities.results import as_result, cut_to_fit, returning
 
@@ -31,13 +35,14 @@ STOP_GRACE_SECONDS = 10.0
 
 
 class ToolExecution:
-    """The dynamic activity that runs every tool of the registry, once the gates let it."""
+    """The dynamic activity that runs every tool of the registry, once gates and hooks let it."""
 
     def __init__(self, registry: Registry, memory: Memory, threads: ThreadPoolExecutor) -> None:
         self._registry = registry
         self._memory = memory
         self._threads = threads
         self._gates = Gates(registry)
+        self._hooks = Hooks(registry)
 
     @activity.defn(dynamic=True)
     async def call_tool(self, args: Sequence[RawValue]) -> ToolOutcome:
@@ -58,28 +63,45 @@ class ToolExecution:
             span.set_attribute("gen_ai.tool.name", name)
             span.set_attribute("gen_ai.tool.call.id", input.call.id)
             with heartbeating(call.progress):
-                stopped = await self._stopped(input) if input.agent is not None else None
-                return stopped or await self._made(tool, call)
+                if input.agent is None:
+                    return await self._made(tool, call)
+                return await self._guarded(tool, call, input.agent)
 
-    async def _stopped(self, input: ToolCallInput) -> ToolOutcome | None:
-        """What comes of the call instead, if its permission rules and gates do not let it be made."""
-        assert input.agent is not None  # else there is nobody to ask
+    async def _guarded(self, tool: Tool, call: "_Call", digest: str) -> ToolOutcome:
+        """The call, if permission rules, gates and hooks let it be made, and what hooks make of its result."""
+        input = call.input
         try:
-            agent = await self._memory.agent(input.agent)
+            agent = await self._memory.agent(digest)
         except Exception as error:  # not made, and said so: a failed activity would leave it open whether it was
-            activity.logger.warning("agent not read", extra={"tool": input.call.name}, exc_info=error)
+            activity.logger.warning("agent not read", extra={"tool": tool.name}, exc_info=error)
             message = f"the call was not made, because its gates could not be asked: {error}"
-            return ToolOutcome(result=ToolResult.error(input.call.name, message))
+            return ToolOutcome(result=ToolResult.error(tool.name, message))
+        hooks = self._hooks.begin(agent, input.identity, input.step, input.state)
+        hooked = HookedCall(hooks, agent, input)
+        outcome = await self._stopped(agent, hooked) or await hooked.before()
+        if outcome is None:
+            call.state = hooks.state.fork()
+            outcome = await self._made(tool, call)
+            if call.has_returned:
+                hooks.state.take(call.state)
+        outcome = await hooked.after(outcome)
+        return outcome.model_copy(update={"effects": hooks.effects})
+
+    async def _stopped(self, agent: ResolvedAgent, hooked: HookedCall) -> ToolOutcome | None:
+        """What comes of the call instead, if its permission rules, gates and plugins do not let it be made."""
+        input = hooked.input
         asked = GateCall(
             identity=input.identity,
             call_id=input.call.id,
             tool_name=input.call.name,
             arguments=input.call.arguments,
-            tool=next((tool for tool in agent.tools if tool.id == input.call.name), None),
+            tool=hooked.tool,
             resume=input.resume,
             is_first_ask=False,
         )
-        return _instead(input.call.name, await self._gates.verdict(agent, input.permissions, asked))
+        verdict = await self._gates.verdict(agent, input.permissions, asked, hooked.hooks)
+        instead = _instead(input.call.name, verdict)
+        return instead if isinstance(verdict, Block) else hooked.ended() or instead
 
     async def _made(self, tool: Tool, call: "_Call") -> ToolOutcome:
         task = call.input.identity.task
@@ -92,10 +114,11 @@ class ToolExecution:
         try:
             arguments = tool.parse(call.input.call.arguments)
             if tool.context_parameter is not None:
-                arguments[tool.context_parameter] = call.context
+                arguments[tool.context_parameter] = call.context()
             returned = await self._call_function(tool, arguments, call)
             result = cut_to_fit(as_result(tool.name, returned))
-            return ToolOutcome(result=result, handoff=call.handoff if result.status is not ToolStatus.PENDING else None)
+            call.has_returned = result.status is not ToolStatus.PENDING
+            return ToolOutcome(result=result, handoff=call.handoff if call.has_returned else None)
         except SuspendCall as suspension:
             ticket = suspension.ticket
             return ToolOutcome(result=ToolResult.suspended(tool.name, ticket, ticket.suspension.message))
@@ -130,8 +153,14 @@ class _Call:
         self.cancelled = threading.Event()
         self.emitter: Emitter | None = None
         self.handoff: str | None = None
+        self.state = State(agent_id=input.identity.agent_id)
+        self.has_returned = False
+        """The tool is through, and neither raised nor suspended: what it asked for besides its result counts."""
         self._reported: Mapping[str, JsonValue] | None = None
-        self.context = ToolContext(
+
+    def context(self) -> ToolContext:
+        input = self.input
+        return ToolContext(
             identity=input.identity,
             call_id=input.call.id,
             tool_name=input.call.name,
@@ -141,6 +170,7 @@ class _Call:
             resume_input=input.resume,
             suspension_id=input.suspension_id,
             suspension_reason=input.suspension_reason,
+            state=self.state,
             progress_sink=self._report,
             is_cancelled=self.cancelled.is_set,
             emit_sink=self._emit,

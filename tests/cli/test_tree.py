@@ -21,7 +21,7 @@ from wakeful.cli.showing import event_lines
 from wakeful.cli.tree import fitting, height
 from wakeful.client import WakefulClient
 from wakeful.contract.budgets import Budget, Spent
-from wakeful.contract.events import AgentEvent, Handoff, TaskChanged
+from wakeful.contract.events import AgentEvent, Handoff, MailRead, TaskChanged
 from wakeful.contract.letters import DeadLetter, Letter, Sender
 from wakeful.contract.runs import CancelReceipt, RunResult, RunStatus, StopDetail, Stopped, Usage
 from wakeful.contract.tasks import Task, TaskStatus, TaskType
@@ -300,6 +300,24 @@ def test_the_end_of_a_run_has_what_was_spent_and_stopped_below() -> None:
     ]
     assert ended_words(result) == "the run was stopped: tokens budget is spent: 5000 of 4000"
     assert ended_words(ended(StopDetail(code="max_rounds"))) == "the run ended as stopped:max_rounds"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('<agent-message from="writer" thread_id="t/1" name="a &gt; b">\nDone.\n</agent-message>', "← writer: Done."),
+        ('<agent-message from="writer" thread_id="t/1">\nOne,\ntwo\x1b[2J', "← writer: One, two\\x1b[2J"),
+        (
+            '<background-task-event kind="failed" task_id="bg_1">\n{"error":"no"}\n</background-task-event>',
+            '← bg_1: {"error":"no"}',
+        ),
+        ("Hurry!", "← Hurry!"),
+        ('<agent-message from="writer" thread_id="t/1">\n' + "x" * 400, "← writer: " + "x" * 151 + "…"),
+    ],
+    ids=["a letter", "cut off", "a task", "without tags", "long"],
+)
+def test_mail_is_told_in_one_line_while_a_run_is_watched(text: str, line: str) -> None:
+    assert event_lines(MailRead(message_id="msg_1", text=text)) == [line]
 
 
 def test_handovers_and_tasks_are_told_while_a_run_is_watched() -> None:

@@ -55,7 +55,7 @@ EVENT_TYPES = {
     *("reasoning_encrypted_value", "tool_call_start", "tool_call_delta", "tool_call_ready", "tool_call_done"),
     *("tool_call_stream_delta", "tool_call_resumed", "tool_call_cancel", "stream_reset", "messages_snapshot"),
     *("activity_snapshot", "activity_delta", "inference_complete", "state_snapshot", "state_delta", "error"),
-    *("signal_refused", "decision_overdue", "handoff", "task_changed"),
+    *("signal_refused", "decision_overdue", "handoff", "task_changed", "mail_received"),
 }
 
 

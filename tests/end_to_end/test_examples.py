@@ -37,7 +37,11 @@ async def test_a_lead_hears_from_three_researchers_and_sums_up() -> None:
     (sums,) = [line for line in lines if line.startswith("4 in all: 4 done")]
     assert lines.index(sums) < lines.index("The records of returns go back three years: this takes longer.")
     told = [line.removeprefix('<background-task-event kind="completed" task_id=').rstrip(">") for line in lines]
-    assert sorted(task for task in told if task.startswith('"bg_')) == ['"bg_0"', '"bg_1"', '"bg_2"']
+    assert sorted(task for task in told if task.startswith('"bg_')) == [
+        '"bg_0" name="prices"',
+        '"bg_1" name="reviews"',
+        '"bg_2" name="returns"',
+    ]
     answer = lines[-1]
     assert answer.startswith("lead: Stock the Mokka.")
     assert all(fact in answer for fact in ("249", "4.6 stars", "2% came back"))

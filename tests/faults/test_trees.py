@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -25,6 +26,7 @@ from tests.support.journal import Journal
 from wakeful.client import WakefulClient
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import CallerError
+from wakeful.contract.names import SIGNAL_CANCEL
 from wakeful.worker import WorkerSettings, running_worker
 
 TREES = int(os.environ.get("WAKEFUL_FAULT_TREES", "40"))
@@ -100,6 +102,7 @@ class Tree:
     problems: list[str] = field(default_factory=list)
     stopping_took: float = 0.0
     closing_took: float = 0.0
+    met_a_start: bool = False
 
     @property
     def root(self) -> str:
@@ -109,10 +112,13 @@ class Tree:
         chance = random.Random(f"{SEED} {self.number}")
         whose, by = chance.choice(["root", "root", "inner"]), chance.choice(["signal", "temporal"])
         plans = Grower(chance, ends=whose == "inner").agent(chance.randint(2, MOST_NODES))
-        moment = chance.uniform(0.0, self.latest) if chance.random() > 0.15 else 0.0
+        moment = chance.uniform(0.0, self.latest)
         self.how = f"{whose} by {by}"
         await self.client.start("node", written(plans), thread_id=self.root)
-        await asyncio.sleep(moment)  # the fault's moment, and no wait for anything
+        if chance.random() < 0.3:
+            await self._until_a_child_starts()
+        else:
+            await asyncio.sleep(moment)  # the fault's moment, and no wait for anything
         target = self.root if whose == "root" else await self._somebody_below(chance)
         began = time.monotonic()
         if target is None or not await self._cancel(target, by):
@@ -122,6 +128,14 @@ class Tree:
             await self._until_ended(self.root)
         self.stopping_took = time.monotonic() - began if whose == "root" else 0.0
         await self._judge(target)
+
+    async def _until_a_child_starts(self) -> None:
+        """Until the root has asked for a child, which may not be there yet, or has ended."""
+        while True:
+            root = await self.client.handle(self.root).describe()
+            if root.raw_description.pending_children or root.status is not WorkflowExecutionStatus.RUNNING:
+                return
+            await asyncio.sleep(0.002)
 
     async def _somebody_below(self, chance: random.Random) -> str | None:
         """One that is open, once there is any; nobody if the tree has ended before."""
@@ -181,7 +195,26 @@ class Tree:
         receipt = (await self.client.result(self.root)).receipt
         named = sorted(receipt.cancelled) if receipt else []
         cancelled = sorted(id for id, end in ends.items() if end in CANCELLED and id != self.root)
+        self.met_a_start = await self._was_starting_a_child()
         self._expect(named == cancelled, f"the receipt names {named}, and cancelled are {cancelled}")
+
+    async def _was_starting_a_child(self) -> bool:
+        """Whether the cancel came when the root had asked for a child and not heard yet that it was there."""
+        starting: set[int] = set()
+        async for event in self.client.handle(self.root).fetch_history_events():
+            match event.event_type:
+                case EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
+                    starting.add(event.event_id)
+                case EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
+                    starting.discard(event.child_workflow_execution_started_event_attributes.initiated_event_id)
+                case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
+                    return bool(starting)
+                case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
+                    if event.workflow_execution_signaled_event_attributes.signal_name == SIGNAL_CANCEL:
+                        return bool(starting)
+                case _:
+                    pass
+        return False
 
     async def _judge_inner(self, ends: dict[str, str], target: str | None) -> None:
         """The rest goes on, and whoever started the cancelled one has heard of it, once."""
@@ -219,6 +252,7 @@ async def live_and_tell(trees: list[Tree]) -> None:
     print(
         f"{len(trees)} trees of {sum(tree.nodes for tree in trees)} nodes; "
         f"{dict(Counter(tree.how for tree in trees))}; "
+        f"{sum(tree.met_a_start for tree in trees)} roots were just starting children; "
         f"to stop took {slowest.root} {slowest.stopping_took:.1f} s, "
         f"and any tree up to {max(tree.closing_took for tree in trees):.1f} s more until nothing was open"
     )

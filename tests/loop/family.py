@@ -80,6 +80,7 @@ def an_end(
     *,
     termination: Termination | None = None,
     response: str = "Found.",
+    output: JsonValue = None,
     receipt: CancelReceipt | None = None,
     spent: Spent | None = None,
 ) -> ChildSettled:
@@ -92,6 +93,7 @@ def an_end(
         status_reason=status_reason(termination),
         termination=termination,
         response=response,
+        output=output,
         steps=2,
         receipt=receipt,
         tree=spent,

@@ -64,7 +64,8 @@ def test_the_end_of_a_task_goes_on_with_the_run_that_waited() -> None:
     driver.model(says("I wait.", Usage(total_tokens=3)))
     driver.feed(a_tool_end("bg_0"))
     identity = driver.state.identity
-    assert [event.event_type for event in driver.last.events] == ["task_changed", "run_start", "step_start"]
+    types = [event.event_type for event in driver.last.events]
+    assert types == ["task_changed", "run_start", "mail_received", "step_start"]
     assert driver.last.events[1] == RunStart(thread_id="t1", run_id="r1", identity=identity)
     assert driver.said[-1] == event_of("bg_0", "completed", result="gold")
     driver.model(says("Gold!", Usage(total_tokens=4)))
@@ -209,13 +210,14 @@ def test_a_deadline_of_the_tree_stops_a_sub_agent_that_has_no_limit_of_its_own()
 
 def test_a_task_tells_its_owner_when_it_has_ended() -> None:
     """B-535"""
-    family = Family(path=("t0",), work_id="bg_3", task_id="bg_3")
+    family = Family(path=("t0",), work_id="bg_3", task_id="bg_3", name="scout")
     request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", family=family)
     driver = Driver(PARENT, request=request)
-    assert driver.state.identity.task == TaskRef(task_id="bg_3", thread_id="t1", owner_thread_id="t0")
+    assert driver.state.identity.task == TaskRef(task_id="bg_3", thread_id="t1", owner_thread_id="t0", name="scout")
     driver.model(says("Found."))
     (settle,) = driver.asked_for(Settle)
     assert (settle.owner_thread_id, settle.is_task, settle.settled.work_id) == ("t0", True, "bg_3")
+    assert settle.settled.name == "scout"
     assert (settle.settled.status, settle.settled.steps) == (TaskStatus.COMPLETED, 1)
 
 

@@ -12,7 +12,6 @@ from tests.loop.family import (
     a_letter,
     a_parent,
     a_tool_end,
-    a_word,
     digs,
     mail,
     nameless,
@@ -21,24 +20,33 @@ from tests.loop.family import (
     writes,
 )
 from wakeful.contract.agents import ToolMode
+from wakeful.contract.family import Family
 from wakeful.contract.gates import Suspend
 from wakeful.contract.letters import LETTER_LIMIT, DeadLetter, Letter, Returned, Sender
 from wakeful.contract.messages import Visibility
 from wakeful.contract.names import SIGNAL_DELIVER, SIGNAL_RETURNED
 from wakeful.contract.requests import RunRequest
-from wakeful.contract.runs import Cancelled, Origin, RunIdentity
+from wakeful.contract.runs import Cancelled, Origin, RunIdentity, TaskRef
 from wakeful.loop.carrying import pending_commands
 from wakeful.loop.commands import Deliver, Stop, Tell
 from wakeful.loop.facts import ChildNamed, LetterReturned, LettersWanted, MailReceived, Told, WorkFailed, WorkStopped
 from wakeful.loop.messaging import KEPT_LETTERS
 from wakeful.loop.stages import Cancelling, Resolving
 from wakeful.loop.state import Advance
+from wakeful.loop.values import replace
 from wakeful.loop.views import keeps, status_view
 
 TO_AGENT: JsonValue = {"relation": "agent", "thread_id": "t5"}
 TO_CHILD: JsonValue = {"relation": "child", "name": "scout"}
 TO_PARENT: JsonValue = {"relation": "parent"}
 SUB_AGENT = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", origin=Origin.SUBAGENT)
+TASK = Family(path=("t0",), work_id="bg_3", task_id="bg_3", name="scout")
+UNNAMED = Family(path=("t0",), work_id="bg_3", task_id="bg_3")
+WITHIN_A_TASK = Family(
+    path=("t9", "t0"),
+    work_id="child-c9",
+    within=TaskRef(task_id="bg_3", thread_id="t0", owner_thread_id="t9", name="scout"),
+)
 
 
 def writing(to: JsonValue = TO_AGENT, *, request: RunRequest | None = None) -> Driver:
@@ -167,6 +175,32 @@ def test_a_parent_is_reached_awake_or_not() -> None:
     assert (letter.relation, letter.recipient_thread_id, letter.recipient_agent_id) == ("parent", "t0", None)
     driver.feed(Told("send-c2"))
     assert receipt(driver) == {"message_id": letter.message_id, "status": "accepted"}
+
+
+@pytest.mark.parametrize(
+    ("family", "to", "sender"),
+    [
+        (TASK, TO_PARENT, Sender(agent_id="assistant", thread_id="t1", task_id="bg_3", name="scout")),
+        (UNNAMED, TO_PARENT, Sender(agent_id="assistant", thread_id="t1", task_id="bg_3")),
+        (TASK, TO_AGENT, Sender(agent_id="assistant", thread_id="t1")),
+        (TASK, TO_CHILD, Sender(agent_id="assistant", thread_id="t1")),
+        (WITHIN_A_TASK, TO_PARENT, Sender(agent_id="assistant", thread_id="t1")),
+    ],
+    ids=["to its owner", "without a name", "to a stranger", "to its own child", "a delegate of a task"],
+)
+def test_a_task_tells_its_owner_alone_which_one_it_is(family: Family, to: JsonValue, sender: Sender) -> None:
+    """B-565"""
+    driver = writing(to, request=SUB_AGENT.model_copy(update={"family": family}))
+    assert letter_of(driver).sender == sender
+
+
+def test_the_owner_reads_which_of_its_tasks_has_written() -> None:
+    """B-565"""
+    child = writing(TO_PARENT, request=SUB_AGENT.model_copy(update={"family": TASK}))
+    owner = idle()
+    owner.feed(MailReceived(letter_of(child)))
+    head = '<agent-message from="assistant" thread_id="t1" task_id="bg_3" name="scout">'
+    assert owner.said[-1] == f"{head}\nHurry!\n</agent-message>"
 
 
 @pytest.mark.parametrize(("agent_id", "named"), [(None, None), ("", None), ("writer", "writer"), (7, None)], ids=repr)
@@ -424,8 +458,15 @@ def test_a_letter_that_comes_after_the_end_is_returned() -> None:
     before = driver.state
     returned = Returned(letter=letter, error="recipient_unavailable")
     tell = Tell("returned-msg_1", "t0", SIGNAL_RETURNED, returned)
-    assert driver.feed(MailReceived(letter)) == Advance(before, (tell,))
+    assert driver.feed(MailReceived(letter)) == Advance(replace(before, returning=(letter,)), (tell,))
     assert driver.feed(Told("returned-msg_1")) == Advance(before)
+
+
+def test_a_letter_that_cannot_be_returned_is_read_by_whoever_wakes_the_thread() -> None:
+    """I-11"""
+    driver = done()
+    driver.feed(MailReceived(a_letter()), WorkFailed("returned-msg_1", "recipient_unavailable"))
+    assert [message.id for message in keeps(driver.state).mail] == ["msg_1"]
 
 
 def test_a_letter_that_is_returned_after_the_end_is_kept() -> None:
@@ -444,6 +485,6 @@ def test_what_is_wanted_of_the_letters_of_a_run_that_has_ended_is_too_late() -> 
 
 def test_mail_for_a_restored_thread_is_read_by_its_first_run() -> None:
     old = done()
-    old.feed(a_word("bg_0"))
+    old.feed(MailReceived(a_letter()), WorkFailed("returned-msg_1", "recipient_unavailable"))
     driver = Driver(PARENT, keeps=keeps(old.state))
-    assert [message.id for message in driver.state.transcript.messages] == ["r1:1", "word_1"]
+    assert [message.id for message in driver.state.transcript.messages] == ["r1:1", "msg_1"]

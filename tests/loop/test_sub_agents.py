@@ -48,7 +48,6 @@ FOUND: JsonValue = {
     "agent_id": "researcher",
     "status": "completed",
     "response": "Found.",
-    "output": {"text": "Found."},
     "steps": 2,
 }
 
@@ -159,12 +158,23 @@ def test_the_model_reads_how_its_delegate_came_out(termination: Termination, sta
     assert driver.inference().id == "infer-2"
 
 
-def test_a_delegate_that_says_nothing_has_an_empty_output() -> None:
+def test_a_delegate_that_says_nothing_has_an_empty_response() -> None:
     driver = delegating()
     driver.feed(an_end(CHILD, response=""))
-    data = result_of(driver).data
-    assert isinstance(data, dict)
-    assert (data["response"], data["output"]) == ("", {})
+    assert result_of(driver).data == {"agent_id": "researcher", "status": "completed", "response": "", "steps": 2}
+
+
+def test_an_answer_with_a_type_of_its_own_is_read_as_data_too() -> None:
+    """B-505"""
+    driver = delegating()
+    driver.feed(an_end(CHILD, response='{"sky":"blue"}', output={"sky": "blue"}))
+    assert result_of(driver).data == {
+        "agent_id": "researcher",
+        "status": "completed",
+        "response": '{"sky":"blue"}',
+        "output": {"raw": {"sky": "blue"}},
+        "steps": 2,
+    }
 
 
 def test_watchers_see_a_delegate_begin_and_end() -> None:

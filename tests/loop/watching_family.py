@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from wakeful.contract.events import RunFinish
-from wakeful.contract.letters import Letter
+from wakeful.contract.letters import Letter, TaskEvent
 from wakeful.contract.runs import Cancelled, NaturalEnd
 from wakeful.loop.commands import CancelChild, Command, StartChild, StartTask, Stop, Tell
 from wakeful.loop.facts import ChildGone, ChildNamed, ChildSettled, Fact, MailReceived, WorkStopped
@@ -61,6 +61,8 @@ class Kin:
             case WorkStopped(id=id) if id in running:
                 return f"settled:{id}"
             case MailReceived(mail=Letter()) if isinstance(before.stage, Done):
+                return None
+            case MailReceived(mail=TaskEvent(task_id=id)) if id not in running:
                 return None
             case MailReceived(mail=mail):
                 return mail.message_id

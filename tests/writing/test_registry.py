@@ -1,5 +1,7 @@
 """`Registry`: everything that is wrong is said at once, and an agent resolves to what a run depends on."""
 
+from collections.abc import Sequence
+
 import pytest
 from pydantic import BaseModel, ValidationError, field_validator
 
@@ -19,7 +21,8 @@ from wakeful import (
     tool,
 )
 from wakeful.contract.agents import ModelBinding
-from wakeful.registry import default_model
+from wakeful.plugin import Plugin
+from wakeful.registry import RegistrySnapshot, default_model
 
 
 @tool
@@ -54,7 +57,9 @@ def test_everything_that_is_wrong_is_listed_at_once() -> None:
         "tool 'look' is registered twice, as two different functions",
         "tool 'look' is registered twice, as two different functions",
         "tool 'infer' takes a reserved name; rename it (reserved: "
-        "compact, deliver_message, infer, resolve_agent, restore_thread)",
+        "compact, deliver_message, infer, resolve_agent, restore_thread, run_hooks)",
+        "agent 'a' names unknown tool 'fly'; registered: infer, look",
+        "agent 'a' names unknown model 'none'; registered: default, lost, odd",
         "agent 'b' lists tools twice: look",
         "model 'odd' is 'gpt'; write it as 'provider/name'",
         "model 'lost' names unknown provider 'nowhere'; known: anthropic, openai, openai-responses",
@@ -278,3 +283,154 @@ OTHER = Price(input=3, output=4)
 def test_a_model_costs_what_it_is_registered_with(asked: ModelBinding, price: Price | None) -> None:
     models = {"m": "openai/big", "n": "openai/small", "free": "openai/tiny"}
     assert Registry(agents=[], models=models, prices={"n": OTHER, "m": PRICE}).price(asked) == price
+
+
+@tool
+def fetch(what: str) -> str:
+    """Fetch."""
+    return what
+
+
+def test_a_replacement_is_in_force_at_once_and_counted() -> None:
+    """B-620."""
+    registry = Registry(agents=[Agent(id="a", tools=[look])], models={"m": "openai/big"})
+    before = registry.snapshot()
+    assert registry.replace(Registry(agents=[Agent(id="b", tools=[fetch], gates=[careful])])) == 2
+    assert (before.version, before.agents, before.tools, before.models) == (1, ("a",), ("look",), ("default", "m"))
+    assert registry.snapshot() == RegistrySnapshot(
+        version=2,
+        agents=("b",),
+        tools=("fetch",),
+        gates=("careful",),
+        plugins=(),
+        models=("default",),
+        providers=(),
+    )
+    assert registry.resolve("b").registry_version == registry.version == 2
+    with pytest.raises(ConfigurationError, match="agent not found: 'a'; registered: b"):
+        registry.resolve("a")
+
+
+def test_parts_that_are_not_named_stay_as_they_are() -> None:
+    registry = Registry(agents=[Agent(id="a", tools=[look])], tools=[fetch], models={"m": "openai/big"})
+    registry.replace(agents=[Agent(id="a", model="m", tools=[look_again, "fetch"])])
+    assert registry.tools == {"look": look_again, "fetch": fetch}
+    assert registry.resolve("a").model.name == "big"
+
+
+def test_a_replacement_that_is_wrong_changes_nothing() -> None:
+    registry = Registry(agents=[Agent(id="a", tools=[look])])
+    before = registry.resolve("a")
+    with pytest.raises(ConfigurationError, match="names unknown tool 'fly'"):
+        registry.replace(agents=[Agent(id="a", tools=["fly"]), Agent(id="b")])
+    assert (registry.resolve("a"), registry.snapshot().agents) == (before, ("a",))
+
+
+def test_what_a_replacement_lacks_stays_within_reach_of_runs_that_are_bound_to_it() -> None:
+    """I-12."""
+    alone, ours = ScriptedModel([say("alone")]), ScriptedModel([say("ours")])
+    registry = Registry(
+        agents=[Agent(id="a", tools=[look], gates=[careful], model="alone", output=Sum), Agent(id="b", model="n")],
+        models={"alone": alone, "n": "ours/big"},
+        providers={"ours": ours},
+        prices={"n": PRICE},
+    )
+    a, b = registry.resolve("a"), registry.resolve("b")
+    for version in (2, 3):
+        assert registry.replace(Registry(agents=[Agent(id="a")], models={"alone": "openai/x"})) == version
+        assert (dict(registry.tools), dict(registry.gates)) == ({}, {})
+        assert (registry.tool("look"), registry.gate("careful")) == (look, careful)
+        assert (registry.provider(a.model), registry.provider(b.model)) == (alone, ours)
+        assert registry.price(b.model) == PRICE
+        assert registry.output_check(a) is not None
+    assert registry.tool("never there") is None
+
+
+def test_of_several_retired_ones_the_newest_is_reached_and_one_in_force_before_all() -> None:
+    registry = Registry(agents=[], tools=[look], models={"m": "openai/big"}, prices={"m": PRICE})
+    old = ModelBinding(id="m", provider="openai", name="big")
+    registry.replace(tools=[look_again], prices={"m": OTHER})
+    assert (registry.tool("look"), registry.price(old)) == (look_again, OTHER)
+    registry.replace(tools=[], models={}, prices={})
+    assert (registry.tool("look"), registry.price(old)) == (look_again, OTHER)
+    assert registry.price(ModelBinding(id="m", provider="openai", name="asked by name")) == OTHER
+
+
+class Choosy(Agent):
+    allowed_tools: Sequence[str] | None = None
+    excluded_tools: Sequence[str] = ()
+
+
+@pytest.mark.parametrize(
+    ("allowed", "excluded", "left"),
+    [
+        (None, [], ["agent_run_b", "fetch", "look", "recover_messages", "send_message"]),
+        ([], [], []),
+        (["look"], [], ["look"]),
+        (["agent_run_*", "*e*"], [], ["agent_run_b", "fetch", "recover_messages", "send_message"]),
+        (["*"], ["*_messages", "look"], ["agent_run_b", "fetch", "send_message"]),
+        (["look", "fetch"], ["look"], ["fetch"]),
+    ],
+)
+def test_globs_choose_among_the_tools_of_an_agent(
+    allowed: list[str] | None, excluded: list[str], left: list[str]
+) -> None:
+    """B-623."""
+    agent = Choosy(
+        id="a",
+        tools=[look, fetch],
+        delegates=["b"],
+        messages=True,
+        allowed_tools=allowed,
+        excluded_tools=excluded,
+    )
+    resolved = Registry(agents=[agent, Agent(id="b")]).resolve("a")
+    assert [tool.id for tool in resolved.tools] == left
+
+
+def test_a_glob_that_fits_no_tool_is_a_problem() -> None:
+    agent = Choosy(id="a", tools=[look], allowed_tools=["lok", "l*"], excluded_tools=["agent_run_*"])
+    with pytest.raises(ConfigurationError) as error:
+        Registry(agents=[agent])
+    has = "cancel_task, look"
+    assert error.value.problems == (
+        f"agent 'a': 'lok' in allowed_tools matches no tool of the agent; it has: {has}",
+        f"agent 'a': 'agent_run_*' in excluded_tools matches no tool of the agent; it has: {has}",
+    )
+
+
+class Limits(BaseModel):
+    most: int = 3
+
+
+class Guard(Plugin[Limits]):
+    id = "guard"
+    tools = [fetch]
+
+
+def test_plugins_are_bound_with_their_settings_and_bring_their_tools() -> None:
+    agent = Agent(id="a", plugins=["guard"], plugin_settings={"guard": {"most": 5}})
+    registry = Registry(agents=[agent], plugins=[Guard()])
+    resolved = registry.resolve("a")
+    assert [(plugin.id, plugin.settings) for plugin in resolved.plugins] == [("guard", {"most": 5})]
+    assert resolved.tools == (fetch.descriptor,)
+    registry.replace(Registry(agents=[Agent(id="a")]))
+    assert (registry.plugin("guard") is not None, dict(registry.plugins)) == (True, {})
+
+
+def test_everything_that_is_wrong_with_plugins_is_listed_at_once() -> None:
+    """B-622."""
+    agents = [
+        Agent(id="a", plugins=["guard", "gone"], plugin_settings={"guard": {"most": "many"}, "gone": {}}),
+        Agent(id="b", plugins=[Guard(), "guard"], plugin_settings={"other": {}}),
+    ]
+    with pytest.raises(ConfigurationError) as error:
+        Registry(agents=agents, plugins=[Guard()])
+    assert error.value.problems == (
+        "plugin 'guard' is registered twice, as two different objects",
+        "agent 'a' names unknown plugin 'gone'; registered: guard",
+        "agent 'a': the settings of plugin 'guard' do not fit: most: Input should be a valid integer, "
+        "unable to parse string as an integer",
+        "agent 'b' lists plugins twice: guard",
+        "agent 'b' has settings for plugin 'other', which it does not use; used: guard",
+    )

@@ -2,7 +2,7 @@
 
 import typer
 
-from wakeful.cli import answers, demo, dev, inbox, letters, threads, tree, worker
+from wakeful.cli import answers, demo, dev, inbox, letters, replay, threads, tree, worker
 from wakeful.cli.exits import run_and_leave
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app.command("deny")(answers.deny)
 app.command("decide")(answers.decide)
 app.command("letters")(letters.letters)
 app.command("cancel")(threads.cancel)
+app.command("replay")(replay.replay)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -10,11 +11,13 @@ import typer
 from wakeful.cli import options
 from wakeful.cli.worker import stop_on_signals
 from wakeful.connection import embedded_server
-from wakeful.worker import WorkerSettings, load_registry, serve
+from wakeful.reloading import Outcome, reloading_on_change
+from wakeful.worker import WorkerSettings, serve
 
 
 def dev(
     app: options.AppOption = None,
+    agents: options.AgentsOption = None,
     db: Annotated[
         Path | None, typer.Option("--db", help="Keep everything in this file; without it, in memory only.")
     ] = None,
@@ -23,8 +26,17 @@ def dev(
     task_queue: options.TaskQueueOption = options.TASK_QUEUE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Start a Temporal server, its web UI and a worker for your agents; Ctrl-C stops them."""
-    registry = load_registry(app or options.DEMO_APP)
+    """Start a Temporal server, its web UI and a worker for your agents; Ctrl-C stops them.
+
+    The files of --agents are read again whenever they change, for runs that begin from then on.
+    """
+    registry = options.registry_of(app, agents)
+
+    def tell(outcome: Outcome) -> None:
+        if as_json:
+            print(json.dumps({"outcome": type(outcome).__name__.lower(), **asdict(outcome)}), flush=True)
+        else:
+            options.tell_reload(outcome)
 
     async def go() -> None:
         async with embedded_server(database=db, port=port or None, ui_port=ui_port or None) as server:
@@ -38,8 +50,9 @@ def dev(
             if as_json:
                 print(json.dumps(where), flush=True)
             else:
-                _say(where, kept=db, first=min(registry.agents))
-            await serve(server.client, registry, WorkerSettings(task_queue=task_queue), until=stop)
+                _say(where, kept=db, first=min(registry.agents, default="AGENT"))
+            async with reloading_on_change(registry, tell):
+                await serve(server.client, registry, WorkerSettings(task_queue=task_queue), until=stop)
 
     asyncio.run(go())
 

@@ -1,11 +1,17 @@
 """Options that several commands share."""
 
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from wakeful.connection import Address
 from wakeful.contract.names import DEFAULT_TASK_QUEUE
+from wakeful.registry import Registry
+from wakeful.reloading import Outcome, Refused, in_words
+from wakeful.worker import load_registry
 
 AddressOption = Annotated[
     str | None, typer.Option("--address", help="Temporal's host:port. [default: TEMPORAL_ADDRESS or localhost:7233]")
@@ -17,6 +23,10 @@ TaskQueueOption = Annotated[str, typer.Option("--task-queue", help="Task queue t
 AppOption = Annotated[
     str | None,
     typer.Option("--app", help="Your registry as module:registry or path/to/file.py:registry. [default: the demo]"),
+]
+AgentsOption = Annotated[
+    list[Path] | None,
+    typer.Option("--agents", metavar="PATH", help="A directory or file with agents in TOML or YAML; may be repeated."),
 ]
 ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="The thread's id, which is its workflow's.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, one value a line, for programs.")]
@@ -35,6 +45,15 @@ BudgetSeconds = Annotated[
 
 TASK_QUEUE = DEFAULT_TASK_QUEUE
 DEMO_APP = "wakeful.cli.demo_app:registry"
+
+
+def registry_of(app: str | None, agents: Sequence[Path] | None) -> Registry:
+    """Of the code and the files that were named; the demo's if none were."""
+    return load_registry(app or (None if agents else DEMO_APP), agent_files=agents or ())
+
+
+def tell_reload(outcome: Outcome) -> None:
+    print(in_words(outcome), file=sys.stderr if isinstance(outcome, Refused) else sys.stdout, flush=True)
 
 
 def where(address: str | None, namespace: str | None) -> Address:

@@ -1,6 +1,7 @@
 """How events, messages and statuses read in a terminal."""
 
 import json
+import re
 import shlex
 from collections.abc import Sequence
 from typing import assert_never
@@ -50,6 +51,8 @@ def event_lines(event: e.AgentEvent) -> list[str]:
             return [f"⇒ {before} hands over to {after}"]
         case e.TaskChanged(task=task):
             return [_task_line(task)]
+        case e.MailRead(text=text):
+            return [f"← {short(_mail(text))}"]
         case e.ErrorEvent(message=message):
             return [f"✗ {message}"]
         case _:
@@ -71,6 +74,18 @@ def _task_line(task: Task) -> str:
             return f"✗ {name} was cancelled"
         case _:
             assert_never(task.status)
+
+
+def _mail(text: str) -> str:
+    """Who has written, and what; the tags around it are the model's, and would leave a line no room for more."""
+    head, _, rest = text.partition("\n")
+    who = _WRITER.search(head)
+    if who is None:
+        return text
+    return f"{who[1]}: {rest.removesuffix('</agent-message>').removesuffix('</background-task-event>')}"
+
+
+_WRITER = re.compile('^<(?:agent-message from|background-task-event kind="[a-z]*" task_id)="([^"]*)"')
 
 
 def _outcome(result: ToolResult) -> str:

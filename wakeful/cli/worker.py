@@ -10,11 +10,13 @@ import typer
 from wakeful.cli import options
 from wakeful.cli.exits import run_and_leave
 from wakeful.connection import connect
-from wakeful.worker import BUILD_ID, WorkerSettings, load_registry, serve
+from wakeful.reloading import reloading_on_hangup
+from wakeful.worker import BUILD_ID, WorkerSettings, serve
 
 
 def worker(
     app: options.AppOption = None,
+    agents: options.AgentsOption = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     task_queue: options.TaskQueueOption = options.TASK_QUEUE,
@@ -25,8 +27,11 @@ def worker(
         str, typer.Option(help="What history says of the code that did a task: name your deployment.")
     ] = BUILD_ID,
 ) -> None:
-    """Run a worker for your agents until Ctrl-C or SIGTERM; tools in flight may finish first."""
-    registry = load_registry(app or options.DEMO_APP)
+    """Run a worker for your agents until Ctrl-C or SIGTERM; tools in flight may finish first.
+
+    SIGHUP makes it read the files of --agents again, for runs that begin from then on.
+    """
+    registry = options.registry_of(app, agents)
     settings = WorkerSettings(
         task_queue=task_queue,
         max_concurrent_activities=max_concurrent,
@@ -39,9 +44,10 @@ def worker(
         client = await connect(options.where(address, namespace))
         stop = stop_on_signals()
         host = client.service_client.config.target_host
-        agents = ", ".join(sorted(registry.agents))
-        print(f"worker on {host}, namespace {client.namespace!r}, task queue {task_queue!r}: {agents}", flush=True)
-        await serve(client, registry, settings, until=stop)
+        known = ", ".join(sorted(registry.agents))
+        with reloading_on_hangup(registry, options.tell_reload):
+            print(f"worker on {host}, namespace {client.namespace!r}, task queue {task_queue!r}: {known}", flush=True)
+            await serve(client, registry, settings, until=stop)
         print("worker stopped", flush=True)
 
     asyncio.run(go())

@@ -9,8 +9,11 @@ from pydantic import Field
 from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.budgets import Budget
 from wakeful.contract.context import ContextMessage, RecordedContextPolicy
+from wakeful.contract.hooks import Moment, Phase, PluginBinding
 from wakeful.contract.inference import ModelSettings, OutputSpec
 from wakeful.contract.permissions import PermissionPolicy
+from wakeful.contract.state import StateKeySpec
+from wakeful.contract.stopping import StopCondition
 from wakeful.contract.tools import ToolDescriptor
 
 DEFAULT_MAX_ROUNDS = 16
@@ -95,6 +98,19 @@ class ResolvedAgent(Wire):
     """How many levels of sub-agents there may be below the root of a tree."""
     delegate_timeout_seconds: Annotated[float, Field(exclude_if=_is_usual_patience)] = DEFAULT_DELEGATE_TIMEOUT_SECONDS
     """How long a call waits for the sub-agent it was delegated to."""
+    plugins: Few[tuple[PluginBinding, ...]] = ()
+    """In the order in which their hooks are asked."""
+    state_keys: Few[tuple[StateKeySpec, ...]] = ()
+    stop_conditions: Few[tuple[StopCondition, ...]] = ()
+    """Checked after every answer, in this order."""
+
+    def hooks_at(self, *moments: Moment) -> tuple[Moment, ...]:
+        """Of these moments those for which a plugin of the agent has hooks."""
+        wanted = {moment for plugin in self.plugins for moment in plugin.moments}
+        return tuple(moment for moment in moments if moment in wanted)
+
+    def has_hooks(self, *phases: Phase) -> bool:
+        return any(phase in plugin.phases for plugin in self.plugins for phase in phases)
 
     def digest(self) -> str:
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:32]

@@ -204,6 +204,34 @@ class MailRead(Wire):
     text: str
 
 
+class PluginEvent(Wire):
+    """Something that a plugin or a tool tells."""
+
+    event_type: Literal["plugin_event"] = "plugin_event"
+    plugin: str
+    name: str
+    payload: JsonValue = None
+
+
+class HookFailed(Wire):
+    """A hook failed, took too long, or is not there any more; the run goes on without it, or ends."""
+
+    event_type: Literal["hook_failed"] = "hook_failed"
+    plugin: str
+    phase: str
+    error: str
+
+
+class StateConflict(Wire):
+    """Writes were refused as a whole: one of them is to a key that somebody else has written meanwhile, or is wrong."""
+
+    event_type: Literal["state_conflict"] = "state_conflict"
+    key: str
+    source: str
+    """Whose writes: the id of a tool call, or what the hooks belong to."""
+    reason: str
+
+
 AgentEvent = Annotated[
     RunStart
     | RunFinish
@@ -231,7 +259,10 @@ AgentEvent = Annotated[
     | DecisionOverdue
     | Handoff
     | TaskChanged
-    | MailRead,
+    | MailRead
+    | PluginEvent
+    | HookFailed
+    | StateConflict,
     Field(discriminator="event_type"),
 ]
 

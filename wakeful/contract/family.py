@@ -1,8 +1,8 @@
 """What passes between a run and the sub-agents and tasks it has started, besides letters."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.budgets import Budget, Spent
@@ -45,6 +45,12 @@ class Family(Written):
     """Milliseconds since 1970: when the wall time of the whole tree is spent."""
 
 
+SETTLED_ID = "settled:"
+"""How the id of the message begins that tells a task's end."""
+
+EndStatus = Literal[TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED]
+
+
 class Settled(Wire):
     """What a child tells its owner when it has ended, under the name that the owner gave it."""
 
@@ -53,7 +59,7 @@ class Settled(Wire):
     agent_id: Maybe[str] = None
     name: Maybe[str] = None
     """What the owner calls the task."""
-    status: Literal[TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED]
+    status: EndStatus
     result: Maybe[JsonValue] = None
     error: Maybe[str] = None
     run_id: Maybe[str] = None
@@ -86,9 +92,6 @@ def settled_run(work_id: str, result: RunResult, *, name: str | None = None) -> 
         spent=result.tree or Spent(),
         receipt=result.receipt,
     )
-
-
-EndStatus = Literal[TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED]
 
 
 def _outcome(result: RunResult) -> tuple[EndStatus, str | None]:
@@ -135,7 +138,7 @@ def settled_message(settled: Settled) -> Message:
     text = task_event_text(settled.status.value, settled.work_id, name=settled.name, **told)
     return Message(
         # A task that was never started has no thread; its id is unique among the messages of its owner too.
-        id=f"settled:{settled.thread_id or settled.work_id}",
+        id=f"{SETTLED_ID}{settled.thread_id or settled.work_id}",
         role=Role.USER,
         content=(TextBlock(text=text),),
         visibility=Visibility.INTERNAL,
@@ -178,8 +181,14 @@ class Keeps(Wire):
     mail: Few[tuple[Message, ...]] = ()
     """What came too late for its last run to read."""
     permissions: Few[tuple[Rule, ...]] = ()
+    state: Few[dict[str, JsonValue]] = {}
+    """What its agents keep for as long as the thread lives."""
     identity: Maybe[RunIdentity] = None
     """Whose it was; a sub-agent that is woken still knows its parent."""
+
+
+def _is_true(value: bool) -> bool:
+    return value
 
 
 class DeliverInput(Wire):
@@ -190,3 +199,5 @@ class DeliverInput(Wire):
     payload: JsonValue
     agent_id: Maybe[str] = None
     """Who is to answer, if the thread is new."""
+    wake: Annotated[bool, Field(exclude_if=_is_true)] = True
+    """Bring it also to a thread that sleeps."""

@@ -9,9 +9,11 @@ from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.context import CompactionMark, ContextMessage, ContextReport
 from wakeful.contract.family import Keeps
 from wakeful.contract.gates import Verdict
+from wakeful.contract.hooks import HookEffects
 from wakeful.contract.messages import Message, ThinkingBlock, ToolCall
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity, Usage
+from wakeful.contract.state import StateView
 from wakeful.contract.tools import ToolDescriptor
 
 
@@ -135,6 +137,8 @@ class ModelResponse(Wire):
     """Why the answer is not of the agent's output type."""
     verdicts: Few[dict[str, Verdict]] = {}
     """What gates say of the calls, by call id, before any of them runs; a call that is not named is allowed."""
+    effects: Maybe[HookEffects] = None
+    """What hooks of the inference ask for."""
 
 
 class TranscriptRef(Wire):
@@ -197,6 +201,10 @@ class InferInput(Wire):
     """Whose answer it is; told only where gates are to know it."""
     permissions: Few[tuple[Rule, ...]] = ()
     """What the thread and the run allow, ask and deny beyond the agent's own rules."""
+    state: Maybe[StateView] = None
+    """For hooks; absent if the agent has none for the inference."""
+    step: Few[int] = 0
+    """The same."""
 
 
 class CompactInput(Wire):

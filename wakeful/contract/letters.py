@@ -1,6 +1,7 @@
 """What agents send each other: messages, and what a background task tells its owner before it has ended."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 from xml.sax.saxutils import quoteattr
@@ -11,6 +12,9 @@ from wakeful.contract.base import Maybe, Wire
 from wakeful.contract.messages import Message, Role, TextBlock, Visibility
 
 Relation = Literal["parent", "child", "agent"]
+
+LETTER_ID = "msg_"
+"""How the id of every letter begins."""
 
 LETTER_LIMIT = 200_000
 """Characters of one message between agents."""
@@ -82,7 +86,7 @@ def mail_message(mail: Letter | TaskEvent) -> Message:
             named = _attributes(
                 {"from": sender.agent_id, "thread_id": sender.thread_id, "task_id": sender.task_id, "name": sender.name}
             )
-            text = f"<agent-message{named}>\n{mail.content}\n</agent-message>"
+            text = f"<agent-message{named}>\n{_untagged(mail.content)}\n</agent-message>"
             return _message(mail.message_id, text, Visibility.ALL)
         case TaskEvent():
             text = task_event_text("custom", mail.task_id, event_type=mail.event_type, payload=mail.payload)
@@ -93,7 +97,15 @@ def task_event_text(kind: str, task_id: str, *, name: str | None = None, **told:
     """What a model reads of a background task; `name` is what it has called it."""
     written = json.dumps({"kind": kind, "task_id": task_id, **told}, separators=(",", ":"), ensure_ascii=False)
     named = _attributes({"kind": kind, "task_id": task_id, "name": name})
-    return f"<background-task-event{named}>\n{written}\n</background-task-event>"
+    return f"<background-task-event{named}>\n{_untagged(written)}\n</background-task-event>"
+
+
+_TAGS = re.compile(r"<(?=/?(?:agent-message|background-task-event)\b)", re.IGNORECASE)
+
+
+def _untagged(text: str) -> str:
+    """The text with nothing in it that could pass for a tag of ours."""
+    return _TAGS.sub("&lt;", text)
 
 
 def _attributes(values: Mapping[str, str | None]) -> str:

@@ -26,18 +26,20 @@ QUERY_STATUS = "status"
 QUERY_TRANSCRIPT = "transcript"
 QUERY_EVENTS = "events"
 QUERY_KEEPS = "keeps"
+QUERY_STATE = "state"
 
 ACTIVITY_RESOLVE_AGENT = "resolve_agent"
 ACTIVITY_INFER = "infer"
 ACTIVITY_RESTORE = "restore_thread"
 ACTIVITY_COMPACT = "compact"
 ACTIVITY_DELIVER = "deliver_message"
+ACTIVITY_HOOKS = "run_hooks"
 
 CARRIED = "carried"
 """The key under which an execution is given what the one before it carried over."""
 
 RESERVED_TOOL_NAMES = frozenset(
-    {ACTIVITY_RESOLVE_AGENT, ACTIVITY_INFER, ACTIVITY_RESTORE, ACTIVITY_COMPACT, ACTIVITY_DELIVER}
+    {ACTIVITY_RESOLVE_AGENT, ACTIVITY_INFER, ACTIVITY_RESTORE, ACTIVITY_COMPACT, ACTIVITY_DELIVER, ACTIVITY_HOOKS}
 )
 """A tool is an activity by its own name, so it may not take one of ours."""
 

@@ -81,6 +81,11 @@ class RunIdentity(Wire):
     task: Maybe[TaskRef] = None
     """The background task that the run is, or is a part of."""
 
+    @property
+    def is_task(self) -> bool:
+        """The run is a background task itself, and not a delegate within one."""
+        return self.task is not None and self.task.thread_id == self.thread_id
+
 
 class Usage(Wire):
     """Tokens, as the provider counts them, and what they cost; absent where nobody says."""

@@ -8,10 +8,12 @@ from pydantic import Field, JsonValue, ValidationError
 
 from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
+from wakeful.contract.hooks import HookEffects
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.names import OUTCOME_UNKNOWN
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity
+from wakeful.contract.state import StateView
 
 DEFAULT_TIMEOUT_SECONDS = 600.0
 DEFAULT_HEARTBEAT_SECONDS = 30.0
@@ -161,6 +163,8 @@ class ToolOutcome(Wire):
     """It is a gate that wants somebody to decide, and not the tool."""
     handoff: Maybe[str] = None
     """The agent that the tool wants to go on with the run from its next step."""
+    effects: Maybe[HookEffects] = None
+    """What hooks of the call, and the tool itself, ask for besides."""
 
 
 def tool_outcome(tool_name: str, returned: object) -> ToolOutcome:
@@ -195,3 +199,7 @@ class ToolCallInput(Wire):
     """The digest of the agent whose gates are asked once more before the call; absent if it has none."""
     permissions: Few[tuple[Rule, ...]] = ()
     """What the thread and the run allow, ask and deny beyond the agent's own rules."""
+    state: Maybe[StateView] = None
+    """For the tool and hooks; absent if the agent has no state."""
+    step: Few[int] = 0
+    """For hooks."""

@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from wakeful.contract.errors import InternalError
 from wakeful.contract.family import Keeps
 from wakeful.contract.letters import Letter
 from wakeful.contract.names import SIGNAL_CANCEL, SIGNAL_DECIDE, SIGNAL_SUBMIT
@@ -15,9 +16,11 @@ from wakeful.loop import (
     ending,
     families,
     handoff,
+    hooking,
     inbox,
     inference,
     messaging,
+    spending,
     tool_calls,
 )
 from wakeful.loop.batch import running_call
@@ -32,6 +35,7 @@ from wakeful.loop.facts import (
     DecisionsReceived,
     Fact,
     Granted,
+    HooksReturned,
     InferenceReturned,
     LetterReturned,
     LettersWanted,
@@ -57,11 +61,13 @@ from wakeful.loop.stages import (
     Cancelling,
     Done,
     HandingOver,
+    Hooking,
     Idle,
     Inferring,
     Resolving,
 )
 from wakeful.loop.state import REVISION, Advance, RunState, letter_id
+from wakeful.loop.stateful import Values
 from wakeful.loop.steps import next_step
 from wakeful.loop.transcript import Transcript
 from wakeful.loop.values import replace
@@ -122,6 +128,7 @@ def opened(
         spawned=keeps.spawned,
         letters=keeps.letters,
         permissions=keeps.permissions,
+        values=Values(thread=keeps.state),
         active_agent=keeps.agent_id,
     )
 
@@ -160,6 +167,7 @@ def advance(state: RunState, fact: Fact, *, now: int) -> Advance:
             | InferenceReturned()
             | ToolReturned()
             | CompactionReturned()
+            | HooksReturned()
             | Told()
             | WorkFailed()
             | WorkStopped()
@@ -199,7 +207,7 @@ def advance(state: RunState, fact: Fact, *, now: int) -> Advance:
         case LoopBroken() if isinstance(state.stage, Idle):
             moved = Advance(state)  # there is no run to end, and a thread that waits hangs nobody
         case LoopBroken(error=error):
-            moved = ending.finish(state, Errored(value=error), now=now)
+            moved = ending.finish(state, Errored(value=error), now=now, is_broken=True)
         case _:
             assert_never(fact)
     # A decision may come before the call it names has suspended, so the held ones are looked at after every fact.
@@ -210,7 +218,9 @@ def _on_any_work(state: RunState, fact: WorkFact, *, now: int) -> Advance:
     """Work of the run itself, or what it does beside: letters that are sent again, budgets that are asked for."""
     if state.outbox and fact.id == letter_id(state.outbox[0]):
         return messaging.replayed(state, fact, now=now)
-    if fact.id.startswith("lend-") and not isinstance(fact, Told):
+    if fact.id.startswith(families.RETURNED_ID):
+        return Advance(families.sent_back(state, fact, now=now))
+    if fact.id.startswith(budgets.LEND_ID) and not isinstance(fact, Told):
         return budgets.lend_failed(state, now=now).then(_go_on_after_grant, now=now)
     if isinstance(fact, WorkStopped) and any(task.task_id == fact.id for task in state.running_tasks):
         return families.never_started(state, fact.id, now=now)
@@ -236,13 +246,28 @@ def _on_work(state: RunState, fact: WorkFact, *, now: int) -> Advance:
             return inference.returned(state.entering(BetweenSteps()), inferring, response, now=now)
         case Resolving(), AgentResolved(agent=agent):
             pinned = replace(state, revision=min(fact.revision, REVISION))
-            return next_step(binding(pinned, agent, now=now), now=now)
+            bound = binding(pinned, agent, now=now)
+            return hooking.at_beginning(bound) or next_step(bound, now=now)
+        case Hooking() as hooks, _:
+            return _hooked(state, hooks, fact, now=now)
         case HandingOver(), AgentResolved(agent=agent):
-            return handoff.taken_over(state, agent, now=now).then(next_step, now=now)
+            return handoff.taken_over(state, agent, now=now).then(_activated, now=now)
         case HandingOver(), _:
             return handoff.failed(state, _why(fact), now=now)
         case _:
             return ending.finish(state.entering(BetweenSteps()), Errored(value=_why(fact)), now=now)
+
+
+def _activated(state: RunState, *, now: int) -> Advance:
+    return hooking.at_takeover(state) or next_step(state, now=now)
+
+
+def _hooked(state: RunState, hooks: Hooking, fact: WorkFact, *, now: int) -> Advance:
+    """Hooks have run: the run goes on, or ends as it was about to."""
+    moved = hooking.folded(state, hooks, fact, _why(fact))
+    if hooks.ending is not None:
+        return moved.then(ending.end_after_hooks, hooks.ending, now=now)
+    return moved.then(next_step, now=now, continuing=hooks.continuing)
 
 
 def _why(fact: WorkFact) -> str:
@@ -284,7 +309,9 @@ def _too_late(state: RunState, fact: Fact, *, now: int) -> Advance:
         case SignalNotUnderstood(signal=signal, reason=reason):
             return refuse(state, signal, reason, now=now)
         case MailReceived(mail=Letter() as letter):
-            return Advance(state, (families.returning(letter),))
+            return families.send_back(state, letter)
+        case LoanAsked(loan=loan):
+            return Advance(state, (spending.refusing(loan, "its parent has ended"),))
         case MailReceived(mail=mail):
             return Advance(families.received(state, mail, now=now).state)
         case LetterReturned(letter=letter, error=error):
@@ -294,5 +321,7 @@ def _too_late(state: RunState, fact: Fact, *, now: int) -> Advance:
             return Advance(families.settled(state, settled, now=now).state)
         case ChildGone(id=id, reason=reason):
             return Advance(families.gone(state, id, reason, now=now).state)
-        case _:
+        case LettersWanted() | Granted() | TimePassed() | LoopBroken():
             return Advance(state)
+        case _:
+            raise InternalError(f"{type(fact).__name__} was taken for something that can come too late")

@@ -1,11 +1,14 @@
 """The calls of one step as a value: find one, move one along its lifecycle, and commit them when all are settled."""
 
+from itertools import takewhile
+
 from wakeful.contract.events import AgentEvent, ToolCallDone, ToolCallOutcome, ToolCallResumed
 from wakeful.contract.messages import MessageMetadata, ToolCall
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.tools import ToolResult, ToolStatus, outcome_unknown
 from wakeful.contract.transcript import assistant_message, tool_message
 from wakeful.loop.calls import Batch, Call, NewCall, ResumingCall, RunningCall, SettledCall
+from wakeful.loop.effects import fold
 from wakeful.loop.reports import next_message_id, resumed_payload
 from wakeful.loop.stages import AwaitingDecisions, BetweenSteps, CallingTools, Cancelling
 from wakeful.loop.state import Advance, RunState
@@ -84,8 +87,25 @@ def done(call: ToolCall, result: ToolResult) -> ToolCallDone:
     return ToolCallDone(id=call.id, result=result, outcome=_OUTCOMES[result.status])
 
 
+def fold_in_order(state: RunState) -> Advance:
+    """Fold what calls asked for, in the model's order: up to the first that is not settled yet."""
+    stage, moved = state.stage, Advance(state)
+    assert isinstance(stage, CallingTools | AwaitingDecisions | Cancelling)  # the stages that have calls
+    batch = batch_of(state)
+    ready = tuple(takewhile(lambda call: isinstance(call, SettledCall), batch.calls))
+    for call in ready[batch.folded :]:
+        assert isinstance(call, SettledCall)
+        moved = moved.then(fold, call.effects, source=call.call.id)
+    counted = replace(stage, batch=replace(batch, folded=len(ready)))
+    return replace(moved, state=replace(moved.state, stage=counted))
+
+
 def commit(state: RunState) -> Advance:
     """Write the model's answer and exactly one result a call, in call order, into the transcript."""
+    return fold_in_order(state).then(_commit)
+
+
+def _commit(state: RunState) -> Advance:
     batch = batch_of(state)
     metadata = MessageMetadata(run_id=state.identity.run_id, step_index=state.steps)
     message = assistant_message(batch.response, id=batch.message_id, metadata=metadata)
@@ -96,7 +116,14 @@ def commit(state: RunState) -> Advance:
         transcript = committed.transcript.appending(message, call.source or message)
         committed = replace(committed, transcript=transcript)
     response = batch.response.text or state.response
-    return Advance(replace(committed, rounds=state.rounds + 1, response=response).entering(BetweenSteps()))
+    statuses = [call.status for call in batch.calls]
+    rounds = replace(
+        committed,
+        rounds=state.rounds + 1,
+        response=response,
+        failed_rounds=0 if ToolCallStatus.SUCCEEDED in statuses else state.failed_rounds + 1,
+    )
+    return Advance(rounds.entering(BetweenSteps()))
 
 
 _OUTCOMES = {

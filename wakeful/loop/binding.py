@@ -15,6 +15,7 @@ def binding(state: RunState, agent: ResolvedAgent, *, now: int) -> RunState:
     return replace(
         state,
         resolved=agent,
+        began_at=state.began_at if state.steps else now,
         context=replace(state.context, messages=messages),
         budget=budget,
         deadline=spending.deadline(budget, state.deadline, now),

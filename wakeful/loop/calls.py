@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
+from wakeful.contract.hooks import HookEffects
 from wakeful.contract.inference import ModelResponse
 from wakeful.contract.letters import Letter
 from wakeful.contract.messages import ToolCall
@@ -111,6 +112,8 @@ class SettledCall:
     status: SettledStatus
     result: ToolResult
     source: str | None = None
+    effects: HookEffects | None = None
+    """What its hooks and the tool itself asked for besides; folded in call order."""
     kind: Literal["settled"] = "settled"
 
 
@@ -125,6 +128,8 @@ class Batch:
     message_id: str
     response: ModelResponse
     calls: tuple[Call, ...]
+    folded: int = 0
+    """Of how many calls the effects are folded."""
 
     def find(self, target: str) -> Call | None:
         """The call with this id, else the one suspended under this suspension id."""

@@ -5,12 +5,12 @@ budget; their place in the chain of digests goes along too, so a worker can prov
 """
 
 import base64
-import json
 import zlib
 from dataclasses import dataclass
 from typing import Any, assert_never
 
 from pydantic import TypeAdapter
+from pydantic_core import to_json
 
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.messages import Message
@@ -19,6 +19,7 @@ from wakeful.loop.calls import RunningCall
 from wakeful.loop.commands import Command, ResolveAgent
 from wakeful.loop.facts import Submitted
 from wakeful.loop.handoff import look_up_command
+from wakeful.loop.hooking import hooks_command
 from wakeful.loop.messaging import first_letter, send_command
 from wakeful.loop.stages import (
     AwaitingBudget,
@@ -29,6 +30,7 @@ from wakeful.loop.stages import (
     Cancelling,
     Done,
     HandingOver,
+    Hooking,
     Idle,
     Inferring,
     Resolving,
@@ -70,7 +72,8 @@ def pack(carried: Carried) -> dict[str, Any]:
 
 
 def size_of(packed: dict[str, Any]) -> int:
-    return len(json.dumps(packed))
+    """Bytes that it takes in history: Temporal's converter writes it the same way."""
+    return len(to_json(packed))
 
 
 def unpack(packed: dict[str, Any]) -> Carried:
@@ -97,6 +100,8 @@ def _pending(state: RunState) -> tuple[Command, ...]:
             return (infer_command(state, inferring),)
         case HandingOver() as handing:
             return (look_up_command(state, handing),)
+        case Hooking() as hooking:
+            return (hooks_command(state, hooking),)
         case CallingTools(batch=batch):
             return tuple(_call_again(state, call) for call in batch.running if call.by == "activity" or call.letter)
         case AwaitingDecisions() | AwaitingTasks() | AwaitingBudget() | BetweenSteps() | Cancelling() | Idle() | Done():

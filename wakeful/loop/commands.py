@@ -7,11 +7,14 @@ from wakeful.contract.base import Wire
 from wakeful.contract.context import ContextMessage
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
 from wakeful.contract.family import Settled
+from wakeful.contract.hooks import Moment
 from wakeful.contract.inference import InferenceOverrides, Source, TranscriptRef
 from wakeful.contract.letters import Letter
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.permissions import Rule
 from wakeful.contract.requests import RunRequest
+from wakeful.contract.runs import RunResult
+from wakeful.contract.state import StateView
 from wakeful.contract.tools import ToolDescriptor
 
 RESOLVE_ID = "resolve"
@@ -42,6 +45,8 @@ class Infer:
     overrides: InferenceOverrides | None = None
     continuing: bool = False
     permissions: tuple[Rule, ...] = ()
+    state: StateView | None = None
+    """For hooks."""
 
     @property
     def model(self) -> str:
@@ -82,6 +87,9 @@ class CallTool:
     ticket: SuspensionTicket | None = None
     agent: ResolvedAgent | None = None
     permissions: tuple[Rule, ...] = ()
+    state: StateView | None = None
+    """For the tool and for hooks."""
+    step: int = 0
 
 
 @dataclass(frozen=True)
@@ -147,6 +155,30 @@ class Settle:
     id: str = SETTLE_ID
 
 
+@dataclass(frozen=True)
+class RunHooks:
+    """Run the hooks that plugins of the agent have for these moments."""
+
+    id: str
+    agent: ResolvedAgent
+    moments: tuple[Moment, ...]
+    step: int
+    state: StateView
+    response: str = ""
+    result: RunResult | None = None
+
+
 Command = (
-    ResolveAgent | Infer | Compact | CallTool | Stop | StartChild | StartTask | CancelChild | Tell | Deliver | Settle
+    ResolveAgent
+    | Infer
+    | Compact
+    | CallTool
+    | Stop
+    | StartChild
+    | StartTask
+    | CancelChild
+    | Tell
+    | Deliver
+    | Settle
+    | RunHooks
 )

@@ -6,7 +6,9 @@ from typing import assert_never
 from pydantic import JsonValue
 
 from wakeful.contract.events import AgentEvent, ToolCallCancel
-from wakeful.contract.family import settled_run
+from wakeful.contract.family import SETTLED_ID, settled_run
+from wakeful.contract.hooks import Moment
+from wakeful.contract.letters import LETTER_ID
 from wakeful.contract.names import SIGNAL_CANCEL, SIGNAL_DECIDE, TOOL_INTERRUPTED
 from wakeful.contract.runs import (
     Blocked,
@@ -21,14 +23,25 @@ from wakeful.contract.runs import (
 from wakeful.contract.tasks import Task
 from wakeful.contract.tools import ToolOutcome, ToolResult, ToolStatus
 from wakeful.loop import batch as calls
-from wakeful.loop import messaging, spending
+from wakeful.loop import hooking, messaging, spending
 from wakeful.loop.calls import RunningCall, SettledCall
 from wakeful.loop.commands import CancelChild, Command, Settle, Stop
 from wakeful.loop.compacting import after_rewind
-from wakeful.loop.facts import InferenceReturned, ToolReturned, WorkFact, WorkFailed
+from wakeful.loop.facts import InferenceReturned, Submitted, ToolReturned, WorkFact, WorkFailed
 from wakeful.loop.inbox import begin_next_run
-from wakeful.loop.reports import end_step, heard, refuse, run_finish, run_start
-from wakeful.loop.stages import Afterwards, AwaitingDecisions, AwaitingTasks, Cancelling, Done, Idle, Inferring
+from wakeful.loop.reports import end_step, heard, refuse, run_finish, run_start, shown
+from wakeful.loop.stages import (
+    Afterwards,
+    AwaitingDecisions,
+    AwaitingTasks,
+    BetweenSteps,
+    Cancelling,
+    Done,
+    Ending,
+    Hooking,
+    Idle,
+    Inferring,
+)
 from wakeful.loop.state import Advance, RunState
 from wakeful.loop.values import replace
 
@@ -40,9 +53,38 @@ def finish(
     now: int,
     detail: str | None = None,
     then: Afterwards = Afterwards.END,
+    is_broken: bool = False,
 ) -> Advance:
-    """End the run: its calls are settled, its step is closed, and the one result there will ever be is made."""
-    moved = Advance(state, _stops(state, state.in_flight, None), _woken(state)).then(_settle_the_rest).then(end_step)
+    """End the run: its calls are settled, its step is closed, its last hooks run, and its one result is made."""
+    left_behind = _own_tasks(state) if state.work_id is not None else frozenset()
+    if left_behind and not is_broken:
+        # Nobody above a sub-agent that has ended could reach what it has started.
+        return _wind_down(state, termination, now=now, reason=detail, then=then)
+    stops = _stops(state, state.in_flight | left_behind, None)
+    moved = Advance(state, stops, _woken(state)).then(_settle_the_rest).then(end_step)
+    moments = () if is_broken else _last_moments(moved.state)
+    if not moments:
+        return moved.then(_end_now, termination, now=now, detail=detail, then=then)
+    ending = Ending(termination, _result(moved.state, termination, detail=detail, then=then), detail, then)
+    between = moved.state.entering(BetweenSteps())
+    return replace(moved, state=between).then(hooking.enter, hooking.last(between, moments, ending))
+
+
+def _last_moments(state: RunState) -> tuple[Moment, ...]:
+    if state.resolved is None:
+        return ()
+    return (*hooking.step_moments(state), *state.agent.hooks_at(Moment.RUN_END, Moment.DEACTIVATE))
+
+
+def end_after_hooks(state: RunState, ending: Ending, *, now: int) -> Advance:
+    """The last hooks have run. An end that they ask for comes too late: there is one already."""
+    over = replace(state, wanted_end=None)
+    return _end_now(over, ending.termination, now=now, detail=ending.detail, then=ending.then)
+
+
+def _end_now(state: RunState, termination: Termination, *, now: int, detail: str | None, then: Afterwards) -> Advance:
+    refusals = tuple(spending.refusing(loan, "its parent has ended") for loan in state.loans)
+    moved = replace(shown(replace(state, loans=())), commands=refusals)
     for _ in state.held:
         moved = moved.then(refuse, SIGNAL_DECIDE, "the run has ended", now=now)
     ended = replace(moved.state, held=())
@@ -57,6 +99,10 @@ def cancel(state: RunState, reason: str | None, *, now: int, then: Afterwards = 
     match state.stage:
         case Cancelling() as cancelling:
             return _cancel_further(state, cancelling, reason, then=then)
+        case Hooking(ending=Ending() as ending) as hooks:
+            # It is ending already, as it is; only what comes after may still change.
+            after = ending.then if then is Afterwards.END or ending.then is Afterwards.CLOSE else then
+            return Advance(replace(state, stage=replace(hooks, ending=replace(ending, then=after))))
         case Idle() as idle if state.running_tasks:
             ids = tuple(task.task_id for task in state.running_tasks)
             stopping = replace(idle, closing=idle.closing or then is Afterwards.CLOSE, stopping=ids)
@@ -99,6 +145,8 @@ def cancel_self(state: RunState, call_id: str, *, now: int) -> Advance:
 
 def stop(state: RunState, termination: Stopped, *, now: int) -> Advance:
     """A limit of the whole tree is reached: nothing below the run may go on either."""
+    if isinstance(state.stage, Hooking) and state.stage.ending is not None:
+        return Advance(state)  # it is ending already
     return _wind_down(state, termination, now=now)
 
 
@@ -112,7 +160,7 @@ def _wind_down(
     asked_by: str | None = None,
 ) -> Advance:
     """Stop what is in flight and every task that the run has started, and end when all of it has stopped."""
-    tasks = {task.task_id for task in state.running_tasks if then is Afterwards.CLOSE or _is_own(state, task)}
+    tasks = frozenset(task.task_id for task in state.running_tasks) if then is Afterwards.CLOSE else _own_tasks(state)
     ids = state.in_flight | tasks
     if not ids and asked_by is None:
         return finish(state, termination, now=now, detail=reason, then=then)
@@ -124,7 +172,12 @@ def _wind_down(
     return moved if ids else moved.then(_end, stopping, now=now)
 
 
-def _is_own(state: RunState, task: Task) -> bool:
+def _own_tasks(state: RunState) -> frozenset[str]:
+    """The tasks that this very run has started and that still run."""
+    return frozenset(task.task_id for task in state.running_tasks if is_own(state, task))
+
+
+def is_own(state: RunState, task: Task) -> bool:
     return task.parent_context.run_id == state.identity.run_id
 
 
@@ -165,7 +218,8 @@ def wound_down(state: RunState, cancelling: Cancelling, fact: WorkFact, *, now: 
             moved = calls.move(state, *calls.blocked(calls.running_call(state, id), reason))
         case ToolReturned(id=id, outcome=outcome) if state.batch and outcome.result.status is not ToolStatus.PENDING:
             call = calls.running_call(state, id)
-            moved = calls.move(state, calls.settled(call, outcome.result), calls.ended(call, outcome.result))
+            after = replace(calls.settled(call, outcome.result), effects=outcome.effects)
+            moved = calls.move(state, after, calls.ended(call, outcome.result))
         case WorkFailed(id=id, error=error) if state.batch:
             moved = calls.settle_lost(state, calls.running_call(state, id), error)
         case InferenceReturned(response=response):
@@ -220,10 +274,18 @@ def _settle_with_owner(state: RunState, result: RunResult) -> Advance:
     if owner is None or work_id is None:
         return Advance(state)
     task = state.identity.task
-    is_task = task is not None and task.thread_id == state.identity.thread_id
+    is_task = state.identity.is_task
     name = task.name if is_task and task is not None else None
     settle = Settle(owner, settled_run(work_id, result, name=name), is_task)
     return Advance(replace(state, work_id=None), (settle,))
+
+
+def _mail(state: RunState) -> tuple[Submitted, ...]:
+    """What others have told the run that is undone: it was told once, so the next one has to read it."""
+    started = {f"{SETTLED_ID}{task.thread_id}" for task in state.tasks if is_own(state, task)}
+    read = state.transcript.messages[max(0, state.began.length - state.transcript.before.length) :]
+    kept = [message for message in read if message.id.startswith((SETTLED_ID, LETTER_ID)) and message.id not in started]
+    return tuple(Submitted(message, message, internal=True, passive=True) for message in kept)
 
 
 def _result(state: RunState, termination: Termination, *, detail: str | None, then: Afterwards) -> RunResult:
@@ -254,7 +316,8 @@ def _afterwards(state: RunState, then: Afterwards) -> Advance:
             return Advance(state)
         case Afterwards.ROLL_BACK:
             transcript = state.transcript.rewound(state.began)
-            undone = replace(state, transcript=transcript, context=after_rewind(state.context, transcript.length))
+            context = after_rewind(state.context, transcript.length)
+            undone = replace(state, transcript=transcript, context=context, steering=(*_mail(state), *state.steering))
             return begin_next_run(undone, interrupted=True)
         case Afterwards.NEXT_RUN:
             return begin_next_run(state, interrupted=True)

@@ -8,6 +8,7 @@ from wakeful.contract.budgets import Budget
 from wakeful.contract.context import CompactionMark
 from wakeful.contract.decisions import Decision
 from wakeful.contract.family import Grant, Loan, Settled
+from wakeful.contract.hooks import HookEffects
 from wakeful.contract.inference import InferenceOverrides, ModelResponse, Source
 from wakeful.contract.letters import Letter, TaskEvent
 from wakeful.contract.messages import Message
@@ -62,13 +63,28 @@ class WorkStopped:
 
 
 @dataclass(frozen=True)
+class HooksReturned:
+    id: str
+    effects: HookEffects
+
+
+@dataclass(frozen=True)
 class Told:
     """A signal or a letter has reached its thread."""
 
     id: str
 
 
-WorkFact = AgentResolved | InferenceReturned | ToolReturned | CompactionReturned | Told | WorkFailed | WorkStopped
+WorkFact = (
+    AgentResolved
+    | InferenceReturned
+    | ToolReturned
+    | CompactionReturned
+    | HooksReturned
+    | Told
+    | WorkFailed
+    | WorkStopped
+)
 """How a command ended; `id` is the command's."""
 
 

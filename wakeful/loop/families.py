@@ -1,5 +1,6 @@
 """What other threads bring about: sub-agents and tasks that end, and mail. Each reaches the model once."""
 
+from wakeful.contract.budgets import Spent
 from wakeful.contract.events import MailRead
 from wakeful.contract.family import EndStatus, Settled, delegate_result, settled_message
 from wakeful.contract.inference import Source
@@ -13,10 +14,19 @@ from wakeful.loop import budgets, ending, spending, sub_agents, tasks, tool_call
 from wakeful.loop.batch import INLINE_LENGTH, answer
 from wakeful.loop.calls import RunningCall
 from wakeful.loop.commands import Tell
-from wakeful.loop.facts import Submitted, ToolReturned
+from wakeful.loop.facts import Submitted, Told, ToolReturned, WorkFact
 from wakeful.loop.inbox import begin_next_run, for_this_run, reading_queued
 from wakeful.loop.reports import run_start
-from wakeful.loop.stages import AwaitingBudget, AwaitingDecisions, AwaitingTasks, BetweenSteps, CallingTools, Cancelling, Done, Idle
+from wakeful.loop.stages import (
+    AwaitingBudget,
+    AwaitingDecisions,
+    AwaitingTasks,
+    BetweenSteps,
+    CallingTools,
+    Cancelling,
+    Done,
+    Idle,
+)
 from wakeful.loop.state import REMEMBERED, Advance, RunState
 from wakeful.loop.steps import next_step
 from wakeful.loop.values import replace
@@ -87,7 +97,7 @@ def _delegate_ended(state: RunState, call: RunningCall, settled: Settled, *, now
 def _task_ended(state: RunState, task: Task, settled: Settled, *, now: int) -> Advance:
     """Its one terminal event goes to the model, except that of a run which is being stopped: the next one reads it."""
     stopping = state.stage if isinstance(state.stage, Cancelling) and task.task_id in state.in_flight else None
-    state = spending.giving_back(state, task.task_id, settled.spent)
+    state = spending.giving_back(state, task.task_id, settled.spent if ending.is_own(state, task) else Spent())
     moved = tasks.ended(_reached(state, settled) if stopping else state, task, settled, now=now)
     waited_for = [call for call in state.batch.running if call.awaits == task.task_id] if state.batch else []
     for call in waited_for:
@@ -136,16 +146,29 @@ def _reached(state: RunState, settled: Settled) -> RunState:
 
 def received(state: RunState, mail: Letter | TaskEvent, *, now: int) -> Advance:
     """Mail is read at the next step; where no step is to come, it is the reason for one."""
+    if isinstance(mail, TaskEvent) and state.find_task(mail.task_id) is None:
+        return Advance(state)  # its end was told, and nothing comes after that
     message = mail_message(mail)
     source: Source = message if len(message.text) <= INLINE_LENGTH else f"deliver:{mail.message_id}"
     passive = isinstance(mail, TaskEvent) and _wakes_nobody(state, mail.task_id)
     return _post(state, message, source, now=now, passive=passive)
 
 
-def returning(letter: Letter) -> Tell:
+RETURNED_ID = "returned-"
+
+
+def send_back(state: RunState, letter: Letter) -> Advance:
     """Send back a letter that came when the thread had ended and could not be woken yet."""
     returned = Returned(letter=letter, error=RECIPIENT_UNAVAILABLE)
-    return Tell(f"returned-{letter.message_id}", letter.sender.thread_id, SIGNAL_RETURNED, returned)
+    tell = Tell(f"{RETURNED_ID}{letter.message_id}", letter.sender.thread_id, SIGNAL_RETURNED, returned)
+    return Advance(replace(state, returning=(*state.returning, letter)), (tell,))
+
+
+def sent_back(state: RunState, fact: WorkFact, *, now: int) -> RunState:
+    """The sender has it again; where it cannot be reached either, whoever wakes this thread reads the letter."""
+    letter = next(letter for letter in state.returning if fact.id == f"{RETURNED_ID}{letter.message_id}")
+    state = replace(state, returning=tuple(other for other in state.returning if other is not letter))
+    return state if isinstance(fact, Told) else received(state, letter, now=now).state
 
 
 def _post(state: RunState, message: Message, source: Source, *, now: int, passive: bool = False) -> Advance:

@@ -2,9 +2,10 @@
 
 from wakeful.contract.inference import ModelResponse, StopReason
 from wakeful.contract.messages import MessageMetadata
-from wakeful.contract.runs import Errored, NaturalEnd, ThreadMode
+from wakeful.contract.runs import Errored, NaturalEnd, Stopped, Termination, ThreadMode
 from wakeful.contract.transcript import assistant_message
 from wakeful.loop.compacting import learn
+from wakeful.loop.effects import fold
 from wakeful.loop.ending import finish
 from wakeful.loop.inbox import for_this_run, read, reading_queued
 from wakeful.loop.notes import CONTINUE, noting, on_calls, on_output
@@ -12,6 +13,7 @@ from wakeful.loop.reports import end_step, heard, run_finish
 from wakeful.loop.stages import AwaitingTasks, Inferring
 from wakeful.loop.state import Advance, RunState
 from wakeful.loop.steps import next_step
+from wakeful.loop.stopping import stopping
 from wakeful.loop.tool_calls import begin_batch
 from wakeful.loop.values import replace
 
@@ -24,10 +26,22 @@ def returned(state: RunState, inferring: Inferring, response: ModelResponse, *, 
         error = f"inference failed: the model's tool calls need ids that differ, got {ids!r}"
         return finish(counted, Errored(value=error), now=now)
     events = heard(response, duration_ms=max(0, now - inferring.since))
-    told = Advance(counted, events=events).then(learn, response)
+    told = Advance(counted, events=events).then(learn, response).then(fold, response.effects, source=inferring.id)
+    if (end := told.state.wanted_end or _stop(told.state, response, now=now)) is not None:
+        # What it asked for is not done, and the answer is not part of the conversation.
+        over = replace(told.state, wanted_end=None, response=response.text or told.state.response)
+        return replace(told, state=over).then(end_step).then(finish, end, now=now)
+    if response.effects is not None and response.effects.retry is not None:
+        again = noting(replace(told.state, rounds=told.state.rounds + 1), response.effects.retry)
+        return replace(told, state=again).then(end_step).then(next_step, now=now)
     if response.tool_calls:
         return told.then(begin_batch, inferring, response, now=now)
     return told.then(_fold_words, inferring, response, now=now)
+
+
+def _stop(state: RunState, response: ModelResponse, *, now: int) -> Termination | None:
+    met = stopping(state, response, now=now)
+    return None if met is None else Stopped(value=met)
 
 
 def _fold_words(state: RunState, inferring: Inferring, response: ModelResponse, *, now: int) -> Advance:

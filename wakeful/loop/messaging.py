@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pydantic import JsonValue
 
 from wakeful.contract.errors import ToolError, ToolErrorKind
-from wakeful.contract.letters import LETTER_LIMIT, DeadLetter, Letter, Relation, Sender
+from wakeful.contract.letters import LETTER_ID, LETTER_LIMIT, DeadLetter, Letter, Relation, Sender
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.names import RECIPIENT_NOT_FOUND, RECIPIENT_UNAVAILABLE, SIGNAL_DELIVER
 from wakeful.contract.tasks import TaskType
@@ -15,11 +15,12 @@ from wakeful.loop.batch import answer, move
 from wakeful.loop.calls import NewCall, ResumingCall, RunningCall
 from wakeful.loop.commands import Command, Deliver, Tell
 from wakeful.loop.facts import Told, WorkFact, WorkFailed
+from wakeful.loop.keeping import newest_letters
 from wakeful.loop.state import Advance, RunState, letter_id
 from wakeful.loop.values import replace
 
 KEPT_LETTERS = 100
-"""Dead letters that a thread keeps; of more the oldest are forgotten."""
+"""Dead letters that a thread keeps, if they are not too long; of more the oldest are forgotten."""
 
 Starting = NewCall | ResumingCall
 
@@ -87,7 +88,7 @@ def _letter(state: RunState, call: ToolCall, relation: Relation, thread_id: str,
     identity = state.identity
     id = hashlib.sha256(f"{identity.thread_id}\n{identity.run_id}\n{call.id}".encode()).hexdigest()[:24]
     return Letter(
-        message_id=f"msg_{id}",
+        message_id=f"{LETTER_ID}{id}",
         sender=_sender(state, relation),
         content=text,
         relation=relation,
@@ -99,7 +100,7 @@ def _sender(state: RunState, relation: Relation) -> Sender:
     """Who writes; a background task tells its owner which one it is."""
     identity, task = state.identity, state.identity.task
     sender = Sender(agent_id=state.agent.agent_id, thread_id=identity.thread_id)
-    if relation != "parent" or task is None or task.thread_id != identity.thread_id:
+    if relation != "parent" or task is None or not identity.is_task:
         return sender
     return sender.model_copy(update={"task_id": task.task_id, "name": task.name})
 
@@ -138,7 +139,8 @@ def _refused(state: RunState, call: Starting | RunningCall, error: str) -> Advan
 def burying(state: RunState, letter: Letter, error: str, *, now: int) -> RunState:
     """The state with one more dead letter, once."""
     others = tuple(dead for dead in state.letters if dead.letter.message_id != letter.message_id)
-    return replace(state, letters=(*others, DeadLetter(letter=letter, error=error, at=now))[-KEPT_LETTERS:])
+    letters = (*others, DeadLetter(letter=letter, error=error, at=now))[-KEPT_LETTERS:]
+    return replace(state, letters=newest_letters(letters))
 
 
 def recover(state: RunState, call: Starting, asked: ToolCall) -> Advance:
@@ -181,7 +183,7 @@ def clear(state: RunState) -> Advance:
 
 
 def first_letter(state: RunState) -> tuple[Command, ...]:
-    return tuple(Deliver(letter_id(letter), letter) for letter in state.outbox[:1])
+    return tuple(send_command(letter_id(letter), letter) for letter in state.outbox[:1])
 
 
 def replayed(state: RunState, fact: WorkFact, *, now: int) -> Advance:

@@ -13,6 +13,7 @@ from wakeful.contract.events import (
     RunFinish,
     RunStart,
     SignalRefused,
+    StateSnapshot,
     StepEnd,
     StreamReset,
     TextDelta,
@@ -62,7 +63,18 @@ def end_step(state: RunState) -> Advance:
     """Close the step if one is open: every step that was started is ended once."""
     if not state.step_open:
         return Advance(state)
-    return Advance(replace(state, step_open=False), events=(StepEnd(),))
+    closed = replace(state, step_open=False)
+    return shown(closed).emitting(StepEnd())
+
+
+def shown(state: RunState) -> Advance:
+    """Show watchers the state if it has changed since they saw it."""
+    values = state.values
+    if values.revision == values.shown:
+        return Advance(state)
+    snapshot: JsonValue = {"revision": values.revision, "extensions": dict(values.view.values)}
+    seen = replace(state, values=replace(values, shown=values.revision))
+    return Advance(seen, events=(StateSnapshot(snapshot=snapshot),))
 
 
 def heard(response: ModelResponse, *, duration_ms: int) -> tuple[AgentEvent, ...]:

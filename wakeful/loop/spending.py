@@ -1,6 +1,9 @@
 """What a run has spent, what is left to it, and what its sub-agents hold. `budgets` says what follows from it."""
 
 from wakeful.contract.budgets import Budget, Spent
+from wakeful.contract.family import Grant, Loan
+from wakeful.contract.names import SIGNAL_GRANT
+from wakeful.loop.commands import Tell
 from wakeful.loop.state import RunState
 from wakeful.loop.values import replace
 
@@ -65,6 +68,11 @@ def share(state: RunState, among: int) -> Budget | None:
     """The allowance of each of `among` sub-agents that are started together, with one part kept for the run itself."""
     room = room_left(state)
     return Budget.model_validate({field: part_of(room[field], among + 1) for field in room}) if room else None
+
+
+def refusing(loan: Loan, why: str) -> Tell:
+    """Tell a sub-agent that there is nothing more."""
+    return Tell(f"grant-{loan.work_id}-ended", loan.thread_id, SIGNAL_GRANT, Grant(refused=why))
 
 
 def lending(state: RunState, work_id: str, allowance: Budget | None) -> RunState:

@@ -7,9 +7,22 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from wakeful.contract.context import ContextMessage
+from wakeful.contract.hooks import Moment
 from wakeful.contract.runs import Cancelled, RunResult, RunStatus, Termination
 from wakeful.loop.calls import Batch
 from wakeful.loop.commands import RESOLVE_ID
+
+
+class Afterwards(StrEnum):
+    """What follows a run that is being cancelled."""
+
+    END = "end"
+    NEXT_RUN = "next_run"
+    """Somebody interrupted it: their messages are next."""
+    ROLL_BACK = "roll_back"
+    """The same, and what the cancelled run said and heard is undone."""
+    CLOSE = "close"
+    """The whole thread ends."""
 
 
 @dataclass(frozen=True)
@@ -79,23 +92,33 @@ class HandingOver:
 
 
 @dataclass(frozen=True)
+class Ending:
+    """How a run is about to end, while its last hooks run."""
+
+    termination: Termination
+    result: RunResult
+    detail: str | None
+    then: Afterwards
+
+
+@dataclass(frozen=True)
+class Hooking:
+    """Hooks of plugins run that need an activity of their own; then the run goes on, or ends."""
+
+    id: str
+    moments: tuple[Moment, ...]
+    continuing: bool = False
+    ending: Ending | None = None
+    kind: Literal["hooking"] = "hooking"
+    status = RunStatus.RUNNING
+
+
+@dataclass(frozen=True)
 class BetweenSteps:
     """A step is committed and the next has not begun; no fact ever meets a run here."""
 
     kind: Literal["between_steps"] = "between_steps"
     status = RunStatus.RUNNING
-
-
-class Afterwards(StrEnum):
-    """What follows a run that is being cancelled."""
-
-    END = "end"
-    NEXT_RUN = "next_run"
-    """Somebody interrupted it: their messages are next."""
-    ROLL_BACK = "roll_back"
-    """The same, and what the cancelled run said and heard is undone."""
-    CLOSE = "close"
-    """The whole thread ends."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +167,7 @@ Stage = Annotated[
     | AwaitingTasks
     | AwaitingBudget
     | HandingOver
+    | Hooking
     | BetweenSteps
     | Cancelling
     | Idle

@@ -21,6 +21,7 @@ from wakeful.contract.runs import (
     CancelReceipt,
     RunIdentity,
     RunStatus,
+    Termination,
     ThreadMode,
     Usage,
 )
@@ -38,11 +39,13 @@ from wakeful.loop.stages import (
     Cancelling,
     Done,
     HandingOver,
+    Hooking,
     Idle,
     Inferring,
     Resolving,
     Stage,
 )
+from wakeful.loop.stateful import Values
 from wakeful.loop.transcript import Mark, Transcript
 from wakeful.loop.transitions import check_run
 from wakeful.loop.values import replace
@@ -143,6 +146,8 @@ class RunState:
     handoffs: int = 0
     letters: tuple[DeadLetter, ...] = ()
     """Messages to others that could not be delivered."""
+    returning: tuple[Letter, ...] = ()
+    """Letters that came too late and are on their way back."""
     outbox: tuple[Letter, ...] = ()
     """Dead letters that are being sent again; the first one is on its way."""
     calls_made: int = 0
@@ -162,6 +167,20 @@ class RunState:
     receipt: CancelReceipt | None = None
     """What was stopped below the run when it was cancelled."""
 
+    values: Values = Values()
+    """What the agents keep beside the conversation."""
+    wanted_end: Termination | None = None
+    """How hooks want the run to end, at its next step."""
+    hooked: int = 0
+    """The step whose end hooks have heard of."""
+    hookings: int = 0
+    """How often hooks had an activity of their own, for its name."""
+    began_at: int = 0
+    """When the run began, in milliseconds since 1970."""
+    failed_rounds: int = 0
+    """Rounds in a row in which every tool call failed."""
+    said: tuple[str, ...] = ()
+    """Digests of the newest answers."""
     refused_calls: bool = False
     """Calls were not made because the budget for them is spent."""
 
@@ -200,7 +219,7 @@ class RunState:
         match self.stage:
             case Resolving(id=id):
                 return frozenset({id})
-            case Inferring(id=id) | HandingOver(id=id):
+            case Inferring(id=id) | HandingOver(id=id) | Hooking(id=id):
                 return frozenset({id})
             case CallingTools(batch=batch):
                 return frozenset(call.id for call in batch.running if call.awaits is None)

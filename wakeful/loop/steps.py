@@ -1,8 +1,9 @@
 """Open a step: one question to the model, and later the calls it asks for."""
 
 from wakeful.contract.events import StepStart
+from wakeful.contract.hooks import Phase
 from wakeful.contract.runs import StopDetail, Stopped
-from wakeful.loop import budgets, handoff, spending
+from wakeful.loop import budgets, handoff, hooking, spending
 from wakeful.loop.commands import Infer
 from wakeful.loop.ending import finish
 from wakeful.loop.inbox import read
@@ -11,12 +12,18 @@ from wakeful.loop.stages import Inferring
 from wakeful.loop.state import Advance, RunState
 from wakeful.loop.values import replace
 
+INFERENCE_PHASES = (Phase.STEP_START, Phase.BEFORE_INFERENCE, Phase.AFTER_INFERENCE, Phase.TOOL_GATE)
+
 
 def next_step(state: RunState, *, now: int, continuing: bool = False) -> Advance:
     """Open a step and ask the model, unless the agent has used up its rounds or its budget, or hands over.
 
     The limit is checked before the model is asked, so that no answer is paid for only to be thrown away.
     """
+    if (hooks := hooking.after_step(state, continuing=continuing)) is not None:
+        return hooks
+    if state.wanted_end is not None:
+        return finish(replace(state, wanted_end=None), state.wanted_end, now=now)
     limit = state.agent.max_rounds
     if limit and state.rounds >= limit:
         detail = StopDetail(code="max_rounds", detail=f"{limit} rounds of tool calls were made")
@@ -60,4 +67,5 @@ def infer_command(state: RunState, inferring: Inferring) -> Infer:
         overrides=state.overrides,
         continuing=inferring.continuing,
         permissions=state.rules,
+        state=state.values.view if state.agent.has_hooks(*INFERENCE_PHASES) else None,
     )

@@ -6,6 +6,7 @@ from wakeful.contract.errors import ToolError, ToolErrorKind
 from wakeful.contract.events import ActivitySnapshot
 from wakeful.contract.family import Family
 from wakeful.contract.messages import ToolCall
+from wakeful.contract.permissions import Behavior
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Origin
 from wakeful.contract.tools import RuntimeKind, RuntimeTool
@@ -89,6 +90,7 @@ def start(
             parent_tool_call_id=call_id,
             session_id=identity.session_id,
             origin=Origin.SUBAGENT,
+            permissions=tuple(rule for rule in state.run_permissions if rule.behavior is Behavior.DENY),
             family=family,
         )
     except ValidationError as error:

@@ -1,6 +1,7 @@
 """Background tasks of a thread: start them, list them, cancel them. What becomes of them is in `families`."""
 
 import json
+import re
 from collections.abc import Mapping
 
 from pydantic import JsonValue
@@ -23,8 +24,8 @@ MAX_RUNNING = 100
 """Tasks that a thread may have running at a time."""
 
 KEPT_ENDED = 50
-KEPT_RESULT = 4_000
-"""Characters of an ended task's result that the thread keeps; the whole of it stands in its event."""
+KEPT_RESULT = 1_000
+"""Characters of an ended task's result, and of its error, that the thread keeps; its event has the whole."""
 
 DESCRIPTION_LENGTH = 100
 
@@ -74,7 +75,7 @@ def _new_task(
     running = state.running_tasks
     if len(running) >= MAX_RUNNING:
         raise ToolError(f"{MAX_RUNNING} tasks run already, and no more are started: wait for some, or cancel them")
-    if name in RESERVED_TASK_NAMES:
+    if name in RESERVED_TASK_NAMES or (name is not None and re.fullmatch(r"bg_\d+", name)):
         raise ToolError(f"'{name}' is a reserved name", kind=ToolErrorKind.INVALID_ARGUMENTS)
     if name is not None and any(task.name == name for task in running):
         raise ToolError(f"a running task named '{name}' already exists", kind=ToolErrorKind.INVALID_ARGUMENTS)
@@ -163,7 +164,7 @@ def _cancel_self(state: RunState, call: Starting, *, now: int) -> Advance:
     running = _waiting(call, f"cancel-{call.call.id}", awaits="self")
     moved = move(state, running)
     task, identity = state.identity.task, state.identity
-    if task is not None and task.thread_id != identity.thread_id:
+    if task is not None and not identity.is_task:
         reason = f"cancelled by {state.agent.agent_id}, which is a part of it"
         moved = replace(moved, commands=(CancelChild(running.id, task.thread_id, reason),))
     return moved.then(ending.cancel_self, call.call.id, now=now)
@@ -203,7 +204,7 @@ def ended(state: RunState, task: Task, settled: Settled, *, now: int) -> Advance
         update={
             "status": settled.status,
             "result": _kept(settled.result),
-            "error": settled.error,
+            "error": _kept_error(settled.error),
             "completed_at_ms": now,
         }
     )
@@ -219,3 +220,7 @@ def _kept(result: JsonValue) -> JsonValue:
     if len(written) <= KEPT_RESULT:
         return result
     return {"cut": written[:KEPT_RESULT] + "…", "note": "the whole result was in the task's event"}
+
+
+def _kept_error(error: str | None) -> str | None:
+    return error if error is None or len(error) <= KEPT_RESULT else error[:KEPT_RESULT] + "…"

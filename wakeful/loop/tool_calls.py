@@ -7,13 +7,25 @@ from pydantic import JsonValue
 from wakeful.contract.agents import ToolMode
 from wakeful.contract.decisions import ResumeMode
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
+from wakeful.contract.hooks import Phase
 from wakeful.contract.inference import ModelResponse
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.names import TOOL_INTERRUPTED
 from wakeful.contract.runs import Suspended
 from wakeful.contract.tools import RuntimeKind, ToolResult, ToolStatus
 from wakeful.loop import ending, gates, messaging, spending
-from wakeful.loop.batch import batch_of, blocked, commit, done, ended, move, running_call, settle_lost, settled
+from wakeful.loop.batch import (
+    batch_of,
+    blocked,
+    commit,
+    done,
+    ended,
+    fold_in_order,
+    move,
+    running_call,
+    settle_lost,
+    settled,
+)
 from wakeful.loop.calls import Batch, NewCall, ResumingCall, RunningCall
 from wakeful.loop.commands import CallTool
 from wakeful.loop.facts import ToolReturned, WorkFact
@@ -41,7 +53,7 @@ def go_on(state: RunState, *, now: int) -> Advance:
         if not isinstance(moved.state.stage, CallingTools):
             return moved  # a gate ended the run
     batch = batch_of(moved.state)
-    if batch.running or batch.new:
+    if batch.running or batch.new or batch.resuming:
         return moved
     if batch.suspended:
         return moved.then(_pause)
@@ -62,7 +74,8 @@ def returned(state: RunState, fact: ToolReturned, *, now: int) -> Advance:
     if outcome.result.status is ToolStatus.PENDING:
         gated = fact.outcome.gated
         return suspend(state, call, outcome.result, now=now, gated=gated).then(go_on, now=now)
-    return move(state, settled(call, outcome.result), ended(call, outcome.result)).then(go_on, now=now)
+    after = replace(settled(call, outcome.result), effects=outcome.effects)
+    return move(state, after, ended(call, outcome.result)).then(fold_in_order).then(go_on, now=now)
 
 
 def sent(state: RunState, call: RunningCall, fact: WorkFact, *, now: int) -> Advance:
@@ -79,15 +92,19 @@ def call_command(state: RunState, call: RunningCall) -> CallTool:
     """Run a call's tool, with the arguments that its decision, if it had one, makes of it."""
     tool, rules = state.tool(call.call.name), state.rules
     assert tool is not None  # only a known tool runs
-    has_gates = bool(state.agent.gates or state.agent.permissions or rules)
+    agent = state.agent
+    has_hooks = agent.has_hooks(Phase.TOOL_GATE, Phase.BEFORE_TOOL_EXECUTE, Phase.AFTER_TOOL_EXECUTE)
+    is_asked = bool(agent.gates or agent.permissions or rules or has_hooks)
     return CallTool(
         id=call.id,
         tool=tool,
         call=_as_it_runs(call),
         resume=call.resume,
         ticket=call.ticket,
-        agent=state.agent if has_gates else None,
+        agent=agent if is_asked else None,
         permissions=rules,
+        state=state.values.view if agent.state_keys or has_hooks else None,
+        step=state.steps if has_hooks else 0,
     )
 
 
@@ -95,15 +112,17 @@ def _next_to_start(state: RunState) -> NewCall | ResumingCall | None:
     batch, one_by_one = batch_of(state), _one_by_one(state)
     if one_by_one and batch.running:
         return None
-    if batch.resuming:
-        return batch.resuming[0]
+    if one_by_one:
+        waiting: tuple[NewCall | ResumingCall, ...] = (*batch.resuming, *batch.new)
+        return waiting[0] if waiting and not _has_to_queue(state, waiting[0]) else None
+    resuming = next((call for call in batch.resuming if not _has_to_queue(state, call)), None)
+    if resuming is not None:
+        return resuming
     free = tuple(new for new in batch.new if not _has_to_queue(state, new))
-    if one_by_one or not batch.response.verdicts:
-        return next(iter(free), None)
-    return gates.first_to_start(state, free)
+    return gates.first_to_start(state, free) if batch.response.verdicts else next(iter(free), None)
 
 
-def _has_to_queue(state: RunState, new: NewCall) -> bool:
+def _has_to_queue(state: RunState, new: NewCall | ResumingCall) -> bool:
     """Messages go one after another, so that they arrive in the order they were written in.
 
     What is for a task waits until the tasks that the step has started have their names.

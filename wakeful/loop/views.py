@@ -11,6 +11,7 @@ from wakeful.contract.transcript import assistant_message, tool_message
 from wakeful.contract.views import StatusView, ToolCallView, WaitsFor
 from wakeful.loop import spending
 from wakeful.loop.calls import RunningCall, SettledCall, SuspendedCall
+from wakeful.loop.keeping import fitting
 from wakeful.loop.stages import (
     AwaitingBudget,
     AwaitingDecisions,
@@ -20,12 +21,16 @@ from wakeful.loop.stages import (
     Cancelling,
     Done,
     HandingOver,
+    Hooking,
     Idle,
     Inferring,
     Resolving,
 )
 from wakeful.loop.state import RunState
 from wakeful.loop.steps import infer_command
+
+HEAD_LENGTH = 500
+"""Characters of a dead letter that a status shows: everybody asks for it, often."""
 
 
 def status_view(state: RunState) -> StatusView:
@@ -58,10 +63,18 @@ def status_view(state: RunState) -> StatusView:
         result=state.stage.result if isinstance(state.stage, Done | Idle) else None,
         active_agent=state.active_agent,
         tasks=state.tasks,
-        letters=state.letters,
+        letters=tuple(map(_head, state.letters)),
         spent=spending.spent(state),
         budget=None if limit == Budget() else limit,
     )
+
+
+def _head(dead: DeadLetter) -> DeadLetter:
+    content = dead.letter.content
+    if len(content) <= HEAD_LENGTH:
+        return dead
+    letter = dead.letter.model_copy(update={"content": content[:HEAD_LENGTH]})
+    return dead.model_copy(update={"letter": letter})
 
 
 def _waits_for(state: RunState) -> WaitsFor | None:
@@ -77,17 +90,19 @@ def _waits_for(state: RunState) -> WaitsFor | None:
 
 
 def keeps(state: RunState) -> Keeps:
-    """What the thread keeps besides its conversation, for an execution that goes on with it after this one."""
+    """What the thread keeps besides its conversation, as far as it can be handed on, for an execution after this one."""
     undelivered = tuple(DeadLetter(letter=letter, error="it was on its way") for letter in state.outbox)
-    return Keeps(
+    kept = Keeps(
         agent_id=state.requested_agent or state.active_agent,
         tasks=state.tasks,
         spawned=state.spawned,
         letters=(*state.letters, *undelivered),
         mail=tuple(later.message for later in state.steering if later.internal),
         permissions=state.permissions,
+        state=dict(state.values.thread),
         identity=state.identity,
     )
+    return fitting(kept)
 
 
 def doing(state: RunState) -> str:
@@ -105,6 +120,8 @@ def doing(state: RunState) -> str:
             return f"waiting for {', '.join(task.name or task.task_id for task in state.running_tasks)}"
         case AwaitingBudget(spent=spent, asked=asked):
             return f"asking its parent for more {spent}" if asked else f"waiting until its tasks leave it some {spent}"
+        case Hooking(moments=moments):
+            return f"running hooks ({', '.join(moment.value for moment in moments)})"
         case HandingOver(agent_id=agent_id):
             return f"handing over to {agent_id}"
         case BetweenSteps():

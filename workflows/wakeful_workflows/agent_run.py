@@ -6,7 +6,7 @@ Runs unsandboxed: there is no user code in it, the import rules keep it pure, an
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, assert_never
 
 from temporalio import workflow
@@ -16,8 +16,10 @@ from wakeful.contract import names
 from wakeful.contract.decisions import Decision
 from wakeful.contract.errors import CallerError
 from wakeful.contract.family import Keeps
+from wakeful.contract.inference import TranscriptTail
 from wakeful.contract.requests import RunRequest, parse_decisions, parse_page, parse_request
 from wakeful.contract.runs import RunResult
+from wakeful.contract.state import StateView
 from wakeful.contract.views import EventsPage, StatusView, TranscriptPage
 from wakeful.loop.advance import advance, begin, opened
 from wakeful.loop.carrying import Carried, pack, pending_commands, size_of, unpack
@@ -62,6 +64,7 @@ class AgentRun(Signals):
         self._turns = Turns()
         self._alarm = Alarm(lambda: self._facts.append(TimePassed()))
         self._earlier = workflow.info().continued_run_id
+        self._is_too_large = False
 
     @workflow.run
     async def run(self, request: Any = None) -> RunResult:
@@ -82,7 +85,7 @@ class AgentRun(Signals):
             self._visibility.show(state, search_attributes=self._work.settings.search_attributes)
             if isinstance(state.stage, Done) and self._is_quiet() and not self._facts:
                 return state.stage.result
-            await self._a_fact()
+            await self._until(self._may_go_on)
 
     async def _begin(self, request: RunRequest) -> None:
         self._visibility.title(request)
@@ -92,9 +95,16 @@ class AgentRun(Signals):
         if request.restore_from is not None:
             self._earlier = request.restore_from
             self._state = opened(request, thread_id=thread_id, run_id=run_id)
-            tail = await restored(request.restore_from)
+            tail = await self._restored(request.restore_from)
             transcript, kept = transcript_of(tail), tail.keeps
         self._take(begin(request, thread_id=thread_id, run_id=run_id, transcript=transcript, keeps=kept))
+
+    async def _restored(self, run_id: str) -> TranscriptTail:
+        """What the thread has said and kept. A cancellation comes after it, or what was sent meanwhile would be lost."""
+        restoring = asyncio.create_task(restored(run_id))
+        while not restoring.done():
+            await self._until(restoring.done)
+        return restoring.result()
 
     def _go_on(self, carried: Carried) -> None:
         """Be the thread that the execution before this one was."""
@@ -133,11 +143,15 @@ class AgentRun(Signals):
         carried = Carried(state, log.last, settings.search_attributes, self._visibility.shown, settings.budget)
         try:
             packed = pack(carried)
+            size = size_of(packed)
         except Exception:  # a bug of ours must not hang the run, which can go on as it is
             workflow.logger.exception("the state cannot be carried")
             return
-        if size_of(packed) <= CARRY_LIMIT:
+        if size <= CARRY_LIMIT:
             workflow.continue_as_new({names.CARRIED: packed})
+        if not self._is_too_large:
+            workflow.logger.warning("the state is too large to be carried", extra={"bytes": size})
+        self._is_too_large = True
 
     def _perform(self) -> None:
         state, commands = self._current(), self._outbox
@@ -154,10 +168,10 @@ class AgentRun(Signals):
                 case _:
                     self._work.start(command, state.identity)
 
-    async def _a_fact(self) -> None:
-        """Wait for the next fact. Temporal's own cancellation is a fact like the signal, and closes the thread."""
+    async def _until(self, met: Callable[[], bool]) -> None:
+        """Wait. Temporal's own cancellation ends it as a fact like the signal, and closes the thread."""
         try:
-            await workflow.wait_condition(self._may_go_on)
+            await workflow.wait_condition(lambda: self._is_met(met))
         except asyncio.CancelledError:
             reason = workflow.cancellation_reason()
             if reason is None:  # the worker drops this run from its cache: nothing happened to the run
@@ -165,8 +179,11 @@ class AgentRun(Signals):
             self._facts.append(CancelRequested(reason or None, close=True))
             self._turns.check()
 
-    def _may_go_on(self) -> bool:
+    def _is_met(self, met: Callable[[], bool]) -> bool:
         self._turns.check()
+        return met()
+
+    def _may_go_on(self) -> bool:
         return bool(self._facts) or (isinstance(self._current().stage, Done) and self._is_quiet())
 
     def _is_quiet(self) -> bool:
@@ -225,6 +242,10 @@ class AgentRun(Signals):
     @workflow.query(name=names.QUERY_EVENTS, description='What happened, in pages: {"after": seq}')
     def events(self, page: Any = None) -> EventsPage:
         return events_page(self._current(), self._log, parse_page(page), earlier=self._earlier)
+
+    @workflow.query(name=names.QUERY_STATE, description="What the thread's agents keep beside the conversation")
+    def state(self, _nothing: Any = None) -> StateView:
+        return self._current().values.view
 
     @workflow.query(name=names.QUERY_KEEPS, description="What the thread keeps besides its conversation")
     def keeps(self, _nothing: Any = None) -> Keeps:

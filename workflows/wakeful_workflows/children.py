@@ -33,6 +33,9 @@ NAME_LENGTH = 40
 ID_BYTES = 250
 """SQL stores keep 255 characters of a workflow id for lists, fewer than the server takes."""
 
+CANCEL_PAUSES = (1, 2, 4)
+"""Seconds before a cancel that could not be sent is tried again."""
+
 WITHOUT_A_WORD = "it has ended without a word"
 
 Handle = ChildWorkflowHandle[Any, Any]
@@ -94,13 +97,16 @@ class Children:
 
     async def _cancel(self, command: CancelChild) -> None:
         reason = {"reason": command.reason} if command.reason else None
-        try:
-            is_there = await signalled(command.thread_id, names.SIGNAL_CANCEL, reason)
-        except ApplicationError as error:
-            self._tell(ChildGone(command.id, f"it cannot be reached: {error}"))
-            return
-        if not is_there:
-            self._tell(ChildGone(command.id, WITHOUT_A_WORD))
+        for pause in (*CANCEL_PAUSES, None):
+            try:
+                if not await signalled(command.thread_id, names.SIGNAL_CANCEL, reason):
+                    self._tell(ChildGone(command.id, WITHOUT_A_WORD))
+                return
+            except ApplicationError as error:  # it may run on: only who cannot be reached for long counts as gone
+                if pause is None:
+                    self._tell(ChildGone(command.id, f"it cannot be reached: {error}"))
+                    return
+            await workflow.sleep(pause)
 
     async def _signal(self, command: Tell) -> None:
         try:

@@ -14,6 +14,7 @@ from temporalio.workflow import ActivityCancellationType
 from wakeful.contract import names
 from wakeful.contract.agents import HistoryBudget, Resolution, ResolvedAgent, ResolveInput
 from wakeful.contract.family import DeliverInput
+from wakeful.contract.hooks import HookEffects, HooksInput
 from wakeful.contract.inference import (
     CompactInput,
     CompactOutput,
@@ -24,11 +25,12 @@ from wakeful.contract.inference import (
 )
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tools import ToolCallInput
-from wakeful.loop.commands import CallTool, Compact, Deliver, Infer, ResolveAgent
+from wakeful.loop.commands import CallTool, Compact, Deliver, Infer, ResolveAgent, RunHooks
 from wakeful.loop.facts import (
     AgentResolved,
     CompactionReturned,
     Fact,
+    HooksReturned,
     InferenceReturned,
     Told,
     ToolReturned,
@@ -40,14 +42,17 @@ from wakeful.loop.state import REVISION
 from wakeful_workflows.reaching import start_delivery, why_undelivered
 from wakeful_workflows.tool_activities import Handle, idempotency_key, read_outcome, start_tool, why
 
-Performed = ResolveAgent | Infer | Compact | CallTool | Deliver
+Performed = ResolveAgent | Infer | Compact | CallTool | Deliver | RunHooks
 
+HOOKS_TIMEOUT = timedelta(seconds=60)
+"""Each hook has a timeout of its own; this is for all of them together."""
+_HOOK_RETRIES = RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_attempts=3)
 _RESOLVE_RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=10)
 _INFER_RETRIES = RetryPolicy(
     initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=8), maximum_attempts=5
 )
 
-R = TypeVar("R", Resolution, ModelResponse, CompactOutput)
+R = TypeVar("R", Resolution, ModelResponse, CompactOutput, HookEffects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +120,9 @@ class Work:
                     overrides=command.overrides,
                     continuing=command.continuing,
                     permissions=command.permissions,
-                    identity=identity if agent.gates else None,
+                    identity=identity if agent.gates or command.state else None,
+                    state=command.state,
+                    step=command.step if command.state else 0,
                 )
                 return workflow.start_activity(
                     names.ACTIVITY_INFER,
@@ -146,6 +153,25 @@ class Work:
                 )
             case CallTool(tool=tool):
                 return start_tool(tool, self._tool_input(command, identity), id=command.id)
+            case RunHooks(agent=agent):
+                hooks = HooksInput(
+                    agent=self._digest_of(agent),
+                    moments=command.moments,
+                    identity=identity,
+                    step=command.step,
+                    state=command.state,
+                    response=command.response,
+                    result=command.result,
+                )
+                return workflow.start_local_activity(
+                    names.ACTIVITY_HOOKS,
+                    hooks,
+                    activity_id=command.id,
+                    result_type=RawValue,
+                    start_to_close_timeout=HOOKS_TIMEOUT,
+                    retry_policy=_HOOK_RETRIES,
+                    summary=", ".join(moment.value for moment in command.moments),
+                )
             case Deliver(letter=letter):
                 delivered = DeliverInput(
                     thread_id=letter.recipient_thread_id,
@@ -168,6 +194,8 @@ class Work:
             suspension_reason=ticket.suspension.message if ticket else None,
             agent=self._digest_of(command.agent) if command.agent else None,
             permissions=command.permissions,
+            state=command.state,
+            step=command.step,
         )
 
     def _digest_of(self, agent: ResolvedAgent) -> str:
@@ -202,6 +230,8 @@ class Work:
                 return CompactionReturned(command.id, _read(returned, CompactOutput).mark)
             case CallTool():
                 return ToolReturned(command.id, read_outcome(command.call.name, returned))
+            case RunHooks():
+                return HooksReturned(command.id, _read(returned, HookEffects))
             case Deliver():
                 return Told(command.id)
             case _:

@@ -63,14 +63,12 @@ async def tell_end(owner_thread_id: str, settled: Settled, *, wake: bool) -> Non
     It always returns: where nobody can be told, nobody waits.
     """
     try:
-        told = await signalled(owner_thread_id, names.SIGNAL_SETTLED, settled)
-    except ApplicationError as error:  # for example too many signals for now
-        workflow.logger.warning("an end was not told", extra={"owner": owner_thread_id, "reason": str(error)})
-        told = False
-    if told or not wake:
-        return
+        if await signalled(owner_thread_id, names.SIGNAL_SETTLED, settled) or not wake:
+            return
+    except ApplicationError as error:  # for example too many signals for now; the activity tries for longer
+        workflow.logger.warning("an end was not told yet", extra={"owner": owner_thread_id, "reason": str(error)})
     input = DeliverInput(
-        thread_id=owner_thread_id, signal=names.SIGNAL_SETTLED, payload=settled.model_dump(mode="json")
+        thread_id=owner_thread_id, signal=names.SIGNAL_SETTLED, payload=settled.model_dump(mode="json"), wake=wake
     )
     try:
         await start_delivery(input, id=SETTLE_ID, retries=_END_RETRIES)

@@ -2,55 +2,38 @@
 
 import asyncio
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
 from datetime import timedelta
 from itertools import chain, count
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from wakeful.context.messages import by_place, place
 from wakeful.contract.agents import ModelBinding, ResolvedAgent, RetryPolicy
-from wakeful.contract.context import ContextReport
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
-from wakeful.contract.inference import (
-    InferenceOverrides,
-    InferInput,
-    ModelRequest,
-    ModelResponse,
-    ModelSettings,
-    RecoveryPlan,
-)
+from wakeful.contract.hooks import Phase
+from wakeful.contract.inference import InferInput, ModelRequest, ModelResponse, RecoveryPlan
 from wakeful.contract.names import ACTIVITY_INFER
 from wakeful.contract.runs import RunIdentity
-from wakeful.contract.tools import ToolDescriptor
 from wakeful.gate import GateCall
-from wakeful.permissions.rules import hidden_tools, overlaid, rule_problems
+from wakeful.permissions.rules import overlaid, rule_problems
 from wakeful.provider import AnyProvider
 from wakeful.registry import Registry
 from wakeful_activities.gates import Gates, is_gated
 from wakeful_activities.heartbeats import Heartbeats, heartbeating
+from wakeful_activities.hooks import HookRun, Hooks
 from wakeful_activities.inference.asking import Stream, ask, left_behind
 from wakeful_activities.inference.attempts import Attempts
 from wakeful_activities.inference.breakers import Breakers
 from wakeful_activities.inference.gathering import so_far, synthesized
+from wakeful_activities.inference.hooked import heard, is_hooked, shaped
 from wakeful_activities.inference.outputs import begun_before, checked
+from wakeful_activities.inference.preparing import Prepared, Shape, prepare, tools_by_id
 from wakeful_activities.inference.pricing import priced
 from wakeful_activities.inference.recovery import interruption_of, noticed
-from wakeful_activities.inference.window import Window
 from wakeful_activities.memory import Memory
 
 SQUEEZE = 2.0
 """A conversation that overflows the window is cut to what would fit if estimates were this much too low."""
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    """A request for no model in particular, how it fits the window, and the call ids that its thread has used."""
-
-    request: ModelRequest
-    report: ContextReport | None
-    call_ids: Set[str]
 
 
 class Inference:
@@ -68,6 +51,7 @@ class Inference:
         self._built_in = built_in
         self._breakers = breakers or Breakers()
         self._gates = Gates(registry)
+        self._hooks = Hooks(registry)
 
     @activity.defn(name=ACTIVITY_INFER)
     async def infer(self, input: InferInput) -> ModelResponse:
@@ -87,29 +71,58 @@ class Inference:
         agent = await self._memory.agent(input.agent)
         if problems := rule_problems(overlaid(agent.permissions, input.permissions).rules):
             raise ApplicationError("; ".join(problems), type="InvalidPermissions", non_retryable=True)
-        overrides = (input.overrides or InferenceOverrides()).over(agent.settings or ModelSettings())
-        attempts = Attempts.of(agent, overrides)
-        prepared = await self._prepare(input, agent, overrides)
+        shape = Shape.of(input, agent)
+        prepared = await prepare(self._memory, input, agent, shape)
+        hooks = self._begin_hooks(input, agent)
+        if hooks is not None:
+            wanted = await shaped(hooks, input, shape, prepared.history)
+            if hooks.is_over:
+                return ModelResponse(model=agent.model.name, effects=hooks.effects)
+            if wanted != shape:
+                shape, prepared = wanted, await prepare(self._memory, input, agent, wanted)
+        attempts = Attempts.of(agent, shape.overrides)
         try:
             response = await self._attempt(prepared.request, attempts, stream, beats)
         except ProviderError as error:
             if error.kind is not ProviderErrorKind.CONTEXT_OVERFLOW or agent.context is None:
                 raise _failure(error, attempts, stream) from error
-            prepared = await self._prepare(input, agent, overrides, squeeze=SQUEEZE)
+            prepared = await prepare(self._memory, input, agent, shape, squeeze=SQUEEZE)
             try:
                 response = await self._attempt(prepared.request, attempts, stream, beats)
             except ProviderError as again:
                 raise _failure(again, attempts, stream) from again
         response = with_unique_call_ids(response, prepared.call_ids)
-        if response.tool_calls and is_gated(agent, input.permissions):
-            verdicts = await self._gates.verdicts(agent, input.permissions, _asked(response, input, agent))
-            response = response.model_copy(update={"verdicts": verdicts})
-        if agent.output is not None:
-            begun = begun_before(prepared.request.messages) if input.continuing else ""
-            response = checked(response, agent.output, self._registry.output_check(agent), begun=begun)
         if prepared.report is not None and not response.interruptions:
             response = response.model_copy(update={"context": prepared.report})
-        return response
+        return await self._judged(response, input, agent, prepared, hooks)
+
+    def _begin_hooks(self, input: InferInput, agent: ResolvedAgent) -> HookRun | None:
+        if not is_hooked(agent):
+            return None
+        return self._hooks.begin(agent, _identity(input, agent), input.step, input.state)
+
+    async def _judged(
+        self,
+        response: ModelResponse,
+        input: InferInput,
+        agent: ResolvedAgent,
+        prepared: Prepared,
+        hooks: HookRun | None,
+    ) -> ModelResponse:
+        """The answer with what hooks, gates and the output type say of it. If it is not taken, only hooks speak."""
+        rules = input.permissions
+        if hooks is not None:
+            response = await heard(hooks, response)
+            rules = (*rules, *hooks.asked.permissions)
+            if hooks.is_over or hooks.asked.retry is not None:
+                return response.model_copy(update={"effects": hooks.effects})
+        if response.tool_calls and (is_gated(agent, rules) or agent.has_hooks(Phase.TOOL_GATE)):
+            verdicts = await self._gates.verdicts(agent, rules, _asked(response, input, agent), hooks)
+            response = response.model_copy(update={"verdicts": verdicts})
+        if agent.output is not None:
+            begun = begun_before(prepared.history) if input.continuing else ""
+            response = checked(response, agent.output, self._registry.output_check(agent), begun=begun)
+        return response if hooks is None else response.model_copy(update={"effects": hooks.effects})
 
     async def _attempt(
         self, request: ModelRequest, attempts: Attempts, stream: Stream, beats: Heartbeats
@@ -163,32 +176,6 @@ class Inference:
         price = self._registry.price(stream.asked) if stream.asked is not None else None
         return response.model_copy(update={"usage": priced(response.usage, price)})
 
-    async def _prepare(
-        self, input: InferInput, agent: ResolvedAgent, overrides: InferenceOverrides, *, squeeze: float = 1.0
-    ) -> _Prepared:
-        hidden = hidden_tools(agent.permissions, input.permissions)
-        tools = tuple(tool for id, tool in sorted(_tools(input, agent).items()) if id not in hidden)
-        emitted, report = by_place(input.context), None
-        if agent.context is None:
-            conversation = await self._memory.transcript(input)
-            history = conversation.since(0)
-        else:
-            mark = await self._memory.mark(input.compaction) if input.compaction else None
-            window = Window(agent.context, mark, (input.factor or 1.0) * squeeze)
-            conversation = await self._memory.transcript(input, enough=window.is_enough)
-            history, report = window.view(conversation, tools, agent.instructions, emitted)
-        settings = ModelSettings(**{name: getattr(overrides, name) for name in ModelSettings.model_fields})
-        request = ModelRequest(
-            model=agent.model.name,
-            instructions=agent.instructions,
-            messages=place((), history, emitted),
-            tools=tools,
-            settings=settings,
-            output=agent.output,
-            prompt_cache=not input.continuing and (agent.context is None or agent.context.enable_prompt_cache),
-        )
-        return _Prepared(request, report if squeeze == 1.0 else None, conversation.call_ids)
-
     def provider(self, binding: ModelBinding) -> AnyProvider:
         provider = self._registry.provider(binding) or self._built_in.get(binding.provider)
         if provider is None:
@@ -202,17 +189,9 @@ class Inference:
         return provider
 
 
-def _tools(input: InferInput, agent: ResolvedAgent) -> dict[str, ToolDescriptor]:
-    """By id; the front end's go before the agent's own."""
-    return {tool.id: tool for tool in (*agent.tools, *input.frontend_tools)}
-
-
 def _asked(response: ModelResponse, input: InferInput, agent: ResolvedAgent) -> list[GateCall]:
     """The calls of an answer, as gates see them before any of them is made."""
-    tools, info = _tools(input, agent), activity.info()
-    identity = input.identity or RunIdentity(
-        thread_id=info.workflow_id or "", run_id=info.workflow_run_id or "", agent_id=agent.agent_id
-    )
+    tools, identity = tools_by_id(input, agent), _identity(input, agent)
     return [
         GateCall(
             identity=identity,
@@ -223,6 +202,13 @@ def _asked(response: ModelResponse, input: InferInput, agent: ResolvedAgent) -> 
         )
         for call in response.tool_calls
     ]
+
+
+def _identity(input: InferInput, agent: ResolvedAgent) -> RunIdentity:
+    info = activity.info()
+    return input.identity or RunIdentity(
+        thread_id=info.workflow_id or "", run_id=info.workflow_run_id or "", agent_id=agent.agent_id
+    )
 
 
 def failures(stream: Stream) -> int:

@@ -15,6 +15,7 @@ from wakeful.contract.events import (
     FinishSummary,
     Handoff,
     InferenceComplete,
+    MailRead,
     MessagesSnapshot,
     ReasoningDelta,
     ReasoningEncryptedValue,
@@ -151,6 +152,10 @@ BARE = (
         TaskChanged(task=TASK),
         '{"event_type":"task_changed","task":{"task_id":"bg_0","owner_thread_id":"t1","task_type":"tool",'
         '"description":"","status":"running","created_at_ms":0,"parent_context":{}}}',
+    ),
+    Pin(
+        MailRead(message_id="msg_1", text="Hurry!"),
+        '{"event_type":"mail_received","message_id":"msg_1","text":"Hurry!"}',
     ),
 )
 

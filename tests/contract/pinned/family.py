@@ -37,6 +37,10 @@ PINS = (
         '"owner_thread_id":"t1"},"allowance":{"tokens":1000},"deadline":7}',
     ),
     Pin(
+        Family(path=("t1",), work_id="bg_0", task_id="bg_0", name="scout"),
+        '{"path":["t1"],"work_id":"bg_0","task_id":"bg_0","name":"scout"}',
+    ),
+    Pin(
         Settled(work_id="c1", thread_id="t2", status=TaskStatus.CANCELLED),
         '{"work_id":"c1","thread_id":"t2","status":"cancelled","steps":0,"spent":{"tokens":0,"cost":0.0,'
         '"turns":0,"tool_calls":0}}',
@@ -61,6 +65,11 @@ PINS = (
         Settled(work_id="bg_0", thread_id="t2", status=TaskStatus.FAILED, error="no"),
         '{"work_id":"bg_0","thread_id":"t2","status":"failed","error":"no","steps":0,"spent":{"tokens":0,'
         '"cost":0.0,"turns":0,"tool_calls":0}}',
+    ),
+    Pin(
+        Settled(work_id="bg_0", thread_id="t2", agent_id="clerk", name="scout", status=TaskStatus.CANCELLED),
+        '{"work_id":"bg_0","thread_id":"t2","agent_id":"clerk","name":"scout","status":"cancelled","steps":0,'
+        '"spent":{"tokens":0,"cost":0.0,"turns":0,"tool_calls":0}}',
     ),
     Pin(
         ToolTaskInput(

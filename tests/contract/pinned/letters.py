@@ -10,6 +10,10 @@ DEAD = DeadLetter(letter=LETTER, error="recipient_not_found", at=7)
 PINS = (
     Pin(SENDER, '{"agent_id":"assistant","thread_id":"t1"}'),
     Pin(
+        Sender(agent_id="assistant", thread_id="t1", task_id="bg_0", name="scout"),
+        '{"agent_id":"assistant","thread_id":"t1","task_id":"bg_0","name":"scout"}',
+    ),
+    Pin(
         LETTER,
         '{"kind":"letter","message_id":"m1","sender":{"agent_id":"assistant","thread_id":"t1"},'
         '"content":"Hello","relation":"parent","recipient_thread_id":"t0"}',

@@ -144,6 +144,10 @@ PINS = (
         '"steps":0,"usage":{},"output":{"sky":"blue"}}',
     ),
     Pin(TASK_REF, '{"task_id":"bg_0","thread_id":"t2","owner_thread_id":"t1"}'),
+    Pin(
+        TaskRef(task_id="bg_0", thread_id="t2", owner_thread_id="t1", name="scout"),
+        '{"task_id":"bg_0","thread_id":"t2","owner_thread_id":"t1","name":"scout"}',
+    ),
     Pin(CancelReceipt(), "{}"),
     Pin(RECEIPT, '{"cancelled":["t2"],"ended":["t3"]}'),
     Pin(

@@ -10,12 +10,28 @@ from tests.contract.pinned.runs import IDENTITY, USAGE, ended
 from tests.contract.pinned.tasks import TASK
 from wakeful.contract.events import StepEnd
 from wakeful.contract.runs import NaturalEnd, RunStatus, ToolCallStatus, Usage
-from wakeful.contract.views import Earlier, EventsPage, StatusView, ToolCallView, TranscriptPage
+from wakeful.contract.views import Earlier, EventsPage, StatusView, ToolCallView, TranscriptPage, WaitsFor
 
 RUNNING = ToolCallView(call_id="c1", tool_name="look", status=ToolCallStatus.RUNNING)
 SUSPENDED = ToolCallView(call_id="c1", tool_name="look", status=ToolCallStatus.SUSPENDED, ticket=TICKET, since=7)
 
+
+def waiting(what: WaitsFor) -> StatusView:
+    return StatusView(
+        identity=IDENTITY, status=RunStatus.WAITING, doing="waiting", steps=1, usage=Usage(), waits_for=what
+    )
+
+
+WAITING = (
+    '{{"identity":{{"thread_id":"t1","run_id":"r1","agent_id":"assistant","origin":"user"}},'
+    '"status":"waiting","doing":"waiting","steps":1,"usage":{{}},"runs":1,"waits_for":{what},'
+    '"spent":{{"tokens":0,"cost":0.0,"turns":0,"tool_calls":0}}}}'
+)
+
 PINS = (
+    Pin(waiting(WaitsFor.DECISIONS), WAITING.format(what='"decisions"')),
+    Pin(waiting(WaitsFor.TASKS), WAITING.format(what='"tasks"')),
+    Pin(waiting(WaitsFor.BUDGET), WAITING.format(what='"budget"')),
     Pin(RUNNING, '{"call_id":"c1","tool_name":"look","status":"running"}'),
     Pin(
         SUSPENDED,

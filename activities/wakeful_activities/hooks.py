@@ -1,0 +1,229 @@
+"""Run hooks of plugins: one after another, each with its time and at its own risk.
+
+`Hooks` finds the plugins that a run is bound to, `HookRun` is what the hooks of one activity come to, and `Moments` is
+the activity for hooks that need one of their own. A hook that fails never fails the activity: it is passed over and
+reported, or, if its plugin says so, the run is asked to fail.
+"""
+
+import asyncio
+import copy
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from pydantic import BaseModel
+from temporalio import activity
+
+from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.gates import Block, SetResult, Verdict
+from wakeful.contract.hooks import HookEffects, HookReport, HooksInput, Moment, Phase, PluginBinding
+from wakeful.contract.names import ACTIVITY_HOOKS
+from wakeful.contract.runs import RunIdentity
+from wakeful.contract.state import StateView
+from wakeful.gate import GateCall
+from wakeful.hook_contexts import HookContext, RunEnd, StepEnd, ToolGate
+from wakeful.plugin import AnyPlugin, bound_settings, hook_name
+from wakeful.registry import Registry
+from wakeful.state import State
+from wakeful.verdicts import stronger
+from wakeful.wishes import Wishes
+from wakeful_activities.memory import Memory
+from wakeful_activities.results import cut_to_fit, returning
+
+THREADS = 32
+"""How many sync hooks may work at the same time; those that hang must not take tools or gates along."""
+
+KNOWN_SETTINGS = 1024
+"""How many bindings' settings are kept ready."""
+
+Making = Callable[..., HookContext]
+"""Makes a hook's context of what all contexts have."""
+
+
+class _Failed(Exception):
+    """A hook that cannot be run or did not do what hooks do; the message says why."""
+
+
+class Hooks:
+    """The plugins that this worker's registry has."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._plugins: Mapping[str, AnyPlugin] = getattr(registry, "plugins", {})
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="wakeful-hook")
+        self._settings: OrderedDict[str, BaseModel] = OrderedDict()
+
+    def begin(self, agent: ResolvedAgent, identity: RunIdentity, step: int, view: StateView | None) -> "HookRun":
+        """The hooks of one activity."""
+        return HookRun(self, agent, identity, step, State(view, agent.state_keys, agent_id=agent.agent_id))
+
+    def plugin(self, id: str) -> AnyPlugin | None:
+        return self._plugins.get(id)
+
+    def settings(self, plugin: AnyPlugin, binding: PluginBinding) -> BaseModel:
+        """The hook's own copy of the settings: what it does to them stays with it."""
+        key = binding.model_dump_json(include={"id", "settings"})
+        if key not in self._settings:
+            try:
+                self._settings[key] = bound_settings(plugin, binding)
+            except ValueError as error:
+                raise _Failed(f"the settings that the run is bound to do not fit any more: {error}") from error
+            while len(self._settings) > KNOWN_SETTINGS:
+                self._settings.popitem(last=False)
+        return self._settings[key].model_copy(deep=True)
+
+    async def call(self, plugin: AnyPlugin, hook: str, context: HookContext) -> None:
+        function = getattr(plugin, hook)
+        if inspect.iscoroutinefunction(function):
+            said: object = function(context)
+        else:
+            said = await asyncio.get_running_loop().run_in_executor(self._threads, returning, function, context)
+        if inspect.isawaitable(said):
+            said = await said
+        if said is not None:
+            raise _Failed(f"it returned a {type(said).__name__}; hooks return nothing, they ask by the context's verbs")
+
+
+class HookRun:
+    """The hooks of one activity: each sees what those before it wrote, and what they ask for adds up."""
+
+    def __init__(self, hooks: Hooks, agent: ResolvedAgent, identity: RunIdentity, step: int, state: State) -> None:
+        self._hooks = hooks
+        self._agent = agent
+        self._identity = identity
+        self._step = step
+        self._reports: list[HookReport] = []
+        self._fail: str | None = None
+        self.state = state
+        self.asked = Wishes()
+
+    @property
+    def is_over(self) -> bool:
+        """A hook wants the run to end."""
+        return self._fail is not None or self.asked.ends_run
+
+    @property
+    def failure(self) -> str | None:
+        """Why the run cannot go on: a hook failed that it cannot do without."""
+        return self._fail
+
+    @property
+    def effects(self) -> HookEffects | None:
+        """What the loop is asked for; None if that is nothing."""
+        asked = self.asked
+        effects = HookEffects(
+            base=self.state.base,
+            state=self.state.operations,
+            context=asked.context,
+            forget=asked.forget,
+            permissions=asked.permissions,
+            events=asked.events,
+            reports=tuple(self._reports),
+            handoff=asked.handoff,
+            stop=asked.stop,
+            block=asked.block,
+            retry=asked.retry,
+            fail=self._fail,
+        )
+        return None if effects == HookEffects(base=self.state.base) else effects
+
+    def at(self, when: Phase | Moment) -> Iterator[PluginBinding]:
+        """The plugins with such a hook, in order; none after one that the run cannot do without has failed."""
+        for binding in self._agent.plugins:
+            bound = binding.moments if isinstance(when, Moment) else binding.phases
+            if when in bound and self._fail is None:
+                yield binding
+
+    async def ask(self, binding: PluginBinding, when: Phase | Moment, make: Making) -> Wishes:
+        """Run one hook. What it asks for is counted, and given back; of one that fails, nothing."""
+        plugin, wishes, state = self._hooks.plugin(binding.id), Wishes(), self.state.fork()
+        try:
+            if plugin is None:
+                raise _Failed("it is not on this worker; is its registry up to date?")
+            context = make(
+                identity=self._identity,
+                agent=self._agent,
+                settings=self._hooks.settings(plugin, binding),
+                plugin_id=binding.id,
+                step=self._step,
+                state=state,
+                wishes=wishes,
+            )
+            await self._in_time(plugin, hook_name(when), context)
+        except Exception as error:  # the boundary: a hook's failure is a value
+            self._note(plugin, binding.id, when, error)
+            return Wishes()
+        self.state.take(state)
+        self.asked.take(wishes)
+        return wishes
+
+    async def verdict(self, call: GateCall, strongest: Verdict | None) -> Verdict | None:
+        """What counts of `strongest` and of what plugins say of a call; nobody is asked after one that blocks."""
+        for binding in self.at(Phase.TOOL_GATE):
+            if isinstance(strongest, Block):
+                break
+            make: Making = partial(
+                ToolGate,
+                call_id=call.call_id,
+                tool_name=call.tool_name,
+                arguments=copy.deepcopy(call.arguments),
+                tool=call.tool,
+                resume=call.resume,
+                is_first_ask=call.is_first_ask,
+            )
+            said = (await self.ask(binding, Phase.TOOL_GATE, make)).verdict
+            if isinstance(said, SetResult):
+                said = SetResult(result=cut_to_fit(said.result))
+            strongest = stronger(strongest, said)
+        return strongest
+
+    async def _in_time(self, plugin: AnyPlugin, hook: str, context: HookContext) -> None:
+        try:
+            async with asyncio.timeout(plugin.timeout) as deadline:
+                await self._hooks.call(plugin, hook, context)
+        except TimeoutError as error:
+            if deadline.expired():
+                raise _Failed(f"it took longer than {plugin.timeout:g} s") from error
+            raise
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise _Failed("it cancelled itself") from error  # nobody else wants the activity to stop
+
+    def _note(self, plugin: AnyPlugin | None, id: str, when: Phase | Moment, error: Exception) -> None:
+        activity.logger.warning("hook failed", extra={"plugin": id, "phase": when.value}, exc_info=error)
+        named = str(error) if isinstance(error, _Failed) else f"{type(error).__name__}: {error}".removesuffix(": ")
+        if plugin is not None and plugin.on_error == "fail":
+            self._fail = f"plugin {id!r} failed at {when.value}: {named}"
+        else:
+            self._reports.append(HookReport(plugin=id, phase=when.value, error=named))
+
+
+class Moments:
+    """The `run_hooks` activity: hooks at a run's beginning and end, after a step, and when an agent comes and goes."""
+
+    def __init__(self, registry: Registry, memory: Memory) -> None:
+        self._memory = memory
+        self._hooks = Hooks(registry)
+
+    @activity.defn(name=ACTIVITY_HOOKS)
+    async def run_hooks(self, input: HooksInput) -> HookEffects:
+        agent = await self._memory.agent(input.agent)
+        run = self._hooks.begin(agent, input.identity, input.step, input.state)
+        for moment in input.moments:
+            for binding in run.at(moment):
+                await run.ask(binding, moment, _context_at(moment, input))
+        return run.effects or HookEffects(base=run.state.base)
+
+
+def _context_at(moment: Moment, input: HooksInput) -> Making:
+    match moment:
+        case Moment.STEP_END:
+            return partial(StepEnd, response=input.response)
+        case Moment.RUN_END:
+            assert input.result is not None  # the loop tells how the run ends
+            return partial(RunEnd, result=input.result)
+        case Moment.ACTIVATE | Moment.RUN_START | Moment.DEACTIVATE:
+            return HookContext

@@ -1,0 +1,71 @@
+"""Hooks around a model call: what they want of the request, and what they make of the answer."""
+
+from functools import partial
+
+from wakeful.context.messages import ContextMessages, LastShown
+from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.context import ContextMessage
+from wakeful.contract.hooks import Phase
+from wakeful.contract.inference import InferInput, ModelResponse
+from wakeful.contract.messages import Message
+from wakeful.hook_contexts import AfterInference, BeforeInference, StepStart
+from wakeful.plugin import CONTEXT_THROTTLE
+from wakeful.wishes import Wishes
+from wakeful_activities.hooks import HookRun, Making
+from wakeful_activities.inference.preparing import Shape
+
+BEFORE = (Phase.STEP_START, Phase.BEFORE_INFERENCE)
+INFERENCE = (*BEFORE, Phase.AFTER_INFERENCE, Phase.TOOL_GATE)
+
+
+def is_hooked(agent: ResolvedAgent) -> bool:
+    """Whether plugins have anything to do with its inferences."""
+    return agent.has_hooks(*INFERENCE)
+
+
+async def shaped(hooks: HookRun, input: InferInput, shape: Shape, history: tuple[Message, ...]) -> Shape:
+    """The request as `step_start` and then `before_inference` want it, unless one of them wants the run to end.
+
+    What they tell the model is told now. The loop hears only of what stays to be told.
+    """
+    for phase, kind in zip(BEFORE, (StepStart, BeforeInference), strict=True):
+        for binding in hooks.at(phase):
+            messages = hooks.asked.messages
+            make: Making = partial(kind, messages=history if messages is None else messages)
+            await hooks.ask(binding, phase, make)
+        if hooks.is_over:
+            return shape
+    told = _due(hooks, hooks.asked.context, step=input.step)
+    context = ContextMessages(tuple(each for each in shape.context if each.key not in hooks.asked.forget))
+    for message in told:
+        context = context.upserting(message)
+    asked = hooks.asked
+    asked.context = tuple(message for message in asked.context if message.stays)
+    return Shape(
+        context=context.messages,
+        permissions=(*shape.permissions, *asked.permissions),
+        overrides=asked.overrides.over(shape.overrides),
+        wishes=Wishes(excluded=asked.excluded, included=asked.included, messages=asked.messages),
+    )
+
+
+async def heard(hooks: HookRun, response: ModelResponse) -> ModelResponse:
+    """The answer as `after_inference` leaves it; each hook reads what the one before it made of the text."""
+    for binding in hooks.at(Phase.AFTER_INFERENCE):
+        make: Making = partial(AfterInference, response=response.model_copy(deep=True))
+        text = (await hooks.ask(binding, Phase.AFTER_INFERENCE, make)).text
+        if text is not None:
+            response = response.model_copy(update={"text": text})
+    return response
+
+
+def _due(hooks: HookRun, told: tuple[ContextMessage, ...], *, step: int) -> tuple[ContextMessage, ...]:
+    """Those of the messages that their cooldown lets be shown; when they were shown last is kept in the run's state."""
+    if not any(message.cooldown_turns for message in told) or not hooks.state.declares(CONTEXT_THROTTLE):
+        return told
+    last: list[LastShown] = hooks.state.get(CONTEXT_THROTTLE)
+    messages = ContextMessages(told, tuple(last))
+    shown = list(messages.after(step).shown)
+    if shown != last:
+        hooks.state.set(CONTEXT_THROTTLE, shown)
+    return messages.due(step)

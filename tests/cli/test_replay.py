@@ -1,0 +1,251 @@
+"""`wakeful replay`: histories that replay, those that break and where, and what could not be read."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio import workflow
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+
+from tests.replay.record import HISTORIES
+from tests.support.app import registry
+from tests.support.namespaces import empty_namespace
+from tests.support.processes import Ran, wakeful
+from tests.support.waiting import BOUND_SECONDS, until_status
+from wakeful import RunStatus
+from wakeful.cli.replay import replayed_lines
+from wakeful.client import WakefulClient
+from wakeful.contract import names
+from wakeful.replaying import Break, Replayed, Replaying, of_file
+from wakeful.worker import running_worker
+from wakeful_workflows import AgentRun
+
+NATURAL = HISTORIES / "natural_end.json"
+
+
+def rewritten(tmp_path: Path, was: str, becomes: str, *, story: str = "natural_end") -> Path:
+    """A recorded history, as if the code that recorded it had been another."""
+    text = (HISTORIES / f"{story}.json").read_text()
+    assert was in text
+    path = tmp_path / "history.json"
+    path.write_text(text.replace(was, becomes))
+    return path
+
+
+async def broken(path: Path, *workflows: type) -> Break:
+    replaying = Replaying(pydantic_data_converter, workflows=workflows or (AgentRun,))
+    replayed = await replaying.one(of_file(path))
+    assert (replayed.outcome, replayed.workflow_id) == ("broken", "natural_end")
+    assert replayed.broke is not None
+    return replayed.broke
+
+
+async def test_the_recorded_histories_replay() -> None:
+    ran = await wakeful("replay", "--dir", str(HISTORIES), "--json")
+    assert ran.code == 0, ran.err
+    replayed = [Replayed.model_validate_json(line) for line in ran.out.splitlines()]
+    assert [each.source for each in replayed] == [str(path) for path in sorted(HISTORIES.glob("*.json"))]
+    assert {each.outcome for each in replayed} == {"ok"}
+    assert ran.err.splitlines()[-1] == f"{len(replayed)} histories: {len(replayed)} replay"
+
+
+async def test_a_renamed_activity_is_named_with_its_event(tmp_path: Path) -> None:
+    path = rewritten(tmp_path, '"name": "infer"', '"name": "think"')
+    ran = await wakeful("replay", "--file", str(path), "--file", str(NATURAL))
+    assert ran.code == 1
+    assert ran.out.splitlines() == [
+        f"✗ {path}  AgentRun, 31 events: breaks at event 11, ActivityTaskScheduled",
+        "    history  activity 'think', id 'infer-1'",
+        "    code     activity type 'infer'",
+        "    [TMPRL1100] Nondeterminism error: Activity type of scheduled event 'think' does not match activity type"
+        " of activity command 'infer'",
+        f"✓ {NATURAL}  AgentRun, 31 events",
+    ]
+    assert ran.err == "2 histories: 1 replay, 1 broken\n"
+
+
+async def test_an_event_that_the_sdk_does_not_name_is_found_however_late_it_is(tmp_path: Path) -> None:
+    """The first activity of that name is a good one."""
+    events = json.loads(NATURAL.read_text())["events"]
+    infers = [each for each in events if "infer" in str(each.get("activityTaskScheduledEventAttributes"))]
+    infers[-1]["activityTaskScheduledEventAttributes"]["activityId"] = "infer-1"
+    path = tmp_path / "history.json"
+    path.write_text(json.dumps({"events": events}))
+    broke = await broken(path)
+    assert (broke.event_id, broke.event_type) == (24, "ActivityTaskScheduled")
+    assert (broke.history, broke.code) == ("activity 'infer', id 'infer-1'", "activity id 'infer-2'")
+
+
+@workflow.defn(name=names.WORKFLOW, sandboxed=False)
+class Sleepy(AgentRun):
+    """Sleeps first, which no history has."""
+
+    @workflow.run
+    async def run(self, request: Any = None) -> object:
+        await workflow.sleep(3)
+        return await super().run(request)
+
+
+@workflow.defn(name=names.WORKFLOW, sandboxed=False)
+class Idle:
+    @workflow.run
+    async def run(self, request: Any = None) -> None:
+        await workflow.wait_condition(lambda: False)
+
+
+@workflow.defn(name=names.WORKFLOW, sandboxed=False)
+class Hasty:
+    @workflow.run
+    async def run(self, request: Any = None) -> None:
+        return
+
+
+@workflow.defn(name=names.WORKFLOW, sandboxed=False)
+class Faulty:
+    @workflow.run
+    async def run(self, request: Any = None) -> None:
+        raise ValueError('no "such" thing')
+
+
+@pytest.mark.parametrize(
+    ("code", "does"), [(Sleepy, "starts a timer"), (Idle, "nothing of the kind"), (Hasty, "ends the run")]
+)
+async def test_workflow_code_that_does_something_else_is_named_with_the_event(code: type, does: str) -> None:
+    broke = await broken(NATURAL, code)
+    assert (broke.event_id, broke.event_type) == (5, "ActivityTaskScheduled")
+    assert (broke.history, broke.code) == ("activity 'resolve_agent', id 'resolve'", does)
+    assert broke.message.startswith("[TMPRL1100] Nondeterminism error: ")
+
+
+async def test_workflow_code_that_raises_is_named_with_its_line() -> None:
+    broke = await broken(NATURAL, Faulty)
+    assert (broke.event_id, broke.event_type) == (4, "WorkflowTaskCompleted")
+    assert broke.code.startswith(f'raises ValueError: no "such" thing ({__file__}, line ')
+    assert broke.message == 'no "such" thing'
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        ("oops", "is not a history: it is not JSON: Expecting value: line 1 column 1 (char 0)"),
+        ('{"spans": []}', 'is not a history: it must be {"events": […]}, as Temporal writes it'),
+        ('{"events": ["start"]}', 'is not a history: it must be {"events": […]}, as Temporal writes it'),
+        ('{"events": []}', "is not a history: there are no events"),
+    ],
+)
+async def test_a_file_that_holds_no_history_is_told_apart(tmp_path: Path, text: str | None, says: str) -> None:
+    path = tmp_path / "history.json"
+    if text is not None:
+        path.write_text(text)
+    ran = await wakeful("replay", "--file", str(path))
+    assert (ran.code, ran.out) == (2, f"? {path}: {says}\n")
+    assert ran.err == "1 history: 1 could not be read\n"
+
+
+async def test_a_part_of_a_history_is_not_replayed(tmp_path: Path) -> None:
+    """The SDK would panic, or wait for ever."""
+    events = json.loads(NATURAL.read_text())["events"]
+    parts = {
+        "event 6 is missing": events[:5] + events[6:],
+        "its first event is not the start of a workflow": events[3:],
+    }
+    for says, part in parts.items():
+        path = tmp_path / "part.json"
+        path.write_text(json.dumps({"events": part}))
+        replayed = await Replaying(pydantic_data_converter).one(of_file(path))
+        assert (replayed.outcome, replayed.unread) == ("unread", f"is not a whole history: {says}")
+
+
+async def test_another_workflows_history_is_not_replayed(tmp_path: Path) -> None:
+    path = rewritten(tmp_path, '"name": "AgentRun"', '"name": "Order"')
+    replayed = await Replaying(pydantic_data_converter).one(of_file(path))
+    assert replayed.unread == "is a history of the workflow 'Order'; replayed are AgentRun and ToolTask"
+
+
+async def test_a_run_that_no_worker_has_taken_up_is_fine(tmp_path: Path) -> None:
+    path = tmp_path / "new.json"
+    path.write_text(json.dumps({"events": json.loads(NATURAL.read_text())["events"][:2]}))
+    replayed = await Replaying(pydantic_data_converter).one(of_file(path))
+    assert replayed_lines(replayed) == [f"✓ {path}  AgentRun, 2 events"]
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["--file", "x.json", "--limit", "3"], "--limit: it limits what --open or --query find"),
+        (["--file", "x.json", "--download", "d"], "--download: nothing is fetched: only files are named"),
+        (["--dir", "nowhere"], "--dir: there is no .json file in 'nowhere'"),
+        (["--address", "127.0.0.1:1"], "wakeful: cannot reach Temporal at 127.0.0.1:1"),
+    ],
+)
+async def test_a_call_that_is_wrong_exits_with_2(args: list[str], says: str) -> None:
+    ran = await wakeful("replay", *args)
+    assert (ran.code, ran.out, says in ran.err) == (2, "", True), ran.err
+
+
+async def test_the_command_has_help() -> None:
+    assert (await wakeful("replay", "--help")).code == 0
+
+
+@pytest.fixture
+async def sleeping(temporal: Client) -> WakefulClient:
+    """A namespace with two open runs that wait for a decision and one that has ended; its worker has gone."""
+    client = WakefulClient(await empty_namespace(temporal))
+    async with running_worker(client.temporal, registry):
+        for thread in ("one", "two"):
+            await client.start("tester", "approve", thread_id=thread)
+            await until_status(client, thread, RunStatus.WAITING)
+        await client.run("tester", "add", thread_id="ended")
+    async with asyncio.timeout(BOUND_SECONDS):  # lists come a moment later
+        while [await counted(client, status) for status in ("Running", "Completed")] != [2, 1]:
+            await asyncio.sleep(0.1)
+    return client
+
+
+async def counted(client: WakefulClient, status: str) -> int:
+    return (await client.temporal.count_workflows(f"ExecutionStatus = '{status}'")).count
+
+
+async def replay(client: WakefulClient, *args: str) -> Ran:
+    where = ["--namespace", client.temporal.namespace]
+    return await wakeful("replay", *args, *where, address=client.temporal.service_client.config.target_host)
+
+
+def threads(ran: Ran) -> list[str]:
+    return [line.split()[1] for line in ran.out.splitlines() if line.startswith("✓")]
+
+
+async def test_open_runs_replay_and_are_kept_for_where_there_is_no_server(
+    sleeping: WakefulClient, tmp_path: Path
+) -> None:
+    ran = await replay(sleeping, "--download", str(tmp_path / "kept"))
+    assert (ran.code, sorted(threads(ran))) == (0, ["one", "two"]), ran.err
+    again = await wakeful("replay", "--dir", str(tmp_path / "kept"), "--json")
+    assert again.code == 0, again.err
+    replayed = [Replayed.model_validate_json(line) for line in again.out.splitlines()]
+    assert [each.workflow_id for each in replayed] == ["one", "two"]
+    assert [len(list((tmp_path / "kept").glob(f"{each.workflow_id}.{each.run_id}.json"))) for each in replayed] == [
+        1,
+        1,
+    ]
+
+
+async def test_threads_queries_and_limits_choose_what_is_replayed(sleeping: WakefulClient) -> None:
+    assert threads(await replay(sleeping, "ended")) == ["ended"]
+    assert sorted(threads(await replay(sleeping, "ended", "one", "--open"))) == ["ended", "one", "two"]
+    assert threads(await replay(sleeping, "--query", "WorkflowId = 'two' OR WorkflowId = 'three'")) == ["two"]
+    assert threads(await replay(sleeping, "--open", "--query", "WorkflowId = 'ended'")) == []
+    assert len(threads(await replay(sleeping, "--limit", "1"))) == 1
+
+
+async def test_an_unknown_thread_and_a_bad_query_are_clear_and_exit_with_2(sleeping: WakefulClient) -> None:
+    unknown = await replay(sleeping, "nowhere", "one")
+    assert (unknown.code, unknown.out.splitlines()[0]) == (2, "? nowhere: no thread 'nowhere' in this namespace")
+    assert threads(unknown) == ["one"]
+    bad = await replay(sleeping, "--query", "colour is red")
+    assert (bad.code, bad.out) == (2, "")
+    assert bad.err.startswith("wakeful: Temporal refused the query '(colour is red)': ")

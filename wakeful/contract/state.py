@@ -1,0 +1,99 @@
+"""State that agents keep beside the conversation: keys with a scope and a way to merge, written by operations."""
+
+from enum import StrEnum
+
+from pydantic import JsonValue
+
+from wakeful.contract.base import Few, Maybe, Wire
+
+
+class StateScope(StrEnum):
+    RUN = "run"
+    """It begins anew with every run."""
+    THREAD = "thread"
+    """It survives runs, executions and wakings of its thread."""
+
+
+class StateMerge(StrEnum):
+    """How writes that were made at the same time come together."""
+
+    EXCLUSIVE = "exclusive"
+    """One writer at a time: of two that saw the same value, the later one is refused."""
+    ADD = "add"
+    APPEND = "append"
+    UNION = "union"
+    MAX = "max"
+    MIN = "min"
+
+
+class StateKeySpec(Wire):
+    """A key as a run is bound to it."""
+
+    key: str
+    scope: StateScope = StateScope.RUN
+    merge: StateMerge = StateMerge.EXCLUSIVE
+    default: Maybe[JsonValue] = None
+
+
+class StateAction(StrEnum):
+    SET = "set"
+    """Put this value in the place of the old one; only of an exclusive key."""
+    MERGE = "merge"
+    """Merge this value into the old one, in the key's own way."""
+    RESET = "reset"
+    """Back to the default."""
+
+
+class StateOp(Wire):
+    """One write."""
+
+    key: str
+    action: StateAction
+    value: Maybe[JsonValue] = None
+
+
+class StateView(Wire):
+    """State as whoever reads it sees it: keys that were never written are not there."""
+
+    revision: int = 0
+    values: Few[dict[str, JsonValue]] = {}
+
+
+def applied(spec: StateKeySpec, value: JsonValue, op: StateOp) -> JsonValue:
+    """What a write makes of a key's value.
+
+    Raises:
+        ValueError: the write does not fit the key.
+    """
+    match op.action:
+        case StateAction.RESET:
+            return spec.default
+        case StateAction.SET if spec.merge is StateMerge.EXCLUSIVE:
+            return op.value
+        case StateAction.MERGE if spec.merge is not StateMerge.EXCLUSIVE:
+            return _merged(spec, spec.default if value is None else value, op.value)
+        case _:
+            raise ValueError(f"key {spec.key!r} is merged by {spec.merge.value}, so it cannot be {op.action.value}")
+
+
+def _merged(spec: StateKeySpec, value: JsonValue, new: JsonValue) -> JsonValue:
+    match spec.merge, value, new:
+        case StateMerge.ADD, int() | float() | None, int() | float():
+            return (value or 0) + new
+        case StateMerge.APPEND, list() | None, list():
+            return [*(value or ()), *new]
+        case StateMerge.UNION, list() | None, list():
+            both = [*(value or ()), *new]
+            return [entry for index, entry in enumerate(both) if entry not in both[:index]]
+        case ((StateMerge.MAX | StateMerge.MIN), None, _):
+            return new
+        case StateMerge.MAX, int() | float(), int() | float():
+            return max(value, new)
+        case StateMerge.MIN, int() | float(), int() | float():
+            return min(value, new)
+        case StateMerge.MAX, str(), str():
+            return max(value, new)
+        case StateMerge.MIN, str(), str():
+            return min(value, new)
+        case _:
+            raise ValueError(f"{new!r} cannot be merged into key {spec.key!r} by {spec.merge.value}")

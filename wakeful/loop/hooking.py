@@ -1,0 +1,76 @@
+"""Hooks that need an activity of their own: when a run begins, when a step has ended, when a run ends."""
+
+from wakeful.contract.events import HookFailed
+from wakeful.contract.hooks import Moment
+from wakeful.loop.commands import RunHooks
+from wakeful.loop.effects import fold
+from wakeful.loop.facts import HooksReturned, WorkFact
+from wakeful.loop.stages import BetweenSteps, Ending, Hooking
+from wakeful.loop.state import Advance, RunState
+from wakeful.loop.values import replace
+
+
+def at_beginning(state: RunState) -> Advance | None:
+    """The hooks of a run that begins; None if there are none."""
+    moments = state.agent.hooks_at(Moment.ACTIVATE, Moment.RUN_START)
+    return _running(state.entering(BetweenSteps()), Hooking(_id(state), moments)) if moments else None
+
+
+def at_takeover(state: RunState) -> Advance | None:
+    """The hooks of an agent that takes a run over."""
+    moments = state.agent.hooks_at(Moment.ACTIVATE)
+    return _running(state, Hooking(_id(state), moments)) if moments else None
+
+
+def after_step(state: RunState, *, continuing: bool = False) -> Advance | None:
+    """The hooks of a step that has ended, once."""
+    moments = step_moments(state)
+    if not moments:
+        return None
+    return _running(state.entering(BetweenSteps()), Hooking(_id(state), moments, continuing=continuing))
+
+
+def step_moments(state: RunState) -> tuple[Moment, ...]:
+    is_due = state.resolved is not None and state.steps > state.hooked
+    return state.agent.hooks_at(Moment.STEP_END) if is_due else ()
+
+
+def _running(state: RunState, hooking: Hooking) -> Advance:
+    is_step = Moment.STEP_END in hooking.moments
+    state = replace(state, hookings=state.hookings + 1, hooked=state.steps if is_step else state.hooked)
+    state = state.entering(hooking)
+    return Advance(state, (hooks_command(state, hooking),))
+
+
+def last(state: RunState, moments: tuple[Moment, ...], ending: Ending) -> Hooking:
+    """The hooks of a run that ends."""
+    return Hooking(_id(state), moments, ending=ending)
+
+
+def enter(state: RunState, hooking: Hooking) -> Advance:
+    return _running(state, hooking)
+
+
+def hooks_command(state: RunState, hooking: Hooking) -> RunHooks:
+    return RunHooks(
+        id=hooking.id,
+        agent=state.agent,
+        moments=hooking.moments,
+        step=state.steps,
+        state=state.values.view,
+        response=state.response,
+        result=hooking.ending.result if hooking.ending else None,
+    )
+
+
+def folded(state: RunState, hooking: Hooking, fact: WorkFact, why: str) -> Advance:
+    """The run between two steps again, with what its hooks asked for. Hooks that could not be run are passed over."""
+    state = state.entering(BetweenSteps())
+    named = "+".join(moment.value for moment in hooking.moments)
+    if isinstance(fact, HooksReturned):
+        return fold(state, fact.effects, source=named)
+    return Advance(state, events=(HookFailed(plugin="*", phase=named, error=why),))
+
+
+def _id(state: RunState) -> str:
+    return f"hooks-{state.hookings + 1}"
