@@ -176,7 +176,7 @@ class WakefulClient:
         return TreeReader(self.temporal).watch(thread_id, every=every)
 
     async def letters(self, thread_id: str) -> tuple[DeadLetter, ...]:
-        """The messages to other agents that the thread could not deliver."""
+        """The messages to other agents that the thread could not deliver; of long ones, the beginning."""
         return (await self.status(thread_id)).letters
 
     async def recover_letters(self, thread_id: str, action: Literal["replay", "clear"]) -> None:

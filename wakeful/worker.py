@@ -16,15 +16,18 @@ from importlib.metadata import version
 from pathlib import Path
 
 from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from wakeful.connection import ensure_search_attributes
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.names import DEFAULT_TASK_QUEUE
+from wakeful.plugin import setting_up
 from wakeful.registered import ANTHROPIC, OPENAI, OPENAI_RESPONSES
 from wakeful.registry import Registry
 from wakeful_activities import Compaction, Delivery, Inference, Memory, Resolving, Restoring, ToolExecution
+from wakeful_activities.hooks import Moments
 from wakeful_activities.memory import DEFAULT_CAPACITY
 from wakeful_activities.orphans import sweeping
 from wakeful_activities.providers.anthropic import AnthropicMessages
@@ -53,6 +56,10 @@ class WorkerSettings:
     """How long one execution's history may get before its thread continues as new."""
     build_id: str = BUILD_ID
     """What history says of the code that did a task; name your deployment here."""
+    deployment: str | None = None
+    """The Worker Deployment that this worker is a version of, named by `build_id`; None means no Worker Versioning."""
+    versioning: VersioningBehavior = VersioningBehavior.AUTO_UPGRADE
+    """PINNED keeps a run on the version it began on, whose workers must then stay for as long as it sleeps."""
     cached_threads: int = DEFAULT_CAPACITY
     """Conversations kept in memory; one that falls out is read back from history."""
     sweep_interval: timedelta | None = timedelta(seconds=5)
@@ -85,8 +92,10 @@ async def running_worker(
             inference.infer,
             Compaction(inference, memory).compact,
             ToolExecution(registry, memory, threads).call_tool,
+            Moments(registry, memory).run_hooks,
         ],
-        build_id=settings.build_id,
+        build_id=None if settings.deployment else settings.build_id,
+        deployment_config=_deployment(settings),
         max_concurrent_activities=settings.max_concurrent_activities,
         max_cached_workflows=settings.max_cached_workflows,
         graceful_shutdown_timeout=settings.graceful_shutdown,
@@ -96,12 +105,26 @@ async def running_worker(
         default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
     )
     try:
-        async with worker, sweeping(client, settings.task_queue, settings.sweep_interval):
+        async with (
+            setting_up(registry.plugins.values()),
+            worker,
+            sweeping(client, settings.task_queue, settings.sweep_interval),
+        ):
             yield worker
     finally:
         for provider in built_in.values():
             await provider.aclose()
         threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _deployment(settings: WorkerSettings) -> WorkerDeploymentConfig | None:
+    if settings.deployment is None:
+        return None
+    return WorkerDeploymentConfig(
+        version=WorkerDeploymentVersion(deployment_name=settings.deployment, build_id=settings.build_id),
+        use_worker_versioning=True,
+        default_versioning_behavior=settings.versioning,
+    )
 
 
 async def serve(client: Client, registry: Registry, settings: WorkerSettings, *, until: asyncio.Event) -> None:

@@ -64,7 +64,7 @@ class Gates:
         return strongest if plugins is None else await plugins.verdict(call, strongest)
 
     async def _ask(self, name: str, call: GateCall) -> Verdict | None:
-        gate = self._registry.gates.get(name)
+        gate = self._registry.gate(name)
         if gate is None:
             return _failed(name, "it is not on this worker; is its registry up to date?")
         try:

@@ -9,7 +9,7 @@ import asyncio
 import copy
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -50,7 +50,7 @@ class Hooks:
     """The plugins that this worker's registry has."""
 
     def __init__(self, registry: Registry) -> None:
-        self._plugins: Mapping[str, AnyPlugin] = getattr(registry, "plugins", {})
+        self._registry = registry
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="wakeful-hook")
         self._settings: OrderedDict[str, BaseModel] = OrderedDict()
 
@@ -59,12 +59,12 @@ class Hooks:
         return HookRun(self, agent, identity, step, State(view, agent.state_keys, agent_id=agent.agent_id))
 
     def plugin(self, id: str) -> AnyPlugin | None:
-        return self._plugins.get(id)
+        return self._registry.plugin(id)
 
     def settings(self, plugin: AnyPlugin, binding: PluginBinding) -> BaseModel:
         """The hook's own copy of the settings: what it does to them stays with it."""
         key = binding.model_dump_json(include={"id", "settings"})
-        if key not in self._settings:
+        if not isinstance(self._settings.get(key), plugin.settings_type):
             try:
                 self._settings[key] = bound_settings(plugin, binding)
             except ValueError as error:

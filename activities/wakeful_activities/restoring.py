@@ -55,9 +55,7 @@ class Restoring:
         keeps = await _keeps(handle)
         room = max(0, RESTORED_BYTES - (json_bytes(keeps) if keeps else 0)) // UTF8_BYTES
         tail = transcript.sent().tail(min(TAIL_BYTES, room))
-        return TranscriptTail(
-            length=tail.before.length, digest=tail.before.digest, messages=tail.messages, keeps=keeps
-        )
+        return TranscriptTail(length=tail.before.length, digest=tail.before.digest, messages=tail.messages, keeps=keeps)
 
 
 async def _keeps(handle: WorkflowHandle[Any, Any]) -> Keeps | None:

@@ -54,7 +54,7 @@ class ToolExecution:
 
     async def _outcome(self, input: ToolCallInput) -> ToolOutcome:
         name = input.call.name
-        tool = self._registry.tools.get(name)
+        tool = self._registry.tool(name)
         if tool is None:
             missing = f"tool '{name}' not found on this worker; is its registry up to date?"
             return ToolOutcome(result=ToolResult.error(name, missing))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
@@ -106,3 +106,18 @@ async def test_the_end_of_a_task_wakes_its_owner_but_not_one_that_was_terminated
             await asyncio.sleep(0.02)
     await threads.handle(thread_id).terminate()
     assert await undeliverable(temporal, told) == (names.RECIPIENT_NOT_FOUND, True)
+
+
+async def test_what_is_to_wake_nobody_is_for_a_thread_that_is_awake(
+    temporal: Client, threads: WakefulClient, thread_id: str
+) -> None:
+    quiet = letter_to(thread_id, agent_id="tester").model_copy(update={"wake": False})
+    assert await undeliverable(temporal, quiet) == (names.RECIPIENT_NOT_FOUND, True)
+    await threads.run("tester", "hello", thread_id=thread_id)
+    assert await undeliverable(temporal, quiet) == (names.RECIPIENT_NOT_FOUND, True)
+    assert (await threads.handle(thread_id).describe()).status is WorkflowExecutionStatus.COMPLETED
+    await threads.send(thread_id, "hello again")
+    await until(threads, thread_id, lambda view: view.runs == 1 and view.status is RunStatus.DONE)
+    await deliver(temporal, quiet)
+    await until(threads, thread_id, lambda view: view.runs == 2 and view.status is RunStatus.DONE)
+    assert await said_to(threads, thread_id) == ["hello", "hello again", HEARD]

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from temporalio import workflow
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Worker
 from temporalio.workflow import ParentClosePolicy
@@ -49,7 +51,7 @@ class Relative:
 
     @workflow.signal
     def settled(self, told: Any) -> None:
-        self._heard.append((told["work_id"], told["status"], told["error"]))
+        self._heard.append((told["work_id"], told.get("name"), told["status"], told["error"]))
 
     @workflow.signal
     def leave(self, how: str) -> None:
@@ -77,7 +79,7 @@ class Relative:
 
 
 def _task(owner: str, child: str) -> Task:
-    return Task(task_id="bg_0", owner_thread_id=owner, task_type=TaskType.SUB_AGENT, thread_id=child)
+    return Task(task_id="bg_0", owner_thread_id=owner, task_type=TaskType.SUB_AGENT, name="scout", thread_id=child)
 
 
 def _call(child: str) -> ToolCallView:
@@ -108,6 +110,17 @@ class Family:
     async def continue_as_new(self) -> None:
         await self.parent.signal("leave", "continue")
         await self.listed("ContinuedAsNew", 1)
+
+    async def reset(self, name: str) -> None:
+        """To its first task."""
+        described = await self.child(name).describe()
+        request = ResetWorkflowExecutionRequest(
+            namespace=self._temporal.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=described.id, run_id=described.run_id),
+            workflow_task_finish_event_id=3,
+            request_id=described.run_id,
+        )
+        await self._temporal.workflow_service.reset_workflow_execution(request)
 
     async def listed(self, status: str, count: int) -> None:
         """Lists come a moment after what they list."""
@@ -166,16 +179,30 @@ async def test_a_child_that_its_parent_does_not_know_is_cancelled_when_it_is_sti
     assert await family.child("task").result() == [FORGOTTEN]
 
 
-@pytest.mark.parametrize(("name", "work_id"), [("task", "bg_0"), ("delegate", "child.2-c1")])
+@pytest.mark.parametrize(("name", "known_as"), [("task", ["bg_0", "scout"]), ("delegate", ["child.2-c1", None])])
 async def test_a_parent_that_continued_as_new_is_told_of_a_terminated_child(
-    family: Family, name: str, work_id: str
+    family: Family, name: str, known_as: list[str | None]
 ) -> None:
     await family.begin(name, knows=(name,))
     await family.continue_as_new()
     await family.child(name).terminate()
     await family.listed("Terminated", 1)
     await family.sweep.sweep()
-    assert await family.parent.result() == [[work_id, "failed", "it was terminated from outside"]]
+    assert await family.parent.result() == [[*known_as, "failed", "it was terminated from outside"]]
+
+
+async def test_a_child_that_was_reset_speaks_for_itself_until_it_is_terminated(family: Family) -> None:
+    await family.begin("task", knows=("task",))
+    await family.continue_as_new()
+    await family.reset("task")
+    await family.listed("Terminated", 1)
+    for _ in range(2):
+        await family.sweep.sweep()
+    assert await family.heard(family.parent) == 0
+    await family.child("task").terminate()
+    await family.listed("Terminated", 2)
+    await family.sweep.sweep()
+    assert await family.parent.result() == [["bg_0", "scout", "failed", "it was terminated from outside"]]
 
 
 async def test_a_parent_that_has_its_childs_end_in_its_own_history_is_not_told_again(family: Family) -> None:

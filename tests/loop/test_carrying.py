@@ -1,9 +1,9 @@
 """What a thread takes along when its workflow continues as new: everything, except old messages."""
 
-import json
 from dataclasses import replace
 
 import pytest
+from temporalio.contrib.pydantic import PydanticPayloadConverter
 
 from tests.loop.driving import (
     LIVE_STAGES,
@@ -84,8 +84,9 @@ def test_what_the_inference_under_way_is_the_first_to_hear_stays_whatever_its_si
 
 
 def test_the_packed_state_has_a_size() -> None:
-    packed = pack(carried(idle().state))
-    assert size_of(packed) == len(json.dumps(packed))
+    packed = pack(carried(replace(idle().state, active_agent="漢字")))
+    (written,) = PydanticPayloadConverter().to_payloads([packed])
+    assert size_of(packed) == len(written.data)
 
 
 @pytest.mark.parametrize("stage", ["resolving", "inferring", "calling tools"])

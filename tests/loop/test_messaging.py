@@ -5,7 +5,7 @@ import json
 import pytest
 from pydantic import JsonValue
 
-from tests.loop.driving import Driver, a_ticket, asks, asks_gated, call, carry, done, idle, ok, resume, says
+from tests.loop.driving import Driver, a_ticket, asks, asks_gated, call, carried, carry, done, idle, ok, resume, says
 from tests.loop.family import (
     PARALLEL_PARENT,
     PARENT,
@@ -27,14 +27,14 @@ from wakeful.contract.messages import Visibility
 from wakeful.contract.names import SIGNAL_DELIVER, SIGNAL_RETURNED
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Cancelled, Origin, RunIdentity, TaskRef
-from wakeful.loop.carrying import pending_commands
+from wakeful.loop.carrying import pack, pending_commands, size_of
 from wakeful.loop.commands import Deliver, Stop, Tell
 from wakeful.loop.facts import ChildNamed, LetterReturned, LettersWanted, MailReceived, Told, WorkFailed, WorkStopped
 from wakeful.loop.messaging import KEPT_LETTERS
 from wakeful.loop.stages import Cancelling, Resolving
 from wakeful.loop.state import Advance
 from wakeful.loop.values import replace
-from wakeful.loop.views import keeps, status_view
+from wakeful.loop.views import HEAD_LENGTH, keeps, status_view
 
 TO_AGENT: JsonValue = {"relation": "agent", "thread_id": "t5"}
 TO_CHILD: JsonValue = {"relation": "child", "name": "scout"}
@@ -295,6 +295,24 @@ def test_a_thread_keeps_so_many_dead_letters_and_each_of_them_once() -> None:
     driver.feed(LetterReturned(a_letter("m50"), "recipient_not_found"))
     ids = [dead.letter.message_id for dead in driver.state.letters]
     assert (len(ids), ids[0], ids[-1], ids.count("m50")) == (KEPT_LETTERS, "m5", "m50", 1)
+
+
+@pytest.mark.parametrize("text", ["x" * LETTER_LIMIT, "漢" * LETTER_LIMIT, "🦉" * LETTER_LIMIT])
+def test_of_long_dead_letters_the_newest_are_kept_and_do_not_keep_a_thread_from_going_on(text: str) -> None:
+    driver = Driver(PARENT)
+    for number in range(5):
+        driver.feed(LetterReturned(a_letter(f"m{number}", text), "recipient_unavailable"))
+    assert [dead.letter.message_id for dead in driver.state.letters] == ["m4"]
+    assert [dead.letter.content for dead in keeps(driver.state).letters] == [text]
+    assert size_of(pack(carried(driver.state))) < 1_000_000
+
+
+def test_a_status_shows_the_beginning_of_a_long_dead_letter() -> None:
+    driver = Driver(PARENT)
+    driver.feed(LetterReturned(a_letter("m1", "x" * 2 * HEAD_LENGTH), "recipient_unavailable"))
+    (dead,) = driver.state.letters
+    head = dead.letter.model_copy(update={"content": "x" * HEAD_LENGTH})
+    assert status_view(driver.state).letters == (dead.model_copy(update={"letter": head}),)
 
 
 @pytest.mark.parametrize("action", [None, "list", ""])

@@ -252,6 +252,17 @@ def test_a_long_result_is_kept_short_and_told_whole() -> None:
     assert kept == {"cut": '"' + "x" * (KEPT_RESULT - 1) + "…", "note": "the whole result was in the task's event"}
     driver.model(says("I wait."))
     assert "x" * 2 * KEPT_RESULT in driver.said[-1]
+
+
+def test_a_long_error_is_kept_short_and_told_whole() -> None:
+    error = "x" * (2 * KEPT_RESULT)
+    driver = with_tasks(digs("c1"))
+    driver.feed(
+        ChildSettled(Settled(work_id="bg_0", thread_id=thread_of("bg_0"), status=TaskStatus.FAILED, error=error))
+    )
+    driver.model(says("Oh."))
+    assert driver.state.tasks[0].error == "x" * KEPT_RESULT + "…"
+    assert error in "".join(driver.said)
     assert driver.inference().appended[-1] == "settled:bg_0"
 
 

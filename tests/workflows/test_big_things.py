@@ -9,9 +9,10 @@ import pytest
 from pydantic import ValidationError
 
 from tests.support.processes import ROOT
-from tests.support.waiting import until_refused, until_status
+from tests.support.waiting import until, until_refused, until_status
 from wakeful import ConfigurationError, Decision, DecisionAction, InputMessage, RunStatus
 from wakeful.client import WakefulClient
+from wakeful.contract.runs import ThreadMode
 from wakeful.storage import data_converter
 
 
@@ -42,6 +43,24 @@ async def test_a_huge_signal_from_any_client_is_refused_and_harms_nothing(
     assert "at most 1,000,000 fit" in (await until_refused(client, thread_id)).refusals[0].reason
     await client.decide(thread_id, view.pending[0].pending.id, "resume")
     assert (await client.result(thread_id)).status_reason == "natural"
+
+
+async def test_a_state_that_is_too_large_to_be_carried_stays_where_it_is_and_that_is_said_once(
+    restless_client: WakefulClient, thread_id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = restless_client
+    await client.start("tester", "approve", thread_id=thread_id, mode=ThreadMode.THREAD)
+    view = await until_status(client, thread_id, RunStatus.WAITING)
+    for _ in range(3):
+        await client.send(thread_id, "x" * 900_000)
+    await until(client, thread_id, lambda view: view.queued == 3)
+    said = [
+        record for record in caplog.records if record.getMessage().startswith("the state is too large to be carried")
+    ]
+    assert len(said) == 1
+    await client.decide(thread_id, view.pending[0].pending.id, "resume")
+    await until(client, thread_id, lambda view: view.runs == 4 and view.status is RunStatus.DONE)
+    await client.handle(thread_id).cancel()
 
 
 def test_large_payloads_can_be_kept_outside_history(tmp_path: Path) -> None:

@@ -78,6 +78,21 @@ async def test_a_closed_thread_is_restored_by_a_message(client: WakefulClient, t
     await close(client, thread_id)
 
 
+async def test_a_thread_that_is_cancelled_while_it_is_restored_loses_nothing(temporal: Client, thread_id: str) -> None:
+    settings = WorkerSettings(task_queue=thread_id)
+    client = WakefulClient(temporal, task_queue=thread_id)
+    async with running_worker(temporal, registry, settings):
+        await client.send(thread_id, "one", agent_id="tester")
+        await answered(client, thread_id, 1)
+        await close(client, thread_id)
+    await client.send(thread_id, "two", agent_id="tester")
+    await client.handle(thread_id).cancel()
+    async with running_worker(temporal, registry, settings):
+        assert (await client.result(thread_id)).status_reason == "cancelled"
+        said = [message.text for message in await client.transcript(thread_id)]
+        assert said == ["one", "hello, one", "two"]
+
+
 async def test_the_cancel_signal_ends_the_run_and_not_the_thread(client: WakefulClient, thread_id: str) -> None:
     await client.send(thread_id, "approve", agent_id="tester")
     await until(client, thread_id, lambda view: view.status is RunStatus.WAITING)

@@ -1,5 +1,7 @@
 """Agents in files: every field that is data, and everything that is wrong with file and line, at once."""
 
+import re
+import tomllib
 from pathlib import Path
 from textwrap import dedent
 
@@ -9,6 +11,7 @@ from pydantic import BaseModel
 from wakeful import Agent, Behavior, Budget, ConfigurationError, GateCall, Registry, ToolMode, gate, tool
 from wakeful.agent_files import read_agents
 from wakeful.contract.context import ContextPolicy
+from wakeful.documents import Document, Key, read_document
 from wakeful.plugin import Plugin
 from wakeful.reloading import Refused, Reloaded, Unchanged, in_words, reload
 
@@ -228,6 +231,67 @@ def test_what_is_no_agent_is_refused(tmp_path: Path, text: str, problem: str) ->
     write(tmp_path / "a.toml", text)
     (found,) = problems(tmp_path)
     assert found.startswith(problem), found
+
+
+ODD_TOML = '''# a comment with [brackets] and "quotes
+"quoted.name" = "]#" # another
+text = """
+[no.table]
+no = "key" \\""" still text""""
+literal = \'\'\'
+it's [[no]] table\'\'\'
+when = 1979-05-27 07:32:00
+[[agent]]
+list = [ # a comment, with ]
+  "one", [2.5,
+  3], { a = 1, b.c = [true] },
+]
+[[agent.inner]]
+x = 1
+[[agent.inner]]
+  [agent.inner."deep.er".still]
+  y = {}
+[[agent]]
+list = []
+[agent.inner]
+z = -inf
+'''
+
+
+def test_every_key_of_a_toml_file_is_found_where_it_stands(tmp_path: Path) -> None:
+    document = read_document(write(tmp_path / "odd.toml", ODD_TOML))
+    assert isinstance(document, Document)
+    assert set(keys(tomllib.loads(ODD_TOML))) == set(document.lines)
+    assert [
+        document.lines[key]
+        for key in [
+            ("quoted.name",),
+            ("literal",),
+            ("when",),
+            ("agent", 0, "list", 1, 1),
+            ("agent", 0, "list", 2, "b", "c", 0),
+            ("agent", 0, "inner", 1),
+            ("agent", 0, "inner", 1, "deep.er", "still", "y"),
+            ("agent", 1, "inner", "z"),
+        ]
+    ] == [2, 6, 8, 12, 12, 16, 18, 22]
+
+
+def keys(data: object, key: Key = ()) -> list[Key]:
+    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    return [found for name, value in inner for found in ((*key, name), *keys(value, (*key, name)))]
+
+
+def test_the_agents_that_are_shown_in_the_docs_can_be_read(tmp_path: Path) -> None:
+    shown = (Path(__file__).parents[2] / "docs" / "registries.md").read_text()
+    (block,) = re.findall(r"```toml\n(.*?)```", shown, re.DOTALL)
+    write(tmp_path / "support.toml", block)
+    write(tmp_path / "support.md", "Be kind.")
+    assert problems(tmp_path, Registry(plugins=[Audit()], models={"main": "openai/big"}, tools=[look])) == [
+        "support.toml:5: agent 'support' names unknown tool 'refund'; registered: look",
+        "support.toml:5: agent 'support' names unknown tool 'order'; registered: look",
+        "support.toml:6: agent 'support' names unknown gate 'office_hours'; registered: none",
+    ]
 
 
 def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -364,10 +364,10 @@ class Choosy(Agent):
 @pytest.mark.parametrize(
     ("allowed", "excluded", "left"),
     [
-        (None, [], ["agent_run_b", "fetch", "look", "recover_messages", "send_message"]),
+        (None, [], ["agent_run_b", "fetch", "look", "recover_failed_messages", "send_message"]),
         ([], [], []),
         (["look"], [], ["look"]),
-        (["agent_run_*", "*e*"], [], ["agent_run_b", "fetch", "recover_messages", "send_message"]),
+        (["agent_run_*", "*e*"], [], ["agent_run_b", "fetch", "recover_failed_messages", "send_message"]),
         (["*"], ["*_messages", "look"], ["agent_run_b", "fetch", "send_message"]),
         (["look", "fetch"], ["look"], ["fetch"]),
     ],

@@ -139,6 +139,8 @@ class ModelResponse(Wire):
     """What gates say of the calls, by call id, before any of them runs; a call that is not named is allowed."""
     effects: Maybe[HookEffects] = None
     """What hooks of the inference ask for."""
+    unasked: Few[bool] = False
+    """Hooks wanted something else before the model was asked; there is no answer."""
 
 
 class TranscriptRef(Wire):
@@ -205,6 +207,8 @@ class InferInput(Wire):
     """For hooks; absent if the agent has none for the inference."""
     step: Few[int] = 0
     """The same."""
+    ended: Few[int] = 0
+    """The step before, if hooks are still to hear of its end."""
 
 
 class CompactInput(Wire):

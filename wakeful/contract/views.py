@@ -59,7 +59,7 @@ class StatusView(Wire):
     tasks: Few[tuple[Task, ...]] = ()
     """The thread's background tasks: those that run, and the newest of those that ended."""
     letters: Few[tuple[DeadLetter, ...]] = ()
-    """Messages to others that could not be delivered."""
+    """Messages to others that could not be delivered; of long ones, the beginning."""
     spent: Spent = Spent()
     """What the run has spent, with everything below it that has ended."""
     budget: Maybe[Budget] = None

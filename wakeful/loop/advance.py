@@ -267,7 +267,7 @@ def _hooked(state: RunState, hooks: Hooking, fact: WorkFact, *, now: int) -> Adv
     moved = hooking.folded(state, hooks, fact, _why(fact))
     if hooks.ending is not None:
         return moved.then(ending.end_after_hooks, hooks.ending, now=now)
-    return moved.then(next_step, now=now, continuing=hooks.continuing)
+    return moved.then(next_step, now=now)
 
 
 def _why(fact: WorkFact) -> str:

@@ -12,6 +12,7 @@ from wakeful.loop.effects import fold
 from wakeful.loop.reports import next_message_id, resumed_payload
 from wakeful.loop.stages import AwaitingDecisions, BetweenSteps, CallingTools, Cancelling
 from wakeful.loop.state import Advance, RunState
+from wakeful.loop.stopping import failed_rounds_after
 from wakeful.loop.values import replace
 
 INLINE_LENGTH = 2_000
@@ -116,13 +117,8 @@ def _commit(state: RunState) -> Advance:
         transcript = committed.transcript.appending(message, call.source or message)
         committed = replace(committed, transcript=transcript)
     response = batch.response.text or state.response
-    statuses = [call.status for call in batch.calls]
-    rounds = replace(
-        committed,
-        rounds=state.rounds + 1,
-        response=response,
-        failed_rounds=0 if ToolCallStatus.SUCCEEDED in statuses else state.failed_rounds + 1,
-    )
+    failed = failed_rounds_after(state, batch.calls)
+    rounds = replace(committed, rounds=state.rounds + 1, response=response, failed_rounds=failed)
     return Advance(rounds.entering(BetweenSteps()))
 
 

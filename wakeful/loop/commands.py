@@ -47,6 +47,8 @@ class Infer:
     permissions: tuple[Rule, ...] = ()
     state: StateView | None = None
     """For hooks."""
+    ended: int = 0
+    """The step before, if hooks are still to hear of its end."""
 
     @property
     def model(self) -> str:

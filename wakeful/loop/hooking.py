@@ -22,15 +22,8 @@ def at_takeover(state: RunState) -> Advance | None:
     return _running(state, Hooking(_id(state), moments)) if moments else None
 
 
-def after_step(state: RunState, *, continuing: bool = False) -> Advance | None:
-    """The hooks of a step that has ended, once."""
-    moments = step_moments(state)
-    if not moments:
-        return None
-    return _running(state.entering(BetweenSteps()), Hooking(_id(state), moments, continuing=continuing))
-
-
 def step_moments(state: RunState) -> tuple[Moment, ...]:
+    """Whether hooks are still to hear that a step has ended. The next inference tells them, or the end of the run."""
     is_due = state.resolved is not None and state.steps > state.hooked
     return state.agent.hooks_at(Moment.STEP_END) if is_due else ()
 

@@ -13,14 +13,16 @@ from wakeful.loop.reports import end_step, heard, run_finish
 from wakeful.loop.stages import AwaitingTasks, Inferring
 from wakeful.loop.state import Advance, RunState
 from wakeful.loop.steps import next_step
-from wakeful.loop.stopping import stopping
+from wakeful.loop.stopping import failed_rounds_after, said_after, stopping
 from wakeful.loop.tool_calls import begin_batch
 from wakeful.loop.values import replace
 
 
 def returned(state: RunState, inferring: Inferring, response: ModelResponse, *, now: int) -> Advance:
     """Fold the model's answer: its calls are to be made, it falls short of something, or it was the last word."""
-    counted = replace(state, usage=state.usage.plus(response.usage))
+    counted = replace(state, usage=state.usage.plus(response.usage), said=said_after(state, response))
+    if response.unasked:
+        return fold(counted, response.effects, source=inferring.id).then(end_step).then(next_step, now=now)
     ids = [call.id for call in response.tool_calls]
     if "" in ids or len(set(ids)) < len(ids):
         error = f"inference failed: the model's tool calls need ids that differ, got {ids!r}"
@@ -70,7 +72,8 @@ def _asking_again(state: RunState, response: ModelResponse) -> RunState | None:
     if _is_cut_off(response) and state.continuations < state.agent.max_continuations:
         return noting(replace(state, continuations=state.continuations + 1), CONTINUE)
     if response.incomplete_calls and response.stop_reason is not StopReason.MAX_TOKENS:
-        return noting(replace(state, rounds=state.rounds + 1), *on_calls(response))
+        failed = failed_rounds_after(state, ())
+        return noting(replace(state, rounds=state.rounds + 1, failed_rounds=failed), *on_calls(response))
     output, problem = state.agent.output, response.output_problem
     if output and problem is not None and state.repairs < output.max_repairs:
         return noting(replace(state, repairs=state.repairs + 1), on_output(problem))

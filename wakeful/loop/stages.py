@@ -43,6 +43,8 @@ class Inferring:
     context: tuple[ContextMessage, ...] = ()
     continuing: bool = False
     """The answer before was cut off, and this one goes on with it."""
+    ended: int = 0
+    """The step before, if hooks hear of its end with this one."""
     kind: Literal["inferring"] = "inferring"
     status = RunStatus.RUNNING
 
@@ -107,7 +109,6 @@ class Hooking:
 
     id: str
     moments: tuple[Moment, ...]
-    continuing: bool = False
     ending: Ending | None = None
     kind: Literal["hooking"] = "hooking"
     status = RunStatus.RUNNING

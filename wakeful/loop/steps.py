@@ -20,8 +20,6 @@ def next_step(state: RunState, *, now: int, continuing: bool = False) -> Advance
 
     The limit is checked before the model is asked, so that no answer is paid for only to be thrown away.
     """
-    if (hooks := hooking.after_step(state, continuing=continuing)) is not None:
-        return hooks
     if state.wanted_end is not None:
         return finish(replace(state, wanted_end=None), state.wanted_end, now=now)
     limit = state.agent.max_rounds
@@ -43,9 +41,12 @@ def next_step(state: RunState, *, now: int, continuing: bool = False) -> Advance
         told=len(state.transcript.unsent),
         context=state.context.messages.due(step),
         continuing=continuing,
+        ended=state.steps if hooking.step_moments(state) else 0,
     )
     messages = state.context.messages.after(step)
-    asked = replace(state, refused_calls=False, steps=step, inferences=number, step_open=True).entering(inferring)
+    asked = replace(
+        state, refused_calls=False, hooked=state.steps, steps=step, inferences=number, step_open=True
+    ).entering(inferring)
     command = infer_command(asked, inferring)
     asked = replace(asked, transcript=asked.transcript.sent(), context=replace(asked.context, messages=messages))
     return Advance(asked, (command,), (StepStart(message_id=inferring.message_id),))
@@ -67,5 +68,6 @@ def infer_command(state: RunState, inferring: Inferring) -> Infer:
         overrides=state.overrides,
         continuing=inferring.continuing,
         permissions=state.rules,
-        state=state.values.view if state.agent.has_hooks(*INFERENCE_PHASES) else None,
+        state=state.values.view if inferring.ended or state.agent.has_hooks(*INFERENCE_PHASES) else None,
+        ended=inferring.ended,
     )

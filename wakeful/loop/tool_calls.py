@@ -94,7 +94,7 @@ def call_command(state: RunState, call: RunningCall) -> CallTool:
     assert tool is not None  # only a known tool runs
     agent = state.agent
     has_hooks = agent.has_hooks(Phase.TOOL_GATE, Phase.BEFORE_TOOL_EXECUTE, Phase.AFTER_TOOL_EXECUTE)
-    is_asked = bool(agent.gates or agent.permissions or rules or has_hooks)
+    is_asked = bool(agent.gates or agent.permissions or rules or has_hooks or agent.state_keys)
     return CallTool(
         id=call.id,
         tool=tool,

@@ -90,7 +90,7 @@ def _waits_for(state: RunState) -> WaitsFor | None:
 
 
 def keeps(state: RunState) -> Keeps:
-    """What the thread keeps besides its conversation, as far as it can be handed on, for an execution after this one."""
+    """What the thread keeps besides its conversation, as far as it fits, for an execution after this one."""
     undelivered = tuple(DeadLetter(letter=letter, error="it was on its way") for letter in state.outbox)
     kept = Keeps(
         agent_id=state.requested_agent or state.active_agent,

@@ -100,7 +100,7 @@ class AgentRun(Signals):
         self._take(begin(request, thread_id=thread_id, run_id=run_id, transcript=transcript, keeps=kept))
 
     async def _restored(self, run_id: str) -> TranscriptTail:
-        """What the thread has said and kept. A cancellation comes after it, or what was sent meanwhile would be lost."""
+        """What the thread said and kept. A cancellation comes after it, or what was sent meanwhile would be lost."""
         restoring = asyncio.create_task(restored(run_id))
         while not restoring.done():
             await self._until(restoring.done)

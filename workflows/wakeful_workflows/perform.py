@@ -44,7 +44,7 @@ from wakeful_workflows.tool_activities import Handle, idempotency_key, read_outc
 
 Performed = ResolveAgent | Infer | Compact | CallTool | Deliver | RunHooks
 
-HOOKS_TIMEOUT = timedelta(seconds=60)
+HOOKS_TIMEOUT = timedelta(minutes=5)
 """Each hook has a timeout of its own; this is for all of them together."""
 _HOOK_RETRIES = RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_attempts=3)
 _RESOLVE_RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=10)
@@ -123,6 +123,7 @@ class Work:
                     identity=identity if agent.gates or command.state else None,
                     state=command.state,
                     step=command.step if command.state else 0,
+                    ended=command.ended,
                 )
                 return workflow.start_activity(
                     names.ACTIVITY_INFER,

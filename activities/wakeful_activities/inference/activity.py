@@ -77,7 +77,7 @@ class Inference:
         if hooks is not None:
             wanted = await shaped(hooks, input, shape, prepared.history)
             if hooks.is_over:
-                return ModelResponse(model=agent.model.name, effects=hooks.effects)
+                return ModelResponse(model=agent.model.name, effects=hooks.effects, unasked=True)
             if wanted != shape:
                 shape, prepared = wanted, await prepare(self._memory, input, agent, wanted)
         attempts = Attempts.of(agent, shape.overrides)
@@ -97,7 +97,7 @@ class Inference:
         return await self._judged(response, input, agent, prepared, hooks)
 
     def _begin_hooks(self, input: InferInput, agent: ResolvedAgent) -> HookRun | None:
-        if not is_hooked(agent):
+        if not is_hooked(agent, input):
             return None
         return self._hooks.begin(agent, _identity(input, agent), input.step, input.state)
 

@@ -5,10 +5,10 @@ from functools import partial
 from wakeful.context.messages import ContextMessages, LastShown
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.context import ContextMessage
-from wakeful.contract.hooks import Phase
+from wakeful.contract.hooks import Moment, Phase
 from wakeful.contract.inference import InferInput, ModelResponse
-from wakeful.contract.messages import Message
-from wakeful.hook_contexts import AfterInference, BeforeInference, StepStart
+from wakeful.contract.messages import Message, Role
+from wakeful.hook_contexts import AfterInference, BeforeInference, StepEnd, StepStart
 from wakeful.plugin import CONTEXT_THROTTLE
 from wakeful.wishes import Wishes
 from wakeful_activities.hooks import HookRun, Making
@@ -18,16 +18,23 @@ BEFORE = (Phase.STEP_START, Phase.BEFORE_INFERENCE)
 INFERENCE = (*BEFORE, Phase.AFTER_INFERENCE, Phase.TOOL_GATE)
 
 
-def is_hooked(agent: ResolvedAgent) -> bool:
-    """Whether plugins have anything to do with its inferences."""
-    return agent.has_hooks(*INFERENCE)
+def is_hooked(agent: ResolvedAgent, input: InferInput) -> bool:
+    """Whether plugins have anything to do with this inference."""
+    return bool(input.ended) or agent.has_hooks(*INFERENCE)
 
 
 async def shaped(hooks: HookRun, input: InferInput, shape: Shape, history: tuple[Message, ...]) -> Shape:
-    """The request as `step_start` and then `before_inference` want it, unless one of them wants the run to end.
+    """The request as `step_start` and then `before_inference` want it, unless one of them wants something else.
 
+    Before that, `step_end` hears of the step before: so it costs nothing of its own.
     What they tell the model is told now. The loop hears only of what stays to be told.
     """
+    if input.ended:
+        said = next((message.text for message in reversed(history) if message.role is Role.ASSISTANT), "")
+        for binding in hooks.at(Moment.STEP_END):
+            await hooks.ask(binding, Moment.STEP_END, partial(StepEnd, response=said))
+        if hooks.is_over:
+            return shape
     for phase, kind in zip(BEFORE, (StepStart, BeforeInference), strict=True):
         for binding in hooks.at(phase):
             messages = hooks.asked.messages

@@ -110,4 +110,8 @@ PINS = (
         DeliverInput(thread_id="t2", signal="deliver", payload=None, agent_id="clerk"),
         '{"thread_id":"t2","signal":"deliver","payload":null,"agent_id":"clerk"}',
     ),
+    Pin(
+        DeliverInput(thread_id="t2", signal="settled", payload=None, wake=False),
+        '{"thread_id":"t2","signal":"settled","payload":null,"wake":false}',
+    ),
 )
