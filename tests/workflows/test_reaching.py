@@ -18,6 +18,7 @@ from temporalio.worker import (
     WorkflowOutboundInterceptor,
 )
 
+from tests.support.waiting import BOUND_SECONDS
 from wakeful.contract import names
 from wakeful.contract.family import Settled
 from wakeful.contract.runs import RunIdentity
@@ -112,6 +113,11 @@ async def other(threads: Client, id: str) -> WorkflowHandle[Any, Any]:
     return await threads.start_workflow(names.WORKFLOW, id=id, task_queue=QUEUE)
 
 
+async def heard_by(thread: WorkflowHandle[Any, Any]) -> Any:
+    async with asyncio.timeout(BOUND_SECONDS):
+        return await thread.result()
+
+
 async def does(threads: Client, what: str, to: str, *, refuses: int) -> Any:
     return await threads.execute_workflow(what, to, id=f"{to}-{what}", task_queue=QUEUE, memo={"refuses": refuses})
 
@@ -121,7 +127,7 @@ async def test_a_child_that_cannot_be_told_to_stop_for_now_is_told_a_little_late
 ) -> None:
     child = await other(threads, thread_id)
     assert await does(threads, "Cancels", thread_id, refuses=1) == []
-    assert await child.result() == ["enough"]
+    assert await heard_by(child) == ["enough"]
 
 
 async def test_a_child_that_cannot_be_reached_for_long_counts_as_gone(threads: Client, thread_id: str) -> None:
@@ -136,13 +142,12 @@ async def test_the_end_of_a_delegate_reaches_an_owner_that_could_not_be_signalle
 ) -> None:
     owner = await other(threads, thread_id)
     await does(threads, "TellsEnd", thread_id, refuses=1)
-    assert await owner.result() == ["child-c1"]
+    assert await heard_by(owner) == ["child-c1"]
 
 
 async def test_the_end_of_a_delegate_wakes_nobody(threads: Client, thread_id: str) -> None:
     owner = await other(threads, thread_id)
     await owner.signal("cancel", {"reason": "enough"})
-    await owner.result()
-    async with asyncio.timeout(30):
-        await does(threads, "TellsEnd", thread_id, refuses=1)
+    assert await heard_by(owner) == ["enough"]
+    await does(threads, "TellsEnd", thread_id, refuses=1)
     assert (await threads.get_workflow_handle(thread_id).describe()).run_id == owner.result_run_id
