@@ -1,4 +1,7 @@
-"""A Wakeful worker, `python worker.py --app module:registry [--agents DIR]`: wires them to Temporal until stopped."""
+"""A Wakeful worker, `python worker.py --app module:registry [--agents DIR]`: wires them to Temporal until stopped.
+
+With `--deployment NAME --build-id ID` it is a version of a Worker Deployment.
+"""
 
 from wakeful.cli.worker import main
 

@@ -24,13 +24,13 @@ from wakeful.contract.errors import (
 )
 from wakeful.contract.gates import Verdict
 from wakeful.contract.inference import InferenceOverrides, ModelRequest, ModelResponse, ModelSettings
-from wakeful.contract.messages import InputMessage, Message
+from wakeful.contract.messages import InputMessage, Message, Role, TextBlock, Visibility
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import RunResult, RunStatus
 from wakeful.contract.state import StateMerge, StateScope
 from wakeful.contract.tasks import TaskStatus
-from wakeful.contract.tools import FrontendTool, ToolResult
+from wakeful.contract.tools import FrontendTool, ToolDescriptor, ToolResult, ToolStatus
 from wakeful.gate import Gate, GateCall, gate
 from wakeful.hook_contexts import (
     AfterInference,
@@ -43,6 +43,8 @@ from wakeful.hook_contexts import (
     StepStart,
     ToolGate,
 )
+from wakeful.permissions.parsing import parse as parse_pattern
+from wakeful.permissions.patterns import Pattern as ToolPattern
 from wakeful.plugin import Plugin
 from wakeful.provider import Provider, StreamingProvider
 from wakeful.registry import Registry, default_model
@@ -86,6 +88,7 @@ __all__ = [
     "Registry",
     "ResumeMode",
     "RetryPolicy",
+    "Role",
     "Rule",
     "RunEnd",
     "RunRequest",
@@ -100,19 +103,25 @@ __all__ = [
     "StepStart",
     "StreamingProvider",
     "TaskStatus",
+    "TextBlock",
     "ThreadBusy",
     "ThreadNotFound",
     "Tool",
     "ToolContext",
+    "ToolDescriptor",
     "ToolError",
     "ToolGate",
     "ToolMode",
+    "ToolPattern",
     "ToolResult",
+    "ToolStatus",
     "Verdict",
+    "Visibility",
     "WakefulError",
     "call",
     "default_model",
     "gate",
+    "parse_pattern",
     "say",
     "tool",
 ]

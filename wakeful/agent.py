@@ -20,6 +20,7 @@ from wakeful.contract.budgets import Budget
 from wakeful.contract.context import ContextMessage, ContextPolicy
 from wakeful.contract.inference import ModelSettings
 from wakeful.contract.permissions import PermissionPolicy
+from wakeful.contract.stopping import StopCondition
 from wakeful.gate import Gate
 from wakeful.plugin import Plugin
 from wakeful.state import StateKey
@@ -47,6 +48,10 @@ class Agent(Written):
     max_continuations: int = Field(default=DEFAULT_MAX_CONTINUATIONS, ge=0)
     """How often in a run an answer that hit the token limit is gone on with."""
     tools: Sequence[Tool | str] = ()
+    allowed_tools: Sequence[str] | None = None
+    """Globs over the ids of all its tools, those of plugins and the runtime's own included; None means all, [] none."""
+    excluded_tools: Sequence[str] = ()
+    """Globs over the same ids: what they fit it does not have, whatever `allowed_tools` says."""
     tool_mode: ToolMode = ToolMode.SEQUENTIAL
     """Whether the calls of one step run one after another or together."""
     permissions: PermissionPolicy | None = None
@@ -75,6 +80,8 @@ class Agent(Written):
     """Seconds a call waits for the agent it was delegated to, people's decisions included."""
     max_rounds: int = Field(default=DEFAULT_MAX_ROUNDS, ge=0)
     """How many rounds of tool calls a run may make; 0 means no limit."""
+    stop_conditions: Sequence[StopCondition] = ()
+    """When a run is stopped although its model would go on; looked at after every answer, the first one that is met."""
     context: ContextPolicy | None = None
     """How much of a long conversation the model is shown, and when its past is summarised; None shows everything."""
     context_messages: Sequence[ContextMessage] = ()

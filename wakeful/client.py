@@ -23,6 +23,7 @@ from wakeful.contract.messages import InputMessage, Message
 from wakeful.contract.permissions import Rule
 from wakeful.contract.requests import TITLE_LENGTH, RunRequest, Submission, title_of
 from wakeful.contract.runs import Cancelled, OnBusy, RunResult, ThreadMode
+from wakeful.contract.state import StateView
 from wakeful.contract.tools import FrontendTool
 from wakeful.contract.views import EventsPage, StatusView
 from wakeful.inbox import DecisionStatus, PendingDecision, confirmed, pending_decisions
@@ -148,6 +149,10 @@ class WakefulClient:
             NoAnswer: no worker answered `within` this time, or within Temporal's usual one.
         """
         return await query(self.temporal, thread_id, names.QUERY_STATUS, StatusView, within=within)
+
+    async def state(self, thread_id: str) -> StateView:
+        """What the thread's agents and plugins keep beside the conversation: every key that was written, as JSON."""
+        return await query(self.temporal, thread_id, names.QUERY_STATE, StateView)
 
     async def transcript(self, thread_id: str) -> list[Message]:
         """All messages of the thread, from its first execution on."""

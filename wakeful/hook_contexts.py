@@ -22,6 +22,7 @@ from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity, RunResult, StopDetail
 from wakeful.contract.tools import ToolDescriptor, ToolResult, ToolStatus
 from wakeful.permissions.rules import rule_problems
+from wakeful.profiles import Profiles
 from wakeful.state import State
 from wakeful.suspending import OneCall
 from wakeful.tool import json_copy
@@ -47,6 +48,8 @@ class HookContext(Generic[S]):
     plugin_id: str = ""
     step: int = 0
     state: State = field(default_factory=State, repr=False)
+    profiles: Profiles = field(default_factory=Profiles, repr=False)
+    """What is known across threads; a sync hook asks with `profiles.wait`. Writes count, whatever comes of the hook."""
     wishes: Wishes = field(default_factory=Wishes, repr=False)
     """What the hook has asked for."""
 

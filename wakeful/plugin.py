@@ -54,8 +54,8 @@ class Plugin(Generic[S]):
     and hooks find them in `ctx.settings`. One instance serves all runs of a worker at once, so it keeps nothing about a
     run: that is what state is for.
 
-    A hook that raises, or takes longer than `timeout` seconds, is passed over and reported. A plugin that guards
-    something says `on_error = "fail"`: then the run fails.
+    A hook that raises, or takes longer than `timeout` seconds, is passed over and reported; only a `tool_gate` that
+    fails blocks its call. A plugin that guards something else says `on_error = "fail"`: then the run fails.
     """
 
     id: ClassVar[str] = ""

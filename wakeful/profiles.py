@@ -4,8 +4,9 @@ Tools and hooks use `Profiles`, which knows types. Where the values are is a `Pr
 come along are in `wakeful.profile_stores`. Nothing here reaches history: what a run depends on, it is told by a tool.
 """
 
+import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, overload
 
@@ -22,6 +23,9 @@ SYSTEM = "system"
 
 NAME_LIMIT = 1000
 """Bytes of an owner or of a key; both are in one index, and PostgreSQL's entries have 2,700."""
+
+WAIT_SECONDS = 60.0
+"""How long a thread waits for the event loop; stores give up before."""
 
 UPDATE_TRIES = 100
 """How often an update is tried anew when somebody else has written meanwhile."""
@@ -149,14 +153,18 @@ class ProfileKey(Generic[T]):
 
 
 class Profiles:
-    """Typed access to a store, with the keys that were registered.
+    """Typed access to a store, with the keys that were registered. Without a store, every use of it is an error.
 
     Raises:
         ConfigurationError: two keys have the same name.
     """
 
-    def __init__(self, store: ProfileStore, keys: Sequence[ProfileKey[Any]]) -> None:
-        self._store = store
+    def __init__(self, store: ProfileStore | None = None, keys: Sequence[ProfileKey[Any]] = ()) -> None:
+        self._store_or_none = store
+        try:
+            self._loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        except RuntimeError:  # made outside of any
+            self._loop = None
         self._keys = {key.key: key for key in keys}
         names = [key.key for key in keys if self._keys[key.key] is not key]
         if names:
@@ -199,6 +207,33 @@ class Profiles:
         """Delete everything the owner has, of every key, registered or not."""
         return await self._store.clear(owner)
 
+    def wait(self, asked: Coroutine[Any, Any, T]) -> T:
+        """For sync tools and hooks, which run in a thread: `ctx.profiles.wait(ctx.profiles.get(owner, KEY))`.
+
+        Raises:
+            CallerError: it was called where it would wait for itself; there, `await` does it.
+            ProfileStoreFailed: it took longer than a minute.
+        """
+        if _is_in_event_loop():
+            asked.close()
+            raise CallerError("profiles.wait is for threads, and would wait for itself here: write await")
+        if self._loop is None:
+            return asyncio.run(asked)
+        future = asyncio.run_coroutine_threadsafe(asked, self._loop)
+        try:
+            return future.result(WAIT_SECONDS)
+        except TimeoutError as error:
+            if future.done():
+                raise
+            future.cancel()
+            raise ProfileStoreFailed(f"the profile store did not answer within {WAIT_SECONDS:g} s") from error
+
+    @property
+    def _store(self) -> ProfileStore:
+        if self._store_or_none is None:
+            raise ConfigurationError(["there are no profiles here: give the registry profile_keys=[…]"])
+        return self._store_or_none
+
     async def _update(self, owner: str, key: ProfileKey[T], change: Callable[[T], T]) -> T:
         value, revision = await self._read(owner, key)
         changed = change(value)
@@ -212,8 +247,16 @@ class Profiles:
 
     def _check(self, key: ProfileKey[Any]) -> None:
         if self._keys.get(key.key) is not key:
-            known = ", ".join(sorted(self._keys)) or "none"
+            known = ", ".join(sorted(self._keys)) or "none; give the registry profile_keys=[…]"
             raise ProfileKeyNotFound(f"profile key {key.key!r} is not registered; registered: {known}")
+
+
+def _is_in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def check_names(**names: str) -> None:

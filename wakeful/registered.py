@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from pydantic import TypeAdapter
 
@@ -20,6 +20,7 @@ from wakeful.contract.inference import OutputSpec
 from wakeful.contract.tools import ToolDescriptor
 from wakeful.gate import Gate
 from wakeful.plugin import AnyPlugin, tools_of
+from wakeful.profiles import ProfileKey
 from wakeful.provider import AnyProvider
 from wakeful.runtime_tools import runtime_tools
 from wakeful.tool import Tool
@@ -44,6 +45,7 @@ class Parts(TypedDict, total=False):
     models: Mapping[str, ModelSource]
     providers: Mapping[str, AnyProvider]
     prices: Mapping[str, Price]
+    profile_keys: Sequence[ProfileKey[Any]]
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Registered:
     models: dict[str, ModelSource] = field(default_factory=dict)
     providers: dict[str, AnyProvider] = field(default_factory=dict)
     prices: dict[str, Price] = field(default_factory=dict)
+    profile_keys: dict[str, ProfileKey[Any]] = field(default_factory=dict)
     sources: tuple[Path, ...] = ()
     """The files that agents were read from."""
 
@@ -104,6 +107,7 @@ class Retired:
     """Only those that are providers of their own."""
     providers: dict[str, AnyProvider] = field(default_factory=dict)
     prices: dict[ModelBinding, Price] = field(default_factory=dict)
+    profile_keys: dict[str, ProfileKey[Any]] = field(default_factory=dict)
 
     def joined_by(self, old: Registered, *, successor: Registered) -> "Retired":
         changed = {id: a for id, a in old.agents.items() if id not in successor.agents or a != successor.agents[id]}
@@ -115,6 +119,7 @@ class Retired:
             models={**self.models, **{id: m for id, m in old.models.items() if not isinstance(m, str)}},
             providers={**self.providers, **old.providers},
             prices={**self.prices, **{old.binding(id): price for id, price in old.prices.items()}},
+            profile_keys={**self.profile_keys, **old.profile_keys},
         )
 
     def provider(self, binding: ModelBinding) -> AnyProvider | None:
@@ -147,6 +152,5 @@ def matches(tool: str, patterns: Sequence[str]) -> bool:
 
 def _is_let(agent: Agent, tool: str) -> bool:
     """Whether the agent may have the tool at all; what excludes it wins."""
-    allowed: Sequence[str] | None = getattr(agent, "allowed_tools", None)
-    excluded: Sequence[str] = getattr(agent, "excluded_tools", ())
-    return (allowed is None or matches(tool, allowed)) and not matches(tool, excluded)
+    is_allowed = agent.allowed_tools is None or matches(tool, agent.allowed_tools)
+    return is_allowed and not matches(tool, agent.excluded_tools)

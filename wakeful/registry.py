@@ -21,6 +21,7 @@ from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.inference import ModelSettings
 from wakeful.gate import Gate
 from wakeful.plugin import AnyPlugin, bindings, state_specs
+from wakeful.profiles import ProfileKey
 from wakeful.provider import AnyProvider
 from wakeful.registered import ANTHROPIC, OPENAI, ModelSource, Parts, Registered, Retired, output_spec
 from wakeful.registry_checks import gather, in_order
@@ -64,6 +65,7 @@ class Registry:
     Args:
         agent_files: TOML and YAML files, or directories of them, with more agents.
         prices: what models cost, by their id in `models`; a budget's `cost` counts only what has a price.
+        profile_keys: what tools and hooks read and write with `ctx.profiles`.
 
     Raises:
         ConfigurationError: names that are unknown, reserved or taken twice, files, rules and settings that cannot be
@@ -81,6 +83,7 @@ class Registry:
         gates: Sequence[Gate] = (),
         plugins: Sequence[AnyPlugin] = (),
         prices: Mapping[str, Price] | None = None,
+        profile_keys: Sequence[ProfileKey[Any]] = (),
     ) -> None:
         parts = Parts(
             agents=tuple(agents),
@@ -91,6 +94,7 @@ class Registry:
             models={"default": default_model(), **(models or {})},
             providers=dict(providers or {}),
             prices=dict(prices or {}),
+            profile_keys=tuple(profile_keys),
         )
         content, faults = gather(parts)
         if faults:
@@ -125,6 +129,12 @@ class Registry:
     @property
     def providers(self) -> Mapping[str, AnyProvider]:
         return self._now.content.providers
+
+    @property
+    def profile_keys(self) -> tuple[ProfileKey[Any], ...]:
+        """By name; also those that only older versions had, for the runs that are bound to these."""
+        keys = {**self._now.retired.profile_keys, **self._now.content.profile_keys}
+        return tuple(keys[name] for name in sorted(keys))
 
     @property
     def agent_files(self) -> tuple[Path, ...]:
@@ -218,7 +228,7 @@ class Registry:
             delegate_timeout_seconds=agent.delegate_timeout,
             plugins=bindings(plugins, agent.plugin_settings),
             state_keys=state_specs(agent.state, plugins),
-            stop_conditions=tuple(getattr(agent, "stop_conditions", ())),
+            stop_conditions=tuple(agent.stop_conditions),
         )
 
     def tool(self, name: str) -> Tool | None:

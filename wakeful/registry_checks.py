@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
@@ -13,8 +13,10 @@ from wakeful.agent_files import place_of, read_agents
 from wakeful.contract.names import RESERVED_TOOL_NAMES
 from wakeful.documents import Fault
 from wakeful.gate import Gate
+from wakeful.loop.stopping import stop_problems
 from wakeful.permissions.rules import rule_problems
 from wakeful.plugin import AnyPlugin, Plugin, plugin_problems, tools_of, usage_problems
+from wakeful.profiles import ProfileKey
 from wakeful.registered import BUILT_IN_PROVIDERS, Parts, Registered, matches, output_spec
 from wakeful.runtime_tools import family_problems, runtime_tools
 from wakeful.tool import Tool
@@ -45,6 +47,7 @@ def gather(parts: Parts) -> tuple[Registered, list[Fault]]:
         models=dict(parts.get("models", {})),
         providers=dict(parts.get("providers", {})),
         prices=dict(parts.get("prices", {})),
+        profile_keys=_first_by_name((key.key, key) for key in parts.get("profile_keys", ())),
         sources=files.sources,
     )
     faults = [
@@ -55,6 +58,7 @@ def gather(parts: Parts) -> tuple[Registered, list[Fault]]:
         *_plugin_faults(plugins, registered.plugins),
         *_check_agents(agents, registered, all_are_known=files.is_whole),
         *_check_models(registered),
+        *_profile_faults(parts.get("profile_keys", ()), registered.profile_keys),
     ]
     return registered, faults
 
@@ -106,6 +110,12 @@ def _plugin_faults(plugins: Sequence[AnyPlugin], known: Mapping[str, AnyPlugin])
             yield Fault(problem)
 
 
+def _profile_faults(keys: Sequence[ProfileKey[Any]], known: Mapping[str, ProfileKey[Any]]) -> Iterator[Fault]:
+    for key in keys:
+        if known[key.key] is not key:
+            yield Fault(f"profile key {key.key!r} is registered twice, as two different keys")
+
+
 def _check_agents(agents: Sequence[Agent], known: Registered, *, all_are_known: bool) -> Iterator[Fault]:
     for agent in agents:
         yield from _name_faults(agent, known)
@@ -114,6 +124,7 @@ def _check_agents(agents: Sequence[Agent], known: Registered, *, all_are_known: 
         yield from _output_faults(agent)
         yield from _plugin_use_faults(agent, known)
         yield from _choice_faults(agent, known)
+        yield from _stop_faults(agent)
 
 
 def _name_faults(agent: Agent, known: Registered) -> Iterator[Fault]:
@@ -193,11 +204,17 @@ def _choice_faults(agent: Agent, known: Registered) -> Iterator[Fault]:
     given = runtime_tools(agent, named, has_background=has_background, in_task=True)
     tools = [*own, *(tool.id for tool in given)]
     has = ", ".join(sorted(set(tools))) or "none"
-    for choice in ("allowed_tools", "excluded_tools"):
-        for index, pattern in enumerate(getattr(agent, choice, None) or ()):
+    for choice, patterns in (("allowed_tools", agent.allowed_tools), ("excluded_tools", agent.excluded_tools)):
+        for index, pattern in enumerate(patterns or ()):
             if not any(matches(tool, [pattern]) for tool in tools):
                 message = f"agent {agent.id!r}: {pattern!r} in {choice} matches no tool of the agent; it has: {has}"
                 yield Fault(message, place_of(agent, choice, index))
+
+
+def _stop_faults(agent: Agent) -> Iterator[Fault]:
+    for index, condition in enumerate(agent.stop_conditions):
+        for problem in stop_problems([condition]):
+            yield Fault(f"agent {agent.id!r}: {problem}", place_of(agent, "stop_conditions", index))
 
 
 def _check_models(registered: Registered) -> Iterator[Fault]:

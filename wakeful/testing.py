@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator
 
 from wakeful.client import WakefulClient
 from wakeful.connection import embedded_server
+from wakeful.profile_stores.sqlite import SqliteProfileStore
+from wakeful.profiles import ProfileStore
 from wakeful.registry import Registry
 from wakeful.scripted import ScriptedModel, Turn, call, say
 from wakeful.worker import WorkerSettings, running_worker
@@ -19,8 +21,18 @@ __all__ = ["ScriptedModel", "Turn", "call", "runtime", "say"]
 
 
 @contextlib.asynccontextmanager
-async def runtime(registry: Registry, *, settings: WorkerSettings | None = None) -> AsyncIterator[WakefulClient]:
-    """A server of its own, with a worker for `registry`, while the body runs."""
+async def runtime(
+    registry: Registry, *, settings: WorkerSettings | None = None, profiles: ProfileStore | None = None
+) -> AsyncIterator[WakefulClient]:
+    """A server of its own, with a worker for `registry`, while the body runs.
+
+    Args:
+        profiles: where profiles are; unless it is given, in memory.
+    """
     settings = settings or WorkerSettings()
-    async with embedded_server(ui=False) as server, running_worker(server.client, registry, settings):
+    async with (
+        contextlib.aclosing(SqliteProfileStore()) as in_memory,
+        embedded_server(ui=False) as server,
+        running_worker(server.client, registry, settings, profiles=profiles or in_memory),
+    ):
         yield WakefulClient(server.client, task_queue=settings.task_queue)

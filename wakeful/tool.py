@@ -18,6 +18,7 @@ from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
 from wakeful.contract.errors import ConfigurationError, ToolError, ToolErrorKind
 from wakeful.contract.letters import LETTER_LIMIT
 from wakeful.contract.tools import DEFAULT_HEARTBEAT_SECONDS, DEFAULT_TIMEOUT_SECONDS, Effects, ToolDescriptor
+from wakeful.profiles import Profiles
 from wakeful.schemas import tidy
 from wakeful.state import State
 from wakeful.suspending import OneCall
@@ -63,6 +64,8 @@ class ToolContext(OneCall[NoReturn]):
     suspension_reason: str | None = None
     state: State = field(default_factory=State, repr=False)
     """The agent's state. What is written counts once the tool has returned, and not if it raises or suspends."""
+    profiles: Profiles = field(default_factory=Profiles, repr=False)
+    """What is known across threads; a sync tool asks with `profiles.wait`. Writes count, whatever comes of the call."""
     progress_sink: ProgressSink = field(default=lambda _report: None, repr=False)
     is_cancelled: Callable[[], bool] = field(default=lambda: False, repr=False)
     emit_sink: EmitSink = field(default=lambda _type, _payload: False, repr=False)

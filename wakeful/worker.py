@@ -24,6 +24,8 @@ from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.names import DEFAULT_TASK_QUEUE
 from wakeful.plugin import setting_up
+from wakeful.profile_stores.opening import WorkerProfiles
+from wakeful.profiles import ProfileStore
 from wakeful.registered import ANTHROPIC, OPENAI, OPENAI_RESPONSES
 from wakeful.registry import Registry
 from wakeful_activities import Compaction, Delivery, Inference, Memory, Resolving, Restoring, ToolExecution
@@ -68,10 +70,23 @@ class WorkerSettings:
 
 @contextlib.asynccontextmanager
 async def running_worker(
-    client: Client, registry: Registry, settings: WorkerSettings | None = None
+    client: Client,
+    registry: Registry,
+    settings: WorkerSettings | None = None,
+    *,
+    profiles: ProfileStore | None = None,
 ) -> AsyncIterator[Worker]:
-    """A worker that runs while the body does, and stops gracefully after it."""
+    """A worker that runs while the body does, and stops gracefully after it.
+
+    Args:
+        profiles: where profiles are, in place of what `WAKEFUL_PROFILES` says; it is not closed.
+
+    Raises:
+        ConfigurationError: the registry has profile keys, and `WAKEFUL_PROFILES` names no store that is known.
+    """
     settings = settings or WorkerSettings()
+    known = WorkerProfiles(registry, os.environ, store=profiles)
+    known.open()  # what is wrong with the address is said now, and not to the first tool
     memory = Memory(client, capacity=settings.cached_threads)
     built_in = {
         OPENAI: OpenAIChat.from_env(os.environ),
@@ -79,7 +94,7 @@ async def running_worker(
         ANTHROPIC: AnthropicMessages.from_env(os.environ),
     }
     threads = ThreadPoolExecutor(settings.max_concurrent_activities, thread_name_prefix="wakeful-tool")
-    inference = Inference(registry, memory, built_in)
+    inference = Inference(registry, memory, built_in, profiles=known.open)
     has_attributes = await ensure_search_attributes(client)
     worker = Worker(
         client,
@@ -91,8 +106,8 @@ async def running_worker(
             Delivery(client).deliver_message,
             inference.infer,
             Compaction(inference, memory).compact,
-            ToolExecution(registry, memory, threads).call_tool,
-            Moments(registry, memory).run_hooks,
+            ToolExecution(registry, memory, threads, known.open).call_tool,
+            Moments(registry, memory, known.open).run_hooks,
         ],
         build_id=None if settings.deployment else settings.build_id,
         deployment_config=_deployment(settings),
@@ -114,6 +129,7 @@ async def running_worker(
     finally:
         for provider in built_in.values():
             await provider.aclose()
+        await known.aclose()
         threads.shutdown(wait=False, cancel_futures=True)
 
 

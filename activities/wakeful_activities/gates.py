@@ -1,7 +1,7 @@
 """Ask permission rules, gates and then plugins about a call, and make one verdict of what they say.
 
 Whatever goes wrong while they are asked blocks the call: a gate that raises, takes too long, says something that is no
-verdict, or is not on this worker never lets a call through. A plugin's hook that fails says nothing, or fails the run.
+verdict, or is not on this worker never lets a call through. A plugin's hook that fails blocks it too, or fails the run.
 """
 
 import asyncio

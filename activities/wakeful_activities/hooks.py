@@ -2,7 +2,7 @@
 
 `Hooks` finds the plugins that a run is bound to, `HookRun` is what the hooks of one activity come to, and `Moments` is
 the activity for hooks that need one of their own. A hook that fails never fails the activity: it is passed over and
-reported, or, if its plugin says so, the run is asked to fail.
+reported, or, if its plugin says so, the run is asked to fail. One that fails at the gate blocks its call, besides.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from wakeful.contract.state import StateView
 from wakeful.gate import GateCall
 from wakeful.hook_contexts import HookContext, RunEnd, StepEnd, ToolGate
 from wakeful.plugin import AnyPlugin, bound_settings, hook_name
+from wakeful.profiles import Profiles
 from wakeful.registry import Registry
 from wakeful.state import State
 from wakeful.verdicts import stronger
@@ -38,6 +39,9 @@ THREADS = 32
 KNOWN_SETTINGS = 1024
 """How many bindings' settings are kept ready."""
 
+OpenProfiles = Callable[[], Profiles]
+"""Gives a call or a hook its profiles."""
+
 Making = Callable[..., HookContext]
 """Makes a hook's context of what all contexts have."""
 
@@ -49,8 +53,9 @@ class _Failed(Exception):
 class Hooks:
     """The plugins that this worker's registry has."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, profiles: OpenProfiles = Profiles) -> None:
         self._registry = registry
+        self.profiles = profiles
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="wakeful-hook")
         self._settings: OrderedDict[str, BaseModel] = OrderedDict()
 
@@ -136,7 +141,7 @@ class HookRun:
                 yield binding
 
     async def ask(self, binding: PluginBinding, when: Phase | Moment, make: Making) -> Wishes:
-        """Run one hook. What it asks for is counted, and given back; of one that fails, nothing."""
+        """Run one hook. What it asks for is counted, and given back; of one that fails, nothing, but a gate blocks."""
         plugin, wishes, state = self._hooks.plugin(binding.id), Wishes(), self.state.fork()
         try:
             if plugin is None:
@@ -148,12 +153,14 @@ class HookRun:
                 plugin_id=binding.id,
                 step=self._step,
                 state=state,
+                profiles=self._hooks.profiles(),
                 wishes=wishes,
             )
             await self._in_time(plugin, hook_name(when), context)
         except Exception as error:  # the boundary: a hook's failure is a value
-            self._note(plugin, binding.id, when, error)
-            return Wishes()
+            why = self._note(plugin, binding.id, when, error)
+            # A gate that nobody could ask must not let the call pass.
+            return Wishes(verdict=Block(reason=why)) if when is Phase.TOOL_GATE and self._fail is None else Wishes()
         self.state.take(state)
         self.asked.take(wishes)
         return wishes
@@ -192,21 +199,23 @@ class HookRun:
                 raise
             raise _Failed("it cancelled itself") from error  # nobody else wants the activity to stop
 
-    def _note(self, plugin: AnyPlugin | None, id: str, when: Phase | Moment, error: Exception) -> None:
+    def _note(self, plugin: AnyPlugin | None, id: str, when: Phase | Moment, error: Exception) -> str:
         activity.logger.warning("hook failed", extra={"plugin": id, "phase": when.value}, exc_info=error)
         named = str(error) if isinstance(error, _Failed) else f"{type(error).__name__}: {error}".removesuffix(": ")
+        why = f"plugin {id!r} failed at {when.value}: {named}"
         if plugin is not None and plugin.on_error == "fail":
-            self._fail = f"plugin {id!r} failed at {when.value}: {named}"
+            self._fail = why
         else:
             self._reports.append(HookReport(plugin=id, phase=when.value, error=named))
+        return why
 
 
 class Moments:
     """The `run_hooks` activity: hooks at a run's beginning and end, after a step, and when an agent comes and goes."""
 
-    def __init__(self, registry: Registry, memory: Memory) -> None:
+    def __init__(self, registry: Registry, memory: Memory, profiles: OpenProfiles = Profiles) -> None:
         self._memory = memory
-        self._hooks = Hooks(registry)
+        self._hooks = Hooks(registry, profiles)
 
     @activity.defn(name=ACTIVITY_HOOKS)
     async def run_hooks(self, input: HooksInput) -> HookEffects:

@@ -17,6 +17,7 @@ from wakeful.contract.errors import ToolError, ToolErrorKind
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult, ToolStatus
 from wakeful.gate import GateCall
+from wakeful.profiles import Profiles
 from wakeful.registry import Registry
 from wakeful.state import State
 from wakeful.tool import SuspendCall, Tool, ToolContext
@@ -24,7 +25,7 @@ from wakeful_activities.emitting import Emitter, emitting
 from wakeful_activities.gates import Gates
 from wakeful_activities.heartbeats import heartbeating
 from wakeful_activities.hooked_calls import HookedCall
-from wakeful_activities.hooks import Hooks
+from wakeful_activities.hooks import Hooks, OpenProfiles
 from wakeful_activities.memory import Memory
 from wakeful_activities.results import as_result, cut_to_fit, returning
 
@@ -37,12 +38,15 @@ STOP_GRACE_SECONDS = 10.0
 class ToolExecution:
     """The dynamic activity that runs every tool of the registry, once gates and hooks let it."""
 
-    def __init__(self, registry: Registry, memory: Memory, threads: ThreadPoolExecutor) -> None:
+    def __init__(
+        self, registry: Registry, memory: Memory, threads: ThreadPoolExecutor, profiles: OpenProfiles = Profiles
+    ) -> None:
         self._registry = registry
         self._memory = memory
         self._threads = threads
         self._gates = Gates(registry)
-        self._hooks = Hooks(registry)
+        self._profiles = profiles
+        self._hooks = Hooks(registry, profiles)
 
     @activity.defn(dynamic=True)
     async def call_tool(self, args: Sequence[RawValue]) -> ToolOutcome:
@@ -58,7 +62,7 @@ class ToolExecution:
         if tool is None:
             missing = f"tool '{name}' not found on this worker; is its registry up to date?"
             return ToolOutcome(result=ToolResult.error(name, missing))
-        call = _Call(input)
+        call = _Call(input, self._profiles)
         with _tracer.start_as_current_span(f"execute_tool {name}") as span:
             span.set_attribute("gen_ai.tool.name", name)
             span.set_attribute("gen_ai.tool.call.id", input.call.id)
@@ -148,8 +152,9 @@ class ToolExecution:
 class _Call:
     """A call while it runs: its context, what it last reported, and whether it was told to stop."""
 
-    def __init__(self, input: ToolCallInput) -> None:
+    def __init__(self, input: ToolCallInput, profiles: OpenProfiles) -> None:
         self.input = input
+        self._profiles = profiles
         self.cancelled = threading.Event()
         self.emitter: Emitter | None = None
         self.handoff: str | None = None
@@ -171,6 +176,7 @@ class _Call:
             suspension_id=input.suspension_id,
             suspension_reason=input.suspension_reason,
             state=self.state,
+            profiles=self._profiles(),
             progress_sink=self._report,
             is_cancelled=self.cancelled.is_set,
             emit_sink=self._emit,

@@ -46,6 +46,7 @@ from wakeful import (
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.context import ContextMessage, ContextPolicy, ContextTarget
 from wakeful.contract.decisions import DecisionAction, ToolCallResume
+from wakeful.contract.gates import Block
 from wakeful.contract.hooks import Emitted, HookEffects, HookReport, HooksInput, Moment
 from wakeful.contract.inference import InferInput, TranscriptRef
 from wakeful.contract.messages import Message, Role, TextBlock, ToolCall
@@ -278,7 +279,7 @@ async def test_a_run_that_is_to_end_does_not_ask_the_model(phase: str) -> None:
     world = World(plugin("p", **stops), noted)
     response = await world.infer()
     effects = HookEffects(base=4, stop=StopDetail(code="enough", detail="of it"))
-    assert response == ModelResponse(model="m", effects=effects)
+    assert response == ModelResponse(model="m", effects=effects, unasked=True)
     assert (world.model.requests, later) == ([], ["asked"] if phase == "before_inference" else [])
 
 
@@ -389,7 +390,7 @@ async def test_a_hook_that_fails_is_passed_over_and_reported_or_fails_the_run(ho
     world = World(plugin("p", timeout=0.05, on_error="fail", step_start=hook), after)
     response = await world.infer()
     failed = HookEffects(base=4, fail=f"plugin 'p' failed at step_start: {error}")
-    assert response == ModelResponse(model="m", effects=failed)
+    assert response == ModelResponse(model="m", effects=failed, unasked=True)
 
 
 async def test_a_plugin_that_is_gone_or_changed_is_passed_over() -> None:
@@ -506,7 +507,26 @@ async def test_a_call_is_not_made_when_a_hook_ends_the_run(phase: str) -> None:
     message = f"the call was not made, because the run ends: {why}"
     assert failed == ToolOutcome(result=ToolResult.error("pay", message), effects=HookEffects(base=4, fail=why))
     skipped = await World(plugin("p", **failing)).call_tool("pay")
-    assert skipped.result.data == "paid 5 of 6"
+    if phase == "before_tool_execute":
+        assert skipped.result.data == "paid 5 of 6"
+    else:
+        report = HookReport(plugin="p", phase=phase, error="RuntimeError: oh no")
+        effects = HookEffects(base=4, reports=(report,))
+        assert skipped == ToolOutcome(result=ToolResult.error("pay", why), blocked=why, effects=effects)
+
+
+@pytest.mark.parametrize("hook", [fails, hangs])
+async def test_a_gate_that_fails_lets_no_call_pass(hook: Any) -> None:
+    asked: list[str] = []
+    after = plugin("q", tool_gate=lambda _ctx: asked.append("gate"))
+    world = World(plugin("p", timeout=0.05, tool_gate=hook), after, turn=call("pay", amount=1))
+    response = await world.infer()
+    (verdict,) = response.verdicts.values()
+    assert isinstance(verdict, Block)
+    assert verdict.reason.startswith("plugin 'p' failed at tool_gate: ")
+    assert response.effects is not None
+    assert [(report.plugin, report.phase) for report in response.effects.reports] == [("p", "tool_gate")]
+    assert asked == []
 
 
 async def test_moments_have_an_activity_of_their_own() -> None:

@@ -15,7 +15,7 @@ from wakeful.client import WakefulClient
 
 COMMANDS = [
     *("demo", "dev", "worker", "run", "send", "status", "show", "tree", "inbox", "approve", "deny", "decide"),
-    *("letters", "cancel"),
+    *("letters", "cancel", "replay"),
 ]
 
 
@@ -109,6 +109,7 @@ async def test_cancel_waits_until_the_run_has_stopped(client: WakefulClient, add
         (["run", "tester", ""], "wakeful: input is empty: give a text or at least one message"),
         (["approve", "nowhere"], "wakeful: nowhere: 'nowhere' is no ticket: write THREAD/CALL, as `wakeful inbox`"),
         (["decide", "t", "c", "resume", "--result", "{oops"], "wakeful: --result is not JSON: "),
+        (["worker", "--deployment", "agents"], "wakeful: --deployment needs --build-id: every version of your code"),
         (["worker", "--app", "nothing"], "wakeful: --app 'nothing' must be written as module:registry"),
         (["worker", "--app", "nothing:registry"], "wakeful: --app 'nothing:registry': there is no module 'nothing'"),
         (["worker", "--app", "json:loads"], "wakeful: --app 'json:loads': 'loads' is a function; it must be a"),

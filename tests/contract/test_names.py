@@ -22,13 +22,17 @@ def test_the_names_in_history_are_what_they_have_always_been() -> None:
         "QUERY_TRANSCRIPT": "transcript",
         "QUERY_EVENTS": "events",
         "QUERY_KEEPS": "keeps",
+        "QUERY_STATE": "state",
         "ACTIVITY_RESOLVE_AGENT": "resolve_agent",
         "ACTIVITY_INFER": "infer",
         "ACTIVITY_RESTORE": "restore_thread",
         "ACTIVITY_COMPACT": "compact",
         "ACTIVITY_DELIVER": "deliver_message",
+        "ACTIVITY_HOOKS": "run_hooks",
         "CARRIED": "carried",
-        "RESERVED_TOOL_NAMES": frozenset({"resolve_agent", "infer", "restore_thread", "compact", "deliver_message"}),
+        "RESERVED_TOOL_NAMES": frozenset(
+            {"resolve_agent", "infer", "restore_thread", "compact", "deliver_message", "run_hooks"}
+        ),
         "ATTRIBUTE_AGENT": "WakefulAgent",
         "ATTRIBUTE_STATUS": "WakefulStatus",
         "ATTRIBUTE_PARENT": "WakefulParent",

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 from google.protobuf.field_mask_pb2 import FieldMask
 from temporalio.api.common.v1 import WorkflowExecution
@@ -15,11 +16,10 @@ from temporalio.api.workflowservice.v1 import (
     UpdateWorkflowExecutionOptionsRequest,
 )
 from temporalio.client import Client
-from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
-from temporalio.plugin import SimplePlugin
+from temporalio.common import VersioningBehavior
 from temporalio.service import RPCError
-from temporalio.worker import WorkerConfig, WorkerDeploymentConfig
 
+from tests.support.processes import worker_process
 from tests.support.waiting import BOUND_SECONDS, until_status
 from wakeful import Agent, Registry, RunStatus, ScriptedModel, Tool, ToolContext, call, say, tool
 from wakeful.client import WakefulClient
@@ -52,33 +52,13 @@ def receipt() -> str:
 FIRST, SECOND = app("v1"), app("v2", receipt)
 
 
-class Versioned(SimplePlugin):
-    """Makes every worker of a client a version of a deployment."""
-
-    def __init__(self, deployment: str, build_id: str, behavior: VersioningBehavior) -> None:
-        super().__init__("tests.versioned")
-        self._deployment = WorkerDeploymentConfig(
-            version=WorkerDeploymentVersion(deployment_name=deployment, build_id=build_id),
-            use_worker_versioning=True,
-            default_versioning_behavior=behavior,
-        )
-
-    def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
-        return {**super().configure_worker(config), "build_id": None, "deployment_config": self._deployment}
-
-
 @contextlib.asynccontextmanager
 async def deployed(
     temporal: Client, registry: Registry, build_id: str, behavior: VersioningBehavior, *, name: str
 ) -> AsyncIterator[None]:
     """A worker of a version, on the deployment's own task queue; new runs and those that may move are routed to it."""
-    client = Client(
-        temporal.service_client,
-        namespace=temporal.namespace,
-        data_converter=temporal.data_converter,
-        plugins=[Versioned(name, build_id, behavior)],
-    )
-    async with running_worker(client, registry, WorkerSettings(task_queue=name)):
+    settings = WorkerSettings(task_queue=name, deployment=name, build_id=build_id, versioning=behavior)
+    async with running_worker(temporal, registry, settings):
         await set_current(temporal, name, build_id)
         yield
 
@@ -128,6 +108,15 @@ async def test_a_run_that_sleeps_goes_on_with_the_new_version(temporal: Client, 
             result = await client.result(thread_id)
     assert result.response == "paid by v2, answered by v2"
     assert await builds(client, thread_id) == ["1", "2"]
+
+
+async def test_the_command_starts_a_worker_of_a_version(temporal: Client, thread_id: str, tmp_path: Path) -> None:
+    client, address = WakefulClient(temporal, task_queue=thread_id), temporal.service_client.config.target_host
+    version = ["--deployment", thread_id, "--build-id", "7"]
+    async with worker_process(address, thread_id, tmp_path / "journal", *version):
+        await set_current(temporal, thread_id, "7")
+        assert (await client.run("tester", "hi", thread_id=thread_id)).response == "hello, hi"
+    assert await builds(client, thread_id) == ["7"]
 
 
 async def test_a_deployment_that_is_taken_back_takes_the_runs_with_it(temporal: Client, thread_id: str) -> None:

@@ -18,20 +18,23 @@ from wakeful.contract.decisions import (
 from wakeful.contract.events import AgentEvent
 from wakeful.contract.family import Keeps
 from wakeful.contract.gates import Verdict
+from wakeful.contract.hooks import HookEffects, Moment, Phase, PluginBinding
 from wakeful.contract.inference import InferenceOverrides, ModelResponse, OutputSpec, StopReason
 from wakeful.contract.messages import Message, Role, TextBlock, ToolCall, Visibility
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import OnBusy, RunResult, RunStatus, ThreadMode, ToolCallStatus, Usage
+from wakeful.contract.state import StateAction, StateKeySpec, StateMerge, StateOp, StateScope
 from wakeful.contract.tools import FrontendTool, ToolDescriptor, ToolOutcome, ToolResult
 from wakeful.loop.advance import advance, begin
 from wakeful.loop.carrying import Carried, pack, unpack
-from wakeful.loop.commands import CallTool, Command, Infer, ResolveAgent, StartChild, StartTask, Stop
+from wakeful.loop.commands import CallTool, Command, Infer, ResolveAgent, RunHooks, StartChild, StartTask, Stop
 from wakeful.loop.facts import (
     AgentResolved,
     CancelRequested,
     ChildNamed,
     DecisionsReceived,
     Fact,
+    HooksReturned,
     InferenceReturned,
     MessagesSubmitted,
     Submitted,
@@ -75,6 +78,34 @@ def an_agent(
 
 AGENT = an_agent()
 PARALLEL = an_agent(ToolMode.PARALLEL)
+
+COUNT = StateKeySpec(key="count", merge=StateMerge.ADD)
+NOTES = StateKeySpec(key="notes", merge=StateMerge.APPEND)
+DRAFT = StateKeySpec(key="draft")
+VISITS = StateKeySpec(key="visits", scope=StateScope.THREAD, merge=StateMerge.ADD)
+KEYS = (COUNT, NOTES, DRAFT, VISITS)
+
+
+def hooked(*moments: Moment, agent: ResolvedAgent = AGENT, phases: tuple[Phase, ...] = ()) -> ResolvedAgent:
+    """The agent with the state keys, and with a plugin that has hooks for these moments and phases."""
+    plugins = (PluginBinding(id="p", phases=phases, moments=moments),) if moments or phases else ()
+    return agent.model_copy(update={"plugins": plugins, "state_keys": KEYS})
+
+
+def puts(key: str, value: JsonValue) -> StateOp:
+    return StateOp(key=key, action=StateAction.SET, value=value)
+
+
+def merges(key: str, value: JsonValue) -> StateOp:
+    return StateOp(key=key, action=StateAction.MERGE, value=value)
+
+
+def resets(key: str) -> StateOp:
+    return StateOp(key=key, action=StateAction.RESET)
+
+
+def writing(*ops: StateOp, base: int = 0) -> HookEffects:
+    return HookEffects(base=base, state=ops)
 
 
 def call(id: str, name: str = "look", arguments: JsonValue = None) -> ToolCall:
@@ -210,16 +241,25 @@ class Driver:
             self.events += self.last.events
         return self.last
 
-    def model(self, response: ModelResponse) -> Advance:
-        """The inference in flight returns `response`."""
+    def model(self, response: ModelResponse, effects: HookEffects | None = None) -> Advance:
+        """The inference in flight returns `response`, of which hooks want something."""
+        if effects is not None:
+            response = response.model_copy(update={"effects": effects})
         return self.feed(InferenceReturned(self._newest(Infer).id, response))
 
-    def tool(self, call_id: str, result: ToolResult, *, gated: bool = False) -> Advance:
-        return self.feed(ToolReturned(self.work_of(call_id), ToolOutcome(result=result, gated=gated)))
+    def tool(
+        self, call_id: str, result: ToolResult, effects: HookEffects | None = None, *, gated: bool = False
+    ) -> Advance:
+        outcome = ToolOutcome(result=result, gated=gated, effects=effects)
+        return self.feed(ToolReturned(self.work_of(call_id), outcome))
 
-    def block(self, call_id: str, reason: str) -> Advance:
+    def hooks(self, effects: HookEffects | None = None) -> Advance:
+        """The hooks in flight have run, and want something or nothing."""
+        return self.feed(HooksReturned(self._newest(RunHooks).id, effects or HookEffects()))
+
+    def block(self, call_id: str, reason: str, effects: HookEffects | None = None) -> Advance:
         """A gate forbids the call just before its tool would run."""
-        outcome = ToolOutcome(result=ToolResult.error("look", reason), blocked=reason)
+        outcome = ToolOutcome(result=ToolResult.error("look", reason), blocked=reason, effects=effects)
         return self.feed(ToolReturned(self.work_of(call_id), outcome))
 
     def wait(self, milliseconds: int) -> Advance:

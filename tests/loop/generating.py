@@ -8,7 +8,19 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
-from tests.loop.driving import REQUEST, THREAD, a_message, a_ticket, an_agent, asks, call, says
+from tests.loop.driving import (
+    REQUEST,
+    THREAD,
+    a_message,
+    a_ticket,
+    an_agent,
+    asks,
+    call,
+    hooked,
+    merges,
+    puts,
+    says,
+)
 from tests.loop.family import TOOLS, a_letter, an_end, cancels, delegates, digs, spawns, writes
 from tests.loop.watching import Watched
 from wakeful.contract.agents import ToolMode
@@ -22,6 +34,7 @@ from wakeful.contract.decisions import (
     digest_arguments,
 )
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
+from wakeful.contract.hooks import HookEffects, Moment
 from wakeful.contract.inference import (
     InferenceOverrides,
     Interruption,
@@ -32,14 +45,15 @@ from wakeful.contract.inference import (
 )
 from wakeful.contract.letters import TaskEvent
 from wakeful.contract.messages import ToolCall
-from wakeful.contract.runs import Cancelled, NaturalEnd, OnBusy, Usage
+from wakeful.contract.runs import Cancelled, NaturalEnd, OnBusy, StopDetail, Usage
 from wakeful.contract.tools import ToolOutcome, ToolResult
-from wakeful.loop.commands import CallTool, Deliver, Infer, ResolveAgent, StartChild, StartTask, Tell
+from wakeful.loop.commands import CallTool, Deliver, Infer, ResolveAgent, RunHooks, StartChild, StartTask, Tell
 from wakeful.loop.facts import (
     AgentResolved,
     CancelRequested,
     ChildGone,
     Fact,
+    HooksReturned,
     InferenceReturned,
     LoopBroken,
     MailReceived,
@@ -55,6 +69,7 @@ from wakeful.loop.state import REVISION
 
 T = TypeVar("T")
 
+ENOUGH = StopDetail(code="enough", detail="that will do")
 SCHEMAS: tuple[JsonValue, ...] = ({"type": "object"}, {"required": ["tag"]}, {"type": "string"})
 SHOWN: tuple[JsonValue, ...] = (None, {"n": 1})
 NOT_SHOWN: JsonValue = "others"
@@ -106,6 +121,8 @@ class World:
         self.has_family = dice.hits(2)
         if self.has_family:
             self.agent = self.agent.model_copy(update={"tools": TOOLS})
+        if dice.hits(2):
+            self.agent = hooked(*(moment for moment in Moment if dice.hits(2)), agent=self.agent)
         self.mails = 0
         self.revision = dice.often(REVISION, *range(1, REVISION))
         self.run = Watched(dice.one(REQUEST, THREAD))
@@ -181,7 +198,9 @@ class World:
                 answers = self.agent.model_copy(update={"agent_id": agent_id})
                 return AgentResolved(answers, id, self.revision)
             case Infer():
-                return InferenceReturned(id, self.answer())
+                return InferenceReturned(id, self.answer().model_copy(update={"effects": self.effects()}))
+            case RunHooks():
+                return HooksReturned(id, self.effects() or HookEffects())
             case CallTool():
                 return ToolReturned(id, outcome)
             case StartChild() | StartTask():
@@ -194,8 +213,20 @@ class World:
     def outcome(self) -> ToolOutcome:
         kind = self.dice.one(*["success"] * 8, *["error"] * 3, *["pending"] * 5, "blocked")
         if kind == "blocked":
-            return ToolOutcome(result=ToolResult.error("look", "locked"), blocked="locked")
-        return ToolOutcome(result=self.result(kind))
+            return ToolOutcome(result=ToolResult.error("look", "locked"), blocked="locked", effects=self.effects())
+        return ToolOutcome(result=self.result(kind), effects=self.effects())
+
+    def effects(self) -> HookEffects | None:
+        """What hooks and tools ask for: mostly nothing, or a write; once in a while an end or another agent."""
+        dice = self.dice
+        if self.script == 0 or not self.agent.state_keys or dice.hits(2):
+            return None
+        base = max(0, self.run.state.values.revision - dice.often(0, 1, 2))
+        wish: dict[str, object] = dice.often(
+            {}, {"stop": ENOUGH}, {"block": "locked"}, {"fail": "no audit"}, {"handoff": "billing"}, {"retry": "Again."}
+        )
+        op = dice.one(merges("count", 1), merges("visits", 1), puts("draft", dice.below(9)), puts("nobody's", 1))
+        return HookEffects(base=base, state=(op, merges("notes", [1]))).model_copy(update=wish)
 
     def result(self, kind: str) -> ToolResult:
         if kind == "success":

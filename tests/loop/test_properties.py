@@ -42,4 +42,5 @@ def _lives_and_can_be_closed(world: World) -> None:
     world.come_to_rest()
     assert world.run.state.status in (RunStatus.WAITING, RunStatus.DONE)
     world.run.feed(CancelRequested(close=True))
+    world.come_to_rest()  # its last hooks
     assert isinstance(world.run.state.stage, Done)

@@ -6,6 +6,7 @@ from tests.loop.driving import carry
 from tests.loop.provider_rules import may_be_sent_anywhere
 from tests.loop.watching_answers import Answers
 from tests.loop.watching_family import Kin
+from tests.loop.watching_hooks import Hooks
 from wakeful.contract.decisions import Decision, SuspensionTicket, ToolCallResume
 from wakeful.contract.events import (
     AgentEvent,
@@ -34,6 +35,7 @@ from wakeful.loop.facts import (
     ChildSettled,
     DecisionsReceived,
     Fact,
+    HooksReturned,
     InferenceReturned,
     LoopBroken,
     MessagesSubmitted,
@@ -47,7 +49,7 @@ from wakeful.loop.stages import AwaitingTasks, Done, Idle
 from wakeful.loop.state import Advance, RunState
 from wakeful.loop.values import replace
 
-WORK = AgentResolved | InferenceReturned | Told | ToolReturned | WorkFailed | WorkStopped
+WORK = AgentResolved | HooksReturned | InferenceReturned | Told | ToolReturned | WorkFailed | WorkStopped
 
 
 @dataclass
@@ -64,6 +66,7 @@ class Watched:
 
     answers: Answers = field(default_factory=Answers)
     kin: Kin = field(default_factory=Kin)
+    hooks: Hooks = field(default_factory=Hooks)
     ready: dict[str, None] = field(default_factory=dict)
     settled: set[str] = field(default_factory=set)
     dropped: set[str] = field(default_factory=set)
@@ -153,6 +156,8 @@ class Watched:
             if isinstance(fact, ToolReturned) and isinstance(command, CallTool):
                 self.entries[fact.id] = tool_message(command.call.id, fact.outcome.result)
                 self.forbidden.add(fact.outcome.blocked or "")
+            effects = self.hooks.asked(fact)
+            self.forbidden.add((effects.block or "") if effects else "")
         if isinstance(fact, LoopBroken):
             self.abandoned |= before.in_flight
         if isinstance(fact, MessagesSubmitted) and not isinstance(before.stage, Done):
@@ -179,6 +184,7 @@ class Watched:
             may_be_sent_anywhere(moved.state.transcript.messages)
         assert {rule.tool for rule in moved.state.permissions} == self.answers.allowed
         self._loses_no_message(before)
+        self.hooks.check(before, moved)
         assert self.state.usage == self.usage
         for suspended in self.state.batch.suspended if self.state.batch else ():
             assert self.answers.suspended_as[suspended.ticket.suspension.id] == suspended.call.id

@@ -1,11 +1,12 @@
 """B-412: typed access to profiles."""
 
+import asyncio
 from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel, JsonValue
 
-from wakeful.contract.errors import ConfigurationError
+from wakeful.contract.errors import CallerError, ConfigurationError
 from wakeful.profile_stores.sqlite import SqliteProfileStore
 from wakeful.profiles import (
     UPDATE_TRIES,
@@ -112,3 +113,30 @@ def test_two_keys_of_one_name_are_refused() -> None:
 def test_a_key_that_cannot_be_kept_is_refused(key: str, type: type[object], default: object) -> None:
     with pytest.raises(ConfigurationError, match=f"profile key {key!r}: "):
         ProfileKey(key, type, default=default)
+
+
+async def test_a_thread_waits_for_what_the_event_loop_asks() -> None:
+    profiles = a_profile()
+    await profiles.set(OWNER, VISITS, 3)
+    assert await asyncio.to_thread(lambda: profiles.wait(profiles.get(OWNER, VISITS))) == 3
+
+
+def test_without_an_event_loop_waiting_works_all_the_same() -> None:
+    """As in a unit test of a sync tool."""
+    profiles = a_profile()
+    profiles.wait(profiles.set(OWNER, VISITS, 3))
+    assert profiles.wait(profiles.get(OWNER, VISITS)) == 3
+
+
+async def test_an_event_loop_does_not_wait_for_itself() -> None:
+    profiles = a_profile()
+    with pytest.raises(CallerError, match="would wait for itself here: write await"):
+        profiles.wait(profiles.get(OWNER, VISITS))
+
+
+async def test_profiles_without_a_store_say_what_is_missing() -> None:
+    nowhere = Profiles()
+    with pytest.raises(ProfileKeyNotFound, match="'visits' is not registered; registered: none; give the registry"):
+        await nowhere.get(OWNER, VISITS)
+    with pytest.raises(ConfigurationError, match="there are no profiles here: give the registry profile_keys="):
+        await nowhere.clear(OWNER)

@@ -121,7 +121,9 @@ async def test_names_that_not_every_store_can_keep_are_refused(store: ProfileSto
             await verb(name)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, b"", {1: "one"}, object()], ids=repr)
+@pytest.mark.parametrize(
+    "value", [math.nan, math.inf, b"", {1: "one"}, object()], ids=["nan", "inf", "bytes", "int key", "object"]
+)
 async def test_values_that_are_not_json_are_refused(store: ProfileStore, owner: str, value: JsonValue) -> None:
     with pytest.raises(CallerError, match="must be JSON"):
         await store.write(owner, "key", value)

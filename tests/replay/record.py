@@ -9,7 +9,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from tests.support import approval_app, family_app
+from tests.support import approval_app, family_app, plugin_app
 from tests.support.app import registry
 from tests.support.families import ends_below, until_open, until_pending
 from tests.support.family_app import delegate, holding, plan, send, spawn, written
@@ -210,6 +210,16 @@ async def continued_with_children(client: WakefulClient, thread: str) -> None:
     await client.start("node", written(plan(children, *busy)), thread_id=thread)
 
 
+async def with_hooks(client: WakefulClient, thread: str) -> None:
+    """Hooks in every phase, and six rounds."""
+    await client.start("hooked", "6", thread_id=thread)
+
+
+async def with_state(client: WakefulClient, thread: str) -> None:
+    """Two calls want the same key; the later one is refused."""
+    await client.start("tallying", "claim it", thread_id=thread)
+
+
 async def _child(client: WakefulClient, thread: str) -> str:
     (child,) = set(await ends_below(client, thread)) - {thread}
     return child
@@ -244,7 +254,8 @@ FAMILIES: tuple[Story, ...] = (
     woken_by_a_task,
     continued_with_children,
 )
-STORIES = (*USUAL, *APPROVALS, *FAMILIES)
+PLUGINS: tuple[Story, ...] = (with_hooks, with_state)
+STORIES = (*USUAL, *APPROVALS, *FAMILIES, *PLUGINS)
 
 
 async def main() -> None:
@@ -252,6 +263,7 @@ async def main() -> None:
     await record(USUAL, registry)
     await record(APPROVALS, approval_app.registry)
     await record(FAMILIES, family_app.registry)
+    await record(PLUGINS, plugin_app.registry)
 
 
 async def record(stories: Sequence[Story], registry: Registry) -> None:

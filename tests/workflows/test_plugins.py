@@ -8,6 +8,7 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
+from tests.support.plugin_app import ROOMS, TWENTY, registry
 from tests.support.waiting import until_status
 from wakeful import (
     Agent,
@@ -16,100 +17,17 @@ from wakeful import (
     Plugin,
     Registry,
     RunStatus,
-    ScriptedModel,
-    StateKey,
     ToolContext,
-    ToolMode,
-    call,
-    say,
     tool,
 )
 from wakeful.client import WakefulClient
 from wakeful.contract.events import PluginEvent, StateConflict
 from wakeful.contract.messages import Role, ToolCall
 from wakeful.hook_contexts import (
-    AfterInference,
-    AfterToolExecute,
-    BeforeInference,
-    BeforeToolExecute,
-    HookContext,
     RunEnd,
-    StepEnd,
     StepStart,
-    ToolGate,
 )
 from wakeful.worker import WorkerSettings, running_worker
-
-COUNT = StateKey("count", int, merge="add", default=0)
-NAMES = StateKey("names", list[str], merge="append", default=[])
-OWNER = StateKey("owner", str, default="")
-STEPS = 6
-
-
-@tool(read_only=True)
-async def tally(name: str, ctx: ToolContext) -> str:
-    """Count a name."""
-    ctx.state.add(COUNT, 1)
-    ctx.state.append(NAMES, name)
-    await asyncio.sleep(0.05)
-    return name
-
-
-@tool(read_only=True)
-async def claim(name: str, ctx: ToolContext) -> str:
-    """Claim what only one can have."""
-    ctx.state.set(OWNER, name)
-    ctx.state.add(COUNT, 1)
-    await asyncio.sleep(0.2)
-    return f"{name} claims it"
-
-
-@tool(read_only=True)
-def look(where: str) -> str:
-    """Look somewhere."""
-    return f"nothing in {where}"
-
-
-class Everywhere(Plugin):
-    """Has a hook for everything, and asks for nothing that costs."""
-
-    id = "everywhere"
-    state = (COUNT,)
-
-    def on_activate(self, ctx: HookContext) -> None:
-        ctx.emit("on_activate")
-
-    def run_start(self, ctx: HookContext) -> None:
-        ctx.emit("run_start")
-
-    def step_start(self, ctx: StepStart) -> None:
-        ctx.emit("step_start")
-
-    def before_inference(self, ctx: BeforeInference) -> None:
-        ctx.emit("before_inference")
-        ctx.tell_model("note", "Be kind.")
-
-    def after_inference(self, ctx: AfterInference) -> None:
-        ctx.emit("after_inference")
-        ctx.state.add(COUNT, 1)
-
-    def tool_gate(self, ctx: ToolGate) -> None:
-        ctx.emit("tool_gate")
-
-    def before_tool_execute(self, ctx: BeforeToolExecute) -> None:
-        ctx.emit("before_tool_execute")
-
-    def after_tool_execute(self, ctx: AfterToolExecute) -> None:
-        ctx.emit("after_tool_execute")
-
-    def step_end(self, ctx: StepEnd) -> None:
-        ctx.emit("step_end")
-
-    def run_end(self, ctx: RunEnd) -> None:
-        ctx.emit("run_end")
-
-    def on_deactivate(self, ctx: HookContext) -> None:
-        ctx.emit("on_deactivate")
 
 
 @asynccontextmanager
@@ -120,25 +38,17 @@ async def served(temporal: Client, registry: Registry, queue: str) -> AsyncItera
 
 async def test_parallel_tools_lose_nothing(temporal: Client, thread_id: str) -> None:
     """Twenty at once add to one counter and append to one list."""
-    names = [f"n{number:02}" for number in range(20)]
-    turn = call("tally", name=names[0])
-    for name in names[1:]:
-        turn &= call("tally", name=name)
-    agent = Agent(id="a", model="m", tools=[tally], tool_mode=ToolMode.PARALLEL, state=[COUNT, NAMES])
-    registry = Registry(agents=[agent], models={"m": ScriptedModel([turn, say("done")])})
     async with served(temporal, registry, "parallel-state") as client:
-        result = await client.run("a", "go", thread_id=thread_id)
+        result = await client.run("tallying", "go", thread_id=thread_id)
         assert result.status_reason == "natural"
         view = await client.state(thread_id)
-    assert view.values == {"count": 20, "names": names}
+    assert view.values == {"count": 20, "names": TWENTY}
 
 
 async def test_two_that_set_one_exclusive_key_do_not_both_win(temporal: Client, thread_id: str) -> None:
     """The first in the model's order is applied; the other is refused as a whole, and an event names it."""
-    agent = Agent(id="a", model="m", tools=[claim], tool_mode=ToolMode.PARALLEL, state=[COUNT, OWNER])
-    model = ScriptedModel([call("claim", name="ann") & call("claim", name="bob"), say("done")])
-    async with served(temporal, Registry(agents=[agent], models={"m": model}), "exclusive-state") as client:
-        await client.run("a", "go", thread_id=thread_id)
+    async with served(temporal, registry, "exclusive-state") as client:
+        await client.run("tallying", "claim it", thread_id=thread_id)
         view = await client.state(thread_id)
         events = [record.event async for record in client.watch(thread_id)]
     assert view.values == {"owner": "ann", "count": 1}
@@ -149,22 +59,15 @@ async def test_two_that_set_one_exclusive_key_do_not_both_win(temporal: Client, 
 
 async def test_hooks_add_no_event_to_a_step(temporal: Client, thread_id: str) -> None:
     """An agent with hooks in all nine phases writes as many events a step as one without."""
-    hooked = Agent(id="hooked", model="m", tools=[look], plugins=[Everywhere()], max_rounds=0)
-    plain = Agent(id="plain", model="m", tools=[look], max_rounds=0)
-    models = {
-        "m": ScriptedModel(
-            when={f"^{n}$": [*(call("look", where=f"room {r}") for r in range(n)), say("done")] for n in (1, STEPS)}
-        )
-    }
     lengths: dict[tuple[str, int], int] = {}
-    async with served(temporal, Registry(agents=[hooked, plain], models=models), "hooked") as client:
+    async with served(temporal, registry, "hooked") as client:
         for agent in ("hooked", "plain"):
-            for steps in (1, STEPS):
+            for steps in ROOMS:
                 thread = f"{thread_id}-{agent}-{steps}"
                 await client.run(agent, str(steps), thread_id=thread)
                 lengths[agent, steps] = len((await client.handle(thread).fetch_history()).events)
         told = [record.event async for record in client.watch(f"{thread_id}-hooked-1")]
-    assert lengths["hooked", STEPS] - lengths["hooked", 1] == lengths["plain", STEPS] - lengths["plain", 1]
+    assert lengths["hooked", 6] - lengths["hooked", 1] == lengths["plain", 6] - lengths["plain", 1]
     assert lengths["hooked", 1] - lengths["plain", 1] == 2  # one local activity when the run begins, one when it ends
     assert [event.name for event in told if isinstance(event, PluginEvent)] == [
         "on_activate",

@@ -294,6 +294,24 @@ def test_the_agents_that_are_shown_in_the_docs_can_be_read(tmp_path: Path) -> No
     ]
 
 
+def test_stop_conditions_and_choices_of_tools_are_data(tmp_path: Path) -> None:
+    write(
+        tmp_path / "a.toml",
+        """
+        [agent.clerk]
+        tools = ["look"]
+        allowed_tools = ["lok"]
+        stop_conditions = [
+            { type = "max_rounds", rounds = 3 },
+            { type = "content_match", pattern = "(" },
+        ]
+        """,
+    )
+    choice, pattern = problems(tmp_path)
+    assert choice.startswith("a.toml:3: agent 'clerk': 'lok' in allowed_tools matches no tool of the agent")
+    assert pattern.startswith("a.toml:6: agent 'clerk': content_match: ")
+
+
 def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert [str(fault) for fault in read_agents([tmp_path / "typo"]).faults] == [
         f"{tmp_path}/typo:1: there is no such file or directory"

@@ -1,7 +1,5 @@
 """`Registry`: everything that is wrong is said at once, and an agent resolves to what a run depends on."""
 
-from collections.abc import Sequence
-
 import pytest
 from pydantic import BaseModel, ValidationError, field_validator
 
@@ -21,7 +19,9 @@ from wakeful import (
     tool,
 )
 from wakeful.contract.agents import ModelBinding
+from wakeful.contract.stopping import ContentMatch, LoopDetection, Timeout
 from wakeful.plugin import Plugin
+from wakeful.profiles import ProfileKey
 from wakeful.registry import RegistrySnapshot, default_model
 
 
@@ -356,11 +356,6 @@ def test_of_several_retired_ones_the_newest_is_reached_and_one_in_force_before_a
     assert registry.price(ModelBinding(id="m", provider="openai", name="asked by name")) == OTHER
 
 
-class Choosy(Agent):
-    allowed_tools: Sequence[str] | None = None
-    excluded_tools: Sequence[str] = ()
-
-
 @pytest.mark.parametrize(
     ("allowed", "excluded", "left"),
     [
@@ -376,7 +371,7 @@ def test_globs_choose_among_the_tools_of_an_agent(
     allowed: list[str] | None, excluded: list[str], left: list[str]
 ) -> None:
     """B-623."""
-    agent = Choosy(
+    agent = Agent(
         id="a",
         tools=[look, fetch],
         delegates=["b"],
@@ -389,7 +384,7 @@ def test_globs_choose_among_the_tools_of_an_agent(
 
 
 def test_a_glob_that_fits_no_tool_is_a_problem() -> None:
-    agent = Choosy(id="a", tools=[look], allowed_tools=["lok", "l*"], excluded_tools=["agent_run_*"])
+    agent = Agent(id="a", tools=[look], allowed_tools=["lok", "l*"], excluded_tools=["agent_run_*"])
     with pytest.raises(ConfigurationError) as error:
         Registry(agents=[agent])
     has = "cancel_task, look"
@@ -397,6 +392,27 @@ def test_a_glob_that_fits_no_tool_is_a_problem() -> None:
         f"agent 'a': 'lok' in allowed_tools matches no tool of the agent; it has: {has}",
         f"agent 'a': 'agent_run_*' in excluded_tools matches no tool of the agent; it has: {has}",
     )
+
+
+def test_stop_conditions_go_with_the_agent_and_are_checked() -> None:
+    met = Agent(id="a", stop_conditions=[Timeout(seconds=60), ContentMatch(pattern="DONE")])
+    assert Registry(agents=[met]).resolve("a").stop_conditions == (Timeout(seconds=60), ContentMatch(pattern="DONE"))
+    wrong = Agent(id="a", stop_conditions=[Timeout(seconds=60), ContentMatch(pattern="("), LoopDetection(window=999)])
+    with pytest.raises(ConfigurationError) as error:
+        Registry(agents=[wrong])
+    pattern, window = error.value.problems
+    assert pattern.startswith("agent 'a': content_match: ")
+    assert window == "agent 'a': loop_detection: the window is 999; at most 100 answers are compared"
+
+
+def test_profile_keys_have_names_of_their_own_and_outlive_a_replacement() -> None:
+    tone, other = ProfileKey("tone", str, default=""), ProfileKey("tone", int, default=0)
+    with pytest.raises(ConfigurationError, match="profile key 'tone' is registered twice, as two different keys"):
+        Registry(profile_keys=[tone, other])
+    registry = Registry(profile_keys=[tone, tone])
+    assert registry.copy().profile_keys == (tone,)
+    registry.replace(Registry())
+    assert registry.profile_keys == (tone,)
 
 
 class Limits(BaseModel):

@@ -12,10 +12,12 @@ from wakeful.contract import events as e
 from wakeful.contract import names
 from wakeful.contract.messages import Message, Role, Visibility
 from wakeful.contract.runs import Suspended
+from wakeful.contract.state import StateView
 from wakeful.contract.tasks import Task, TaskStatus
 from wakeful.contract.tools import ToolResult, ToolStatus
 from wakeful.contract.views import StatusView
 from wakeful.inbox import PendingDecision, pending_of
+from wakeful.plugin import RESERVED_PREFIX
 
 WIDTH = 160
 
@@ -53,6 +55,13 @@ def event_lines(event: e.AgentEvent) -> list[str]:
             return [_task_line(task)]
         case e.MailRead(text=text):
             return [f"← {short(_mail(text))}"]
+        case e.PluginEvent(plugin=plugin, name=name, payload=payload):
+            told = "" if payload is None else f" {compact(payload)}"
+            return [f"◦ {short(f'{plugin}: {name}{told}')}"]
+        case e.HookFailed(plugin=plugin, phase=phase, error=error):
+            return [f"! {short(f'plugin {plugin} failed at {phase}: {error}')}"]
+        case e.StateConflict(key=key, source=source, reason=reason):
+            return [f"! {short(f'what {source} wrote is refused, because of {key}: {reason}')}"]
         case e.ErrorEvent(message=message):
             return [f"✗ {message}"]
         case _:
@@ -185,6 +194,12 @@ def duration(seconds: float) -> str:
     if whole < 86_400:
         return f"{whole // 3600}h{whole % 3600 // 60:02}m"
     return f"{whole // 86_400}d"
+
+
+def state_lines(view: StateView) -> list[str]:
+    """A line for each key; not for those that the runtime keeps for itself."""
+    own = {key: value for key, value in view.values.items() if not key.startswith(RESERVED_PREFIX)}
+    return [f"state    {short(f'{key} = {compact(own[key])}')}" for key in sorted(own)]
 
 
 def message_lines(message: Message) -> list[str]:

@@ -10,7 +10,7 @@ import typer
 from wakeful.cli import options
 from wakeful.cli.asking import with_client
 from wakeful.cli.family import below_lines, ended_words, family_lines, receipt_lines, result_lines
-from wakeful.cli.showing import event_lines, message_lines, pending_lines, status_lines
+from wakeful.cli.showing import event_lines, message_lines, pending_lines, state_lines, status_lines
 from wakeful.client import WakefulClient
 from wakeful.contract import names
 from wakeful.contract.budgets import Budget
@@ -109,7 +109,7 @@ def show(
     namespace: options.NamespaceOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """The whole conversation of a thread; then its tasks, dead letters and what its sub-agents wait for, if any."""
+    """The whole conversation of a thread; then its state, tasks, dead letters and what sub-agents wait for, if any."""
 
     async def go(client: WakefulClient) -> None:
         for message in await client.transcript(thread):
@@ -117,7 +117,7 @@ def show(
         if as_json:
             return
         view = await client.status(thread)
-        lines = await _family(client, thread, view)
+        lines = [*state_lines(await client.state(thread)), *await _family(client, thread, view)]
         if view.active_agent not in (None, view.identity.agent_id):
             lines.insert(0, f"agent    {view.active_agent}")
         if lines:

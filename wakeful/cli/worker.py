@@ -10,6 +10,7 @@ import typer
 from wakeful.cli import options
 from wakeful.cli.exits import run_and_leave
 from wakeful.connection import connect
+from wakeful.contract.errors import ConfigurationError
 from wakeful.reloading import reloading_on_hangup
 from wakeful.worker import BUILD_ID, WorkerSettings, serve
 
@@ -24,20 +25,27 @@ def worker(
     max_cached: Annotated[int, typer.Option(min=0, help="Runs kept in memory.")] = 1000,
     cached_threads: Annotated[int, typer.Option(min=1, help="Conversations kept in memory.")] = 512,
     build_id: Annotated[
-        str, typer.Option(help="What history says of the code that did a task: name your deployment.")
-    ] = BUILD_ID,
+        str | None, typer.Option(help=f"What history says of the code that did a task. [default: {BUILD_ID}]")
+    ] = None,
+    deployment: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The Worker Deployment that --build-id is a version of: Worker Versioning."),
+    ] = None,
 ) -> None:
     """Run a worker for your agents until Ctrl-C or SIGTERM; tools in flight may finish first.
 
     SIGHUP makes it read the files of --agents again, for runs that begin from then on.
     """
+    if deployment and not build_id:
+        raise ConfigurationError(["--deployment needs --build-id: every version of your code has one of its own"])
     registry = options.registry_of(app, agents)
     settings = WorkerSettings(
         task_queue=task_queue,
         max_concurrent_activities=max_concurrent,
         max_cached_workflows=max_cached,
         cached_threads=cached_threads,
-        build_id=build_id,
+        build_id=build_id or BUILD_ID,
+        deployment=deployment or None,
     )
 
     async def go() -> None:

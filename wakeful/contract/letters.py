@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, assert_never
 from xml.sax.saxutils import quoteattr
 
 from pydantic import Field, JsonValue
@@ -91,6 +91,8 @@ def mail_message(mail: Letter | TaskEvent) -> Message:
         case TaskEvent():
             text = task_event_text("custom", mail.task_id, event_type=mail.event_type, payload=mail.payload)
             return _message(mail.message_id, text, Visibility.INTERNAL)
+        case _:
+            assert_never(mail)
 
 
 def task_event_text(kind: str, task_id: str, *, name: str | None = None, **told: JsonValue) -> str:

@@ -85,7 +85,7 @@ def _merged(spec: StateKeySpec, value: JsonValue, new: JsonValue) -> JsonValue:
         case StateMerge.UNION, list() | None, list():
             both = [*(value or ()), *new]
             return [entry for index, entry in enumerate(both) if entry not in both[:index]]
-        case ((StateMerge.MAX | StateMerge.MIN), None, _):
+        case ((StateMerge.MAX | StateMerge.MIN), None, int() | float() | str()):
             return new
         case StateMerge.MAX, int() | float(), int() | float():
             return max(value, new)

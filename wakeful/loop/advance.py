@@ -2,7 +2,6 @@
 
 from typing import assert_never
 
-from wakeful.contract.errors import InternalError
 from wakeful.contract.family import Keeps
 from wakeful.contract.letters import Letter
 from wakeful.contract.names import SIGNAL_CANCEL, SIGNAL_DECIDE, SIGNAL_SUBMIT
@@ -37,12 +36,14 @@ from wakeful.loop.facts import (
     Granted,
     HooksReturned,
     InferenceReturned,
+    LateFamilyFact,
     LetterReturned,
     LettersWanted,
     LoanAsked,
     LoopBroken,
     MailReceived,
     MessagesSubmitted,
+    SignalFact,
     SignalNotUnderstood,
     Submitted,
     TimePassed,
@@ -298,7 +299,7 @@ def _on_messages(state: RunState, fact: MessagesSubmitted, *, now: int) -> Advan
             return accepted
 
 
-def _too_late(state: RunState, fact: Fact, *, now: int) -> Advance:
+def _too_late(state: RunState, fact: SignalFact | LateFamilyFact, *, now: int) -> Advance:
     match fact:
         case DecisionsReceived():
             return refuse(state, SIGNAL_DECIDE, "the run has ended", now=now)
@@ -324,4 +325,4 @@ def _too_late(state: RunState, fact: Fact, *, now: int) -> Advance:
         case LettersWanted() | Granted() | TimePassed() | LoopBroken():
             return Advance(state)
         case _:
-            raise InternalError(f"{type(fact).__name__} was taken for something that can come too late")
+            assert_never(fact)

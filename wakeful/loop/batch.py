@@ -3,6 +3,7 @@
 from itertools import takewhile
 
 from wakeful.contract.events import AgentEvent, ToolCallDone, ToolCallOutcome, ToolCallResumed
+from wakeful.contract.hooks import HookEffects
 from wakeful.contract.messages import MessageMetadata, ToolCall
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.tools import ToolResult, ToolStatus, outcome_unknown
@@ -63,11 +64,13 @@ def answer(state: RunState, call: NewCall | RunningCall | ResumingCall, result: 
     return move(state, settled(call, result), event)
 
 
-def blocked(call: NewCall | RunningCall, reason: str) -> tuple[SettledCall, AgentEvent]:
+def blocked(
+    call: NewCall | RunningCall, reason: str, effects: HookEffects | None = None
+) -> tuple[SettledCall, AgentEvent]:
     """A call that a gate forbade, settled by the loop itself, and what watchers see of it."""
     result = ToolResult.error(call.call.name, reason)
     event = ended(call, result) if isinstance(call, RunningCall) else done(call.call, result)
-    return replace(settled(call, result), source=None), event
+    return replace(settled(call, result), source=None, effects=effects), event
 
 
 def ended(call: RunningCall, result: ToolResult) -> AgentEvent:

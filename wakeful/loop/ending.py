@@ -27,7 +27,8 @@ from wakeful.loop import hooking, messaging, spending
 from wakeful.loop.calls import RunningCall, SettledCall
 from wakeful.loop.commands import CancelChild, Command, Settle, Stop
 from wakeful.loop.compacting import after_rewind
-from wakeful.loop.facts import InferenceReturned, Submitted, ToolReturned, WorkFact, WorkFailed
+from wakeful.loop.effects import fold
+from wakeful.loop.facts import HooksReturned, InferenceReturned, Submitted, ToolReturned, WorkFact, WorkFailed
 from wakeful.loop.inbox import begin_next_run
 from wakeful.loop.reports import end_step, heard, refuse, run_finish, run_start, shown
 from wakeful.loop.stages import (
@@ -73,7 +74,8 @@ def finish(
 def _last_moments(state: RunState) -> tuple[Moment, ...]:
     if state.resolved is None:
         return ()
-    return (*hooking.step_moments(state), *state.agent.hooks_at(Moment.RUN_END, Moment.DEACTIVATE))
+    last = (Moment.RUN_END,) if state.has_left else (Moment.RUN_END, Moment.DEACTIVATE)
+    return (*hooking.step_moments(state), *state.agent.hooks_at(*last))
 
 
 def end_after_hooks(state: RunState, ending: Ending, *, now: int) -> Advance:
@@ -101,7 +103,7 @@ def cancel(state: RunState, reason: str | None, *, now: int, then: Afterwards = 
             return _cancel_further(state, cancelling, reason, then=then)
         case Hooking(ending=Ending() as ending) as hooks:
             # It is ending already, as it is; only what comes after may still change.
-            after = ending.then if then is Afterwards.END or ending.then is Afterwards.CLOSE else then
+            after = max(ending.then, then, key=list(Afterwards).index)
             return Advance(replace(state, stage=replace(hooks, ending=replace(ending, then=after))))
         case Idle() as idle if state.running_tasks:
             ids = tuple(task.task_id for task in state.running_tasks)
@@ -145,8 +147,6 @@ def cancel_self(state: RunState, call_id: str, *, now: int) -> Advance:
 
 def stop(state: RunState, termination: Stopped, *, now: int) -> Advance:
     """A limit of the whole tree is reached: nothing below the run may go on either."""
-    if isinstance(state.stage, Hooking) and state.stage.ending is not None:
-        return Advance(state)  # it is ending already
     return _wind_down(state, termination, now=now)
 
 
@@ -214,9 +214,13 @@ def wound_down(state: RunState, cancelling: Cancelling, fact: WorkFact, *, now: 
     match fact:
         case _ if sending is not None:
             moved = messaging.sent(state, sending, fact, now=now)
-        case ToolReturned(id=id, outcome=ToolOutcome(blocked=str(reason))) if state.batch:
-            moved = calls.move(state, *calls.blocked(calls.running_call(state, id), reason))
-        case ToolReturned(id=id, outcome=outcome) if state.batch and outcome.result.status is not ToolStatus.PENDING:
+        case ToolReturned(id=id, outcome=ToolOutcome(blocked=str(reason), effects=effects)) if state.batch:
+            moved = calls.move(state, *calls.blocked(calls.running_call(state, id), reason, effects))
+        case ToolReturned(id=id, outcome=outcome) if outcome.result.status is ToolStatus.PENDING:
+            moved = fold(state, outcome.effects, source=calls.running_call(state, id).call.id)
+        case HooksReturned(id=id, effects=effects):
+            moved = fold(state, effects, source=id)
+        case ToolReturned(id=id, outcome=outcome) if state.batch:
             call = calls.running_call(state, id)
             after = replace(calls.settled(call, outcome.result), effects=outcome.effects)
             moved = calls.move(state, after, calls.ended(call, outcome.result))
@@ -312,6 +316,11 @@ def _afterwards(state: RunState, then: Afterwards) -> Advance:
     """The run is over: end the workflow, wait for the next message, or go on with one that waits."""
     assert isinstance(state.stage, Done)
     match then:
+        case Afterwards.CLOSE if state.running_tasks:
+            # The thread was closed while the last hooks ran of a run that leaves its tasks running.
+            ids = tuple(task.task_id for task in state.running_tasks)
+            closing = Idle(state.stage.result, closing=True, stopping=ids)
+            return Advance(replace(state, stage=closing), _stops(state, ids, None))
         case Afterwards.CLOSE:
             return Advance(state)
         case Afterwards.ROLL_BACK:

@@ -193,16 +193,13 @@ class LoopBroken:
     error: str
 
 
-FamilyFact = ChildNamed | ChildSettled | ChildGone | MailReceived | LetterReturned | LettersWanted | LoanAsked | Granted
+LateFamilyFact = ChildSettled | ChildGone | MailReceived | LetterReturned | LettersWanted | LoanAsked | Granted
+"""What other threads bring about, also when the run has ended."""
+
+FamilyFact = ChildNamed | LateFamilyFact
 """What other threads bring about."""
 
-Fact = (
-    WorkFact
-    | FamilyFact
-    | DecisionsReceived
-    | MessagesSubmitted
-    | CancelRequested
-    | SignalNotUnderstood
-    | TimePassed
-    | LoopBroken
-)
+SignalFact = DecisionsReceived | MessagesSubmitted | CancelRequested | SignalNotUnderstood | TimePassed | LoopBroken
+"""What people, time and our own failings bring about."""
+
+Fact = WorkFact | FamilyFact | SignalFact

@@ -36,7 +36,9 @@ def look_up_command(state: RunState, handing: HandingOver) -> ResolveAgent:
 def taken_over(state: RunState, agent: ResolvedAgent, *, now: int) -> Advance:
     """The run with its new agent, who answers on the thread from now on."""
     before = state.agent.agent_id
-    bound = binding(replace(state.entering(BetweenSteps()), active_agent=agent.agent_id), agent, now=now)
+    # The steps so far were not the new agent's: its hooks do not hear of their ends.
+    begun = replace(state.entering(BetweenSteps()), active_agent=agent.agent_id, hooked=state.steps, has_left=False)
+    bound = binding(begun, agent, now=now)
     return Advance(bound, events=(Handoff(from_agent=before, to_agent=agent.agent_id),))
 
 

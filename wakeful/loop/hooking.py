@@ -16,6 +16,15 @@ def at_beginning(state: RunState) -> Advance | None:
     return _running(state.entering(BetweenSteps()), Hooking(_id(state), moments)) if moments else None
 
 
+def at_leaving(state: RunState) -> Advance | None:
+    """The hooks of an agent that hands a run over, once."""
+    moments = () if state.has_left else (*step_moments(state), *state.agent.hooks_at(Moment.DEACTIVATE))
+    if not moments:
+        return None
+    leaving = replace(state, has_left=True).entering(BetweenSteps())
+    return _running(leaving, Hooking(_id(state), moments))
+
+
 def at_takeover(state: RunState) -> Advance | None:
     """The hooks of an agent that takes a run over."""
     moments = state.agent.hooks_at(Moment.ACTIVATE)

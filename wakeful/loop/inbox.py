@@ -83,6 +83,7 @@ def begin_next_run(state: RunState, *, interrupted: bool = False) -> Advance:
         values=state.values.for_next_run(),
         wanted_end=None,
         hooked=0,
+        has_left=False,
         failed_rounds=0,
         said=(),
         calls_made=0,

@@ -1,5 +1,6 @@
 """Fold a model's answer: make the calls it asks for, ask again where it falls short, or end the run with it."""
 
+from wakeful.contract.events import AgentEvent, ToolCallCancel
 from wakeful.contract.inference import ModelResponse, StopReason
 from wakeful.contract.messages import MessageMetadata
 from wakeful.contract.runs import Errored, NaturalEnd, Stopped, Termination, ThreadMode
@@ -32,13 +33,20 @@ def returned(state: RunState, inferring: Inferring, response: ModelResponse, *, 
     if (end := told.state.wanted_end or _stop(told.state, response, now=now)) is not None:
         # What it asked for is not done, and the answer is not part of the conversation.
         over = replace(told.state, wanted_end=None, response=response.text or told.state.response)
-        return replace(told, state=over).then(end_step).then(finish, end, now=now)
+        dropped = replace(told, state=over).emitting(*_dropped(response, "the run ended"))
+        return dropped.then(end_step).then(finish, end, now=now)
     if response.effects is not None and response.effects.retry is not None:
         again = noting(replace(told.state, rounds=told.state.rounds + 1), response.effects.retry)
-        return replace(told, state=again).then(end_step).then(next_step, now=now)
+        dropped = replace(told, state=again).emitting(*_dropped(response, "the model is asked again"))
+        return dropped.then(end_step).then(next_step, now=now)
     if response.tool_calls:
         return told.then(begin_batch, inferring, response, now=now)
     return told.then(_fold_words, inferring, response, now=now)
+
+
+def _dropped(response: ModelResponse, reason: str) -> tuple[AgentEvent, ...]:
+    """Whoever saw the calls come has to know that they are not made."""
+    return tuple(ToolCallCancel(id=call.id, name=call.name, reason=reason) for call in response.tool_calls)
 
 
 def _stop(state: RunState, response: ModelResponse, *, now: int) -> Termination | None:

@@ -14,7 +14,7 @@ from wakeful.loop.commands import RESOLVE_ID
 
 
 class Afterwards(StrEnum):
-    """What follows a run that is being cancelled."""
+    """What follows a run that is being cancelled; each outdoes those before it."""
 
     END = "end"
     NEXT_RUN = "next_run"

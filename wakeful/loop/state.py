@@ -173,6 +173,8 @@ class RunState:
     """How hooks want the run to end, at its next step."""
     hooked: int = 0
     """The step whose end hooks have heard of."""
+    has_left: bool = False
+    """The agent that hands the run over has heard of it."""
     hookings: int = 0
     """How often hooks had an activity of their own, for its name."""
     began_at: int = 0
@@ -247,6 +249,8 @@ class RunState:
         """When time alone will do something to the run; None if it never does."""
         if isinstance(self.stage, Cancelling | Idle | Done):
             return None
+        if isinstance(self.stage, Hooking) and self.stage.ending is not None:
+            return None  # it is ending already, and a limit that has passed would ring for ever
         alarms = [] if self.deadline is None else [self.deadline]
         if self.batch is not None:
             alarms += [at for suspended in self.batch.suspended for at in suspended.alarms]

@@ -28,7 +28,7 @@ class Values:
 
     def for_next_run(self) -> "Values":
         """Without what belonged to the run that is over."""
-        return replace(self, run={})
+        return replace(self, run={}, revision=self.revision + 1) if self.run else self
 
     def writing(
         self, specs: Sequence[StateKeySpec], ops: Sequence[StateOp], *, base: int, source: str

@@ -31,7 +31,7 @@ def next_step(state: RunState, *, now: int, continuing: bool = False) -> Advance
     if state.refused_calls and spending.calls_left(state) == 0:
         return budgets.stop_for(state, spending.TOOL_CALLS, now=now)
     if state.requested_agent not in (None, state.agent.agent_id):
-        return handoff.look_up(state, state.requested_agent)
+        return hooking.at_leaving(state) or handoff.look_up(state, state.requested_agent)
     state = replace(read(state, state.steering), steering=())
     step, number = state.steps + 1, state.inferences + 1
     inferring = Inferring(

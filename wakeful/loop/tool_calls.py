@@ -28,6 +28,7 @@ from wakeful.loop.batch import (
 )
 from wakeful.loop.calls import Batch, NewCall, ResumingCall, RunningCall
 from wakeful.loop.commands import CallTool
+from wakeful.loop.effects import fold
 from wakeful.loop.facts import ToolReturned, WorkFact
 from wakeful.loop.notes import noting, on_calls
 from wakeful.loop.reports import end_step, run_finish
@@ -47,11 +48,12 @@ def begin_batch(state: RunState, inferring: Inferring, response: ModelResponse, 
 
 def go_on(state: RunState, *, now: int) -> Advance:
     """Start what may start now; when nothing runs any more, pause for decisions or end the round."""
-    moved = Advance(state)
+    moved = fold_in_order(state)
     while (call := _next_to_start(moved.state)) is not None:
         moved = moved.then(_start, call, now=now)
         if not isinstance(moved.state.stage, CallingTools):
             return moved  # a gate ended the run
+        moved = moved.then(fold_in_order)
     batch = batch_of(moved.state)
     if batch.running or batch.new or batch.resuming:
         return moved
@@ -70,12 +72,14 @@ def returned(state: RunState, fact: ToolReturned, *, now: int) -> Advance:
     if outcome.handoff is not None:
         state = replace(state, requested_agent=outcome.handoff)
     if outcome.blocked is not None:
-        return move(state, *blocked(call, outcome.blocked)).then(ending.block, outcome.blocked, now=now)
+        stopped = move(state, *blocked(call, outcome.blocked, outcome.effects))
+        return stopped.then(ending.block, outcome.blocked, now=now)
     if outcome.result.status is ToolStatus.PENDING:
-        gated = fact.outcome.gated
-        return suspend(state, call, outcome.result, now=now, gated=gated).then(go_on, now=now)
+        # At once: calls after it would have to wait for the decision with what they ask for.
+        asked = fold(state, outcome.effects, source=call.call.id)
+        return asked.then(suspend, call, outcome.result, now=now, gated=outcome.gated).then(go_on, now=now)
     after = replace(settled(call, outcome.result), effects=outcome.effects)
-    return move(state, after, ended(call, outcome.result)).then(fold_in_order).then(go_on, now=now)
+    return move(state, after, ended(call, outcome.result)).then(go_on, now=now)
 
 
 def sent(state: RunState, call: RunningCall, fact: WorkFact, *, now: int) -> Advance:

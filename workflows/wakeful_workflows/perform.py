@@ -103,7 +103,7 @@ class Work:
                     ResolveInput(agent_id=command.agent_id, revision=REVISION, in_task=command.in_task),
                     activity_id=command.id,
                     result_type=RawValue,
-                    start_to_close_timeout=timedelta(seconds=30),
+                    start_to_close_timeout=timedelta(seconds=10),
                     retry_policy=_RESOLVE_RETRIES,
                     cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
                     summary=f"look up agent {command.agent_id}",

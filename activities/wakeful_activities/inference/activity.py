@@ -16,11 +16,12 @@ from wakeful.contract.names import ACTIVITY_INFER
 from wakeful.contract.runs import RunIdentity
 from wakeful.gate import GateCall
 from wakeful.permissions.rules import overlaid, rule_problems
+from wakeful.profiles import Profiles
 from wakeful.provider import AnyProvider
 from wakeful.registry import Registry
 from wakeful_activities.gates import Gates, is_gated
 from wakeful_activities.heartbeats import Heartbeats, heartbeating
-from wakeful_activities.hooks import HookRun, Hooks
+from wakeful_activities.hooks import HookRun, Hooks, OpenProfiles
 from wakeful_activities.inference.asking import Stream, ask, left_behind
 from wakeful_activities.inference.attempts import Attempts
 from wakeful_activities.inference.breakers import Breakers
@@ -45,13 +46,14 @@ class Inference:
         memory: Memory,
         built_in: Mapping[str, AnyProvider],
         breakers: Breakers | None = None,
+        profiles: OpenProfiles = Profiles,
     ) -> None:
         self._registry = registry
         self._memory = memory
         self._built_in = built_in
         self._breakers = breakers or Breakers()
         self._gates = Gates(registry)
-        self._hooks = Hooks(registry)
+        self._hooks = Hooks(registry, profiles)
 
     @activity.defn(name=ACTIVITY_INFER)
     async def infer(self, input: InferInput) -> ModelResponse:

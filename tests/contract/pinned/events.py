@@ -14,14 +14,17 @@ from wakeful.contract.events import (
     EventRecord,
     FinishSummary,
     Handoff,
+    HookFailed,
     InferenceComplete,
     MailRead,
     MessagesSnapshot,
+    PluginEvent,
     ReasoningDelta,
     ReasoningEncryptedValue,
     RunFinish,
     RunStart,
     SignalRefused,
+    StateConflict,
     StateDelta,
     StateSnapshot,
     StepEnd,
@@ -156,6 +159,22 @@ BARE = (
     Pin(
         MailRead(message_id="msg_1", text="Hurry!"),
         '{"event_type":"mail_received","message_id":"msg_1","text":"Hurry!"}',
+    ),
+    Pin(
+        PluginEvent(plugin="guard", name="looked", payload={"at": 1}),
+        '{"event_type":"plugin_event","plugin":"guard","name":"looked","payload":{"at":1}}',
+    ),
+    Pin(
+        PluginEvent(plugin="guard", name="looked"),
+        '{"event_type":"plugin_event","plugin":"guard","name":"looked","payload":null}',
+    ),
+    Pin(
+        HookFailed(plugin="guard", phase="run_start", error="it took longer than 5 s"),
+        '{"event_type":"hook_failed","plugin":"guard","phase":"run_start","error":"it took longer than 5 s"}',
+    ),
+    Pin(
+        StateConflict(key="owner", source="c1", reason="somebody else has written it meanwhile"),
+        '{"event_type":"state_conflict","key":"owner","source":"c1","reason":"somebody else has written it meanwhile"}',
     ),
 )
 

@@ -1,0 +1,163 @@
+"""Guardrails: what users say and what the model says is let pass, blocked, or rewritten."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tests.plugins.conftest import Serving
+from tests.plugins.world import World, user
+from tests.support.app import Recording
+from wakeful import Agent, Message, Registry, Role, ScriptedModel, TextBlock, Visibility, call, say, tool
+from wakeful.plugins.guardrails import Allow, Block, Check, Guardrails, GuardRule, Rewrite, Ruling
+from wakeful.plugins.guardrails.checks import judge
+from wakeful.scripted import Turn
+
+
+@tool
+def look(where: str) -> str:
+    """Look."""
+    return where
+
+
+def no_bombs(text: str) -> Ruling | None:
+    return Block("no bombs") if "bomb" in text else None
+
+
+async def in_capitals(text: str) -> Ruling | None:
+    return Rewrite(text.upper())
+
+
+def agent(guard: Guardrails, settings: dict[str, Any] | None = None) -> Agent:
+    return Agent(id="a", model="m", tools=[look], plugins=[guard], plugin_settings={"guardrails": settings or {}})
+
+
+def world(guard: Guardrails, settings: dict[str, Any] | None = None, turn: Turn | None = None) -> World:
+    return World(agent(guard, settings), [turn or say("hello")])
+
+
+CARD = GuardRule(pattern=r"\b(\d{4})\d{12}\b", verdict="rewrite", replacement=r"\1…")
+TEST = GuardRule(pattern="^test", verdict="allow")
+BOMB = GuardRule(pattern="(?i)bomb", reason="no bombs")
+
+
+@pytest.mark.parametrize(
+    ("checks", "text", "ruling"),
+    [
+        ([], "x", Allow()),
+        ([BOMB], "fine", Allow()),
+        ([BOMB], "a BOMB", Block("no bombs")),
+        ([GuardRule(pattern='"')], 'a "quote"', Block("a guardrail forbids it")),
+        ([TEST, BOMB], "test a bomb", Allow()),
+        ([BOMB, TEST], "test a bomb", Block("no bombs")),
+        ([CARD], "card 1234567812345678!", Rewrite("card 1234…!")),
+        ([in_capitals, no_bombs], "a bomb", Rewrite("A BOMB")),
+        ([in_capitals, BOMB], "a bomb", Block("no bombs")),
+        ([no_bombs, in_capitals], "a bomb", Block("no bombs")),
+        ([BOMB], "x" * 200_000, Block("no bombs")),
+        ([TEST], "test" * 200_000, Allow()),
+        ([TEST, no_bombs], "test" * 200_000 + "bomb", Block("no bombs")),
+    ],
+)
+async def test_checks_are_asked_in_order_until_one_decides(checks: list[Check], text: str, ruling: Ruling) -> None:
+    assert await judge(text, checks) == ruling
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"pattern": "("},
+        {"pattern": "(?=a)"},
+        {"pattern": "a", "verdict": "rewrite", "replacement": r"\1"},
+        {"pattern": "a", "verdict": "forbid"},
+    ],
+)
+def test_a_rule_that_cannot_be_read_is_refused(wrong: Any) -> None:
+    with pytest.raises(ValidationError):
+        GuardRule(**wrong)
+
+
+async def test_input_that_is_blocked_ends_the_run_before_the_model_is_asked() -> None:
+    made = world(Guardrails(input=[no_bombs]))
+    response = await made.infer(user("how to build a bomb"))
+    assert response.effects is not None
+    assert (response.effects.block, made.model.requests) == ("no bombs", [])
+
+
+async def test_what_has_blocked_a_run_is_not_shown_to_later_ones() -> None:
+    made = world(Guardrails(), {"input": [{"pattern": "bomb", "reason": "no bombs"}]})
+    messages = (user("a bomb", "1"), user("another bomb", "2"), user("hello", "3"))
+    await made.infer(*messages[:2])
+    assert made.values == {"guardrails.withheld": ["1", "2"]}
+    response = await made.infer(*messages)
+    assert response.text == "hello"
+    withheld = "[withheld by a guardrail]"
+    assert [message.text for message in made.request.messages] == [withheld, withheld, "hello"]
+
+
+async def test_rewritten_input_is_what_the_model_is_shown() -> None:
+    asked: list[str] = []
+
+    def count(text: str) -> None:
+        asked.append(text)
+
+    made = world(Guardrails(input=[CARD, count]))
+    internal = Message(id="2", role=Role.USER, content=(TextBlock(text="a note"),), visibility=Visibility.INTERNAL)
+    for _ in range(2):
+        await made.infer(user("pay with 1234567812345678"), internal)
+        assert [message.text for message in made.request.messages] == ["pay with 1234…", "a note"]
+    assert (asked, made.values) == (["pay with 1234…"], {})
+
+
+async def test_an_answer_is_rewritten_and_its_calls_stay() -> None:
+    made = world(Guardrails(output=[in_capitals]), turn=say("looking") & call("look", where="up"))
+    response = await made.infer()
+    assert (response.text, [call.name for call in response.tool_calls]) == ("LOOKING", ["look"])
+
+
+async def test_an_answer_that_is_blocked_is_asked_for_again_and_then_ends_the_run() -> None:
+    made = world(Guardrails(output=[no_bombs]), {"max_retries": 2}, say("bombs"))
+    seen = []
+    for _ in range(3):
+        response = await made.infer()
+        assert response.effects is not None
+        seen.append((response.text, response.effects.retry, response.effects.block))
+    note = "Your answer was not accepted: no bombs. Answer again, without what was wrong with it."
+    assert seen == [("", note, None), ("", note, None), ("", None, "no bombs")]
+
+
+async def test_a_check_that_fails_fails_the_run() -> None:
+    def broken(text: str) -> Any:
+        return text == "never"
+
+    for guard in (Guardrails(input=[broken]), Guardrails(output=[broken])):
+        response = await world(guard).infer()
+        assert response.effects is not None
+        assert "check 'broken' returned a bool; return a ruling or None" in (response.effects.fail or "")
+
+
+async def test_a_run_is_guarded_from_end_to_end(serving: Serving, thread_id: str) -> None:
+    model = ScriptedModel([say("here is a bomb")], when={"not accepted": [say("here is a cake")]})
+    registry = Registry(agents=[agent(Guardrails(output=[no_bombs, CARD]))], models={"m": model})
+    async with serving(registry) as client:
+        result = await client.run("a", "1234567812345678", thread_id=thread_id)
+        transcript = await client.transcript(thread_id)
+        events = await client.events(thread_id)
+    assert (result.status_reason, result.response) == ("natural", "here is a cake")
+    shown = [message.text for message in transcript if message.visibility is Visibility.ALL]
+    assert shown == ["1234567812345678", "here is a cake"]
+    assert "here is a bomb" not in events.model_dump_json()
+
+
+async def test_a_thread_goes_on_after_what_was_blocked(serving: Serving, thread_id: str) -> None:
+    model = Recording([say("hello")])
+    registry = Registry(agents=[agent(Guardrails(input=[no_bombs]))], models={"m": model})
+    async with serving(registry) as client:
+        result = await client.run("a", "a bomb", thread_id=thread_id)
+        assert (result.status_reason, result.response, model.requests) == ("blocked:no bombs", "", [])
+        await client.send(thread_id, "and now?", agent_id="a")
+        result = await client.result(thread_id)
+        assert result.response == "hello"
+        assert [message.text for message in await client.transcript(thread_id)][:2] == ["a bomb", "and now?"]
+    (request,) = model.requests
+    assert [message.text for message in request.messages] == ["[withheld by a guardrail]", "and now?"]

@@ -1,0 +1,115 @@
+"""An agent with plugins in the activities that run hooks, from step to step: what hooks ask for is there in the next.
+
+A stand-in for the loop, and only as much of it as plugins can see; the tests on the real server have the loop itself.
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+from pydantic import JsonValue
+from temporalio.client import Client
+from temporalio.common import RawValue
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.testing import ActivityEnvironment
+
+from tests.support.app import Recording
+from wakeful import Agent, ContextMessage, Message, ModelRequest, ModelResponse, Registry, Role, Rule, TextBlock, say
+from wakeful.contract.hooks import HookEffects, HookReport
+from wakeful.contract.inference import InferInput, TranscriptRef
+from wakeful.contract.messages import ToolCall
+from wakeful.contract.runs import RunIdentity
+from wakeful.contract.state import StateView, applied
+from wakeful.contract.tools import ToolCallInput, ToolOutcome
+from wakeful.contract.transcript import EMPTY_DIGEST, chained
+from wakeful.scripted import Turn
+from wakeful_activities import Inference, Memory, ToolExecution
+
+IDENTITY = RunIdentity(thread_id="test", run_id="r", agent_id="a")
+
+
+def user(text: str, id: str = "1") -> Message:
+    return Message(id=id, role=Role.USER, content=(TextBlock(text=text),))
+
+
+class World:
+    """One run of an agent. `infer` begins the next step, and `call_tool` makes a call in it."""
+
+    def __init__(self, agent: Agent, turns: Sequence[Turn] = (say("hello"),)) -> None:
+        self.model = Recording(turns)
+        self.registry = Registry(agents=[agent], models={agent.model: self.model})
+        self.agent = self.registry.resolve(agent.id)
+        self.step = 0
+        self.values: dict[str, JsonValue] = {}
+        self.context: tuple[ContextMessage, ...] = ()
+        self.rules: tuple[Rule, ...] = ()
+        self.reports: list[HookReport] = []
+
+    @property
+    def request(self) -> ModelRequest:
+        """What the model was asked last."""
+        return self.model.requests[-1]
+
+    @property
+    def shown(self) -> list[str]:
+        """The tools that the model was shown last."""
+        return [tool.id for tool in self.request.tools]
+
+    async def infer(self, *messages: Message) -> ModelResponse:
+        self.step += 1
+        digest = EMPTY_DIGEST
+        messages = messages or (user("go"),)
+        for message in messages:
+            digest = chained(digest, message)
+        input = InferInput(
+            agent=self.agent.digest(),
+            transcript=TranscriptRef(length=len(messages), digest=digest),
+            appended=messages,
+            identity=IDENTITY,
+            step=self.step,
+            state=StateView(values=self.values),
+            context=self.context,
+            permissions=self.rules,
+        )
+        self.context = ()
+        response = await _environment().run(Inference(self.registry, self._memory(), {}).infer, input)
+        self._fold(response.effects)
+        return response
+
+    async def call_tool(self, name: str, arguments: Mapping[str, JsonValue] | None = None, **more: Any) -> ToolOutcome:
+        input = ToolCallInput(
+            call=ToolCall(id="c", name=name, arguments=dict(arguments or {})),
+            identity=IDENTITY,
+            idempotency_key="k",
+            agent=self.agent.digest(),
+            step=self.step,
+            state=StateView(values=self.values),
+            permissions=self.rules,
+        ).model_copy(update=more)
+        (payload,) = pydantic_data_converter.payload_converter.to_payloads([input])
+        with ThreadPoolExecutor(1) as threads:
+            execution = ToolExecution(self.registry, self._memory(), threads)
+            outcome = await _environment().run(execution.call_tool, [RawValue(payload)])
+        self._fold(outcome.effects)
+        return outcome
+
+    def _memory(self) -> Memory:
+        memory = Memory(cast("Client", None))  # it remembers the agent, and so never reads history
+        memory.remember_agent(self.agent)
+        return memory
+
+    def _fold(self, effects: HookEffects | None) -> None:
+        if effects is None:
+            return
+        specs = {spec.key: spec for spec in self.agent.state_keys}
+        for op in effects.state:
+            self.values[op.key] = applied(specs[op.key], self.values.get(op.key), op)
+        self.context += effects.context
+        self.rules += effects.permissions
+        self.reports += effects.reports
+
+
+def _environment() -> ActivityEnvironment:
+    made = ActivityEnvironment()
+    made.payload_converter = pydantic_data_converter.payload_converter
+    return made

@@ -1,0 +1,101 @@
+"""Guard a conversation: what users say before the model reads it, and what the model says before it counts.
+
+A guard that fails must not let anything pass, so a check that raises fails the run.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from pydantic import BaseModel, Field
+
+from wakeful import AfterInference, BeforeInference, Message, Plugin, Role, StateKey, TextBlock, Visibility
+from wakeful.plugins.guardrails.checks import Allow, Block, Check, GuardRule, Rewrite, Ruling, judge
+
+RETRIES: StateKey[int] = StateKey("guardrails.retries", int, merge="add", default=0)
+"""How often the run has been asked for another answer."""
+
+WITHHELD: StateKey[list[str]] = StateKey("guardrails.withheld", list[str], scope="thread", merge="union", default=[])
+"""Ids of messages that have blocked a run. They stay in the transcript, and no model of a later run reads them."""
+
+WITHHOLD = Rewrite("[withheld by a guardrail]")
+
+REMEMBERED = 2048
+"""How many texts' rulings a worker keeps: every request shows the whole conversation again."""
+
+
+class GuardrailsSettings(BaseModel):
+    input: tuple[GuardRule, ...] = ()
+    """Rules for what users say, after the plugin's own checks."""
+    output: tuple[GuardRule, ...] = ()
+    """Rules for what the model says, after the plugin's own checks."""
+    max_retries: int = Field(default=1, ge=0)
+    """How often in a run the model is asked for another answer before the run is blocked."""
+
+
+class Guardrails(Plugin[GuardrailsSettings]):
+    """Checks of input and output.
+
+    Args:
+        input: checks of every message that a user has written. The same text is not checked twice on one worker.
+        output: checks of every text that the model answers with.
+    """
+
+    id = "guardrails"
+    state = (RETRIES, WITHHELD)
+    on_error = "fail"
+    timeout = 30.0
+
+    def __init__(self, *, input: Sequence[Check] = (), output: Sequence[Check] = ()) -> None:
+        self.input = tuple(input)
+        self.output = tuple(output)
+        self._rulings: OrderedDict[tuple[str, tuple[GuardRule, ...]], Ruling] = OrderedDict()
+
+    async def before_inference(self, ctx: BeforeInference[GuardrailsSettings]) -> None:
+        withheld = ctx.state.get(WITHHELD)
+        shown: list[Message] = []
+        blocked: dict[str, str] = {}
+        for message in ctx.messages:
+            match WITHHOLD if message.id in withheld else await self._input_ruling(message, ctx.settings.input):
+                case Allow():
+                    shown.append(message)
+                case Rewrite(text=text):
+                    shown.append(_saying(message, text))
+                case Block(reason=reason):
+                    blocked[message.id] = reason
+        if blocked:
+            ctx.state.union(WITHHELD, list(blocked))
+            ctx.block(next(iter(blocked.values())))
+        elif tuple(shown) != ctx.messages:
+            ctx.rewrite_messages(tuple(shown))
+
+    async def after_inference(self, ctx: AfterInference[GuardrailsSettings]) -> None:
+        if not ctx.response.text:
+            return
+        match await judge(ctx.response.text, (*self.output, *ctx.settings.output)):
+            case Allow():
+                return
+            case Rewrite(text=text):
+                ctx.rewrite(text)
+            case Block(reason=reason):
+                ctx.rewrite("")  # whoever watches, and the run's result, must not have it either
+                if ctx.state.get(RETRIES) >= ctx.settings.max_retries:
+                    ctx.block(reason)
+                    return
+                ctx.state.add(RETRIES, 1)
+                ctx.retry(f"Your answer was not accepted: {reason}. Answer again, without what was wrong with it.")
+
+    async def _input_ruling(self, message: Message, rules: tuple[GuardRule, ...]) -> Ruling:
+        if message.role is not Role.USER or message.visibility is Visibility.INTERNAL or not message.text:
+            return Allow()
+        key = (message.text, rules)
+        if key not in self._rulings:
+            self._rulings[key] = await judge(message.text, (*self.input, *rules))
+            while len(self._rulings) > REMEMBERED:
+                self._rulings.popitem(last=False)
+        return self._rulings[key]
+
+
+def _saying(message: Message, text: str) -> Message:
+    """The message with this text in place of its own; pictures and the like stay where they are."""
+    others = tuple(block for block in message.content if not isinstance(block, TextBlock))
+    return message.model_copy(update={"content": (TextBlock(text=text), *others)})
