@@ -264,6 +264,15 @@ def test_what_was_asked_for_in_a_step_that_waits_is_shown_when_the_step_pauses()
     assert driver.event_types[-3:] == ["state_snapshot", "step_end", "run_finish"]
 
 
+def test_what_was_asked_for_by_a_call_that_waits_once_more_is_shown() -> None:
+    driver = Driver(hooked())
+    driver.model(asks(call("c1")))
+    driver.tool("c1", pending("s1"))
+    driver.decide(resume("c1"))
+    driver.tool("c1", pending("s2"), writing(merges("count", 1)))
+    assert driver.event_types[-2:] == ["state_snapshot", "run_finish"]
+
+
 def test_a_run_that_nobody_asks_anything_of_ends_naturally() -> None:
     driver = Driver(hooked())
     driver.model(says("Hello!"), HookEffects())

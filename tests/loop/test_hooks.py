@@ -20,9 +20,10 @@ from tests.loop.driving import (
     pending,
     puts,
     says,
+    thread_of,
     writing,
 )
-from tests.loop.family import BILLING, PARENT, a_parent, an_end, mail, spawns, thread_of
+from tests.loop.family import BILLING, PARENT, a_parent, an_end, mail, spawns
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.budgets import Budget
 from wakeful.contract.events import HookFailed

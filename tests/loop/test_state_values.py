@@ -121,7 +121,7 @@ def test_twenty_parallel_tools_lose_nothing_and_are_merged_in_call_order() -> No
     driver.model(asks(*(call(id) for id in ids)))
     for id in reversed(ids):
         driver.tool(id, ok(1), writing(merges("count", 1), merges("notes", [id])))
-    assert driver.state.values.view == StateView(revision=20, values={"count": 20, "notes": ids})
+    assert driver.state.values.view == StateView(revision=20, values={"count": 20, "notes": [*ids]})
     assert driver.of_type("state_conflict") == []
 
 

@@ -31,7 +31,7 @@ from wakeful.loop.commands import CallTool
 from wakeful.loop.effects import fold
 from wakeful.loop.facts import ToolReturned, WorkFact
 from wakeful.loop.notes import noting, on_calls
-from wakeful.loop.reports import end_step, run_finish
+from wakeful.loop.reports import end_step, run_finish, shown
 from wakeful.loop.runtime_tools import is_performed_here, perform
 from wakeful.loop.stages import AwaitingDecisions, CallingTools, Inferring
 from wakeful.loop.state import Advance, RunState
@@ -213,6 +213,6 @@ def _settle_unstarted(state: RunState, new: NewCall, message: str) -> Advance:
 
 
 def _pause(state: RunState) -> Advance:
-    ended_step = end_step(state)
+    ended_step = end_step(state).then(shown)  # a step that pauses once more has ended before
     waiting = ended_step.state.entering(AwaitingDecisions(batch_of(state)))
     return replace(ended_step, state=waiting).emitting(run_finish(waiting, Suspended()))
