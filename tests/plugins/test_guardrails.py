@@ -8,7 +8,8 @@ from pydantic import ValidationError
 from tests.plugins.conftest import Serving
 from tests.plugins.world import World, user
 from tests.support.app import Recording
-from wakeful import Agent, Message, Registry, Role, ScriptedModel, TextBlock, Visibility, call, say, tool
+from tests.support.waiting import until
+from wakeful import Agent, Message, Registry, Role, RunStatus, ScriptedModel, TextBlock, Visibility, call, say, tool
 from wakeful.plugins.guardrails import Allow, Block, Check, Guardrails, GuardRule, Rewrite, Ruling
 from wakeful.plugins.guardrails.checks import judge
 from wakeful.scripted import Turn
@@ -153,11 +154,16 @@ async def test_a_thread_goes_on_after_what_was_blocked(serving: Serving, thread_
     model = Recording([say("hello")])
     registry = Registry(agents=[agent(Guardrails(input=[no_bombs]))], models={"m": model})
     async with serving(registry) as client:
-        result = await client.run("a", "a bomb", thread_id=thread_id)
-        assert (result.status_reason, result.response, model.requests) == ("blocked:no bombs", "", [])
-        await client.send(thread_id, "and now?", agent_id="a")
-        result = await client.result(thread_id)
-        assert result.response == "hello"
-        assert [message.text for message in await client.transcript(thread_id)][:2] == ["a bomb", "and now?"]
+        await client.send(thread_id, "a bomb", agent_id="a")
+        view = await until(client, thread_id, lambda view: view.result is not None)
+        assert view.result is not None
+        assert (view.result.status_reason, view.result.response) == ("blocked:no bombs", "")
+        assert model.requests == []
+        await client.send(thread_id, "and now?")
+        await until(client, thread_id, lambda view: view.runs == 2 and view.status is RunStatus.DONE)
+        said = [message.text for message in await client.transcript(thread_id)]
+        assert said == ["a bomb", "and now?", "hello"]
+        await client.handle(thread_id).cancel()
+        await client.result(thread_id)
     (request,) = model.requests
     assert [message.text for message in request.messages] == ["[withheld by a guardrail]", "and now?"]

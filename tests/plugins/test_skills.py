@@ -355,7 +355,7 @@ async def test_a_model_takes_up_a_skill_and_uses_it(serving: Serving, directory:
     assert result.response == "paid 3"
     assert [message.text for message in transcript if message.tool_call_id] == [
         '{"activated":true,"skill_id":"invoices"}',
-        '{"exit_code":0,"stderr":"","stdout":"3\\n"}',
+        '{"exit_code":0,"stdout":"3\\n","stderr":""}',
         "paid 3",
     ]
     told = [any("invoice for Ada" in message.text for message in request.messages) for request in model.requests]

@@ -83,7 +83,7 @@ class _Reader:
         inside = rest[1:-1].strip()
         if any(char in inside for char in "[]{}"):
             raise self._wrong("lists in lists cannot be read")
-        entries = re.findall(r'"(?:[^"\\]|\\.)*"|\'(?:[^\']|\'\')*\'|[^,]+', inside)
+        entries = re.findall(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^,]+)""", inside)
         return [self._scalar(entry.strip()) for entry in entries if entry.strip()]
 
     def _block(self, *, folded: bool) -> str:
