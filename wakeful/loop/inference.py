@@ -3,7 +3,7 @@
 from wakeful.contract.events import AgentEvent, ToolCallCancel
 from wakeful.contract.inference import ModelResponse, StopReason
 from wakeful.contract.messages import MessageMetadata
-from wakeful.contract.runs import Errored, NaturalEnd, Stopped, Termination, ThreadMode
+from wakeful.contract.runs import Blocked, Errored, NaturalEnd, Stopped, Termination, ThreadMode
 from wakeful.contract.transcript import assistant_message
 from wakeful.loop.compacting import learn
 from wakeful.loop.effects import fold
@@ -32,7 +32,9 @@ def returned(state: RunState, inferring: Inferring, response: ModelResponse, *, 
     told = Advance(counted, events=events).then(learn, response).then(fold, response.effects, source=inferring.id)
     if (end := told.state.wanted_end or _stop(told.state, response, now=now)) is not None:
         # What it asked for is not done, and the answer is not part of the conversation.
-        over = replace(told.state, wanted_end=None, response=response.text or told.state.response)
+        # What is blocked is not shown as the run's last word either.
+        said = "" if isinstance(end, Blocked) else response.text
+        over = replace(told.state, wanted_end=None, response=said or told.state.response)
         dropped = replace(told, state=over).emitting(*_dropped(response, "the run ended"))
         return dropped.then(end_step).then(finish, end, now=now)
     if response.effects is not None and response.effects.retry is not None:
