@@ -59,7 +59,7 @@ def read_agents(paths: Sequence[Path | str]) -> AgentFiles:
             for file in files_below(Path(path)):
                 reading.file(file)
         else:
-            reading.lost(Fault("there is no such file or directory", Place(str(path), 1)))
+            reading.lost(Fault("there is no such file or directory", Place(str(path))))
     return AgentFiles(tuple(reading.agents), tuple(reading.faults), tuple(reading.sources), reading.is_whole)
 
 

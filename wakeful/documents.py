@@ -22,10 +22,11 @@ YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 @dataclass(frozen=True, order=True)
 class Place:
     file: str
-    line: int
+    line: int = 0
+    """From 1; 0 if it is about the file as a whole."""
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{self.file}:{self.line}" if self.line else self.file
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def read_document(path: Path) -> Document | Fault:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        return Fault(f"the file cannot be read: {reason}", Place(str(path), 1))
+        return Fault(f"the file cannot be read: {reason}", Place(str(path)))
     return _yaml_document(path, text) if path.suffix in YAML_SUFFIXES else _toml_document(path, text)
 
 

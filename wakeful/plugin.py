@@ -10,6 +10,7 @@ sleeps. How hooks are run is the activities' business, and what becomes of their
 """
 
 import contextlib
+import difflib
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Literal, get_args, get_origin
@@ -43,6 +44,9 @@ Asking = Awaitable[None] | None
 RESERVED_PREFIX = "__"
 """State keys of the runtime's own begin so."""
 
+ALMOST = 0.8
+"""How much a method's name is like a hook's, by difflib, if it is taken for a misspelt one."""
+
 CONTEXT_THROTTLE: StateKey[list[LastShown]] = StateKey("__runtime.context_throttle", list[LastShown], default=[])
 """When the messages were last shown that hooks tell the model right before it is asked."""
 
@@ -67,6 +71,8 @@ class Plugin(Generic[S]):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        if problems := _misspelt_hooks(cls):
+            raise ConfigurationError(problems)
         for base in cls.__dict__.get("__orig_bases__", ()):
             origin, arguments = get_origin(base), get_args(base)
             is_plugin = isinstance(origin, type) and issubclass(origin, Plugin)
@@ -226,6 +232,17 @@ async def setting_up(plugins: Iterable[AnyPlugin]) -> AsyncIterator[None]:
             await plugin.setup()
             stack.push_async_callback(plugin.shutdown)
         yield
+
+
+def _misspelt_hooks(cls: type[AnyPlugin]) -> list[str]:
+    """Methods that nobody would ever call, since their names are almost a hook's."""
+    methods = [name for name, value in vars(cls).items() if inspect.isfunction(value) and not name.startswith("_")]
+    near = {name: difflib.get_close_matches(name, _HOOKS, n=1, cutoff=ALMOST) for name in methods if name not in _HOOKS}
+    return [
+        f"plugin class {cls.__name__!r}: {name!r} is no hook; did you mean {hooks[0]!r}?"
+        for name, hooks in near.items()
+        if hooks
+    ]
 
 
 def _keys(state: Sequence[StateKey[Any]], plugins: Sequence[AnyPlugin]) -> list[StateKey[Any]]:

@@ -31,8 +31,11 @@ def gather(parts: Parts) -> tuple[Registered, list[Fault]]:
     """Everything of the parts, by name, and everything that is wrong with it."""
     files = read_agents(parts.get("agent_files", ()))
     agents = [*parts.get("agents", ()), *files.agents]
-    plugins = [*parts.get("plugins", ()), *(p for agent in agents for p in agent.plugins if isinstance(p, Plugin))]
-    brought = _first_by_name((plugin.id, plugin) for plugin in plugins)
+    plugins = [
+        *(("Registry(plugins=[…])", plugin) for plugin in parts.get("plugins", ())),
+        *((f"agent {agent.id!r}", p) for agent in agents for p in agent.plugins if isinstance(p, Plugin)),
+    ]
+    brought = _first_by_name((plugin.id, plugin) for _, plugin in plugins)
     tools = [
         *parts.get("tools", ()),
         *(tool for agent in agents for tool in agent.tools if isinstance(tool, Tool)),
@@ -101,10 +104,14 @@ def _gate_faults(gates: Sequence[Gate], known: Mapping[str, Gate]) -> Iterator[F
             yield Fault(f"gate {gate.name!r} is registered twice, as two different functions")
 
 
-def _plugin_faults(plugins: Sequence[AnyPlugin], known: Mapping[str, AnyPlugin]) -> Iterator[Fault]:
-    for plugin in plugins:
+def _plugin_faults(plugins: Sequence[tuple[str, AnyPlugin]], known: Mapping[str, AnyPlugin]) -> Iterator[Fault]:
+    """What is wrong with plugins, each given with who lists it."""
+    first = _first_by_name((plugin.id, who) for who, plugin in plugins)
+    remedy = "share one instance, or name it by its id and list it in Registry(plugins=[…])"
+    for who, plugin in plugins:
         if known[plugin.id] is not plugin:
-            yield Fault(f"plugin {plugin.id!r} is registered twice, as two different objects")
+            twice = f"plugin {plugin.id!r} is registered twice, as two different objects"
+            yield Fault(f"{twice}, by {first[plugin.id]} and {who}: {remedy}")
     for plugin in known.values():
         for problem in plugin_problems(plugin):
             yield Fault(problem)

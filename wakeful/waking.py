@@ -38,11 +38,11 @@ async def reach(temporal: Client, thread_id: str, word: Word, *, queue_of: Calla
         ThreadNotFound: what has this id is no thread.
         NoAnswer: no worker told in time who answered on the closed thread.
     """
-    described = await _describe(temporal, thread_id)
+    described = await describe(temporal, thread_id)
     if described is not None and described.status is WorkflowExecutionStatus.RUNNING:
         if await _signalled(temporal, thread_id, word):
             return
-        described = await _describe(temporal, thread_id)  # it has just ended
+        described = await describe(temporal, thread_id)  # it has just ended
     queue = queue_of(described)
     request = await _request(temporal, thread_id, described, word.agent_id)
     try:
@@ -61,7 +61,7 @@ async def reach(temporal: Client, thread_id: str, word: Word, *, queue_of: Calla
         raise translated(error, thread_id) from error
 
 
-async def _describe(temporal: Client, thread_id: str) -> Described | None:
+async def describe(temporal: Client, thread_id: str) -> Described | None:
     """The newest execution of a thread, if there is any."""
     try:
         described = await temporal.get_workflow_handle(thread_id).describe()

@@ -1,6 +1,8 @@
 """The `wakeful` command as a person and as a program use it, on the real server."""
 
+import asyncio
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -8,8 +10,8 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from tests.support.processes import ROOT, dev_process, wakeful
-from tests.support.waiting import until
+from tests.support.processes import ROOT, WAKEFUL, dev_process, wakeful
+from tests.support.waiting import BOUND_SECONDS, until
 from wakeful import RunStatus
 from wakeful.client import WakefulClient
 
@@ -64,6 +66,14 @@ async def test_a_run_that_does_not_end_well_exits_with_its_reason(client: Wakefu
     )
 
 
+async def test_a_run_that_was_stopped_says_why(client: WakefulClient, address: str, thread_id: str) -> None:
+    ran = await wakeful("run", "short", "for ever", "--thread", thread_id, address=address)
+    reason = "stopped:max_rounds: 3 rounds of tool calls were made"
+    assert (ran.code, ran.err.splitlines()[-1]) == (1, f"wakeful: the run ended as {reason}")
+    status = await wakeful("status", thread_id, address=address)
+    assert f"ended    {reason}" in status.out.splitlines()
+
+
 async def test_a_suspended_run_is_shown_decided_and_read(client: WakefulClient, address: str, thread_id: str) -> None:
     ran = await wakeful("run", "tester", "approve", "--thread", thread_id, "--no-wait", address=address)
     assert "waits for a decision: May I launch?" in ran.out
@@ -89,6 +99,9 @@ async def test_send_talks_to_a_thread_that_stays(client: WakefulClient, address:
     for text, options in (("one", ["--agent", "tester"]), ("two", ["--message-id", "m2"])):
         assert (await wakeful("send", thread_id, text, *options, address=address)).code == 0
     await until(client, thread_id, lambda view: view.status is RunStatus.DONE and view.runs == 2)
+    ran = await wakeful("run", "tester", "three", "--thread", thread_id, "--again", address=address)
+    idle = f"wakeful: thread {thread_id!r} is open (idle, waiting for a message): `wakeful send {thread_id} …`"
+    assert (ran.code, ran.err) == (1, f"{idle} says something to it\n")
     shown = (await wakeful("show", thread_id, address=address)).out.splitlines()
     assert shown == ["user: one", "assistant: hello, one", "user: two", "assistant: hello, two"]
     await client.handle(thread_id).cancel()
@@ -141,9 +154,27 @@ async def test_a_port_that_is_taken_is_one_clear_line(address: str) -> None:
 
 async def test_a_busy_thread_is_one_clear_line(client: WakefulClient, address: str, thread_id: str) -> None:
     await client.start("tester", "approve", thread_id=thread_id)
+    await until(client, thread_id, lambda view: view.status is RunStatus.WAITING)
     ran = await wakeful("run", "tester", "hi", "--thread", thread_id, address=address)
-    assert (ran.code, ran.err) == (1, f"wakeful: thread already has an active run: {thread_id}\n")
+    is_open = f"thread {thread_id!r} is open (waiting for a decision on approve)"
+    assert (ran.code, ran.err) == (1, f"wakeful: {is_open}: `wakeful send {thread_id} …` says something to it\n")
     await client.cancel(thread_id)
+
+
+async def test_a_thread_that_is_there_is_started_over_only_if_that_is_wanted(
+    client: WakefulClient, address: str, thread_id: str
+) -> None:
+    await client.run("tester", "one", thread_id=thread_id)
+    ran = await wakeful("run", "tester", "two", "--thread", thread_id, address=address)
+    assert (ran.code, ran.out, ran.err) == (
+        1,
+        "",
+        f"wakeful: thread {thread_id!r} has a conversation already: `wakeful send {thread_id} …` goes on with it,"
+        " or `--again` starts over\n",
+    )
+    again = await wakeful("run", "tester", "two", "--thread", thread_id, "--again", address=address)
+    assert (again.code, again.out.splitlines()[-1]) == (0, "hello, two"), again.err
+    assert [message.text for message in await client.transcript(thread_id)] == ["two", "hello, two"]
 
 
 async def test_a_server_that_is_not_there_is_one_clear_line() -> None:
@@ -172,6 +203,26 @@ async def test_dev_says_where_it_is_in_one_json_line_and_stops_on_ctrl_c(tmp_pat
         assert sorted(where) == ["address", "namespace", "task_queue", "ui"]
         ran = await wakeful("run", "tester", "add", address=where["address"])
         assert ran.out.splitlines()[-1] == "the sum is 5", ran.err
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ([], "assistant 'I want my money back for order 1042'"),
+        (["--app", "tests.support.app:registry"], "parallel 'hello'"),
+    ],
+)
+async def test_dev_suggests_words_that_its_agents_understand(options: list[str], says: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(WAKEFUL, "dev", "--port", "0", "--ui-port", "0", *options), cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(BOUND_SECONDS):
+        while not (line := (await process.stdout.readline()).decode()).startswith("In another terminal:"):
+            assert line, "it has ended"
+        process.send_signal(signal.SIGINT)
+        await process.communicate()
+    assert line.rstrip().endswith(says)
 
 
 def test_worker_py_is_the_worker_program() -> None:

@@ -213,7 +213,13 @@ async def test_dead_letters_are_shown_sent_again_and_forgotten(
     assert await root.query("heard") == [{"action": "replay"}, {"action": "clear"}]
     none = await wakeful("letters", f"{thread_id}/researcher-1", "--replay", address=address)
     assert none.out == f"thread {thread_id}/researcher-1 has no dead letters\n"
+    shown_none = await wakeful("letters", f"{thread_id}/researcher-1", address=address)
+    assert shown_none.out == none.out
     await root.terminate()
+    for flag in ("--replay", "--clear"):
+        closed = await wakeful("letters", thread_id, flag, address=address)
+        wake = f"wakeful: thread {thread_id!r} is closed: wake it first with `wakeful send {thread_id} …`\n"
+        assert (closed.code, closed.out, closed.err) == (1, "", wake)
 
 
 @pytest.mark.parametrize(
@@ -300,6 +306,8 @@ def test_the_end_of_a_run_has_what_was_spent_and_stopped_below() -> None:
     ]
     assert ended_words(result) == "the run was stopped: tokens budget is spent: 5000 of 4000"
     assert ended_words(ended(StopDetail(code="max_rounds"))) == "the run ended as stopped:max_rounds"
+    enough = ended(StopDetail(code="enough", detail="three\nare enough"))
+    assert ended_words(enough) == "the run ended as stopped:enough: three are enough"
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
-"""The page on sub-agents tells the truth: its code runs, and so do its examples, without a network or a key."""
+"""The pages on sub-agents and registries tell the truth: their code runs, and so do the examples, without a key."""
 
 import ast
 import asyncio
 import os
 import re
 import sys
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from examples import quickstart
 from tests.support.processes import ROOT
 from wakeful.testing import runtime
+from wakeful.worker import load_registry
 
 KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY")
 
@@ -92,6 +94,32 @@ async def test_the_code_of_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [node.agent_id for node in names["tree"].walk()] == ["chief"]
 
 
+async def test_agents_in_a_file_run_with_the_tool_that_is_code() -> None:
+    registry = load_registry("examples/files/app.py:registry")
+    async with runtime(registry) as client:
+        result = await client.run("clerk", "how many espresso machines are there?")
+    assert (sorted(registry.agents), result.response) == (["buyer", "clerk"], "There are 3 espresso machines.")
+
+
+def test_the_code_and_the_file_of_the_page_on_registries_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = blocks_of("docs/registries.md")
+    (file,) = blocks_of("docs/registries.md", "toml")
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents/support.toml").write_text(file)
+    (tmp_path / "agents/support.md").write_text("Be kind.\n")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(code, names)
+    assert sorted(names["registry"].agents) == ["coder", "researcher", "support"]
+
+
+def test_the_plugin_of_the_readme_can_be_registered() -> None:
+    (thrift,) = [block for block in blocks_of("README.md") if "(Plugin)" in block]
+    names = dict(vars(quickstart))
+    exec(thrift, names)
+    assert [plugin.id for plugin in names["registry"].resolve("buyer").plugins] == ["thrift"]
+
+
 def test_the_team_of_the_readme_can_be_registered() -> None:
     """Its agents go on with those of the quickstart."""
     (team,) = [block for block in blocks_of("README.md") if "spawns=" in block]
@@ -101,5 +129,5 @@ def test_the_team_of_the_readme_can_be_registered() -> None:
     assert tools == {"agent_run_buyer", "cancel_task", "list_tasks", "spawn_agent", "task_result"}
 
 
-def blocks_of(page: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+def blocks_of(page: str, language: str = "python") -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.loop.driving import (
+    AGENT,
     PARALLEL,
     THREAD,
     Driver,
@@ -29,7 +30,7 @@ from wakeful.contract.messages import TextBlock
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.runs import Blocked, Errored, NaturalEnd, StopDetail, Stopped, Termination
 from wakeful.loop.commands import Infer, ResolveAgent, Stop
-from wakeful.loop.effects import end_of
+from wakeful.loop.effects import end_of, fold
 from wakeful.loop.facts import WorkFailed
 from wakeful.loop.stages import CallingTools, Inferring
 
@@ -277,3 +278,13 @@ def test_a_run_that_nobody_asks_anything_of_ends_naturally() -> None:
     driver = Driver(hooked())
     driver.model(says("Hello!"), HookEffects())
     assert (driver.result.termination, driver.state.values.revision) == (NaturalEnd(), 0)
+
+
+def test_what_the_model_is_told_besides_has_a_limit() -> None:
+    driver = Driver(AGENT)
+    long = ContextMessage(key="long", content=(TextBlock(text="x" * 200_000),), persistent=True)
+    folded = fold(driver.state, HookEffects(context=(long,)), source="infer-1")
+    assert folded.state.context.messages == driver.state.context.messages
+    (event,) = folded.events
+    assert isinstance(event, HookFailed)
+    assert "'long' is not told" in event.error

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.loop.driving import (
+    AGENT,
     PARALLEL,
     REQUEST,
     THREAD,
@@ -28,7 +29,7 @@ from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.budgets import Budget
 from wakeful.contract.events import HookFailed
 from wakeful.contract.family import Family
-from wakeful.contract.hooks import HookEffects, Moment, Phase
+from wakeful.contract.hooks import HookEffects, Moment, Phase, PluginBinding
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import (
     Blocked,
@@ -428,3 +429,11 @@ def test_a_run_that_is_at_its_limit_of_rounds_has_its_last_hooks() -> None:
     driver.hooks()
     assert driver.result.status_reason == "stopped:max_rounds"
     assert moments(driver) == [BEGIN, (Moment.STEP_END, *LAST)]
+
+
+def test_a_run_ends_if_hooks_cannot_be_run_that_it_cannot_do_without() -> None:
+    """A guard whose activity fails as a whole must not be passed over."""
+    guard = PluginBinding(id="guard", moments=(Moment.RUN_START,), on_error="fail")
+    driver = Driver(AGENT.model_copy(update={"plugins": (guard,)}))
+    driver.feed(WorkFailed("hooks-1", "no worker"))
+    assert driver.result.status_reason == "error:plugin 'guard' failed at run_start: no worker"

@@ -24,7 +24,15 @@ from tests.loop.driving import (
 )
 from wakeful.contract.agents import ToolMode
 from wakeful.contract.events import StateConflict
-from wakeful.contract.state import StateKeySpec, StateMerge, StateOp, StateView, applied
+from wakeful.contract.state import (
+    STATE_LIMIT,
+    StateAction,
+    StateKeySpec,
+    StateMerge,
+    StateOp,
+    StateView,
+    applied,
+)
 from wakeful.loop.stateful import Values
 from wakeful.loop.views import keeps
 
@@ -220,3 +228,26 @@ def test_what_an_agent_may_write_is_bound_with_it() -> None:
     assert driver.of_type("state_conflict") == [
         StateConflict(key="count", source="infer-1", reason="the agent has no such key")
     ]
+
+
+def test_a_state_has_a_limit() -> None:
+    """It goes along with inferences and calls, and one that is too big for the server would leave the run stuck."""
+    spec = StateKeySpec(key="k")
+    refused = Values().writing(
+        [spec], [StateOp(key="k", action=StateAction.SET, value="x" * STATE_LIMIT)], base=0, source="c1"
+    )
+    assert isinstance(refused, StateConflict)
+    assert "at most 400,000 fit" in refused.reason
+
+
+def test_a_sum_that_is_no_number_is_refused() -> None:
+    spec = StateKeySpec(key="k", merge=StateMerge.ADD)
+    with pytest.raises(ValueError, match="larger than a number can be"):
+        applied(spec, 1e308, StateOp(key="k", action=StateAction.MERGE, value=1e308))
+
+
+def test_a_union_of_many_takes_no_time_and_tells_true_from_one() -> None:
+    spec = StateKeySpec(key="k", merge=StateMerge.UNION)
+    many: list[JsonValue] = [f"n{number}" for number in range(30_000)]
+    assert applied(spec, many, StateOp(key="k", action=StateAction.MERGE, value=many)) == many
+    assert applied(spec, [1], StateOp(key="k", action=StateAction.MERGE, value=[True, 1, "1"])) == [1, True, "1"]

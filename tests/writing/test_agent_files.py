@@ -314,7 +314,7 @@ def test_stop_conditions_and_choices_of_tools_are_data(tmp_path: Path) -> None:
 
 def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert [str(fault) for fault in read_agents([tmp_path / "typo"]).faults] == [
-        f"{tmp_path}/typo:1: there is no such file or directory"
+        f"{tmp_path}/typo: there is no such file or directory"
     ]
 
 

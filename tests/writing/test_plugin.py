@@ -117,6 +117,23 @@ def test_an_agent_has_the_keys_and_tools_of_its_plugins() -> None:
     assert tools_of([Reminder(), Quiet()]) == (remind,)
 
 
+@pytest.mark.parametrize(
+    ("name", "hook"),
+    [("befor_inference", "before_inference"), ("run_started", "run_start"), ("activate", "on_activate")],
+)
+def test_a_method_that_is_almost_a_hook_is_refused_with_its_class(name: str, hook: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        type("Counter", (Plugin,), {name: Quiet.on_activate})
+    assert refused.value.problems == (f"plugin class 'Counter': {name!r} is no hook; did you mean {hook!r}?",)
+
+
+def test_other_methods_of_a_plugin_are_its_own_business() -> None:
+    def method(self: Any, ctx: Any) -> None: ...
+
+    counter = type("Counter", (Plugin,), {"count": method, "_run_starts": method, "run_start": method})
+    assert counter.hook_names() == ("run_start",)  # type: ignore[attr-defined]  # type() knows no more than `type`
+
+
 class Locked(BaseModel):
     password: SecretStr = SecretStr("x")
 

@@ -443,7 +443,8 @@ def test_everything_that_is_wrong_with_plugins_is_listed_at_once() -> None:
     with pytest.raises(ConfigurationError) as error:
         Registry(agents=agents, plugins=[Guard()])
     assert error.value.problems == (
-        "plugin 'guard' is registered twice, as two different objects",
+        "plugin 'guard' is registered twice, as two different objects, by Registry(plugins=[…]) and agent 'b': "
+        "share one instance, or name it by its id and list it in Registry(plugins=[…])",
         "agent 'a' names unknown plugin 'gone'; registered: guard",
         "agent 'a': the settings of plugin 'guard' do not fit: most: Input should be a valid integer, "
         "unable to parse string as an integer",

@@ -14,6 +14,8 @@ from wakeful.connection import embedded_server
 from wakeful.reloading import Outcome, reloading_on_change
 from wakeful.worker import WorkerSettings, serve
 
+DEMO_TEXT = "I want my money back for order 1042"
+
 
 def dev(
     app: options.AppOption = None,
@@ -50,21 +52,22 @@ def dev(
             if as_json:
                 print(json.dumps(where), flush=True)
             else:
-                _say(where, kept=db, first=min(registry.agents, default="AGENT"))
+                text = DEMO_TEXT if options.is_demo(app, agents) else "hello"
+                _say(where, kept=db, words=f"{min(registry.agents, default='AGENT')} '{text}'")
             async with reloading_on_change(registry, tell):
                 await serve(server.client, registry, WorkerSettings(task_queue=task_queue), until=stop)
 
     asyncio.run(go())
 
 
-def _say(where: dict[str, str | None], *, kept: Path | None, first: str) -> None:
+def _say(where: dict[str, str | None], *, kept: Path | None, words: str) -> None:
     address = "" if where["address"] == "127.0.0.1:7233" else f" --address {where['address']}"
     print(
         f"Temporal    {where['address']}   (namespace {where['namespace']})\n"
         f"Web UI      {where['ui']}\n"
         f"Task queue  {where['task_queue']}\n"
         f"Kept in     {kept or 'memory only: everything is gone when this stops (see --db)'}\n"
-        f"\nIn another terminal:  wakeful run{address} {first} 'I want my money back for order 1042'\n"
+        f"\nIn another terminal:  wakeful run{address} {words}\n"
         "Ctrl-C stops everything.",
         flush=True,
     )

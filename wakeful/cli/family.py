@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Sequence
 
-from wakeful.cli.showing import duration, pending_lines, printable, short
+from wakeful.cli.showing import duration, ended_as, pending_lines, printable, short
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.runs import RunResult, Stopped, Usage
 from wakeful.contract.tasks import Task
@@ -60,7 +60,7 @@ def ended_words(result: RunResult) -> str:
         case Stopped(value=value) if value.code == "budget":
             return f"the run was stopped: {value.detail or 'its budget is spent'}"
         case _:
-            return f"the run ended as {result.status_reason}"
+            return f"the run ended as {ended_as(result)}"
 
 
 def spent_words(spent: Spent) -> str:

@@ -8,15 +8,17 @@ from time import time
 from typing import Annotated, Literal
 
 import typer
+from temporalio.client import WorkflowExecutionStatus
 
 from wakeful.asking import PATIENCE
 from wakeful.cli import options
 from wakeful.cli.asking import with_client
-from wakeful.cli.showing import aligned, duration, printable, short
+from wakeful.cli.showing import aligned, duration, printable, send_command, short
 from wakeful.client import WakefulClient
 from wakeful.contract.errors import CallerError, NoAnswer
 from wakeful.contract.letters import DeadLetter
 from wakeful.dead_letters import ThreadLetters, undelivered
+from wakeful.waking import describe
 
 A_MOMENT = 1.0
 FIRST_WORDS = 60
@@ -46,7 +48,8 @@ def letters(
         for line in json_lines(found):
             print(line)
     else:
-        print("\n".join(letter_lines(found, now=int(time() * 1000))) or "no dead letters")
+        none = "no dead letters on open threads" if thread is None else f"thread {thread} has no dead letters"
+        print("\n".join(letter_lines(found, now=int(time() * 1000))) or none)
 
 
 def json_lines(found: Sequence[ThreadLetters]) -> list[str]:
@@ -113,11 +116,18 @@ async def _recover(client: WakefulClient, thread: str, action: Literal["replay",
     try:
         number = len((await client.status(thread, within=PATIENCE)).letters)
     except NoAnswer as error:
-        await client.recover_letters(thread, action)
+        await _tell(client, thread, action)
         return f"sent: {action} waits in the thread's history: {error}"
     if not number:
         return f"thread {thread} has no dead letters"
-    await client.recover_letters(thread, action)
+    await _tell(client, thread, action)
     counted = f"{number} dead letter{'' if number == 1 else 's'}"
     done = "is sending" if action == "replay" else "forgets"
     return f"thread {thread} {done} {counted}{' again' if action == 'replay' else ''}"
+
+
+async def _tell(client: WakefulClient, thread: str, action: Literal["replay", "clear"]) -> None:
+    described = await describe(client.temporal, thread)
+    if described is not None and described.status is not WorkflowExecutionStatus.RUNNING:
+        raise CallerError(f"thread {thread!r} is closed: wake it first with `{send_command(thread)}`")
+    await client.recover_letters(thread, action)

@@ -49,7 +49,12 @@ DEMO_APP = "wakeful.cli.demo_app:registry"
 
 def registry_of(app: str | None, agents: Sequence[Path] | None) -> Registry:
     """Of the code and the files that were named; the demo's if none were."""
-    return load_registry(app or (None if agents else DEMO_APP), agent_files=agents or ())
+    return load_registry(DEMO_APP if is_demo(app, agents) else app or None, agent_files=agents or ())
+
+
+def is_demo(app: str | None, agents: Sequence[Path] | None) -> bool:
+    """Whether the demo's agents are served, and nobody else's."""
+    return app == DEMO_APP or not (app or agents)
 
 
 def tell_reload(outcome: Outcome) -> None:

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from wakeful.contract import events as e
 from wakeful.contract import names
 from wakeful.contract.messages import Message, Role, Visibility
-from wakeful.contract.runs import Suspended
+from wakeful.contract.runs import RunResult, StopDetail, Stopped, Suspended
 from wakeful.contract.state import StateView
 from wakeful.contract.tasks import Task, TaskStatus
 from wakeful.contract.tools import ToolResult, ToolStatus
@@ -125,7 +125,7 @@ def status_lines(thread_id: str, view: StatusView) -> list[str]:
         lines.append(f"refused  {refusal.signal}: {refusal.reason}")
     if view.result is not None:
         if view.result.status_reason != "natural":
-            lines.append(f"ended    {printable(view.result.status_reason)}")
+            lines.append(f"ended    {printable(ended_as(view.result))}")
         lines.append(f"answer   {view.result.response}")
     return lines
 
@@ -146,6 +146,21 @@ def answer_commands(ticket: str) -> tuple[str, str]:
     end_of_options = ["--"] if ticket.startswith("-") else []
     approve, deny = (shlex.join(["wakeful", verb, *end_of_options, ticket]) for verb in ("approve", "deny"))
     return approve, deny
+
+
+def send_command(thread_id: str) -> str:
+    """The command that says something to a thread, up to what is said."""
+    end_of_options = ["--"] if thread_id.startswith("-") else []
+    return f"{shlex.join(['wakeful', 'send', *end_of_options, thread_id])} …"
+
+
+def ended_as(result: RunResult) -> str:
+    """How a run ended; of one that was stopped also why, as whoever stopped it says."""
+    match result.termination:
+        case Stopped(value=StopDetail(detail=str(detail))) if detail:
+            return f"{result.status_reason}: {printable(detail)}"
+        case _:
+            return result.status_reason
 
 
 def inbox_lines(waiting: Sequence[PendingDecision]) -> list[str]:

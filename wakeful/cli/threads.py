@@ -6,19 +6,22 @@ import sys
 from typing import Annotated, Self
 
 import typer
+from temporalio.client import WorkflowExecutionStatus
 
+from wakeful.asking import PATIENCE
 from wakeful.cli import options
 from wakeful.cli.asking import with_client
 from wakeful.cli.family import below_lines, ended_words, family_lines, receipt_lines, result_lines
-from wakeful.cli.showing import event_lines, message_lines, pending_lines, state_lines, status_lines
+from wakeful.cli.showing import event_lines, message_lines, pending_lines, send_command, state_lines, status_lines
 from wakeful.client import WakefulClient
 from wakeful.contract import names
 from wakeful.contract.budgets import Budget
-from wakeful.contract.errors import CallerError, WakefulError
+from wakeful.contract.errors import CallerError, NoAnswer, WakefulError
 from wakeful.contract.events import AgentEvent, RunFinish, TaskChanged, ToolCallReady
 from wakeful.contract.runs import NaturalEnd, OnBusy, RunResult, Suspended
 from wakeful.contract.views import StatusView
 from wakeful.inbox import pending_of
+from wakeful.waking import describe
 
 LOOK_BELOW_SECONDS = 2.0
 
@@ -27,6 +30,9 @@ def run(
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's id.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What to tell it.")],
     thread: Annotated[str | None, typer.Option(help="The thread's id. [default: a new one]")] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Start over on a thread that is closed: the run knows nothing of before.")
+    ] = False,
     wait: Annotated[bool, typer.Option(help="Stay when the run suspends, until it goes on.")] = True,
     budget_tokens: options.BudgetTokens = None,
     budget_cost: options.BudgetCost = None,
@@ -49,6 +55,8 @@ def run(
     budget = None if limits == Budget() else limits
 
     async def go(client: WakefulClient) -> RunResult | None:
+        if thread is not None:
+            await _refuse_taken(client, thread, again=again)
         thread_id = await client.start(agent, text, thread_id=thread, budget=budget)
         if not as_json:
             print(f"thread {thread_id}", file=sys.stderr)
@@ -143,6 +151,23 @@ def cancel(
         return "\n".join([result.status_reason, *(f"  {line}" for line in receipt_lines(result))])
 
     print(f"thread {thread}: {with_client(address, namespace, go)}")
+
+
+async def _refuse_taken(client: WakefulClient, thread_id: str, *, again: bool) -> None:
+    """Who names a thread that is there most likely wants to go on with it, and a new run would not."""
+    described = await describe(client.temporal, thread_id)
+    if described is None:
+        return
+    send_to_it = f"`{send_command(thread_id)}`"
+    if described.status is WorkflowExecutionStatus.RUNNING:
+        try:
+            doing = f" ({(await client.status(thread_id, within=PATIENCE)).doing})"
+        except NoAnswer:
+            doing = ""
+        raise CallerError(f"thread {thread_id!r} is open{doing}: {send_to_it} says something to it")
+    if not again:
+        has_one = f"thread {thread_id!r} has a conversation already"
+        raise CallerError(f"{has_one}: {send_to_it} goes on with it, or `--again` starts over")
 
 
 async def _family(client: WakefulClient, thread_id: str, view: StatusView) -> list[str]:

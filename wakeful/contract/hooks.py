@@ -1,6 +1,7 @@
 """Hooks: the phases of a run in which plugins may act, and what they may ask for."""
 
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import JsonValue
 
@@ -43,6 +44,8 @@ class PluginBinding(Wire):
     phases: Few[tuple[Phase, ...]] = ()
     moments: Few[tuple[Moment, ...]] = ()
     """Which of its hooks need an activity of their own."""
+    on_error: Maybe[Literal["fail"]] = None
+    """A run cannot do without it; absent, a hook that fails is passed over."""
 
 
 class Emitted(Wire):

@@ -1,10 +1,15 @@
 """State that agents keep beside the conversation: keys with a scope and a way to merge, written by operations."""
 
+import json
+import math
 from enum import StrEnum
 
 from pydantic import JsonValue
 
 from wakeful.contract.base import Few, Maybe, Wire
+
+STATE_LIMIT = 400_000
+"""Bytes of JSON that a thread's state may come to: it goes along with every inference and tool call that reads it."""
 
 
 class StateScope(StrEnum):
@@ -79,12 +84,17 @@ def applied(spec: StateKeySpec, value: JsonValue, op: StateOp) -> JsonValue:
 def _merged(spec: StateKeySpec, value: JsonValue, new: JsonValue) -> JsonValue:
     match spec.merge, value, new:
         case StateMerge.ADD, int() | float() | None, int() | float():
-            return (value or 0) + new
+            total = (value or 0) + new
+            if not math.isfinite(total):
+                raise ValueError(f"key {spec.key!r} would be larger than a number can be")
+            return total
         case StateMerge.APPEND, list() | None, list():
             return [*(value or ()), *new]
         case StateMerge.UNION, list() | None, list():
-            both = [*(value or ()), *new]
-            return [entry for index, entry in enumerate(both) if entry not in both[:index]]
+            union: dict[str, JsonValue] = {}
+            for entry in (*(value or ()), *new):
+                union.setdefault(json.dumps(entry, sort_keys=True), entry)
+            return list(union.values())
         case ((StateMerge.MAX | StateMerge.MIN), None, int() | float() | str()):
             return new
         case StateMerge.MAX, int() | float(), int() | float():

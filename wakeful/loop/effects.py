@@ -7,6 +7,12 @@ from wakeful.contract.runs import Blocked, Errored, Stopped, Termination
 from wakeful.loop.state import Advance, RunState
 from wakeful.loop.values import replace
 
+CONTEXT_LIMIT = 200_000
+"""Characters of everything that the model is told besides the conversation."""
+
+KEPT_RULES = 200
+"""Permissions that a run remembers of its hooks."""
+
 
 def fold(state: RunState, effects: HookEffects | None, *, source: str) -> Advance:
     """The state with everything that was asked for. An end that was asked for comes with the next step."""
@@ -27,7 +33,14 @@ def fold(state: RunState, effects: HookEffects | None, *, source: str) -> Advanc
     for key in effects.forget:
         messages = messages.removing(key)
     for message in effects.context:
-        messages = messages.upserting(message)
+        more = messages.upserting(message)
+        if sum(len(each.model_dump_json()) for each in more.messages) <= CONTEXT_LIMIT:
+            messages = more
+        else:
+            error = (
+                f"context message {message.key!r} is not told: all of them have at most {CONTEXT_LIMIT:,} characters"
+            )
+            events.append(HookFailed(plugin="*", phase=source, error=error))
     folded = replace(
         state,
         values=values,
@@ -49,4 +62,4 @@ def end_of(effects: HookEffects) -> Termination | None:
 
 
 def _permitting(rules: tuple[Rule, ...], new: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    return tuple({rule.tool: rule for rule in (*rules, *new)}.values())
+    return tuple({rule.tool: rule for rule in (*rules, *new)}.values())[-KEPT_RULES:]

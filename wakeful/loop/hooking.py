@@ -2,6 +2,7 @@
 
 from wakeful.contract.events import HookFailed
 from wakeful.contract.hooks import Moment
+from wakeful.contract.runs import Errored
 from wakeful.loop.commands import RunHooks
 from wakeful.loop.effects import fold
 from wakeful.loop.facts import HooksReturned, WorkFact
@@ -71,6 +72,10 @@ def folded(state: RunState, hooking: Hooking, fact: WorkFact, why: str) -> Advan
     named = "+".join(moment.value for moment in hooking.moments)
     if isinstance(fact, HooksReturned):
         return fold(state, fact.effects, source=named)
+    guards = [plugin.id for plugin in state.agent.plugins if plugin.on_error and {*plugin.moments} & {*hooking.moments}]
+    if guards:
+        broken = Errored(value=f"plugin {guards[0]!r} failed at {named}: {why}")
+        state = replace(state, wanted_end=state.wanted_end or broken)
     return Advance(state, events=(HookFailed(plugin="*", phase=named, error=why),))
 
 

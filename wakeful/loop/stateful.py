@@ -1,12 +1,13 @@
 """The state that agents keep beside the conversation: writes are applied as a whole, or refused as a whole."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
 from wakeful.contract.events import StateConflict
-from wakeful.contract.state import StateKeySpec, StateMerge, StateOp, StateScope, StateView, applied
+from wakeful.contract.state import STATE_LIMIT, StateKeySpec, StateMerge, StateOp, StateScope, StateView, applied
 from wakeful.loop.values import replace
 
 
@@ -48,6 +49,10 @@ class Values:
             except ValueError as error:
                 return StateConflict(key=op.key, source=source, reason=str(error))
             touched.add(op.key)
+        size = len(json.dumps({**thread, **run}, ensure_ascii=False).encode())
+        if size > STATE_LIMIT:
+            reason = f"the state would have {size:,} bytes, and at most {STATE_LIMIT:,} fit"
+            return StateConflict(key=ops[-1].key, source=source, reason=reason)
         revision = self.revision + 1
         written = {**self.written, **dict.fromkeys(sorted(touched), revision)}
         return replace(self, revision=revision, run=run, thread=thread, written=written)
