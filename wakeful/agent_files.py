@@ -92,7 +92,11 @@ class _Reading:
             if name != AGENT:
                 self._fault(f"unknown key {name!r}; a file has [[agent]] or [agent.<id>] tables", document, (name,))
         for key, table in self._tables(document):
-            agent = self._agent(document, key, table)
+            try:
+                agent = self._agent(document, key, table)
+            except (ValueError, RecursionError) as error:
+                self._fault(f"the agent cannot be read: {error}", document, key)
+                agent = None
             if agent is None:
                 self.is_whole = False
             else:
@@ -157,7 +161,7 @@ class _Reading:
         self.sources.append(path)
         try:
             data["instructions"] = path.read_text(encoding="utf-8").removesuffix("\n")
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
             reason = error.strerror if isinstance(error, OSError) else str(error)
             self._fault(f"{INSTRUCTIONS_FILE} {name!r} cannot be read: {reason}", document, place)
 

@@ -56,10 +56,15 @@ class Document:
 def read_document(path: Path) -> Document | Fault:
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         return Fault(f"the file cannot be read: {reason}", Place(str(path)))
-    return _yaml_document(path, text) if path.suffix in YAML_SUFFIXES else _toml_document(path, text)
+    try:
+        return _yaml_document(path, text) if path.suffix in YAML_SUFFIXES else _toml_document(path, text)
+    except RecursionError:
+        return Fault("the file cannot be read: it is nested too deeply, or within itself", Place(str(path)))
+    except ValueError as error:  # a date with a thirteenth month, for one: PyYAML lets Python complain
+        return Fault(f"the file cannot be read: {error}", Place(str(path)))
 
 
 def _toml_document(path: Path, text: str) -> Document | Fault:

@@ -9,10 +9,12 @@ when several ask for something. A run is bound to its plugins by id, with their 
 sleeps. How hooks are run is the activities' business, and what becomes of their wishes the loop's.
 """
 
+import asyncio
 import contextlib
 import difflib
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -80,7 +82,7 @@ class Plugin(Generic[S]):
                 cls.settings_type = arguments[0]
 
     async def setup(self) -> None:
-        """Once in every worker process, before it takes any work."""
+        """Once in every worker process, before it takes any work; later, if the registry is given the plugin later."""
 
     async def shutdown(self) -> None:
         """Once in every worker process, when it has stopped."""
@@ -153,6 +155,7 @@ def bindings(plugins: Sequence[AnyPlugin], settings: Mapping[str, Any]) -> tuple
             settings=_pinned(plugin, settings.get(plugin.id)),
             phases=tuple(phase for phase in Phase if phase.value in plugin.hook_names()),
             moments=tuple(moment for moment, name in _MOMENTS.items() if name in plugin.hook_names()),
+            on_error="fail" if plugin.on_error == "fail" else None,
         )
         for plugin in plugins
     )
@@ -224,14 +227,45 @@ def usage_problems(
     return problems
 
 
+class PluginLives:
+    """The plugins that a worker has set up, each instance once, also if the registry is given it later."""
+
+    def __init__(self) -> None:
+        self._stack = contextlib.AsyncExitStack()
+        self._lives: dict[int, _Life] = {}
+
+    async def begin(self, plugin: AnyPlugin) -> None:
+        """Set it up, unless that is done; one whose setup fails is tried again the next time."""
+        life = self._lives.setdefault(id(plugin), _Life(plugin))
+        async with life.lock:
+            if not life.is_set_up:
+                await plugin.setup()
+                self._stack.push_async_callback(plugin.shutdown)
+                life.is_set_up = True
+
+    async def end(self) -> None:
+        """Shut down those that were set up, the last one first."""
+        await self._stack.aclose()
+
+
+@dataclass
+class _Life:
+    plugin: AnyPlugin
+    """Held on to: another object could have its `id` otherwise."""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    is_set_up: bool = False
+
+
 @contextlib.asynccontextmanager
-async def setting_up(plugins: Iterable[AnyPlugin]) -> AsyncIterator[None]:
-    """Set plugins up, in order, and shut those down that were set up, the last one first, however the body is left."""
-    async with contextlib.AsyncExitStack() as stack:
+async def setting_up(plugins: Iterable[AnyPlugin], lives: PluginLives | None = None) -> AsyncIterator[None]:
+    """Set plugins up, in order, and shut all down that were set up, the last one first, however the body is left."""
+    lives = lives or PluginLives()
+    try:
         for plugin in plugins:
-            await plugin.setup()
-            stack.push_async_callback(plugin.shutdown)
+            await lives.begin(plugin)
         yield
+    finally:
+        await lives.end()
 
 
 def _misspelt_hooks(cls: type[AnyPlugin]) -> list[str]:

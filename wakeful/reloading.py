@@ -53,6 +53,8 @@ def reload(registry: Registry) -> Outcome:
         fresh = registry.copy()
     except ConfigurationError as error:
         return Refused(registry.version, error.problems)
+    except Exception as error:  # whatever is in the files, the worker goes on with what it has
+        return Refused(registry.version, (f"the agents cannot be read: {type(error).__name__}: {error}",))
     old, new = registry.agents, fresh.agents
     added, removed = sorted(new.keys() - old.keys()), sorted(old.keys() - new.keys())
     changed = sorted(id for id in old.keys() & new.keys() if not _is_same(old[id], new[id]))
@@ -107,7 +109,10 @@ async def _follow(registry: Registry, tell: Tell, every: float) -> None:
     loaded: dict[Path, tuple[int, int]] | None = None
     before = None
     while True:
-        now = _looks(registry)
+        try:
+            now = _looks(registry)
+        except OSError:  # a directory went away meanwhile
+            now = {}
         # Twice the same: whoever writes the files may be in the middle of it.
         if now != loaded and now == before:
             outcome, is_first = reload(registry), loaded is None  # the first: they may have changed since the start

@@ -5,6 +5,7 @@ applies all operations of one outcome, in the order of calls, or none of them.
 """
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from datetime import date
 from types import NoneType, UnionType
@@ -15,7 +16,16 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import PydanticSerializationError, to_json
 
 from wakeful.contract.errors import ConfigurationError
-from wakeful.contract.state import StateAction, StateKeySpec, StateMerge, StateOp, StateScope, StateView, applied
+from wakeful.contract.state import (
+    STATE_LIMIT,
+    StateAction,
+    StateKeySpec,
+    StateMerge,
+    StateOp,
+    StateScope,
+    StateView,
+    applied,
+)
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -183,8 +193,19 @@ class State:
         self._apply(spec, StateOp(key=spec.key, action=action, value=value))
 
     def _apply(self, spec: StateKeySpec, operation: StateOp) -> None:
-        self._written[spec.key] = applied(spec, self._value(spec), operation)
+        value = applied(spec, self._value(spec), operation)
+        if operation.action is not StateAction.RESET:
+            self._refuse_if_too_large(spec.key, value)
+        self._written[spec.key] = value
         self._operations.append(operation)
+
+    def _refuse_if_too_large(self, key: str, value: JsonValue) -> None:
+        size = len(_json_bytes({**self._view.values, **self._written, key: value}))
+        if size > STATE_LIMIT:
+            raise ValueError(
+                f"state key {key!r} cannot be written: the state would have {size:,} bytes, and at most "
+                f"{STATE_LIMIT:,} fit"
+            )
 
     def _value(self, spec: StateKeySpec) -> JsonValue:
         if spec.key in self._written:
@@ -208,13 +229,31 @@ _METHODS = {merge: "set" if merge is StateMerge.EXCLUSIVE else merge.value for m
 
 
 def _as_json(adapter: TypeAdapter[Any], value: Any) -> JsonValue:
-    """A copy as JSON; what JSON has no word for, as infinity, is refused."""
+    """A copy as JSON; what JSON has no word for, as infinity or half a character, is refused."""
     checked = adapter.validate_python(value)
+    if not _is_finite(adapter.dump_python(checked)):  # pydantic writes None for those whose type is Any
+        raise ValueError("infinity and NaN are not JSON")
     plain = adapter.dump_python(checked, mode="json")
-    copied: JsonValue = json.loads(json.dumps(plain, allow_nan=False))
+    copied: JsonValue = json.loads(_json_bytes(plain))
     if isinstance(checked, set | frozenset) and isinstance(copied, list):
         return _sorted(copied)
     return copied
+
+
+def _is_finite(value: object) -> bool:
+    match value:
+        case float():
+            return math.isfinite(value)
+        case dict():
+            return all(map(_is_finite, value.values()))
+        case list() | tuple() | set() | frozenset():
+            return all(map(_is_finite, value))
+        case _:
+            return True
+
+
+def _json_bytes(value: Any) -> bytes:
+    return json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
 
 
 def _sorted(entries: Iterable[JsonValue]) -> list[JsonValue]:

@@ -23,7 +23,7 @@ from wakeful.connection import ensure_search_attributes
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.names import DEFAULT_TASK_QUEUE
-from wakeful.plugin import setting_up
+from wakeful.plugin import PluginLives, setting_up
 from wakeful.profile_stores.opening import WorkerProfiles
 from wakeful.profiles import ProfileStore
 from wakeful.registered import ANTHROPIC, OPENAI, OPENAI_RESPONSES
@@ -94,7 +94,8 @@ async def running_worker(
         ANTHROPIC: AnthropicMessages.from_env(os.environ),
     }
     threads = ThreadPoolExecutor(settings.max_concurrent_activities, thread_name_prefix="wakeful-tool")
-    inference = Inference(registry, memory, built_in, profiles=known.open)
+    lives = PluginLives()
+    inference = Inference(registry, memory, built_in, profiles=known.open, lives=lives)
     has_attributes = await ensure_search_attributes(client)
     worker = Worker(
         client,
@@ -106,8 +107,8 @@ async def running_worker(
             Delivery(client).deliver_message,
             inference.infer,
             Compaction(inference, memory).compact,
-            ToolExecution(registry, memory, threads, known.open).call_tool,
-            Moments(registry, memory, known.open).run_hooks,
+            ToolExecution(registry, memory, threads, known.open, lives).call_tool,
+            Moments(registry, memory, known.open, lives).run_hooks,
         ],
         build_id=None if settings.deployment else settings.build_id,
         deployment_config=_deployment(settings),
@@ -121,7 +122,7 @@ async def running_worker(
     )
     try:
         async with (
-            setting_up(registry.plugins.values()),
+            setting_up(registry.plugins.values(), lives),
             worker,
             sweeping(client, settings.task_queue, settings.sweep_interval),
         ):

@@ -1,5 +1,6 @@
 """Hooks around a tool call: what may keep it from being made, and what may be made of its result."""
 
+import copy
 from functools import partial
 
 from wakeful.contract.agents import ResolvedAgent
@@ -53,4 +54,4 @@ class HookedCall:
     def _making(self, kind: Making) -> Making:
         # Its own copy: a hook that changes the arguments must not change what others see or what runs.
         call = self.input.call.model_copy(deep=True)
-        return partial(kind, call=call, tool=self.tool, resume=self.input.resume)
+        return partial(kind, call=call, tool=copy.deepcopy(self.tool), resume=copy.deepcopy(self.input.resume))

@@ -11,9 +11,10 @@ import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cached_property, partial
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
+from pydantic_core import PydanticSerializationError, to_json
 from temporalio import activity
 
 from wakeful.contract.agents import ResolvedAgent
@@ -24,7 +25,7 @@ from wakeful.contract.runs import RunIdentity
 from wakeful.contract.state import StateView
 from wakeful.gate import GateCall
 from wakeful.hook_contexts import HookContext, RunEnd, StepEnd, ToolGate
-from wakeful.plugin import AnyPlugin, bound_settings, hook_name
+from wakeful.plugin import AnyPlugin, PluginLives, bound_settings, hook_name
 from wakeful.profiles import Profiles
 from wakeful.registry import Registry
 from wakeful.state import State
@@ -35,6 +36,15 @@ from wakeful_activities.results import cut_to_fit, returning
 
 THREADS = 32
 """How many sync hooks may work at the same time; those that hang must not take tools or gates along."""
+
+ASKED_LIMIT = 128_000
+"""Bytes of JSON that one hook may ask for: history keeps them."""
+
+ASKED_LIMIT_TOGETHER = 512_000
+"""Bytes of JSON that the hooks of one activity may ask for."""
+
+REASON_LIMIT = 4_000
+"""Characters that are told of why a hook failed."""
 
 KNOWN_SETTINGS = 1024
 """How many bindings' settings are kept ready."""
@@ -53,8 +63,9 @@ class _Failed(Exception):
 class Hooks:
     """The plugins that this worker's registry has."""
 
-    def __init__(self, registry: Registry, profiles: OpenProfiles = Profiles) -> None:
+    def __init__(self, registry: Registry, profiles: OpenProfiles = Profiles, lives: PluginLives | None = None) -> None:
         self._registry = registry
+        self._lives = lives
         self.profiles = profiles
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="wakeful-hook")
         self._settings: OrderedDict[str, BaseModel] = OrderedDict()
@@ -78,6 +89,11 @@ class Hooks:
                 self._settings.popitem(last=False)
         return self._settings[key].model_copy(deep=True)
 
+    async def set_up(self, plugin: AnyPlugin) -> None:
+        """A plugin that the registry was given after the worker began has not been set up yet."""
+        if self._lives is not None:
+            await self._lives.begin(plugin)
+
     async def call(self, plugin: AnyPlugin, hook: str, context: HookContext) -> None:
         function = getattr(plugin, hook)
         if inspect.iscoroutinefunction(function):
@@ -98,10 +114,16 @@ class HookRun:
         self._agent = agent
         self._identity = identity
         self._step = step
+        self._asked_bytes = 0
         self._reports: list[HookReport] = []
         self._fail: str | None = None
         self.state = state
         self.asked = Wishes()
+
+    @cached_property
+    def _shown(self) -> ResolvedAgent:
+        """The agent as hooks see it: one that changes it must not change what the worker remembers."""
+        return self._agent.model_copy(deep=True)
 
     @property
     def is_over(self) -> bool:
@@ -116,21 +138,8 @@ class HookRun:
     @property
     def effects(self) -> HookEffects | None:
         """What the loop is asked for; None if that is nothing."""
-        asked = self.asked
-        effects = HookEffects(
-            base=self.state.base,
-            state=self.state.operations,
-            context=asked.context,
-            forget=asked.forget,
-            permissions=asked.permissions,
-            events=asked.events,
-            reports=tuple(self._reports),
-            handoff=asked.handoff,
-            stop=asked.stop,
-            block=asked.block,
-            retry=asked.retry,
-            fail=self._fail,
-        )
+        effects = _effects(self.asked, self.state)
+        effects = effects.model_copy(update={"reports": tuple(self._reports), "fail": self._fail})
         return None if effects == HookEffects(base=self.state.base) else effects
 
     def at(self, when: Phase | Moment) -> Iterator[PluginBinding]:
@@ -146,9 +155,10 @@ class HookRun:
         try:
             if plugin is None:
                 raise _Failed("it is not on this worker; is its registry up to date?")
+            await self._hooks.set_up(plugin)
             context = make(
                 identity=self._identity,
-                agent=self._agent,
+                agent=self._shown,
                 settings=self._hooks.settings(plugin, binding),
                 plugin_id=binding.id,
                 step=self._step,
@@ -157,8 +167,9 @@ class HookRun:
                 wishes=wishes,
             )
             await self._in_time(plugin, hook_name(when), context)
+            wishes = self._counted(wishes, state)
         except Exception as error:  # the boundary: a hook's failure is a value
-            why = self._note(plugin, binding.id, when, error)
+            why = self._note(plugin, binding, when, error)
             # A gate that nobody could ask must not let the call pass.
             return Wishes(verdict=Block(reason=why)) if when is Phase.TOOL_GATE and self._fail is None else Wishes()
         self.state.take(state)
@@ -175,7 +186,7 @@ class HookRun:
                 call_id=call.call_id,
                 tool_name=call.tool_name,
                 arguments=copy.deepcopy(call.arguments),
-                tool=call.tool,
+                tool=copy.deepcopy(call.tool),
                 resume=call.resume,
                 is_first_ask=call.is_first_ask,
             )
@@ -199,11 +210,32 @@ class HookRun:
                 raise
             raise _Failed("it cancelled itself") from error  # nobody else wants the activity to stop
 
-    def _note(self, plugin: AnyPlugin | None, id: str, when: Phase | Moment, error: Exception) -> str:
+    def _counted(self, wishes: Wishes, state: State) -> Wishes:
+        """A copy of what a hook asked for, if history can hold it; nothing says that it keeps to the types."""
+        try:
+            checked = _WISHES.validate_json(_WISHES.dump_json(wishes, warnings="error"))
+        except (PydanticSerializationError, ValueError) as error:
+            raise _Failed(f"it asked for what cannot be written down: {_in_one_line(error)}") from error
+        # Not counted: messages, which are not recorded, and results, which are cut.
+        size = len(_effects(checked, state).model_dump_json().encode()) + len((checked.text or "").encode())
+        if not isinstance(checked.verdict, SetResult):
+            size += len(to_json(checked.verdict))
+        if size > ASKED_LIMIT:
+            raise _Failed(f"it asked for too much: {size:,} bytes, and at most {ASKED_LIMIT:,} fit")
+        if self._asked_bytes + size > ASKED_LIMIT_TOGETHER:
+            raise _Failed(f"it asked for too much: with the hooks before it, more than {ASKED_LIMIT_TOGETHER:,} bytes")
+        self._asked_bytes += size
+        return checked
+
+    def _note(self, plugin: AnyPlugin | None, binding: PluginBinding, when: Phase | Moment, error: Exception) -> str:
+        id = binding.id
         activity.logger.warning("hook failed", extra={"plugin": id, "phase": when.value}, exc_info=error)
         named = str(error) if isinstance(error, _Failed) else f"{type(error).__name__}: {error}".removesuffix(": ")
+        named = named[:REASON_LIMIT].encode(errors="replace").decode()  # history must be able to hold it
         why = f"plugin {id!r} failed at {when.value}: {named}"
-        if plugin is not None and plugin.on_error == "fail":
+        # The binding: a guard must not be got rid of by a worker that does not have it. The plugin: older bindings say
+        # nothing.
+        if binding.on_error == "fail" or (plugin is not None and plugin.on_error == "fail"):
             self._fail = why
         else:
             self._reports.append(HookReport(plugin=id, phase=when.value, error=named))
@@ -213,9 +245,15 @@ class HookRun:
 class Moments:
     """The `run_hooks` activity: hooks at a run's beginning and end, after a step, and when an agent comes and goes."""
 
-    def __init__(self, registry: Registry, memory: Memory, profiles: OpenProfiles = Profiles) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        memory: Memory,
+        profiles: OpenProfiles = Profiles,
+        lives: PluginLives | None = None,
+    ) -> None:
         self._memory = memory
-        self._hooks = Hooks(registry, profiles)
+        self._hooks = Hooks(registry, profiles, lives)
 
     @activity.defn(name=ACTIVITY_HOOKS)
     async def run_hooks(self, input: HooksInput) -> HookEffects:
@@ -227,12 +265,34 @@ class Moments:
         return run.effects or HookEffects(base=run.state.base)
 
 
+_WISHES = TypeAdapter(Wishes)
+
+
+def _effects(asked: Wishes, state: State) -> HookEffects:
+    return HookEffects(
+        base=state.base,
+        state=state.operations,
+        context=asked.context,
+        forget=asked.forget,
+        permissions=asked.permissions,
+        events=asked.events,
+        handoff=asked.handoff,
+        stop=asked.stop,
+        block=asked.block,
+        retry=asked.retry,
+    )
+
+
+def _in_one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
 def _context_at(moment: Moment, input: HooksInput) -> Making:
     match moment:
         case Moment.STEP_END:
             return partial(StepEnd, response=input.response)
         case Moment.RUN_END:
             assert input.result is not None  # the loop tells how the run ends
-            return partial(RunEnd, result=input.result)
+            return partial(RunEnd, result=input.result.model_copy(deep=True))
         case Moment.ACTIVATE | Moment.RUN_START | Moment.DEACTIVATE:
             return HookContext

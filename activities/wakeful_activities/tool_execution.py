@@ -17,6 +17,7 @@ from wakeful.contract.errors import ToolError, ToolErrorKind
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult, ToolStatus
 from wakeful.gate import GateCall
+from wakeful.plugin import PluginLives
 from wakeful.profiles import Profiles
 from wakeful.registry import Registry
 from wakeful.state import State
@@ -39,14 +40,19 @@ class ToolExecution:
     """The dynamic activity that runs every tool of the registry, once gates and hooks let it."""
 
     def __init__(
-        self, registry: Registry, memory: Memory, threads: ThreadPoolExecutor, profiles: OpenProfiles = Profiles
+        self,
+        registry: Registry,
+        memory: Memory,
+        threads: ThreadPoolExecutor,
+        profiles: OpenProfiles = Profiles,
+        lives: PluginLives | None = None,
     ) -> None:
         self._registry = registry
         self._memory = memory
         self._threads = threads
         self._gates = Gates(registry)
         self._profiles = profiles
-        self._hooks = Hooks(registry, profiles)
+        self._hooks = Hooks(registry, profiles, lives)
 
     @activity.defn(dynamic=True)
     async def call_tool(self, args: Sequence[RawValue]) -> ToolOutcome:

@@ -54,7 +54,7 @@ from wakeful.contract.runs import NaturalEnd, RunIdentity, StopDetail
 from wakeful.contract.state import StateAction, StateOp, StateView
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
-from wakeful.plugin import CONTEXT_THROTTLE, AnyPlugin
+from wakeful.plugin import CONTEXT_THROTTLE, AnyPlugin, PluginLives, setting_up
 from wakeful.scripted import Turn
 from wakeful_activities import Inference, Memory, ToolExecution
 from wakeful_activities.hooks import Moments
@@ -391,6 +391,122 @@ async def test_a_hook_that_fails_is_passed_over_and_reported_or_fails_the_run(ho
     response = await world.infer()
     failed = HookEffects(base=4, fail=f"plugin 'p' failed at step_start: {error}")
     assert response == ModelResponse(model="m", effects=failed, unasked=True)
+
+
+JUNK: Any = 5
+HALF = "\ud800"
+
+
+@pytest.mark.parametrize(
+    ("phase", "hook"),
+    [
+        ("step_start", lambda ctx: ctx.hand_off(JUNK)),
+        ("step_start", lambda ctx: ctx.block(ValueError())),
+        ("step_start", lambda ctx: ctx.exclude_tools(JUNK)),
+        ("step_start", lambda ctx: ctx.stop(HALF)),
+        ("step_start", lambda ctx: ctx.emit("said", {"text": HALF})),
+        ("step_start", lambda ctx: ctx.tell_model("key", HALF)),
+        ("before_inference", lambda ctx: ctx.rewrite_messages(("junk",))),
+        ("before_inference", lambda ctx: ctx.rewrite_messages((Message.model_construct(id=JUNK),))),
+        ("after_inference", lambda ctx: ctx.rewrite(JUNK)),
+        ("after_inference", lambda ctx: ctx.rewrite(HALF)),
+        ("after_inference", lambda ctx: ctx.retry(JUNK)),
+    ],
+)
+async def test_a_hook_that_asks_for_nonsense_has_failed(phase: str, hook: Any) -> None:
+    response = await World(plugin("p", **{phase: hook})).infer()
+    assert response.effects is not None
+    (report,) = response.effects.reports
+    assert (response.text, report.phase) == ("hello", phase)
+    assert response.effects == HookEffects(base=4, reports=(report,))
+    response = await World(plugin("p", on_error="fail", **{phase: hook})).infer()
+    assert response.effects is not None
+    assert (response.effects.fail or "").startswith(f"plugin 'p' failed at {phase}: ")
+    response.model_dump_json()
+
+
+async def test_a_failure_that_history_cannot_hold_is_told_as_far_as_it_can() -> None:
+    def fail(_ctx: HookContext) -> None:
+        raise ValueError(HALF + "x" * 10_000)
+
+    response = await World(plugin("p", step_start=fail)).infer()
+    assert response.effects is not None
+    assert len(response.model_dump_json()) < 5_000
+    assert response.effects.reports[0].error.startswith("ValueError: ?xxx")
+
+
+async def test_a_hook_that_asks_for_too_much_has_failed() -> None:
+    def emit(much: int) -> Any:
+        return lambda ctx: [ctx.emit("e", "x" * 20_000) for _ in range(much)] and None
+
+    effects = await World(plugin("p", run_start=emit(7))).moments(Moment.RUN_START)
+    assert effects.events == ()
+    assert effects.reports[0].error.startswith("it asked for too much: 140,")
+
+    effects = await World(*(plugin(f"p{n}", run_start=emit(6)) for n in range(5))).moments(Moment.RUN_START)
+    assert len(effects.events) == 24
+    assert [(report.plugin, report.error) for report in effects.reports] == [
+        ("p4", "it asked for too much: with the hooks before it, more than 512,000 bytes")
+    ]
+
+
+async def test_what_a_hook_does_to_what_it_is_shown_stays_with_it() -> None:
+    def spoil(ctx: BeforeInference) -> None:
+        ctx.messages[0].tool_calls[0].arguments["where"] = "spoilt"  # type: ignore[index, call-overload]  # it is JSON
+        ctx.agent.tools[0].parameters.clear()
+        ctx.agent.plugins[0].settings["x"] = 1
+
+    def spoil_tool(ctx: ToolGate) -> None:
+        assert ctx.tool is not None
+        ctx.tool.parameters.clear()
+
+    world = World(plugin("p", before_inference=spoil, tool_gate=spoil_tool, before_tool_execute=spoil_tool))
+    digest = world.agent.digest()
+    calling = Message(
+        id="1", role=Role.ASSISTANT, tool_calls=(ToolCall(id="c", name="look", arguments={"where": "up"}),)
+    )
+    answered = Message(id="2", role=Role.TOOL, content=(TextBlock(text="up"),), tool_call_id="c")
+    reference = TranscriptRef(length=2, digest=chained(chained(EMPTY_DIGEST, calling), answered))
+    response = await world.infer(transcript=reference, appended=(calling, answered))
+    assert response.effects is None
+    assert world.request.messages[0].tool_calls[0].arguments == {"where": "up"}
+    assert (await world.call_tool("look")).effects is None
+    assert world.agent.digest() == digest
+
+
+async def test_a_run_fails_without_a_plugin_that_it_cannot_do_without() -> None:
+    world = World(plugin("p", on_error="fail", step_start=lambda _ctx: None))
+    (bound,) = world.agent.plugins
+    assert bound.on_error == "fail"
+    world.registry = Registry(agents=[Agent(id="a", model="m")], models={"m": world.model})
+    response = await world.infer()
+    failed = "plugin 'p' failed at step_start: it is not on this worker; is its registry up to date?"
+    assert response == ModelResponse(model="m", effects=HookEffects(base=4, fail=failed), unasked=True)
+
+
+async def test_a_plugin_that_comes_later_is_set_up_once_before_its_first_hook() -> None:
+    done: list[str] = []
+
+    class Late(Plugin):
+        id = "late"
+
+        async def setup(self) -> None:
+            await asyncio.sleep(0)
+            done.append("setup")
+
+        async def shutdown(self) -> None:
+            done.append("shutdown")
+
+        def run_start(self, ctx: HookContext) -> None:
+            done.append("run_start")
+
+    world = World(Late())
+    lives = PluginLives()
+    moments = Moments(world.registry, world.memory, lives=lives)
+    input = HooksInput(agent=world.agent.digest(), moments=(Moment.RUN_START,), identity=IDENTITY)
+    async with setting_up([], lives):
+        await asyncio.gather(*(_environment().run(moments.run_hooks, input) for _ in range(2)))
+    assert done == ["setup", "run_start", "run_start", "shutdown"]
 
 
 async def test_a_plugin_that_is_gone_or_changed_is_passed_over() -> None:

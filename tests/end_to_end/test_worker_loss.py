@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
@@ -80,25 +81,33 @@ async def test_two_workers_that_remember_next_to_nothing_and_one_of_them_killed(
     assert [text for text in transcripts[0] if text.isdigit()] == [str(n) for n in range(2, 12)]
 
 
+@pytest.mark.parametrize("tries", [4])
 async def test_a_query_that_runs_ahead_of_the_workflow_task_leaves_a_run_that_replays(
-    temporal: Client, thread_id: str, tmp_path: Path
+    temporal: Client, thread_id: str, tmp_path: Path, tries: int
 ) -> None:
-    """The query waits for the dead worker's queue, then comes to the new worker before the task with the lost tool."""
-    client = WakefulClient(temporal, task_queue=thread_id)
-    address, path = temporal.service_client.config.target_host, tmp_path / "journal.jsonl"
-    async with worker_process(address, thread_id, path) as first:
-        await client.start("tester", "linger", thread_id=thread_id)
-        await Journal(path).until("linger", "began")
-        await kill(first)
-    async with worker_process(address, thread_id, path):
-        await client.status(thread_id)
-        await client.send(thread_id, "go on without it", on_busy="steer")
-        result = await client.result(thread_id)
-        transcript = await client.transcript(thread_id)
+    """The query waits for the dead worker's queue, then comes to the new worker before the task with the lost tool.
+
+    On a machine that is busy with other things the task may come first; then it is tried again.
+    """
+    for number in range(tries):
+        thread = f"{thread_id}-{number}"
+        client = WakefulClient(temporal, task_queue=thread)
+        address, path = temporal.service_client.config.target_host, tmp_path / f"{number}.jsonl"
+        async with worker_process(address, thread, path) as first:
+            await client.start("tester", "linger", thread_id=thread)
+            await Journal(path).until("linger", "began")
+            await kill(first)
+        async with worker_process(address, thread, path):
+            await client.status(thread)
+            await client.send(thread, "go on without it", on_busy="steer")
+            result = await client.result(thread)
+            transcript = await client.transcript(thread)
+        history = await client.handle(thread).fetch_history()
+        await Replayer(workflows=[AgentRun], data_converter=pydantic_data_converter).replay_workflow(history)
+        failed = [event for event in history.events if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED]
+        if failed:
+            break
     assert result.steps == 2
     assert [message.role for message in transcript] == ["user", "assistant", "tool", "user", "assistant"]
-    history = await client.handle(thread_id).fetch_history()
-    await Replayer(workflows=[AgentRun], data_converter=pydantic_data_converter).replay_workflow(history)
-    failed = [event for event in history.events if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED]
     [done_again] = [event.workflow_task_failed_event_attributes.failure.message for event in failed]
     assert "a query made this run" in done_again

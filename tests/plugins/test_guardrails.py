@@ -1,5 +1,6 @@
 """Guardrails: what users say and what the model says is let pass, blocked, or rewritten."""
 
+import base64
 from typing import Any
 
 import pytest
@@ -38,6 +39,7 @@ def world(guard: Guardrails, settings: dict[str, Any] | None = None, turn: Turn 
 
 
 CARD = GuardRule(pattern=r"\b(\d{4})\d{12}\b", verdict="rewrite", replacement=r"\1…")
+LETTER = GuardRule(pattern=r"\w", verdict="rewrite", reason="no letters")  # Python takes no accent for a letter
 TEST = GuardRule(pattern="^test", verdict="allow")
 BOMB = GuardRule(pattern="(?i)bomb", reason="no bombs")
 
@@ -57,6 +59,8 @@ BOMB = GuardRule(pattern="(?i)bomb", reason="no bombs")
         ([no_bombs, in_capitals], "a bomb", Block("no bombs")),
         ([BOMB], "x" * 200_000, Block("no bombs")),
         ([TEST], "test" * 200_000, Allow()),
+        ([LETTER], "\u0301", Block("no letters")),
+        ([CARD], "x" * 200_000, Allow()),
         ([TEST, no_bombs], "test" * 200_000 + "bomb", Block("no bombs")),
     ],
 )
@@ -71,6 +75,7 @@ async def test_checks_are_asked_in_order_until_one_decides(checks: list[Check], 
         {"pattern": "(?=a)"},
         {"pattern": "a", "verdict": "rewrite", "replacement": r"\1"},
         {"pattern": "a", "verdict": "forbid"},
+        {"pattern": "[[:alpha:]]{6}", "verdict": "rewrite"},
     ],
 )
 def test_a_rule_that_cannot_be_read_is_refused(wrong: Any) -> None:
@@ -107,7 +112,41 @@ async def test_rewritten_input_is_what_the_model_is_shown() -> None:
     for _ in range(2):
         await made.infer(user("pay with 1234567812345678"), internal)
         assert [message.text for message in made.request.messages] == ["pay with 1234…", "a note"]
-    assert (asked, made.values) == (["pay with 1234…"], {})
+    assert (asked, made.values) == (["pay with 1234…", "a note"], {})
+
+
+def document(text: bytes, media_type: str = "text/plain", id: str = "1") -> Message:
+    source = {"type": "base64", "media_type": media_type, "data": base64.b64encode(text).decode()}
+    return Message.model_validate({"id": id, "role": "user", "content": [{"type": "document", "source": source}]})
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (Message(id="1", role=Role.SYSTEM, content=(TextBlock(text="a bomb"),)), "no bombs"),
+        (user("a bomb").model_copy(update={"visibility": Visibility.INTERNAL}), "no bombs"),
+        (document(b"a bomb"), "no bombs"),
+        (document(b"a bomb", "TEXT/markdown"), "no bombs"),
+        (document("a bomb".encode("utf-16")), "a text document cannot be read"),
+    ],
+)
+async def test_whatever_a_model_reads_of_others_is_guarded(message: Message, reason: str) -> None:
+    made = world(Guardrails(input=[no_bombs]))
+    response = await made.infer(message)
+    assert response.effects is not None
+    assert (response.effects.block, made.model.requests) == (reason, [])
+    await made.infer(message, user("hello", "2"))
+    assert [shown.content for shown in made.request.messages] == [
+        (TextBlock(text="[withheld by a guardrail]"),),
+        (TextBlock(text="hello"),),
+    ]
+
+
+async def test_a_text_document_is_rewritten_and_others_are_left_alone() -> None:
+    made = world(Guardrails(input=[CARD]))
+    picture = document(b"\xff1234567812345678", "application/pdf", "2")
+    await made.infer(document(b"card 1234567812345678"), picture)
+    assert made.request.messages == (document("card 1234…".encode()), picture)
 
 
 async def test_an_answer_is_rewritten_and_its_calls_stay() -> None:

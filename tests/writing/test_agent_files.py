@@ -1,5 +1,6 @@
 """Agents in files: every field that is data, and everything that is wrong with file and line, at once."""
 
+import asyncio
 import re
 import tomllib
 from pathlib import Path
@@ -13,7 +14,7 @@ from wakeful.agent_files import read_agents
 from wakeful.contract.context import ContextPolicy
 from wakeful.documents import Document, Key, read_document
 from wakeful.plugin import Plugin
-from wakeful.reloading import Refused, Reloaded, Unchanged, in_words, reload
+from wakeful.reloading import Outcome, Refused, Reloaded, Unchanged, in_words, reload, reloading_on_change
 
 
 @tool
@@ -290,6 +291,7 @@ def test_the_agents_that_are_shown_in_the_docs_can_be_read(tmp_path: Path) -> No
     assert problems(tmp_path, Registry(plugins=[Audit()], models={"main": "openai/big"}, tools=[look])) == [
         "support.toml:5: agent 'support' names unknown tool 'refund'; registered: look",
         "support.toml:5: agent 'support' names unknown tool 'order'; registered: look",
+        "support.toml:5: agent 'support' names unknown tool 'give_up'; registered: look",
         "support.toml:6: agent 'support' names unknown gate 'office_hours'; registered: none",
     ]
 
@@ -368,3 +370,43 @@ def test_a_reload_with_something_wrong_leaves_the_old_version_in_force(tmp_path:
         f"  {file}:2: agent 'a' names unknown model 'gpt'; registered: default"
     )
     assert registry.snapshot().agents == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.yaml", "agent:\n  a:\n    instructions: 2024-13-45\n", "the file cannot be read: month must be in 1..12"),
+        ("a.yaml", "agent:\n  a:\n    plugin_settings: &x\n      y: *x\n", "nested too deeply, or within itself"),
+        (
+            "a.toml",
+            f"[agent.a]\nplugin_settings = {'{a=' * 2000}1{'}' * 2000}\n",
+            "nested too deeply, or within itself",
+        ),
+        ("a.toml", '[agent.a]\ninstructions_file = "a\\u0000b"\n', "cannot be read: embedded null byte"),
+    ],
+)
+def test_what_python_complains_of_is_a_fault_of_the_file(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_text(text)
+    (fault,) = read_agents([tmp_path]).faults
+    assert message in fault.message
+    assert fault.place is not None
+    assert fault.place.file == str(tmp_path / name)
+
+
+async def test_following_survives_whatever_goes_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text('[agent.a]\ninstructions = "one"\n')
+    registry = Registry(agent_files=[file], models={"default": "openai/big"})
+
+    def broken() -> Registry:
+        raise ZeroDivisionError("oh no")
+
+    told: asyncio.Queue[Outcome] = asyncio.Queue()
+    async with reloading_on_change(registry, told.put_nowait, every=0.01):
+        with monkeypatch.context() as patched:
+            patched.setattr(registry, "copy", broken)
+            file.write_text('[agent.a]\ninstructions = "two"\n')
+            refused = await asyncio.wait_for(told.get(), 5)
+        assert refused == Refused(1, ("the agents cannot be read: ZeroDivisionError: oh no",))
+        file.write_text('[agent.a]\ninstructions = "three"\n')
+        assert await asyncio.wait_for(told.get(), 5) == Reloaded(2, changed=("a",))

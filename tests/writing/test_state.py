@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from wakeful import ConfigurationError, State, StateKey, StateMerge, StateScope
-from wakeful.contract.state import StateAction, StateKeySpec, StateOp, StateView
+from wakeful.contract.state import STATE_LIMIT, StateAction, StateKeySpec, StateOp, StateView
 
 
 class Place(BaseModel):
@@ -47,7 +47,7 @@ def test_a_key_is_bound_to_runs_by_its_spec() -> None:
         (list[int], "max", [], "which takes numbers, texts or dates, not list[int]"),
         (int | str, "min", 0, "which takes numbers, texts or dates, not int | str"),
         (int, "exclusive", "many", "state key 'k': Input should be a valid integer"),
-        (float, "add", float("inf"), "state key 'k': Out of range float values are not JSON compliant"),
+        (float, "add", float("inf"), "state key 'k': infinity and NaN are not JSON"),
         (object(), "exclusive", 1, "state key 'k': Unable to generate pydantic-core schema"),
     ],
 )
@@ -149,3 +149,24 @@ def test_what_is_written_to_a_fork_counts_once_it_is_taken() -> None:
     whole.take(fork)
     assert whole.get(VISITS) == 5
     assert [operation.value for operation in whole.operations] == [1, 3]
+
+
+@pytest.mark.parametrize("value", ["\ud800", {"a": ["\ud800"]}, {"\udfff": 1}, float("inf"), [float("nan")]])
+def test_what_json_cannot_hold_is_refused(value: Any) -> None:
+    anything = StateKey("anything", Any, default=None)
+    view = State(None, [anything.spec])
+    with pytest.raises(ValueError, match="state key 'anything' cannot hold"):
+        view.set(anything, value)
+    assert view.operations == ()
+
+
+def test_a_state_that_would_be_too_large_is_refused() -> None:
+    notes = state(seen=["x" * (STATE_LIMIT - 1000)])
+    notes.append(NOTES, "y" * 500)
+    with pytest.raises(ValueError, match=r"'notes' cannot be written: the state would have 400,\d\d\d bytes"):
+        notes.append(NOTES, "é" * 300)
+    assert notes.get(NOTES) == ["y" * 500]
+    assert len(notes.operations) == 1
+    full = state(seen=["x" * STATE_LIMIT])
+    full.reset(SEEN)
+    full.append(NOTES, "there is room again")

@@ -16,6 +16,7 @@ from wakeful.contract.names import ACTIVITY_INFER
 from wakeful.contract.runs import RunIdentity
 from wakeful.gate import GateCall
 from wakeful.permissions.rules import overlaid, rule_problems
+from wakeful.plugin import PluginLives
 from wakeful.profiles import Profiles
 from wakeful.provider import AnyProvider
 from wakeful.registry import Registry
@@ -47,13 +48,14 @@ class Inference:
         built_in: Mapping[str, AnyProvider],
         breakers: Breakers | None = None,
         profiles: OpenProfiles = Profiles,
+        lives: PluginLives | None = None,
     ) -> None:
         self._registry = registry
         self._memory = memory
         self._built_in = built_in
         self._breakers = breakers or Breakers()
         self._gates = Gates(registry)
-        self._hooks = Hooks(registry, profiles)
+        self._hooks = Hooks(registry, profiles, lives)
 
     @activity.defn(name=ACTIVITY_INFER)
     async def infer(self, input: InferInput) -> ModelResponse:

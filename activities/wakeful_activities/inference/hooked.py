@@ -1,5 +1,6 @@
 """Hooks around a model call: what they want of the request, and what they make of the answer."""
 
+import contextlib
 from functools import partial
 
 from wakeful.context.messages import ContextMessages, LastShown
@@ -38,7 +39,9 @@ async def shaped(hooks: HookRun, input: InferInput, shape: Shape, history: tuple
     for phase, kind in zip(BEFORE, (StepStart, BeforeInference), strict=True):
         for binding in hooks.at(phase):
             messages = hooks.asked.messages
-            make: Making = partial(kind, messages=history if messages is None else messages)
+            # Copies of its own: a hook that changes one and fails must have changed nothing.
+            own = tuple(message.model_copy(deep=True) for message in (history if messages is None else messages))
+            make: Making = partial(kind, messages=own)
             await hooks.ask(binding, phase, make)
         if hooks.is_over:
             return shape
@@ -74,5 +77,6 @@ def _due(hooks: HookRun, told: tuple[ContextMessage, ...], *, step: int) -> tupl
     messages = ContextMessages(told, tuple(last))
     shown = list(messages.after(step).shown)
     if shown != last:
-        hooks.state.set(CONTEXT_THROTTLE, shown)
+        with contextlib.suppress(ValueError):  # the state is full: better told too often than a run that fails
+            hooks.state.set(CONTEXT_THROTTLE, shown)
     return messages.due(step)

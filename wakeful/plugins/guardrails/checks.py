@@ -7,6 +7,7 @@ of them read the new text.
 import asyncio
 import inspect
 import re
+import warnings
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -61,8 +62,11 @@ class GuardRule(BaseModel):
         _ = self._matcher
         try:
             if self.verdict == "rewrite":
-                re.compile(self.pattern).sub(self.replacement, "")
-        except re.error as error:
+                with warnings.catch_warnings():
+                    # Python warns of what other engines read otherwise, as [[:alpha:]]: it would replace nothing.
+                    warnings.simplefilter("error", FutureWarning)
+                    re.compile(self.pattern).sub(self.replacement, "")
+        except (re.error, FutureWarning) as error:
             raise ValueError(f"{self.pattern!r} cannot be used to rewrite: {error}") from error
         return self
 
@@ -75,9 +79,17 @@ class GuardRule(BaseModel):
             case "allow":
                 return Allow()
             case "block":
-                return Block(self.reason or "a guardrail forbids it")
+                return self._block
             case "rewrite":
-                return Rewrite(re.sub(self.pattern, self.replacement, text))
+                new, count = re.subn(self.pattern, self.replacement, text)
+                if count:
+                    return Rewrite(new)
+                # The engines do not agree: what one has found and the other cannot replace must not pass.
+                return self._block if self._matcher.matches(_TOOL, {"text": text}, when_unsure=False) else None
+
+    @property
+    def _block(self) -> Block:
+        return Block(self.reason or "a guardrail forbids it")
 
     @property
     def _matcher(self) -> ToolPattern:

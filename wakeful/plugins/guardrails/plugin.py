@@ -3,12 +3,13 @@
 A guard that fails must not let anything pass, so a check that raises fails the run.
 """
 
+import base64
 from collections import OrderedDict
 from collections.abc import Sequence
 
 from pydantic import BaseModel, Field
 
-from wakeful import AfterInference, BeforeInference, Message, Plugin, Role, StateKey, TextBlock, Visibility
+from wakeful import AfterInference, BeforeInference, Message, Plugin, Role, StateKey, TextBlock
 from wakeful.plugins.guardrails.checks import Allow, Block, Check, GuardRule, Rewrite, Ruling, judge
 
 RETRIES: StateKey[int] = StateKey("guardrails.retries", int, merge="add", default=0)
@@ -17,7 +18,10 @@ RETRIES: StateKey[int] = StateKey("guardrails.retries", int, merge="add", defaul
 WITHHELD: StateKey[list[str]] = StateKey("guardrails.withheld", list[str], scope="thread", merge="union", default=[])
 """Ids of messages that have blocked a run. They stay in the transcript, and no model of a later run reads them."""
 
-WITHHOLD = Rewrite("[withheld by a guardrail]")
+INSTEAD = TextBlock(text="[withheld by a guardrail]")
+"""What a model is shown of a message that is withheld."""
+
+UNREADABLE = Block("a text document cannot be read")
 
 REMEMBERED = 2048
 """How many texts' rulings a worker keeps: every request shows the whole conversation again."""
@@ -36,7 +40,8 @@ class Guardrails(Plugin[GuardrailsSettings]):
     """Checks of input and output.
 
     Args:
-        input: checks of every message that a user has written. The same text is not checked twice on one worker.
+        input: checks of every message of users and of the system, and of text documents in them. The same text is not
+            checked twice on one worker.
         output: checks of every text that the model answers with.
     """
 
@@ -55,13 +60,14 @@ class Guardrails(Plugin[GuardrailsSettings]):
         shown: list[Message] = []
         blocked: dict[str, str] = {}
         for message in ctx.messages:
-            match WITHHOLD if message.id in withheld else await self._input_ruling(message, ctx.settings.input):
-                case Allow():
-                    shown.append(message)
-                case Rewrite(text=text):
-                    shown.append(_saying(message, text))
+            if message.id in withheld:
+                shown.append(message.model_copy(update={"content": (INSTEAD,)}))
+                continue
+            match await self._guarded(message, ctx.settings.input):
                 case Block(reason=reason):
                     blocked[message.id] = reason
+                case guarded:
+                    shown.append(guarded)
         if blocked:
             ctx.state.union(WITHHELD, list(blocked))
             ctx.block(next(iter(blocked.values())))
@@ -84,15 +90,48 @@ class Guardrails(Plugin[GuardrailsSettings]):
                 ctx.state.add(RETRIES, 1)
                 ctx.retry(f"Your answer was not accepted: {reason}. Answer again, without what was wrong with it.")
 
-    async def _input_ruling(self, message: Message, rules: tuple[GuardRule, ...]) -> Ruling:
-        if message.role is not Role.USER or message.visibility is Visibility.INTERNAL or not message.text:
+    async def _guarded(self, message: Message, rules: tuple[GuardRule, ...]) -> Message | Block:
+        """The message as the model may read it: what it says, and what the text documents in it say."""
+        if message.role not in (Role.USER, Role.SYSTEM) or not (self.input or rules):
+            return message
+        match await self._ruling(message.text, rules):
+            case Block() as block:
+                return block
+            case Rewrite(text=text):
+                message = _saying(message, text)
+            case Allow():
+                pass
+        content = list(message.content)
+        for index, part in enumerate(content):
+            if part.type != "document" or part.source.type != "base64" or not _is_text(part.source.media_type):
+                continue
+            try:
+                text = base64.b64decode(part.source.data, validate=True).decode()
+            except ValueError:
+                return UNREADABLE
+            match await self._ruling(text, rules):
+                case Block() as block:
+                    return block
+                case Rewrite(text=text):
+                    source = part.source.model_copy(update={"data": base64.b64encode(text.encode()).decode()})
+                    content[index] = part.model_copy(update={"source": source})
+                case Allow():
+                    pass
+        return message.model_copy(update={"content": tuple(content)})
+
+    async def _ruling(self, text: str, rules: tuple[GuardRule, ...]) -> Ruling:
+        if not text:
             return Allow()
-        key = (message.text, rules)
+        key = (text, rules)
         if key not in self._rulings:
-            self._rulings[key] = await judge(message.text, (*self.input, *rules))
+            self._rulings[key] = await judge(text, (*self.input, *rules))
             while len(self._rulings) > REMEMBERED:
                 self._rulings.popitem(last=False)
         return self._rulings[key]
+
+
+def _is_text(media_type: str) -> bool:
+    return media_type.strip().lower().startswith("text/")
 
 
 def _saying(message: Message, text: str) -> Message:
