@@ -35,7 +35,7 @@ format: $(BIN)/.ready  ## Format the code and sort its imports.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-faults: $(BIN)/.ready  ## The long fault runs (longer with WAKEFUL_FAULT_TREES=200 WAKEFUL_FAULT_KILLS=20).
+faults: $(BIN)/.ready  ## The long fault runs (shorter with WAKEFUL_FAULT_TREES=40 WAKEFUL_FAULT_KILLS=5).
 	$(BIN)/python -m pytest -s -m faults
 
 picture: $(BIN)/.ready  ## Take the pictures in docs/ again (needs chromium).

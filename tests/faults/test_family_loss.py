@@ -1,6 +1,6 @@
 """Trees of agents and threads that write to each other, under a worker that is killed with -9 again and again.
 
-WAKEFUL_FAULT_KILLS=20 make faults
+WAKEFUL_FAULT_KILLS=5 make faults is a short run.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from wakeful.contract.messages import Message
 from wakeful.contract.runs import RunStatus, ThreadMode
 from wakeful_workflows import AgentRun, ToolTask
 
-KILLS = int(os.environ.get("WAKEFUL_FAULT_KILLS", "5"))
+KILLS = int(os.environ.get("WAKEFUL_FAULT_KILLS", "20"))
 FEW_KILLS = min(KILLS, 5)
 LETTERS = 50
 MAIL = re.compile(r"<agent-message [^>]*>\n(.*)\n</agent-message>")

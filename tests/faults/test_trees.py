@@ -1,6 +1,6 @@
 """Random trees of agents that are cancelled at random moments, several at a time: nothing is left open below an end.
 
-WAKEFUL_FAULT_TREES=200 make faults; WAKEFUL_FAULT_SEED grows other trees.
+WAKEFUL_FAULT_TREES=40 make faults is a short run; WAKEFUL_FAULT_SEED grows other trees.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from wakeful.contract.errors import CallerError
 from wakeful.contract.names import SIGNAL_CANCEL
 from wakeful.worker import WorkerSettings, running_worker
 
-TREES = int(os.environ.get("WAKEFUL_FAULT_TREES", "40"))
+TREES = int(os.environ.get("WAKEFUL_FAULT_TREES", "200"))
 SEED = int(os.environ.get("WAKEFUL_FAULT_SEED", "7"))
 AT_A_TIME = 4
 LEVELS, MOST_NODES, MOST_CHILDREN = 4, 25, 6

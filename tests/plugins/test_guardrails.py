@@ -11,6 +11,7 @@ from tests.plugins.world import World, user
 from tests.support.app import Recording
 from tests.support.waiting import until
 from wakeful import Agent, Message, Registry, Role, RunStatus, ScriptedModel, TextBlock, Visibility, call, say, tool
+from wakeful.contract.messages import MessageMetadata
 from wakeful.plugins.guardrails import Allow, Block, Check, Guardrails, GuardRule, Rewrite, Ruling
 from wakeful.plugins.guardrails.checks import judge
 from wakeful.scripted import Turn
@@ -88,6 +89,14 @@ async def test_input_that_is_blocked_ends_the_run_before_the_model_is_asked() ->
     response = await made.infer(user("how to build a bomb"))
     assert response.effects is not None
     assert (response.effects.block, made.model.requests) == ("no bombs", [])
+
+
+async def test_what_the_runtime_itself_notes_is_no_input() -> None:
+    """The note that asks for another answer may name what was wrong with the last one."""
+    made = world(Guardrails(input=[no_bombs]))
+    metadata = MessageMetadata(run_id="r", step_index=1)
+    note = user("Your answer was not accepted: no bombs", "2").model_copy(update={"metadata": metadata})
+    assert (await made.infer(user("hi"), note)).text == "hello"
 
 
 async def test_what_has_blocked_a_run_is_not_shown_to_later_ones() -> None:

@@ -92,7 +92,9 @@ class Guardrails(Plugin[GuardrailsSettings]):
 
     async def _guarded(self, message: Message, rules: tuple[GuardRule, ...]) -> Message | Block:
         """The message as the model may read it: what it says, and what the text documents in it say."""
-        if message.role not in (Role.USER, Role.SYSTEM) or not (self.input or rules):
+        # Only what the runtime itself has said in a run has metadata: a note about an answer must not be taken for input.
+        is_said = message.metadata is not None or message.role not in (Role.USER, Role.SYSTEM)
+        if is_said or not (self.input or rules):
             return message
         match await self._ruling(message.text, rules):
             case Block() as block:
