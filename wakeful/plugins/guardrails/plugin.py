@@ -92,7 +92,7 @@ class Guardrails(Plugin[GuardrailsSettings]):
 
     async def _guarded(self, message: Message, rules: tuple[GuardRule, ...]) -> Message | Block:
         """The message as the model may read it: what it says, and what the text documents in it say."""
-        # Only what the runtime itself has said in a run has metadata: a note about an answer must not be taken for input.
+        # Only what the runtime itself said in a run has metadata: a note about an answer must not pass for input.
         is_said = message.metadata is not None or message.role not in (Role.USER, Role.SYSTEM)
         if is_said or not (self.input or rules):
             return message
