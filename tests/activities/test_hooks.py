@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -413,7 +414,10 @@ HALF = "\ud800"
         ("after_inference", lambda ctx: ctx.retry(JUNK)),
     ],
 )
-async def test_a_hook_that_asks_for_nonsense_has_failed(phase: str, hook: Any) -> None:
+async def test_a_hook_that_asks_for_nonsense_has_failed(
+    phase: str, hook: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, logger="temporalio.activity")
     response = await World(plugin("p", **{phase: hook})).infer()
     assert response.effects is not None
     (report,) = response.effects.reports
@@ -425,7 +429,9 @@ async def test_a_hook_that_asks_for_nonsense_has_failed(phase: str, hook: Any) -
     response.model_dump_json()
 
 
-async def test_a_failure_that_history_cannot_hold_is_told_as_far_as_it_can() -> None:
+async def test_a_failure_that_history_cannot_hold_is_told_as_far_as_it_can(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, logger="temporalio.activity")  # a report of the test could not hold it either
+
     def fail(_ctx: HookContext) -> None:
         raise ValueError(HALF + "x" * 10_000)
 
