@@ -4,6 +4,7 @@ BIN := .venv/bin
 KEEP ?=
 # Each process has a Temporal server of its own; most of a test's time is waiting.
 PARALLEL := -n 4 --dist loadfile
+PURE := tests/loop tests/context tests/contract tests/permissions tests/writing
 
 .DEFAULT_GOAL := help
 
@@ -16,8 +17,9 @@ demo: $(BIN)/.ready  ## See a durable agent run from end to end (KEEP=1 leaves t
 dev: $(BIN)/.ready  ## A server, its web UI and a worker, until Ctrl-C.
 	$(BIN)/wakeful dev
 
-test: $(BIN)/.ready  ## Run the tests.
-	$(BIN)/python -m pytest -q $(PARALLEL) --cov --cov-report=term:skip-covered
+test: $(BIN)/.ready  ## Run the tests: the pure ones with their coverage, then those that need a server or a process.
+	$(BIN)/python -m pytest -q $(PARALLEL) --cov --cov-report=term:skip-covered $(PURE)
+	$(BIN)/python -m pytest -q $(PARALLEL) $(foreach folder,$(PURE),--ignore=$(folder))
 
 restless: $(BIN)/.ready  ## The workflow tests again, continuing as new after every fact.
 	$(BIN)/python -m pytest -q $(PARALLEL) -m restless
