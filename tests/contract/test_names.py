@@ -49,7 +49,6 @@ def test_the_names_in_history_are_what_they_have_always_been() -> None:
         "TOOL_SEND_MESSAGE": "send_message",
         "TOOL_RECOVER_MESSAGES": "recover_failed_messages",
         "RECIPIENT_NOT_FOUND": "recipient_not_found",
-        "PERMISSION_DENIED": "permission_denied",
         "RECIPIENT_UNAVAILABLE": "recipient_unavailable",
         "TRANSPORT_FAILED": "transport_failed",
         "TASK_NOT_FOUND": "task_not_found",

@@ -32,6 +32,7 @@ from tests.loop.family import (
     with_tasks,
     writes,
 )
+from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.family import Family, Loan
 from wakeful.contract.gates import Suspend
@@ -178,6 +179,18 @@ def test_approved_messages_go_one_after_another() -> None:
     driver.model(asks_gated(first, second, **gated))
     driver.decide(resume("c1"), resume("c2"))
     assert [command.letter.content for command in driver.asked_for(Deliver)] == ["first"]
+
+
+@pytest.mark.parametrize("agent", [PARENT, PARALLEL_PARENT])
+def test_an_approved_message_to_a_task_that_is_approved_with_it_goes_as_soon_as_that_has_its_name(
+    agent: ResolvedAgent,
+) -> None:
+    driver = Driver(agent)
+    to_scout = writes("c2", {"relation": "child", "name": "scout"})
+    gated = {"c1": Suspend(ticket=a_ticket("s1")), "c2": Suspend(ticket=a_ticket("s2"))}
+    driver.model(asks_gated(spawns("c1", "scout"), to_scout, **gated))
+    driver.decide(resume("c1"), resume("c2"))
+    assert [command.thread_id for command in driver.asked_for(Tell)] == [thread_of("bg_0")]
 
 
 def test_a_letter_to_a_child_that_is_sent_again_wakes_nobody() -> None:

@@ -20,7 +20,7 @@ from tests.loop.driving import (
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.decisions import Decision
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
-from wakeful.loop.decisions import KEPT_RULES
+from wakeful.loop.state import KEPT_RULES
 
 
 def rule(tool: str, behavior: str = "allow") -> Rule:

@@ -63,7 +63,6 @@ TOOL_RECOVER_MESSAGES = "recover_failed_messages"
 """Names of the tools that the runtime itself performs; the first two go on with an agent's id."""
 
 RECIPIENT_NOT_FOUND = "recipient_not_found"
-PERMISSION_DENIED = "permission_denied"
 RECIPIENT_UNAVAILABLE = "recipient_unavailable"
 TRANSPORT_FAILED = "transport_failed"
 TASK_NOT_FOUND = "task_not_found"

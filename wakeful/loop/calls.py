@@ -168,6 +168,11 @@ class Batch:
     def new(self) -> tuple[NewCall, ...]:
         return tuple(call for call in self.calls if isinstance(call, NewCall))
 
+    @property
+    def waiting(self) -> tuple[NewCall | ResumingCall, ...]:
+        """Those that have still to be started: first what a decision let go on, then the model's order."""
+        return (*self.resuming, *self.new)
+
     def before(self, id: str) -> tuple[Call, ...]:
         """The calls that the model asked for before this one."""
         return tuple(takewhile(lambda call: call.call.id != id, self.calls))

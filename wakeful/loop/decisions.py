@@ -18,12 +18,9 @@ from wakeful.loop.batch import batch_of, move
 from wakeful.loop.calls import Call, NewCall, ResumingCall, RunningCall, SettledCall, SuspendedCall
 from wakeful.loop.reports import refuse, resumed_payload, run_start
 from wakeful.loop.stages import AwaitingDecisions, CallingTools, Cancelling, Done, Idle
-from wakeful.loop.state import Advance, RunState
+from wakeful.loop.state import KEPT_RULES, Advance, RunState
 from wakeful.loop.tool_calls import go_on
 from wakeful.loop.values import replace
-
-KEPT_RULES = 200
-"""How many permissions a thread remembers; the oldest are forgotten, and asked about again."""
 
 
 @dataclass(frozen=True)

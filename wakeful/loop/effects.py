@@ -4,14 +4,11 @@ from wakeful.contract.events import AgentEvent, HookFailed, PluginEvent, StateCo
 from wakeful.contract.hooks import HookEffects
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import Blocked, Errored, Stopped, Termination
-from wakeful.loop.state import Advance, RunState
+from wakeful.loop.state import KEPT_RULES, Advance, RunState
 from wakeful.loop.values import replace
 
 CONTEXT_LIMIT = 200_000
 """Characters of everything that the model is told besides the conversation."""
-
-KEPT_RULES = 200
-"""Permissions that a run remembers of its hooks."""
 
 
 def fold(state: RunState, effects: HookEffects | None, *, source: str) -> Advance:

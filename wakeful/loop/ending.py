@@ -35,7 +35,6 @@ from wakeful.loop.stages import (
     Afterwards,
     AwaitingDecisions,
     AwaitingTasks,
-    BetweenSteps,
     Cancelling,
     Done,
     Ending,
@@ -67,8 +66,7 @@ def finish(
     if not moments:
         return moved.then(_end_now, termination, now=now, detail=detail, then=then)
     ending = Ending(termination, _result(moved.state, termination, detail=detail, then=then), detail, then)
-    between = moved.state.entering(BetweenSteps())
-    return replace(moved, state=between).then(hooking.enter, hooking.last(between, moments, ending))
+    return moved.then(hooking.at_end, moments, ending)
 
 
 def _last_moments(state: RunState) -> tuple[Moment, ...]:

@@ -38,7 +38,7 @@ SHOWN_LENGTH = 500
 def named(state: RunState, work_id: str, thread_id: str, *, now: int) -> Advance:
     """A sub-agent or task has its thread; calls of the step that are for it may go on."""
     moved = sub_agents.named(state, work_id, thread_id)
-    waits = isinstance(moved.state.stage, CallingTools) and moved.state.stage.batch.new
+    waits = isinstance(moved.state.stage, CallingTools) and moved.state.stage.batch.waiting
     return moved.then(tool_calls.go_on, now=now) if waits else moved
 
 
@@ -109,7 +109,7 @@ def _task_ended(state: RunState, task: Task, settled: Settled, *, now: int) -> A
     match moved.state.stage:
         case Cancelling() as cancelling if task.task_id in cancelling.in_flight:
             return moved.then(ending.task_stopped, cancelling, task.task_id, now=now)
-        case CallingTools(batch=batch) if waited_for or batch.new:
+        case CallingTools(batch=batch) if waited_for or batch.waiting:
             return moved.then(tool_calls.go_on, now=now)
         case AwaitingBudget(asked=False):
             return replace(moved, state=budgets.tasks_gave_back(moved.state)).then(next_step, now=now)

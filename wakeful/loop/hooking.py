@@ -32,6 +32,11 @@ def at_takeover(state: RunState) -> Advance | None:
     return _running(state, Hooking(_id(state), moments)) if moments else None
 
 
+def at_end(state: RunState, moments: tuple[Moment, ...], ending: Ending) -> Advance:
+    """The hooks of a run that ends."""
+    return _running(state.entering(BetweenSteps()), Hooking(_id(state), moments, ending=ending))
+
+
 def step_moments(state: RunState) -> tuple[Moment, ...]:
     """Whether hooks are still to hear that a step has ended. The next inference tells them, or the end of the run."""
     is_due = state.resolved is not None and state.steps > state.hooked
@@ -43,15 +48,6 @@ def _running(state: RunState, hooking: Hooking) -> Advance:
     state = replace(state, hookings=state.hookings + 1, hooked=state.steps if is_step else state.hooked)
     state = state.entering(hooking)
     return Advance(state, (hooks_command(state, hooking),))
-
-
-def last(state: RunState, moments: tuple[Moment, ...], ending: Ending) -> Hooking:
-    """The hooks of a run that ends."""
-    return Hooking(_id(state), moments, ending=ending)
-
-
-def enter(state: RunState, hooking: Hooking) -> Advance:
-    return _running(state, hooking)
 
 
 def hooks_command(state: RunState, hooking: Hooking) -> RunHooks:

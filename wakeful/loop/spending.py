@@ -58,12 +58,6 @@ def calls_left(state: RunState) -> int | None:
     return left(state).tool_calls
 
 
-def exhausted(state: RunState) -> str | None:
-    """Which budget forbids the next step. Tool calls do not: a run may have none left and need none."""
-    room = room_left(state)
-    return next((field for field in FIELDS if field != TOOL_CALLS and room.get(field) == 0), None)
-
-
 def share(state: RunState, among: int) -> Budget | None:
     """The allowance of each of `among` sub-agents that are started together, with one part kept for the run itself."""
     room = room_left(state)

@@ -60,6 +60,9 @@ REVISION = 3
 REMEMBERED = 2000
 """How many ids of messages and of suspensions a thread remembers, to know a repeat; it may live for years."""
 
+KEPT_RULES = 200
+"""How many permissions a thread remembers of decisions, and a run of its hooks; the oldest are forgotten."""
+
 P = ParamSpec("P")
 
 

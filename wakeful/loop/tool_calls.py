@@ -55,7 +55,7 @@ def go_on(state: RunState, *, now: int) -> Advance:
             return moved  # a gate ended the run
         moved = moved.then(fold_in_order)
     batch = batch_of(moved.state)
-    if batch.running or batch.new or batch.resuming:
+    if batch.running or batch.waiting:
         return moved
     if batch.suspended:
         return moved.then(_pause)
@@ -117,8 +117,8 @@ def _next_to_start(state: RunState) -> NewCall | ResumingCall | None:
     if one_by_one and batch.running:
         return None
     if one_by_one:
-        waiting: tuple[NewCall | ResumingCall, ...] = (*batch.resuming, *batch.new)
-        return waiting[0] if waiting and not _has_to_queue(state, waiting[0]) else None
+        first = next(iter(batch.waiting), None)
+        return first if first is not None and not _has_to_queue(state, first) else None
     resuming = next((call for call in batch.resuming if not _has_to_queue(state, call)), None)
     if resuming is not None:
         return resuming
