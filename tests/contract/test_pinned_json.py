@@ -62,7 +62,7 @@ EVENT_TYPES = {
     *("tool_call_stream_delta", "tool_call_resumed", "tool_call_cancel", "stream_reset", "messages_snapshot"),
     *("activity_snapshot", "activity_delta", "inference_complete", "state_snapshot", "state_delta", "error"),
     *("signal_refused", "decision_overdue", "handoff", "task_changed", "mail_received", "plugin_event"),
-    *("hook_failed", "state_conflict"),
+    *("hook_failed", "state_conflict", "child_started"),
 }
 
 

@@ -8,7 +8,7 @@ from tests.loop.family import PARALLEL_PARENT, PARENT, a_parent, an_end, delegat
 from wakeful.contract.agents import ToolMode
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.decisions import ResumeMode
-from wakeful.contract.events import ActivitySnapshot, ToolCallDone, ToolCallOutcome, ToolCallResumed
+from wakeful.contract.events import ActivitySnapshot, ChildStarted, ToolCallDone, ToolCallOutcome, ToolCallResumed
 from wakeful.contract.family import Family, Settled
 from wakeful.contract.gates import Suspend
 from wakeful.contract.names import TOOL_INTERRUPTED
@@ -182,6 +182,28 @@ def test_watchers_see_a_delegate_begin_and_end() -> None:
     driver = delegating()
     driver.feed(an_end(CHILD))
     assert progress(driver) == [("running", "delegating to researcher"), ("done", "researcher is done")]
+
+
+def test_watchers_are_told_where_a_delegate_can_be_watched() -> None:
+    driver = delegating()
+    thread = thread_of(CHILD)
+    started = ChildStarted(work_id=CHILD, thread_id=thread, call_id="c1", agent_id="researcher")
+    assert driver.of_type("child_started") == [started]
+
+
+def test_a_run_of_older_rules_has_numbered_its_events_without_the_threads_of_its_children() -> None:
+    driver = Driver(PARENT, revision=3)
+    driver.model(asks(delegates("c1")))
+    assert driver.of_type("child_started") == []
+
+
+def test_no_event_follows_the_end_when_a_child_gets_its_name_too_late() -> None:
+    """B-042"""
+    driver = Driver(PARENT)
+    nameless(driver, delegates("c1"))
+    driver.feed(LoopBroken("boom"))
+    driver.feed(ChildNamed(CHILD, "t1/late"))
+    assert driver.events[-1].event_type == "run_finish"
 
 
 @pytest.mark.parametrize(

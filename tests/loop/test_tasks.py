@@ -35,7 +35,7 @@ from tests.loop.family import (
     with_tasks,
 )
 from wakeful.contract.budgets import Budget
-from wakeful.contract.events import TaskChanged
+from wakeful.contract.events import ChildStarted, TaskChanged
 from wakeful.contract.family import Family, Settled
 from wakeful.contract.gates import Suspend
 from wakeful.contract.messages import Visibility
@@ -89,6 +89,8 @@ def test_a_spawned_agent_runs_in_the_background_and_the_model_goes_on() -> None:
     assert driver.asked_for(StartChild) == [StartChild("bg_0", request, "researcher")]
     assert driver.state.tasks == (a_task(driver),)
     assert driver.of_type("task_changed") == [TaskChanged(task=a_task(driver, thread_id=None))]
+    started = ChildStarted(work_id="bg_0", thread_id=driver.state.tasks[0].thread_id or "", agent_id="researcher")
+    assert driver.of_type("child_started") == [started]
     assert isinstance(driver.state.stage, Inferring)
 
 

@@ -256,7 +256,7 @@ class Watched:
                 assert isinstance(event, DecisionOverdue)
                 assert event.suspension_id not in self.overdue, "watchers are told once"
                 self.overdue.add(event.suspension_id)
-            case "task_changed":
+            case "task_changed" | "child_started":
                 assert not isinstance(before.stage, Done)
             case "signal_refused":
                 assert isinstance(before.stage, Done | Idle) or self.run_id not in self.ended, "the end comes last"

@@ -196,6 +196,19 @@ class TaskChanged(Wire):
     task: Task
 
 
+class ChildStarted(Wire):
+    """A sub-agent or a background tool has a thread of its own: whoever watches can follow it there."""
+
+    event_type: Literal["child_started"] = "child_started"
+    work_id: str
+    """What its parent calls it: a task's id, or the name of the work that a call waits for."""
+    thread_id: str
+    call_id: Maybe[str] = None
+    """The tool call that waits for it; absent of a background task."""
+    agent_id: Maybe[str] = None
+    """Absent of a tool."""
+
+
 class MailRead(Wire):
     """Something came from another agent or from a task; the model reads it with its next step."""
 
@@ -259,6 +272,7 @@ AgentEvent = Annotated[
     | DecisionOverdue
     | Handoff
     | TaskChanged
+    | ChildStarted
     | MailRead
     | PluginEvent
     | HookFailed
@@ -271,9 +285,13 @@ class EventRecord(Wire):
     """An event with its place in the thread; `seq` starts at 1 and has no gaps."""
 
     seq: int
+    """Of a `provisional` one, the number of the last event before it: who has seen this far goes on from `seq`."""
     at: int
+    thread_id: Few[str] = ""
     run_id: str
     agent_id: str
     path: Few[tuple[str, ...]] = ()
-    """The sub-agents between the root and the one that speaks, outermost first."""
+    """The threads of the sub-agents from below the root down to the one that speaks; empty of the root itself."""
+    provisional: Few[bool] = False
+    """It was seen while it came and is not in history yet: it may still be taken back by a `stream_reset`."""
     event: AgentEvent

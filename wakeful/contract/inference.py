@@ -161,9 +161,12 @@ class TranscriptTail(Wire):
 
 
 class RestoreInput(Wire):
-    """Which closed execution of the thread to read."""
+    """Which execution to read: an earlier one of the thread, or, for a fork, one of another thread."""
 
     run_id: str
+    thread_id: Maybe[str] = None
+    messages: Maybe[int] = None
+    """Of a fork: how many messages of that thread it goes on from."""
 
 
 class Rewind(Wire):

@@ -27,6 +27,8 @@ QUERY_TRANSCRIPT = "transcript"
 QUERY_EVENTS = "events"
 QUERY_KEEPS = "keeps"
 QUERY_STATE = "state"
+QUERY_POINT = "point"
+"""What a thread kept besides its conversation when that had so many messages."""
 
 ACTIVITY_RESOLVE_AGENT = "resolve_agent"
 ACTIVITY_INFER = "infer"

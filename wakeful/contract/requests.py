@@ -18,6 +18,18 @@ from wakeful.contract.runs import OnBusy, Origin, ThreadMode
 from wakeful.contract.tools import FrontendTool
 
 
+class Fork(Written):
+    """Go on from a place in another thread, which stays as it is."""
+
+    thread_id: str
+    run_id: str
+    """The execution that has the place (a Temporal run id)."""
+    step: int = Field(ge=0)
+    """After this step, counted from the thread's first."""
+    messages: int = Field(ge=1)
+    """How many messages that is."""
+
+
 class RunRequest(Written):
     """Start a run: `{"agent_id": "assistant", "input": "hello"}` is enough."""
 
@@ -27,6 +39,8 @@ class RunRequest(Written):
     """`thread` keeps the workflow open after the run, for the next message."""
     restore_from: Maybe[str] = None
     """Go on with the conversation of this earlier, closed execution of the thread (a Temporal run id)."""
+    fork: Maybe[Fork] = None
+    """Go on from a place in another thread."""
     title: Maybe[str] = None
     frontend_tools: Few[tuple[FrontendTool, ...]] = ()
     parent_thread_id: Maybe[str] = None

@@ -64,6 +64,13 @@ class TaskRef(Wire):
     """What its owner calls it."""
 
 
+class ForkedFrom(Wire):
+    """Where a thread was forked from: after this step of that thread."""
+
+    thread_id: str
+    step: int
+
+
 class RunIdentity(Wire):
     """Who a run is, and who started it."""
 
@@ -80,6 +87,7 @@ class RunIdentity(Wire):
     """The threads from the root to the parent."""
     task: Maybe[TaskRef] = None
     """The background task that the run is, or is a part of."""
+    forked_from: Maybe[ForkedFrom] = None
 
     @property
     def is_task(self) -> bool:

@@ -85,6 +85,8 @@ class Earlier(Wire):
     through: int
     """It holds everything up to this number, itself or further back."""
     digest: Maybe[str] = None
+    thread_id: Maybe[str] = None
+    """Of a fork: the thread that it was forked from, which has that execution."""
 
 
 class TranscriptPage(Wire):
@@ -102,4 +104,6 @@ class EventsPage(Wire):
     """The thread has ended and no event will follow `last` of the final page."""
     more: Few[bool] = False
     """There are already events after `last`."""
+    in_flight: Few[tuple[str, ...]] = ()
+    """The activities that the run waits for once `last` has happened, by their ids; only of the final page."""
     earlier: Maybe[Earlier] = None

@@ -50,11 +50,12 @@ from wakeful.loop.transcript import Mark, Transcript
 from wakeful.loop.transitions import check_run
 from wakeful.loop.values import replace
 
-REVISION = 3
+REVISION = 4
 """The rules a new run is pinned to. Raise it with every change of what `advance` does, and branch on it there.
 
 2: an answer that was cut off, has calls nobody can read, broke off, or does not fit its type is followed up.
 3: what a decision says has to fit what was asked for, and the tool's parameters where it becomes its arguments.
+4: watchers are told the thread of a sub-agent or task as soon as it has one.
 """
 
 REMEMBERED = 2000

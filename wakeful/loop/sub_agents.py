@@ -3,9 +3,10 @@
 from pydantic import JsonValue, ValidationError
 
 from wakeful.contract.errors import ToolError, ToolErrorKind
-from wakeful.contract.events import ActivitySnapshot
+from wakeful.contract.events import ActivitySnapshot, ChildStarted
 from wakeful.contract.family import Family
 from wakeful.contract.messages import ToolCall
+from wakeful.contract.names import TOOL_DELEGATE
 from wakeful.contract.permissions import Behavior
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Origin
@@ -14,12 +15,15 @@ from wakeful.loop import spending
 from wakeful.loop.batch import batch_of, move
 from wakeful.loop.calls import NewCall, ResumingCall, RunningCall
 from wakeful.loop.commands import CancelChild, Command, StartChild
-from wakeful.loop.stages import Cancelling
+from wakeful.loop.stages import Cancelling, Done
 from wakeful.loop.state import Advance, RunState
 from wakeful.loop.values import replace
 
 STARTS_CHILDREN = (RuntimeKind.DELEGATE, RuntimeKind.SPAWN)
 PROGRESS = "tool-call-progress"
+
+STARTED_SINCE_REVISION = 4
+"""An older run has numbered its events without these."""
 
 
 def prompt_of(call: ToolCall) -> str:
@@ -124,7 +128,22 @@ def named(state: RunState, work_id: str, thread_id: str) -> Advance:
     for call in state.batch.running if state.batch else ():
         if call.id == work_id:
             state = move(state, replace(call, child=thread_id)).state
-    return Advance(state, commands)
+    return Advance(state, commands, _started(state, work_id, thread_id))
+
+
+def _started(state: RunState, work_id: str, thread_id: str) -> tuple[ChildStarted, ...]:
+    """What watchers are told; nothing after the end, and nothing of work that nobody waits for any more."""
+    if state.revision < STARTED_SINCE_REVISION or isinstance(state.stage, Done):
+        return ()
+    started = ChildStarted(work_id=work_id, thread_id=thread_id)
+    for call in state.batch.running if state.batch else ():
+        if call.id == work_id:
+            agent_id = call.call.name.removeprefix(TOOL_DELEGATE)
+            return (started.model_copy(update={"call_id": call.call.id, "agent_id": agent_id}),)
+    for task in state.running_tasks:
+        if task.task_id == work_id:
+            return (started.model_copy(update={"agent_id": task.agent_id}),)
+    return ()
 
 
 def progress(call: ToolCall, status: str, message: str) -> ActivitySnapshot:

@@ -57,7 +57,15 @@ class EventLog:
         first = self.before + start + 1
         return fitting(
             [
-                EventRecord(seq=seq, at=at, run_id=speaker.run_id, agent_id=speaker.agent_id, event=event)
+                EventRecord(
+                    seq=seq,
+                    at=at,
+                    thread_id=speaker.thread_id,
+                    run_id=speaker.run_id,
+                    agent_id=speaker.agent_id,
+                    path=(*speaker.path[1:], speaker.thread_id) if speaker.path else (),
+                    event=event,
+                )
                 for seq, (at, speaker, event) in enumerate(said, first)
             ]
         )
@@ -82,5 +90,7 @@ def events_page(state: RunState, log: EventLog, asked: PageRequest, *, earlier: 
         return EventsPage(events=(), last=asked.after, done=False, earlier=place)
     taken = log.page(asked)
     last = asked.after + len(taken)
-    ended = isinstance(state.stage, Done)
-    return EventsPage(events=taken, last=last, done=ended and last >= log.last, more=last < log.last)
+    if last < log.last:
+        return EventsPage(events=taken, last=last, done=False, more=True)
+    in_flight = tuple(sorted(state.in_flight))
+    return EventsPage(events=taken, last=last, done=isinstance(state.stage, Done), in_flight=in_flight)

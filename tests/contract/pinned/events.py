@@ -9,6 +9,7 @@ from wakeful.contract.base import Wire, Written
 from wakeful.contract.events import (
     ActivityDelta,
     ActivitySnapshot,
+    ChildStarted,
     DecisionOverdue,
     ErrorEvent,
     EventRecord,
@@ -157,6 +158,14 @@ BARE = (
         '"description":"","status":"running","created_at_ms":0,"parent_context":{}}}',
     ),
     Pin(
+        ChildStarted(work_id="bg_0", thread_id="t1/task"),
+        '{"event_type":"child_started","work_id":"bg_0","thread_id":"t1/task"}',
+    ),
+    Pin(
+        ChildStarted(work_id="child-c1", thread_id="t1/clerk", call_id="c1", agent_id="clerk"),
+        '{"event_type":"child_started","work_id":"child-c1","thread_id":"t1/clerk","call_id":"c1","agent_id":"clerk"}',
+    ),
+    Pin(
         MailRead(message_id="msg_1", text="Hurry!"),
         '{"event_type":"mail_received","message_id":"msg_1","text":"Hurry!"}',
     ),
@@ -188,5 +197,10 @@ PINS = (
     Pin(
         EventRecord(seq=2, at=8, run_id="r2", agent_id="researcher", path=("c7",), event=StepEnd()),
         '{"seq":2,"at":8,"run_id":"r2","agent_id":"researcher","path":["c7"],"event":{"event_type":"step_end"}}',
+    ),
+    Pin(
+        EventRecord(seq=2, at=8, thread_id="c7", run_id="r2", agent_id="a", provisional=True, event=StepEnd()),
+        '{"seq":2,"at":8,"thread_id":"c7","run_id":"r2","agent_id":"a","provisional":true,'
+        '"event":{"event_type":"step_end"}}',
     ),
 )

@@ -88,6 +88,14 @@ PINS = (
     ),
     Pin(Earlier(run_id="0190", through=7), '{"run_id":"0190","through":7}'),
     Pin(
+        Earlier(run_id="0190", through=7, digest="d1", thread_id="t0"),
+        '{"run_id":"0190","through":7,"digest":"d1","thread_id":"t0"}',
+    ),
+    Pin(
+        EventsPage(events=(), last=9, done=False, in_flight=("infer-3",)),
+        '{"events":[],"last":9,"done":false,"in_flight":["infer-3"]}',
+    ),
+    Pin(
         TranscriptPage(messages=(), next=200, earlier=Earlier(run_id="0190", through=7, digest="d1")),
         '{"messages":[],"next":200,"earlier":{"run_id":"0190","through":7,"digest":"d1"}}',
     ),
