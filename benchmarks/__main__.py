@@ -21,10 +21,13 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
         prog="python -m benchmarks",
         description="What Wakeful costs beside a hand-written Temporal workflow, on a Temporal server of its own.",
     )
-    parser.add_argument("--quick", action="store_true", help="short runs, under a minute; too short for judging")
+    parser.add_argument("--quick", action="store_true", help="short runs, about a minute; too short for judging")
     parser.add_argument("--only", action="append", choices=[*MEASUREMENTS], help="measure this alone; may be repeated")
     parser.add_argument(
-        "--repeat", type=int, metavar="N", help="samples of everything that is timed (default: 9; of kills 5)"
+        "--repeat",
+        type=int,
+        metavar="N",
+        help="samples of everything that is timed (default: 9; of kills and answers 5; of watched runs 3)",
     )
     parser.add_argument("--sandbox", action="store_true", help="run the yardstick in the SDK's default sandbox")
     parser.add_argument("--out", type=Path, default=OUT, help="where the results go (default: benchmarks/results.json)")
@@ -39,7 +42,8 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
 async def measured(options: argparse.Namespace) -> Results:
     plan = QUICK if options.quick else Plan()
     if options.repeat is not None:
-        plan = dataclasses.replace(plan, repeat=options.repeat, kills=options.repeat)
+        n = options.repeat
+        plan = dataclasses.replace(plan, repeat=n, kills=n, watched=n, answers=n)
     results = Results(machine=this_machine(bare_sandboxed=options.sandbox))
     async with stage(sandboxed=options.sandbox) as set_up:
         await measure(set_up, plan, results, options.only or [*MEASUREMENTS])

@@ -1,9 +1,11 @@
 """The yardstick for streams: a workflow whose activity streams an answer, gives signs of life, and keeps nothing.
 
 When its worker is lost, Temporal tries it again from the first token. The settings that decide how soon are Wakeful's.
+`BareTelling` says in its signs of life what it has so far, for whoever watches; it is the least that can be watched.
 """
 
 import json
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -15,8 +17,19 @@ with workflow.unsafe.imports_passed_through():
 
     from benchmarks.sides import BARE, HEARTBEAT_TIMEOUT
 
-_TIMEOUT = timedelta(minutes=10)
+TIMEOUT = timedelta(minutes=10)
 _RETRIES = RetryPolicy(initial_interval=timedelta(milliseconds=500))
+
+
+async def answer(url: str, model: str, question: str) -> AsyncIterator[str]:
+    """What each line of a Chat Completions API's event stream adds to its answer, also if that is nothing."""
+    body = {"model": model, "stream": True, "messages": [{"role": "user", "content": question}]}
+    async with (
+        httpx.AsyncClient(timeout=60) as http,
+        http.stream("POST", f"{url}/chat/completions", json=body) as response,
+    ):
+        async for line in response.aiter_lines():
+            yield _delta(line)
 
 
 @dataclass(frozen=True)
@@ -27,15 +40,18 @@ class BareModel:
 
     @activity.defn
     async def stream_answer(self, question: str) -> str:
-        body = {"model": BARE, "stream": True, "messages": [{"role": "user", "content": question}]}
         text = ""
-        async with (
-            httpx.AsyncClient(timeout=60) as http,
-            http.stream("POST", f"{self.url}/chat/completions", json=body) as response,
-        ):
-            async for line in response.aiter_lines():
-                text += _delta(line)
-                activity.heartbeat()
+        async for words in answer(self.url, BARE, question):
+            text += words
+            activity.heartbeat()
+        return text
+
+    @activity.defn
+    async def tell_answer(self, question: str) -> str:
+        text = ""
+        async for words in answer(self.url, BARE, question):
+            text += words
+            activity.heartbeat(text)
         return text
 
 
@@ -46,7 +62,20 @@ class BareStream:
         return await workflow.execute_activity_method(
             BareModel.stream_answer,
             question,
-            start_to_close_timeout=_TIMEOUT,
+            start_to_close_timeout=TIMEOUT,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            retry_policy=_RETRIES,
+        )
+
+
+@workflow.defn
+class BareTelling:
+    @workflow.run
+    async def run(self, question: str) -> str:
+        return await workflow.execute_activity_method(
+            BareModel.tell_answer,
+            question,
+            start_to_close_timeout=TIMEOUT,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=_RETRIES,
         )

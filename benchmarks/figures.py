@@ -49,6 +49,23 @@ class AnswerHistory(BaseModel):
     bytes: int
 
 
+class WatchedRun(BaseModel):
+    """What a run with so many watchers wrote into history, times left out, and what it took from its decision on."""
+
+    side: str
+    watchers: int
+    tokens: int
+    events: int
+    bytes: int
+    tried_again: int = 0
+    """Workflow tasks that failed or timed out: each writes events that have nothing to do with who watches."""
+    seconds: float | None = None
+    worker_cpu: float | None = None
+    lag_p50: float | None = None
+    """Milliseconds, over all tokens and all watchers."""
+    lag_p95: float | None = None
+
+
 class Machine(BaseModel):
     python: str
     temporalio: str
@@ -66,6 +83,7 @@ class Results(BaseModel):
     series: dict[str, Series] = {}
     histories: list[HistorySize] = []
     answers: list[AnswerHistory] = []
+    watched: list[WatchedRun] = []
 
     def history(self, side: str, steps: int, size: int) -> HistorySize | None:
         asked = (side, steps, size)
@@ -76,6 +94,13 @@ class Results(BaseModel):
 
     def answer(self, agent: str) -> AnswerHistory | None:
         return next((answer for answer in self.answers if answer.agent == agent), None)
+
+    def watched_runs(self, side: str) -> dict[int, list[WatchedRun]]:
+        """Runs by how many watched them, fewest first, each in the order in which they were taken."""
+        runs: dict[int, list[WatchedRun]] = {}
+        for run in sorted((run for run in self.watched if run.side == side), key=lambda run: run.watchers):
+            runs.setdefault(run.watchers, []).append(run)
+        return runs
 
 
 class Line(BaseModel):
@@ -89,6 +114,12 @@ def line(points: Sequence[tuple[float, float]]) -> Line:
     xs, ys = [x for x, _ in points], [y for _, y in points]
     slope, intercept = statistics.linear_regression(xs, ys)
     return Line(slope=slope, intercept=intercept, r2=statistics.correlation(xs, ys) ** 2)
+
+
+def percentile(samples: Sequence[float], percent: int) -> float:
+    if len(samples) == 1:
+        return samples[0]
+    return statistics.quantiles(samples, n=100, method="inclusive")[percent - 1]
 
 
 def this_machine(*, bare_sandboxed: bool) -> Machine:

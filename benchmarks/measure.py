@@ -13,6 +13,7 @@ from benchmarks.plan import KB, Plan
 from benchmarks.samples import add, in_turn, new_series, say
 from benchmarks.stage import Side, Stage
 from benchmarks.streams import measure_stream
+from benchmarks.watching import measure_watching
 from benchmarks.worker import BARE_WORKFLOWS
 from wakeful_workflows import AgentRun
 
@@ -170,6 +171,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "runs": measure_runs,
     "decision": measure_decision,
     "stream": measure_stream,
+    "watching": measure_watching,
 }
 
 

@@ -1,6 +1,7 @@
-"""Wakeful's side of streams: two agents over one Chat Completions API, one of which never sees an answer come."""
+"""Wakeful's side of streams: agents over one Chat Completions API, one of which never sees an answer come."""
 
-from benchmarks.sides import COMPLETE, HEARTBEAT_TIMEOUT, OURS, STREAMED
+from benchmarks import ours
+from benchmarks.sides import COMPLETE, HEARTBEAT_TIMEOUT, OURS, STREAMED, WATCHED
 from wakeful import Agent, ModelRequest, ModelResponse, Registry
 from wakeful.provider import Opened, Stop, Text, Used
 from wakeful.providers import OpenAIChat
@@ -33,8 +34,9 @@ class Listener:
 def registry_over(url: str) -> Registry:
     chat = OpenAIChat(api_key=None, base_url=url)
     seconds = HEARTBEAT_TIMEOUT.total_seconds()
+    alike = [Agent(id=id, model=id, inference_heartbeat_timeout=seconds) for id in (STREAMED, COMPLETE)]
     return Registry(
-        agents=[Agent(id=id, model=id, inference_heartbeat_timeout=seconds) for id in (STREAMED, COMPLETE)],
+        agents=[*alike, Agent(id=WATCHED, model=STREAMED, tools=ours.tools(), inference_heartbeat_timeout=seconds)],
         models={id: f"{id}/{OURS}" for id in (STREAMED, COMPLETE)},
         providers={STREAMED: chat, COMPLETE: Listener(chat)},
     )

@@ -41,12 +41,12 @@ async def ask(step: int, size: int, ctx: ToolContext) -> str:
     return padding(size)
 
 
-def _tools() -> list[Tool]:
-    tools = [tool(name=PAD)(pad), tool(name=ASK)(ask)]
+def tools() -> list[Tool]:
+    known = [tool(name=PAD)(pad), tool(name=ASK)(ask)]
     if HAS_LOCAL_TOOLS:
         local: dict[str, Any] = {"name": PAD_LOCAL, "read_only": True, "local": True}  # not every version takes it
-        tools.append(tool(**local)(pad))
-    return tools
+        known.append(tool(**local)(pad))
+    return known
 
 
-registry = Registry(agents=[Agent(id=AGENT, tools=_tools(), max_rounds=0)], models={"default": Script()})
+registry = Registry(agents=[Agent(id=AGENT, tools=tools(), max_rounds=0)], models={"default": Script()})

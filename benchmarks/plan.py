@@ -31,6 +31,15 @@ class Plan:
     """Decisions a repeat."""
     kills: int = 5
     """Streams whose worker is killed."""
+    watchers: tuple[int, ...] = (0, 1, 50)
+    watched: int = 3
+    """Runs for each number of watchers."""
+    viewers: tuple[int, ...] = (0, 1, 3)
+    """The same for Temporal's own streams, of which each viewer writes history."""
+    answers: int = 5
+    """Answers whose tokens are watched for how late they are seen."""
+    pause: float = 0.015
+    """Seconds between the tokens of an answer that is watched."""
 
 
 QUICK = Plan(
@@ -45,4 +54,7 @@ QUICK = Plan(
     concurrent_steps=3,
     decisions=2,
     kills=0,
+    watched=1,
+    answers=1,
+    pause=0.005,
 )

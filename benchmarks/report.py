@@ -1,11 +1,11 @@
 """The results as text: a table of ratios to the yardstick, the sizes of histories, and the targets."""
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from benchmarks.figures import AnswerHistory, Results, Series, line
+from benchmarks.figures import AnswerHistory, Results, Series, line, percentile
 from benchmarks.plan import KB
-from benchmarks.sides import BARE, LOCAL, OURS, WHOLE
+from benchmarks.sides import BARE, LOCAL, OURS, PEER, WHOLE
 from benchmarks.targets import targets
 
 NOT_THERE = "n/a"
@@ -30,6 +30,17 @@ def report(results: Results) -> str:
     if results.answers:
         lines += ["", "History of one answer, times left out", ""]
         lines += _table(["", "bytes", "events"], [_answered(answer) for answer in results.answers])
+    if results.watched:
+        lines += [
+            "",
+            "Runs that are watched: history, times left out; time and CPU as multiples of nobody watching",
+            "",
+        ]
+        head = ["", "events", "bytes", "time", "worker CPU", "token lag p50", "p95"]
+        lines += _table(head, [*_watched(results, OURS), *_watched(results, PEER)])
+    if lags := list(_lags(results)):
+        lines += ["", "How late a watcher sees, in ms (medians of answers; of all decisions)", ""]
+        lines += _table(["", "p50", "p95"], lags)
     lines += ["", "Targets", ""]
     lines += [str(target) for target in targets(results)]
     return "\n".join(lines)
@@ -76,6 +87,45 @@ def _fits(results: Results) -> Iterator[list[str]]:
 
 def _answered(answer: AnswerHistory) -> list[str]:
     return [f"{answer.agent}, {answer.tokens:,} tokens", f"{answer.bytes:,}", f"{answer.events}"]
+
+
+def _watched(results: Results, side: str) -> Iterator[list[str]]:
+    runs = results.watched_runs(side)
+    nobody = runs.get(0, [])
+    for watchers, taken in runs.items():
+        yield [
+            f"{side}, {watchers} watching",
+            _each(run.events for run in taken),
+            _each(run.bytes for run in taken),
+            _multiple(_over([run.seconds for run in taken], [run.seconds for run in nobody])),
+            _multiple(_over([run.worker_cpu for run in taken], [run.worker_cpu for run in nobody])),
+            _middle([run.lag_p50 for run in taken]),
+            _middle([run.lag_p95 for run in taken]),
+        ]
+
+
+def _each(counts: Iterable[int]) -> str:
+    """One number if all runs agree, and every one of them if not."""
+    return " or ".join(f"{count:,}" for count in sorted(set(counts)))
+
+
+def _over(some: Sequence[float | None], others: Sequence[float | None]) -> list[float]:
+    return [one / other for one, other in zip(some, others, strict=False) if one is not None and other]
+
+
+def _middle(samples: Sequence[float | None]) -> str:
+    known = [sample for sample in samples if sample is not None]
+    return f"{statistics.median(known):.0f} ms" if known else NOT_THERE
+
+
+def _lags(results: Results) -> Iterator[list[str]]:
+    p50, p95 = results.series.get("watching.lag_p50"), results.series.get("watching.lag_p95")
+    if p50 is not None and p95 is not None:
+        for side in p50.samples:
+            yield [f"token, {side}", _middle(p50.samples[side]), _middle(p95.samples[side])]
+    if (visible := results.series.get("watching.visible")) is not None:
+        for side, taken in visible.samples.items():
+            yield [f"decision, {side}", _middle(taken), f"{percentile(taken, 95):.0f} ms"]
 
 
 def _table(head: list[str], rows: list[list[str]]) -> list[str]:

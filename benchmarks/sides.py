@@ -13,6 +13,13 @@ STREAMED = "streamed"
 """Our agent that gets its answers token by token."""
 COMPLETE = "complete"
 """Our agent that gets the same answers as a whole. Both names have one length: they stand in the history weighed."""
+WATCHED = "watched"
+"""Our agent that calls tools, asks a person, and then says much while it is watched."""
+
+PEER = "workflow_streams"
+"""Temporal's own streams, `temporalio.contrib.workflow_streams`, for what watchers of theirs write into history."""
+DIRECT = "direct"
+"""Nothing in between: whoever reads the model's answer from the provider."""
 
 BARE_SANDBOXED = "bare-sandboxed"
 """The yardstick's worker with the SDK's default sandbox; in the results it is the yardstick all the same."""

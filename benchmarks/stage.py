@@ -9,10 +9,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHistory
 
 from benchmarks import bare, ours
-from benchmarks.sides import BARE, BARE_SANDBOXED, LOCAL, OURS, WHOLE
+from benchmarks.sides import BARE, BARE_SANDBOXED, LOCAL, OURS, WHOLE, streaming
 from benchmarks.workload import ASK, PAD, PAD_LOCAL, Work
 from wakeful import RunStatus
 from wakeful.client import WakefulClient
@@ -21,6 +22,8 @@ from wakeful.connection import embedded_server
 ROOT = Path(__file__).parents[1]
 PATIENCE_SECONDS = 600.0
 POLL_SECONDS = 0.02
+LINE_LIMIT = 64 * 1024 * 1024
+"""Of what another process says: fifty watchers have much to tell."""
 
 _numbers = itertools.count(1)
 
@@ -92,6 +95,11 @@ class Execution:
     events: int
     bytes: int
 
+    @property
+    def timeless_bytes(self) -> int:
+        """What its events weigh without what depends on when they were written, so that two runs can be equal."""
+        return sum(_timeless_bytes(event) for event in self.history.events)
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -162,22 +170,44 @@ async def stage(*, sandboxed: bool) -> AsyncIterator[Stage]:
 
 
 @contextlib.asynccontextmanager
+async def streaming_ours(stage: Stage, agent: str, *provider: str) -> AsyncIterator[Wakeful]:
+    """Our side with a worker of its own over that model provider."""
+    async with worker_process(OURS, stage.address, *provider) as pid:
+        yield Wakeful(WakefulClient(stage.client, task_queue=streaming(OURS)), pid, agent=agent)
+
+
+@contextlib.asynccontextmanager
+async def streaming_bare(stage: Stage, workflow: str, *provider: str) -> AsyncIterator[Bare]:
+    """The hand-written side with a worker of its own over that model provider."""
+    async with worker_process(BARE, stage.address, *provider) as pid:
+        yield Bare(stage.client, pid, workflow=workflow, task_queue=streaming(BARE))
+
+
+@contextlib.asynccontextmanager
 async def worker_process(side: str, address: str, *provider: str) -> AsyncIterator[int]:
     """The worker of a side while the body runs; its streaming one where the address of a model provider is named."""
+    async with child_process("benchmarks.worker", side, address, *provider) as (pid, _said):
+        yield pid
+
+
+@contextlib.asynccontextmanager
+async def child_process(module: str, *arguments: str) -> AsyncIterator[tuple[int, asyncio.StreamReader]]:
+    """A program of ours while the body runs, once it is ready: its process, and what it says after that."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "benchmarks.worker", side, address, *provider),
+        *(sys.executable, "-m", module, *arguments),
         cwd=ROOT,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C is for the benchmark; the worker leaves when its input closes
+        start_new_session=True,  # Ctrl-C is for the benchmark; the others leave when their input closes
+        limit=LINE_LIMIT,
     )
     assert process.stdin is not None
     assert process.stdout is not None
     try:
         async with asyncio.timeout(60):
             if await process.stdout.readline() != b"ready\n":
-                raise RuntimeError(f"the worker of {side!r} did not start; its error stands above")
-        yield process.pid
+                raise RuntimeError(f"{module} {' '.join(arguments)} did not start; its error stands above")
+        yield process.pid, process.stdout
     finally:
         process.stdin.close()
         try:
@@ -194,6 +224,17 @@ async def _until(met: Callable[[], Awaitable[bool]]) -> None:
             if await met():
                 return
             await asyncio.sleep(POLL_SECONDS)
+
+
+def _timeless_bytes(event: HistoryEvent) -> int:
+    """An event without its time and task number, and without the size of the history so far, which counts them."""
+    timeless = HistoryEvent()
+    timeless.CopyFrom(event)
+    timeless.ClearField("event_time")
+    timeless.ClearField("task_id")
+    if event.HasField("workflow_task_started_event_attributes"):
+        timeless.workflow_task_started_event_attributes.ClearField("history_size_bytes")
+    return timeless.ByteSize()
 
 
 def _server_pid() -> int | None:

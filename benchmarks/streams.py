@@ -8,33 +8,28 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
-
-from temporalio.api.history.v1 import HistoryEvent
 
 from benchmarks.bare_stream import BareStream
 from benchmarks.figures import AnswerHistory, Results
 from benchmarks.plan import Plan
 from benchmarks.samples import add, new_series, say
-from benchmarks.sides import BARE, COMPLETE, OURS, STREAMED, streaming
-from benchmarks.stage import PATIENCE_SECONDS, Bare, Side, Stage, Wakeful, worker_process
-from benchmarks.workload import Work
+from benchmarks.sides import BARE, COMPLETE, OURS, STREAMED
+from benchmarks.stage import PATIENCE_SECONDS, Side, Stage, Wakeful, streaming_bare, streaming_ours
+from benchmarks.workload import TOKEN, Work, words
 from tests.support.fake_provider.models import continuing
 from tests.support.fake_provider.script import Answer
 from tests.support.fake_provider.server import FakeProvider, fake_provider
-from wakeful.client import WakefulClient
 
 KILLED_TOKENS = 200
 KILLED_AFTER = (114, 117, 120, 123, 126)
 """Tokens, in turn. One number would meet the same moment between two heartbeats, some 13 tokens, again and again."""
 KILLED_PAUSE = 0.015
+STICKY_SECONDS = "1"
+"""Who takes over from a killed worker would wait five for it, which says nothing about streams."""
 WEIGHED_TOKENS = 2_000
 WEIGHED_PAUSE = 0.001
 """Seconds between tokens: slow enough for many heartbeats to carry a part of the answer."""
-
-TOKEN = 5
-"""Characters. Tokens are of one length, so that each goes out as one delta, also where an answer is gone on with."""
 
 
 async def measure_stream(stage: Stage, plan: Plan, results: Results) -> None:
@@ -53,7 +48,7 @@ async def _measure_kills(stage: Stage, provider: FakeProvider, kills: int, resul
     for kill in range(kills):
         say(f"stream: killed in the middle of an answer, {kill + 1} of {kills}")
         provider.forget()
-        provider.always(continuing(Answer(_words(KILLED_TOKENS), chunk=TOKEN, pause=KILLED_PAUSE)))
+        provider.always(continuing(Answer(words(KILLED_TOKENS), chunk=TOKEN, pause=KILLED_PAUSE)))
         after = KILLED_AFTER[kill % len(KILLED_AFTER)]
         both = await asyncio.gather(*(_killed(stage, provider, name, after=after) for name in (BARE, OURS)))
         for side, tokens, seconds in both:
@@ -75,7 +70,7 @@ async def _killed(stage: Stage, provider: FakeProvider, name: str, *, after: int
     async with _streaming(stage, provider, name) as side, asyncio.timeout(PATIENCE_SECONDS):
         answer = await side.result(id)
         seconds = time.perf_counter() - killed
-    if answer != _words(KILLED_TOKENS):
+    if answer != words(KILLED_TOKENS):
         raise RuntimeError(f"{name!r} lost or doubled words of an answer whose worker was killed: {answer!r}")
     return side, sent() - KILLED_TOKENS, seconds
 
@@ -83,39 +78,21 @@ async def _killed(stage: Stage, provider: FakeProvider, name: str, *, after: int
 async def _weigh(stage: Stage, provider: FakeProvider, results: Results) -> None:
     """The history of an answer that streams in, beside that of the same answer as a whole."""
     provider.forget()  # also its numbers: both answers are to carry request ids of one length
-    provider.always(continuing(Answer(_words(WEIGHED_TOKENS), chunk=TOKEN, pause=WEIGHED_PAUSE)))
+    provider.always(continuing(Answer(words(WEIGHED_TOKENS), chunk=TOKEN, pause=WEIGHED_PAUSE)))
 
     async def weigh(side: Wakeful) -> AnswerHistory:
         [execution] = await stage.executions(await stage.run(side, steps=0, size=WEIGHED_TOKENS))
-        size = sum(_timeless_bytes(event) for event in execution.history.events)
-        return AnswerHistory(agent=side.agent, tokens=WEIGHED_TOKENS, events=execution.events, bytes=size)
+        weight = execution.timeless_bytes
+        return AnswerHistory(agent=side.agent, tokens=WEIGHED_TOKENS, events=execution.events, bytes=weight)
 
-    async with _streaming(stage, provider, OURS) as side:
-        assert isinstance(side, Wakeful)
+    async with streaming_ours(stage, STREAMED, provider.chat_url) as side:
         say(f"stream: history, {WEIGHED_TOKENS} tokens")
         agents = (replace(side, agent=agent) for agent in (STREAMED, COMPLETE))
         results.answers += await asyncio.gather(*(weigh(agent) for agent in agents))
 
 
-def _timeless_bytes(event: HistoryEvent) -> int:
-    """What an event weighs without the two fields whose length depends on when it was written."""
-    timeless = HistoryEvent()
-    timeless.CopyFrom(event)
-    timeless.ClearField("event_time")
-    timeless.ClearField("task_id")
-    return timeless.ByteSize()
-
-
-@contextlib.asynccontextmanager
-async def _streaming(stage: Stage, provider: FakeProvider, name: str) -> AsyncIterator[Side]:
+def _streaming(stage: Stage, provider: FakeProvider, name: str) -> contextlib.AbstractAsyncContextManager[Side]:
     """A side with a streaming worker of its own."""
-    queue = streaming(name)
-    async with worker_process(name, stage.address, provider.chat_url) as pid:
-        if name == OURS:
-            yield Wakeful(WakefulClient(stage.client, task_queue=queue), pid, agent=STREAMED)
-        else:
-            yield Bare(stage.client, pid, workflow=BareStream.__name__, task_queue=queue)
-
-
-def _words(tokens: int) -> str:
-    return "".join(f"{number:0{TOKEN - 1}} " for number in range(tokens))
+    if name == OURS:
+        return streaming_ours(stage, STREAMED, provider.chat_url, STICKY_SECONDS)
+    return streaming_bare(stage, BareStream.__name__, provider.chat_url, STICKY_SECONDS)

@@ -34,6 +34,8 @@ def targets(results: Results) -> list[Target]:
         _replay(results),
         _wasted(results),
         _streaming(results),
+        _watched(results),
+        _lag(results),
     ]
 
 
@@ -113,6 +115,26 @@ def _streaming(results: Results) -> Target:
     size, events = streamed.bytes - complete.bytes, streamed.events - complete.events
     name = f"history added by streaming {streamed.tokens:,} tokens"
     return Target(name, f"{size} bytes, {events} events", size <= 0 and events <= 0)
+
+
+def _watched(results: Results) -> Target:
+    runs = results.watched_runs(OURS)
+    if len(runs) < 2:
+        return Target("history equal however many watch", "", None)
+    name = f"history equal with {', '.join(map(str, runs))} watchers"
+    written = {watchers: {(run.events, run.bytes) for run in taken} for watchers, taken in runs.items()}
+    if len(once := set.union(*written.values())) == 1:
+        [(events, size)] = once
+        return Target(name, f"{events} events, {size:,} bytes in all {sum(map(len, runs.values()))} runs", True)
+    again = sum(run.tried_again for taken in runs.values() for run in taken)
+    figures = "; ".join(f"{watchers}: {sorted(found)}" for watchers, found in written.items())
+    return Target(name, f"{figures}; {again} workflow task(s) tried again", False)
+
+
+def _lag(results: Results) -> Target:
+    name = "token lag p95 <= 500 ms, one watcher"
+    series = results.series.get("watching.lag_p95")
+    return _judged(name, series.samples[OURS], lambda ms: f"{ms:.0f} ms", 500.0) if series else Target(name, "", None)
 
 
 def _judged(name: str, samples: list[float], written: Callable[[float], str], limit: float) -> Target:

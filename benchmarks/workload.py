@@ -14,6 +14,9 @@ PAD_LOCAL = "pad_local"
 ASK = "ask"
 """Waits for a person's decision first."""
 
+TOKEN = 5
+"""Characters. Tokens are of one length, so that each goes out as one delta, also where an answer is gone on with."""
+
 
 @dataclass(frozen=True)
 class Work:
@@ -50,3 +53,8 @@ def turn(work: Work, done: int) -> Turn:
 
 def padding(size: int) -> str:
     return "x" * size
+
+
+def words(tokens: int) -> str:
+    """An answer of so many tokens, numbered, so that one that is lost or doubled shows."""
+    return "".join(f"{number:0{TOKEN - 1}} " for number in range(tokens))

@@ -1,34 +1,54 @@
 """The benchmark runs from end to end, and what it counts exactly holds: a step costs as many events as bare,
-and an answer that streams in leaves no more than one that comes as a whole."""
+an answer that streams in leaves no more than one that comes as a whole, and whoever watches leaves nothing."""
 
 import asyncio
 import sys
 from pathlib import Path
 
 from benchmarks.figures import Results
-from benchmarks.sides import BARE, OURS
+from benchmarks.sides import BARE, OURS, PEER
 from tests.support.processes import ROOT
+
+PATIENCE_SECONDS = 180
 
 
 async def test_the_benchmark_runs_and_says_which_targets_are_met(tmp_path: Path) -> None:
-    out, picture = tmp_path / "results.json", tmp_path / "history-bytes.svg"
+    picture = tmp_path / "history-bytes.svg"
+    results, said = await _measured(tmp_path, "--only", "history", "--only", "stream", "--plot", str(picture))
+
+    assert "met           events a step equal to bare" in said
+    assert "met           history added by streaming 2,000 tokens: 0 bytes, 0 events" in said
+    a_step = [_events_between(results, side, 5, 20) / 15 for side in (BARE, OURS)]
+    assert a_step == [12, 12]
+    assert picture.read_text().startswith("<svg")
+
+
+async def test_a_run_leaves_the_same_history_whether_nobody_or_fifty_watch_it(tmp_path: Path) -> None:
+    results, said = await _measured(tmp_path, "--only", "watching")
+
+    assert "met           history equal with 0, 1, 50 watchers" in said
+    assert "token lag p95 <= 500 ms, one watcher" in said
+    ours, peer = results.watched_runs(OURS), results.watched_runs(PEER)
+    assert len({(run.events, run.bytes) for [run] in ours.values()}) == 1
+    viewed = [run.events for [run] in peer.values()]
+    assert viewed == sorted(set(viewed))  # where a poll is an update, each viewer writes
+    assert {BARE, OURS} <= results.series["watching.lag_p95"].samples.keys()
+    assert {BARE, OURS} == results.series["watching.visible"].samples.keys()
+
+
+async def _measured(tmp_path: Path, *options: str) -> tuple[Results, str]:
+    """What a quick benchmark of so much has found, and what it said."""
+    out = tmp_path / "results.json"
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "benchmarks", "--quick", "--only", "history", "--only", "stream"),
-        *("--out", str(out), "--plot", str(picture)),
+        *(sys.executable, "-m", "benchmarks", "--quick", "--out", str(out), *options),
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         said, _ = await process.communicate()
-
     assert process.returncode == 0
-    assert "met           events a step equal to bare" in said.decode()
-    assert "met           history added by streaming 2,000 tokens: 0 bytes, 0 events" in said.decode()
-    results = Results.model_validate_json(out.read_text())
-    a_step = [_events_between(results, side, 5, 20) / 15 for side in (BARE, OURS)]
-    assert a_step == [12, 12]
-    assert picture.read_text().startswith("<svg")
+    return Results.model_validate_json(out.read_text()), said.decode()
 
 
 def _events_between(results: Results, side: str, fewer: int, more: int) -> int:

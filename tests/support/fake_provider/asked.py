@@ -39,10 +39,8 @@ class Asked:
     number: int
     """The how manieth request of this server, from 1."""
     at: float = field(default_factory=time.monotonic)
-    first_at: float | None = None
-    """When the first delta went out."""
-    deltas: int = 0
-    """How many have gone out so far."""
+    sent_at: list[float] = field(default_factory=list)
+    """When each delta went out, on the clock of `time.monotonic`."""
     closed: asyncio.Event = field(default_factory=asyncio.Event)
     """The other side has closed the connection this request came on."""
     closed_at: float | None = None
@@ -69,9 +67,13 @@ class Asked:
             return (Turn("user", entries),)
         return tuple(Turn(entry["role"], _words(entry.get("content"))) for entry in entries or () if "role" in entry)
 
+    @property
+    def deltas(self) -> int:
+        """How many have gone out so far."""
+        return len(self.sent_at)
+
     def sent_delta(self) -> None:
-        self.first_at = self.first_at or time.monotonic()
-        self.deltas += 1
+        self.sent_at.append(time.monotonic())
 
     def lost(self) -> None:
         """The other side closed. Only the first time counts: later requests may have used the connection."""
