@@ -22,9 +22,11 @@ from wakeful.contract.context import CompactionMark
 from wakeful.contract.errors import InternalError
 from wakeful.contract.inference import InferInput, ModelResponse, Rewind, Source, TranscriptRef
 from wakeful.contract.messages import Message
+from wakeful.contract.names import QUERY_TRANSCRIPT
 from wakeful.contract.tools import ToolOutcome
 from wakeful.contract.transcript import assistant_message, chained, tool_message
-from wakeful.history import UNKNOWN_DIGEST, Execution, read_execution
+from wakeful.contract.views import TranscriptPage
+from wakeful.history import UNKNOWN_DIGEST, Execution, Place, read_execution
 from wakeful.loop.transcript import Mark
 
 DEFAULT_CAPACITY = 512
@@ -42,7 +44,7 @@ class _Thread:
     call_ids: set[str] = field(default_factory=set)
     results: dict[str, Message] = field(default_factory=dict)
     marks: dict[tuple[str, str], CompactionMark] = field(default_factory=dict)
-    earlier: str | None = None
+    earlier: Place | None = None
 
     @property
     def length(self) -> int:
@@ -189,15 +191,29 @@ class Memory:
     async def _read_further_back(self, thread: _Thread) -> None:
         if thread.earlier is None:
             thread.earlier = (await self._read()).earlier
-        if thread.earlier is None:
+        if (place := thread.earlier) is None:
             raise _mismatch(f"the thread begins at {thread.start.length}, and no earlier execution is known")
-        execution = await self._read(thread.earlier)
-        start, messages = _entries(execution)
-        thread.prepend(start, messages[: thread.start.length - start.length])
+        execution = await self._read(place)
+        start, messages = _entries(execution, through=thread.start)
+        # A fork may have more of a conversation than the thread it was forked from, if that is a fork itself.
+        if start.length < thread.start.length:
+            if start.length + len(messages) < thread.start.length:
+                messages = await self._ask(place, start.length, thread.start.length)
+            thread.prepend(start, messages[: thread.start.length - start.length])
         thread.earlier = execution.earlier
 
-    async def _read(self, run_id: str | None = None) -> Execution:
-        return await read_execution(self._client, _thread_id(), run_id or activity.info().workflow_run_id)
+    async def _ask(self, place: Place, after: int, through: int) -> list[Message]:
+        """Entries that no inference of an execution was told of: its last answer, with what that had asked for."""
+        handle, messages = self._client.get_workflow_handle(place.thread_id, run_id=place.run_id), list[Message]()
+        while after < through:
+            page: TranscriptPage = await handle.query(QUERY_TRANSCRIPT, {"after": after}, result_type=TranscriptPage)
+            messages += page.messages
+            after = page.next or through
+        return messages
+
+    async def _read(self, place: Place | None = None) -> Execution:
+        here = Place(_thread_id(), _run_id())
+        return await read_execution(self._client, (place or here).thread_id, (place or here).run_id)
 
     def _thread(self) -> _Thread:
         thread_id = _thread_id()
@@ -207,9 +223,9 @@ class Memory:
         return thread
 
 
-def _entries(execution: Execution) -> tuple[Mark, list[Message]]:
+def _entries(execution: Execution, *, through: Mark | None = None) -> tuple[Mark, list[Message]]:
     try:
-        return execution.entries()
+        return execution.entries(through=through)
     except InternalError as error:
         raise _mismatch(str(error)) from error
 

@@ -1,6 +1,9 @@
-"""Read a thread's earlier, closed execution, so that a new one can go on with its conversation and what it kept."""
+"""Read an execution, so that a new one can go on with its conversation and what it kept.
 
-from typing import Any
+A thread that is woken goes on from its own closed execution, and a fork from a place in another thread, open or closed.
+"""
+
+from typing import Any, TypeVar
 
 from temporalio import activity
 from temporalio.client import Client, WorkflowHandle, WorkflowQueryFailedError
@@ -8,11 +11,14 @@ from temporalio.exceptions import ApplicationError
 
 from wakeful.contract.family import Keeps
 from wakeful.contract.inference import RestoreInput, TranscriptTail
-from wakeful.contract.names import ACTIVITY_RESTORE, QUERY_KEEPS, QUERY_TRANSCRIPT
-from wakeful.contract.views import TranscriptPage
+from wakeful.contract.names import ACTIVITY_RESTORE, QUERY_KEEPS, QUERY_POINT, QUERY_TRANSCRIPT
+from wakeful.contract.views import PointView, TranscriptPage
 from wakeful.loop.carrying import TAIL_BYTES
 from wakeful.loop.keeping import fitting, json_bytes
 from wakeful.loop.transcript import Mark, Transcript
+
+Handle = WorkflowHandle[Any, Any]
+V = TypeVar("V", PointView, TranscriptPage)
 
 RESTORED_BYTES = 1_500_000
 """Of all that is read back: an activity that returned two megabytes would fail, and the thread with it."""
@@ -34,31 +40,64 @@ class Restoring:
     async def restore_thread(self, input: RestoreInput) -> TranscriptTail:
         workflow_id = activity.info().workflow_id
         assert workflow_id is not None  # our activities are always scheduled by a workflow
-        handle = self._client.get_workflow_handle(workflow_id, run_id=input.run_id)
-        transcript, after = Transcript(), 0
+        handle = self._client.get_workflow_handle(input.thread_id or workflow_id, run_id=input.run_id)
+        if input.messages is not None:
+            return await self._forked(handle, input.messages)
+        return _tail(await _transcript(handle), await _keeps(handle))
+
+    async def _forked(self, origin: Handle, messages: int) -> TranscriptTail:
+        """The origin as it was after so many messages, read from whichever execution has that place."""
         while True:
-            try:
-                page: TranscriptPage = await handle.query(
-                    QUERY_TRANSCRIPT, {"after": after}, result_type=TranscriptPage
-                )
-            except WorkflowQueryFailedError as error:
-                reason = f"the earlier execution {input.run_id} cannot be read: {error}"
-                raise ApplicationError(reason, type="NotRestorable", non_retryable=True) from error
-            if page.earlier is not None:
-                place = Mark(page.earlier.through, page.earlier.digest or "")
-                transcript = Transcript(digest=place.digest, before=place)
-            for message in page.messages:
-                transcript = transcript.appending(message, message.id)
-            if page.next is None:
+            point: PointView = await _query(origin, QUERY_POINT, {"messages": messages}, PointView)
+            if point.earlier is None:
                 break
-            after = page.next
-        keeps = await _keeps(handle)
-        room = max(0, RESTORED_BYTES - (json_bytes(keeps) if keeps else 0)) // UTF8_BYTES
-        tail = transcript.sent().tail(min(TAIL_BYTES, room))
-        return TranscriptTail(length=tail.before.length, digest=tail.before.digest, messages=tail.messages, keeps=keeps)
+            thread_id = point.earlier.thread_id or origin.id
+            origin = self._client.get_workflow_handle(thread_id, run_id=point.earlier.run_id)
+        transcript = await _transcript(origin, through=messages)
+        if point.keeps is None or transcript.mark != Mark(messages, point.digest):
+            raise _unreadable(origin, f"the conversation has no step that ends after {messages} messages any more")
+        # The request says who answers.
+        return _tail(transcript, point.keeps.model_copy(update={"agent_id": None}))
 
 
-async def _keeps(handle: WorkflowHandle[Any, Any]) -> Keeps | None:
+async def _transcript(handle: Handle, *, through: int | None = None) -> Transcript:
+    """The newest part of an execution's conversation that it has itself, up to number `through`."""
+    transcript, after = Transcript(), 0
+    while through is None or transcript.length < through:
+        page = await _query(handle, QUERY_TRANSCRIPT, {"after": after}, TranscriptPage)
+        if page.earlier is not None:
+            place = Mark(page.earlier.through, page.earlier.digest or "")
+            transcript = Transcript(digest=place.digest, before=place)
+        room = len(page.messages) if through is None else max(0, through - transcript.length)
+        for message in page.messages[:room]:
+            transcript = transcript.appending(message, message.id)
+        if page.next is None:
+            break
+        after = page.next
+    return transcript.sent()
+
+
+def _tail(transcript: Transcript, keeps: Keeps | None) -> TranscriptTail:
+    """As much of it as can be handed on together with what is kept."""
+    room = max(0, RESTORED_BYTES - (json_bytes(keeps) if keeps else 0)) // UTF8_BYTES
+    tail = transcript.tail(min(TAIL_BYTES, room))
+    return TranscriptTail(length=tail.before.length, digest=tail.before.digest, messages=tail.messages, keeps=keeps)
+
+
+async def _query(handle: Handle, name: str, asked: dict[str, int], kind: type[V]) -> V:
+    try:
+        answer: V = await handle.query(name, asked, result_type=kind)
+    except WorkflowQueryFailedError as error:
+        raise _unreadable(handle, str(error)) from error
+    return answer
+
+
+def _unreadable(handle: Handle, why: str) -> ApplicationError:
+    reason = f"the earlier execution {handle.run_id} cannot be read: {why}"
+    return ApplicationError(reason, type="NotRestorable", non_retryable=True)
+
+
+async def _keeps(handle: Handle) -> Keeps | None:
     """What it kept; an older worker that answers for it may not know the question, and knows of nothing to keep.
 
     Raises:

@@ -15,6 +15,7 @@ from tests.contract.pinned import (
     decisions,
     events,
     family,
+    forks,
     gates,
     hooks,
     inference,
@@ -54,6 +55,7 @@ PINS: tuple[Pin, ...] = (
     *tasks.PINS,
     *letters.PINS,
     *family.PINS,
+    *forks.PINS,
     *context.PINS,
 )
 EVENT_TYPES = {

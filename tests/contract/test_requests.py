@@ -12,7 +12,9 @@ from wakeful.contract.messages import MESSAGE_LIMIT, InputMessage, Message, Role
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.requests import (
     CancelRequest,
+    Fork,
     PageRequest,
+    PointRequest,
     RunRequest,
     Submission,
     parse_cancel,
@@ -22,6 +24,7 @@ from wakeful.contract.requests import (
     parse_loan,
     parse_mail,
     parse_page,
+    parse_point,
     parse_request,
     parse_returned,
     parse_settled,
@@ -40,6 +43,25 @@ def test_the_short_form_typed_by_hand_is_enough() -> None:
 def test_messages_with_ids_of_their_own_are_taken_as_they_are() -> None:
     written = (InputMessage(content="hello", id="m1"), InputMessage(content="be brief", role=Role.SYSTEM))
     assert RunRequest(agent_id="assistant", input=written).messages == written
+
+
+def test_a_fork_needs_no_word_and_still_begins_a_run() -> None:
+    fork = Fork(thread_id="t0", run_id="0190", step=0, messages=1)
+    overrides = InferenceOverrides(max_tokens=9)
+    rules = (Rule(tool="look", behavior=Behavior.DENY),)
+    assert RunRequest(agent_id="assistant", fork=fork, overrides=overrides, permissions=rules).messages == ()
+
+
+def test_a_fork_goes_on_from_one_place() -> None:
+    with pytest.raises(ValidationError, match=r"a thread goes on from another one \(fork\) or from itself"):
+        RunRequest(agent_id="assistant", fork=Fork(thread_id="t", run_id="r", step=1, messages=2), restore_from="r0")
+
+
+@pytest.mark.parametrize("written", [{"messages": -1}, {}, None])
+def test_a_place_that_cannot_be_is_refused(written: object) -> None:
+    assert parse_point({"messages": 3}) == PointRequest(messages=3)
+    with pytest.raises(CallerError, match=r'Write for example \{"messages": 3\}'):
+        parse_point(written)
 
 
 @pytest.mark.parametrize("empty", ["", ()])

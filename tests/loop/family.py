@@ -124,9 +124,10 @@ def mail(id: str = "msg_1", text: str = "Hurry!") -> Fact:
     return MailReceived(a_letter(id, text))
 
 
-def a_word(task_id: str, id: str = "word_1", payload: JsonValue = "half way") -> Fact:
+def a_word(task_id: str, id: str = "word_1", payload: JsonValue = "half way", *, thread_id: str | None = None) -> Fact:
     """What a task tells before it has ended."""
-    return MailReceived(TaskEvent(message_id=id, task_id=task_id, event_type="progress", payload=payload))
+    event = TaskEvent(message_id=id, task_id=task_id, thread_id=thread_id, event_type="progress", payload=payload)
+    return MailReceived(event)
 
 
 def event_of(task_id: str, kind: str, **told: str) -> str:

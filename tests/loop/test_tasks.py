@@ -499,3 +499,10 @@ def test_a_run_that_is_carried_starts_no_task_twice() -> None:
     after = carry(driver.state)
     assert [command.id for command in pending_commands(after)] == ["infer-2"]
     assert (after.tasks, after.spawned) == (driver.state.tasks, 2)
+
+
+def test_a_task_that_a_rewind_has_undone_is_not_heard_although_its_id_is_taken_again() -> None:
+    driver = awaiting_tasks()
+    before = driver.state
+    assert driver.feed(a_word("bg_0", thread_id="t1/undone")) == Advance(before)
+    assert driver.feed(a_word("bg_0", thread_id="t1/bg_0")) != Advance(before)

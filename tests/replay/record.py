@@ -108,6 +108,12 @@ async def continued_as_new(client: WakefulClient, thread: str) -> None:
     await client.handle(thread).cancel()
 
 
+async def forked(client: WakefulClient, thread: str) -> str:
+    """The fork's: it goes on from another thread, and takes its state from there."""
+    await client.run("tester", "count", thread_id=f"{thread}-origin")
+    return await client.fork(f"{thread}-origin", at=5, message="add", new_thread_id=thread)
+
+
 async def decided_in_every_way(client: WakefulClient, thread: str) -> None:
     """Five calls: two run, one is approved by update, one is denied by signal, one expires."""
     await client.start("gated", "five", thread_id=thread)
@@ -239,6 +245,7 @@ USUAL: tuple[Story, ...] = (
     interrupted_and_rolled_back,
     restored,
     continued_as_new,
+    forked,
 )
 APPROVALS: tuple[Story, ...] = (decided_in_every_way, blocked_by_a_gate, always_allowed, put_right)
 FAMILIES: tuple[Story, ...] = (

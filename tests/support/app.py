@@ -5,7 +5,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -179,8 +179,8 @@ class Hanging:
 class Recording:
     """A scripted model that keeps what it was asked."""
 
-    def __init__(self, turns: Sequence[Turn]) -> None:
-        self.script = ScriptedModel(turns)
+    def __init__(self, turns: Sequence[Turn], when: Mapping[str, Sequence[Turn]] | None = None) -> None:
+        self.script = ScriptedModel(turns, when=when or {})
         self.requests: list[ModelRequest] = []
 
     async def complete(self, request: ModelRequest) -> ModelResponse:

@@ -183,6 +183,10 @@ class Keeps(Wire):
     permissions: Few[tuple[Rule, ...]] = ()
     state: Few[dict[str, JsonValue]] = {}
     """What its agents keep for as long as the thread lives."""
+    run_state: Few[dict[str, JsonValue]] = {}
+    """Only for a fork, which goes on within a run: what its agents kept for this run."""
+    run_permissions: Few[tuple[Rule, ...]] = ()
+    """The same for permissions."""
     identity: Maybe[RunIdentity] = None
     """Whose it was; a sub-agent that is woken still knows its parent."""
 

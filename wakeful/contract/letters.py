@@ -52,6 +52,8 @@ class TaskEvent(Wire):
     kind: Literal["task_event"] = "task_event"
     message_id: str
     task_id: str
+    thread_id: Maybe[str] = None
+    """Where the task runs: a thread that was rewound may have another one by its id."""
     event_type: str
     payload: JsonValue = None
 

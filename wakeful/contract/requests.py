@@ -60,14 +60,19 @@ class RunRequest(Written):
 
     @model_validator(mode="after")
     def _has_something_to_say(self) -> "RunRequest":
-        if not self.messages and self.mode is ThreadMode.RUN:
+        begins_a_run = bool(self.messages or self.fork)
+        if not begins_a_run and self.mode is ThreadMode.RUN:
             raise ValueError("input is empty: give a text or at least one message")
-        if not self.messages and self.overrides is not None:
+        if not begins_a_run and self.overrides is not None:
             raise ValueError(
                 "overrides are for one run, and without input none begins: give them with its first message"
             )
-        if not self.messages and self.permissions:
+        if not begins_a_run and self.permissions:
             raise ValueError("permissions are for one run, and without input none begins")
+        if self.fork and self.restore_from:
+            raise ValueError(
+                "a thread goes on from another one (fork) or from itself (restore_from), and not from both"
+            )
         names = [tool.id for tool in self.frontend_tools]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"frontend_tools are declared twice: {', '.join(repeated)}")
@@ -131,6 +136,12 @@ class PageRequest(Written):
     limit: int = Field(default=200, ge=1, le=MAX_PAGE)
 
 
+class PointRequest(Written):
+    """The place in a conversation that the `point` query asks about."""
+
+    messages: int = Field(ge=0)
+
+
 def parse_request(written: object) -> RunRequest:
     """What starts a run. Raises `CallerError` with every field that is wrong."""
     return _parse(RunRequest, written, example='{"agent_id": "assistant", "input": "hello"}')
@@ -161,6 +172,11 @@ def parse_cancel(written: object) -> CancelRequest:
 def parse_page(written: object) -> PageRequest:
     """What a paged query brings: nothing, or `{"after": n, "limit": n}`."""
     return _parse(PageRequest, {} if written is None else written, example='{"after": 0}')
+
+
+def parse_point(written: object) -> PointRequest:
+    """What the `point` query brings: `{"messages": n}`."""
+    return _parse(PointRequest, written, example='{"messages": 3}')
 
 
 def parse_letters(written: object) -> LettersRequest:

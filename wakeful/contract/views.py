@@ -6,6 +6,7 @@ from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.decisions import Refusal, SuspensionTicket
 from wakeful.contract.events import EventRecord
+from wakeful.contract.family import Keeps
 from wakeful.contract.letters import DeadLetter
 from wakeful.contract.messages import Message
 from wakeful.contract.runs import RunIdentity, RunResult, RunStatus, ToolCallStatus, Usage
@@ -87,6 +88,15 @@ class Earlier(Wire):
     digest: Maybe[str] = None
     thread_id: Maybe[str] = None
     """Of a fork: the thread that it was forked from, which has that execution."""
+
+
+class PointView(Wire):
+    """What a thread kept when it had so many messages, or which execution knows; neither, if no step ends there."""
+
+    messages: int
+    digest: Few[str] = ""
+    keeps: Maybe[Keeps] = None
+    earlier: Maybe[Earlier] = None
 
 
 class TranscriptPage(Wire):

@@ -6,7 +6,7 @@ from wakeful.contract.family import Keeps
 from wakeful.contract.letters import Letter
 from wakeful.contract.names import SIGNAL_CANCEL, SIGNAL_DECIDE, SIGNAL_SUBMIT
 from wakeful.contract.requests import RunRequest
-from wakeful.contract.runs import Errored, OnBusy, RunIdentity, TaskRef
+from wakeful.contract.runs import Errored, ForkedFrom, OnBusy, RunIdentity, TaskRef
 from wakeful.loop import (
     budgets,
     compacting,
@@ -84,7 +84,8 @@ def begin(
 ) -> Advance:
     """A thread's first run: its input in the transcript, and the wish to know its agent.
 
-    A thread that was closed goes on from its old `transcript` and with what it `keeps`.
+    A thread that was closed goes on from its old `transcript` and with what it `keeps`; a fork goes on from another's,
+    even if nobody says anything more.
     """
     state = opened(request, thread_id=thread_id, run_id=run_id, transcript=transcript, keeps=keeps)
     messages = tuple(
@@ -98,7 +99,9 @@ def begin(
         for index, written in enumerate(request.messages)
     )
     given = inbox.accept(state, MessagesSubmitted(messages), now=0)
-    return given.then(inbox.begin_next_run) if given.state.queued else given
+    if given.state.queued:
+        return given.then(inbox.begin_next_run)
+    return given.then(inbox.begin_run, (), request) if request.fork else given
 
 
 def opened(
@@ -129,13 +132,14 @@ def opened(
         spawned=keeps.spawned,
         letters=keeps.letters,
         permissions=keeps.permissions,
-        values=Values(thread=keeps.state),
+        run_permissions=keeps.run_permissions,
+        values=Values(thread=keeps.state, run=keeps.run_state),
         active_agent=keeps.agent_id,
     )
 
 
 def _identity(request: RunRequest, keeps: Keeps, *, thread_id: str, run_id: str) -> RunIdentity:
-    """Who the run is; a sub-agent that was closed and is woken still knows where it came from."""
+    """Who the run is; a sub-agent or a fork that was closed and is woken still knows where it came from."""
     family, before = request.family, keeps.identity
     task = family.within if family else before.task if before else None
     if family is not None and family.task_id is not None and request.parent_thread_id is not None:
@@ -145,6 +149,9 @@ def _identity(request: RunRequest, keeps: Keeps, *, thread_id: str, run_id: str)
             owner_thread_id=request.parent_thread_id,
             name=family.name,
         )
+    forked_from = before.forked_from if before else None
+    if request.fork is not None:
+        forked_from = ForkedFrom(thread_id=request.fork.thread_id, step=request.fork.step)
     return RunIdentity(
         thread_id=thread_id,
         run_id=run_id,
@@ -157,6 +164,7 @@ def _identity(request: RunRequest, keeps: Keeps, *, thread_id: str, run_id: str)
         origin=request.origin,
         path=family.path if family else before.path if before else (),
         task=task,
+        forked_from=forked_from,
     )
 
 

@@ -30,7 +30,7 @@ from wakeful.loop.compacting import after_rewind
 from wakeful.loop.effects import fold
 from wakeful.loop.facts import HooksReturned, InferenceReturned, Submitted, ToolReturned, WorkFact, WorkFailed
 from wakeful.loop.inbox import begin_next_run
-from wakeful.loop.reports import end_step, heard, refuse, run_finish, run_start, shown
+from wakeful.loop.reports import end_step, heard, leave_point, refuse, run_finish, run_start, shown
 from wakeful.loop.stages import (
     Afterwards,
     AwaitingDecisions,
@@ -259,7 +259,7 @@ def _settle_the_rest(state: RunState) -> Advance:
             result = ToolResult.error(call.call.name, TOOL_INTERRUPTED)
             event = ToolCallCancel(id=call.call.id, name=call.call.name, reason="the run ended")
             moved = moved.then(calls.move, SettledCall(call.call, ToolCallStatus.CANCELLED, result), event)
-    return moved.then(calls.commit)
+    return moved.then(calls.commit).then(leave_point)
 
 
 def _self_receipt(state: RunState) -> JsonValue:

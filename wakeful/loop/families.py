@@ -146,12 +146,17 @@ def _reached(state: RunState, settled: Settled) -> RunState:
 
 def received(state: RunState, mail: Letter | TaskEvent, *, now: int) -> Advance:
     """Mail is read at the next step; where no step is to come, it is the reason for one."""
-    if isinstance(mail, TaskEvent) and state.find_task(mail.task_id) is None:
-        return Advance(state)  # its end was told, and nothing comes after that
+    if isinstance(mail, TaskEvent) and not _runs(state, mail):
+        return Advance(state)  # its end was told, and nothing comes after that; or a rewind has undone it
     message = mail_message(mail)
     source: Source = message if len(message.text) <= INLINE_LENGTH else f"deliver:{mail.message_id}"
     passive = isinstance(mail, TaskEvent) and _wakes_nobody(state, mail.task_id)
     return _post(state, message, source, now=now, passive=passive)
+
+
+def _runs(state: RunState, event: TaskEvent) -> bool:
+    task = state.find_task(event.task_id)
+    return task is not None and event.thread_id in (None, task.thread_id)
 
 
 RETURNED_ID = "returned-"

@@ -5,6 +5,7 @@ from typing import assert_never
 
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.names import SIGNAL_SUBMIT
+from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import OnBusy, Origin, ThreadMode, Usage
 from wakeful.loop.commands import RESOLVE_ID, ResolveAgent
 from wakeful.loop.facts import MessagesSubmitted, Submitted
@@ -58,13 +59,20 @@ def begin_next_run(state: RunState, *, interrupted: bool = False) -> Advance:
         group = state.queued[0].group
         count = next((n for n, later in enumerate(state.queued) if later.group != group), len(state.queued))
         taken, left = state.queued[:count], replace(state, queued=state.queued[count:])
-    runs = state.runs + 1
-    first = next(later for later in taken if not later.passive)
+    return begin_run(left, taken, next(later for later in taken if not later.passive))
+
+
+def begin_run(state: RunState, taken: tuple[Submitted, ...], first: Submitted | RunRequest) -> Advance:
+    """Begin a run that reads `taken`, as `first` wants it.
+
+    The first run of a fork goes on within a run of its origin, and with what was kept for that.
+    """
+    runs, is_later = state.runs + 1, state.runs > 0
     agent_id = first.agent_id or state.requested_agent or state.active_agent or state.identity.agent_id
     seed = state.identity.run_id.removesuffix(f".{state.runs}")
     run_id, resolve_id = (seed, RESOLVE_ID) if runs == 1 else (f"{seed}.{runs}", f"{RESOLVE_ID}-{runs}")
     fresh = replace(
-        left,
+        state,
         identity=state.identity.model_copy(
             update={"run_id": run_id, "agent_id": agent_id, "origin": _origin(state, taken)}
         ),
@@ -77,10 +85,10 @@ def begin_next_run(state: RunState, *, interrupted: bool = False) -> Advance:
         continuations=0,
         repairs=0,
         overrides=first.overrides,
-        run_permissions=first.permissions,
+        run_permissions=first.permissions if is_later else (*state.run_permissions, *first.permissions),
         active_agent=agent_id if agent_id != state.identity.agent_id or state.active_agent else None,
         requested_agent=None,
-        values=state.values.for_next_run(),
+        values=state.values.for_next_run() if is_later else state.values,
         wanted_end=None,
         hooked=0,
         has_left=False,
@@ -106,7 +114,7 @@ def begin_next_run(state: RunState, *, interrupted: bool = False) -> Advance:
 
 def _origin(state: RunState, taken: tuple[Submitted, ...]) -> Origin:
     """A run that a task or another agent woke is nobody's wish; one that a person begins afterwards is theirs again."""
-    if all(submitted.internal for submitted in taken):
+    if taken and all(submitted.internal for submitted in taken):
         return Origin.INTERNAL
     return Origin.USER if state.identity.origin is Origin.INTERNAL and state.runs else state.identity.origin
 

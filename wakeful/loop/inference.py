@@ -10,7 +10,7 @@ from wakeful.loop.effects import fold
 from wakeful.loop.ending import finish
 from wakeful.loop.inbox import for_this_run, read, reading_queued
 from wakeful.loop.notes import CONTINUE, noting, on_calls, on_output
-from wakeful.loop.reports import end_step, heard, run_finish
+from wakeful.loop.reports import end_step, heard, leave_point, run_finish
 from wakeful.loop.stages import AwaitingTasks, Inferring
 from wakeful.loop.state import Advance, RunState
 from wakeful.loop.steps import next_step
@@ -64,11 +64,11 @@ def _fold_words(state: RunState, inferring: Inferring, response: ModelResponse, 
     again = _asking_again(kept, response) if state.revision >= 2 else None
     if again is not None:
         continuing = again.continuations > state.continuations
-        return end_step(again).then(next_step, now=now, continuing=continuing)
+        return leave_point(again).then(end_step).then(next_step, now=now, continuing=continuing)
     if state.agent.output and response.output_problem is not None:
         error = f"the answer does not fit the agent's output type: {response.output_problem}"
-        return end_step(said).then(finish, Errored(value=error), now=now)
-    return end_step(said).then(_end_or_go_on, response, now=now)
+        return leave_point(said).then(end_step).then(finish, Errored(value=error), now=now)
+    return leave_point(said).then(end_step).then(_end_or_go_on, response, now=now)
 
 
 def _saying(state: RunState, inferring: Inferring, response: ModelResponse) -> RunState:

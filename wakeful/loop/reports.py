@@ -67,6 +67,11 @@ def end_step(state: RunState) -> Advance:
     return shown(closed).emitting(StepEnd())
 
 
+def leave_point(state: RunState) -> Advance:
+    """All of the step is part of the conversation now, and nothing more: a fork can go on from here."""
+    return Advance(state, points=(state.point,))
+
+
 def shown(state: RunState) -> Advance:
     """Show watchers the state if it has changed since they saw it."""
     values = state.values

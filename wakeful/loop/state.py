@@ -30,6 +30,7 @@ from wakeful.contract.tools import ToolDescriptor
 from wakeful.loop.calls import Batch
 from wakeful.loop.commands import Command
 from wakeful.loop.facts import Submitted
+from wakeful.loop.points import Point
 from wakeful.loop.stages import (
     AwaitingBudget,
     AwaitingDecisions,
@@ -249,6 +250,12 @@ class RunState:
         return tuple({rule.tool: rule for rule in (*self.permissions, *self.run_permissions)}.values())
 
     @property
+    def point(self) -> Point:
+        """What a fork from here begins with."""
+        agent_id = self.requested_agent or self.active_agent or self.identity.agent_id
+        return Point(self.transcript.mark, agent_id, self.values, self.permissions, self.run_permissions, self.spawned)
+
+    @property
     def next_alarm(self) -> int | None:
         """When time alone will do something to the run; None if it never does."""
         if isinstance(self.stage, Cancelling | Idle | Done):
@@ -280,11 +287,14 @@ class Advance:
     state: RunState
     commands: tuple[Command, ...] = ()
     events: tuple[AgentEvent, ...] = ()
+    points: tuple[Point, ...] = ()
+    """The steps that have ended."""
 
     def then(self, move: Callable[Concatenate[RunState, P], "Advance"], *args: P.args, **kwargs: P.kwargs) -> "Advance":
         """Go on from here: one more move, with its commands and events after these."""
         following = move(self.state, *args, **kwargs)
-        return Advance(following.state, self.commands + following.commands, self.events + following.events)
+        commands, events = self.commands + following.commands, self.events + following.events
+        return Advance(following.state, commands, events, self.points + following.points)
 
     def emitting(self, *events: AgentEvent) -> "Advance":
         return replace(self, events=self.events + events)

@@ -31,7 +31,7 @@ from wakeful.loop.commands import CallTool
 from wakeful.loop.effects import fold
 from wakeful.loop.facts import ToolReturned, WorkFact
 from wakeful.loop.notes import noting, on_calls
-from wakeful.loop.reports import end_step, run_finish, shown
+from wakeful.loop.reports import end_step, leave_point, run_finish, shown
 from wakeful.loop.runtime_tools import is_performed_here, perform
 from wakeful.loop.stages import AwaitingDecisions, CallingTools, Inferring
 from wakeful.loop.state import Advance, RunState
@@ -59,7 +59,8 @@ def go_on(state: RunState, *, now: int) -> Advance:
         return moved
     if batch.suspended:
         return moved.then(_pause)
-    return moved.then(commit).then(_note_what_was_not_called, batch.response).then(end_step).then(next_step, now=now)
+    told = moved.then(commit).then(_note_what_was_not_called, batch.response).then(leave_point)
+    return told.then(end_step).then(next_step, now=now)
 
 
 def _note_what_was_not_called(state: RunState, response: ModelResponse) -> Advance:

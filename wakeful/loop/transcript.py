@@ -41,6 +41,15 @@ class Transcript:
     def mark(self) -> Mark:
         return Mark(self.length, self.digest)
 
+    def mark_at(self, length: int) -> Mark | None:
+        """The place after so many entries, unless it stands in an earlier execution or is still to come."""
+        if not self.before.length <= length <= self.length:
+            return None
+        digest = self.before.digest
+        for message in self.messages[: length - self.before.length]:
+            digest = chained(digest, message)
+        return Mark(length, digest)
+
     def appending(self, message: Message, source: Source) -> "Transcript":
         return replace(
             self,
@@ -74,10 +83,8 @@ class Transcript:
                 break
             if self.messages[place].role is not Role.TOOL:
                 start = place
-        digest = self.before.digest
-        for message in self.messages[:start]:
-            digest = chained(digest, message)
-        before = Mark(self.before.length + start, digest)
+        before = self.mark_at(self.before.length + start)
+        assert before is not None  # it is one of its own places
         return Transcript(messages=self.messages[start:], digest=self.digest, before=before)
 
 

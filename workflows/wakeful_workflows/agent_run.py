@@ -16,11 +16,11 @@ from wakeful.contract import names
 from wakeful.contract.decisions import Decision
 from wakeful.contract.errors import CallerError
 from wakeful.contract.family import Keeps
-from wakeful.contract.inference import TranscriptTail
-from wakeful.contract.requests import RunRequest, parse_decisions, parse_page, parse_request
+from wakeful.contract.inference import RestoreInput, TranscriptTail
+from wakeful.contract.requests import RunRequest, parse_decisions, parse_page, parse_point, parse_request
 from wakeful.contract.runs import RunResult
 from wakeful.contract.state import StateView
-from wakeful.contract.views import EventsPage, StatusView, TranscriptPage
+from wakeful.contract.views import EventsPage, PointView, StatusView, TranscriptPage
 from wakeful.loop.advance import advance, begin, opened
 from wakeful.loop.carrying import Carried, pack, pending_commands, size_of, unpack
 from wakeful.loop.commands import CancelChild, Command, Settle, StartChild, StartTask, Stop, Tell
@@ -40,8 +40,9 @@ from wakeful.loop.views import keeps, status_view
 from wakeful_workflows.alarm import Alarm
 from wakeful_workflows.chain import CARRY_LIMIT, is_due
 from wakeful_workflows.children import Children, FamilyCommand
-from wakeful_workflows.pages import EventLog, events_page, transcript_page
+from wakeful_workflows.pages import Before, EventLog, events_page, transcript_page
 from wakeful_workflows.perform import Resolved, Work, restored
+from wakeful_workflows.points import Points
 from wakeful_workflows.signals import Signals, single
 from wakeful_workflows.turns import Turns
 from wakeful_workflows.visibility import Visibility
@@ -63,7 +64,9 @@ class AgentRun(Signals):
         self._visibility = Visibility()
         self._turns = Turns()
         self._alarm = Alarm(lambda: self._facts.append(TimePassed()))
-        self._earlier = workflow.info().continued_run_id
+        continued = workflow.info().continued_run_id
+        self._earlier = Before(continued) if continued else None
+        self._points = Points()
         self._is_too_large = False
 
     @workflow.run
@@ -92,16 +95,19 @@ class AgentRun(Signals):
         thread_id = workflow.info().workflow_id
         run_id = thread_id if request.family is not None else str(workflow.uuid4())
         transcript = kept = None
-        if request.restore_from is not None:
-            self._earlier = request.restore_from
+        if (past := _past(request)) is not None:
+            self._earlier = Before(past.run_id, past.thread_id)
             self._state = opened(request, thread_id=thread_id, run_id=run_id)
-            tail = await self._restored(request.restore_from)
+            tail = await self._restored(past)
             transcript, kept = transcript_of(tail), tail.keeps
+            self._points = Points(transcript.length)
         self._take(begin(request, thread_id=thread_id, run_id=run_id, transcript=transcript, keeps=kept))
+        if request.fork is not None and transcript is not None:
+            self._points.begin_at(transcript.mark, self._current())
 
-    async def _restored(self, run_id: str) -> TranscriptTail:
+    async def _restored(self, past: RestoreInput) -> TranscriptTail:
         """What the thread said and kept. A cancellation comes after it, or what was sent meanwhile would be lost."""
-        restoring = asyncio.create_task(restored(run_id))
+        restoring = asyncio.create_task(restored(past))
         while not restoring.done():
             await self._until(restoring.done)
         return restoring.result()
@@ -111,6 +117,7 @@ class AgentRun(Signals):
         self._log = EventLog(before=carried.events)
         self._work.settings = Resolved(carried.search_attributes, carried.budget)
         self._visibility = Visibility(carried.shown, runs=carried.state.runs)
+        self._points = Points(carried.state.transcript.length)
         self._take(Advance(carried.state, pending_commands(carried.state)))
 
     def _advance(self, state: RunState, fact: Fact) -> Advance:
@@ -125,7 +132,8 @@ class AgentRun(Signals):
     def _take(self, made: Advance) -> None:
         """The one place where the state changes."""
         self._state = made.state
-        self._log.append(made.events, made.state.identity, at=_now())
+        self._log.append(made.events, made.state.identity, at=_now(), early=self._turns.is_early)
+        self._points.take(made)
         self._outbox += made.commands
 
     def _continue_as_new_if_due(self, state: RunState) -> None:
@@ -251,6 +259,12 @@ class AgentRun(Signals):
     def keeps(self, _nothing: Any = None) -> Keeps:
         return keeps(self._current())
 
+    @workflow.query(
+        name=names.QUERY_POINT, description='What a fork begins with after so many messages: {"messages": n}'
+    )
+    def point(self, asked: Any = None) -> PointView:
+        return self._points.find(self._current(), parse_point(asked), earlier=self._earlier)
+
     def _current(self) -> RunState:
         if self._state is None:
             raise ApplicationError("the run has not begun")
@@ -263,6 +277,13 @@ def _understood(request: Any) -> RunRequest:
     except CallerError as error:
         message = f"the run request was not understood: {error}"
         raise ApplicationError(message, type="InvalidRequest", non_retryable=True) from None
+
+
+def _past(request: RunRequest) -> RestoreInput | None:
+    """What the thread goes on from, if it is not new."""
+    if (fork := request.fork) is not None:
+        return RestoreInput(run_id=fork.run_id, thread_id=fork.thread_id, messages=fork.messages)
+    return RestoreInput(run_id=request.restore_from) if request.restore_from is not None else None
 
 
 def _now() -> int:

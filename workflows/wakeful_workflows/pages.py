@@ -1,6 +1,7 @@
 """The events of an execution, and pages that any client can take: far under the server's limits."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from pydantic import BaseModel
@@ -16,6 +17,18 @@ from wakeful.loop.views import visible_messages
 PAGE_BYTES = 500_000
 
 M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Before:
+    """The execution that this one goes on from."""
+
+    run_id: str
+    thread_id: str | None = None
+    """Of a fork: whose it is."""
+
+    def holding(self, through: int, digest: str | None = None) -> Earlier:
+        return Earlier(run_id=self.run_id, through=through, digest=digest, thread_id=self.thread_id)
 
 
 def fitting(items: Sequence[M]) -> tuple[M, ...]:
@@ -35,6 +48,8 @@ class EventLog:
 
     def __init__(self, before: int = 0) -> None:
         self.before = before
+        self.has_early = False
+        """The run has come further, but only because a query made it: nobody is told before its task has said so."""
         self._said: list[tuple[int, RunIdentity, AgentEvent]] = []
         self._speaker: RunIdentity | None = None
 
@@ -42,8 +57,11 @@ class EventLog:
     def last(self) -> int:
         return self.before + len(self._said)
 
-    def append(self, events: Sequence[AgentEvent], identity: RunIdentity, *, at: int) -> None:
+    def append(self, events: Sequence[AgentEvent], identity: RunIdentity, *, at: int, early: bool = False) -> None:
         """Number the events. What stands before a `run_start` is still said by the run before."""
+        self.has_early |= early
+        if self.has_early:
+            return  # the task is done again from history, in a run that begins anew
         for event in events:
             if isinstance(event, RunStart) or self._speaker is None:
                 self._speaker = event.identity if isinstance(event, RunStart) and event.identity else identity
@@ -71,11 +89,11 @@ class EventLog:
         )
 
 
-def transcript_page(state: RunState, asked: PageRequest, *, earlier: str | None) -> TranscriptPage:
+def transcript_page(state: RunState, asked: PageRequest, *, earlier: Before | None) -> TranscriptPage:
     """The messages after `asked.after`, or where an `earlier` execution has them."""
     before, messages = state.transcript.before, visible_messages(state)
     if asked.after < before.length and earlier:
-        place = Earlier(run_id=earlier, through=before.length, digest=before.digest)
+        place = earlier.holding(before.length, before.digest)
         return TranscriptPage(messages=(), next=before.length, earlier=place)
     start = asked.after - before.length
     taken = fitting(messages[start : start + asked.limit])
@@ -83,14 +101,16 @@ def transcript_page(state: RunState, asked: PageRequest, *, earlier: str | None)
     return TranscriptPage(messages=taken, next=end if end < before.length + len(messages) else None)
 
 
-def events_page(state: RunState, log: EventLog, asked: PageRequest, *, earlier: str | None) -> EventsPage:
+def events_page(state: RunState, log: EventLog, asked: PageRequest, *, earlier: Before | None) -> EventsPage:
     """The events after `asked.after`, or where an `earlier` execution has them."""
     if asked.after < log.before and earlier:
-        place = Earlier(run_id=earlier, through=log.before)
-        return EventsPage(events=(), last=asked.after, done=False, earlier=place)
+        return EventsPage(events=(), last=asked.after, done=False, earlier=earlier.holding(log.before))
     taken = log.page(asked)
-    last = asked.after + len(taken)
+    # Whoever asks for more than there ever was has seen what a rewind has undone.
+    last = min(asked.after + len(taken), log.last)
     if last < log.last:
         return EventsPage(events=taken, last=last, done=False, more=True)
+    if log.has_early:
+        return EventsPage(events=taken, last=last, done=False)
     in_flight = tuple(sorted(state.in_flight))
     return EventsPage(events=taken, last=last, done=isinstance(state.stage, Done), in_flight=in_flight)

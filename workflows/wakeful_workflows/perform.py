@@ -244,11 +244,11 @@ def _read(returned: RawValue, kind: type[R]) -> R:
     return read
 
 
-async def restored(run_id: str) -> TranscriptTail:
-    """The conversation of an earlier, closed execution of this thread, and what the thread kept besides."""
+async def restored(past: RestoreInput) -> TranscriptTail:
+    """The conversation that this thread goes on with, and what was kept besides."""
     tail: TranscriptTail = await workflow.execute_activity(
         names.ACTIVITY_RESTORE,
-        RestoreInput(run_id=run_id),
+        past,
         activity_id=names.ACTIVITY_RESTORE,
         result_type=TranscriptTail,
         start_to_close_timeout=timedelta(minutes=2),

@@ -21,6 +21,11 @@ class Turns:
         self._length = workflow.info().get_current_history_length()
         self._is_early = False
 
+    @property
+    def is_early(self) -> bool:
+        """What the run has come to is what a query made of it; the task that counts may come to something else."""
+        return self._is_early
+
     def check(self) -> None:
         """Call it in every turn. A workflow task brings its time and the history's size; events without one do not."""
         task, length = _task(), workflow.info().get_current_history_length()

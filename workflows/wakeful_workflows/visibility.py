@@ -106,8 +106,10 @@ def details(state: RunState) -> str:
 
 
 def _family(state: RunState) -> list[str]:
-    """Whom the run belongs to, and who runs for it now."""
+    """Where the run comes from, whom it belongs to, and who runs for it now."""
     lines = []
+    if (origin := state.identity.forked_from) is not None:
+        lines += ["", f"Forked from `{origin.thread_id}` after step {origin.step}"]
     if state.identity.parent_thread_id is not None:
         lines += ["", f"Sub-agent of `{state.identity.parent_thread_id}`"]
     delegates = [call for call in state.batch.running if call.child is not None] if state.batch else []

@@ -37,6 +37,11 @@ PINS = (
         '{"kind":"task_event","message_id":"t1/c1:1","task_id":"bg_0","event_type":"found","payload":{"n":1}}',
     ),
     Pin(
+        TaskEvent(message_id="t1/c1:1", task_id="bg_0", thread_id="t1/dig-1", event_type="found"),
+        '{"kind":"task_event","message_id":"t1/c1:1","task_id":"bg_0","thread_id":"t1/dig-1",'
+        '"event_type":"found","payload":null}',
+    ),
+    Pin(
         TaskEvent(message_id="t1/c1:1", task_id="bg_0", event_type="found"),
         '{"kind":"task_event","message_id":"t1/c1:1","task_id":"bg_0","event_type":"found","payload":null}',
     ),
