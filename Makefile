@@ -24,7 +24,7 @@ test: $(BIN)/.ready  ## Run the tests: the pure ones with their coverage, then t
 restless: $(BIN)/.ready  ## The workflow tests again, continuing as new after every fact.
 	$(BIN)/python -m pytest -q $(PARALLEL) -m restless
 
-bench: $(BIN)/.ready  ## Measure against a hand-written workflow (QUICK=1 for under a minute).
+bench: $(BIN)/.ready  ## Measure against a hand-written workflow (QUICK=1 for about a minute).
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
 check: $(BIN)/.ready  ## Format, lint, types and import layers.
@@ -42,6 +42,7 @@ faults: $(BIN)/.ready  ## The long fault runs (shorter with WAKEFUL_FAULT_TREES=
 
 picture: $(BIN)/.ready  ## Take the pictures in docs/ again (needs chromium).
 	$(BIN)/python docs/pictures/take.py
+	$(BIN)/python -m docs.pictures.chat
 
 constraints: $(BIN)/.ready  ## Pin the newest versions that resolve together.
 	$(BIN)/uv pip compile -q --universal --all-extras --no-annotate --no-header --no-emit-index-url \

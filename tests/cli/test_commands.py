@@ -13,11 +13,12 @@ from temporalio.client import Client
 from tests.support.processes import ROOT, WAKEFUL, dev_process, wakeful
 from tests.support.waiting import BOUND_SECONDS, until
 from wakeful import RunStatus
+from wakeful.cli.app import app
 from wakeful.client import WakefulClient
 
 COMMANDS = [
-    *("demo", "dev", "worker", "run", "send", "status", "show", "tree", "inbox", "approve", "deny", "decide"),
-    *("letters", "cancel", "replay"),
+    *("demo", "dev", "worker", "run", "chat", "send", "watch", "status", "show", "tree", "why", "inbox", "approve"),
+    *("deny", "decide", "letters", "cancel", "fork", "diff", "rewind", "replay"),
 ]
 
 
@@ -85,9 +86,9 @@ async def test_a_suspended_run_is_shown_decided_and_read(client: WakefulClient, 
     await client.result(thread_id)
     assert (await wakeful("show", thread_id, address=address)).out.splitlines() == [
         "user: approve",
-        'assistant: → approve(what="launch")',
+        'assistant, step 1: → approve(what="launch")',
         'tool call_2_1: {"did":"launch","said":{"ok":true},"reason":"fine"}',
-        'assistant: approval gave {"did":"launch","said":{"ok":true},"reason":"fine"}',
+        'assistant, step 2: approval gave {"did":"launch","said":{"ok":true},"reason":"fine"}',
     ]
     shown = json.loads((await wakeful("status", thread_id, "--json", address=address)).out)
     assert (shown["status"], shown["result"]["status_reason"]) == ("done", "natural")
@@ -103,7 +104,7 @@ async def test_send_talks_to_a_thread_that_stays(client: WakefulClient, address:
     idle = f"wakeful: thread {thread_id!r} is open (idle, waiting for a message): `wakeful send {thread_id} …`"
     assert (ran.code, ran.err) == (1, f"{idle} says something to it\n")
     shown = (await wakeful("show", thread_id, address=address)).out.splitlines()
-    assert shown == ["user: one", "assistant: hello, one", "user: two", "assistant: hello, two"]
+    assert shown == ["user: one", "assistant, step 1: hello, one", "user: two", "assistant, step 2: hello, two"]
     await client.handle(thread_id).cancel()
 
 
@@ -189,6 +190,12 @@ async def test_every_command_has_help(command: str) -> None:
     ran = await wakeful(*command.split(), "--help")
     assert ran.code == 0
     assert "Usage: wakeful" in ran.out
+
+
+def test_every_command_is_in_the_documentation() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    named = {command.name for command in app.registered_commands}
+    assert [name for name in sorted(filter(None, named)) if f"`wakeful {name}" not in page] == []
 
 
 async def test_the_demo_tells_its_story_and_exits_cleanly() -> None:

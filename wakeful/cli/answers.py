@@ -16,7 +16,7 @@ import typer
 from pydantic import JsonValue
 
 from wakeful.asking import PATIENCE
-from wakeful.cli import options
+from wakeful.cli import completing, options
 from wakeful.cli.asking import json_value, with_client
 from wakeful.cli.showing import printable, spelled
 from wakeful.client import WakefulClient
@@ -26,7 +26,12 @@ from wakeful.contract.views import ticket_name
 from wakeful.inbox import PendingDecision, pending_of
 
 Tickets = Annotated[
-    list[str], typer.Argument(metavar="TICKET", help="THREAD/CALL, as `wakeful inbox` prints it; several are fine.")
+    list[str],
+    typer.Argument(
+        metavar="TICKET",
+        help="THREAD/CALL, as `wakeful inbox` prints it; several are fine.",
+        autocompletion=completing.tickets_like,
+    ),
 ]
 ResultOption = Annotated[str | None, typer.Option(metavar="JSON", help="The answer, as JSON.")]
 ReasonOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Why, for the model and the record.")]
@@ -116,7 +121,7 @@ def decide(
             shown = await _pending(client, thread, call)
         except NoAnswer:
             shown = None
-        return await _send(client, thread, call, answer, shown=shown)
+        return await send_answer(client, thread, call, answer, shown=shown)
 
     print(with_client(address, namespace, go))
 
@@ -150,7 +155,7 @@ async def _answered(client: WakefulClient, ticket: str, answer: Answer) -> str |
     """What became of it: a line to print, or what is wrong with it, so that the other tickets are answered."""
     try:
         thread_id, target, shown = await _found(client, ticket)
-        return await _send(client, thread_id, target, answer, shown=shown)
+        return await send_answer(client, thread_id, target, answer, shown=shown)
     except WakefulError as error:
         return error
 
@@ -181,7 +186,7 @@ async def _pending(client: WakefulClient, thread_id: str, target: str) -> Pendin
     return next((entry for entry in pending_of(view) if target in (entry.call_id, entry.suspension_id)), None)
 
 
-async def _send(
+async def send_answer(
     client: WakefulClient, thread_id: str, target: str, answer: Answer, *, shown: PendingDecision | None
 ) -> str:
     """Send the decision, and say in a line what became of it."""

@@ -2,7 +2,23 @@
 
 import typer
 
-from wakeful.cli import answers, demo, dev, inbox, letters, replay, threads, tree, worker
+from wakeful.cli import (
+    answers,
+    chat,
+    demo,
+    dev,
+    diff,
+    fork,
+    inbox,
+    letters,
+    replay,
+    rewind,
+    threads,
+    tree,
+    watch,
+    why,
+    worker,
+)
 from wakeful.cli.exits import run_and_leave
 
 app = typer.Typer(
@@ -17,16 +33,22 @@ app.command("demo")(demo.demo)
 app.command("dev")(dev.dev)
 app.command("worker")(worker.worker)
 app.command("run")(threads.run)
+app.command("chat")(chat.chat)
 app.command("send")(threads.send)
+app.command("watch")(watch.watch)
 app.command("status")(threads.status)
 app.command("show")(threads.show)
 app.command("tree")(tree.tree)
+app.command("why")(why.why)
 app.command("inbox")(inbox.inbox)
 app.command("approve")(answers.approve)
 app.command("deny")(answers.deny)
 app.command("decide")(answers.decide)
 app.command("letters")(letters.letters)
 app.command("cancel")(threads.cancel)
+app.command("fork")(fork.fork)
+app.command("diff")(diff.diff)
+app.command("rewind")(rewind.rewind)
 app.command("replay")(replay.replay)
 
 

@@ -15,6 +15,8 @@ from wakeful.tree import tokens
 def family_lines(thread_id: str, view: StatusView, below: Sequence[PendingDecision] = ()) -> list[str]:
     """What a status says beyond the run itself; nothing of a run that is alone. `below` waits further down."""
     lines = []
+    if (origin := view.identity.forked_from) is not None:
+        lines.append(f"forked   from {printable(origin.thread_id)} after step {origin.step}")
     if view.budget is not None:
         still = ", without what runs below" if view.children else ""
         lines.append(f"budget   {budget_words(view.spent, view.budget)}{still}")

@@ -1,12 +1,14 @@
 """`wakeful inbox`: everything that waits for a decision, and the commands that answer it."""
 
 import asyncio
+import sys
 from typing import Annotated
 
 import typer
 
 from wakeful.cli import options
 from wakeful.cli.asking import with_client
+from wakeful.cli.colours import colours_of
 from wakeful.cli.showing import inbox_lines
 from wakeful.client import WakefulClient
 from wakeful.inbox import PendingDecision
@@ -49,6 +51,7 @@ def _show(waiting: list[PendingDecision], *, as_json: bool, empty: bool) -> None
         for pending in waiting:
             print(pending.model_dump_json(), flush=True)
     elif waiting:
-        print("\n".join(inbox_lines(waiting)), flush=True)
+        head, *lines = inbox_lines(waiting)
+        print("\n".join([colours_of(sys.stdout).dim(head), *lines]), flush=True)
     elif empty:
         print("nothing waits for a decision", flush=True)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from wakeful.cli import completing
 from wakeful.connection import Address
 from wakeful.contract.names import DEFAULT_TASK_QUEUE
 from wakeful.registry import Registry
@@ -28,7 +29,15 @@ AgentsOption = Annotated[
     list[Path] | None,
     typer.Option("--agents", metavar="PATH", help="A directory or file with agents in TOML or YAML; may be repeated."),
 ]
-ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="The thread's id, which is its workflow's.")]
+ThreadArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="THREAD", help="The thread's id, which is its workflow's.", autocompletion=completing.threads_like
+    ),
+]
+AgentArgument = Annotated[
+    str, typer.Argument(metavar="AGENT", help="The agent's id.", autocompletion=completing.agents_like)
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, one value a line, for programs.")]
 BudgetTokens = Annotated[
     int | None,

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import unicodedata
 from collections.abc import Sequence
 from typing import assert_never
 
@@ -28,13 +29,13 @@ def event_lines(event: e.AgentEvent) -> list[str]:
         case e.StepStart():
             return ["· thinking"]
         case e.TextDelta(delta=text):
-            return [f"  {line}" for line in text.splitlines()]
+            return [f"  {line}" for line in readable(text).splitlines()]
         case e.ReasoningDelta(delta=text):
             return [f"  ({short(text)})"]
         case e.ToolCallReady(name=name, arguments=arguments):
             return [f"→ {called(name, arguments)}"]
         case e.ToolCallDone(result=result):
-            return [f"{_MARKS[result.status]} {result.tool_name}: {short(_outcome(result))}"]
+            return [f"{tool_mark(result)} {result.tool_name}: {tool_words(result)}"]
         case e.ToolCallResumed(target_id=id, result=result):
             return [f"✓ {id} goes on: {short(compact(result))}"]
         case e.ToolCallCancel(name=name, reason=reason):
@@ -97,11 +98,17 @@ def _mail(text: str) -> str:
 _WRITER = re.compile('^<(?:agent-message from|background-task-event kind="[a-z]*" task_id)="([^"]*)"')
 
 
-def _outcome(result: ToolResult) -> str:
+def tool_mark(result: ToolResult) -> str:
+    """How a call came out, in one sign."""
+    return _MARKS[result.status]
+
+
+def tool_words(result: ToolResult) -> str:
+    """What a call came to, or what it waits for, shortened."""
     if result.status is not ToolStatus.PENDING:
-        return result.text
+        return short(result.text)
     asked = result.suspension.suspension.message if result.suspension else result.message
-    return asked or "waiting for a decision"
+    return short(asked or "waiting for a decision")
 
 
 _MARKS = {ToolStatus.SUCCESS: "✓", ToolStatus.ERROR: "✗", ToolStatus.PENDING: "‖"}
@@ -217,8 +224,8 @@ def state_lines(view: StateView) -> list[str]:
     return [f"state    {short(f'{key} = {compact(own[key])}')}" for key in sorted(own)]
 
 
-def message_lines(message: Message) -> list[str]:
-    """A transcript entry as it reads in `wakeful show`."""
+def message_lines(message: Message, *, mark: str = "") -> list[str]:
+    """A transcript entry as it reads in `wakeful show`; `mark` stands behind who says it."""
     match message.role:
         case Role.USER | Role.SYSTEM | Role.ASSISTANT:
             head = "note" if message.visibility is Visibility.INTERNAL else message.role.value
@@ -226,8 +233,9 @@ def message_lines(message: Message) -> list[str]:
             head = f"tool {message.tool_call_id}"
         case _:
             assert_never(message.role)
-    lines = [f"{head}: {message.text}"] if message.text or not message.tool_calls else []
-    return lines + [f"{head}: → {called(call.name, call.arguments)}" for call in message.tool_calls]
+    said = [message.text] if message.text or not message.tool_calls else []
+    said += [f"→ {called(call.name, call.arguments)}" for call in message.tool_calls]
+    return [f"{head}{mark}: {said[0]}", *(f"{head}: {line}" for line in said[1:])]
 
 
 def called(name: str, arguments: JsonValue) -> str:
@@ -253,6 +261,20 @@ def printable(text: str) -> str:
     """
     flat = " ".join(text.split())
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in flat)
+
+
+def readable(text: str) -> str:
+    """The text without characters that move the cursor, turn the direction of reading or set colours.
+
+    A model wrote it: what it says may not change what else is on the screen.
+    """
+    lines = text.replace("\r", "")  # of a line's end; elsewhere it would let one text hide another
+    return "".join(char if _is_harmless(char) else char.encode("unicode_escape").decode() for char in lines)
+
+
+def _is_harmless(char: str) -> bool:
+    # The joiner makes one sign of several; the other spaces count as unprintable and are not.
+    return char.isprintable() or char in "\n\t\u200d" or unicodedata.category(char) == "Zs"
 
 
 def short(text: str) -> str:

@@ -1,9 +1,7 @@
 """Commands on threads: run, send, status, show, cancel."""
 
-import asyncio
-import contextlib
 import sys
-from typing import Annotated, Self
+from typing import Annotated
 
 import typer
 from temporalio.client import WorkflowExecutionStatus
@@ -11,23 +9,21 @@ from temporalio.client import WorkflowExecutionStatus
 from wakeful.asking import PATIENCE
 from wakeful.cli import options
 from wakeful.cli.asking import with_client
-from wakeful.cli.family import below_lines, ended_words, family_lines, receipt_lines, result_lines
-from wakeful.cli.showing import event_lines, message_lines, pending_lines, send_command, state_lines, status_lines
+from wakeful.cli.colours import colours_of
+from wakeful.cli.family import ended_words, family_lines, receipt_lines, result_lines
+from wakeful.cli.following import Showing, follow
+from wakeful.cli.showing import message_lines, send_command, state_lines, status_lines
 from wakeful.client import WakefulClient
-from wakeful.contract import names
 from wakeful.contract.budgets import Budget
-from wakeful.contract.errors import CallerError, NoAnswer, WakefulError
-from wakeful.contract.events import AgentEvent, RunFinish, TaskChanged, ToolCallReady
-from wakeful.contract.runs import NaturalEnd, OnBusy, RunResult, Suspended
+from wakeful.contract.errors import CallerError, NoAnswer
+from wakeful.contract.runs import NaturalEnd, OnBusy, RunResult
 from wakeful.contract.views import StatusView
-from wakeful.inbox import pending_of
+from wakeful.steps import steps_of
 from wakeful.waking import describe
-
-LOOK_BELOW_SECONDS = 2.0
 
 
 def run(
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's id.")],
+    agent: options.AgentArgument,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What to tell it.")],
     thread: Annotated[str | None, typer.Option(help="The thread's id. [default: a new one]")] = None,
     again: Annotated[
@@ -60,16 +56,25 @@ def run(
         thread_id = await client.start(agent, text, thread_id=thread, budget=budget)
         if not as_json:
             print(f"thread {thread_id}", file=sys.stderr)
-        return await _follow(client, thread_id, wait=wait, as_json=as_json)
+        return await follow(client, thread_id, wait=wait, as_json=as_json)
 
     result = with_client(address, namespace, go, task_queue=task_queue)
-    if result is None:
-        return
+    if result is not None:
+        tell_result(result, as_json=as_json)
+
+
+def tell_result(result: RunResult, *, as_json: bool, last: str | None = None) -> None:
+    """Print what a followed run came to, and `last` for a person.
+
+    Raises:
+        CallerError: it did not come to its natural end.
+    """
     if as_json:
         print(result.model_dump_json(), flush=True)
     else:
-        print(result.response, flush=True)
-        for line in result_lines(result):
+        if not Showing.usual(as_json=False).live:  # on a terminal it has been written as it came
+            print(result.response, flush=True)
+        for line in [*result_lines(result), *([last] if last else [])]:
             print(line, file=sys.stderr)
     if not isinstance(result.termination, NaturalEnd):
         raise CallerError(ended_words(result))
@@ -106,7 +111,8 @@ def status(
         if as_json:
             print(view.model_dump_json())
         else:
-            print("\n".join([*status_lines(thread, view), *await _family(client, thread, view)]))
+            lines = [*status_lines(thread, view), *await _family(client, thread, view)]
+            print("\n".join(colours_of(sys.stdout).labelled(line) for line in lines))
 
     with_client(address, namespace, go)
 
@@ -117,11 +123,17 @@ def show(
     namespace: options.NamespaceOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """The whole conversation of a thread; then its state, tasks, dead letters and what sub-agents wait for, if any."""
+    """The whole conversation of a thread; then its state, tasks, dead letters and what sub-agents wait for, if any.
+
+    The numbers of its steps are those that `fork` and `rewind` take.
+    """
 
     async def go(client: WakefulClient) -> None:
-        for message in await client.transcript(thread):
-            print(message.model_dump_json() if as_json else "\n".join(message_lines(message)))
+        messages = await client.transcript(thread)
+        marks = {step.asked: colours_of(sys.stdout).dim(f", step {step.number}") for step in steps_of(messages)}
+        for place, message in enumerate(messages):
+            lines = message_lines(message, mark=marks.get(place, ""))
+            print(message.model_dump_json() if as_json else "\n".join(lines))
         if as_json:
             return
         view = await client.status(thread)
@@ -174,54 +186,3 @@ async def _family(client: WakefulClient, thread_id: str, view: StatusView) -> li
     """What there is of others; the decisions below are looked for only if something runs there."""
     waiting = [pending async for pending in client.inbox(thread_id=thread_id)] if view.children else []
     return family_lines(thread_id, view, [pending for pending in waiting if pending.thread_id != thread_id])
-
-
-async def _follow(client: WakefulClient, thread_id: str, *, wait: bool, as_json: bool) -> RunResult | None:
-    async with _Below(client, thread_id) as below:
-        async for record in client.watch(thread_id):
-            if as_json:
-                print(record.model_dump_json(), flush=True)
-            else:
-                for line in event_lines(record.event):
-                    print(line, flush=True)
-                below.notice(record.event)
-            if isinstance(record.event, RunFinish) and isinstance(record.event.termination, Suspended):
-                if not as_json:
-                    for pending in pending_of(await client.status(thread_id)):
-                        print("\n".join(pending_lines(pending)), flush=True)
-                if not wait:
-                    return None
-        return await client.result(thread_id)
-
-
-class _Below:
-    """Tells what sub-agents wait for: they are threads of their own, so a watched run has no event of it."""
-
-    def __init__(self, client: WakefulClient, thread_id: str) -> None:
-        self._client = client
-        self._thread_id = thread_id
-        self._telling: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._telling is not None:
-            self._telling.cancel()
-
-    def notice(self, event: AgentEvent) -> None:
-        """Begin to look below as soon as something may run there."""
-        delegates = isinstance(event, ToolCallReady) and event.name.startswith(names.TOOL_DELEGATE)
-        if self._telling is None and (delegates or isinstance(event, TaskChanged)):
-            self._telling = asyncio.create_task(self._tell())
-
-    async def _tell(self) -> None:
-        told: set[tuple[str, int | None]] = set()
-        while True:
-            await asyncio.sleep(LOOK_BELOW_SECONDS)
-            with contextlib.suppress(WakefulError):  # the run itself is watched, and says what is wrong
-                async for pending in self._client.inbox(thread_id=self._thread_id):
-                    named = pending.ticket, pending.since  # a call may ask again
-                    if pending.thread_id != self._thread_id and pending.unknown is None and named not in told:
-                        told.add(named)
-                        print("\n".join(below_lines(pending)), flush=True)

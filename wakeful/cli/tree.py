@@ -1,7 +1,6 @@
 """`wakeful tree`: a run with every sub-agent and background task below it, once or for as long as it runs."""
 
 import asyncio
-import os
 import re
 import shutil
 import sys
@@ -13,6 +12,7 @@ import typer
 
 from wakeful.cli import options
 from wakeful.cli.asking import with_client
+from wakeful.cli.colours import colours_of
 from wakeful.cli.drawing import tree_lines
 from wakeful.client import WakefulClient
 from wakeful.tree import TreeNode
@@ -31,7 +31,7 @@ def tree(
     """A run with every sub-agent and background task below it: what each does, waits for and has spent."""
 
     def lines(seen: TreeNode) -> list[str]:
-        return tree_lines(seen, now=int(time() * 1000), ids=ids, colours=has_colours())
+        return tree_lines(seen, now=int(time() * 1000), ids=ids, colours=colours_of(sys.stdout).on)
 
     async def go(client: WakefulClient) -> None:
         if watch and sys.stdout.isatty() and not as_json:
@@ -59,11 +59,6 @@ async def _redraw(trees: AsyncIterator[TreeNode], lines: Callable[[TreeNode], li
         finally:
             coming.cancel()
         seen = coming.result()
-
-
-def has_colours() -> bool:
-    """Whether a person looks, and has not asked for plain text."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 class Canvas:

@@ -1,0 +1,74 @@
+"""`wakeful rewind`: it says what it would undo, asks, and does it."""
+
+import json
+
+from tests.support.processes import WAKEFUL, wakeful
+from tests.support.terminal import ENTER, terminal
+from wakeful.cli.rewind import STAYS, plan_lines, rewound_lines
+from wakeful.client import WakefulClient
+from wakeful.places import Place
+from wakeful.rewinding import RewindPlan, Rewound
+from wakeful.steps import Step
+
+
+async def test_a_program_has_to_say_yes(client: WakefulClient, address: str, thread_id: str) -> None:
+    await client.run("tester", "count", thread_id=thread_id)
+    asked = await wakeful("rewind", thread_id, "--to", "4", address=address)
+    assert (asked.code, asked.out) == (1, "")
+    assert asked.err.splitlines() == [
+        f"thread {thread_id} goes back to the end of step 4",
+        "  undone     steps 5 to 11, 13 messages",
+        STAYS,
+        "wakeful: nothing is undone: where nobody can be asked, say --yes",
+    ]
+    done = await wakeful("rewind", thread_id, "--to", "4", "--reason", "typo", "--yes", address=address)
+    assert (done.code, done.out) == (0, f"thread {thread_id} is back at the end of step 4: 7 steps undone\n")
+    assert (await client.result(thread_id)).response == "counted to 11"
+    told = await wakeful("rewind", thread_id, "--to", "0", "--yes", "--json", address=address)
+    rewound = json.loads(told.out)
+    assert (rewound["thread_id"], rewound["step"], rewound["undone"]) == (thread_id, 0, 11)
+    await client.result(thread_id)
+
+
+async def test_a_person_is_asked(client: WakefulClient, address: str, thread_id: str) -> None:
+    await client.run("tester", "add", thread_id=thread_id)
+    command = (WAKEFUL, "rewind", thread_id, "--to", "1")
+    async with terminal(*command, TEMPORAL_ADDRESS=address) as shown:
+        assert "undone     step 2, 1 message" in await shown.until("Rewind? [y/N]")
+        shown.type(f"n{ENTER}")
+        await shown.until("nothing is undone")
+        assert await shown.ended() == 1
+    async with terminal(*command, TEMPORAL_ADDRESS=address) as shown:
+        await shown.until("Rewind? [y/N]")
+        shown.type(f"y{ENTER}")
+        await shown.until("is back at the end of step 1: 1 step undone")
+        assert await shown.ended() == 0
+    assert (await client.result(thread_id)).response == "the sum is 5"
+
+
+async def test_what_cannot_be_undone_is_an_error(client: WakefulClient, address: str, thread_id: str) -> None:
+    await client.run("tester", "add", thread_id=thread_id)
+    refused = await wakeful("rewind", thread_id, "--to", "2", "--yes", address=address)
+    assert refused.code == 1
+    assert "nothing came after step 2" in refused.err
+
+
+def test_tasks_are_named_before_and_after() -> None:
+    place = Place("r", 4, 1)
+    plan = RewindPlan("t", 0, place, (Step(1, "r1", 1, asked=1, end=2),), 1, ("t/a-1", "t/b\x1b-2"), ("r",))
+    assert plan_lines(plan) == [
+        "thread t goes back to its first question to the model",
+        "  undone     step 1, 1 message",
+        "  cancelled  t/a-1",
+        r"  cancelled  t/b\x1b-2",
+        STAYS,
+    ]
+    assert plan_lines(RewindPlan("t", 2, place, (), 0, (), ("r",)))[1] == (
+        "  undone     0 messages, and what was asked since"
+    )
+    rewound = Rewound(thread_id="t", step=1, undone=1, cancelled=("t/a-1",), told_again=2, run_id="r")
+    assert rewound_lines(rewound) == [
+        "thread t is back at the end of step 1: 1 step undone",
+        "  cancelled  t/a-1",
+        "  told again 2 messages from other threads",
+    ]

@@ -1,0 +1,138 @@
+"""`wakeful watch` and `wakeful run`: what happens on a thread, for programs, for pipes and for people."""
+
+import asyncio
+import json
+import os
+import signal
+
+import pytest
+
+from tests.support.chat_app import AGENT, HELPER, QUEUE
+from tests.support.fake_provider.script import Answer, Call, Hold
+from tests.support.fake_provider.server import FakeProvider
+from tests.support.processes import ROOT, WAKEFUL, wakeful
+from tests.support.terminal import CTRL_C, terminal
+from tests.support.waiting import BOUND_SECONDS, until_status
+from wakeful import RunStatus
+from wakeful.client import WakefulClient
+
+
+@pytest.fixture
+def talkers(client: WakefulClient) -> WakefulClient:
+    """A client for the agents whose model is the fake provider."""
+    return WakefulClient(client.temporal, task_queue=QUEUE)
+
+
+async def test_a_run_that_has_ended_is_shown_from_its_start_or_from_any_event_on(
+    client: WakefulClient, address: str, thread_id: str
+) -> None:
+    await client.run("tester", "add", thread_id=thread_id)
+    whole = await wakeful("watch", thread_id, address=address)
+    assert (whole.code, whole.out.splitlines()) == (
+        0,
+        ["· thinking", "→ add(a=2, b=3)", "✓ add: 5", "· thinking", "  the sum is 5", "■ natural"],
+    )
+    stored = [record.model_dump(mode="json") async for record in client.watch(thread_id)]
+    told = [
+        json.loads(line) for line in (await wakeful("watch", thread_id, "--json", address=address)).out.splitlines()
+    ]
+    assert told == stored
+    rest = await wakeful("watch", thread_id, "--json", "--after", "4", address=address)
+    assert [json.loads(line)["seq"] for line in rest.out.splitlines()] == [record["seq"] for record in stored[4:]]
+
+
+async def test_an_after_that_is_no_number_is_one_clear_line(client: WakefulClient, address: str) -> None:
+    ran = await wakeful("watch", "t", "--after", "x=y", address=address)
+    says = "wakeful: --after 'x=y' is no number of an event: write SEQ, or THREAD=SEQ for a sub-agent\n"
+    assert (ran.code, ran.err) == (1, says)
+
+
+async def test_ctrl_c_leaves_and_says_how_to_go_on(client: WakefulClient, address: str, thread_id: str) -> None:
+    await client.start("tester", "approve", thread_id=thread_id)
+    process = await asyncio.create_subprocess_exec(
+        *(WAKEFUL, "watch", thread_id),
+        cwd=ROOT,
+        env={**os.environ, "TEMPORAL_ADDRESS": address},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(BOUND_SECONDS):
+        while b"suspended" not in await process.stdout.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        _, err = await process.communicate()
+    last = (await client.events(thread_id)).last
+    assert (process.returncode, err.decode()) == (
+        130,
+        f"to go on from here:  wakeful watch --after {last} {thread_id}\n",
+    )
+    await client.cancel(thread_id)
+
+
+async def test_sub_agents_stand_under_their_paths(
+    address: str, talkers: WakefulClient, provider: FakeProvider, thread_id: str
+) -> None:
+    provider.will(
+        Answer(calls=(Call("c1", f"agent_run_{HELPER}", '{"prompt": "Help."}'),)),
+        Answer("I have helped."),
+        Answer("Done."),
+    )
+    await talkers.run(AGENT, "Get help.", thread_id=thread_id)
+    ran = await wakeful("watch", thread_id, "--below", address=address)
+    (child,) = {line.split(":")[0].strip() for line in ran.out.splitlines() if line.startswith(f"  {thread_id}/")}
+    assert f"  {child}:   I have helped." in ran.out.splitlines()
+    assert ran.out.index("I have helped.") < ran.out.index(f"✓ agent_run_{HELPER}")
+    async with terminal(WAKEFUL, "watch", thread_id, "--below", TEMPORAL_ADDRESS=address) as seen:
+        assert await seen.ended() == 0
+        shown = await seen.until("■ natural")
+        assert f"  {child}\n  · thinking\n    I have helped.\n" in shown
+
+
+async def test_a_watched_answer_is_seen_before_it_is_whole(
+    address: str, talkers: WakefulClient, provider: FakeProvider, thread_id: str
+) -> None:
+    rest = asyncio.Event()
+    provider.will(Answer("Once upon a time there was a worker.", chunk=4, faults=(Hold(3, rest),)))
+    await talkers.start(AGENT, "Tell.", thread_id=thread_id)
+    async with terminal(WAKEFUL, "watch", thread_id, TEMPORAL_ADDRESS=address) as seen:
+        shown = await seen.until("Once upon a")
+        assert "worker" not in shown
+        rest.set()
+        await seen.until("Once upon a time there was a worker.")
+        assert await seen.ended() == 0
+
+
+async def test_a_run_at_a_terminal_is_live_and_prints_its_answer_once(
+    address: str, talkers: WakefulClient, provider: FakeProvider, thread_id: str
+) -> None:
+    rest = asyncio.Event()
+    provider.will(Answer("Once upon a time there was a worker.", chunk=4, faults=(Hold(3, rest),)))
+    command = (WAKEFUL, "run", AGENT, "Tell.", "--thread", thread_id, "--task-queue", QUEUE)
+    async with terminal(*command, TEMPORAL_ADDRESS=address) as seen:
+        await seen.until("Once upon a")
+        rest.set()
+        assert await seen.ended() == 0
+        shown = await seen.until("■ natural")
+        assert shown.count("Once upon a time there was a worker.") == 1
+
+
+async def test_who_waits_for_a_worker_that_is_not_there_is_told_so(
+    client: WakefulClient, address: str, thread_id: str
+) -> None:
+    command = (WAKEFUL, "run", "tester", "hi", "--thread", thread_id, "--task-queue", "nobody-works")
+    async with terminal(*command, TEMPORAL_ADDRESS=address) as seen:
+        await seen.until("! no worker answers on task queue 'nobody-works'; waiting")
+        seen.type(CTRL_C)
+        assert await seen.ended() == 130
+    await client.handle(thread_id).terminate()
+
+
+async def test_a_thread_that_waits_is_watched_until_it_has_ended(
+    client: WakefulClient, address: str, thread_id: str
+) -> None:
+    await client.start("tester", "approve", thread_id=thread_id)
+    await until_status(client, thread_id, RunStatus.WAITING)
+    watching = asyncio.create_task(wakeful("watch", thread_id, address=address))
+    await client.decide(thread_id, "call_2_1", "resume", result=True)
+    assert (await watching).out.splitlines()[-1] == "■ natural"

@@ -1,0 +1,88 @@
+"""What somebody who watches live has in the end: deltas put together as `docs/watching.md` says."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from wakeful.contract.events import (
+    EventRecord,
+    InferenceComplete,
+    ReasoningDelta,
+    StreamReset,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallReady,
+    ToolCallStart,
+)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One answer of a model as it was put together."""
+
+    reasoning: str = ""
+    text: str = ""
+    calls: tuple[tuple[str, str, str], ...] = ()
+    """Ids, names and arguments."""
+
+
+@dataclass
+class Folding:
+    """Puts the records of one thread together, over any number of connections."""
+
+    answers: list[Answered] = field(default_factory=list)
+    after: int = 0
+    resets: list[str] = field(default_factory=list)
+    durable: list[EventRecord] = field(default_factory=list)
+    _reasoning: list[tuple[str, bool]] = field(default_factory=list)
+    _text: list[tuple[str, bool]] = field(default_factory=list)
+    _calls: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def take(self, record: EventRecord) -> None:
+        self.after = record.seq
+        if not record.provisional:
+            self.durable.append(record)
+        match record.event:
+            case StreamReset(reason=reason):
+                self.resets.append(reason)
+                self._forget()
+            case ReasoningDelta(delta=delta):
+                self._reasoning.append((delta, record.provisional))
+            case TextDelta(delta=delta):
+                self._text.append((delta, record.provisional))
+            case ToolCallStart(id=id, name=name):
+                self._calls[id] = (name, "")
+            case ToolCallDelta(id=id, args_delta=delta):
+                name, arguments = self._calls[id]
+                self._calls[id] = (name, arguments + delta)
+            case ToolCallReady():
+                self._keep()
+            case InferenceComplete():
+                calls = tuple((id, *call) for id, call in self._calls.items())
+                self.answers.append(Answered(_joined(self._reasoning), _joined(self._text), calls))
+                self._forget()
+            case _:
+                pass
+
+    def reconnecting(self) -> None:
+        """What was provisional of the answer under way comes again from its start."""
+        self._reasoning = [piece for piece in self._reasoning if not piece[1]]
+        self._text = [piece for piece in self._text if not piece[1]]
+
+    def _keep(self) -> None:
+        """A record that is no delta says that what came before it is in history."""
+        self._reasoning = [(delta, False) for delta, _ in self._reasoning]
+        self._text = [(delta, False) for delta, _ in self._text]
+
+    def _forget(self) -> None:
+        self._reasoning, self._text, self._calls = [], [], {}
+
+
+def _joined(pieces: list[tuple[str, bool]]) -> str:
+    return "".join(delta for delta, _ in pieces)
+
+
+def folded(records: Iterable[EventRecord]) -> Folding:
+    folding = Folding()
+    for record in records:
+        folding.take(record)
+    return folding

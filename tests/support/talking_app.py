@@ -1,0 +1,86 @@
+"""The planners of `family_app`, saying something at every turn, word by word: runs that are worth watching live.
+
+A worker process runs them: `--app tests.support.talking_app:registry`.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+from tests.support.family_app import TOOLS, Planner
+from wakeful import Agent, ModelRequest, Registry, ToolMode
+from wakeful.contract.messages import Message
+from wakeful.provider import (
+    CallArguments,
+    CallClosed,
+    CallOpened,
+    Opened,
+    Reasoning,
+    Stop,
+    StreamPart,
+    Text,
+    Used,
+)
+
+WORDS = 40
+PAUSE_SECONDS = 0.01
+INTERRUPTED = "continue"
+"""The id of the message that asks a model to go on after its worker was lost."""
+
+
+class TalkingPlanner:
+    """Thinks, talks and then calls its tools; asked to go on, it says the rest."""
+
+    def __init__(self) -> None:
+        self._planner = Planner()
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamPart]:
+        asked, said = _begun(request)
+        answer = await self._planner.complete(asked)
+        step = len(asked.messages)
+        text = " ".join(f"word{step}.{number}" for number in range(WORDS)) + f" {answer.text}"
+        yield Opened(model="talker")
+        if not said:
+            yield Reasoning(f"Step {step}, so be it.")
+        for piece in _pieces(text[len(said) :], 9):
+            yield Text(piece)
+            await asyncio.sleep(PAUSE_SECONDS)
+        for index, call in enumerate(answer.tool_calls):
+            yield CallOpened(index, call.id, call.name)
+            for piece in _pieces(json.dumps(call.arguments, indent=1), 12):
+                yield CallArguments(index, piece)
+                await asyncio.sleep(PAUSE_SECONDS)
+            yield CallClosed(index)
+        yield Used(answer.usage)
+        yield Stop(answer.stop_reason)
+
+
+def _begun(request: ModelRequest) -> tuple[ModelRequest, str]:
+    """The request as it was before the answer broke off, and what had been said by then."""
+    messages: tuple[Message, ...] = request.messages
+    if not messages or messages[-1].id != INTERRUPTED:
+        return request, ""
+    return request.model_copy(update={"messages": messages[:-2]}), messages[-2].text
+
+
+def _pieces(text: str, size: int) -> list[str]:
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+registry = Registry(
+    agents=[
+        Agent(
+            id="node",
+            instructions="Do as the plan says.",
+            model="talker",
+            tools=TOOLS,
+            tool_mode=ToolMode.PARALLEL,
+            delegates=["node"],
+            spawns=["node"],
+            max_depth=8,
+            max_rounds=0,
+            inference_heartbeat_timeout=3,
+        )
+    ],
+    models={"talker": TalkingPlanner()},
+)
