@@ -1,14 +1,14 @@
 """Talk to threads: start, watch, decide, cancel. A thin layer over Temporal's client, which stays reachable."""
 
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
 from pydantic import JsonValue, ValidationError
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
-from temporalio.exceptions import CancelledError, WorkflowAlreadyStartedError
+from temporalio.exceptions import CancelledError, TerminatedError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from wakeful.asking import query, translated
@@ -26,12 +26,20 @@ from wakeful.contract.runs import Cancelled, OnBusy, RunResult, ThreadMode
 from wakeful.contract.state import StateView
 from wakeful.contract.tools import FrontendTool
 from wakeful.contract.views import EventsPage, StatusView
+from wakeful.diagnosis.causes import Diagnosis
+from wakeful.evidence_reader import why
+from wakeful.forking import Wish, fork_thread
 from wakeful.inbox import DecisionStatus, PendingDecision, confirmed, pending_decisions
 from wakeful.permissions.rules import rule_problems
+from wakeful.reconnecting import Troubles
+from wakeful.rewinding import Rewound, goes_on, plan_rewind, rewind
+from wakeful.sharing import Shared
 from wakeful.tree import TreeNode
 from wakeful.tree_reader import TreeReader
 from wakeful.waking import Word, reach
-from wakeful.watching import read_events, read_messages, watch_events
+from wakeful.watcher import Reach
+from wakeful.watching import read_events, read_messages
+from wakeful.watching_below import watch
 
 Handle = WorkflowHandle[Any, RunResult]
 
@@ -42,6 +50,7 @@ class WakefulClient:
     def __init__(self, temporal: Client, *, task_queue: str = names.DEFAULT_TASK_QUEUE) -> None:
         self.temporal = temporal
         self.task_queue = task_queue
+        self._shared = Shared()
 
     async def start(
         self,
@@ -132,10 +141,12 @@ class WakefulClient:
         return message_id
 
     async def result(self, thread_id: str) -> RunResult:
-        """Wait for the end of the thread's run."""
+        """Wait for the end of the thread's run, also if it is rewound meanwhile."""
         try:
             return await self.handle(thread_id).result()
         except WorkflowFailureError as error:
+            if isinstance(error.cause, TerminatedError) and await goes_on(self.temporal, thread_id):
+                return await self.result(thread_id)
             if isinstance(error.cause, CancelledError):  # closed before any worker saw it
                 return _never_begun(thread_id)
             raise WakefulError(f"the run on thread {thread_id!r} failed: {error.cause}") from error
@@ -162,12 +173,32 @@ class WakefulClient:
         """One page of what happened after event number `after`, as one execution of the thread has it."""
         return await read_events(self.temporal, thread_id, after=after, run_id=run_id)
 
-    def watch(self, thread_id: str, *, after: int = 0) -> AsyncIterator[EventRecord]:
+    def watch(
+        self,
+        thread_id: str,
+        *,
+        after: int | Mapping[str, int] = 0,
+        live: bool = False,
+        below: bool = False,
+        on_trouble: Callable[[WakefulError], None] | None = None,
+    ) -> AsyncIterator[EventRecord]:
         """Events as they come, until the thread ends, from whichever execution of it has them.
 
-        Watching adds nothing to history.
+        Watching adds nothing to history. It goes on by itself when the server or the workers were away: each event
+        comes once, in the order of its number.
+
+        Args:
+            after: the number of the last event that was seen; with `below`, of each thread.
+            live: show what is in flight between them too: text, reasoning and calls while the model writes them, and
+                the progress of tools. Such records are `provisional`; at a `stream_reset` they are to be forgotten.
+            below: the events of sub-agents too: those of each after its parent's `child_started` and before its end.
+            on_trouble: is told when nobody answers, once until somebody does.
+
+        Raises:
+            ThreadNotFound: no workflow has this id.
         """
-        return watch_events(self.temporal, thread_id, after=after)
+        reach = Reach(self.temporal, self._shared, Troubles(on_trouble))
+        return watch(reach, thread_id, after=after, live=live, below=below)
 
     async def tree(self, thread_id: str) -> TreeNode:
         """The thread's run, and every sub-agent and background task below it.
@@ -179,6 +210,16 @@ class WakefulClient:
     def watch_tree(self, thread_id: str, *, every: float = 1.0) -> AsyncIterator[TreeNode]:
         """The tree, and again whenever it has changed, until the thread's run has ended; looked at `every` seconds."""
         return TreeReader(self.temporal).watch(thread_id, every=every)
+
+    async def why(self, thread_id: str, *, now: int | None = None) -> Diagnosis:
+        """What the thread does and waits for, since when, why, and what to do: the cause itself, however deep it is.
+
+        Reading it adds nothing to history. `now` is in milliseconds since 1970, in place of this machine's clock.
+
+        Raises:
+            ThreadNotFound: no workflow has this id.
+        """
+        return await why(self.temporal, thread_id, now=now)
 
     async def letters(self, thread_id: str) -> tuple[DeadLetter, ...]:
         """The messages to other agents that the thread could not deliver; of long ones, the beginning."""
@@ -283,6 +324,42 @@ class WakefulClient:
     async def cancel(self, thread_id: str, *, reason: str | None = None) -> None:
         """Ask the run to stop; `result` tells when it has."""
         await self._signal(thread_id, names.SIGNAL_CANCEL, {"reason": reason} if reason else None)
+
+    async def fork(
+        self,
+        thread_id: str,
+        *,
+        at: int,
+        message: str | None = None,
+        agent_id: str | None = None,
+        new_thread_id: str | None = None,
+        mode: ThreadMode = ThreadMode.RUN,
+    ) -> str:
+        """Start a thread that goes on after step `at` of this one, which stays as it is; 0 is before its first step.
+
+        Returns the new thread's id. Nothing that is kept is paid for again.
+
+        Args:
+            message: what is said after that step; without one the model just goes on.
+            agent_id: who answers, if it is to be another agent than at that step.
+
+        Raises:
+            CallerError: there is no such step, it is not over, it needs a message, or `new_thread_id` is taken.
+        """
+        wish = Wish(at, message, agent_id, new_thread_id, mode)
+        return await fork_thread(self.temporal, thread_id, wish)
+
+    async def rewind(self, thread_id: str, *, to: int, reason: str | None = None) -> Rewound:
+        """Undo everything after step `to` of the thread and ask the model again from there; 0 is the beginning.
+
+        What tools did outside stays done. Sub-agents and tasks that were started since are cancelled; those from before
+        go on, and what they told since is told again.
+
+        Raises:
+            CallerError: there is no such step, nothing came after it, or the thread is a sub-agent's.
+            NoAnswer: no worker told what the thread has said.
+        """
+        return await rewind(self.temporal, await plan_rewind(self.temporal, thread_id, to=to), reason=reason)
 
     def handle(self, thread_id: str, *, run_id: str | None = None) -> Handle:
         """The thread's workflow, for everything that Temporal's own client can do with it."""

@@ -4,11 +4,19 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from wakeful.asking import PATIENCE, query
 from wakeful.contract.errors import CallerError, ThreadNotFound, WakefulError
 from wakeful.contract.family import DeliverInput
-from wakeful.contract.names import ACTIVITY_DELIVER, RECIPIENT_NOT_FOUND, SIGNAL_SETTLED, TRANSPORT_FAILED
-from wakeful.contract.requests import TITLE_LENGTH
-from wakeful.waking import Described, Word, reach
+from wakeful.contract.names import (
+    ACTIVITY_DELIVER,
+    QUERY_STATUS,
+    RECIPIENT_NOT_FOUND,
+    SIGNAL_SETTLED,
+    TRANSPORT_FAILED,
+)
+from wakeful.contract.requests import TITLE_LENGTH, parse_settled
+from wakeful.contract.views import StatusView
+from wakeful.waking import Described, Word, describe, reach
 
 
 class Delivery:
@@ -21,6 +29,7 @@ class Delivery:
     async def deliver_message(self, input: DeliverInput) -> None:
         word = Word(input.signal, input.payload, input.agent_id, _title(input))
         try:
+            await self._check_waits(input)
             await reach(self._client, input.thread_id, word, queue_of=lambda closed: _queue_of(closed, input))
         except CallerError as error:
             # Benign: the sender's model named a thread that is not there, and is told so.
@@ -29,6 +38,17 @@ class Delivery:
             ) from error
         except WakefulError as error:
             raise ApplicationError(str(error), type=TRANSPORT_FAILED) from error
+
+    async def _check_waits(self, input: DeliverInput) -> None:
+        """Refuse to wake a thread for a task that it does not know: a rewind has undone it."""
+        if input.signal != SIGNAL_SETTLED:
+            return
+        owner = await describe(self._client, input.thread_id)
+        if owner is None or owner.status is not WorkflowExecutionStatus.COMPLETED:
+            return
+        asked = query(self._client, owner.id, QUERY_STATUS, StatusView, run_id=owner.run_id, within=PATIENCE)
+        if parse_settled(input.payload).thread_id not in (await asked).children:
+            raise ThreadNotFound(input.thread_id)
 
 
 def _queue_of(closed: Described | None, input: DeliverInput) -> str:

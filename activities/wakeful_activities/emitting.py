@@ -54,7 +54,11 @@ class Emitter:
                 return False
             number = self._count + 1
             event = TaskEvent(
-                message_id=f"{self._key}:{number}", task_id=self._task.task_id, event_type=event_type, payload=payload
+                message_id=f"{self._key}:{number}",
+                task_id=self._task.task_id,
+                thread_id=self._task.thread_id,
+                event_type=event_type,
+                payload=payload,
             )
             self._count = number
             self._loop.call_soon_threadsafe(self._queue.put_nowait, event)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import contextvars
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,13 +18,14 @@ class Heartbeats:
     def __init__(self, details: Callable[[], Any]) -> None:
         self._details = details
         self._loop = asyncio.get_running_loop()
+        self._activity = contextvars.copy_context()  # whoever has news may be in a thread that knows of no activity
         self._last = self._loop.time()
-        self._next = self._loop.call_later(INTERVAL_SECONDS, self.beat)
+        self._next = self._beat_at(self._last + INTERVAL_SECONDS)
 
     def beat(self) -> None:
         self._next.cancel()
         self._last = self._loop.time()
-        self._next = self._loop.call_later(INTERVAL_SECONDS, self.beat)
+        self._next = self._beat_at(self._last + INTERVAL_SECONDS)
         said = self._details()
         if said is None:
             activity.heartbeat()
@@ -33,9 +35,12 @@ class Heartbeats:
     def news(self, *, within: float) -> None:
         """There is something new to say: beat this long after the last time, if no beat is due sooner."""
         due = self._last + within
-        if due < self._next.when():
+        if not self._next.cancelled() and due < self._next.when():  # a tool may have ended while its news came here
             self._next.cancel()
-            self._next = self._loop.call_at(due, self.beat)
+            self._next = self._beat_at(due)
+
+    def _beat_at(self, time: float) -> asyncio.TimerHandle:
+        return self._loop.call_at(time, self.beat, context=self._activity)
 
     def stop(self) -> None:
         self._next.cancel()

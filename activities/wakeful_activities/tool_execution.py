@@ -24,7 +24,7 @@ from wakeful.state import State
 from wakeful.tool import SuspendCall, Tool, ToolContext
 from wakeful_activities.emitting import Emitter, emitting
 from wakeful_activities.gates import Gates
-from wakeful_activities.heartbeats import heartbeating
+from wakeful_activities.heartbeats import Heartbeats, heartbeating
 from wakeful_activities.hooked_calls import HookedCall
 from wakeful_activities.hooks import Hooks, OpenProfiles
 from wakeful_activities.memory import Memory
@@ -34,6 +34,9 @@ _tracer = trace.get_tracer("wakeful")
 
 STOP_GRACE_SECONDS = 10.0
 """How long a sync tool that was told to stop may take to notice; then its thread is left behind."""
+
+PROGRESS_SECONDS = 0.2
+"""How far a watcher may lag behind what a tool reports."""
 
 
 class ToolExecution:
@@ -72,7 +75,7 @@ class ToolExecution:
         with _tracer.start_as_current_span(f"execute_tool {name}") as span:
             span.set_attribute("gen_ai.tool.name", name)
             span.set_attribute("gen_ai.tool.call.id", input.call.id)
-            with heartbeating(call.progress):
+            with heartbeating(call.progress) as call.beats:
                 if input.agent is None:
                     return await self._made(tool, call)
                 return await self._guarded(tool, call, input.agent)
@@ -162,6 +165,8 @@ class _Call:
         self.input = input
         self._profiles = profiles
         self.cancelled = threading.Event()
+        self.beats: Heartbeats | None = None
+        self._loop = asyncio.get_running_loop()
         self.emitter: Emitter | None = None
         self.handoff: str | None = None
         self.state = State(agent_id=input.identity.agent_id)
@@ -190,7 +195,10 @@ class _Call:
         )
 
     def _report(self, report: Mapping[str, JsonValue]) -> None:
+        """Take what the tool says of its progress, from any thread, and have watchers see it soon."""
         self._reported = report
+        if self.beats is not None:
+            self._loop.call_soon_threadsafe(partial(self.beats.news, within=PROGRESS_SECONDS))
 
     def _emit(self, event_type: str, payload: JsonValue) -> bool:
         return self.emitter is not None and self.emitter.emit(event_type, payload)

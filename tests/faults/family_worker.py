@@ -1,10 +1,11 @@
 """A worker for trees of agents that is made to be killed: its successor takes over soon.
 
-The program is `python -m tests.faults.family_worker ADDRESS TASK_QUEUE EVENTS`, where threads continue as new after so
-many events; `MortalWorker` is its process.
+The program is `python -m tests.faults.family_worker ADDRESS TASK_QUEUE EVENTS APP`, where threads continue as new after
+so many events; `MortalWorker` is its process.
 """
 
 import asyncio
+import importlib
 import os
 import random
 import sys
@@ -13,9 +14,10 @@ from datetime import timedelta
 from temporalio.client import Client
 
 from tests.support.app import JOURNAL
-from tests.support.family_app import WAITING, registry
+from tests.support.family_app import WAITING
 from tests.support.journal import Journal
 from tests.support.processes import ROOT, kill
+from wakeful import Registry
 from wakeful.connection import Address, connect
 from wakeful.contract.agents import HistoryBudget
 from wakeful.worker import WorkerSettings, serve
@@ -27,17 +29,21 @@ BOUND_SECONDS = 240
 class MortalWorker:
     """One worker process at a time, which is killed with -9 and comes back."""
 
-    def __init__(self, temporal: Client, task_queue: str, journal: Journal, *, events: int = 2000) -> None:
+    def __init__(
+        self, temporal: Client, task_queue: str, journal: Journal, *, events: int = 2000, app: str = "family_app"
+    ) -> None:
         self._address = temporal.service_client.config.target_host
         self._task_queue = task_queue
         self._journal = journal
         self._events = events
+        self._app = f"tests.support.{app}"
         self._process: asyncio.subprocess.Process | None = None
         self._chance = random.Random(7)
 
     async def __aenter__(self) -> "MortalWorker":
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.faults.family_worker", self._address, self._task_queue, str(self._events)),
+            *(sys.executable, "-m", "tests.faults.family_worker"),
+            *(self._address, self._task_queue, str(self._events), self._app),
             cwd=ROOT,
             env={**os.environ, JOURNAL: str(self._journal.path)},
             stdout=asyncio.subprocess.PIPE,
@@ -73,7 +79,8 @@ class MortalWorker:
         return len({line["key"] for line in self._journal.lines("work") if line["what"] != WAITING})
 
 
-async def main(address: str, task_queue: str, events: str) -> None:
+async def main(address: str, task_queue: str, events: str, app: str) -> None:
+    registry: Registry = importlib.import_module(app).registry
     settings = WorkerSettings(
         task_queue=task_queue,
         sticky_timeout=timedelta(seconds=1),

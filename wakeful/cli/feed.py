@@ -25,11 +25,9 @@ class Feed:
         return bool(self._back)
 
     def open(self) -> None:
-        """Begin, or begin again with a thread that was closed and has been woken: it counts from the start."""
+        """Begin, or go on with a thread that was closed and has been woken."""
         if self._pump is not None and not self._pump.done():
             return
-        if self._pump is not None:
-            self._seen = {}
         self._pump = asyncio.create_task(self._run())
         self._pump.add_done_callback(self._ended)
 
@@ -54,7 +52,8 @@ class Feed:
         self._back.extendleft(reversed(records))
 
     async def _run(self) -> None:
-        async for record in self._watch(self._seen):
+        async for record in self._watch(dict(self._seen)):
+            self._seen[record.thread_id] = record.seq
             self._coming.put_nowait(record)
 
     def _ended(self, pump: asyncio.Task[None]) -> None:

@@ -42,8 +42,8 @@ async def _answered(client: WakefulClient, thread_id: str, after: int, *, as_jso
             else:
                 await _show(client, record)
             if isinstance(record.event, RunFinish) and not isinstance(record.event.termination, Suspended):
-                return after
-    return 0  # it was closed: woken again, it counts anew
+                break
+    return after
 
 
 async def _show(client: WakefulClient, record: EventRecord) -> None:
@@ -77,8 +77,7 @@ def _parsed(line: str) -> str:
 
 async def _last(client: WakefulClient, thread_id: str) -> int:
     """The number of the thread's last event so far."""
-    described = await describe(client.temporal, thread_id)
-    if described is None or described.close_time is not None:
+    if await describe(client.temporal, thread_id) is None:
         return 0
     records = await newest_events(client, thread_id)
     return records[-1].seq if records else 0

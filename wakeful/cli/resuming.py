@@ -42,9 +42,8 @@ async def place_of(client: WakefulClient, thread_id: str) -> Place:
         return Place()
     view = await client.status(thread_id, within=PATIENCE)
     told = [message for message in await client.transcript(thread_id) if message.visibility is Visibility.ALL]
-    if described.status is not WorkflowExecutionStatus.RUNNING:  # it is woken by a message, and counts anew
-        return Place(is_there=True, messages=tuple(told[-SHOWN_MESSAGES:]))
-    busy = view.status is not RunStatus.DONE and view.waits_for is not WaitsFor.TASKS
+    is_open = described.status is WorkflowExecutionStatus.RUNNING
+    busy = is_open and view.status is not RunStatus.DONE and view.waits_for is not WaitsFor.TASKS
     records = await newest_events(client, thread_id)
     run_id = view.identity.run_id
     of_run = [record.seq for record in records if record.run_id == run_id] if busy else []
@@ -54,7 +53,7 @@ async def place_of(client: WakefulClient, thread_id: str) -> Place:
     last = records[-1].seq if records else 0
     return Place(
         is_there=True,
-        is_open=True,
+        is_open=is_open,
         after=of_run[0] - 1 if of_run else last,
         busy=busy,
         messages=tuple(said_before[-SHOWN_MESSAGES:]),

@@ -189,6 +189,8 @@ class Keeps(Wire):
     """The same for permissions."""
     identity: Maybe[RunIdentity] = None
     """Whose it was; a sub-agent that is woken still knows its parent."""
+    events: Few[int] = 0
+    """How many events the thread has had: the next one goes on from there."""
 
 
 def _is_true(value: bool) -> bool:

@@ -116,4 +116,6 @@ class EventsPage(Wire):
     """There are already events after `last`."""
     in_flight: Few[tuple[str, ...]] = ()
     """The activities that the run waits for once `last` has happened, by their ids; only of the final page."""
+    restoring: Few[bool] = False
+    """The thread is just being woken, and does not know yet where its numbers go on."""
     earlier: Maybe[Earlier] = None

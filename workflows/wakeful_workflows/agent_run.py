@@ -67,6 +67,7 @@ class AgentRun(Signals):
         continued = workflow.info().continued_run_id
         self._earlier = Before(continued) if continued else None
         self._points = Points()
+        self._is_restoring = False
         self._is_too_large = False
 
     @workflow.run
@@ -100,6 +101,7 @@ class AgentRun(Signals):
             self._state = opened(request, thread_id=thread_id, run_id=run_id)
             tail = await self._restored(past)
             transcript, kept = transcript_of(tail), tail.keeps
+            self._log = EventLog(before=kept.events if kept else 0)
             self._points = Points(transcript.length)
         self._take(begin(request, thread_id=thread_id, run_id=run_id, transcript=transcript, keeps=kept))
         if request.fork is not None and transcript is not None:
@@ -108,8 +110,10 @@ class AgentRun(Signals):
     async def _restored(self, past: RestoreInput) -> TranscriptTail:
         """What the thread said and kept. A cancellation comes after it, or what was sent meanwhile would be lost."""
         restoring = asyncio.create_task(restored(past))
+        self._is_restoring = True
         while not restoring.done():
             await self._until(restoring.done)
+        self._is_restoring = False
         return restoring.result()
 
     def _go_on(self, carried: Carried) -> None:
@@ -249,7 +253,10 @@ class AgentRun(Signals):
 
     @workflow.query(name=names.QUERY_EVENTS, description='What happened, in pages: {"after": seq}')
     def events(self, page: Any = None) -> EventsPage:
-        return events_page(self._current(), self._log, parse_page(page), earlier=self._earlier)
+        asked = parse_page(page)
+        if self._is_restoring:
+            return EventsPage(events=(), last=asked.after, done=False, restoring=True)
+        return events_page(self._current(), self._log, asked, earlier=self._earlier)
 
     @workflow.query(name=names.QUERY_STATE, description="What the thread's agents keep beside the conversation")
     def state(self, _nothing: Any = None) -> StateView:
@@ -257,7 +264,7 @@ class AgentRun(Signals):
 
     @workflow.query(name=names.QUERY_KEEPS, description="What the thread keeps besides its conversation")
     def keeps(self, _nothing: Any = None) -> Keeps:
-        return keeps(self._current())
+        return keeps(self._current()).model_copy(update={"events": self._log.last})
 
     @workflow.query(
         name=names.QUERY_POINT, description='What a fork begins with after so many messages: {"messages": n}'

@@ -91,6 +91,7 @@ PINS = (
     Pin(Grant(allowance=BUDGET), '{"allowance":{"tokens":1000}}'),
     Pin(Grant(refused="tokens"), '{"refused":"tokens"}'),
     Pin(Keeps(), '{"spawned":0}'),
+    Pin(Keeps(events=7), '{"spawned":0,"events":7}'),
     Pin(
         KEEPS,
         '{"agent_id":"clerk","tasks":[{"task_id":"bg_0","owner_thread_id":"t1","task_type":"tool",'

@@ -92,6 +92,10 @@ PINS = (
         '{"run_id":"0190","through":7,"digest":"d1","thread_id":"t0"}',
     ),
     Pin(
+        EventsPage(events=(), last=9, done=False, restoring=True),
+        '{"events":[],"last":9,"done":false,"restoring":true}',
+    ),
+    Pin(
         EventsPage(events=(), last=9, done=False, in_flight=("infer-3",)),
         '{"events":[],"last":9,"done":false,"in_flight":["infer-3"]}',
     ),
