@@ -126,7 +126,13 @@ async def run(input: ToolCallInput, owners: Owners | None = None, memory: Memory
 
 
 def event(number: int, event_type: str, payload: Any = None) -> tuple[str, str, TaskEvent]:
-    told = TaskEvent(message_id=f"owner/c:{number}", task_id="bg_0", event_type=event_type, payload=payload)
+    told = TaskEvent(
+        message_id=f"owner/c:{number}",
+        task_id="bg_0",
+        thread_id=TASK.thread_id,
+        event_type=event_type,
+        payload=payload,
+    )
     return ("owner", SIGNAL_DELIVER, told)
 
 
@@ -271,4 +277,5 @@ async def test_events_reach_a_workflow_through_the_workers_own_client(temporal: 
                 "TestTask", input_of("search", task=task), id=task.thread_id, task_queue=thread_id
             )
             heard = await asyncio.wait_for(owner.result(), timeout=10)
-    assert [TaskEvent.model_validate(told) for told in heard] == [event(n, "found", {"n": n})[2] for n in (1, 2, 3)]
+    wanted = [event(n, "found", {"n": n})[2].model_copy(update={"thread_id": task.thread_id}) for n in (1, 2, 3)]
+    assert [TaskEvent.model_validate(told) for told in heard] == wanted

@@ -1,6 +1,5 @@
 """Reaching a thread whether it is awake or not."""
 
-import asyncio
 import uuid
 from dataclasses import replace
 from typing import Any
@@ -10,7 +9,7 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from tests.support.waiting import BOUND_SECONDS, until
+from tests.support.waiting import until
 from wakeful.client import WakefulClient
 from wakeful.contract import names
 from wakeful.contract.family import DeliverInput, Settled
@@ -94,16 +93,17 @@ async def test_a_workflow_that_is_no_thread_is_not_found_and_not_touched(tempora
     await temporal.get_workflow_handle(thread_id).terminate()
 
 
-async def test_the_end_of_a_task_wakes_its_owner_but_not_one_that_was_terminated(
+async def test_the_end_of_a_task_wakes_nobody_who_does_not_wait_for_it(
     temporal: Client, threads: WakefulClient, thread_id: str
 ) -> None:
+    """Neither a thread that does not know it, nor one that was ended from outside."""
     settled = Settled(work_id="bg_0", thread_id=f"{thread_id}/task", status=TaskStatus.CANCELLED)
     told = DeliverInput(thread_id=thread_id, signal=names.SIGNAL_SETTLED, payload=settled.model_dump(mode="json"))
+    assert await undeliverable(temporal, told) == (names.RECIPIENT_NOT_FOUND, True)
     await threads.run("tester", "hello", thread_id=thread_id)
+    assert await undeliverable(temporal, told) == (names.RECIPIENT_NOT_FOUND, True)
+    await threads.send(thread_id, "hello again")
     await deliver(temporal, told)
-    async with asyncio.timeout(BOUND_SECONDS):
-        while await said_to(threads, thread_id) != ["hello"]:
-            await asyncio.sleep(0.02)
     await threads.handle(thread_id).terminate()
     assert await undeliverable(temporal, told) == (names.RECIPIENT_NOT_FOUND, True)
 
