@@ -48,6 +48,8 @@ _FAST = {
     "history.visibilityProcessorMaxPollRPS": "200",
     "history.outboundProcessorMaxPollRPS": "2000",
     "history.timerProcessorMaxTimeShift": '"10ms"',
+    # A thread whose execution lasted less than this would wait for the rest of it before it goes on in the next.
+    "history.workflowIdReuseMinimalInterval": '"10ms"',
 }
 
 
