@@ -18,7 +18,7 @@ from benchmarks.workload import ASK, TOKEN, Work, words
 from tests.support.fake_provider.script import Answer
 from tests.support.fake_provider.server import FakeProvider
 from wakeful.contract.events import RunFinish
-from wakeful.watcher import GLANCE_SECONDS
+from wakeful.watching.watcher import GLANCE_SECONDS
 
 TOKENS = 400
 """Of an answer that is watched."""

@@ -12,6 +12,8 @@ from temporalio.exceptions import CancelledError, TerminatedError, WorkflowAlrea
 from temporalio.service import RPCError
 
 from wakeful.asking import query, translated
+from wakeful.branching.forking import Wish, fork_thread
+from wakeful.branching.rewinding import Rewound, goes_on, plan_rewind, rewind
 from wakeful.contract import names
 from wakeful.contract.budgets import Budget
 from wakeful.contract.decisions import Decision, DecisionAction, Decisions
@@ -27,19 +29,17 @@ from wakeful.contract.state import StateView
 from wakeful.contract.tools import FrontendTool
 from wakeful.contract.views import EventsPage, StatusView
 from wakeful.diagnosis.causes import Diagnosis
-from wakeful.evidence_reader import why
-from wakeful.forking import Wish, fork_thread
+from wakeful.evidence.reader import why
 from wakeful.inbox import DecisionStatus, PendingDecision, confirmed, pending_decisions
 from wakeful.permissions.rules import rule_problems
-from wakeful.reconnecting import Troubles
-from wakeful.rewinding import Rewound, goes_on, plan_rewind, rewind
-from wakeful.sharing import Shared
 from wakeful.tree import TreeNode
 from wakeful.tree_reader import TreeReader
 from wakeful.waking import Word, reach
-from wakeful.watcher import Reach
-from wakeful.watching import read_events, read_messages
-from wakeful.watching_below import watch
+from wakeful.watching.below import watch
+from wakeful.watching.reading import read_events, read_messages
+from wakeful.watching.reconnecting import Troubles
+from wakeful.watching.sharing import Shared
+from wakeful.watching.watcher import Reach
 
 Handle = WorkflowHandle[Any, RunResult]
 

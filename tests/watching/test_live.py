@@ -15,9 +15,9 @@ from wakeful.contract.messages import ThinkingBlock, ToolCall
 from wakeful.contract.runs import Cancelled
 from wakeful.contract.streaming import PartialCall, StreamCheckpoint
 from wakeful.contract.views import EventsPage
-from wakeful.drafts import settled_arguments
-from wakeful.live import BEGUN_AGAIN, DROPPED, REWRITTEN, Live, Pending
 from wakeful.loop.reports import heard
+from wakeful.watching.drafts import settled_arguments
+from wakeful.watching.live import BEGUN_AGAIN, DROPPED, REWRITTEN, Live, Pending
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),

@@ -4,7 +4,7 @@ from wakeful.contract.events import EventRecord, StepEnd
 from wakeful.contract.requests import PageRequest, RunRequest
 from wakeful.contract.views import EventsPage
 from wakeful.loop.advance import begin
-from wakeful.watcher import firm
+from wakeful.watching.watcher import firm
 from wakeful_workflows.pages import EventLog, events_page
 
 BEGUN = begin(RunRequest(agent_id="tester", input="hello"), thread_id="t", run_id="r")

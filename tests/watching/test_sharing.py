@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from wakeful.sharing import Shared
+from wakeful.watching.sharing import Shared
 
 
 class Counter:

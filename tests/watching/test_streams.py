@@ -20,7 +20,7 @@ from tests.support.watched_app import DIGGING, registry_for
 from wakeful.client import WakefulClient
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.events import ActivitySnapshot, EventRecord
-from wakeful.live import REWRITTEN
+from wakeful.watching.live import REWRITTEN
 from wakeful.worker import WorkerSettings, running_worker
 
 TEXT = "".join(f"token{number} " for number in range(40))

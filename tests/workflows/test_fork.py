@@ -15,12 +15,12 @@ from tests.support.fork_app import FLOOD, MODEL, STEPS, registry
 from tests.support.processes import ROOT
 from tests.support.waiting import BOUND_SECONDS, until, until_status
 from wakeful import CallerError, RunStatus, WakefulError
+from wakeful.branching.steps import steps_of
 from wakeful.client import WakefulClient
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import ThreadNotFound
 from wakeful.contract.messages import Message, Role, Visibility
 from wakeful.contract.runs import ForkedFrom, ThreadMode
-from wakeful.steps import steps_of
 from wakeful.worker import WorkerSettings, running_worker
 
 TASKS = (

@@ -11,11 +11,11 @@ from tests.support.app import Failing, Recording, add
 from tests.support.journal import Journal
 from tests.support.waiting import BOUND_SECONDS, until, until_status
 from wakeful import Agent, CallerError, ProviderErrorKind, Registry, RunStatus, ScriptedModel, call, say
+from wakeful.branching.rewinding import plan_rewind
+from wakeful.branching.steps import steps_of
 from wakeful.client import WakefulClient
 from wakeful.contract.messages import Message
 from wakeful.contract.runs import OnBusy, ThreadMode
-from wakeful.rewinding import plan_rewind
-from wakeful.steps import steps_of
 from wakeful.worker import WorkerSettings, running_worker
 
 

@@ -1,7 +1,7 @@
 """The steps of a thread, counted over its runs."""
 
+from wakeful.branching.steps import Step, steps_of
 from wakeful.contract.messages import Message, MessageMetadata, Role
-from wakeful.steps import Step, steps_of
 
 
 def message(role: Role, run_id: str | None = None, index: int = 0) -> Message:

@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
+from wakeful.branching.comparing import Comparison, compare
 from wakeful.cli import completing, options
 from wakeful.cli.asking import with_client
 from wakeful.cli.colours import Colours, colours_of
 from wakeful.cli.scrolling import width
 from wakeful.cli.showing import ended_as, message_lines, readable
 from wakeful.client import WakefulClient
-from wakeful.comparing import Comparison, compare
 from wakeful.contract.base import Wire
 from wakeful.contract.messages import Message, Role
 from wakeful.contract.views import StatusView

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
+from wakeful.branching.rewinding import RewindPlan, Rewound, plan_rewind
+from wakeful.branching.rewinding import rewind as perform
 from wakeful.cli import options
 from wakeful.cli.asking import with_client
 from wakeful.cli.showing import printable
 from wakeful.client import WakefulClient
 from wakeful.contract.errors import CallerError
-from wakeful.rewinding import RewindPlan, Rewound, plan_rewind
-from wakeful.rewinding import rewind as perform
 
 STAYS = "What tools have done outside stays done."
 

@@ -7,6 +7,7 @@ import typer
 from temporalio.client import WorkflowExecutionStatus
 
 from wakeful.asking import PATIENCE
+from wakeful.branching.steps import steps_of
 from wakeful.cli import options
 from wakeful.cli.asking import with_client
 from wakeful.cli.colours import colours_of
@@ -18,7 +19,6 @@ from wakeful.contract.budgets import Budget
 from wakeful.contract.errors import CallerError, NoAnswer
 from wakeful.contract.runs import NaturalEnd, OnBusy, RunResult
 from wakeful.contract.views import StatusView
-from wakeful.steps import steps_of
 from wakeful.waking import describe
 
 

@@ -11,12 +11,12 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.asking import translated
+from wakeful.branching.steps import Step
+from wakeful.branching.timeline import Asked, Moment, RunBegan, Timeline, WorkEnded, read_timeline
 from wakeful.contract.errors import CallerError
 from wakeful.contract.inference import TranscriptRef
 from wakeful.contract.messages import Message
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
-from wakeful.steps import Step
-from wakeful.timeline import Asked, Moment, RunBegan, Timeline, WorkEnded, read_timeline
 
 Moments = Sequence[tuple[Timeline, Moment]]
 

@@ -1,6 +1,6 @@
 """Find out what a rewind has left of a thread's events: Temporal's reset opens a new execution with a part of the old.
 
-It only reads. `rewinding.py` is who rewinds, and anybody may reset a thread in Temporal's own tools.
+It only reads. `branching` is who rewinds, and anybody may reset a thread in Temporal's own tools.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.watching import read_events
+from wakeful.watching.reading import read_events
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from wakeful import evidence_parts as parts
+from wakeful.evidence import parts
 from wakeful.asking import PATIENCE
 from wakeful.contract import names
 from wakeful.contract.agents import Resolution, ResolvedAgent, RetryPolicy

@@ -7,9 +7,9 @@ that never had to do with each other can be the same for a while, too.
 from collections.abc import Sequence
 from itertools import takewhile, zip_longest
 
+from wakeful.branching.steps import Step, steps_of
 from wakeful.contract.base import Wire
 from wakeful.contract.messages import Message
-from wakeful.steps import Step, steps_of
 
 
 class StepPair(Wire):

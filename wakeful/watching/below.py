@@ -19,8 +19,8 @@ from wakeful.contract.events import (
     TaskChanged,
     ToolCallDone,
 )
-from wakeful.live import PROGRESS, REWOUND
-from wakeful.watcher import Reach, Watcher
+from wakeful.watching.live import PROGRESS, REWOUND
+from wakeful.watching.watcher import Reach, Watcher
 
 CHILD_PATIENCE = 30.0
 """Seconds that a parent's record waits for a sub-agent that cannot be read, and a sub-agent for its first execution."""

@@ -2,7 +2,7 @@
 
 History's long poll wakes the watcher and queries bring the events, each once and in order; with `live`, heartbeats of
 pending activities show meanwhile what is not an event yet. None of it is written to history. Threads below are the
-business of `watching_below`.
+business of `below.py`.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from wakeful.contract import names
 from wakeful.contract.errors import ThreadNotFound, WakefulError
 from wakeful.contract.events import EventRecord
 from wakeful.contract.views import EventsPage, StatusView
-from wakeful.executions import Execution
-from wakeful.live import Live, Pending, Speaker
-from wakeful.reconnecting import Patience, Troubles
-from wakeful.sharing import Shared
-from wakeful.undone import Reset, first_reset, last_standing
-from wakeful.watching import read_events
+from wakeful.watching.executions import Execution
+from wakeful.watching.live import Live, Pending, Speaker
+from wakeful.watching.reading import read_events
+from wakeful.watching.reconnecting import Patience, Troubles
+from wakeful.watching.sharing import Shared
+from wakeful.watching.undone import Reset, first_reset, last_standing
 
 ANSWER_TIME = timedelta(seconds=10)
 """How long a thread is given to answer before its watcher calls it trouble: a long one may have to be replayed."""

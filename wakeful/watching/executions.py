@@ -14,8 +14,8 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
 
-from wakeful.live import Pending
-from wakeful.reconnecting import Patience
+from wakeful.watching.live import Pending
+from wakeful.watching.reconnecting import Patience
 
 GLANCE = timedelta(seconds=2)
 """How long a look at pending activities may take: the next one shows more anyway."""

@@ -17,15 +17,9 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.asking import query, translated
-from wakeful.contract import names
-from wakeful.contract.base import Few, Wire
-from wakeful.contract.errors import CallerError, ThreadNotFound
-from wakeful.contract.family import Settled
-from wakeful.contract.tasks import TaskStatus
-from wakeful.contract.views import StatusView
-from wakeful.places import Finder, Place
-from wakeful.steps import Step, steps_of
-from wakeful.timeline import (
+from wakeful.branching.places import Finder, Place
+from wakeful.branching.steps import Step, steps_of
+from wakeful.branching.timeline import (
     ChildBegan,
     ChildClosed,
     Heard,
@@ -33,8 +27,14 @@ from wakeful.timeline import (
     Timeline,
     read_timeline,
 )
+from wakeful.contract import names
+from wakeful.contract.base import Few, Wire
+from wakeful.contract.errors import CallerError, ThreadNotFound
+from wakeful.contract.family import Settled
+from wakeful.contract.tasks import TaskStatus
+from wakeful.contract.views import StatusView
 from wakeful.waking import Word, describe, reach
-from wakeful.watching import read_messages
+from wakeful.watching.reading import read_messages
 
 REWOUND = "its parent was rewound"
 WITHOUT_A_WORD = "it has ended without a word"

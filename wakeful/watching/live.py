@@ -29,7 +29,7 @@ from wakeful.contract.events import (
 )
 from wakeful.contract.streaming import StreamCheckpoint
 from wakeful.contract.views import EventsPage
-from wakeful.drafts import Draft, added, whole
+from wakeful.watching.drafts import Draft, added, whole
 
 INFERENCE = re.compile(r"infer-")
 TOOL_CALL = re.compile(r"tool(?:\.\d+)?-(?P<call_id>.*)", re.DOTALL)

@@ -15,15 +15,15 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from wakeful.asking import query, translated
+from wakeful.branching.steps import Step, steps_of
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError, ThreadNotFound
 from wakeful.contract.messages import Message, Role
 from wakeful.contract.requests import Fork, RunRequest, title_of
 from wakeful.contract.runs import ForkedFrom, ThreadMode
 from wakeful.contract.views import PointView
-from wakeful.steps import Step, steps_of
 from wakeful.waking import Described, describe
-from wakeful.watching import read_messages
+from wakeful.watching.reading import read_messages
 
 SUMMARY_LENGTH = 200
 """Characters of the line that Temporal UI shows of a workflow; the server takes 400 bytes."""
