@@ -12,12 +12,12 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from wakeful.evidence import parts
 from wakeful.asking import PATIENCE
 from wakeful.contract import names
 from wakeful.contract.agents import Resolution, ResolvedAgent, RetryPolicy
 from wakeful.contract.inference import InferInput
 from wakeful.diagnosis.evidence import Asked, Failure, Tries
+from wakeful.evidence import parts
 from wakeful.loop.carrying import unpack
 
 NEWEST = 100

@@ -14,7 +14,6 @@ from temporalio.client import Client, WorkflowExecutionDescription, WorkflowFail
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.evidence import parts
 from wakeful.asking import PATIENCE, translated
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError
@@ -24,6 +23,7 @@ from wakeful.contract.views import StatusView, WaitsFor
 from wakeful.diagnosis.causes import Diagnosis
 from wakeful.diagnosis.diagnosing import diagnose
 from wakeful.diagnosis.evidence import Activity, ActivityState, Ended, Evidence, Queue, QueueKind
+from wakeful.evidence import parts
 from wakeful.evidence.history import Past, read_past, read_tries
 
 LOOK_SECONDS = 2.0
