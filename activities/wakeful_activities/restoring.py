@@ -3,6 +3,8 @@
 A thread that is woken goes on from its own closed execution, and a fork from a place in another thread, open or closed.
 """
 
+import asyncio
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from temporalio import activity
@@ -42,8 +44,11 @@ class Restoring:
         assert workflow_id is not None  # our activities are always scheduled by a workflow
         handle = self._client.get_workflow_handle(input.thread_id or workflow_id, run_id=input.run_id)
         if input.messages is not None:
-            return await self._forked(handle, input.messages)
-        return _tail(await _transcript(handle), await _keeps(handle))
+            return await _unless_stopped(self._forked(handle, input.messages))
+        return await _unless_stopped(self._woken(handle))
+
+    async def _woken(self, closed: Handle) -> TranscriptTail:
+        return _tail(await _transcript(closed), await _keeps(closed))
 
     async def _forked(self, origin: Handle, messages: int) -> TranscriptTail:
         """The origin as it was after so many messages, read from whichever execution has that place."""
@@ -58,6 +63,20 @@ class Restoring:
             raise _unreadable(origin, f"the conversation has no step that ends after {messages} messages any more")
         # The request says who answers.
         return _tail(transcript, point.keeps.model_copy(update={"agent_id": None}))
+
+
+async def _unless_stopped(reading: Coroutine[Any, Any, TranscriptTail]) -> TranscriptTail:
+    """What is read, by another worker if this one stops: it would wait for an answer that only itself could give."""
+    read = asyncio.create_task(reading)
+    stopping = asyncio.create_task(activity.wait_for_worker_shutdown())
+    try:
+        await asyncio.wait({read, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not read.done():
+            raise ApplicationError("the worker stops", type="WorkerStops")
+        return read.result()
+    finally:
+        read.cancel()
+        stopping.cancel()
 
 
 async def _transcript(handle: Handle, *, through: int | None = None) -> Transcript:

@@ -1,11 +1,13 @@
 """Reading a closed execution of a thread: what it said and what it kept, in one piece that fits."""
 
+import asyncio
 import uuid
 from dataclasses import replace
 
 import pytest
 from temporalio import workflow
 from temporalio.client import Client, WorkflowQueryFailedError
+from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import Worker
 
@@ -89,3 +91,19 @@ async def test_all_that_is_read_back_fits_and_the_conversation_gives_way(tempora
     assert json_bytes(tail) < RESTORED_BYTES
     assert 0 < len(tail.messages) < 10
     assert tail.length + len(tail.messages) == 40
+
+
+async def test_a_worker_that_stops_leaves_the_reading_to_another(temporal: Client, thread_id: str) -> None:
+    """Nobody else may be there to answer: it would wait for itself until it is stopped by force."""
+    handle = await temporal.start_workflow("Old", 0, id=thread_id, task_queue=f"{thread_id}-nobody")
+    environment = ActivityEnvironment()
+    environment.info = replace(environment.info, workflow_id=thread_id)
+    reading = asyncio.create_task(
+        environment.run(Restoring(temporal).restore_thread, RestoreInput(run_id=handle.first_execution_run_id or ""))
+    )
+    await asyncio.sleep(0)
+    environment.worker_shutdown()
+    with pytest.raises(ApplicationError, match="the worker stops") as stopped:
+        await reading
+    assert not stopped.value.non_retryable
+    await handle.terminate()

@@ -81,7 +81,7 @@ async def test_two_workers_that_remember_next_to_nothing_and_one_of_them_killed(
     assert [text for text in transcripts[0] if text.isdigit()] == [str(n) for n in range(2, 12)]
 
 
-@pytest.mark.parametrize("tries", [4])
+@pytest.mark.parametrize("tries", [10])
 async def test_a_query_that_runs_ahead_of_the_workflow_task_leaves_a_run_that_replays(
     temporal: Client, thread_id: str, tmp_path: Path, tries: int
 ) -> None:

@@ -1,6 +1,7 @@
 """Threads that are rewound: what is undone, what stays, and that everything goes on from there."""
 
 import asyncio
+import os
 import random
 
 import pytest
@@ -17,6 +18,9 @@ from wakeful.client import WakefulClient
 from wakeful.contract.messages import Message
 from wakeful.contract.runs import OnBusy, ThreadMode
 from wakeful.worker import WorkerSettings, running_worker
+
+ROUNDS = int(os.environ.get("WAKEFUL_REWINDS", "8"))
+"""How often a thread is rewound by chance."""
 
 
 def texts(messages: list[Message]) -> list[str]:
@@ -236,7 +240,7 @@ async def test_random_rewinds_leave_what_was_before_and_go_on(client: WakefulCli
     answers = {"one": ["one", "hello, one"], "add": ["add", "", "5", "the sum is 5"]}
     await client.start("tester", "count", thread_id=thread_id, mode=ThreadMode.THREAD)
     await until_status(client, thread_id, RunStatus.DONE)
-    for _ in range(3 if client.task_queue == "restless" else 20):
+    for _ in range(3 if client.task_queue == "restless" else ROUNDS):
         before = await client.transcript(thread_id)
         steps = steps_of(before)
         to = chance.randrange(len(steps))
