@@ -9,7 +9,7 @@ from temporalio.client import Client
 from tests.support.app import registry
 from tests.support.folding import folded
 from tests.support.resetting import reset
-from tests.support.waiting import until, until_status
+from tests.support.waiting import BOUND_SECONDS, until, until_status
 from tests.support.watched import Watched
 from wakeful import NoAnswer, RunStatus, ThreadNotFound
 from wakeful.client import WakefulClient
@@ -63,6 +63,34 @@ async def test_a_thread_that_was_closed_and_woken_goes_on_with_its_numbers(
         await whole.until(lambda record: record.seq == woken.records[-1].seq)
     assert whole.records == before + woken.records
     assert [record.seq for record in whole.records] == list(range(1, len(whole.records) + 1))
+
+
+@pytest.mark.parametrize("below", [False, True])
+async def test_a_thread_that_was_terminated_before_a_worker_saw_it_has_nothing_to_tell(
+    usual_client: WakefulClient, thread_id: str, below: bool
+) -> None:
+    nobody = WakefulClient(usual_client.temporal, task_queue=f"{thread_id}-nobody")
+    await nobody.start("tester", "add", thread_id=thread_id)
+    await nobody.handle(thread_id).terminate()
+    async with asyncio.timeout(BOUND_SECONDS):
+        assert [record async for record in usual_client.watch(thread_id, below=below)] == []
+
+
+async def test_a_thread_that_was_started_over_is_told_from_its_new_start(client: WakefulClient, thread_id: str) -> None:
+    await client.run("tester", "count", thread_id=thread_id)
+    last = (await seen(client, thread_id))[-1].seq
+    await client.run("tester", "add", thread_id=thread_id)
+    anew = await seen(client, thread_id)
+    assert len(anew) < last
+    told = await seen(client, thread_id, after=last)
+    assert (told[0].seq, told[0].event, told[1:]) == (0, StreamReset(reason="rewound"), anew)
+
+
+async def test_somebody_elses_workflow_is_no_thread(client: WakefulClient, thread_id: str) -> None:
+    handle = await client.temporal.start_workflow("Else", id=thread_id, task_queue=f"{thread_id}-nobody")
+    with pytest.raises(ThreadNotFound):
+        await seen(client, thread_id)
+    await handle.terminate()
 
 
 async def test_many_watchers_add_nothing_to_history(client: WakefulClient, thread_id: str) -> None:

@@ -23,7 +23,7 @@ from wakeful.watching.live import PROGRESS, REWOUND
 from wakeful.watching.watcher import Reach, Watcher
 
 CHILD_PATIENCE = 30.0
-"""Seconds that a parent's record waits for a sub-agent that cannot be read, and a sub-agent for its first execution."""
+"""Seconds that a sub-agent is given to have its first execution: it is named a moment before it is started."""
 LOOK_AGAIN_SECONDS = 0.2
 AHEAD = 256
 """Records that are read before somebody takes them."""
@@ -56,8 +56,8 @@ class FamilyWatcher:
 
     async def _tell_all(self) -> None:
         await _Stream(self, self._root).tell(self._after.get(self._root, 0))
-        if below := set(self._streams.values()):
-            await asyncio.wait(below, timeout=CHILD_PATIENCE)
+        while below := {stream for stream in self._streams.values() if not stream.done()}:
+            await asyncio.wait(below)
 
     def watcher(self, thread_id: str, *, after: int, past: bool = False) -> Watcher:
         live = self._is_live and not past
@@ -111,8 +111,7 @@ class _Stream:
         async with aclosing(watcher.records()) as records:
             async for record in records:
                 if (child := self._ended(record.event)) is not None:
-                    # A child that cannot be read must not hold up its parent for ever.
-                    await asyncio.wait({self._family.begin(child)}, timeout=CHILD_PATIENCE)
+                    await asyncio.wait({self._family.begin(child)})
                 await self._family.say(record)
                 self._note(record)
                 if isinstance(record.event, ChildStarted) and record.event.agent_id:

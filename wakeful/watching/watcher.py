@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from temporalio.client import Client
 from temporalio.service import RPCError
@@ -18,7 +19,7 @@ from wakeful.asking import query
 from wakeful.contract import names
 from wakeful.contract.errors import ThreadNotFound, WakefulError
 from wakeful.contract.events import EventRecord
-from wakeful.contract.views import EventsPage, StatusView
+from wakeful.contract.views import Earlier, EventsPage, StatusView
 from wakeful.watching.executions import Execution
 from wakeful.watching.live import Live, Pending, Speaker
 from wakeful.watching.reading import read_events
@@ -65,6 +66,8 @@ class Watcher:
         self._is_done = False
         self._is_behind = False
         """What was seen of the thread is not there any more."""
+        self._is_astray = False
+        """An earlier execution has what comes next."""
         self._live = Live(after)
         self._glances = Glances()
 
@@ -75,26 +78,32 @@ class Watcher:
             async with aclosing(self._follow(execution)) as followed:
                 async for record in followed:
                     yield record
+            if self._is_astray:
+                execution = await self._execution()
+                continue
             following = self._following.get(execution.run_id) or execution.successor
-            if following is not None:
+            if following is not None and not self._is_behind:
                 execution = await self._opened(following)
                 continue
-            if self._is_done:
+            if self._is_done or self._is_past:
                 return
-            forgetting = None if self._is_past else await self._undone(execution)
-            if forgetting is None:
+            standing: Execution | None = None
+            async with aclosing(self._undone(execution)) as undone:
+                async for found in undone:
+                    forgetting, standing = found
+                    yield forgetting
+            if standing is None:
                 return
-            yield forgetting
-            execution = await self._execution()
+            execution = standing
 
     async def _follow(self, execution: Execution) -> AsyncGenerator[EventRecord, None]:
         """What this execution has to tell, until it is closed or the thread has ended."""
         while True:
             is_closed, more = execution.closing is not None, True
             while more:
-                page = firm(await self._page(execution.run_id), execution.firm)
-                self._is_behind = page.last < self._position
-                if self._is_behind:
+                page = firm(await self._page(execution), execution.firm)
+                self._is_behind, self._is_astray = page.last < self._position, page.earlier is not None
+                if self._is_behind or self._is_astray:
                     return
                 self._position, self._is_done, more = page.last, page.done, page.more
                 for record in self._live.heard(page):
@@ -134,40 +143,57 @@ class Watcher:
         path = (*who.path[1:], who.thread_id) if who.path else ()
         return Speaker(who.thread_id, who.run_id, view.active_agent or who.agent_id, path)
 
-    async def _page(self, run_id: str) -> EventsPage:
+    async def _page(self, execution: Execution) -> EventsPage:
         if (ahead := self._ahead) is not None:
             self._ahead = None
             return ahead
-        after = self._position
+        after, run_id = self._position, execution.run_id
+        if execution.never_began:
+            return EventsPage(events=(), last=after, done=False)
 
         async def ask() -> EventsPage:
             return await read_events(self._temporal, self._thread_id, after=after, run_id=run_id, within=ANSWER_TIME)
 
         return await self._patience.get(lambda: self._shared.newest((self._thread_id, run_id, after), ask))
 
-    async def _undone(self, execution: Execution) -> EventRecord | None:
-        """What is to be forgotten, if an execution was not the last because the thread was rewound."""
+    async def _undone(self, execution: Execution) -> AsyncGenerator[tuple[EventRecord, Execution], None]:
+        """What is to be forgotten, and where the thread goes on, if an execution was not the last: it was rewound.
+
+        While that is found out the thread may be rewound again: the execution that is gone on with knows of it.
+        """
         closing = execution.closing
         since = closing.event_time.ToMilliseconds() if closing is not None and not self._is_behind else 0
-        reset = await self._patience.get(lambda: first_reset(self._temporal, self._thread_id, since=since))
-        if reset is None and closing is not None:
-            return None
-        # An open thread with fewer events than were seen, and never reset, has begun anew.
-        self._position = 0 if reset is None else await self._patience.get(lambda: self._standing(reset))
-        self._live.speaker = self._live.speaker or await self._patience.get(self._speaker)
-        return self._live.rewound(self._position, at=reset.at if reset else 0)
+        reset = await self._reset_since(since)
+        if reset is None and (self._is_behind or closing is None):  # it has begun anew, or has fewer events than seen
+            yield await self._forgetting(0, at=0), await self._execution()
+        while reset is not None:
+            standing = await self._patience.get(partial(last_standing, self._temporal, self._thread_id, reset))
+            forgetting = await self._forgetting(min(standing, self._position), at=reset.at)
+            execution = await self._execution()
+            yield forgetting, execution
+            reset = await self._reset_since(reset.at + 1)
 
-    async def _standing(self, reset: Reset) -> int:
-        return await last_standing(self._temporal, self._thread_id, reset)
+    async def _reset_since(self, since: int) -> Reset | None:
+        return await self._patience.get(lambda: first_reset(self._temporal, self._thread_id, since=since))
+
+    async def _forgetting(self, position: int, *, at: int) -> EventRecord:
+        self._position, self._ahead = position, None
+        self._live.speaker = self._live.speaker or await self._patience.get(self._speaker)
+        return self._live.rewound(position, at=at)
 
     async def _execution(self) -> Execution:
         """The execution that has the event after the position, or will have it."""
         described = await self._patience.get(self._temporal.get_workflow_handle(self._thread_id).describe)
+        if described.workflow_type != names.WORKFLOW:
+            raise ThreadNotFound(self._thread_id)
         execution = await self._opened(described.run_id)
         while (earlier := (page := await self._restored_page(execution)).earlier) is not None:
             try:
                 before = await self._opened(earlier.run_id)
             except ThreadNotFound:  # so old that the server has deleted it
+                if self._position >= earlier.through:
+                    page = page.model_copy(update={"earlier": None})
+                    break
                 self._position = earlier.through
             else:
                 self._following[before.run_id] = execution.run_id
@@ -176,9 +202,14 @@ class Watcher:
         return execution
 
     async def _restored_page(self, execution: Execution) -> EventsPage:
-        """A page of an execution that knows its numbers: one that is being woken is waited for."""
-        while (page := await self._page(execution.run_id)).restoring and execution.closing is None:
+        """A page of an execution that knows its numbers: one that is being woken is waited for.
+
+        One that was closed before it knew them has nothing of its own; the one before it goes on for it.
+        """
+        while (page := await self._page(execution)).restoring and execution.closing is None:
             await execution.changed()
+        if (page.restoring or execution.never_began) and (before := await execution.before()) is not None:
+            return page.model_copy(update={"earlier": Earlier(run_id=before, through=self._position)})
         return page
 
     async def _opened(self, run_id: str) -> Execution:
