@@ -2,7 +2,8 @@
 
 Who is cancelled by Wakeful hears of it by signals. Terminating, resetting and timing out tell nobody, and an execution
 that has continued as new has lost the handles of its children. So every worker looks, now and then, at the lists that
-the server keeps anyway. Where nothing is wrong this leaves no trace in any history.
+the server keeps anyway. Where nothing is wrong this leaves no trace in any history. `resets.py` is the part for threads
+that were reset, `ends.py` says how a parent is told.
 """
 
 import asyncio
@@ -14,16 +15,14 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
-from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.asking import AT_ONCE, Asking, quoted
 from wakeful.contract import names
 from wakeful.contract.errors import WakefulError
-from wakeful.contract.family import Settled
-from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.views import StatusView
-from wakeful.waking import Word, reach
+from wakeful_activities.ends import ENDED_FROM_OUTSIDE, is_told, last_word
+from wakeful_activities.resets import GRACE, ResetSweep
 
 PARENT_GONE = "its parent is gone"
 FORGOTTEN = "its parent does not know it any more"
@@ -33,14 +32,7 @@ FIRST_LOOKBACK = timedelta(days=1)
 """How far back a worker that has just come up looks: perhaps none has been running for long."""
 
 _OURS = f"WorkflowType IN ('{names.WORKFLOW}', '{names.WORKFLOW_TOOL_TASK}') AND ParentWorkflowId IS NOT NULL"
-_ENDED_FROM_OUTSIDE = {
-    WorkflowExecutionStatus.TERMINATED: "it was terminated from outside",
-    WorkflowExecutionStatus.FAILED: "it failed and could not say why",
-    WorkflowExecutionStatus.TIMED_OUT: "it ran into a timeout from outside",
-    WorkflowExecutionStatus.CANCELED: "it was cancelled from outside",
-}
 _CLOSED = "ExecutionStatus IN ('Terminated', 'Failed', 'TimedOut', 'Canceled')"
-_AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
 
 _logger = logging.getLogger("wakeful")
 
@@ -58,7 +50,7 @@ class Suspicion(Enum):
 
 def suspicion(child: WorkflowExecution, parent: WorkflowExecution | None) -> Suspicion:
     """What to think of an open `child` whose parent's newest execution is this one."""
-    if parent is None or parent.status in _ENDED_FROM_OUTSIDE:
+    if parent is None or parent.status in ENDED_FROM_OUTSIDE:
         return Suspicion.ORPHANED
     if parent.status is WorkflowExecutionStatus.COMPLETED:
         is_task = child.workflow_type == names.WORKFLOW_TOOL_TASK
@@ -73,34 +65,17 @@ def is_task(view: StatusView) -> bool:
 
 def may_not_hear(child: WorkflowExecution, parent: WorkflowExecution | None) -> bool:
     """Whether the parent may still wait for a `child` that was ended from outside: the one that began it was told."""
-    if parent is None or parent.status in _ENDED_FROM_OUTSIDE:
+    if parent is None or parent.status in ENDED_FROM_OUTSIDE:
         return False
     return parent.status is WorkflowExecutionStatus.COMPLETED or parent.run_id != child.parent_run_id
-
-
-def last_word(child: WorkflowExecution, parent: StatusView) -> Settled | None:
-    """What the parent is told in the place of a child that was ended from outside; nothing if it does not wait."""
-    delegates = (call.work_id for call in parent.calls if call.child == child.id)
-    tasks = (task for task in parent.tasks if task.thread_id == child.id and not task.status.is_terminal)
-    task = next(tasks, None)
-    work_id = task.task_id if task else next(delegates, None)
-    if work_id is None or child.status not in _ENDED_FROM_OUTSIDE:
-        return None
-    return Settled(
-        work_id=work_id,
-        thread_id=child.id,
-        agent_id=child.typed_search_attributes.get(_AGENT),
-        name=task.name if task else None,
-        status=TaskStatus.FAILED,
-        error=_ENDED_FROM_OUTSIDE[child.status],
-    )
 
 
 class OrphanSweep:
     """What one worker has seen, from round to round."""
 
-    def __init__(self, client: Client, task_queue: str) -> None:
+    def __init__(self, client: Client, task_queue: str, *, grace: timedelta = GRACE) -> None:
         self._client = client
+        self._resets = ResetSweep(client, task_queue, grace=grace)
         self._scope = f"{_OURS} AND TaskQueue = {quoted(task_queue)}"
         self._lookback = FIRST_LOOKBACK
         self._settled: set[tuple[str, str]] = set()
@@ -120,6 +95,7 @@ class OrphanSweep:
         since = datetime.now(UTC) - self._lookback
         await self._tell_parents(await self._list(f"{_CLOSED} AND CloseTime > '{since.isoformat()}'"))
         self._lookback = LOOKBACK
+        await self._resets.sweep()
 
     async def _stop_orphans(self, children: Sequence[WorkflowExecution]) -> None:
         parents = await self._parents(children)
@@ -175,7 +151,7 @@ class OrphanSweep:
             if view is None or view.runs == 0:
                 continue
             word = last_word(child, view)
-            if word is None or await self._goes_on(child) or await self._is_told(view.identity.thread_id, word):
+            if word is None or await self._goes_on(child) or await is_told(self._client, view.identity.thread_id, word):
                 waiting.discard((child.id, child.run_id))
         self._told |= {(child.id, child.run_id) for child in new} - waiting
 
@@ -222,16 +198,6 @@ class OrphanSweep:
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:  # else it has just ended
                 raise
-
-    async def _is_told(self, parent_id: str, word: Settled) -> bool:
-        spoken = Word(names.SIGNAL_SETTLED, word, None, "a background task has ended")
-        try:
-            await reach(self._client, parent_id, spoken, queue_of=lambda closed: closed.task_queue if closed else "")
-        except WakefulError as error:
-            _logger.warning("end not told", extra={"thread": word.thread_id, "reason": str(error)})
-            return False
-        _logger.info("end told in its place", extra={"thread": word.thread_id, "parent": parent_id})
-        return True
 
 
 Parents = dict[str, WorkflowExecution | None]

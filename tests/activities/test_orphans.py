@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from temporalio import workflow
 from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import ResetReapplyType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Worker
@@ -14,8 +16,9 @@ from temporalio.workflow import ParentClosePolicy
 
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.contract import names
+from wakeful.contract.family import Settled
 from wakeful.contract.runs import RunIdentity, RunStatus, TaskRef, ToolCallStatus, Usage
-from wakeful.contract.tasks import Task, TaskType
+from wakeful.contract.tasks import Task, TaskStatus, TaskType
 from wakeful.contract.views import StatusView, ToolCallView
 from wakeful_activities.orphans import FORGOTTEN, PARENT_GONE, OrphanSweep
 
@@ -43,7 +46,16 @@ class Relative:
         await workflow.wait_condition(lambda: self._leaves is not None or bool(self._heard))
         if self._leaves == "continue":
             workflow.continue_as_new({**does, "starts": ()})
+        if self._leaves == "tell":
+            await self._tell_end()
         return self._heard
+
+    async def _tell_end(self) -> None:
+        parent, me = workflow.info().parent, workflow.info().workflow_id
+        assert parent is not None
+        work_id, name = ("bg_0", "scout") if me.endswith("/task") else ("child.2-c1", None)
+        settled = Settled(work_id=work_id, thread_id=me, name=name, status=TaskStatus.COMPLETED, result="well")
+        await workflow.get_external_workflow_handle(parent.workflow_id).signal(names.SIGNAL_SETTLED, settled)
 
     @workflow.signal
     def cancel(self, told: Any) -> None:
@@ -51,7 +63,7 @@ class Relative:
 
     @workflow.signal
     def settled(self, told: Any) -> None:
-        self._heard.append((told["work_id"], told.get("name"), told["status"], told["error"]))
+        self._heard.append((told["work_id"], told.get("name"), told["status"], told.get("error")))
 
     @workflow.signal
     def leave(self, how: str) -> None:
@@ -93,7 +105,7 @@ class Family:
         self._temporal = temporal
         self._root = root
         self._queue = queue
-        self.sweep = OrphanSweep(temporal, queue)
+        self.sweep = OrphanSweep(temporal, queue, grace=timedelta(0))
 
     @property
     def parent(self) -> WorkflowHandle[Any, Any]:
@@ -113,12 +125,20 @@ class Family:
 
     async def reset(self, name: str) -> None:
         """To its first task."""
-        described = await self.child(name).describe()
+        await self._reset(self.child(name), task=3)
+
+    async def reset_parent(self) -> None:
+        """To the task after its one child was started; what it was told since is undone."""
+        await self._reset(self.parent, task=8)
+
+    async def _reset(self, handle: WorkflowHandle[Any, Any], *, task: int) -> None:
+        described = await handle.describe()
         request = ResetWorkflowExecutionRequest(
             namespace=self._temporal.namespace,
             workflow_execution=WorkflowExecution(workflow_id=described.id, run_id=described.run_id),
-            workflow_task_finish_event_id=3,
+            workflow_task_finish_event_id=task,
             request_id=described.run_id,
+            reset_reapply_type=ResetReapplyType.RESET_REAPPLY_TYPE_NONE,
         )
         await self._temporal.workflow_service.reset_workflow_execution(request)
 
@@ -210,6 +230,62 @@ async def test_a_parent_that_has_its_childs_end_in_its_own_history_is_not_told_a
     await family.child("task").terminate()
     await family.listed("Terminated", 1)
     await family.sweep.sweep()
+    assert await family.heard(family.parent) == 0
+
+
+@pytest.mark.parametrize(("name", "known_as"), [("task", ["bg_0", "scout"]), ("delegate", ["child.2-c1", None])])
+async def test_a_parent_that_was_reset_is_told_again_what_its_child_had_told(
+    family: Family, name: str, known_as: list[str | None]
+) -> None:
+    await family.begin(name, knows=(name,))
+    await family.child(name).signal("leave", "tell")
+    told = [[*known_as, "completed", None]]
+    assert await family.parent.result() == told
+    await family.listed("Completed", 2)
+    await family.reset_parent()
+    await family.listed("Running", 1)
+    await family.sweep.sweep()
+    assert await family.parent.result() == told
+    await family.listed("Completed", 3)
+    for _ in range(2):
+        await family.sweep.sweep()
+    assert await family.heard(family.parent) == 1
+
+
+@pytest.mark.parametrize(
+    ("how", "error"), [("end", "it has ended without a word"), ("terminate", "it was terminated from outside")]
+)
+async def test_a_parent_that_was_reset_is_told_of_a_child_that_had_said_nothing(
+    family: Family, how: str, error: str
+) -> None:
+    await family.begin("task", knows=("task",))
+    child = family.child("task")
+    await (child.terminate() if how == "terminate" else child.signal("leave", how))
+    await family.listed("Terminated" if how == "terminate" else "Completed", 1)
+    await family.reset_parent()
+    await family.listed("Running", 1)
+    await family.listed("Terminated", 2 if how == "terminate" else 1)
+    await family.sweep.sweep()
+    assert ["bg_0", "scout", "failed", error] in await family.parent.result()
+
+
+async def test_a_parent_that_was_reset_is_told_nothing_of_a_child_that_runs(family: Family) -> None:
+    await family.begin("task", knows=("task",))
+    await family.reset_parent()
+    await family.listed("Terminated", 1)
+    await family.listed("Running", 2)
+    for _ in range(3):
+        await family.sweep.sweep()
+    assert await family.heard(family.parent, family.child("task")) == 0
+
+
+async def test_a_parent_that_was_not_reset_is_told_nothing_of_a_child_that_came_to_its_end(family: Family) -> None:
+    await family.begin("task", knows=("task",))
+    await family.continue_as_new()
+    await family.child("task").signal("leave", "end")
+    await family.listed("Completed", 1)
+    for _ in range(3):
+        await family.sweep.sweep()
     assert await family.heard(family.parent) == 0
 
 

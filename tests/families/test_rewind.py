@@ -12,6 +12,7 @@ from tests.support.families import ends_below, events, open_below, until_closed
 from tests.support.family_app import Plan, Planner, delegate, events_in, plan, sign, spawn, written
 from tests.support.waiting import BOUND_SECONDS, until, until_status
 from wakeful import Agent, CallerError, ModelRequest, ModelResponse, Registry, RunStatus
+from wakeful.branching import rewinding
 from wakeful.client import WakefulClient
 from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.views import StatusView
@@ -97,6 +98,46 @@ async def test_tasks_from_before_go_on_and_those_from_after_are_cancelled(
     assert told == ["after ended", "before ended", "ended ended"]
     await until_closed(client, thread_id)
     await replayer().replay_workflow(await client.handle(thread_id).fetch_history())
+
+
+async def reset_only(client: WakefulClient, thread_id: str, *, to: int) -> None:
+    """A rewind by a process that dies as soon as the server has reset the thread."""
+    planned = await rewinding.plan_rewind(client.temporal, thread_id, to=to)
+    await rewinding._reset(client.temporal, planned, "for a moment")
+
+
+async def test_the_workers_complete_a_rewind_whose_caller_dies(client: WakefulClient, thread_id: str) -> None:
+    family = await grown(client, thread_id)
+    await reset_only(client, thread_id, to=3)
+    told = [TaskStatus.RUNNING, TaskStatus.COMPLETED, TaskStatus.RUNNING]
+    view = await until(client, thread_id, lambda view: [task.status for task in view.tasks] == told)
+    anew = await task_thread(client, thread_id, "after")
+    assert [task.thread_id for task in view.tasks] == [family.before, family.ended, anew]
+    assert (await client.result(family.after)).status_reason == "cancelled"
+    for child in (family.before, anew, thread_id):
+        await let_go(client, child)
+    result = await client.result(thread_id)
+    said = sorted(event["result"]["response"]["say"] for event in events(result))
+    assert said == ["after ended", "before ended", "ended ended"]
+    await until_closed(client, thread_id)
+    await replayer().replay_workflow(await client.handle(thread_id).fetch_history())
+
+
+async def test_the_workers_tell_what_a_background_tool_told_if_the_caller_dies(
+    client: WakefulClient, thread_id: str
+) -> None:
+    turns = plan(
+        [("dig", {"where": "garden", "seconds": 2})], [("work", {"what": "second"})], [("sign", {"what": "it"})]
+    )
+    await client.start("node", written(turns), thread_id=thread_id)
+    await until(client, thread_id, lambda view: any(task.status.is_terminal for task in view.tasks))
+    await until_status(client, thread_id, RunStatus.WAITING)
+    await reset_only(client, thread_id, to=2)
+    await until(client, thread_id, lambda view: any(task.status.is_terminal for task in view.tasks))
+    await let_go(client, thread_id)
+    await client.result(thread_id)
+    kinds = [text.split('"kind":"')[1].split('"')[0] for text in events_in(await client.transcript(thread_id))]
+    assert kinds.count("completed") == 1
 
 
 async def test_a_thread_is_rewound_twice(client: WakefulClient, thread_id: str) -> None:
