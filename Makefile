@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 KEEP ?=
 # Each process has a Temporal server of its own; most of a test's time is waiting.
-PARALLEL := -n 4 --dist loadfile
+PARALLEL := -n 4 --dist worksteal
 PURE := tests/loop tests/context tests/contract tests/permissions tests/writing
 
 .DEFAULT_GOAL := help

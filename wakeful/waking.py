@@ -8,6 +8,7 @@ from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.asking import PATIENCE, query, translated
+from wakeful.begun import begun
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError, ThreadNotFound
 from wakeful.contract.requests import RunRequest
@@ -34,7 +35,7 @@ async def reach(temporal: Client, thread_id: str, word: Word, *, queue_of: Calla
         queue_of: the task queue for a thread that is closed, or that is new; it raises if that may not be woken.
 
     Raises:
-        CallerError: the thread is new and nobody is named to answer.
+        CallerError: the thread is new and nobody is named to answer, or it is a fork that never began.
         ThreadNotFound: what has this id is no thread.
         NoAnswer: no worker told in time who answered on the closed thread.
     """
@@ -87,10 +88,21 @@ async def _signalled(temporal: Client, thread_id: str, word: Word) -> bool:
 async def _request(temporal: Client, thread_id: str, closed: Described | None, agent_id: str | None) -> RunRequest:
     """What a thread is started with that goes on from its closed execution, or that is new."""
     if closed is None:
-        if agent_id is None:
-            raise CallerError(f"thread {thread_id!r} is new: say which agent should answer")
-        return RunRequest(agent_id=agent_id, mode=ThreadMode.THREAD)
+        return _new(thread_id, agent_id)
+    start = await begun(temporal, thread_id, closed.run_id)
+    if not start.has_begun:
+        asked_for = start.request
+        if asked_for is not None and (fork := asked_for.fork) is not None:
+            raise CallerError(f"thread {thread_id!r} was closed before it began: fork thread {fork.thread_id!r} again")
+        return _new(thread_id, agent_id or (asked_for.agent_id if asked_for else None))
     if agent_id is None:
-        asked = query(temporal, thread_id, names.QUERY_STATUS, StatusView, run_id=closed.run_id, within=PATIENCE)
+        asked = query(temporal, thread_id, names.QUERY_STATUS, StatusView, run_id=start.run_id, within=PATIENCE)
         agent_id = (await asked).identity.agent_id
-    return RunRequest(agent_id=agent_id, mode=ThreadMode.THREAD, restore_from=closed.run_id)
+    return RunRequest(agent_id=agent_id, mode=ThreadMode.THREAD, restore_from=start.run_id)
+
+
+def _new(thread_id: str, agent_id: str | None) -> RunRequest:
+    """What a thread is started with that has not said anything yet, whatever was once tried with its id."""
+    if agent_id is None:
+        raise CallerError(f"thread {thread_id!r} is new: say which agent should answer")
+    return RunRequest(agent_id=agent_id, mode=ThreadMode.THREAD)

@@ -11,9 +11,11 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowHandle, WorkflowQueryFailedError
 from temporalio.exceptions import ApplicationError
 
+from wakeful.begun import begun
 from wakeful.contract.family import Keeps
 from wakeful.contract.inference import RestoreInput, TranscriptTail
 from wakeful.contract.names import ACTIVITY_RESTORE, QUERY_KEEPS, QUERY_POINT, QUERY_TRANSCRIPT
+from wakeful.contract.requests import PageRequest, PointRequest
 from wakeful.contract.views import PointView, TranscriptPage
 from wakeful.loop.carrying import TAIL_BYTES
 from wakeful.loop.keeping import fitting, json_bytes
@@ -44,23 +46,30 @@ class Restoring:
         assert workflow_id is not None  # our activities are always scheduled by a workflow
         handle = self._client.get_workflow_handle(input.thread_id or workflow_id, run_id=input.run_id)
         if input.messages is not None:
-            return await _unless_stopped(self._forked(handle, input.messages))
-        return await _unless_stopped(self._woken(handle))
+            return await _unless_stopped(
+                self._forked(handle, PointRequest(messages=input.messages, digest=input.digest))
+            )
+        return await _unless_stopped(self._woken(workflow_id, input.run_id))
 
-    async def _woken(self, closed: Handle) -> TranscriptTail:
+    async def _woken(self, thread_id: str, run_id: str) -> TranscriptTail:
+        """The thread as it was at the end of this execution, or of the one before, if this one never began."""
+        start = await begun(self._client, thread_id, run_id)
+        closed = self._client.get_workflow_handle(thread_id, run_id=start.run_id)
         return _tail(await _transcript(closed), await _keeps(closed))
 
-    async def _forked(self, origin: Handle, messages: int) -> TranscriptTail:
+    async def _forked(self, origin: Handle, place: PointRequest) -> TranscriptTail:
         """The origin as it was after so many messages, read from whichever execution has that place."""
         while True:
-            point: PointView = await _query(origin, QUERY_POINT, {"messages": messages}, PointView)
+            point: PointView = await _query(origin, QUERY_POINT, place, PointView)
             if point.earlier is None:
                 break
             thread_id = point.earlier.thread_id or origin.id
             origin = self._client.get_workflow_handle(thread_id, run_id=point.earlier.run_id)
-        transcript = await _transcript(origin, through=messages)
-        if point.keeps is None or transcript.mark != Mark(messages, point.digest):
-            raise _unreadable(origin, f"the conversation has no step that ends after {messages} messages any more")
+        transcript = await _transcript(origin, through=place.messages)
+        mark = Mark(place.messages, place.digest or point.digest)
+        if point.keeps is None or not transcript.mark == mark == Mark(point.messages, point.digest):
+            reason = f"the conversation has no step that ends after these {place.messages} messages any more"
+            raise _unreadable(origin, reason)
         # The request says who answers.
         return _tail(transcript, point.keeps.model_copy(update={"agent_id": None}))
 
@@ -83,7 +92,9 @@ async def _transcript(handle: Handle, *, through: int | None = None) -> Transcri
     """The newest part of an execution's conversation that it has itself, up to number `through`."""
     transcript, after = Transcript(), 0
     while through is None or transcript.length < through:
-        page = await _query(handle, QUERY_TRANSCRIPT, {"after": after}, TranscriptPage)
+        page = await _query(handle, QUERY_TRANSCRIPT, PageRequest(after=after), TranscriptPage)
+        if page.restoring:
+            raise _unreadable(handle, "it was closed before it had read what it goes on from")
         if page.earlier is not None:
             place = Mark(page.earlier.through, page.earlier.digest or "")
             transcript = Transcript(digest=place.digest, before=place)
@@ -103,7 +114,7 @@ def _tail(transcript: Transcript, keeps: Keeps | None) -> TranscriptTail:
     return TranscriptTail(length=tail.before.length, digest=tail.before.digest, messages=tail.messages, keeps=keeps)
 
 
-async def _query(handle: Handle, name: str, asked: dict[str, int], kind: type[V]) -> V:
+async def _query(handle: Handle, name: str, asked: PageRequest | PointRequest, kind: type[V]) -> V:
     try:
         answer: V = await handle.query(name, asked, result_type=kind)
     except WorkflowQueryFailedError as error:

@@ -4,7 +4,8 @@ import ast
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import reduce
 
 import pytest
 from temporalio.api.enums.v1 import EventType
@@ -21,6 +22,7 @@ from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import ThreadNotFound
 from wakeful.contract.messages import Message, Role, Visibility
 from wakeful.contract.runs import ForkedFrom, ThreadMode
+from wakeful.contract.transcript import EMPTY_DIGEST, chained
 from wakeful.worker import WorkerSettings, running_worker
 
 TASKS = (
@@ -288,6 +290,50 @@ async def test_an_origin_that_is_rolled_back_leaves_its_forks_what_they_have(
             with pytest.raises(WakefulError, match=r"begins with messages of .* that were rolled back there"):
                 await client.transcript(fork)
         await client.handle(thread_id).cancel()
+
+
+@pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
+async def test_a_thread_that_was_rolled_back_to_its_beginning_is_forked_as_it_is_now(
+    temporal: Client, thread_id: str, budget: HistoryBudget
+) -> None:
+    """What was undone does not come back, although an earlier execution still has it."""
+    async with a_worker(temporal, thread_id, budget) as client:
+        await client.start("walker", "ask", thread_id=thread_id, mode=ThreadMode.THREAD)
+        await until_status(client, thread_id, RunStatus.WAITING)
+        await client.send(thread_id, "stroll", on_busy="rollback")
+        await until(client, thread_id, lambda view: view.runs == 2 and view.status is RunStatus.DONE)
+        silent = await client.fork(thread_id, at=0)
+        await client.result(silent)
+        assert texts(await client.transcript(silent)) == texts(await client.transcript(thread_id))
+        turned = await client.fork(thread_id, at=0, message="hello")
+        await client.result(turned)
+        assert texts(await client.transcript(turned)) == ["stroll", "hello", "hello, hello"]
+        # As it was when the run began that is there now: what a run leaves to the thread is not rolled back.
+        assert (await client.state(turned)).values == {"paces": 1}
+        await client.handle(thread_id).cancel()
+
+
+async def test_a_fork_of_what_was_rolled_back_meanwhile_is_refused(client: WakefulClient, thread_id: str) -> None:
+    """The origin has as many messages again, and they are others."""
+    await client.start("walker", "ask", thread_id=thread_id, mode=ThreadMode.THREAD)
+    await until_status(client, thread_id, RunStatus.WAITING)
+    messages = (await client.transcript(thread_id))[:3]
+    await client.send(thread_id, "stroll", on_busy="rollback")
+    await until(client, thread_id, lambda view: view.runs == 2 and view.status is RunStatus.DONE)
+    run_id = (await client.handle(thread_id).describe()).run_id
+    fork = {"thread_id": thread_id, "run_id": run_id, "step": 1, "messages": 3}
+    digests = [reduce(chained, kept, EMPTY_DIGEST) for kept in (messages, (await client.transcript(thread_id))[:3])]
+    for digest, outcome in zip(
+        digests, (WorkflowExecutionStatus.FAILED, WorkflowExecutionStatus.COMPLETED), strict=True
+    ):
+        request = {"agent_id": "walker", "fork": {**fork, "digest": digest}}
+        handle = await client.temporal.start_workflow(
+            "AgentRun", request, id=f"{thread_id}-{outcome.name}", task_queue=client.task_queue
+        )
+        with suppress(WakefulError):
+            await client.result(handle.id)
+        assert (await client.handle(handle.id).describe()).status is outcome
+    await client.handle(thread_id).cancel()
 
 
 async def test_a_thread_that_is_no_longer_as_it_was_is_not_forked(client: WakefulClient, thread_id: str) -> None:

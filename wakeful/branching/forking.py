@@ -7,6 +7,7 @@ whether it is one that a conversation can go on from.
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from pydantic import ValidationError
 from temporalio.client import Client
@@ -19,8 +20,9 @@ from wakeful.branching.steps import Step, steps_of
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError, ThreadNotFound
 from wakeful.contract.messages import Message, Role
-from wakeful.contract.requests import Fork, RunRequest, title_of
+from wakeful.contract.requests import Fork, PointRequest, RunRequest, title_of
 from wakeful.contract.runs import ForkedFrom, ThreadMode
+from wakeful.contract.transcript import EMPTY_DIGEST, chained
 from wakeful.contract.views import PointView
 from wakeful.waking import Described, describe
 from wakeful.watching.reading import read_messages
@@ -56,13 +58,14 @@ async def fork_thread(temporal: Client, thread_id: str, wish: Wish) -> str:
     if not wish.message and is_answer(messages[kept - 1]):
         reason = f"step {wish.at} of thread {thread_id!r} is an answer, and nothing is left to do"
         raise CallerError(f"{reason}: give the fork a message to go on with")
-    run_id, agent_id = await _place(temporal, origin, wish.at, kept)
+    digest = reduce(chained, messages[:kept], EMPTY_DIGEST)
+    run_id, agent_id = await _place(temporal, origin, wish.at, PointRequest(messages=kept, digest=digest))
     try:
         request = RunRequest(
             agent_id=wish.agent_id or agent_id,
             input=wish.message or "",
             mode=wish.mode,
-            fork=Fork(thread_id=thread_id, run_id=run_id, step=wish.at, messages=kept),
+            fork=Fork(thread_id=thread_id, run_id=run_id, step=wish.at, messages=kept, digest=digest),
             title=None if wish.message else await _title(origin),
         )
     except ValidationError as error:
@@ -111,12 +114,11 @@ def _end(messages: Sequence[Message], step: Step) -> int:
     return end
 
 
-async def _place(temporal: Client, origin: Described, at: int, messages: int) -> tuple[str, str]:
+async def _place(temporal: Client, origin: Described, at: int, asked: PointRequest) -> tuple[str, str]:
     """The execution of the origin that has the place, or that leads to it, and who answers there."""
     thread_id, run_id = origin.id, origin.run_id
     execution = run_id
     while True:
-        asked = {"messages": messages}
         point = await query(temporal, thread_id, names.QUERY_POINT, PointView, asked, run_id=execution)
         if (earlier := point.earlier) is None:
             break

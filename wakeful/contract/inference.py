@@ -167,6 +167,8 @@ class RestoreInput(Wire):
     thread_id: Maybe[str] = None
     messages: Maybe[int] = None
     """Of a fork: how many messages of that thread it goes on from."""
+    digest: Maybe[str] = None
+    """Of a fork: what their chain of digests comes to."""
 
 
 class Rewind(Wire):

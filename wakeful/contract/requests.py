@@ -28,6 +28,8 @@ class Fork(Written):
     """After this step, counted from the thread's first."""
     messages: int = Field(ge=1)
     """How many messages that is."""
+    digest: Maybe[str] = None
+    """What their chain of digests comes to: if they were rolled back meanwhile, others would be as many."""
 
 
 class RunRequest(Written):
@@ -140,6 +142,8 @@ class PointRequest(Written):
     """The place in a conversation that the `point` query asks about."""
 
     messages: int = Field(ge=0)
+    digest: Maybe[str] = None
+    """What the chain of their digests comes to: only a conversation that begins with these very messages is meant."""
 
 
 def parse_request(written: object) -> RunRequest:

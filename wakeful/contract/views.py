@@ -103,6 +103,11 @@ class TranscriptPage(Wire):
     messages: tuple[Message, ...]
     next: Maybe[int] = None
     """Ask again with `after` = this; absent when there is no more."""
+    restoring: Few[bool] = False
+    """The thread is just being woken, or was closed meanwhile: all of its conversation stands in `earlier`.
+
+    Only a fork knows by now `through` where.
+    """
     earlier: Maybe[Earlier] = None
 
 

@@ -4,10 +4,12 @@ from datetime import timedelta
 from functools import reduce
 
 from temporalio.client import Client
+from temporalio.service import RPCError
 
-from wakeful.asking import query
+from wakeful.asking import query, translated
+from wakeful.begun import begun
 from wakeful.contract import names
-from wakeful.contract.errors import WakefulError
+from wakeful.contract.errors import NoAnswer, WakefulError
 from wakeful.contract.messages import Message
 from wakeful.contract.requests import MAX_PAGE
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
@@ -22,21 +24,39 @@ async def read_messages(
     Raises:
         WakefulError: it is a fork, and its origin was rolled back to before the place that it was forked at.
     """
-    messages: list[Message] = []
+    messages = list[Message]()
     after: int | None = 0
     while after is not None and (through is None or len(messages) < through):
         asked = {"after": after, "limit": MAX_PAGE}
-        page = await query(temporal, thread_id, names.QUERY_TRANSCRIPT, TranscriptPage, asked, run_id=run_id)
+        try:
+            page = await query(temporal, thread_id, names.QUERY_TRANSCRIPT, TranscriptPage, asked, run_id=run_id)
+        except NoAnswer:
+            if (before := await _begun_before(temporal, thread_id, run_id)) is None:
+                raise
+            return await read_messages(temporal, thread_id, run_id=before, through=through)
         if (earlier := page.earlier) is not None:
             whose = earlier.thread_id or thread_id
-            messages = await read_messages(temporal, whose, run_id=earlier.run_id, through=earlier.through)
-            if earlier.thread_id and reduce(chained, messages, EMPTY_DIGEST) != earlier.digest:
+            end = through if page.restoring and not earlier.thread_id else earlier.through
+            messages = await read_messages(temporal, whose, run_id=earlier.run_id, through=end)
+            digest = earlier.digest if earlier.thread_id else None
+            if digest is not None and reduce(chained, messages, EMPTY_DIGEST) != digest:
                 raise WakefulError(
                     f"thread {thread_id!r} begins with messages of {whose!r} that were rolled back there"
                 )
         messages += page.messages
         after = page.next
     return messages[:through]
+
+
+async def _begun_before(temporal: Client, thread_id: str, run_id: str | None) -> str | None:
+    """The execution that has the conversation of one that does not answer because it has not begun."""
+    if run_id is None:
+        try:
+            run_id = (await temporal.get_workflow_handle(thread_id).describe()).run_id
+        except RPCError as error:
+            raise translated(error, thread_id) from error
+    start = await begun(temporal, thread_id, run_id)
+    return start.run_id if start.has_begun and start.run_id != run_id else None
 
 
 async def read_events(

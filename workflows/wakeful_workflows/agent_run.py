@@ -45,6 +45,7 @@ from wakeful_workflows.perform import Resolved, Work, restored
 from wakeful_workflows.points import Points
 from wakeful_workflows.signals import Signals, single
 from wakeful_workflows.turns import Turns
+from wakeful_workflows.unread import past_of, unread_page, unread_point
 from wakeful_workflows.visibility import Visibility
 
 
@@ -67,7 +68,7 @@ class AgentRun(Signals):
         continued = workflow.info().continued_run_id
         self._earlier = Before(continued) if continued else None
         self._points = Points()
-        self._is_restoring = False
+        self._restoring: RestoreInput | None = None
         self._is_too_large = False
 
     @workflow.run
@@ -96,7 +97,7 @@ class AgentRun(Signals):
         thread_id = workflow.info().workflow_id
         run_id = thread_id if request.family is not None else str(workflow.uuid4())
         transcript = kept = None
-        if (past := _past(request)) is not None:
+        if (past := past_of(request)) is not None:
             self._earlier = Before(past.run_id, past.thread_id)
             self._state = opened(request, thread_id=thread_id, run_id=run_id)
             tail = await self._restored(past)
@@ -110,11 +111,12 @@ class AgentRun(Signals):
     async def _restored(self, past: RestoreInput) -> TranscriptTail:
         """What the thread said and kept. A cancellation comes after it, or what was sent meanwhile would be lost."""
         restoring = asyncio.create_task(restored(past))
-        self._is_restoring = True
+        self._restoring = past
         while not restoring.done():
             await self._until(restoring.done)
-        self._is_restoring = False
-        return restoring.result()
+        tail = restoring.result()
+        self._restoring = None  # if it fails, nothing was ever said here
+        return tail
 
     def _go_on(self, carried: Carried) -> None:
         """Be the thread that the execution before this one was."""
@@ -249,12 +251,14 @@ class AgentRun(Signals):
 
     @workflow.query(name=names.QUERY_TRANSCRIPT, description='The messages so far, in pages: {"after": n}')
     def transcript(self, page: Any = None) -> TranscriptPage:
+        if self._restoring is not None:
+            return unread_page(self._restoring)
         return transcript_page(self._current(), parse_page(page), earlier=self._earlier)
 
     @workflow.query(name=names.QUERY_EVENTS, description='What happened, in pages: {"after": seq}')
     def events(self, page: Any = None) -> EventsPage:
         asked = parse_page(page)
-        if self._is_restoring:
+        if self._restoring is not None:
             return EventsPage(events=(), last=asked.after, done=False, restoring=True)
         return events_page(self._current(), self._log, asked, earlier=self._earlier)
 
@@ -264,12 +268,16 @@ class AgentRun(Signals):
 
     @workflow.query(name=names.QUERY_KEEPS, description="What the thread keeps besides its conversation")
     def keeps(self, _nothing: Any = None) -> Keeps:
+        if self._restoring is not None:
+            raise ApplicationError("the thread has not read yet what it goes on from")
         return keeps(self._current()).model_copy(update={"events": self._log.last})
 
     @workflow.query(
         name=names.QUERY_POINT, description='What a fork begins with after so many messages: {"messages": n}'
     )
     def point(self, asked: Any = None) -> PointView:
+        if self._restoring is not None:
+            return unread_point(self._restoring, parse_point(asked))
         return self._points.find(self._current(), parse_point(asked), earlier=self._earlier)
 
     def _current(self) -> RunState:
@@ -284,13 +292,6 @@ def _understood(request: Any) -> RunRequest:
     except CallerError as error:
         message = f"the run request was not understood: {error}"
         raise ApplicationError(message, type="InvalidRequest", non_retryable=True) from None
-
-
-def _past(request: RunRequest) -> RestoreInput | None:
-    """What the thread goes on from, if it is not new."""
-    if (fork := request.fork) is not None:
-        return RestoreInput(run_id=fork.run_id, thread_id=fork.thread_id, messages=fork.messages)
-    return RestoreInput(run_id=request.restore_from) if request.restore_from is not None else None
 
 
 def _now() -> int:

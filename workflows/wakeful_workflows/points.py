@@ -12,17 +12,25 @@ from wakeful_workflows.pages import Before
 
 
 class Points:
-    """What the thread kept at the end of each step; `base` messages stand in earlier executions."""
+    """What the thread kept at the end of each step; the first `base` messages are those of earlier executions."""
 
     def __init__(self, base: int = 0) -> None:
         self._base = base
+        self._runs: int | None = None
         self._first: Point | None = None
+        """Where the newest run began of those that nobody had been answered before."""
         # By digest: after a rollback a conversation may be as long as before, and another one.
         self._known: dict[Mark, Point] = {}
 
     def take(self, made: Advance) -> None:
-        if self._first is None and made.state.runs:
-            self._first = made.state.point
+        state = made.state
+        if state.runs != self._runs:
+            if self._runs is not None:
+                # A rollback undoes what earlier executions have, and what is said instead is only here.
+                self._base = min(self._base, state.began.length)
+            if state.runs and not _has_answers(state, state.transcript.mark):
+                self._first = state.point
+            self._runs = state.runs
         self._known.update({point.mark: point for point in made.points})
 
     def begin_at(self, mark: Mark, state: RunState) -> None:
@@ -30,8 +38,10 @@ class Points:
         self._known[mark] = replace(state.point, mark=mark)
 
     def find(self, state: RunState, asked: PointRequest, *, earlier: Before | None) -> PointView:
-        """The point after so many messages, or where an `earlier` execution has it."""
+        """The point after these messages, or where an `earlier` execution has it."""
         mark = state.transcript.mark_at(asked.messages)
+        if mark is not None and asked.digest not in (None, mark.digest):
+            return PointView(messages=asked.messages)
         if mark is not None and mark in self._known:
             return _view(mark, self._known[mark])
         if asked.messages <= self._base and earlier is not None:

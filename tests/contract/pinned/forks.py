@@ -6,12 +6,16 @@ from wakeful.contract.inference import RestoreInput
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.requests import Fork, PointRequest, RunRequest
 from wakeful.contract.runs import ForkedFrom, RunIdentity
-from wakeful.contract.views import Earlier, PointView
+from wakeful.contract.views import Earlier, PointView, TranscriptPage
 
 FORK = Fork(thread_id="t0", run_id="0190", step=12, messages=25)
 
 PINS = (
     Pin(FORK, '{"thread_id":"t0","run_id":"0190","step":12,"messages":25}'),
+    Pin(
+        Fork(thread_id="t0", run_id="0190", step=12, messages=25, digest="d1"),
+        '{"thread_id":"t0","run_id":"0190","step":12,"messages":25,"digest":"d1"}',
+    ),
     Pin(
         RunRequest(agent_id="assistant", fork=FORK),
         '{"agent_id":"assistant","input":"","mode":"run",'
@@ -24,8 +28,13 @@ PINS = (
         '"forked_from":{"thread_id":"t0","step":12}}',
     ),
     Pin(RestoreInput(run_id="0190", thread_id="t0", messages=25), '{"run_id":"0190","thread_id":"t0","messages":25}'),
+    Pin(
+        RestoreInput(run_id="0190", thread_id="t0", messages=25, digest="d1"),
+        '{"run_id":"0190","thread_id":"t0","messages":25,"digest":"d1"}',
+    ),
     Pin(Earlier(run_id="0190", through=7, thread_id="t0"), '{"run_id":"0190","through":7,"thread_id":"t0"}'),
     Pin(PointRequest(messages=25), '{"messages":25}'),
+    Pin(PointRequest(messages=25, digest="d1"), '{"messages":25,"digest":"d1"}'),
     Pin(PointView(messages=25), '{"messages":25}'),
     Pin(
         PointView(messages=25, digest="d1", keeps=Keeps(agent_id="assistant")),
@@ -34,6 +43,10 @@ PINS = (
     Pin(
         PointView(messages=25, earlier=Earlier(run_id="0190", through=30)),
         '{"messages":25,"earlier":{"run_id":"0190","through":30}}',
+    ),
+    Pin(
+        TranscriptPage(messages=(), restoring=True, earlier=Earlier(run_id="0190", through=0)),
+        '{"messages":[],"restoring":true,"earlier":{"run_id":"0190","through":0}}',
     ),
     Pin(
         Keeps(run_state={"draft": "a"}, run_permissions=(Rule(tool="look", behavior=Behavior.DENY),)),
