@@ -4,6 +4,7 @@ It knows nothing of what is asked for: the client, the inbox and the tree do.
 """
 
 import asyncio
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -121,5 +122,8 @@ def translated(error: RPCError, thread_id: str) -> WakefulError:
             return CallerError(f"the run on thread {thread_id!r} has ended")
         return ThreadNotFound(thread_id)
     if error.status in _SILENCE:
-        return NoAnswer(f"thread {thread_id!r} did not answer in time; is a worker running on its task queue?")
+        return NoAnswer(
+            f"thread {thread_id!r} did not answer in time; is a worker running on its task queue? "
+            f"`wakeful why {shlex.quote(thread_id)}` tells"
+        )
     return WakefulError(f"Temporal refused for thread {thread_id!r}: {error.message}")

@@ -41,6 +41,18 @@ async def test_a_run_that_has_ended_is_shown_from_its_start_or_from_any_event_on
     assert [json.loads(line)["seq"] for line in rest.out.splitlines()] == [record["seq"] for record in stored[4:]]
 
 
+async def test_a_reader_that_has_gone_ends_it(client: WakefulClient, address: str, thread_id: str) -> None:
+    """As `wakeful watch … | head -1` does."""
+    await client.run("tester", "count", thread_id=thread_id)
+    read, write = os.pipe()
+    os.close(read)
+    env = {**os.environ, "TEMPORAL_ADDRESS": address}
+    process = await asyncio.create_subprocess_exec(WAKEFUL, "watch", thread_id, env=env, cwd=ROOT, stdout=write)
+    os.close(write)
+    async with asyncio.timeout(BOUND_SECONDS):
+        assert await process.wait() == 128 + signal.SIGPIPE
+
+
 async def test_an_after_that_is_no_number_is_one_clear_line(client: WakefulClient, address: str) -> None:
     ran = await wakeful("watch", "t", "--after", "x=y", address=address)
     says = "wakeful: --after 'x=y' is no number of an event: write SEQ, or THREAD=SEQ for a sub-agent\n"

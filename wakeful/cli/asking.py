@@ -8,6 +8,7 @@ from typing import TypeVar
 from pydantic import JsonValue
 
 from wakeful.cli import options
+from wakeful.cli.exits import leave_unread
 from wakeful.client import WakefulClient
 from wakeful.connection import connect
 from wakeful.contract.errors import CallerError
@@ -25,7 +26,10 @@ def with_client(
     """Do something with a client of the cluster that the options name."""
 
     async def go() -> T:
-        return await use(WakefulClient(await connect(options.where(address, namespace)), task_queue=task_queue))
+        try:
+            return await use(WakefulClient(await connect(options.where(address, namespace)), task_queue=task_queue))
+        except BrokenPipeError:
+            leave_unread()
 
     return asyncio.run(go())
 

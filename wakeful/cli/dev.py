@@ -62,6 +62,8 @@ def dev(
 
 def _say(where: dict[str, str | None], *, kept: Path | None, words: str) -> None:
     address = "" if where["address"] == "127.0.0.1:7233" else f" --address {where['address']}"
+    if where["task_queue"] != options.TASK_QUEUE:
+        address += f" --task-queue {where['task_queue']}"
     print(
         f"Temporal    {where['address']}   (namespace {where['namespace']})\n"
         f"Web UI      {where['ui']}\n"

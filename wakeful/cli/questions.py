@@ -10,13 +10,17 @@ from pydantic import JsonValue
 from wakeful.cli.answers import Answer, send_answer, whoever
 from wakeful.cli.folding import path_words
 from wakeful.cli.prompting import Prompts
-from wakeful.cli.scrolling import cut
-from wakeful.cli.showing import compact, duration, printable, spelled
+from wakeful.cli.scrolling import cut, width
+from wakeful.cli.showing import compact, duration, exact, printable, spelled
 from wakeful.cli.telling import SIGN, Telling
 from wakeful.client import WakefulClient
 from wakeful.contract.decisions import DecisionAction, ResumeMode
 from wakeful.contract.errors import WakefulError
 from wakeful.inbox import PendingDecision
+
+INDENT = "      "
+QUESTION_ROWS = 12
+"""Rows that a call or a message takes at most, so that the question stays in the window."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class Questions:
         Raises:
             Interrupted, LeftPrompt, Dismissed: there was no answer.
         """
-        for line in question_lines(pending):
+        for line in question_lines(pending, self._telling.scroll.columns - 1):
             self._telling.line(line)
         self._telling.rest()
         self._prompts.forget_typed()
@@ -112,19 +116,45 @@ def parsed(text: str, what: str) -> JsonValue:
     return value
 
 
-def question_lines(pending: PendingDecision) -> list[str]:
-    """What is asked: the call with everything it is called with, for whom, and for how long."""
-    lines = [f"‖ {printable(spelled(pending.tool_name, pending.arguments))}"]
+def question_lines(pending: PendingDecision, columns: int) -> list[str]:
+    """What is asked: the call with everything it is called with, for whom, and for how long.
+
+    A model chose most of it. It is wrapped here, under an indent of its own, so that no word of it can stand where our
+    own words begin; and what is too long for a window says so right above the choices.
+    """
+    call = spelled(pending.tool_name, pending.arguments)
+    lines, is_whole = _wrapped("‖ ", exact(call), columns)
     if len(pending.path) > 1:
-        lines.append(f"  asked by {printable(pending.agent_id)}, below: {path_words(pending.path[1:])}")
+        below = f"asked by {printable(pending.agent_id)}, below: {path_words(pending.path[1:])}"
+        lines += _wrapped("  ", below, columns)[0]
     if pending.message:
-        lines.append(f"  {printable(pending.message)}")
+        lines += _wrapped("  ", printable(pending.message), columns)[0]
     if pending.response_schema is not None:
-        lines.append(f"  the answer has to fit {printable(compact(pending.response_schema))}")
+        lines += _wrapped("  ", f"the answer has to fit {printable(compact(pending.response_schema))}", columns)[0]
     if pending.expires_at is not None and pending.since is not None and pending.age is not None:
         left = (pending.expires_at - pending.since) / 1000 - pending.age
         lines.append(f"  {duration(max(0.0, left))} left")
+    if not is_whole:
+        all_of_it = shlex.join(["wakeful", "inbox", "--thread", pending.thread_id, "--json"])
+        name = printable(pending.tool_name)
+        lines.append(f"  ! {name} with {len(call):,} characters, of which a part is shown: {all_of_it}")
     return lines
+
+
+def _wrapped(lead: str, text: str, columns: int) -> tuple[list[str], bool]:
+    """The text under a hanging indent, and whether that is all of it: of a long one, the beginning and the end."""
+    room = max(10, columns - len(INDENT))
+    rows, taken = [""], 0
+    for char in text:
+        taken += width(char)
+        if taken > room:
+            rows.append("")
+            taken = width(char)
+        rows[-1] += char
+    is_whole = len(rows) <= QUESTION_ROWS
+    if not is_whole:
+        rows = [*rows[: QUESTION_ROWS - 3], "…", *rows[-2:]]
+    return [lead + rows[0], *(INDENT + row for row in rows[1:])], is_whole
 
 
 def choices(pending: PendingDecision) -> str:

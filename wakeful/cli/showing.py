@@ -259,8 +259,20 @@ def printable(text: str) -> str:
 
     A model chose it, and a person decides by it.
     """
-    flat = " ".join(text.split())
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in flat)
+    return exact(" ".join(text.split()))
+
+
+def exact(text: str) -> str:
+    """The text with every character that cannot be seen, or looks like no character, spelled out."""
+    return "".join(char if _is_seen(char) else char.encode("unicode_escape").decode() for char in text)
+
+
+def _is_seen(char: str) -> bool:
+    return char.isprintable() and char not in _BLANK
+
+
+_BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""They count as letters and signs, and show nothing."""
 
 
 def readable(text: str) -> str:

@@ -107,7 +107,7 @@ def status(
     """Where a thread's run stands, and what it waits for."""
 
     async def go(client: WakefulClient) -> None:
-        view = await client.status(thread)
+        view = await client.status(thread, within=PATIENCE)
         if as_json:
             print(view.model_dump_json())
         else:
