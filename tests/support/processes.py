@@ -2,10 +2,13 @@
 
 import asyncio
 import contextlib
+import importlib
 import json
+import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,15 +26,35 @@ class Ran:
     err: str
 
 
+# Importing the command takes longer than most of what it does: it is done once, in a process that others are forked of.
+_forks = multiprocessing.get_context("forkserver")
+_forks.set_forkserver_preload(["wakeful.cli.app"])
+
+
 async def wakeful(*args: str, address: str | None = None) -> Ran:
-    """Run the `wakeful` command to its end."""
+    """Run the `wakeful` command to its end, in a process of its own."""
     env = {**os.environ, **({"TEMPORAL_ADDRESS": address} if address else {})}
-    process = await asyncio.create_subprocess_exec(
-        WAKEFUL, *args, env=env, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    async with asyncio.timeout(90):
-        out, err = await process.communicate()
-    return Ran(process.returncode or 0, out.decode(), err.decode())
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder, "out"), Path(folder, "err")
+        process = _forks.Process(target=_command, args=(args, env, out, err))
+        process.start()
+        try:
+            await asyncio.to_thread(process.join, 90)
+            assert process.exitcode is not None, f"wakeful {' '.join(args)} takes too long: {err.read_text()}"
+        finally:
+            process.kill()
+        return Ran(process.exitcode, out.read_text(), err.read_text())
+
+
+def _command(args: tuple[str, ...], env: dict[str, str], out: Path, err: Path) -> None:
+    """What the installed `wakeful` does, on files in the place of pipes."""
+    for descriptor, path in ((1, out), (2, err)):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
+    os.environ.clear()
+    os.environ.update(env)
+    os.chdir(ROOT)
+    sys.argv = ["wakeful", *args]
+    importlib.import_module("wakeful.cli.app").main()
 
 
 @contextlib.asynccontextmanager
