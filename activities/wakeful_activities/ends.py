@@ -72,7 +72,7 @@ async def is_told(client: Client, parent_id: str, word: Settled) -> bool:
     try:
         await reach(client, parent_id, spoken, queue_of=lambda closed: closed.task_queue if closed else "")
     except WakefulError as error:
-        _logger.warning("end not told", extra={"thread": word.thread_id, "reason": str(error)})
+        _logger.warning("end not told", extra={"thread_id": word.thread_id, "reason": str(error)})
         return False
-    _logger.info("end told in its place", extra={"thread": word.thread_id, "parent": parent_id})
+    _logger.info("end told in its place", extra={"thread_id": word.thread_id, "parent": parent_id})
     return True

@@ -192,7 +192,7 @@ class OrphanSweep:
         return {id: view for id, view in zip(asked, answers, strict=True) if isinstance(view, StatusView)}
 
     async def _cancel(self, child: WorkflowExecution, reason: str) -> None:
-        _logger.info("orphan cancelled", extra={"thread": child.id, "reason": reason})
+        _logger.info("orphan cancelled", extra={"thread_id": child.id, "reason": reason})
         try:
             await self._client.get_workflow_handle(child.id).signal(names.SIGNAL_CANCEL, {"reason": reason})
         except RPCError as error:

@@ -1,6 +1,5 @@
 """What commands that talk to Temporal have in common: a client, and values that are typed as JSON."""
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -9,6 +8,7 @@ from pydantic import JsonValue
 
 from wakeful.cli import options
 from wakeful.cli.exits import leave_unread
+from wakeful.cli.running import run
 from wakeful.client import WakefulClient
 from wakeful.connection import connect
 from wakeful.contract.errors import CallerError
@@ -31,7 +31,7 @@ def with_client(
         except BrokenPipeError:
             leave_unread()
 
-    return asyncio.run(go())
+    return run(go())
 
 
 def json_value(option: str, text: str | None) -> JsonValue:

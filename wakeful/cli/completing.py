@@ -12,6 +12,7 @@ from temporalio.client import Client, WorkflowExecution
 from temporalio.common import SearchAttributeKey
 
 from wakeful.asking import OPEN_RUNS, quoted
+from wakeful.cli.running import run
 from wakeful.connection import Address, connect
 from wakeful.contract import names
 from wakeful.contract.views import ticket_name
@@ -70,10 +71,13 @@ def _found(ctx: typer.Context, find: Callable[[Client], Found], incomplete: str)
     found: dict[str, None] = {}
 
     async def go() -> None:
-        async for name in find(await connect(where)):
-            if name.startswith(incomplete):
-                found[name] = None
+        with contextlib.suppress(Exception):  # whatever is wrong, a shell has no place to show it
+            async for name in find(await connect(where)):
+                if name.startswith(incomplete):
+                    found[name] = None
 
-    with contextlib.suppress(Exception):  # whatever is wrong, a shell has no place to show it
-        asyncio.run(asyncio.wait_for(go(), BOUND_SECONDS))
+    async def bounded() -> None:
+        await asyncio.wait({asyncio.create_task(go())}, timeout=BOUND_SECONDS)
+
+    run(bounded())
     return list(found)[:AT_MOST]

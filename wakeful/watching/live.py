@@ -125,6 +125,8 @@ class Live:
         except ValidationError:
             return []  # one that says nothing, or of another version
         draft, shown = Draft.of(came), self._shown or Draft()
+        if shown.continues(draft):
+            return []  # what half a number means may have to wait; an attempt that begins again says the same so far
         events: list[AgentEvent] = []
         if not draft.continues(shown):
             cause = came.interruptions[-1].cause if came.interruptions else BEGUN_AGAIN
