@@ -111,6 +111,19 @@ def in_tree(thread_id: str, root_id: str | None) -> str:
     )
 
 
+PASSING = frozenset(
+    {
+        RPCStatusCode.ABORTED,
+        RPCStatusCode.CANCELLED,  # the connection, that is; a cancelled task raises another error
+        RPCStatusCode.DEADLINE_EXCEEDED,
+        RPCStatusCode.INTERNAL,
+        RPCStatusCode.RESOURCE_EXHAUSTED,
+        RPCStatusCode.UNAVAILABLE,
+        RPCStatusCode.UNKNOWN,
+    }
+)
+"""Refusals of Temporal's that mean: not now."""
+
 # A precondition fails when the server has seen no worker on the task queue for minutes.
 _SILENCE = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.FAILED_PRECONDITION)
 

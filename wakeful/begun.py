@@ -49,6 +49,16 @@ async def begun(temporal: Client, thread_id: str, run_id: str) -> Start:
     return start
 
 
+async def begun_before(temporal: Client, thread_id: str, run_id: str) -> str | None:
+    """The execution that has the conversation of this one, which never began; None if it did, or none is left.
+
+    Raises:
+        ThreadNotFound: there is no such execution.
+    """
+    start = await begun(temporal, thread_id, run_id)
+    return start.run_id if start.has_begun and start.run_id != run_id else None
+
+
 async def _read(temporal: Client, thread_id: str, run_id: str) -> Start:
     reader = _Reader(temporal, run_id)
     handle = temporal.get_workflow_handle(thread_id, run_id=run_id)

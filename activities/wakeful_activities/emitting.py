@@ -9,8 +9,9 @@ from datetime import timedelta
 from pydantic import JsonValue
 from temporalio import activity
 from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
+from wakeful.asking import PASSING
 from wakeful.contract.letters import TaskEvent
 from wakeful.contract.names import SIGNAL_DELIVER
 from wakeful.contract.runs import TaskRef
@@ -18,17 +19,6 @@ from wakeful.contract.runs import TaskRef
 ATTEMPTS = 4
 FIRST_WAIT_SECONDS = 0.25
 RPC_TIMEOUT = timedelta(seconds=10)
-_TRANSIENT = frozenset(
-    {
-        RPCStatusCode.ABORTED,
-        RPCStatusCode.CANCELLED,  # the connection, that is; a cancelled call raises another error
-        RPCStatusCode.DEADLINE_EXCEEDED,
-        RPCStatusCode.INTERNAL,
-        RPCStatusCode.RESOURCE_EXHAUSTED,
-        RPCStatusCode.UNAVAILABLE,
-        RPCStatusCode.UNKNOWN,
-    }
-)
 
 
 class Emitter:
@@ -85,7 +75,7 @@ class Emitter:
                 await self._owner.signal(SIGNAL_DELIVER, event, rpc_timeout=RPC_TIMEOUT)
                 return
             except RPCError as error:
-                if error.status not in _TRANSIENT or attempt == ATTEMPTS:
+                if error.status not in PASSING or attempt == ATTEMPTS:
                     raise
             await asyncio.sleep(FIRST_WAIT_SECONDS * 2 ** (attempt - 1))
 

@@ -8,18 +8,17 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.contract import names
 from wakeful.contract.errors import WakefulError
-from wakeful.contract.family import Settled
+from wakeful.contract.family import FAILED_SILENTLY, TERMINATED, TIMED_OUT, WITHOUT_A_WORD, Settled
 from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.views import StatusView
 from wakeful.waking import Word, reach
 
 ENDED_FROM_OUTSIDE = {
-    WorkflowExecutionStatus.TERMINATED: "it was terminated from outside",
-    WorkflowExecutionStatus.FAILED: "it failed and could not say why",
-    WorkflowExecutionStatus.TIMED_OUT: "it ran into a timeout from outside",
+    WorkflowExecutionStatus.TERMINATED: TERMINATED,
+    WorkflowExecutionStatus.FAILED: FAILED_SILENTLY,
+    WorkflowExecutionStatus.TIMED_OUT: TIMED_OUT,
     WorkflowExecutionStatus.CANCELED: "it was cancelled from outside",
 }
-WITHOUT_A_WORD = "it has ended without a word"
 _AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
 
 _logger = logging.getLogger("wakeful")

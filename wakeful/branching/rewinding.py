@@ -30,14 +30,13 @@ from wakeful.branching.timeline import (
 from wakeful.contract import names
 from wakeful.contract.base import Few, Wire
 from wakeful.contract.errors import CallerError, ThreadNotFound
-from wakeful.contract.family import Settled
+from wakeful.contract.family import WITHOUT_A_WORD, Settled
 from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.views import StatusView
 from wakeful.waking import Word, describe, reach
 from wakeful.watching.reading import read_messages
 
 REWOUND = "its parent was rewound"
-WITHOUT_A_WORD = "it has ended without a word"
 
 _NOTHING_AGAIN = (
     ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL,

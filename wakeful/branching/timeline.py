@@ -17,6 +17,7 @@ from temporalio.client import Client
 
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError
+from wakeful.contract.family import FAILED_SILENTLY, TERMINATED, TIMED_OUT
 from wakeful.contract.inference import InferInput, TranscriptRef
 from wakeful.contract.letters import TaskEvent
 from wakeful.contract.requests import parse_loan, parse_mail, parse_returned, parse_settled
@@ -151,10 +152,10 @@ async def read_timeline(client: Client, thread_id: str, run_id: str) -> Timeline
 
 
 _WITHOUT_A_WORD = {
-    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_FAILED: "it failed and could not say why",
+    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_FAILED: FAILED_SILENTLY,
     EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_CANCELED: "it was cancelled from outside before it had begun",
-    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TIMED_OUT: "it ran into a timeout from outside",
-    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TERMINATED: "it was terminated from outside",
+    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TIMED_OUT: TIMED_OUT,
+    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TERMINATED: TERMINATED,
 }
 
 

@@ -48,6 +48,12 @@ class Family(Written):
 SETTLED_ID = "settled:"
 """How the id of the message begins that tells a task's end."""
 
+WITHOUT_A_WORD = "it has ended without a word"
+FAILED_SILENTLY = "it failed and could not say why"
+TERMINATED = "it was terminated from outside"
+TIMED_OUT = "it ran into a timeout from outside"
+"""What is told of a child that did not tell its end itself."""
+
 EndStatus = Literal[TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED]
 
 

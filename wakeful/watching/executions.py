@@ -10,7 +10,7 @@ from datetime import timedelta
 from google.protobuf.timestamp_pb2 import Timestamp
 from pydantic import JsonValue
 from temporalio.api.enums.v1 import EventType
-from temporalio.api.history.v1 import HistoryEvent, WorkflowExecutionStartedEventAttributes
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
 
@@ -61,7 +61,6 @@ class Execution:
         self._temporal = temporal
         self._handle = temporal.get_workflow_handle(thread_id, run_id=run_id)
         self._patience = patience
-        self._began: WorkflowExecutionStartedEventAttributes | None = None
         self._begun = (0, 0)
         self._length = 0
         self._next: bytes | None = None
@@ -78,14 +77,6 @@ class Execution:
     def never_began(self) -> bool:
         """It was closed before any worker had done something for it, and nobody can answer for it."""
         return self.closing is not None and self.firm == 0
-
-    async def before(self) -> str | None:
-        """The execution that it was to go on from, as its own beginning says; known of one that was read."""
-        if self._began is None:
-            return None
-        given = await self._temporal.data_converter.decode(self._began.input.payloads)
-        restored = given[0].get("restore_from") if given and isinstance(given[0], dict) else None
-        return self._began.continued_execution_run_id or restored
 
     async def open(self) -> None:
         """Look at it for the first time, and wait until a worker has begun it."""
@@ -130,8 +121,6 @@ class Execution:
                     # A server's clock may step back; that of a workflow stands still meanwhile. It is told in whole
                     # milliseconds on both sides, and may be rounded up there and down here.
                     self.firm = max(self.firm, self._begun[1] + 1)
-            elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
-                self._began = event.workflow_execution_started_event_attributes
             elif event.event_type in _CLOSING:
                 self.closing = event
                 if event.event_type not in _CLOSED_FROM_OUTSIDE:

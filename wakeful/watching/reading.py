@@ -7,7 +7,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from wakeful.asking import query, translated
-from wakeful.begun import begun
+from wakeful.begun import begun_before
 from wakeful.contract import names
 from wakeful.contract.errors import NoAnswer, WakefulError
 from wakeful.contract.messages import Message
@@ -55,8 +55,7 @@ async def _begun_before(temporal: Client, thread_id: str, run_id: str | None) ->
             run_id = (await temporal.get_workflow_handle(thread_id).describe()).run_id
         except RPCError as error:
             raise translated(error, thread_id) from error
-    start = await begun(temporal, thread_id, run_id)
-    return start.run_id if start.has_begun and start.run_id != run_id else None
+    return await begun_before(temporal, thread_id, run_id)
 
 
 async def read_events(

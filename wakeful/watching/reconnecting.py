@@ -9,24 +9,13 @@ from typing import TypeVar
 
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.asking import translated
+from wakeful.asking import PASSING, translated
 from wakeful.contract.errors import WakefulError
 
 FIRST_WAIT_SECONDS = 0.1
 LONGEST_WAIT_SECONDS = 2.0
 
-_PASSING = frozenset(
-    {
-        RPCStatusCode.ABORTED,
-        RPCStatusCode.CANCELLED,  # the connection, that is; a cancelled task raises another error
-        RPCStatusCode.DEADLINE_EXCEEDED,
-        RPCStatusCode.FAILED_PRECONDITION,  # no worker was seen for minutes
-        RPCStatusCode.INTERNAL,
-        RPCStatusCode.RESOURCE_EXHAUSTED,
-        RPCStatusCode.UNAVAILABLE,
-        RPCStatusCode.UNKNOWN,
-    }
-)
+_PASSING = PASSING | {RPCStatusCode.FAILED_PRECONDITION}  # no worker was seen for minutes
 
 OnTrouble = Callable[[WakefulError], None]
 R = TypeVar("R")

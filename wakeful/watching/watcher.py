@@ -16,6 +16,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from wakeful.asking import query
+from wakeful.begun import begun_before
 from wakeful.contract import names
 from wakeful.contract.errors import ThreadNotFound, WakefulError
 from wakeful.contract.events import EventRecord
@@ -208,9 +209,12 @@ class Watcher:
         """
         while (page := await self._page(execution)).restoring and execution.closing is None:
             await execution.changed()
-        if (page.restoring or execution.never_began) and (before := await execution.before()) is not None:
-            return page.model_copy(update={"earlier": Earlier(run_id=before, through=self._position)})
-        return page
+        if not (page.restoring or execution.never_began):
+            return page
+        asking = partial(begun_before, self._temporal, self._thread_id, execution.run_id)
+        before = await self._patience.get(asking)
+        earlier = None if before is None else Earlier(run_id=before, through=self._position)
+        return page.model_copy(update={"earlier": earlier})
 
     async def _opened(self, run_id: str) -> Execution:
         execution = Execution(self._temporal, self._thread_id, run_id, self._patience)

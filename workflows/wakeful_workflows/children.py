@@ -18,7 +18,7 @@ from temporalio.exceptions import ApplicationError, CancelledError, ChildWorkflo
 from temporalio.workflow import ChildWorkflowCancellationType, ChildWorkflowHandle, ParentClosePolicy
 
 from wakeful.contract import names
-from wakeful.contract.family import ToolTaskInput
+from wakeful.contract.family import TERMINATED, TIMED_OUT, WITHOUT_A_WORD, ToolTaskInput
 from wakeful.contract.requests import title_of
 from wakeful.contract.runs import RunIdentity, TaskRef
 from wakeful.contract.tools import ToolCallInput
@@ -36,7 +36,6 @@ ID_BYTES = 250
 CANCEL_PAUSES = (1, 2, 4)
 """Seconds before a cancel that could not be sent is tried again."""
 
-WITHOUT_A_WORD = "it has ended without a word"
 
 Handle = ChildWorkflowHandle[Any, Any]
 
@@ -175,11 +174,11 @@ def _why_gone(error: BaseException | None) -> str:
         case None:
             return WITHOUT_A_WORD
         case TerminatedError():
-            return "it was terminated from outside"
+            return TERMINATED
         case CancelledError():
             return "it was cancelled from outside before it had begun"
         case TimeoutError():
-            return "it ran into a timeout from outside"
+            return TIMED_OUT
         case ApplicationError(message=message):
             return f"it failed: {message}"
         case cause:
