@@ -4,7 +4,7 @@ BIN := .venv/bin
 KEEP ?=
 # Each process has a Temporal server of its own; most of a test's time is waiting.
 PARALLEL := -n 4 --dist worksteal
-PURE := tests/loop tests/context tests/contract tests/permissions tests/writing
+PURE := tests/loop tests/context tests/contract tests/permissions tests/authoring tests/registry
 
 .DEFAULT_GOAL := help
 

@@ -3,7 +3,7 @@
 With `--deployment NAME --build-id ID` it is a version of a Worker Deployment.
 """
 
-from wakeful.cli.worker import main
+from wakeful.cli.commands.worker import main
 
 if __name__ == "__main__":
     main()

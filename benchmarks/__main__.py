@@ -11,7 +11,7 @@ from benchmarks.plan import QUICK, Plan
 from benchmarks.plot import plot
 from benchmarks.report import report
 from benchmarks.stage import stage
-from wakeful.cli.exits import run_and_leave
+from wakeful.cli.process import run_and_leave
 
 OUT = Path(__file__).parent / "results.json"
 

@@ -10,8 +10,8 @@ import sys
 from pydantic import BaseModel, TypeAdapter
 
 from benchmarks.sights import Sights
-from wakeful.cli.exits import run_and_leave
-from wakeful.client import WakefulClient
+from wakeful.cli.process import run_and_leave
+from wakeful.client.client import WakefulClient
 from wakeful.connection import Address, connect
 from wakeful.contract.events import RunFinish, StreamReset, TextDelta
 

@@ -17,8 +17,8 @@ from benchmarks.stage import PATIENCE_SECONDS, Bare, Side, Stage, Wakeful
 from benchmarks.workload import ASK, TOKEN, Work, words
 from tests.support.fake_provider.script import Answer
 from tests.support.fake_provider.server import FakeProvider
+from wakeful.client.watching.watcher import GLANCE_SECONDS
 from wakeful.contract.events import RunFinish
-from wakeful.watching.watcher import GLANCE_SECONDS
 
 TOKENS = 400
 """Of an answer that is watched."""

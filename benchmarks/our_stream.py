@@ -3,7 +3,7 @@
 from benchmarks import ours
 from benchmarks.sides import COMPLETE, HEARTBEAT_TIMEOUT, OURS, STREAMED, WATCHED
 from wakeful import Agent, ModelRequest, ModelResponse, Registry
-from wakeful.provider import Opened, Stop, Text, Used
+from wakeful.authoring.provider import Opened, Stop, Text, Used
 from wakeful.providers import OpenAIChat
 
 

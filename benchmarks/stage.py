@@ -16,7 +16,7 @@ from benchmarks import bare, ours
 from benchmarks.sides import BARE, BARE_SANDBOXED, LOCAL, OURS, WHOLE, streaming
 from benchmarks.workload import ASK, PAD, PAD_LOCAL, Work
 from wakeful import RunStatus
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 from wakeful.connection import embedded_server
 
 ROOT = Path(__file__).parents[1]

@@ -24,15 +24,7 @@ from benchmarks.peer_stream import PeerStream, view
 from benchmarks.plan import Plan
 from benchmarks.samples import say
 from benchmarks.sides import OURS, PEER, STREAMED, WATCHED
-from benchmarks.stage import (
-    PATIENCE_SECONDS,
-    Bare,
-    Stage,
-    Wakeful,
-    child_process,
-    streaming_bare,
-    streaming_ours,
-)
+from benchmarks.stage import PATIENCE_SECONDS, Bare, Stage, Wakeful, child_process, streaming_bare, streaming_ours
 from benchmarks.workload import ASK, PAD, TOKEN, Work, words
 from tests.support.fake_provider.asked import Asked
 from tests.support.fake_provider.script import Answer, Call

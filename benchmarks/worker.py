@@ -20,7 +20,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from benchmarks import bare, bare_stream, our_stream, ours, peer_stream
 from benchmarks.sides import BARE, BARE_SANDBOXED, OURS, streaming
-from wakeful.cli.exits import run_and_leave
+from wakeful.cli.process import run_and_leave
 from wakeful.connection import Address, connect
 from wakeful.worker import HEARTBEAT_THROTTLE, WorkerSettings, running_worker
 

@@ -9,7 +9,7 @@ from temporalio.client import Client
 
 from tests.support.app import JOURNAL, registry
 from tests.support.journal import Journal
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 from wakeful.connection import EmbeddedServer, embedded_server
 from wakeful.contract.agents import HistoryBudget
 from wakeful.worker import WorkerSettings, running_worker

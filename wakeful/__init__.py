@@ -4,7 +4,24 @@ The agent loop is a deterministic workflow, model and tool calls are activities,
 history is the checkpoint store. What users write and call is exported here; `docs/architecture.md` says who owns what.
 """
 
-from wakeful.agent import Agent
+from wakeful.authoring.agent import Agent
+from wakeful.authoring.gate import Gate, GateCall, gate
+from wakeful.authoring.hook_contexts import (
+    AfterInference,
+    AfterToolExecute,
+    BeforeInference,
+    BeforeToolExecute,
+    HookContext,
+    RunEnd,
+    StepEnd,
+    StepStart,
+    ToolGate,
+)
+from wakeful.authoring.plugin import Plugin
+from wakeful.authoring.provider import Provider, StreamingProvider
+from wakeful.authoring.scripted import ScriptedModel, call, say
+from wakeful.authoring.state import State, StateKey
+from wakeful.authoring.tool import Tool, ToolContext, tool
 from wakeful.contract.agents import RetryPolicy, ToolMode
 from wakeful.contract.budgets import Budget, Price
 from wakeful.contract.context import ContextMessage, ContextTarget
@@ -31,26 +48,9 @@ from wakeful.contract.runs import RunResult, RunStatus
 from wakeful.contract.state import StateMerge, StateScope
 from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.tools import FrontendTool, ToolDescriptor, ToolResult, ToolStatus
-from wakeful.gate import Gate, GateCall, gate
-from wakeful.hook_contexts import (
-    AfterInference,
-    AfterToolExecute,
-    BeforeInference,
-    BeforeToolExecute,
-    HookContext,
-    RunEnd,
-    StepEnd,
-    StepStart,
-    ToolGate,
-)
 from wakeful.permissions.parsing import parse as parse_pattern
 from wakeful.permissions.patterns import Pattern as ToolPattern
-from wakeful.plugin import Plugin
-from wakeful.provider import Provider, StreamingProvider
-from wakeful.registry import Registry, default_model
-from wakeful.scripted import ScriptedModel, call, say
-from wakeful.state import State, StateKey
-from wakeful.tool import Tool, ToolContext, tool
+from wakeful.registry.registry import Registry, default_model
 
 __all__ = [
     "AfterInference",

@@ -9,12 +9,12 @@ With `ScriptedModel` for a model, such a test needs no network and no key, and r
 import contextlib
 from collections.abc import AsyncIterator
 
-from wakeful.client import WakefulClient
+from wakeful.authoring.profiles import ProfileStore
+from wakeful.authoring.scripted import ScriptedModel, Turn, call, say
+from wakeful.client.client import WakefulClient
 from wakeful.connection import embedded_server
 from wakeful.profile_stores.sqlite import SqliteProfileStore
-from wakeful.profiles import ProfileStore
-from wakeful.registry import Registry
-from wakeful.scripted import ScriptedModel, Turn, call, say
+from wakeful.registry.registry import Registry
 from wakeful.worker import WorkerSettings, running_worker
 
 __all__ = ["ScriptedModel", "Turn", "call", "runtime", "say"]

@@ -19,22 +19,22 @@ from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.worker import Worker, WorkerDeploymentConfig
 
+from wakeful.authoring.plugin import PluginLives, setting_up
+from wakeful.authoring.profiles import ProfileStore
 from wakeful.connection import ensure_search_attributes
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.names import DEFAULT_TASK_QUEUE
-from wakeful.plugin import PluginLives, setting_up
 from wakeful.profile_stores.opening import WorkerProfiles
-from wakeful.profiles import ProfileStore
-from wakeful.registered import ANTHROPIC, OPENAI, OPENAI_RESPONSES
-from wakeful.registry import Registry
+from wakeful.registry.content import ANTHROPIC, OPENAI, OPENAI_RESPONSES
+from wakeful.registry.registry import Registry
 from wakeful_activities import Compaction, Delivery, Inference, Memory, Resolving, Restoring, ToolExecution
-from wakeful_activities.hooks import Moments
-from wakeful_activities.memory import DEFAULT_CAPACITY
-from wakeful_activities.orphans import sweeping
-from wakeful_activities.providers.anthropic import AnthropicMessages
-from wakeful_activities.providers.openai_chat import OpenAIChat
-from wakeful_activities.providers.openai_responses import OpenAIResponses
+from wakeful_activities.history_cache import DEFAULT_CAPACITY
+from wakeful_activities.hooks.hook_run import Moments
+from wakeful_activities.providers.anthropic.provider import AnthropicMessages
+from wakeful_activities.providers.openai_chat.provider import OpenAIChat
+from wakeful_activities.providers.openai_responses.provider import OpenAIResponses
+from wakeful_activities.sweep.orphans import sweeping
 from wakeful_workflows import AgentRun, ToolTask
 
 HEARTBEAT_THROTTLE = timedelta(milliseconds=200)

@@ -18,7 +18,7 @@ from pyte.screens import Char
 from docs.pictures.take import FOLDER, PATIENCE, SHARPNESS, Browser, Params, chromium, chromium_command
 from tests.support.processes import WAKEFUL, dev_process
 from tests.support.terminal import ALT_ENTER, COLUMNS, ENTER, Terminal, terminal
-from wakeful.cli.exits import run_and_leave
+from wakeful.cli.process import run_and_leave
 
 ROWS_SHOWN = 27
 KEY_SECONDS = 0.04

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator
 
 from wakeful import Agent, ModelRequest, Registry, ScriptedModel, ToolContext, ToolMode, call, say, tool
-from wakeful.provider import CallArguments, CallOpened, Reasoning, Stop, StreamPart, Text, Used
+from wakeful.authoring.provider import CallArguments, CallOpened, Reasoning, Stop, StreamPart, Text, Used
 
 WORD_SECONDS = 0.07
 STOCK = {"espresso machine": 3, "grinder": 12, "filter": 400}

@@ -21,9 +21,9 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from wakeful.cli import options
-from wakeful.cli.demo import QUESTION
-from wakeful.cli.exits import run_and_leave
-from wakeful.client import WakefulClient
+from wakeful.cli.commands.demo import QUESTION
+from wakeful.cli.process import run_and_leave
+from wakeful.client.client import WakefulClient
 from wakeful.connection import EmbeddedServer, embedded_server
 from wakeful.contract.errors import ConfigurationError, WakefulError
 from wakeful.contract.events import RunFinish

@@ -26,11 +26,11 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from wakeful import Registry
 from wakeful.cli import demo_app
-from wakeful.cli.exits import run_and_leave
-from wakeful.client import WakefulClient
+from wakeful.cli.process import run_and_leave
+from wakeful.client.approvals import PendingDecision
+from wakeful.client.client import WakefulClient
 from wakeful.connection import connect, embedded_server
 from wakeful.contract.errors import CallerError, ConfigurationError, DecisionRefused, NoAnswer, WakefulError
-from wakeful.inbox import PendingDecision
 from wakeful.worker import running_worker
 
 TIMESTAMP, SIGNATURE = "X-Approvals-Timestamp", "X-Approvals-Signature"

@@ -9,8 +9,8 @@ import asyncio
 import re
 
 from wakeful import Agent, Message, Registry, ScriptedModel, ThreadNotFound, call, say, tool
-from wakeful.cli.exits import run_and_leave
-from wakeful.client import WakefulClient
+from wakeful.cli.process import run_and_leave
+from wakeful.client.client import WakefulClient
 from wakeful.connection import embedded_server
 from wakeful.contract.messages import Role
 from wakeful.testing import Turn

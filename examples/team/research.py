@@ -10,8 +10,8 @@ import json
 import time
 
 from wakeful import Agent, ModelRequest, ModelResponse, Registry, ScriptedModel, call, default_model, say, tool
-from wakeful.cli.drawing import tree_lines
-from wakeful.cli.exits import run_and_leave
+from wakeful.cli.process import run_and_leave
+from wakeful.cli.terminal.tree_lines import tree_lines
 from wakeful.testing import runtime
 
 FOUND = {

@@ -8,9 +8,9 @@ needs nothing but a few seconds. With OPENAI_API_KEY or ANTHROPIC_API_KEY set, a
 import asyncio
 
 from wakeful import Agent, Registry, ScriptedModel, call, default_model, say, tool
-from wakeful.cli.exits import run_and_leave
-from wakeful.cli.showing import event_lines
-from wakeful.client import WakefulClient
+from wakeful.cli.process import run_and_leave
+from wakeful.cli.terminal.render import event_lines
+from wakeful.client.client import WakefulClient
 from wakeful.contract.events import RunFinish
 from wakeful.testing import runtime
 

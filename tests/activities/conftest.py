@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from tests.activities.openai_stub import OpenAIStub, openai_stub
+from tests.activities.providers.openai_stub import OpenAIStub, openai_stub
 
 
 @pytest.fixture(autouse=True)

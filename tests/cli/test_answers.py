@@ -17,10 +17,10 @@ from tests.support.namespaces import empty_namespace
 from tests.support.processes import ROOT, WAKEFUL, wakeful
 from tests.support.waiting import BOUND_SECONDS, until_status
 from wakeful import RunStatus
-from wakeful.cli.showing import answer_commands, duration, inbox_lines
-from wakeful.client import WakefulClient
+from wakeful.cli.terminal.render import answer_commands, duration, inbox_lines
+from wakeful.client.approvals import PendingDecision
+from wakeful.client.client import WakefulClient
 from wakeful.connection import temporal_command
-from wakeful.inbox import PendingDecision
 from wakeful.worker import WorkerSettings, running_worker
 
 

@@ -21,7 +21,7 @@ from tests.support.processes import ROOT, WAKEFUL
 from tests.support.terminal import ALT_ENTER, CTRL_C, CTRL_D, CTRL_O, ENTER, TAB, Terminal, terminal
 from tests.support.waiting import BOUND_SECONDS, until, until_status
 from wakeful import RunStatus
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 
 HINT = "Enter sends"
 ASKED = "[y]es · [n]o, with a reason · [e]dit the arguments >"

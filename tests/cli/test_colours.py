@@ -2,7 +2,7 @@
 
 import pytest
 
-from wakeful.cli.colours import Colours, are_wanted
+from wakeful.cli.terminal.colours import Colours, are_wanted
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.support.processes import ROOT, WAKEFUL, dev_process, wakeful
 from tests.support.waiting import BOUND_SECONDS, until
 from wakeful import RunStatus
 from wakeful.cli.app import app
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 
 COMMANDS = [
     *("demo", "dev", "worker", "run", "chat", "send", "watch", "status", "show", "tree", "why", "inbox", "approve"),

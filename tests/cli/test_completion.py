@@ -11,7 +11,7 @@ from tests.support.namespaces import empty_namespace
 from tests.support.processes import ROOT, WAKEFUL, Ran, wakeful
 from tests.support.waiting import BOUND_SECONDS, until_status
 from wakeful import RunStatus
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 from wakeful.worker import running_worker
 
 

@@ -8,11 +8,11 @@ from temporalio.client import Client
 
 from tests.support.fork_app import STEPS, registry
 from tests.support.processes import Ran, wakeful
-from wakeful.branching.comparing import Comparison, StepPair, compare
-from wakeful.cli.colours import PLAIN
-from wakeful.cli.diff import Difference, Side, diff_lines
-from wakeful.cli.scrolling import width
-from wakeful.client import WakefulClient
+from wakeful.cli.commands.diff import Difference, Side, diff_lines
+from wakeful.cli.terminal.colours import PLAIN
+from wakeful.cli.terminal.screen import width
+from wakeful.client.branching.steps import Comparison, StepPair, compare
+from wakeful.client.client import WakefulClient
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock, ToolCall
 from wakeful.contract.runs import RunIdentity, RunStatus, Usage
 from wakeful.contract.views import StatusView

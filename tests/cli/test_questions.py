@@ -3,9 +3,9 @@
 import pytest
 from pydantic import JsonValue
 
-from wakeful.cli.questions import INDENT, QUESTION_ROWS, question_lines
-from wakeful.cli.scrolling import width
-from wakeful.inbox import PendingDecision
+from wakeful.cli.chat.questions import INDENT, QUESTION_ROWS, question_lines
+from wakeful.cli.terminal.screen import width
+from wakeful.client.approvals import PendingDecision
 
 COLUMNS = 60
 

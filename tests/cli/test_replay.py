@@ -16,10 +16,10 @@ from tests.support.namespaces import empty_namespace
 from tests.support.processes import Ran, wakeful
 from tests.support.waiting import BOUND_SECONDS, until_status
 from wakeful import RunResult, RunStatus
-from wakeful.cli.replay import replayed_lines
-from wakeful.client import WakefulClient
+from wakeful.cli.commands.replay import replayed_lines
+from wakeful.client.client import WakefulClient
 from wakeful.contract import names
-from wakeful.replaying import Break, Replayed, Replaying, of_file
+from wakeful.history.replay import Break, Replayed, Replaying, of_file
 from wakeful.worker import running_worker
 from wakeful_workflows import AgentRun
 

@@ -4,11 +4,11 @@ import json
 
 from tests.support.processes import WAKEFUL, wakeful
 from tests.support.terminal import ENTER, terminal
-from wakeful.branching.places import Place
-from wakeful.branching.rewinding import RewindPlan, Rewound
-from wakeful.branching.steps import Step
-from wakeful.cli.rewind import STAYS, plan_lines, rewound_lines
-from wakeful.client import WakefulClient
+from wakeful.cli.commands.rewind import STAYS, plan_lines, rewound_lines
+from wakeful.client.branching.reset_points import Place
+from wakeful.client.branching.rewind import RewindPlan, Rewound
+from wakeful.client.branching.steps import Step
+from wakeful.client.client import WakefulClient
 
 
 async def test_a_program_has_to_say_yes(client: WakefulClient, address: str, thread_id: str) -> None:

@@ -14,20 +14,20 @@ from temporalio.client import Client
 from tests.support.processes import ROOT, WAKEFUL, wakeful
 from tests.support.stand_ins import Part, asking_call, delegate_call, stand, stand_ins, view_of
 from tests.support.waiting import BOUND_SECONDS
-from wakeful.cli.drawing import tree_lines
-from wakeful.cli.family import ended_words, family_lines, result_lines
-from wakeful.cli.letters import json_lines, letter_lines
-from wakeful.cli.showing import event_lines
-from wakeful.cli.tree import fitting, height
-from wakeful.client import WakefulClient
+from wakeful.cli.commands.tree import fitting, height
+from wakeful.cli.commands.undelivered import json_lines, letter_lines
+from wakeful.cli.terminal.render import event_lines
+from wakeful.cli.terminal.task_lines import ended_words, family_lines, result_lines
+from wakeful.cli.terminal.tree_lines import tree_lines
+from wakeful.client.approvals import pending_of
+from wakeful.client.client import WakefulClient
+from wakeful.client.tree import NodeKind, TreeNode
+from wakeful.client.undelivered import ThreadLetters
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.events import AgentEvent, Handoff, MailRead, TaskChanged
-from wakeful.contract.letters import DeadLetter, Letter, Sender
+from wakeful.contract.mail import DeadLetter, Letter, Sender
 from wakeful.contract.runs import CancelReceipt, RunResult, RunStatus, StopDetail, Stopped, Usage
 from wakeful.contract.tasks import Task, TaskStatus, TaskType
-from wakeful.dead_letters import ThreadLetters
-from wakeful.inbox import pending_of
-from wakeful.tree import NodeKind, TreeNode
 
 
 @pytest.fixture

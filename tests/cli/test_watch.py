@@ -14,7 +14,7 @@ from tests.support.processes import ROOT, WAKEFUL, wakeful
 from tests.support.terminal import CTRL_C, terminal
 from tests.support.waiting import BOUND_SECONDS, until_status
 from wakeful import RunStatus
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 
 
 @pytest.fixture

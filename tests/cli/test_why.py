@@ -12,11 +12,11 @@ from tests.support.diagnoses import assert_parses
 from tests.support.processes import ROOT, wakeful
 from tests.support.stand_ins import Part, asking_call, delegate_call, stand, stand_ins, view_of
 from tests.support.waiting import until_status
-from wakeful.cli.why import reaching
-from wakeful.client import WakefulClient
+from wakeful.cli.commands.why import reaching
+from wakeful.client.client import WakefulClient
+from wakeful.client.diagnosis.causes import Cause, Diagnosis
 from wakeful.contract.runs import RunStatus
 from wakeful.contract.views import WaitsFor
-from wakeful.diagnosis.causes import Cause, Diagnosis
 
 SINCE = 1_700_000_000_000
 

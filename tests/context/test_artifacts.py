@@ -3,7 +3,7 @@
 import pytest
 
 from tests.context.talking import assistant, result, system, user
-from wakeful.context.artifacts import shown
+from wakeful.context.window import shown
 from wakeful.contract.messages import ImageBlock, Message, TextBlock, UrlSource
 
 LONG = "x" * 8192

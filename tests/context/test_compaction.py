@@ -2,16 +2,7 @@
 
 import pytest
 
-from tests.context.talking import (
-    assistant,
-    ids,
-    internal,
-    mark,
-    result,
-    system,
-    user,
-)
-from wakeful.context.artifacts import shown
+from tests.context.talking import assistant, ids, internal, mark, result, system, user
 from wakeful.context.compaction import (
     MIN_REPLACED_TOKENS,
     Boundary,
@@ -27,7 +18,7 @@ from wakeful.context.compaction import (
     transcript_text,
 )
 from wakeful.context.tokens import message_tokens, messages_tokens
-from wakeful.context.window import fit
+from wakeful.context.window import fit, shown
 from wakeful.contract.context import CompactionMark, CompactionSkip, ContextPolicy
 from wakeful.contract.errors import InternalError
 from wakeful.contract.messages import Message, Role, TextBlock, Visibility

@@ -4,13 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.context.talking import broken_conversations, conversations, mark, problems
-from wakeful.context.compaction import (
-    MIN_REPLACED_TOKENS,
-    compacted,
-    find_boundary,
-    history_tokens,
-    transcript_text,
-)
+from wakeful.context.compaction import MIN_REPLACED_TOKENS, compacted, find_boundary, history_tokens, transcript_text
 from wakeful.contract.context import ContextPolicy
 from wakeful.contract.messages import Message, Role
 

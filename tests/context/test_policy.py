@@ -8,13 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from tests.context.pins import PINS
 from tests.contract.pinned.pin import Pin
 from wakeful.contract.base import Wire
-from wakeful.contract.context import (
-    CompactionSkip,
-    ContextMessage,
-    ContextPolicy,
-    ContextTarget,
-    RecordedContextPolicy,
-)
+from wakeful.contract.context import CompactionSkip, ContextMessage, ContextPolicy, ContextTarget, RecordedContextPolicy
 from wakeful.contract.messages import Role, Visibility
 
 

@@ -1,7 +1,7 @@
 """Which result answers which call."""
 
 from tests.context.talking import assistant, result, user
-from wakeful.context.rounds import Round, Rounds, read_rounds
+from wakeful.context.window import Round, Rounds, read_rounds
 from wakeful.contract.messages import ToolCall
 
 

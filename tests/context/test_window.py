@@ -1,9 +1,8 @@
 """The request view: what fits, what is left out, and what is always shown."""
 
 from tests.context.talking import assistant, ids, interrupted, result, system, user
-from wakeful.context.artifacts import shown
 from wakeful.context.tokens import messages_tokens, tool_tokens
-from wakeful.context.window import View, fit
+from wakeful.context.window import View, fit, shown
 from wakeful.contract.context import ContextPolicy
 from wakeful.contract.messages import Message
 from wakeful.contract.tools import ToolDescriptor

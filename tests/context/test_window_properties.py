@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.context.talking import assistant, broken_conversations, conversations, ids, problems, result, system, user
-from wakeful.context.artifacts import shown
-from wakeful.context.window import View, fit
+from wakeful.context.window import View, fit, shown
 from wakeful.contract.context import ContextPolicy
 from wakeful.contract.messages import Message, Role
 

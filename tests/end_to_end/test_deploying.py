@@ -22,7 +22,7 @@ from temporalio.service import RPCError
 from tests.support.processes import worker_process
 from tests.support.waiting import BOUND_SECONDS, until_status
 from wakeful import Agent, Registry, RunStatus, ScriptedModel, Tool, ToolContext, call, say, tool
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 from wakeful.worker import WorkerSettings, running_worker
 
 AUTO_UPGRADE, PINNED = VersioningBehavior.AUTO_UPGRADE, VersioningBehavior.PINNED

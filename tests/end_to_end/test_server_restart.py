@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.support.app import registry
 from tests.support.waiting import until_status
 from wakeful import RunStatus
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 from wakeful.connection import embedded_server
 from wakeful.worker import running_worker
 

@@ -12,7 +12,7 @@ from tests.support.journal import Journal
 from tests.support.processes import kill, worker_process
 from tests.support.waiting import until, until_status
 from wakeful import RunStatus
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 from wakeful_workflows import AgentRun
 
 

@@ -18,7 +18,7 @@ from temporalio.client import Client, WorkflowExecution
 
 from tests.support.journal import Journal
 from tests.support.processes import kill, worker_process
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 from wakeful.contract.events import RunFinish
 
 MESSAGES = int(os.environ.get("WAKEFUL_FAULT_MESSAGES", "2000"))

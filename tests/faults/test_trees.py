@@ -20,11 +20,11 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from tests.faults.family_worker import MortalWorker
-from tests.support.families import ends_below, open_below, said, tools_left
-from tests.support.family_app import Plan, delegate, holding, plan, registry, send, spawn, written
+from tests.faults.subagent_worker import MortalWorker
 from tests.support.journal import Journal
-from wakeful.client import WakefulClient
+from tests.support.subagent_app import Plan, delegate, holding, plan, registry, send, spawn, written
+from tests.support.subagents import ends_below, open_below, said, tools_left
+from wakeful.client.client import WakefulClient
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import CallerError
 from wakeful.contract.names import SIGNAL_CANCEL

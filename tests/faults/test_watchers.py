@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from tests.faults.family_worker import BOUND_SECONDS, MortalWorker
-from tests.support.family_app import Plan, delegate, plan, spawn, written
+from tests.faults.subagent_worker import BOUND_SECONDS, MortalWorker
 from tests.support.folding import Folding, folded
 from tests.support.journal import Journal
+from tests.support.subagent_app import Plan, delegate, plan, spawn, written
 from tests.support.watched import by_thread, check_causes
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 from wakeful.contract.errors import CallerError
 from wakeful.contract.events import EventRecord, RunFinish, ToolCallDone, ToolCallOutcome
 

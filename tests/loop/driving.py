@@ -16,7 +16,6 @@ from wakeful.contract.decisions import (
     digest_arguments,
 )
 from wakeful.contract.events import AgentEvent
-from wakeful.contract.family import Keeps
 from wakeful.contract.gates import Verdict
 from wakeful.contract.hooks import HookEffects, Moment, Phase, PluginBinding
 from wakeful.contract.inference import InferenceOverrides, ModelResponse, OutputSpec, StopReason
@@ -24,11 +23,11 @@ from wakeful.contract.messages import Message, Role, TextBlock, ToolCall, Visibi
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import OnBusy, RunResult, RunStatus, ThreadMode, ToolCallStatus, Usage
 from wakeful.contract.state import StateAction, StateKeySpec, StateMerge, StateOp, StateScope
+from wakeful.contract.subagents import Keeps
 from wakeful.contract.tools import FrontendTool, ToolDescriptor, ToolOutcome, ToolResult
-from wakeful.loop.advance import advance, begin
-from wakeful.loop.carrying import Carried, pack, unpack
-from wakeful.loop.commands import CallTool, Command, Infer, ResolveAgent, RunHooks, StartChild, StartTask, Stop
-from wakeful.loop.facts import (
+from wakeful.loop.machine.advance import advance, begin
+from wakeful.loop.machine.commands import CallTool, Command, Infer, ResolveAgent, RunHooks, StartChild, StartTask, Stop
+from wakeful.loop.machine.facts import (
     AgentResolved,
     CancelRequested,
     ChildNamed,
@@ -43,8 +42,9 @@ from wakeful.loop.facts import (
     WorkFailed,
     WorkStopped,
 )
-from wakeful.loop.stages import Done, Idle
-from wakeful.loop.state import REVISION, Advance, RunState
+from wakeful.loop.machine.stages import Done, Idle
+from wakeful.loop.machine.state import REVISION, Advance, RunState
+from wakeful.loop.thread.continue_as_new import Carried, pack, unpack
 
 C = TypeVar("C", bound=Command)
 

@@ -8,21 +8,9 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
-from tests.loop.driving import (
-    REQUEST,
-    THREAD,
-    a_message,
-    a_ticket,
-    an_agent,
-    asks,
-    call,
-    hooked,
-    merges,
-    puts,
-    says,
-)
-from tests.loop.family import TOOLS, a_letter, an_end, cancels, delegates, digs, spawns, writes
-from tests.loop.watching import Watched
+from tests.loop.children import TOOLS, a_letter, an_end, cancels, delegates, digs, spawns, writes
+from tests.loop.driving import REQUEST, THREAD, a_message, a_ticket, an_agent, asks, call, hooked, merges, puts, says
+from tests.loop.invariants import Watched
 from wakeful.contract.agents import ToolMode
 from wakeful.contract.decisions import (
     Decision,
@@ -43,12 +31,12 @@ from wakeful.contract.inference import (
     RecoveryPlan,
     StopReason,
 )
-from wakeful.contract.letters import TaskEvent
+from wakeful.contract.mail import TaskEvent
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.runs import Cancelled, NaturalEnd, OnBusy, StopDetail, Usage
 from wakeful.contract.tools import ToolOutcome, ToolResult
-from wakeful.loop.commands import CallTool, Deliver, Infer, ResolveAgent, RunHooks, StartChild, StartTask, Tell
-from wakeful.loop.facts import (
+from wakeful.loop.machine.commands import CallTool, Deliver, Infer, ResolveAgent, RunHooks, StartChild, StartTask, Tell
+from wakeful.loop.machine.facts import (
     AgentResolved,
     CancelRequested,
     ChildGone,
@@ -65,7 +53,7 @@ from wakeful.loop.facts import (
     WorkFailed,
     WorkStopped,
 )
-from wakeful.loop.state import REVISION
+from wakeful.loop.machine.state import REVISION
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ import pytest
 from temporalio.client import Client
 
 from wakeful import Registry
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 from wakeful.worker import WorkerSettings, running_worker
 
 Serving = Callable[[Registry], contextlib.AbstractAsyncContextManager[WakefulClient]]

@@ -9,8 +9,8 @@ import pytest
 from tests.plugins.conftest import Serving
 from tests.support.processes import ROOT
 from wakeful import Registry, ScriptedModel, say
+from wakeful.authoring.plugin import hook_name
 from wakeful.contract.hooks import Phase
-from wakeful.plugin import hook_name
 from wakeful.plugins.skills import read_skills
 
 PAGE = (ROOT / "docs/plugins.md").read_text()

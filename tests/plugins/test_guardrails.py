@@ -11,10 +11,10 @@ from tests.plugins.world import World, user
 from tests.support.app import Recording
 from tests.support.waiting import until
 from wakeful import Agent, Message, Registry, Role, RunStatus, ScriptedModel, TextBlock, Visibility, call, say, tool
+from wakeful.authoring.scripted import Turn
 from wakeful.contract.messages import MessageMetadata
 from wakeful.plugins.guardrails import Allow, Block, Check, Guardrails, GuardRule, Rewrite, Ruling
 from wakeful.plugins.guardrails.checks import judge
-from wakeful.scripted import Turn
 
 
 @tool

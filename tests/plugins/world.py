@@ -15,6 +15,7 @@ from temporalio.testing import ActivityEnvironment
 
 from tests.support.app import Recording
 from wakeful import Agent, ContextMessage, Message, ModelRequest, ModelResponse, Registry, Role, Rule, TextBlock, say
+from wakeful.authoring.scripted import Turn
 from wakeful.contract.hooks import HookEffects, HookReport
 from wakeful.contract.inference import InferInput, TranscriptRef
 from wakeful.contract.messages import ToolCall
@@ -22,7 +23,6 @@ from wakeful.contract.runs import RunIdentity
 from wakeful.contract.state import StateView, applied
 from wakeful.contract.tools import ToolCallInput, ToolOutcome
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
-from wakeful.scripted import Turn
 from wakeful_activities import Inference, Memory, ToolExecution
 
 IDENTITY = RunIdentity(thread_id="test", run_id="r", agent_id="a")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.profiles.postgres import Cluster, missing
+from wakeful.authoring.profiles import ProfileStore
 from wakeful.profile_stores.postgres import PostgresProfileStore
 from wakeful.profile_stores.sqlite import SqliteProfileStore
-from wakeful.profiles import ProfileStore
 
 Opener = Callable[[], ProfileStore]
 

@@ -17,10 +17,10 @@ from wakeful import (
     say,
     tool,
 )
-from wakeful.client import WakefulClient
+from wakeful.authoring.profiles import SYSTEM, ProfileKey, Profiles
+from wakeful.client.client import WakefulClient
 from wakeful.profile_stores.opening import DEFAULT, VARIABLE
 from wakeful.profile_stores.sqlite import SqliteProfileStore
-from wakeful.profiles import SYSTEM, ProfileKey, Profiles
 from wakeful.worker import WorkerSettings, running_worker
 
 VISITS = ProfileKey("visits", int, default=0)

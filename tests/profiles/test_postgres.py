@@ -7,8 +7,8 @@ import asyncpg
 import pytest
 
 from tests.profiles.postgres import Cluster
+from wakeful.authoring.profiles import SYSTEM, ProfileEntry, ProfileStoreFailed
 from wakeful.profile_stores.postgres import PostgresProfileStore
-from wakeful.profiles import SYSTEM, ProfileEntry, ProfileStoreFailed
 
 GRANTS = """
 CREATE ROLE reader LOGIN;

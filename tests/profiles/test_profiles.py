@@ -6,9 +6,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, JsonValue
 
-from wakeful.contract.errors import CallerError, ConfigurationError
-from wakeful.profile_stores.sqlite import SqliteProfileStore
-from wakeful.profiles import (
+from wakeful.authoring.profiles import (
     UPDATE_TRIES,
     ProfileConflict,
     ProfileKey,
@@ -18,6 +16,8 @@ from wakeful.profiles import (
     agent_owner,
     thread_owner,
 )
+from wakeful.contract.errors import CallerError, ConfigurationError
+from wakeful.profile_stores.sqlite import SqliteProfileStore
 
 
 class Taste(BaseModel):

@@ -10,11 +10,7 @@ from pydantic import JsonValue
 
 from tests.profiles.conftest import Opener
 from tests.profiles.postgres import Cluster
-from wakeful.contract.errors import CallerError, ConfigurationError
-from wakeful.profile_stores.opening import DEFAULT, VARIABLE, profile_store
-from wakeful.profile_stores.postgres import PostgresProfileStore
-from wakeful.profile_stores.sqlite import SqliteProfileStore
-from wakeful.profiles import (
+from wakeful.authoring.profiles import (
     SYSTEM,
     ProfileConflict,
     ProfileEntry,
@@ -24,6 +20,10 @@ from wakeful.profiles import (
     ProfileStoreFailed,
     thread_owner,
 )
+from wakeful.contract.errors import CallerError, ConfigurationError
+from wakeful.profile_stores.opening import DEFAULT, VARIABLE, profile_store
+from wakeful.profile_stores.postgres import PostgresProfileStore
+from wakeful.profile_stores.sqlite import SqliteProfileStore
 
 VALUES: list[JsonValue] = [
     None,

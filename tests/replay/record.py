@@ -9,13 +9,13 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from tests.support import approval_app, family_app, plugin_app
+from tests.support import approval_app, plugin_app, subagent_app
 from tests.support.app import registry
-from tests.support.families import ends_below, until_open, until_pending
-from tests.support.family_app import delegate, holding, plan, send, spawn, written
+from tests.support.subagent_app import delegate, holding, plan, send, spawn, written
+from tests.support.subagents import ends_below, until_open, until_pending
 from tests.support.waiting import until, until_status
 from wakeful import FrontendTool, Registry, RunStatus
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.budgets import Budget
 from wakeful.testing import runtime
@@ -269,7 +269,7 @@ async def main() -> None:
     HISTORIES.mkdir(exist_ok=True)
     await record(USUAL, registry)
     await record(APPROVALS, approval_app.registry)
-    await record(FAMILIES, family_app.registry)
+    await record(FAMILIES, subagent_app.registry)
     await record(PLUGINS, plugin_app.registry)
 
 

@@ -26,7 +26,7 @@ from wakeful import (
     say,
     tool,
 )
-from wakeful.scripted import Turn
+from wakeful.authoring.scripted import Turn
 
 JOURNAL = "WAKEFUL_TEST_JOURNAL"
 

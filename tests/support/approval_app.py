@@ -20,8 +20,8 @@ from wakeful import (
     say,
     tool,
 )
+from wakeful.authoring.provider import CallArguments, CallOpened, Stop, StopReason, StreamPart, Text
 from wakeful.contract.messages import Visibility
-from wakeful.provider import CallArguments, CallOpened, Stop, StopReason, StreamPart, Text
 
 PAID: list[int] = []
 

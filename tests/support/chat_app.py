@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.support.app import JOURNAL, note
 from tests.support.provider_app import CANARY, PORT
 from wakeful import Agent, PermissionPolicy, Registry, ToolContext, tool
-from wakeful_activities.providers.openai_chat import OpenAIChat
+from wakeful_activities.providers.openai_chat.provider import OpenAIChat
 
 AGENT, HELPER, CAREFUL = "talker", "helper", "careful"
 QUEUE = "chat"

@@ -7,8 +7,8 @@ import typer
 
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.cli.app import app
-from wakeful.client import WakefulClient
-from wakeful.diagnosis.causes import Cause, Diagnosis
+from wakeful.client.client import WakefulClient
+from wakeful.client.diagnosis.causes import Cause, Diagnosis
 
 
 async def until_cause(client: WakefulClient, thread_id: str, cause: Cause, *words: str) -> Diagnosis:

@@ -3,7 +3,7 @@
 import asyncio
 
 from wakeful import Agent, Plugin, Registry, ScriptedModel, StateKey, ToolContext, ToolMode, call, say, tool
-from wakeful.hook_contexts import (
+from wakeful.authoring.hook_contexts import (
     AfterInference,
     AfterToolExecute,
     BeforeInference,
@@ -14,7 +14,7 @@ from wakeful.hook_contexts import (
     StepStart,
     ToolGate,
 )
-from wakeful.scripted import Turn
+from wakeful.authoring.scripted import Turn
 
 COUNT = StateKey("count", int, merge="add", default=0)
 NAMES = StateKey("names", list[str], merge="append", default=[])

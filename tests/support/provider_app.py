@@ -10,9 +10,9 @@ from pydantic import BaseModel, field_validator
 from wakeful import Agent, Registry, ToolContext, tool
 from wakeful.contract.agents import RetryPolicy
 from wakeful.contract.context import ContextPolicy
-from wakeful_activities.providers.anthropic import AnthropicMessages
-from wakeful_activities.providers.openai_chat import OpenAIChat
-from wakeful_activities.providers.openai_responses import OpenAIResponses
+from wakeful_activities.providers.anthropic.provider import AnthropicMessages
+from wakeful_activities.providers.openai_chat.provider import OpenAIChat
+from wakeful_activities.providers.openai_responses.provider import OpenAIResponses
 
 PORT = "WAKEFUL_TEST_PROVIDER_PORT"
 CANARY = "sk-canary-1f6b2c9d"

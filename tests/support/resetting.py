@@ -4,7 +4,7 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 
 
 async def reset(client: WakefulClient, thread_id: str, *, run_id: str, share: float) -> None:

@@ -6,7 +6,7 @@ import os
 from tests.support.app import TOOLS
 from tests.support.waiting import until_status
 from wakeful import Agent, Registry, RunStatus, ScriptedModel, call, say
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 from wakeful.connection import embedded_server
 from wakeful.worker import running_worker
 

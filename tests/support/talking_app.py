@@ -7,10 +7,9 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 
-from tests.support.family_app import TOOLS, Planner
+from tests.support.subagent_app import TOOLS, Planner
 from wakeful import Agent, ModelRequest, Registry, ToolMode
-from wakeful.contract.messages import Message
-from wakeful.provider import (
+from wakeful.authoring.provider import (
     CallArguments,
     CallClosed,
     CallOpened,
@@ -21,6 +20,7 @@ from wakeful.provider import (
     Text,
     Used,
 )
+from wakeful.contract.messages import Message
 
 WORDS = 40
 PAUSE_SECONDS = 0.01

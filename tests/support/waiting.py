@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 from wakeful.contract.errors import ThreadNotFound
 from wakeful.contract.runs import RunStatus
 from wakeful.contract.views import StatusView

@@ -4,7 +4,7 @@ import asyncio
 
 from tests.support import provider_app
 from wakeful import Agent, Plugin, Registry, ToolContext, tool
-from wakeful.hook_contexts import AfterInference
+from wakeful.authoring.hook_contexts import AfterInference
 
 
 class Rewriting(Plugin):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 
 
 @pytest.fixture(params=["usual", pytest.param("restless", marks=pytest.mark.restless)])

@@ -23,7 +23,7 @@ from wakeful import (
     call,
     say,
 )
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 from wakeful.contract.errors import CallerError
 from wakeful.contract.runs import Errored, StopDetail, Stopped
 from wakeful.worker import WorkerSettings, running_worker
@@ -428,7 +428,7 @@ async def test_a_worker_that_never_saw_a_thread_reads_it_back_from_history(
 async def test_a_bug_of_ours_ends_the_run_with_its_message(
     client: WakefulClient, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from wakeful.loop import tool_calls
+    from wakeful.loop.calls import tool_calls
 
     def broken(*args: object, **kwargs: object) -> None:
         raise ZeroDivisionError("what have we done")

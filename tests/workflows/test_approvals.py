@@ -9,7 +9,7 @@ from temporalio.client import Client
 from tests.support.approval_app import PAID, registry
 from tests.support.waiting import until
 from wakeful import Behavior, Rule, RunStatus
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 from wakeful.contract.errors import DecisionRefused
 from wakeful.worker import WorkerSettings, running_worker
 

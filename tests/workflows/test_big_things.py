@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from tests.support.processes import ROOT
 from tests.support.waiting import until, until_refused, until_status
 from wakeful import ConfigurationError, Decision, DecisionAction, InputMessage, RunStatus
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 from wakeful.contract.runs import ThreadMode
 from wakeful.storage import data_converter
 

@@ -9,7 +9,7 @@ from temporalio.client import Client
 
 from tests.support.waiting import until, until_status
 from wakeful import Agent, ModelRequest, ModelResponse, Registry, RunStatus, ScriptedModel, ToolContext, call, say, tool
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.runs import OnBusy
 from wakeful.contract.views import StatusView

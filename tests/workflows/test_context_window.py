@@ -5,7 +5,7 @@ from temporalio.client import Client
 from tests.support.app import TOOLS, Recording
 from tests.support.waiting import until
 from wakeful import Agent, ModelRequest, ModelResponse, Registry, RunStatus, call, say
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.context import ContextPolicy
 from wakeful.contract.messages import Role

@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError
 
 from tests.support.waiting import BOUND_SECONDS, until, until_status
 from wakeful import Agent, Registry, RunStatus, ScriptedModel, ToolContext, ToolMode, call, say, tool
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 from wakeful.contract.agents import HistoryBudget
 from wakeful.worker import WorkerSettings, running_worker
 

@@ -3,7 +3,7 @@
 import pytest
 
 from wakeful import ConfigurationError, tool
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 
 
 async def test_a_local_tool_is_called_like_any_other(client: WakefulClient, thread_id: str) -> None:

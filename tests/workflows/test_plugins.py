@@ -10,23 +10,11 @@ from temporalio.client import Client
 
 from tests.support.plugin_app import ROOMS, TWENTY, registry
 from tests.support.waiting import until_status
-from wakeful import (
-    Agent,
-    ModelRequest,
-    ModelResponse,
-    Plugin,
-    Registry,
-    RunStatus,
-    ToolContext,
-    tool,
-)
-from wakeful.client import WakefulClient
+from wakeful import Agent, ModelRequest, ModelResponse, Plugin, Registry, RunStatus, ToolContext, tool
+from wakeful.authoring.hook_contexts import RunEnd, StepStart
+from wakeful.client.client import WakefulClient
 from wakeful.contract.events import PluginEvent, StateConflict
 from wakeful.contract.messages import Role, ToolCall
-from wakeful.hook_contexts import (
-    RunEnd,
-    StepStart,
-)
 from wakeful.worker import WorkerSettings, running_worker
 
 

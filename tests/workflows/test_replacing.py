@@ -8,7 +8,7 @@ from temporalio.client import Client
 from tests.support.app import Recording, approve
 from tests.support.waiting import until_status
 from wakeful import Agent, GateCall, Registry, RunStatus, call, gate, say, tool
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 from wakeful.contract.names import ACTIVITY_RESOLVE_AGENT
 from wakeful.worker import WorkerSettings, running_worker
 

@@ -6,7 +6,7 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from tests.support.app import registry
 from tests.support.waiting import until
 from wakeful import CallerError, RunStatus
-from wakeful.client import WakefulClient
+from wakeful.client.client import WakefulClient
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.runs import ThreadMode
 from wakeful.worker import WorkerSettings, running_worker

@@ -14,9 +14,9 @@ from temporalio.worker import Worker
 from temporalio.workflow import ParentClosePolicy
 
 from wakeful.contract import names
-from wakeful.contract.family import Settled, ToolTaskInput
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.runs import RunIdentity
+from wakeful.contract.subagents import Settled, ToolTaskInput
 from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.tools import ToolCallInput, ToolDescriptor, ToolOutcome, ToolResult
 from wakeful_activities import Delivery

@@ -2,24 +2,24 @@
 
 import typer
 
-from wakeful.cli import (
-    answers,
+from wakeful.cli.commands import (
     chat,
+    decide,
     demo,
     dev,
     diff,
     fork,
     inbox,
-    letters,
     replay,
     rewind,
     threads,
     tree,
+    undelivered,
     watch,
     why,
     worker,
 )
-from wakeful.cli.exits import run_and_leave
+from wakeful.cli.process import run_and_leave
 
 app = typer.Typer(
     name="wakeful",
@@ -41,10 +41,10 @@ app.command("show")(threads.show)
 app.command("tree")(tree.tree)
 app.command("why")(why.why)
 app.command("inbox")(inbox.inbox)
-app.command("approve")(answers.approve)
-app.command("deny")(answers.deny)
-app.command("decide")(answers.decide)
-app.command("letters")(letters.letters)
+app.command("approve")(decide.approve)
+app.command("deny")(decide.deny)
+app.command("decide")(decide.decide)
+app.command("letters")(undelivered.letters)
 app.command("cancel")(threads.cancel)
 app.command("fork")(fork.fork)
 app.command("diff")(diff.diff)

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from wakeful.cli import completing
+from wakeful.cli import completion
 from wakeful.connection import Address
 from wakeful.contract.names import DEFAULT_TASK_QUEUE
-from wakeful.registry import Registry
-from wakeful.reloading import Outcome, Refused, in_words
+from wakeful.registry.registry import Registry
+from wakeful.registry.reloading import Outcome, Refused, in_words
 from wakeful.worker import load_registry
 
 AddressOption = Annotated[
@@ -32,11 +32,11 @@ AgentsOption = Annotated[
 ThreadArgument = Annotated[
     str,
     typer.Argument(
-        metavar="THREAD", help="The thread's id, which is its workflow's.", autocompletion=completing.threads_like
+        metavar="THREAD", help="The thread's id, which is its workflow's.", autocompletion=completion.threads_like
     ),
 ]
 AgentArgument = Annotated[
-    str, typer.Argument(metavar="AGENT", help="The agent's id.", autocompletion=completing.agents_like)
+    str, typer.Argument(metavar="AGENT", help="The agent's id.", autocompletion=completion.agents_like)
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, one value a line, for programs.")]
 BudgetTokens = Annotated[

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
 
-from wakeful.context.artifacts import shown
-from wakeful.context.rounds import read_rounds
 from wakeful.context.tokens import message_tokens, scaled
+from wakeful.context.window import read_rounds, shown
 from wakeful.contract.context import MESSAGES_PLACEHOLDER, CompactionMark, CompactionSkip, ContextPolicy
 from wakeful.contract.errors import InternalError
 from wakeful.contract.messages import Message, Role, TextBlock, Visibility

@@ -7,11 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from wakeful.context.artifacts import shown
-from wakeful.context.rounds import read_rounds
 from wakeful.context.tokens import message_tokens, scaled, tools_tokens
 from wakeful.contract.context import ContextPolicy
-from wakeful.contract.messages import Message, Role, ToolCall
+from wakeful.contract.messages import ContentBlock, Message, Role, TextBlock, ToolCall
 from wakeful.contract.names import TOOL_INTERRUPTED
 from wakeful.contract.tools import ToolDescriptor, ToolResult
 from wakeful.contract.transcript import tool_message
@@ -115,3 +113,73 @@ def _newest(entries: list[_Entry], policy: ContextPolicy, *, taken: int, factor:
             break
         start, recent = index, passed
     return entries[start:]
+
+
+MAX_CHARS = 1600
+MAX_LINES = 24
+
+_CHARS_PER_TOKEN = 4
+_LONG_TOKENS = 2048
+
+
+def shown(message: Message) -> Message:
+    """The message as a request shows it; the very same object unless it is a tool's result with a long text."""
+    if message.role is not Role.TOOL or not any(map(_is_long, message.content)):
+        return message
+    return message.model_copy(update={"content": tuple(map(_cut, message.content))})
+
+
+def _cut(block: ContentBlock) -> ContentBlock:
+    if not isinstance(block, TextBlock) or not _is_long(block):
+        return block
+    preview = "\n".join(block.text[:MAX_CHARS].split("\n")[:MAX_LINES])
+    tokens = len(block.text) // _CHARS_PER_TOKEN
+    note = f"[Content compacted: original ~{tokens} tokens, showing first {len(preview)} chars]"
+    return TextBlock(text=f"{preview}\n\n{note}")
+
+
+def _is_long(block: ContentBlock) -> bool:
+    return isinstance(block, TextBlock) and len(block.text) // _CHARS_PER_TOKEN >= _LONG_TOKENS
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A model's message and the results of the calls it asked for."""
+
+    at: int
+    """Where the model's message stands."""
+    end: int
+    """The position after the last result."""
+    unanswered: tuple[ToolCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    rounds: tuple[Round, ...]
+    orphans: frozenset[int]
+    """Where results stand that answer no call."""
+
+    @property
+    def seams(self) -> frozenset[int]:
+        """The positions where a split would part a call from one of its results."""
+        return frozenset(index for round in self.rounds for index in range(round.at + 1, round.end))
+
+
+def read_rounds(messages: Sequence[Message]) -> Rounds:
+    """Pair calls with results. A call is open until the model speaks again: what comes later answers nothing."""
+    starts: list[int] = []
+    ends: list[int] = []
+    open_calls: list[dict[str | None, ToolCall]] = []
+    orphans: set[int] = set()
+    for index, message in enumerate(messages):
+        if message.role is Role.ASSISTANT:
+            starts.append(index)
+            ends.append(index + 1)
+            open_calls.append({call.id: call for call in message.tool_calls})
+        elif message.role is Role.TOOL:
+            if open_calls and open_calls[-1].pop(message.tool_call_id, None) is not None:
+                ends[-1] = index + 1
+            else:
+                orphans.add(index)
+    unanswered = (tuple(calls.values()) for calls in open_calls)
+    return Rounds(tuple(map(Round, starts, ends, unanswered)), frozenset(orphans))

@@ -7,13 +7,13 @@ from pydantic import Field, JsonValue, field_validator
 
 from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.context import CompactionMark, ContextMessage, ContextReport
-from wakeful.contract.family import Keeps
 from wakeful.contract.gates import Verdict
 from wakeful.contract.hooks import HookEffects
 from wakeful.contract.messages import Message, ThinkingBlock, ToolCall
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity, Usage
 from wakeful.contract.state import StateView
+from wakeful.contract.subagents import Keeps
 from wakeful.contract.tools import ToolDescriptor
 
 

@@ -9,12 +9,12 @@ from wakeful.contract.base import Few, Maybe, Written
 from wakeful.contract.budgets import Budget
 from wakeful.contract.decisions import Decision, Decisions
 from wakeful.contract.errors import CallerError
-from wakeful.contract.family import Family, Grant, Loan, Settled
 from wakeful.contract.inference import InferenceOverrides
-from wakeful.contract.letters import Letter, Mail, Returned, TaskEvent
+from wakeful.contract.mail import Letter, Mail, Returned, TaskEvent
 from wakeful.contract.messages import InputMessage, fitting
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import OnBusy, Origin, ThreadMode
+from wakeful.contract.subagents import Family, Grant, Loan, Settled
 from wakeful.contract.tools import FrontendTool
 
 

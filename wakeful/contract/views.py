@@ -6,10 +6,10 @@ from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.decisions import Refusal, SuspensionTicket
 from wakeful.contract.events import EventRecord
-from wakeful.contract.family import Keeps
-from wakeful.contract.letters import DeadLetter
+from wakeful.contract.mail import DeadLetter
 from wakeful.contract.messages import Message
 from wakeful.contract.runs import RunIdentity, RunResult, RunStatus, ToolCallStatus, Usage
+from wakeful.contract.subagents import Keeps
 from wakeful.contract.tasks import Task
 
 

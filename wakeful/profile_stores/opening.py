@@ -10,11 +10,11 @@ Without the variable it is the file `.wakeful/profiles.db` in the working direct
 from collections.abc import Mapping
 from pathlib import Path
 
+from wakeful.authoring.profiles import Profiles, ProfileStore
 from wakeful.contract.errors import ConfigurationError
 from wakeful.profile_stores.postgres import PostgresProfileStore
 from wakeful.profile_stores.sqlite import SqliteProfileStore
-from wakeful.profiles import Profiles, ProfileStore
-from wakeful.registry import Registry
+from wakeful.registry.registry import Registry
 
 VARIABLE = "WAKEFUL_PROFILES"
 DEFAULT = "sqlite:.wakeful/profiles.db"

@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from wakeful.authoring.profiles import (
+    ProfileConflict,
+    ProfileEntry,
+    ProfileStoreFailed,
+    as_text,
+    check_names,
+    from_text,
+)
 from wakeful.contract.errors import CallerError, ConfigurationError
-from wakeful.profiles import ProfileConflict, ProfileEntry, ProfileStoreFailed, as_text, check_names, from_text
 
 if TYPE_CHECKING:
     import asyncpg

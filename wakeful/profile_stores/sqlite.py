@@ -10,8 +10,15 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
+from wakeful.authoring.profiles import (
+    ProfileConflict,
+    ProfileEntry,
+    ProfileStoreFailed,
+    as_text,
+    check_names,
+    from_text,
+)
 from wakeful.contract.errors import CallerError
-from wakeful.profiles import ProfileConflict, ProfileEntry, ProfileStoreFailed, as_text, check_names, from_text
 
 T = TypeVar("T")
 

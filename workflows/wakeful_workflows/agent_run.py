@@ -15,37 +15,29 @@ from temporalio.exceptions import ApplicationError
 from wakeful.contract import names
 from wakeful.contract.decisions import Decision
 from wakeful.contract.errors import CallerError
-from wakeful.contract.family import Keeps
 from wakeful.contract.inference import RestoreInput, TranscriptTail
 from wakeful.contract.requests import RunRequest, parse_decisions, parse_page, parse_point, parse_request
 from wakeful.contract.runs import RunResult
 from wakeful.contract.state import StateView
+from wakeful.contract.subagents import Keeps
 from wakeful.contract.views import EventsPage, PointView, StatusView, TranscriptPage
-from wakeful.loop.advance import advance, begin, opened
-from wakeful.loop.carrying import Carried, pack, pending_commands, size_of, unpack
-from wakeful.loop.commands import CancelChild, Command, Settle, StartChild, StartTask, Stop, Tell
-from wakeful.loop.decisions import Apply, Hold, Refuse, judge
-from wakeful.loop.facts import (
-    CancelRequested,
-    DecisionsReceived,
-    Fact,
-    LoopBroken,
-    TimePassed,
-    WorkStopped,
-)
-from wakeful.loop.stages import Cancelling, Done
-from wakeful.loop.state import Advance, RunState
-from wakeful.loop.transcript import transcript_of
-from wakeful.loop.views import keeps, status_view
+from wakeful.loop.calls.decisions import Apply, Hold, Refuse, judge
+from wakeful.loop.machine.advance import advance, begin, opened
+from wakeful.loop.machine.commands import CancelChild, Command, Settle, StartChild, StartTask, Stop, Tell
+from wakeful.loop.machine.facts import CancelRequested, DecisionsReceived, Fact, LoopBroken, TimePassed, WorkStopped
+from wakeful.loop.machine.stages import Cancelling, Done
+from wakeful.loop.machine.state import Advance, RunState
+from wakeful.loop.thread.continue_as_new import Carried, pack, pending_commands, size_of, unpack
+from wakeful.loop.thread.transcript import transcript_of
+from wakeful.loop.thread.views import keeps, status_view
 from wakeful_workflows.alarm import Alarm
-from wakeful_workflows.chain import CARRY_LIMIT, is_due
 from wakeful_workflows.children import Children, FamilyCommand
-from wakeful_workflows.pages import Before, EventLog, events_page, transcript_page
-from wakeful_workflows.perform import Resolved, Work, restored
-from wakeful_workflows.points import Points
+from wakeful_workflows.commands import Resolved, Work, restored
+from wakeful_workflows.continue_as_new import CARRY_LIMIT, is_due
+from wakeful_workflows.early_activations import Turns
+from wakeful_workflows.fork_points import Points
+from wakeful_workflows.queries import Before, EventLog, events_page, past_of, transcript_page, unread_page, unread_point
 from wakeful_workflows.signals import Signals, single
-from wakeful_workflows.turns import Turns
-from wakeful_workflows.unread import past_of, unread_page, unread_point
 from wakeful_workflows.visibility import Visibility
 
 

@@ -18,14 +18,14 @@ from temporalio.exceptions import ApplicationError, CancelledError, ChildWorkflo
 from temporalio.workflow import ChildWorkflowCancellationType, ChildWorkflowHandle, ParentClosePolicy
 
 from wakeful.contract import names
-from wakeful.contract.family import TERMINATED, TIMED_OUT, WITHOUT_A_WORD, ToolTaskInput
 from wakeful.contract.requests import title_of
 from wakeful.contract.runs import RunIdentity, TaskRef
+from wakeful.contract.subagents import TERMINATED, TIMED_OUT, WITHOUT_A_WORD, ToolTaskInput
 from wakeful.contract.tools import ToolCallInput
-from wakeful.loop.commands import CancelChild, Settle, StartChild, StartTask, Tell
-from wakeful.loop.facts import ChildGone, ChildNamed, Fact, Told, WorkFailed
-from wakeful_workflows.reaching import signalled, tell_end
-from wakeful_workflows.tool_activities import idempotency_key, in_words
+from wakeful.loop.machine.commands import CancelChild, Settle, StartChild, StartTask, Tell
+from wakeful.loop.machine.facts import ChildGone, ChildNamed, Fact, Told, WorkFailed
+from wakeful_workflows.signalling import signalled, tell_end
+from wakeful_workflows.tools import idempotency_key, in_words
 
 FamilyCommand = StartChild | StartTask | CancelChild | Tell | Settle
 

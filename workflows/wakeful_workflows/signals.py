@@ -20,7 +20,7 @@ from wakeful.contract.requests import (
     parse_settled,
     parse_submission,
 )
-from wakeful.loop.facts import (
+from wakeful.loop.machine.facts import (
     CancelRequested,
     ChildSettled,
     DecisionsReceived,

@@ -10,12 +10,12 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
 from wakeful.contract import names
-from wakeful.contract.family import EndStatus, Settled, ToolTaskInput
+from wakeful.contract.subagents import EndStatus, Settled, ToolTaskInput
 from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.tools import ToolResult, ToolStatus, outcome_unknown
-from wakeful_workflows.reaching import tell_end
-from wakeful_workflows.tool_activities import Handle, read_outcome, start_tool, why
-from wakeful_workflows.turns import Turns
+from wakeful_workflows.early_activations import Turns
+from wakeful_workflows.signalling import tell_end
+from wakeful_workflows.tools import Handle, read_outcome, start_tool, why
 
 CANNOT_WAIT = "a background tool cannot wait for a decision"
 

@@ -12,9 +12,9 @@ from wakeful.contract import names
 from wakeful.contract.requests import RunRequest, title_of
 from wakeful.contract.runs import RunStatus
 from wakeful.contract.views import ticket_name
-from wakeful.loop.calls import SuspendedCall
-from wakeful.loop.state import RunState
-from wakeful.loop.views import doing
+from wakeful.loop.calls.batch import SuspendedCall
+from wakeful.loop.machine.state import RunState
+from wakeful.loop.thread.views import doing
 
 AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
 STATUS = SearchAttributeKey.for_keyword(names.ATTRIBUTE_STATUS)

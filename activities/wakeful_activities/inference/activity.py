@@ -8,31 +8,29 @@ from itertools import chain, count
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from wakeful.authoring.gate import GateCall
+from wakeful.authoring.plugin import PluginLives
+from wakeful.authoring.profiles import Profiles
+from wakeful.authoring.provider import AnyProvider
 from wakeful.contract.agents import ModelBinding, ResolvedAgent, RetryPolicy
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
 from wakeful.contract.hooks import Phase
 from wakeful.contract.inference import InferInput, ModelRequest, ModelResponse, RecoveryPlan
 from wakeful.contract.names import ACTIVITY_INFER
 from wakeful.contract.runs import RunIdentity
-from wakeful.gate import GateCall
 from wakeful.permissions.rules import overlaid, rule_problems
-from wakeful.plugin import PluginLives
-from wakeful.profiles import Profiles
-from wakeful.provider import AnyProvider
-from wakeful.registry import Registry
-from wakeful_activities.gates import Gates, is_gated
+from wakeful.registry.registry import Registry
 from wakeful_activities.heartbeats import Heartbeats, heartbeating
-from wakeful_activities.hooks import HookRun, Hooks, OpenProfiles
-from wakeful_activities.inference.asking import Stream, ask, left_behind
-from wakeful_activities.inference.attempts import Attempts
-from wakeful_activities.inference.breakers import Breakers
-from wakeful_activities.inference.gathering import so_far, synthesized
-from wakeful_activities.inference.hooked import heard, is_hooked, shaped
-from wakeful_activities.inference.outputs import begun_before, checked
-from wakeful_activities.inference.preparing import Prepared, Shape, prepare, tools_by_id
-from wakeful_activities.inference.pricing import priced
+from wakeful_activities.history_cache import Memory
+from wakeful_activities.hooks.gates import Gates, is_gated
+from wakeful_activities.hooks.hook_run import HookRun, Hooks, OpenProfiles
+from wakeful_activities.inference.answer import begun_before, checked, priced
+from wakeful_activities.inference.attempt import Stream, ask, left_behind
+from wakeful_activities.inference.build_request import Prepared, Shape, prepare, tools_by_id
+from wakeful_activities.inference.hooks import heard, is_hooked, shaped
+from wakeful_activities.inference.model_choice import Attempts, Breakers
 from wakeful_activities.inference.recovery import interruption_of, noticed
-from wakeful_activities.memory import Memory
+from wakeful_activities.inference.stream_assembly import so_far, synthesized
 
 SQUEEZE = 2.0
 """A conversation that overflows the window is cut to what would fit if estimates were this much too low."""

@@ -3,7 +3,7 @@
 from wakeful.contract.inference import RESUMED, Interruption, ModelRequest, RecoveryPlan
 from wakeful.contract.messages import Message, Role, TextBlock, Visibility
 from wakeful.contract.streaming import StreamCheckpoint
-from wakeful_activities.inference.gathering import read_calls
+from wakeful_activities.inference.stream_assembly import read_calls
 
 CONTINUE = "Your previous response was interrupted mid-stream. Continue from where you left off."
 

@@ -1,4 +1,4 @@
-"""Pins of `wakeful.contract.family`."""
+"""Pins of `wakeful.contract.subagents`."""
 
 from tests.contract.pinned.budgets import BUDGET, SPENT
 from tests.contract.pinned.letters import DEAD
@@ -7,8 +7,8 @@ from tests.contract.pinned.pin import Pin
 from tests.contract.pinned.runs import IDENTITY, RECEIPT, TASK_REF
 from tests.contract.pinned.tasks import TASK
 from tests.contract.pinned.tools import LOOK
-from wakeful.contract.family import DeliverInput, Family, Grant, Keeps, Loan, Settled, ToolTaskInput
 from wakeful.contract.permissions import Behavior, Rule
+from wakeful.contract.subagents import DeliverInput, Family, Grant, Keeps, Loan, Settled, ToolTaskInput
 from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.tools import ToolCallInput
 

@@ -1,11 +1,11 @@
 """Pins of what forks are made of, in several modules of `wakeful.contract`."""
 
 from tests.contract.pinned.pin import Pin
-from wakeful.contract.family import Keeps
 from wakeful.contract.inference import RestoreInput
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.requests import Fork, PointRequest, RunRequest
 from wakeful.contract.runs import ForkedFrom, RunIdentity
+from wakeful.contract.subagents import Keeps
 from wakeful.contract.views import Earlier, PointView, TranscriptPage
 
 FORK = Fork(thread_id="t0", run_id="0190", step=12, messages=25)

@@ -1,7 +1,7 @@
-"""Pins of `wakeful.contract.letters`."""
+"""Pins of `wakeful.contract.mail`."""
 
 from tests.contract.pinned.pin import Pin
-from wakeful.contract.letters import DeadLetter, Letter, Returned, Sender, TaskEvent
+from wakeful.contract.mail import DeadLetter, Letter, Returned, Sender, TaskEvent
 
 SENDER = Sender(agent_id="assistant", thread_id="t1")
 LETTER = Letter(message_id="m1", sender=SENDER, content="Hello", relation="parent", recipient_thread_id="t0")

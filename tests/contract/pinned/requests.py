@@ -2,11 +2,11 @@
 
 from tests.contract.pinned.budgets import BUDGET
 from tests.contract.pinned.pin import Pin
-from wakeful.contract.family import Family
 from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.messages import InputMessage
 from wakeful.contract.requests import CancelRequest, LettersRequest, PageRequest, RunRequest, Submission
 from wakeful.contract.runs import OnBusy, Origin, ThreadMode
+from wakeful.contract.subagents import Family
 from wakeful.contract.tools import FrontendTool
 
 PINS = (

@@ -3,8 +3,8 @@
 from tests.contract.pinned.messages import CALL
 from tests.contract.pinned.pin import Pin
 from tests.contract.pinned.runs import IDENTITY
-from wakeful.contract.family import Keeps
 from wakeful.contract.state import StateAction, StateKeySpec, StateMerge, StateOp, StateScope, StateView
+from wakeful.contract.subagents import Keeps
 from wakeful.contract.tools import ToolCallInput
 
 KEY = StateKeySpec(key="draft")

@@ -1,0 +1,52 @@
+"""The `compact` activity: a model summarises the oldest part of a conversation; the summary is a mark on the log."""
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from wakeful.context.compaction import Skipped, conclude, find_boundary, summary_request
+from wakeful.contract.agents import RetryPolicy
+from wakeful.contract.context import ContextPolicy
+from wakeful.contract.errors import ProviderError
+from wakeful.contract.inference import CompactInput, CompactOutput, InferInput, ModelRequest
+from wakeful.contract.messages import Message, Role, TextBlock
+from wakeful.contract.names import ACTIVITY_COMPACT
+from wakeful_activities.heartbeats import heartbeating
+from wakeful_activities.history_cache import Memory
+from wakeful_activities.inference.activity import Inference
+from wakeful_activities.inference.attempt import Stream
+
+
+class Compaction:
+    """The `compact` activity over the same models that answer."""
+
+    def __init__(self, inference: Inference, memory: Memory) -> None:
+        self._inference = inference
+        self._memory = memory
+
+    @activity.defn(name=ACTIVITY_COMPACT)
+    async def compact(self, input: CompactInput) -> CompactOutput:
+        with heartbeating() as beats:
+            agent = await self._memory.agent(input.agent)
+            policy = agent.context or ContextPolicy()
+            known = InferInput.model_construct(transcript=input.transcript, appended=())
+            messages = (await self._memory.transcript(known)).since(0)
+            mark = await self._memory.mark(input.previous) if input.previous else None
+            boundary = find_boundary(messages, policy, mark=mark, factor=input.factor)
+            if boundary is None:
+                return CompactOutput(skipped="nothing to summarise yet")
+            wanted = summary_request(messages, boundary.through, policy, mark=mark)
+            asked = Message(id="summary", role=Role.USER, content=(TextBlock(text=wanted.user),))
+            model = agent.model if wanted.model is None else agent.model.model_copy(update={"name": wanted.model})
+            request = ModelRequest(model=model.name, instructions=wanted.system, messages=(asked,))
+            stream = Stream(activity.info().attempt, None)
+            try:
+                response = await self._inference.ask(model, request, agent.retry or RetryPolicy(), stream, beats)
+            except ProviderError as error:
+                raise ApplicationError(
+                    f"summary failed: {error}", type=error.kind, non_retryable=not error.kind.transient
+                ) from error
+        concluded = conclude(boundary, response.text, policy, factor=input.factor)
+        if isinstance(concluded, Skipped):
+            return CompactOutput(skipped=concluded.reason, usage=response.usage)
+        self._memory.remember_mark(activity.info().activity_id, concluded)
+        return CompactOutput(mark=concluded, usage=response.usage)

@@ -1,0 +1,61 @@
+"""Bring something to a thread whether it is awake or not: a letter from another agent, or the end of its task."""
+
+from temporalio import activity
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from wakeful.client.queries import PATIENCE, query
+from wakeful.client.wake import Described, Word, describe, reach
+from wakeful.contract.errors import CallerError, ThreadNotFound, WakefulError
+from wakeful.contract.names import ACTIVITY_DELIVER, QUERY_STATUS, RECIPIENT_NOT_FOUND, SIGNAL_SETTLED, TRANSPORT_FAILED
+from wakeful.contract.requests import TITLE_LENGTH, parse_settled
+from wakeful.contract.subagents import DeliverInput
+from wakeful.contract.views import StatusView
+
+
+class Delivery:
+    """The `deliver_message` activity."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @activity.defn(name=ACTIVITY_DELIVER)
+    async def deliver_message(self, input: DeliverInput) -> None:
+        word = Word(input.signal, input.payload, input.agent_id, _title(input))
+        try:
+            await self._check_waits(input)
+            await reach(self._client, input.thread_id, word, queue_of=lambda closed: _queue_of(closed, input))
+        except CallerError as error:
+            # Benign: the sender's model named a thread that is not there, and is told so.
+            raise ApplicationError(
+                str(error), type=RECIPIENT_NOT_FOUND, non_retryable=True, category=ApplicationErrorCategory.BENIGN
+            ) from error
+        except WakefulError as error:
+            raise ApplicationError(str(error), type=TRANSPORT_FAILED) from error
+
+    async def _check_waits(self, input: DeliverInput) -> None:
+        """Refuse to wake a thread for a task that it does not know: a rewind has undone it."""
+        if input.signal != SIGNAL_SETTLED:
+            return
+        owner = await describe(self._client, input.thread_id)
+        if owner is None or owner.status is not WorkflowExecutionStatus.COMPLETED:
+            return
+        asked = query(self._client, owner.id, QUERY_STATUS, StatusView, run_id=owner.run_id, within=PATIENCE)
+        if parse_settled(input.payload).thread_id not in (await asked).children:
+            raise ThreadNotFound(input.thread_id)
+
+
+def _queue_of(closed: Described | None, input: DeliverInput) -> str:
+    if not input.wake:
+        raise ThreadNotFound(input.thread_id)
+    if closed is None:
+        return activity.info().task_queue
+    # Its tasks are stopped when a thread is ended from outside, and must not wake it to say so.
+    if input.signal == SIGNAL_SETTLED and closed.status is not WorkflowExecutionStatus.COMPLETED:
+        raise ThreadNotFound(input.thread_id)
+    return closed.task_queue
+
+
+def _title(input: DeliverInput) -> str:
+    content = input.payload.get("content") if isinstance(input.payload, dict) else None
+    return " ".join(content.split())[:TITLE_LENGTH] if isinstance(content, str) else "a background task has ended"

@@ -1,0 +1,1 @@
+"""Run hooks and gates: user code, with a timeout each, whose failures are values."""

@@ -1,0 +1,185 @@
+"""Answers of the Messages API: content blocks that start, grow and stop."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from wakeful.contract.inference import StopReason
+from wakeful.contract.messages import ThinkingBlock
+from wakeful.contract.runs import Usage
+from wakeful.contract.streaming import CallArguments, CallClosed, CallOpened, Reasoning, StreamPart, Text, Used
+from wakeful_activities.providers.shared.failures import Callee, complained, garbage, malformed, withheld
+from wakeful_activities.providers.shared.reading import Read, Reader
+from wakeful_activities.providers.shared.sse import Event
+from wakeful_activities.providers.shared.writing import Json, as_json
+
+_REDACTED = "redacted_thinking:"
+"""Marks the signature of a thought that only Anthropic can read: the signature is the thought."""
+
+
+def thinking_block(block: ThinkingBlock) -> Json | None:
+    """A thought as the API wants it back; None for one that it did not sign."""
+    signature = block.signature
+    if not signature or signature.startswith("{"):  # JSON is how other providers sign
+        return None
+    if signature.startswith(_REDACTED):
+        return {"type": "redacted_thinking", "data": signature.removeprefix(_REDACTED)}
+    return {"type": "thinking", "thinking": block.thinking, "signature": signature}
+
+
+class _Details(Read):
+    thinking_tokens: int | None = None
+
+
+class _Usage(Read):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    output_tokens_details: _Details | None = None
+
+    def over(self, earlier: "_Usage") -> "_Usage":
+        """What both say; counts grow while the answer does, so the later one holds."""
+        return earlier.model_copy(update={name: value for name, value in self if value is not None})
+
+
+class _Message(Read):
+    model: str | None = None
+    usage: _Usage | None = None
+
+
+class _Block(Read):
+    type: str = ""
+    id: str = ""
+    name: str = ""
+    text: str = ""
+    thinking: str = ""
+    data: str = ""
+    input: JsonValue = None
+
+
+class _Delta(Read):
+    type: str = ""
+    text: str = ""
+    thinking: str = ""
+    signature: str = ""
+    partial_json: str = ""
+    stop_reason: str | None = None
+
+
+class _Event(Read):
+    type: str = ""
+    index: int = 0
+    message: _Message = _Message()
+    content_block: _Block = _Block()
+    delta: _Delta = _Delta()
+    usage: _Usage | None = None
+
+
+_STOP_REASONS = {
+    "end_turn": StopReason.END_TURN,
+    "pause_turn": StopReason.END_TURN,
+    "max_tokens": StopReason.MAX_TOKENS,
+    "model_context_window_exceeded": StopReason.MAX_TOKENS,
+    "tool_use": StopReason.TOOL_USE,
+    "stop_sequence": StopReason.STOP_SEQUENCE,
+}
+
+
+@dataclass
+class _Call:
+    index: int
+    input: JsonValue
+    """What the block starts with: nothing, but all of it from some servers that speak the API after Anthropic."""
+
+
+class AnthropicReader(Reader):
+    def __init__(self, callee: Callee, request_id: str | None) -> None:
+        super().__init__(callee, request_id)
+        self._calls: dict[int, _Call] = {}
+        self._usage = _Usage()
+        self._reason: str | None = None
+
+    def event(self, event: Event) -> Iterator[StreamPart]:
+        said = self._event(_Event, event.data)
+        match said.type or event.name:
+            case "error":
+                raise complained(self._callee, event.data)
+            case "message_start":
+                yield from self._opened(said.message.model)
+                yield from self._used(said.message.usage)
+            case "content_block_start":
+                yield from self._started(said.index, said.content_block)
+            case "content_block_delta":
+                yield from self._grown(said.index, said.delta)
+            case "content_block_stop" if call := self._calls.get(said.index):
+                if call.input:
+                    yield CallArguments(call.index, as_json(call.input))
+                yield CallClosed(call.index)
+            case "message_delta":
+                self._reason = said.delta.stop_reason or self._reason
+                yield from self._used(said.usage)
+            case "message_stop":
+                self._finish(event)
+            case _:  # pings, and what is yet to be invented
+                pass
+
+    def whole(self, body: str) -> Iterator[StreamPart]:
+        raise garbage(self._callee, "it does not stream", body)
+
+    def _started(self, index: int, block: _Block) -> Iterator[StreamPart]:
+        match block.type:
+            case "tool_use":
+                self._calls[index] = _Call(len(self._calls), block.input)
+                yield CallOpened(self._calls[index].index, block.id, block.name)
+            case "redacted_thinking":
+                yield Reasoning(signature=_REDACTED + block.data)
+            case "text" if block.text:
+                yield Text(block.text)
+            case "thinking" if block.thinking:
+                yield Reasoning(block.thinking)
+            case _:
+                pass
+
+    def _grown(self, index: int, delta: _Delta) -> Iterator[StreamPart]:
+        match delta.type:
+            case "text_delta" if delta.text:
+                yield Text(delta.text)
+            case "thinking_delta" if delta.thinking:
+                yield Reasoning(delta.thinking)
+            case "signature_delta" if delta.signature:
+                yield Reasoning(signature=delta.signature)
+            case "input_json_delta" if delta.partial_json and (call := self._calls.get(index)):
+                call.input = None
+                yield CallArguments(call.index, delta.partial_json)
+            case _:
+                pass
+
+    def _used(self, usage: _Usage | None) -> Iterator[StreamPart]:
+        if usage is None:
+            return
+        self._usage = now = usage.over(self._usage)
+        # What was cached is not in Anthropic's input tokens, though the model has read it.
+        counts = (now.input_tokens, now.cache_read_input_tokens, now.cache_creation_input_tokens)
+        prompt = sum(count or 0 for count in counts)
+        yield Used(
+            Usage(
+                prompt_tokens=prompt,
+                completion_tokens=now.output_tokens,
+                total_tokens=prompt + (now.output_tokens or 0),
+                cache_read_tokens=now.cache_read_input_tokens,
+                cache_creation_tokens=now.cache_creation_input_tokens,
+                thinking_tokens=now.output_tokens_details.thinking_tokens if now.output_tokens_details else None,
+            )
+        )
+
+    def _finish(self, event: Event) -> None:
+        if self._reason == "refusal":
+            raise withheld(self._callee)
+        self.stop = _STOP_REASONS.get(self._reason or "")
+        if self.stop is None:
+            # An answer that does not say how it ended may be half of one.
+            problem = f"unknown stop_reason {self._callee.quote(self._reason or '')}"
+            raise malformed(self._callee, problem, event.data)
+        self.is_done = True

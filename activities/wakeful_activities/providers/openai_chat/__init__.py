@@ -1,0 +1,1 @@
+"""The Chat Completions API, which many servers implement."""

@@ -1,0 +1,144 @@
+"""The Chat Completions API: what OpenAI speaks, and Ollama, vLLM, LM Studio and many others after it."""
+
+from typing import assert_never
+
+from pydantic import JsonValue
+
+from wakeful.contract.inference import ModelRequest
+from wakeful.contract.messages import (
+    AudioBlock,
+    Base64Source,
+    ContentBlock,
+    DocumentBlock,
+    ImageBlock,
+    Message,
+    Role,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolResultBlock,
+    ToolUseBlock,
+    VideoBlock,
+)
+from wakeful.contract.tools import ToolDescriptor
+from wakeful_activities.providers.openai_chat.answers import ChatReader
+from wakeful_activities.providers.shared.failures import Callee
+from wakeful_activities.providers.shared.http import HttpProvider
+from wakeful_activities.providers.shared.reading import Reader
+from wakeful_activities.providers.shared.writing import (
+    Json,
+    Place,
+    address,
+    arguments_of,
+    as_json,
+    effort_of,
+    file_name,
+    no_nulls,
+    placed,
+    schema_name,
+    sorted_tools,
+    text_within,
+    titled,
+)
+
+OPENAI_URL = "https://api.openai.com/v1"
+
+
+class OpenAIChat(HttpProvider):
+    """Models behind a Chat Completions API: OpenAI, Ollama, vLLM, LM Studio and others that speak it."""
+
+    home = OPENAI_URL
+    path = "/chat/completions"
+    key_variable = "OPENAI_API_KEY"
+    url_variable = "OPENAI_BASE_URL"
+
+    def _headers(self, key: str | None) -> dict[str, str]:
+        return {"Authorization": f"Bearer {key}"} if key else {}
+
+    def _reader(self, callee: Callee, request_id: str | None) -> Reader:
+        return ChatReader(callee, request_id)
+
+    def _body(self, request: ModelRequest) -> Json:
+        messages: list[JsonValue] = []
+        if request.instructions:
+            messages.append({"role": "system", "content": request.instructions})
+        messages.extend(_message(message, place) for message, place in placed(request, "OpenAIChat"))
+        settings, output = request.settings, request.output
+        format: Json = {"name": schema_name(output), "schema": output.json_schema} if output else {}
+        effort = settings.reasoning_effort
+        body: Json = {
+            "model": request.model,
+            "messages": messages,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "tools": [_tool(tool) for tool in sorted_tools(request)] or None,
+            "temperature": settings.temperature,
+            "top_p": settings.top_p,
+            self._limit_name: settings.max_tokens,
+            "reasoning_effort": None if effort is None else effort_of(effort),
+            "response_format": {"type": "json_schema", "json_schema": format} if output else None,
+        }
+        return no_nulls(body)
+
+    @property
+    def _limit_name(self) -> str:
+        # OpenAI's newer models refuse the old name, and most other servers do not know the new one.
+        return "max_completion_tokens" if self._url.host.endswith(("openai.com", "openai.azure.com")) else "max_tokens"
+
+
+def _tool(tool: ToolDescriptor) -> JsonValue:
+    function: Json = {"name": tool.id, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": function}
+
+
+def _message(message: Message, place: Place) -> JsonValue:
+    match message.role:
+        case Role.USER | Role.SYSTEM:
+            return {"role": message.role.value, "content": _content(message, place)}
+        case Role.ASSISTANT:
+            text = place.text_of(message)
+            if not message.tool_calls:
+                return {"role": "assistant", "content": text}
+            calls: list[JsonValue] = [_call(call) for call in message.tool_calls]
+            return {"role": "assistant", "content": text or None, "tool_calls": calls}
+        case Role.TOOL:
+            return {"role": "tool", "tool_call_id": place.call_of(message), "content": place.text_of(message)}
+        case _:
+            assert_never(message.role)
+
+
+def _call(call: ToolCall) -> JsonValue:
+    function: Json = {"name": call.name, "arguments": as_json(arguments_of(call))}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _content(message: Message, place: Place) -> JsonValue:
+    parts: list[JsonValue] = [part for block in message.content if (part := _part(block, place))]
+    match parts:
+        case []:
+            return ""
+        case [{"type": "text", "text": text}]:  # a plain string: some servers know no parts
+            return text
+        case _:
+            return parts
+
+
+def _part(block: ContentBlock, place: Place) -> JsonValue:
+    match block:
+        case TextBlock(text=text):
+            return {"type": "text", "text": text}
+        case ImageBlock(source=source):
+            return {"type": "image_url", "image_url": {"url": address(source)}}
+        case DocumentBlock(source=source):
+            within = text_within(block, place)
+            if within is not None:
+                return {"type": "text", "text": titled(block, within)}
+            if isinstance(source, Base64Source):
+                return {"type": "file", "file": {"filename": file_name(block), "file_data": address(source)}}
+            raise place.cannot_hold(block)
+        case ThinkingBlock():
+            return None
+        case AudioBlock() | VideoBlock() | ToolUseBlock() | ToolResultBlock():
+            raise place.cannot_hold(block)
+        case _:
+            assert_never(block)

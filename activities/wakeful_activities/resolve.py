@@ -1,0 +1,38 @@
+"""Bind a run to the agent that the registry has now; history keeps it from then on."""
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from wakeful.contract.agents import HistoryBudget, Resolution, ResolveInput
+from wakeful.contract.errors import ConfigurationError
+from wakeful.contract.names import ACTIVITY_RESOLVE_AGENT
+from wakeful.loop.machine.state import REVISION
+from wakeful.registry.registry import Registry
+from wakeful_activities.history_cache import Memory
+
+
+class Resolving:
+    """The `resolve_agent` activity."""
+
+    def __init__(self, registry: Registry, memory: Memory, *, search_attributes: bool, budget: HistoryBudget) -> None:
+        self._registry = registry
+        self._memory = memory
+        self._search_attributes = search_attributes
+        self._budget = budget
+
+    @activity.defn(name=ACTIVITY_RESOLVE_AGENT)
+    async def resolve_agent(self, input: ResolveInput) -> Resolution:
+        try:
+            agent = self._registry.resolve(input.agent_id, in_task=input.in_task)
+        except ConfigurationError as error:
+            # Benign: the caller's mistake, told to the caller; no traceback in the worker's log.
+            raise ApplicationError(
+                str(error), type="AgentNotFound", non_retryable=True, category=ApplicationErrorCategory.BENIGN
+            ) from error
+        self._memory.remember_agent(agent)
+        return Resolution(
+            agent=agent,
+            search_attributes=self._search_attributes,
+            budget=self._budget,
+            revision=min(REVISION, input.revision),
+        )

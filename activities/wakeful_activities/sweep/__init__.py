@@ -1,0 +1,1 @@
+"""The sweep: what each worker repairs when runs were terminated, reset or timed out from outside."""

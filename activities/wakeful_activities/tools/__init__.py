@@ -1,0 +1,1 @@
+"""The activity of a tool call, and the hooks around it."""

@@ -1,0 +1,92 @@
+"""What a running background task tells its owner: signals, in order, all of them sent before its call has ended."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+from pydantic import JsonValue
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from wakeful.contract.mail import TaskEvent
+from wakeful.contract.names import SIGNAL_DELIVER
+from wakeful.contract.runs import TaskRef
+from wakeful.rpc_errors import PASSING
+
+ATTEMPTS = 4
+FIRST_WAIT_SECONDS = 0.25
+RPC_TIMEOUT = timedelta(seconds=10)
+
+
+class Emitter:
+    """The events of one call, on their way to the thread that owns its task.
+
+    They are named by the call and their number in it: a repeat of either is recognised by the owner.
+    """
+
+    def __init__(self, client: Client, task: TaskRef, idempotency_key: str) -> None:
+        self._owner = client.get_workflow_handle(task.owner_thread_id)
+        self._task = task
+        self._key = idempotency_key
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[TaskEvent | None] = asyncio.Queue()
+        self._lock = threading.Lock()
+        self._count = 0
+        self._is_closed = False
+
+    def emit(self, event_type: str, payload: JsonValue) -> bool:
+        """Put an event in the queue, from any thread; False if the call has ended already."""
+        with self._lock:  # several threads of one tool may emit: numbers and the queue must agree
+            if self._is_closed:
+                return False
+            number = self._count + 1
+            event = TaskEvent(
+                message_id=f"{self._key}:{number}",
+                task_id=self._task.task_id,
+                thread_id=self._task.thread_id,
+                event_type=event_type,
+                payload=payload,
+            )
+            self._count = number
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, event)
+        return True
+
+    def close(self) -> None:
+        """Take no more events; those in the queue are still sent."""
+        with self._lock:
+            self._is_closed = True
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, None)
+
+    async def send(self) -> None:
+        """Send what comes, one after another, until the emitter is closed."""
+        while (event := await self._queue.get()) is not None:
+            try:
+                await self._signal(event)
+            except Exception as error:  # the work itself is not lost with what it tells about itself
+                told = {"task": self._task.task_id, "event_type": event.event_type}
+                activity.logger.warning("task event dropped", extra=told, exc_info=error)
+
+    async def _signal(self, event: TaskEvent) -> None:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                await self._owner.signal(SIGNAL_DELIVER, event, rpc_timeout=RPC_TIMEOUT)
+                return
+            except RPCError as error:
+                if error.status not in PASSING or attempt == ATTEMPTS:
+                    raise
+            await asyncio.sleep(FIRST_WAIT_SECONDS * 2 ** (attempt - 1))
+
+
+@contextlib.asynccontextmanager
+async def emitting(client: Client, task: TaskRef, idempotency_key: str) -> AsyncIterator[Emitter]:
+    """Send what the body emits; it is left when all of that is sent."""
+    emitter = Emitter(client, task, idempotency_key)
+    sending = asyncio.create_task(emitter.send())
+    try:
+        yield emitter
+    finally:
+        emitter.close()
+        await sending

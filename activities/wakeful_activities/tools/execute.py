@@ -1,0 +1,229 @@
+"""One activity a tool call; its activity type is the tool's name. A tool's exception is a result, never a failure."""
+
+import asyncio
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from opentelemetry import trace
+from pydantic import JsonValue
+from temporalio import activity
+from temporalio.common import RawValue
+
+from wakeful.authoring.gate import GateCall
+from wakeful.authoring.plugin import PluginLives
+from wakeful.authoring.profiles import Profiles
+from wakeful.authoring.state import State
+from wakeful.authoring.tool import SuspendCall, Tool, ToolContext
+from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.errors import ToolError, ToolErrorKind
+from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
+from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult, ToolStatus
+from wakeful.registry.registry import Registry
+from wakeful_activities.heartbeats import Heartbeats, heartbeating
+from wakeful_activities.history_cache import Memory
+from wakeful_activities.hooks.gates import Gates
+from wakeful_activities.hooks.hook_run import Hooks, OpenProfiles
+from wakeful_activities.results import as_result, cut_to_fit, returning
+from wakeful_activities.tools.emit import Emitter, emitting
+from wakeful_activities.tools.hooks import HookedCall
+
+_tracer = trace.get_tracer("wakeful")
+
+STOP_GRACE_SECONDS = 10.0
+"""How long a sync tool that was told to stop may take to notice; then its thread is left behind."""
+
+PROGRESS_SECONDS = 0.2
+"""How far a watcher may lag behind what a tool reports."""
+
+
+class ToolExecution:
+    """The dynamic activity that runs every tool of the registry, once gates and hooks let it."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        memory: Memory,
+        threads: ThreadPoolExecutor,
+        profiles: OpenProfiles = Profiles,
+        lives: PluginLives | None = None,
+    ) -> None:
+        self._registry = registry
+        self._memory = memory
+        self._threads = threads
+        self._gates = Gates(registry)
+        self._profiles = profiles
+        self._hooks = Hooks(registry, profiles, lives)
+
+    @activity.defn(dynamic=True)
+    async def call_tool(self, args: Sequence[RawValue]) -> ToolOutcome:
+        input = activity.payload_converter().from_payload(args[0].payload, ToolCallInput)
+        outcome = await self._outcome(input)
+        if not _is_task(input):
+            self._memory.remember_outcome(activity.info().activity_id, input.call.id, outcome)
+        return outcome
+
+    async def _outcome(self, input: ToolCallInput) -> ToolOutcome:
+        name = input.call.name
+        tool = self._registry.tool(name)
+        if tool is None:
+            missing = f"tool '{name}' not found on this worker; is its registry up to date?"
+            return ToolOutcome(result=ToolResult.error(name, missing))
+        call = _Call(input, self._profiles)
+        with _tracer.start_as_current_span(f"execute_tool {name}") as span:
+            span.set_attribute("gen_ai.tool.name", name)
+            span.set_attribute("gen_ai.tool.call.id", input.call.id)
+            with heartbeating(call.progress) as call.beats:
+                if input.agent is None:
+                    return await self._made(tool, call)
+                return await self._guarded(tool, call, input.agent)
+
+    async def _guarded(self, tool: Tool, call: "_Call", digest: str) -> ToolOutcome:
+        """The call, if permission rules, gates and hooks let it be made, and what hooks make of its result."""
+        input = call.input
+        try:
+            agent = await self._memory.agent(digest)
+        except Exception as error:  # not made, and said so: a failed activity would leave it open whether it was
+            activity.logger.warning("agent not read", extra={"tool": tool.name}, exc_info=error)
+            message = f"the call was not made, because its gates could not be asked: {error}"
+            return ToolOutcome(result=ToolResult.error(tool.name, message))
+        hooks = self._hooks.begin(agent, input.identity, input.step, input.state)
+        hooked = HookedCall(hooks, agent, input)
+        outcome = await self._stopped(agent, hooked) or await hooked.before()
+        if outcome is None:
+            call.state = hooks.state.fork()
+            outcome = await self._made(tool, call)
+            if call.has_returned:
+                hooks.state.take(call.state)
+        outcome = await hooked.after(outcome)
+        return outcome.model_copy(update={"effects": hooks.effects})
+
+    async def _stopped(self, agent: ResolvedAgent, hooked: HookedCall) -> ToolOutcome | None:
+        """What comes of the call instead, if its permission rules, gates and plugins do not let it be made."""
+        input = hooked.input
+        asked = GateCall(
+            identity=input.identity,
+            call_id=input.call.id,
+            tool_name=input.call.name,
+            arguments=input.call.arguments,
+            tool=hooked.tool,
+            resume=input.resume,
+            is_first_ask=False,
+        )
+        verdict = await self._gates.verdict(agent, input.permissions, asked, hooked.hooks)
+        instead = _instead(input.call.name, verdict)
+        return instead if isinstance(verdict, Block) else hooked.ended() or instead
+
+    async def _made(self, tool: Tool, call: "_Call") -> ToolOutcome:
+        task = call.input.identity.task
+        if task is None:
+            return await self._run(tool, call)
+        async with emitting(activity.client(), task, call.input.idempotency_key) as call.emitter:
+            return await self._run(tool, call)
+
+    async def _run(self, tool: Tool, call: "_Call") -> ToolOutcome:
+        try:
+            arguments = tool.parse(call.input.call.arguments)
+            if tool.context_parameter is not None:
+                arguments[tool.context_parameter] = call.context()
+            returned = await self._call_function(tool, arguments, call)
+            result = cut_to_fit(as_result(tool.name, returned))
+            call.has_returned = result.status is not ToolStatus.PENDING
+            return ToolOutcome(result=result, handoff=call.handoff if call.has_returned else None)
+        except SuspendCall as suspension:
+            ticket = suspension.ticket
+            return ToolOutcome(result=ToolResult.suspended(tool.name, ticket, ticket.suspension.message))
+        except ToolError as error:
+            return ToolOutcome(result=ToolResult.error(tool.name, str(error)))
+        except Exception as error:  # the boundary: whatever a tool raises is for its model to read
+            activity.logger.warning("tool raised", extra={"tool": tool.name}, exc_info=error)
+            described = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            problem = f"{ToolErrorKind.EXECUTION_FAILED}: {described}"
+            return ToolOutcome(result=ToolResult.error(tool.name, problem))
+
+    async def _call_function(self, tool: Tool, arguments: Mapping[str, Any], call: "_Call") -> Any:
+        if tool.is_async:
+            return await tool.function(**arguments)
+        loop = asyncio.get_running_loop()
+        running = loop.run_in_executor(self._threads, partial(returning, tool.function, **arguments))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            call.cancelled.set()
+            done, _ = await asyncio.wait([running], timeout=STOP_GRACE_SECONDS)
+            if not done:
+                raise
+            return running.result()  # what it did, it did: that counts, although nobody waits for it any more
+
+
+class _Call:
+    """A call while it runs: its context, what it last reported, and whether it was told to stop."""
+
+    def __init__(self, input: ToolCallInput, profiles: OpenProfiles) -> None:
+        self.input = input
+        self._profiles = profiles
+        self.cancelled = threading.Event()
+        self.beats: Heartbeats | None = None
+        self._loop = asyncio.get_running_loop()
+        self.emitter: Emitter | None = None
+        self.handoff: str | None = None
+        self.state = State(agent_id=input.identity.agent_id)
+        self.has_returned = False
+        """The tool is through, and neither raised nor suspended: what it asked for besides its result counts."""
+        self._reported: Mapping[str, JsonValue] | None = None
+
+    def context(self) -> ToolContext:
+        input = self.input
+        return ToolContext(
+            identity=input.identity,
+            call_id=input.call.id,
+            tool_name=input.call.name,
+            arguments=input.call.arguments,
+            idempotency_key=input.idempotency_key,
+            attempt=activity.info().attempt,
+            resume_input=input.resume,
+            suspension_id=input.suspension_id,
+            suspension_reason=input.suspension_reason,
+            state=self.state,
+            profiles=self._profiles(),
+            progress_sink=self._report,
+            is_cancelled=self.cancelled.is_set,
+            emit_sink=self._emit,
+            handoff_sink=self._hand_over,
+        )
+
+    def _report(self, report: Mapping[str, JsonValue]) -> None:
+        """Take what the tool says of its progress, from any thread, and have watchers see it soon."""
+        self._reported = report
+        if self.beats is not None:
+            self._loop.call_soon_threadsafe(partial(self.beats.news, within=PROGRESS_SECONDS))
+
+    def _emit(self, event_type: str, payload: JsonValue) -> bool:
+        return self.emitter is not None and self.emitter.emit(event_type, payload)
+
+    def _hand_over(self, agent_id: str) -> None:
+        self.handoff = agent_id
+
+    def progress(self) -> Mapping[str, JsonValue] | None:
+        """What the next heartbeat says."""
+        return self._reported
+
+
+def _is_task(input: ToolCallInput) -> bool:
+    """The call is a background task, and runs in a workflow of its own: its result is no entry of a transcript."""
+    task = input.identity.task
+    return task is not None and task.thread_id == activity.info().workflow_id
+
+
+def _instead(tool_name: str, verdict: Verdict | None) -> ToolOutcome | None:
+    match verdict:
+        case None:
+            return None
+        case Block(reason=reason):
+            return ToolOutcome(result=ToolResult.error(tool_name, reason), blocked=reason)
+        case Suspend(ticket=ticket):
+            return ToolOutcome(result=ToolResult.suspended(tool_name, ticket, ticket.suspension.message), gated=True)
+        case SetResult(result=result):
+            return ToolOutcome(result=result, gated=result.status is ToolStatus.PENDING)

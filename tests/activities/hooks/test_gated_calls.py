@@ -1,0 +1,299 @@
+"""Gates in the two activities that ask them: with the model's answer, and just before a call."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+import pytest
+from temporalio.client import Client
+from temporalio.common import RawValue
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from wakeful import (
+    Agent,
+    Behavior,
+    FrontendTool,
+    GateCall,
+    ModelRequest,
+    ModelResponse,
+    PermissionPolicy,
+    Registry,
+    Rule,
+    ScriptedModel,
+    ToolContext,
+    Verdict,
+    call,
+    gate,
+    say,
+    tool,
+)
+from wakeful.authoring.scripted import Turn
+from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.decisions import DecisionAction, ToolCallResume
+from wakeful.contract.gates import SetResult
+from wakeful.contract.inference import InferInput, TranscriptRef
+from wakeful.contract.messages import Message, Role, TextBlock, ToolCall
+from wakeful.contract.runs import RunIdentity
+from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult
+from wakeful.contract.transcript import EMPTY_DIGEST, chained
+from wakeful_activities import Inference, Memory, ToolExecution
+
+ALLOW, ASK, DENY = Behavior.ALLOW, Behavior.ASK, Behavior.DENY
+IDENTITY = RunIdentity(thread_id="test", run_id="r", agent_id="a")
+RESUMED = ToolCallResume(action=DecisionAction.RESUME)
+
+ran: list[object] = []
+asked: list[GateCall] = []
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> None:
+    ran.clear()
+    asked.clear()
+
+
+@tool
+def pay(amount: int, ctx: ToolContext) -> str:
+    """Pay."""
+    ran.append((ctx.arguments, ctx.resume_input.arguments if ctx.resume_input else None))
+    return f"paid {amount}"
+
+
+@tool(read_only=True)
+def look(where: str) -> str:
+    """Look."""
+    ran.append(where)
+    return where
+
+
+@gate
+def modest(call: GateCall) -> Verdict | None:
+    """Small sums pass, none is paid twice, big ones need a person, and huge ones are out of the question."""
+    asked.append(call)
+    amount = call.arguments.get("amount", 0) if isinstance(call.arguments, dict) else 0
+    assert isinstance(amount, int)
+    if amount > 1000:
+        return call.block("too much")
+    if amount > 100 and not call.approved:
+        return call.suspend(f"Pay {amount}?")
+    return call.result("already paid") if amount == 0 and call.tool_name == "pay" else None
+
+
+class Recorded(ScriptedModel):
+    """Keeps what it was asked."""
+
+    def __init__(self, turns: Sequence[Turn]) -> None:
+        super().__init__(turns)
+        self.requests: list[ModelRequest] = []
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        self.requests.append(request)
+        return await super().complete(request)
+
+
+def policy(default: Behavior = ALLOW, **rules: Behavior) -> PermissionPolicy:
+    return PermissionPolicy(
+        default_behavior=default, rules=tuple(Rule(tool=tool, behavior=said) for tool, said in rules.items())
+    )
+
+
+def registered(turn: Turn | None = None, **changes: Any) -> tuple[Registry, ResolvedAgent, Memory, Recorded]:
+    model = Recorded([turn or say("hello")])
+    agent = Agent(id="a", model="m", tools=[pay, look], **changes)
+    registry = Registry(agents=[agent], models={"m": model})
+    memory = Memory(cast("Client", None))  # it remembers the agent, and so never reads history
+    memory.remember_agent(registry.resolve("a"))
+    return registry, registry.resolve("a"), memory, model
+
+
+def environment() -> ActivityEnvironment:
+    made = ActivityEnvironment()
+    made.payload_converter = pydantic_data_converter.payload_converter
+    return made
+
+
+async def infer(turn: Turn, *, run: Sequence[Rule] = (), **changes: Any) -> tuple[ModelResponse, Recorded]:
+    frontend = changes.pop("frontend_tools", ())
+    registry, agent, memory, model = registered(turn, **changes)
+    message = Message(id="1", role=Role.USER, content=(TextBlock(text="go"),))
+    input = InferInput(
+        agent=agent.digest(),
+        transcript=TranscriptRef(length=1, digest=chained(EMPTY_DIGEST, message)),
+        appended=(message,),
+        permissions=tuple(run),
+        frontend_tools=frontend,
+    )
+    response = await environment().run(Inference(registry, memory, {}).infer, input)
+    return response, model
+
+
+async def run_tool(
+    name: str,
+    arguments: dict[str, Any],
+    *,
+    run: Sequence[Rule] = (),
+    resume: ToolCallResume | None = None,
+    is_gated: bool = True,
+    **changes: Any,
+) -> ToolOutcome:
+    registry, agent, memory, _ = registered(**changes)
+    input = ToolCallInput(
+        call=ToolCall(id="c", name=name, arguments=arguments),
+        identity=IDENTITY,
+        idempotency_key="k",
+        resume=resume,
+        agent=agent.digest() if is_gated else None,
+        permissions=tuple(run),
+    )
+    (payload,) = pydantic_data_converter.payload_converter.to_payloads([input])
+    with ThreadPoolExecutor(1) as threads:
+        return await environment().run(ToolExecution(registry, memory, threads).call_tool, [RawValue(payload)])
+
+
+async def test_an_answer_comes_with_what_gates_say_of_its_calls() -> None:
+    """B-230."""
+    turn = call("pay", amount=5) & call("pay", amount=500) & call("pay", amount=5000) & call("pay", amount=0)
+    response, _ = await infer(turn, gates=[modest])
+    ids = [made.id for made in response.tool_calls]
+    assert {id: said.verdict for id, said in response.verdicts.items()} == dict(
+        zip(ids[1:], ["suspend", "block", "set_result"], strict=True)
+    )
+    assert [(made.call_id, made.is_first_ask, made.resume) for made in asked] == [(id, True, None) for id in ids]
+    assert (asked[0].tool, asked[0].identity.thread_id) == (pay.descriptor, "test")
+
+
+async def test_rules_speak_before_gates_and_hide_what_they_deny_altogether() -> None:
+    """B-801, B-802."""
+    rules = policy(pay=ASK, look=DENY)
+    response, model = await infer(call("pay", amount=1) & call("look", where="up"), permissions=rules, gates=[modest])
+    assert [tool.id for tool in model.requests[0].tools] == ["pay"]
+    first, second = (response.verdicts[made.id] for made in response.tool_calls)
+    assert (first.verdict, second.model_dump()) == (
+        "suspend",
+        {"verdict": "block", "reason": "Tool 'look' denied by permission rules"},
+    )
+
+
+async def test_a_run_and_its_thread_may_hide_and_show_tools() -> None:
+    """B-803."""
+    run = [Rule(tool="look", behavior=ALLOW), Rule(tool="pay", behavior=DENY), Rule(tool="draw", behavior=DENY)]
+    frontend = (FrontendTool(id="draw").descriptor(), FrontendTool(id="show").descriptor())
+    response, model = await infer(
+        call("look", where="up"), permissions=policy(look=DENY), run=run, frontend_tools=frontend
+    )
+    assert [tool.id for tool in model.requests[0].tools] == ["look", "show"]
+    assert response.verdicts == {}
+
+
+async def test_gates_see_calls_of_front_end_tools_and_of_tools_that_nobody_has() -> None:
+    frontend = (FrontendTool(id="draw").descriptor(),)
+    await infer(call("draw", what="a cat") & call("fly"), gates=[modest], frontend_tools=frontend)
+    assert [(made.tool_name, made.tool) for made in asked] == [("draw", frontend[0]), ("fly", None)]
+
+
+async def test_without_gates_and_rules_nobody_is_asked() -> None:
+    response, model = await infer(call("pay", amount=5000))
+    assert (response.verdicts, asked) == ({}, [])
+    assert "verdicts" not in response.model_dump_json()
+    assert len(model.requests[0].tools) == 2
+
+
+async def test_a_rule_that_cannot_be_read_ends_the_inference_before_the_model_is_asked() -> None:
+    with pytest.raises(ApplicationError) as error:
+        await infer(say("hello"), run=[Rule(tool="pay(", behavior=DENY)])
+    assert (error.value.type, error.value.non_retryable) == ("InvalidPermissions", True)
+    assert "permission rule 'pay(', character 5: the '(' is never closed" in str(error.value)
+
+
+async def test_gates_are_asked_again_just_before_the_call() -> None:
+    """B-231."""
+    outcome = await run_tool("pay", {"amount": 5}, gates=[modest])
+    assert outcome == ToolOutcome(result=ToolResult.success("pay", "paid 5"))
+    (made,) = asked
+    assert (made.identity, made.is_first_ask, made.tool, made.resume) == (IDENTITY, False, pay.descriptor, None)
+
+
+async def test_a_call_that_is_blocked_just_before_does_not_run() -> None:
+    outcome = await run_tool("pay", {"amount": 5000}, gates=[modest])
+    assert outcome == ToolOutcome(result=ToolResult.error("pay", "too much"), blocked="too much")
+    assert ran == []
+
+
+async def test_a_call_that_is_suspended_just_before_does_not_run_until_somebody_decided() -> None:
+    outcome = await run_tool("pay", {"amount": 500}, gates=[modest])
+    assert (outcome.result.status, outcome.result.message, outcome.blocked) == ("pending", "Pay 500?", None)
+    assert outcome.result.suspension is not None
+    assert outcome.result.suspension.pending.arguments == {"amount": 500}
+    assert ran == []
+    outcome = await run_tool("pay", {"amount": 500}, gates=[modest], resume=RESUMED)
+    assert outcome.result.data == "paid 500"
+
+
+async def test_a_call_that_has_its_result_does_not_run() -> None:
+    outcome = await run_tool("pay", {"amount": 0}, gates=[modest])
+    assert outcome == ToolOutcome(result=ToolResult.success("pay", "already paid"))
+    assert ran == []
+
+
+async def test_a_gate_that_leaves_a_result_pending_suspends_as_a_gate_does() -> None:
+    @gate
+    def later(call: GateCall) -> Verdict | None:
+        return SetResult(result=ToolResult.suspended(call.tool_name, message="later"))
+
+    assert (await run_tool("pay", {"amount": 1}, gates=[later])).gated
+    assert (await run_tool("pay", {"amount": 500}, gates=[modest])).gated
+    assert not (await run_tool("pay", {"amount": 0}, gates=[modest])).gated
+
+
+async def test_permission_is_asked_for_once_and_refused_for_ever() -> None:
+    """B-801, B-337."""
+    outcome = await run_tool("pay", {"amount": 5}, permissions=policy(pay=ASK))
+    assert outcome.result.suspension is not None
+    assert outcome.result.suspension.suspension.id == "perm_c"
+    outcome = await run_tool("pay", {"amount": 5}, permissions=policy(pay=ASK), resume=RESUMED)
+    assert outcome.result.data == "paid 5"
+    ran.clear()
+    outcome = await run_tool("pay", {"amount": 5}, permissions=policy(pay=DENY), resume=RESUMED)
+    assert outcome.blocked == "Tool 'pay' denied by permission rules"
+    assert ran == []
+
+
+async def test_what_the_thread_has_learnt_meanwhile_counts() -> None:
+    learnt = [Rule(tool="pay", behavior=ALLOW)]
+    assert (await run_tool("pay", {"amount": 5}, permissions=policy(ASK), run=learnt)).result.data == "paid 5"
+
+
+async def test_edited_arguments_are_gated_and_seen_by_the_tool() -> None:
+    edited = ToolCallResume(action=DecisionAction.RESUME, arguments={"amount": 7})
+    outcome = await run_tool("pay", {"amount": 7}, gates=[modest], resume=edited)
+    assert (outcome.result.data, ran) == ("paid 7", [({"amount": 7}, {"amount": 7})])
+    outcome = await run_tool("pay", {"amount": 5000}, gates=[modest], resume=edited)
+    assert outcome.blocked == "too much"
+
+
+async def test_a_call_without_an_agent_is_not_gated() -> None:
+    outcome = await run_tool("pay", {"amount": 5000}, gates=[modest], is_gated=False)
+    assert (outcome.result.data, asked) == ("paid 5000", [])
+
+
+async def test_a_call_whose_agent_cannot_be_read_is_not_made_and_says_so() -> None:
+    class Forgetful(Memory):
+        async def agent(self, digest: str) -> ResolvedAgent:
+            raise ConnectionError("history is out of reach")
+
+    registry, agent, _, _ = registered(gates=[modest])
+    memory = Forgetful(cast("Client", None))
+    input = ToolCallInput(
+        call=ToolCall(id="c", name="pay", arguments={"amount": 1}),
+        identity=IDENTITY,
+        idempotency_key="k",
+        agent=agent.digest(),
+    )
+    (payload,) = pydantic_data_converter.payload_converter.to_payloads([input])
+    with ThreadPoolExecutor(1) as threads:
+        outcome = await environment().run(ToolExecution(registry, memory, threads).call_tool, [RawValue(payload)])
+    message = "the call was not made, because its gates could not be asked: history is out of reach"
+    assert outcome == ToolOutcome(result=ToolResult.error("pay", message))
+    assert ran == []

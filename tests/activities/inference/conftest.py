@@ -1,0 +1,39 @@
+"""A provider that misbehaves as it is told, and a worker whose agents ask it, in each of the three wire formats."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from temporalio.client import Client
+
+from tests.support.fake_provider.server import FakeProvider, fake_provider
+from tests.support.provider_app import WIRES, registry_for
+from wakeful.client.client import WakefulClient
+from wakeful.worker import WorkerSettings, running_worker
+
+QUEUE = "inference"
+
+
+@pytest.fixture(scope="session")
+async def fake(temporal: Client) -> AsyncIterator[FakeProvider]:
+    """The provider, with a worker that asks it."""
+    async with fake_provider() as server:
+        settings = WorkerSettings(task_queue=QUEUE)
+        async with running_worker(temporal, registry_for(server.port), settings):
+            yield server
+
+
+@pytest.fixture
+def provider(fake: FakeProvider) -> FakeProvider:
+    """The provider with nothing on its mind."""
+    fake.forget()
+    return fake
+
+
+@pytest.fixture
+def client(temporal: Client, fake: FakeProvider) -> WakefulClient:
+    return WakefulClient(temporal, task_queue=QUEUE)
+
+
+@pytest.fixture(params=WIRES)
+def wire(request: pytest.FixtureRequest) -> str:
+    return str(request.param)

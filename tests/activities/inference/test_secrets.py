@@ -1,0 +1,60 @@
+"""A key that a provider repeats wherever it can turns up nowhere: no history, log, error, event or trace."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from tests.support.fake_provider.script import Answer, ErrorEvent, Inject, Page, Reply, Status
+from tests.support.fake_provider.server import FakeProvider
+from tests.support.provider_app import CANARY
+from wakeful.client.client import WakefulClient
+from wakeful.contract.inference import InferenceOverrides
+
+BLABBING: dict[str, tuple[Reply, ...]] = {
+    "in an error body": (Status(401, message=f"the key {CANARY} is not known"),),
+    "in a retried error": (Status(500, message=f"who is {CANARY}?"),) * 3,
+    "in a page": (Page(f"<html>{CANARY}</html>".encode()),) * 3,
+    "in an error event": (Answer("Well", faults=(ErrorEvent(1, "server", f"no {CANARY}"),)),) * 3,
+    "in garbage": (Answer("Well", faults=(Inject(1, f'data: {{"{CANARY}\n\n'.encode()),)),) * 3,
+    "in a header": (Status(404, headers={"x-request-id": CANARY, "request-id": CANARY}),),
+    "nowhere": (Answer("All is well."),),
+}
+
+
+@pytest.fixture(scope="module")
+def spans() -> Iterator[InMemorySpanExporter]:
+    exporter = InMemorySpanExporter()
+    tracing = TracerProvider()
+    tracing.add_span_processor(SimpleSpanProcessor(exporter))
+    trace.set_tracer_provider(tracing)
+    yield exporter
+    tracing.shutdown()
+
+
+@pytest.mark.parametrize("replies", BLABBING.values(), ids=BLABBING.keys())
+async def test_the_key_turns_up_nowhere(
+    client: WakefulClient,
+    provider: FakeProvider,
+    wire: str,
+    replies: tuple[Reply, ...],
+    thread_id: str,
+    caplog: pytest.LogCaptureFixture,
+    spans: InMemorySpanExporter,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.INFO, "httpcore")  # its debug log prints whatever headers a server sends
+    provider.will(*replies)
+    overrides = InferenceOverrides(upstream_model=thread_id)
+    result = await client.run(wire, "Tell me.", thread_id=thread_id, overrides=overrides)
+    assert any(CANARY in str(value) for value in provider.asked[0].headers.values())  # it was used
+    history = await client.handle(thread_id).fetch_history()
+    events = [record.model_dump_json() async for record in client.watch(thread_id)]
+    traced = [span.to_json() for span in spans.get_finished_spans()]
+    assert any(f"chat {thread_id}" in span for span in traced)
+    for told in (result.model_dump_json(), history.to_json(), caplog.text, *events, *traced):
+        assert CANARY not in told

@@ -1,0 +1,257 @@
+"""`@tool`: a typed function becomes a descriptor and a check of arguments."""
+
+import typing
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field, JsonValue
+
+from wakeful import ConfigurationError, ResumeMode, ToolContext, ToolError, tool
+from wakeful.authoring.tool import SuspendCall
+from wakeful.contract.runs import RunIdentity
+from wakeful.contract.tools import Effects
+
+
+class Place(BaseModel):
+    """A place on earth."""
+
+    title: str
+    latitude: float
+
+
+def test_the_schema_comes_from_types_and_docstring() -> None:
+    @tool
+    def forecast(city: str, days: int = 3, unit: Literal["C", "F"] = "C") -> str:
+        """Tell the weather.
+
+        In some detail.
+
+        Args:
+            city: Where.
+            days: How many days ahead.
+        """
+        return city
+
+    descriptor = forecast.descriptor
+    assert (descriptor.id, descriptor.description) == ("forecast", "Tell the weather.\n\nIn some detail.")
+    assert descriptor.parameters == {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string", "description": "Where."},
+            "days": {"type": "integer", "default": 3, "description": "How many days ahead."},
+            "unit": {"type": "string", "enum": ["C", "F"], "default": "C"},
+        },
+        "required": ["city"],
+        "additionalProperties": False,
+    }
+
+
+def test_nested_types_are_written_where_they_are_used() -> None:
+    """B-202."""
+
+    @tool
+    def visit(place: Place, via: list[Place] | None = None) -> None:
+        """Go there."""
+
+    assert "$defs" not in visit.descriptor.parameters
+    place = {
+        "type": "object",
+        "description": "A place on earth.",
+        "properties": {"title": {"type": "string"}, "latitude": {"type": "number"}},
+        "required": ["title", "latitude"],
+    }
+    assert visit.descriptor.parameters["properties"] == {
+        "place": place,
+        "via": {"anyOf": [{"type": "array", "items": place}, {"type": "null"}], "default": None},
+    }
+
+
+class Node(BaseModel):
+    children: list["Node"] = []
+
+
+def test_a_type_that_contains_itself_keeps_its_definition() -> None:
+    @tool
+    def plant(root: Node) -> None:
+        """Plant a tree."""
+
+    assert "Node" in plant.descriptor.parameters["$defs"]  # type: ignore[operator]
+
+
+def test_arguments_arrive_as_the_types_the_function_asks_for() -> None:
+    @tool
+    def visit(place: Place, count: Annotated[int, Field(ge=1)] = 1) -> None:
+        """Go there."""
+
+    assert visit.parse({"place": {"title": "Rome", "latitude": 41.9}}) == {
+        "place": Place(title="Rome", latitude=41.9),
+        "count": 1,
+    }
+    with pytest.raises(ToolError, match=r"^Invalid arguments: place\.latitude: Field required; count: Input should be"):
+        visit.parse({"place": {"title": "Rome"}, "count": 0})
+
+
+def test_null_arguments_mean_none() -> None:
+    """B-202."""
+
+    @tool
+    def ping() -> str:
+        """Answer."""
+        return "pong"
+
+    assert ping.parse(None) == {}
+    assert ping() == "pong"
+
+
+def test_the_context_is_found_by_its_type_and_hidden_from_the_model() -> None:
+    @tool
+    async def who(name: str, *, about: ToolContext) -> str:
+        """Say who."""
+        return name
+
+    assert who.context_parameter == "about"
+    assert list(who.descriptor.parameters["properties"]) == ["name"]  # type: ignore[arg-type]
+    assert who.is_async
+
+
+def test_options_reach_the_descriptor() -> None:
+    @tool(name="pay", description="Pay.", idempotent=True, timeout=5, heartbeat_timeout=2, task_queue="bank")
+    def _pay() -> None: ...
+
+    descriptor = _pay.descriptor
+    assert (descriptor.id, descriptor.description, descriptor.effects) == ("pay", "Pay.", Effects.IDEMPOTENT)
+    assert (descriptor.timeout_seconds, descriptor.heartbeat_seconds, descriptor.task_queue) == (5, 2, "bank")
+
+
+def test_parameters_that_cannot_be_described_are_all_named() -> None:
+    def vague(untyped, /, *rest: int, **more: Any) -> None: ...  # type: ignore[no-untyped-def]
+
+    with pytest.raises(ConfigurationError) as error:
+        tool(vague)
+    assert len(error.value.problems) == 3
+    assert all(problem.startswith("tool 'vague': parameter") for problem in error.value.problems)
+
+
+def test_a_parameter_without_a_type_is_named() -> None:
+    def vague(city) -> None: ...  # type: ignore[no-untyped-def]
+
+    with pytest.raises(ConfigurationError, match="tool 'vague': parameter 'city' needs a type"):
+        tool(vague)
+
+
+def test_a_type_without_a_schema_is_named() -> None:
+    def odd(callback: typing.TypedDict("Odd", {"x": int})) -> None: ...  # type: ignore[valid-type]
+
+    with pytest.raises(ConfigurationError, match="tool 'odd': its parameters have no JSON schema"):
+        tool(odd)
+
+
+def context(**changes: Any) -> ToolContext:
+    identity = RunIdentity(thread_id="t", run_id="r", agent_id="a")
+    fields = {"identity": identity, "call_id": "c", "tool_name": "pay", "arguments": {"n": 1}, "idempotency_key": "k"}
+    return ToolContext(**{**fields, **changes})
+
+
+def test_a_tool_suspends_with_a_ticket_about_its_own_call() -> None:
+    """B-311."""
+    with pytest.raises(SuspendCall) as suspended:
+        context().suspend(
+            "Pay?",
+            resume_mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT,
+            response_schema={"type": "boolean"},
+            expires_after=3600,
+            on_expiry="resume",
+            default_result=False,
+            escalate_after=60,
+        )
+    assert suspended.value.ticket.model_dump(mode="json") == {
+        "suspension": {
+            "id": "suspend_c",
+            "action": "tool:pay",
+            "message": "Pay?",
+            "parameters": {"n": 1},
+            "response_schema": {"type": "boolean"},
+            "expiry": {"after_seconds": 3600.0, "then": "resume", "result": False},
+            "escalate_after_seconds": 60.0,
+        },
+        "pending": {"id": "c", "name": "pay", "arguments": {"n": 1}},
+        "resume_mode": "use_decision_as_tool_result",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ({"on_expiry": "deny"}, "on_expiry='deny' needs expires_after, in seconds"),
+        ({"on_expiry": "perhaps"}, "'perhaps' is not a valid ExpiryAction"),
+        ({"expires_after": 0}, "expires_after is 0; it must be more than 0 seconds"),
+        ({"expires_after": 5, "default_result": 1}, "say on_expiry='resume' as well"),
+        ({"escalate_after": -1}, "escalate_after is -1; it must be more than 0 seconds"),
+        ({"response_schema": {"type": "yes or no"}}, "response_schema is no JSON schema: 'yes or no'"),
+        ({"response_schema": "boolean"}, "response_schema must be a JSON schema, not a str"),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused(options: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(ValueError) as error:
+        context().suspend("Pay?", **options)
+    assert wrong in str(error.value)
+
+
+def test_progress_goes_to_whoever_listens() -> None:
+    said: list[object] = []
+    context(progress_sink=said.append).report("half", progress=0.5)
+    context().report("nobody listens")
+    assert said == [{"message": "half", "progress": 0.5}]
+
+
+def test_events_go_to_whoever_listens_as_they_were_when_they_were_told() -> None:
+    """B-535."""
+    told: list[tuple[str, object]] = []
+
+    def listen(event_type: str, payload: JsonValue) -> bool:
+        told.append((event_type, payload))
+        return True
+
+    found: dict[str, JsonValue] = {"n": 1}
+    assert context(emit_sink=listen).emit("found", found)
+    found["n"] = 2
+    assert context(emit_sink=listen).emit("done")
+    assert not context().emit("nobody listens")
+    assert told == [("found", {"n": 1}), ("done", None)]
+
+
+LOOP: list[Any] = []
+LOOP.append(LOOP)
+
+
+@pytest.mark.parametrize("payload", [object(), {"at": {1, 2}}, float("nan"), LOOP, "\ud800"])
+def test_an_event_is_json(payload: Any) -> None:
+    with pytest.raises(TypeError, match="the payload of event 'found' is nothing that JSON can hold"):
+        context(emit_sink=lambda _type, _payload: True).emit("found", payload)
+
+
+def test_an_event_is_something_that_a_model_can_read() -> None:
+    with pytest.raises(ValueError, match="'found' has 200,002 characters, and at most 200,000 fit"):
+        context().emit("found", "x" * 200_000)
+
+
+def test_a_handoff_goes_to_whoever_listens() -> None:
+    asked: list[str] = []
+    context(handoff_sink=asked.append).handoff("clerk")
+    context().handoff("nobody listens")
+    assert asked == ["clerk"]
+
+
+def test_a_tool_may_run_in_the_background_on_any_queue() -> None:
+    @tool(background=True, task_queue="gpu")
+    def render() -> None: ...
+
+    assert (render.descriptor.background, render.descriptor.task_queue) == (True, "gpu")
+    assert "background" not in tool(lambda: None).descriptor.model_dump_json()
+
+
+def test_a_local_tool_is_waited_for() -> None:
+    with pytest.raises(ConfigurationError, match="tool 'look' is local, so it cannot run in the background"):
+
+        @tool(background=True, local=True, read_only=True)
+        def look() -> None: ...

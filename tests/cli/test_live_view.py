@@ -1,0 +1,215 @@
+"""What a person sees of a run while it happens, on an emulated terminal."""
+
+import io
+
+import pyte
+import pytest
+from pydantic import JsonValue
+
+from wakeful.cli.terminal.call_lines import progress_words
+from wakeful.cli.terminal.colours import PLAIN
+from wakeful.cli.terminal.live_view import Telling
+from wakeful.cli.terminal.render import readable
+from wakeful.cli.terminal.screen import Scroll, cut, width
+from wakeful.contract.events import (
+    ActivitySnapshot,
+    AgentEvent,
+    EventRecord,
+    ReasoningDelta,
+    RunFinish,
+    StepEnd,
+    StepStart,
+    StreamReset,
+    TextDelta,
+    ToolCallCancel,
+    ToolCallDelta,
+    ToolCallDone,
+    ToolCallOutcome,
+    ToolCallReady,
+    ToolCallResumed,
+    ToolCallStart,
+)
+from wakeful.contract.runs import NaturalEnd
+from wakeful.contract.tools import ToolResult
+
+COLUMNS = 60
+
+
+class Screen:
+    """A telling, and the screen that it writes on."""
+
+    def __init__(self, *, folds: bool = True, in_place: bool = True) -> None:
+        self.out = io.StringIO()
+        self.telling = Telling(Scroll(self.out, in_place=in_place, colours=PLAIN), folds=folds)
+
+    def tell(self, *events: AgentEvent, path: tuple[str, ...] = (), at: int = 0, provisional: bool = False) -> None:
+        for event in events:
+            self.telling.tell(
+                EventRecord(
+                    seq=1,
+                    at=at,
+                    thread_id=path[-1] if path else "t",
+                    run_id="r",
+                    agent_id="helper",
+                    path=path,
+                    provisional=provisional,
+                    event=event,
+                )
+            )
+
+    @property
+    def lines(self) -> list[str]:
+        screen = pyte.Screen(COLUMNS, 30)
+        pyte.Stream(screen).feed(self.out.getvalue().replace("\n", "\r\n"))
+        lines = [line.rstrip() for line in screen.display]
+        while lines and not lines[-1]:
+            lines.pop()
+        return lines
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    return Screen()
+
+
+def done(name: str, data: str, id: str = "c1") -> ToolCallDone:
+    return ToolCallDone(id=id, result=ToolResult.success(name, data), outcome=ToolCallOutcome.SUCCEEDED)
+
+
+def test_an_answer_is_written_as_it_comes_and_thinking_makes_way_for_it(screen: Screen) -> None:
+    screen.tell(StepStart(message_id="m"))
+    assert screen.lines == ["· thinking"]
+    screen.tell(ReasoningDelta(delta="Hm, "), ReasoningDelta(delta="well."), provisional=True)
+    screen.tell(TextDelta(delta="One "), TextDelta(delta="two"), provisional=True)
+    assert screen.lines == ["Hm, well.", "", "One two"]
+    screen.tell(TextDelta(delta=" three."), StepEnd())
+    assert screen.lines == ["Hm, well.", "", "One two three."]
+    assert screen.telling.said == "One two three."
+
+
+def test_a_text_that_is_taken_back_begins_anew(screen: Screen) -> None:
+    screen.tell(
+        StepStart(message_id="m"), TextDelta(delta="Wrong"), ToolCallStart(id="c1", name="add"), provisional=True
+    )
+    screen.tell(StreamReset(reason="the connection broke"), TextDelta(delta="Right."), provisional=True)
+    assert screen.lines == ["Wrong", "↻ the connection broke: it begins anew", "", "Right."]
+    assert screen.telling.said == "Right."
+
+
+def test_a_call_is_one_line_from_its_first_letter_to_its_result(screen: Screen) -> None:
+    screen.tell(ToolCallStart(id="c1", name="dig"), ToolCallDelta(id="c1", args_delta='{"deep": tr'), provisional=True)
+    assert screen.lines == ['→ dig({"deep": tr']
+    screen.tell(ToolCallReady(id="c1", name="dig", arguments={"deep": True}), at=1000)
+    assert screen.lines == ["→ dig(deep=true)"]
+    progress: JsonValue = {"call_id": "c1", "progress": 0.25, "message": "digging"}
+    screen.tell(
+        ActivitySnapshot(message_id="m", activity_type="tool-call-progress", content=progress), provisional=True
+    )
+    assert screen.lines == ["→ dig(deep=true)  25% digging"]
+    screen.tell(done("dig", "gold"), at=2500)
+    assert screen.lines == ["✓ dig(deep=true)  gold  1.5s"]
+    assert [result.result.text for result in screen.telling.results] == ["gold"]
+
+
+def test_calls_side_by_side_keep_their_lines(screen: Screen) -> None:
+    for number in (1, 2, 3):
+        screen.tell(ToolCallReady(id=f"c{number}", name=f"tool{number}", arguments=None))
+    screen.tell(done("tool2", "two", "c2"))
+    assert screen.lines == ["✓ tool2()  two", "→ tool1()", "→ tool3()"]
+    screen.tell(ToolCallCancel(id="c1", name="tool1", reason="the run ended"), done("tool3", "three", "c3"))
+    assert screen.lines == ["✓ tool2()  two", "✗ tool1 cancelled: the run ended", "✓ tool3()  three"]
+
+
+@pytest.mark.parametrize(
+    ("goes_on", "result", "line"),
+    [
+        (True, "paid", "✓ pay()  paid"),
+        (True, None, "✓ pay()  null"),
+        (True, {"error": "no money"}, "✗ pay()  no money"),
+        (False, None, "✗ pay()  refused"),
+        (None, None, "✗ pay()  refused, or without a result"),
+        (None, "paid", "✓ pay()  paid"),
+    ],
+)
+def test_a_call_that_was_decided_says_what_came_of_it(
+    screen: Screen, goes_on: bool | None, result: str | None, line: str
+) -> None:
+    screen.tell(ToolCallReady(id="c1", name="pay", arguments=None))
+    pending = ToolResult.suspended("pay", message="Pay?")
+    screen.tell(ToolCallDone(id="c1", result=pending, outcome=ToolCallOutcome.SUSPENDED))
+    assert screen.lines == ["‖ pay()  Pay?"]
+    if goes_on is not None:
+        screen.telling.decided("t", "c1", goes_on=goes_on)
+    screen.tell(ToolCallResumed(target_id="c1", result=result))
+    assert screen.lines[1:] == [line]
+
+
+def test_a_folded_sub_agent_is_one_line_that_goes_with_it(screen: Screen) -> None:
+    below = ("t/helper-1",)
+    screen.tell(StepStart(message_id="m"), path=below)
+    assert screen.lines == ["  · helper: thinking"]
+    screen.tell(TextDelta(delta="I look\n"), TextDelta(delta="around"), path=below, provisional=True)
+    assert screen.lines == ["  · helper: I look around"]
+    screen.tell(ToolCallReady(id="c1", name="look", arguments={"at": "it"}), path=below)
+    assert screen.lines == ['  · helper: → look(at="it")']
+    screen.tell(RunFinish(thread_id="t/helper-1", run_id="r", termination=NaturalEnd()), path=below)
+    assert screen.lines == []
+
+
+def test_unfolded_sub_agents_speak_in_whole_lines_under_their_paths() -> None:
+    screen = Screen(folds=False, in_place=False)
+    one, two = ("t/one",), ("t/two", "t/two/three")
+    screen.tell(TextDelta(delta="First li"), path=one, provisional=True)
+    screen.tell(TextDelta(delta="Other"), StepEnd(), path=two)
+    screen.tell(TextDelta(delta="ne\nlast"), StepEnd(), path=one)
+    assert screen.out.getvalue().splitlines() == [
+        "    t/two > t/two/three",
+        "      Other",
+        "  t/one",
+        "    First line",
+        "    last",
+    ]
+
+
+def test_long_text_is_wrapped_between_words_and_written_once(screen: Screen) -> None:
+    words = "The quick brown fox jumps over the lazy dog and then " * 3
+    for start in range(0, len(words), 7):
+        screen.tell(TextDelta(delta=words[start : start + 7]), provisional=True)
+    assert " ".join(screen.lines).split() == words.split()
+    assert all(len(line) < COLUMNS for line in screen.lines)
+    assert len(screen.lines) == 3
+    screen.tell(TextDelta(delta="x" * 150))
+    assert "".join(screen.lines).count("x") == words.count("x") + 150
+
+
+def test_a_model_cannot_move_the_cursor_or_hide_what_it_says(screen: Screen) -> None:
+    screen.tell(TextDelta(delta="a\x1b[2Jb\u202ec\r\nd\u00a0e 👩\u200d💻"))
+    assert screen.out.getvalue() == "a\\x1b[2Jb\\u202ec\nd\u00a0e 👩\u200d💻"
+    assert readable("\x07") == "\\x07"
+
+
+def test_without_a_place_to_draw_again_every_event_is_a_line() -> None:
+    screen = Screen(in_place=False)
+    screen.tell(StepStart(message_id="m"), ToolCallReady(id="c1", name="add", arguments={"a": 1}), done("add", "5"))
+    screen.tell(TextDelta(delta="It is "), TextDelta(delta="5."))
+    assert screen.out.getvalue() == "→ add(a=1)\n✓ add: 5\n\nIt is 5."
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({}, ""),
+        ({"progress": 0.5}, "  50%"),
+        ({"loaded": 1500, "total": 3000.0}, "  1,500 of 3,000"),
+        ({"loaded": 3, "message": "files\nread"}, "  3 files read"),
+    ],
+)
+def test_progress_is_a_few_words(content: dict[str, JsonValue], words: str) -> None:
+    assert progress_words(content) == words
+
+
+def test_a_line_is_cut_to_the_columns_that_it_takes() -> None:
+    assert cut("abcdef", 6) == "abcdef"
+    assert cut("abcdefg", 6) == "abcde…"
+    assert (width("日本"), cut("日本語", 5)) == (4, "日本…")

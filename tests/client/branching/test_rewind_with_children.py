@@ -1,0 +1,261 @@
+"""What becomes of sub-agents and background tasks when the thread that started them is rewound."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+from temporalio.client import Client
+
+from tests.replay.test_replay import replayer
+from tests.support.subagent_app import Plan, Planner, delegate, events_in, plan, sign, spawn, written
+from tests.support.subagents import ends_below, events, open_below, until_closed
+from tests.support.waiting import BOUND_SECONDS, until, until_status
+from wakeful import Agent, CallerError, ModelRequest, ModelResponse, Registry, RunStatus
+from wakeful.client.branching import rewind
+from wakeful.client.client import WakefulClient
+from wakeful.contract.tasks import TaskStatus
+from wakeful.contract.views import StatusView
+from wakeful.worker import WorkerSettings, running_worker
+
+SWEEPS = 4
+"""Seconds in which the workers look for orphans several times."""
+
+
+def waiting(name: str, *, saying: str = "") -> Plan:
+    """A sub-agent that ends when it is let, by a decision."""
+    return plan([("sign", {"what": name})], say=f"{name} ended{saying}")
+
+
+async def task_thread(client: WakefulClient, thread_id: str, name: str) -> str:
+    """The thread of the newest task by this name, once it waits for its decision."""
+    view = await until(client, thread_id, lambda view: _named(view, name) is not None)
+    found = _named(view, name)
+    assert found is not None
+    await until_status(client, found, RunStatus.WAITING)
+    return found
+
+
+def _named(view: StatusView, name: str) -> str | None:
+    return next((task.thread_id for task in reversed(view.tasks) if task.name == name), None)
+
+
+async def let_go(client: WakefulClient, thread_id: str) -> None:
+    """Decide the one thing that a thread waits for."""
+    (pending,) = (await until_status(client, thread_id, RunStatus.WAITING)).pending
+    await client.decide(thread_id, pending.suspension.id, "resume")
+
+
+@dataclass(frozen=True)
+class Family:
+    before: str
+    ended: str
+    after: str
+
+
+async def grown(client: WakefulClient, thread_id: str) -> Family:
+    """A thread after its sixth step, with tasks that were begun before and after its third one."""
+    turns = plan(
+        [spawn(waiting("before"), name="before")],
+        [spawn(waiting("ended"), name="ended")],
+        [("work", {"what": "third step"})],
+        [spawn(waiting("after"), name="after")],
+        [("work", {"what": "fifth step"})],
+        [("sign", {"what": "sixth step"})],
+    )
+    await client.start("node", written(turns), thread_id=thread_id)
+    await until_status(client, thread_id, RunStatus.WAITING)
+    family = Family(*[await task_thread(client, thread_id, name) for name in ("before", "ended", "after")])
+    await let_go(client, family.ended)
+    ended = [TaskStatus.RUNNING, TaskStatus.COMPLETED, TaskStatus.RUNNING]
+    await until(client, thread_id, lambda view: [task.status for task in view.tasks] == ended)
+    return family
+
+
+async def test_tasks_from_before_go_on_and_those_from_after_are_cancelled(
+    client: WakefulClient, thread_id: str
+) -> None:
+    """Also after the workers have looked for orphans: none of the three is taken for one, or told of twice."""
+    family = await grown(client, thread_id)
+    rewound = await client.rewind(thread_id, to=3)
+    assert (rewound.undone, rewound.cancelled, rewound.told_again) == (3, (family.after,), 1)
+    view = await until(client, thread_id, lambda view: view.status is RunStatus.WAITING and len(view.tasks) == 3)
+    assert [(task.task_id, task.status) for task in view.tasks] == [
+        ("bg_0", TaskStatus.RUNNING),
+        ("bg_1", TaskStatus.COMPLETED),
+        ("bg_2", TaskStatus.RUNNING),
+    ]
+    anew = await task_thread(client, thread_id, "after")
+    assert (view.tasks[0].thread_id, view.tasks[1].thread_id) == (family.before, family.ended)
+    assert anew != family.after
+    await asyncio.sleep(SWEEPS)
+    assert sorted(await open_below(client, thread_id)) == sorted([thread_id, family.before, anew])
+    assert (await ends_below(client, thread_id))[family.after] == "cancelled"
+    for child in (family.before, anew, thread_id):
+        await let_go(client, child)
+    result = await client.result(thread_id)
+    told = sorted(event["result"]["response"]["say"] for event in events(result))
+    assert told == ["after ended", "before ended", "ended ended"]
+    await until_closed(client, thread_id)
+    await replayer().replay_workflow(await client.handle(thread_id).fetch_history())
+
+
+async def reset_only(client: WakefulClient, thread_id: str, *, to: int) -> None:
+    """A rewind by a process that dies as soon as the server has reset the thread."""
+    planned = await rewind.plan_rewind(client.temporal, thread_id, to=to)
+    await rewind._reset(client.temporal, planned, "for a moment")
+
+
+async def test_the_workers_complete_a_rewind_whose_caller_dies(client: WakefulClient, thread_id: str) -> None:
+    family = await grown(client, thread_id)
+    await reset_only(client, thread_id, to=3)
+    told = [TaskStatus.RUNNING, TaskStatus.COMPLETED, TaskStatus.RUNNING]
+    view = await until(client, thread_id, lambda view: [task.status for task in view.tasks] == told)
+    anew = await task_thread(client, thread_id, "after")
+    assert [task.thread_id for task in view.tasks] == [family.before, family.ended, anew]
+    assert (await client.result(family.after)).status_reason == "cancelled"
+    for child in (family.before, anew, thread_id):
+        await let_go(client, child)
+    result = await client.result(thread_id)
+    said = sorted(event["result"]["response"]["say"] for event in events(result))
+    assert said == ["after ended", "before ended", "ended ended"]
+    await until_closed(client, thread_id)
+    await replayer().replay_workflow(await client.handle(thread_id).fetch_history())
+
+
+async def test_the_workers_tell_what_a_background_tool_told_if_the_caller_dies(
+    client: WakefulClient, thread_id: str
+) -> None:
+    turns = plan(
+        [("dig", {"where": "garden", "seconds": 2})], [("work", {"what": "second"})], [("sign", {"what": "it"})]
+    )
+    await client.start("node", written(turns), thread_id=thread_id)
+    await until(client, thread_id, lambda view: any(task.status.is_terminal for task in view.tasks))
+    await until_status(client, thread_id, RunStatus.WAITING)
+    await reset_only(client, thread_id, to=2)
+    await until(client, thread_id, lambda view: any(task.status.is_terminal for task in view.tasks))
+    await let_go(client, thread_id)
+    await client.result(thread_id)
+    kinds = [text.split('"kind":"')[1].split('"')[0] for text in events_in(await client.transcript(thread_id))]
+    assert kinds.count("completed") == 1
+
+
+async def test_a_thread_is_rewound_twice(client: WakefulClient, thread_id: str) -> None:
+    family = await grown(client, thread_id)
+    await client.rewind(thread_id, to=3)
+    await until(client, thread_id, lambda view: view.status is RunStatus.WAITING and len(view.tasks) == 3)
+    anew = await task_thread(client, thread_id, "after")
+    rewound = await client.rewind(thread_id, to=0)
+    assert sorted(rewound.cancelled) == sorted([family.before, anew])
+    await until(client, thread_id, lambda view: view.status is RunStatus.WAITING and len(view.tasks) == 3)
+    begun = {await task_thread(client, thread_id, name) for name in ("before", "ended", "after")}
+    assert not begun & {family.before, family.ended, family.after, anew}
+    await client.cancel(thread_id)
+    assert (await client.result(thread_id)).status_reason == "cancelled"
+    await until_closed(client, thread_id)
+
+
+class Slow(Planner):
+    """Takes its time to answer, as models do."""
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        await asyncio.sleep(1)
+        return await super().complete(request)
+
+
+async def test_a_task_of_the_step_that_is_kept_goes_on(temporal: Client, thread_id: str) -> None:
+    """It was started by the very workflow task that asked the model for the next step."""
+    node = Agent(id="node", model="slow", tools=[sign], spawns=["node"])
+    settings = WorkerSettings(task_queue="slow-family", sweep_interval=timedelta(seconds=1))
+    async with running_worker(temporal, Registry(agents=[node], models={"slow": Slow()}), settings):
+        client = WakefulClient(temporal, task_queue="slow-family")
+        turns = plan([spawn(waiting("first"), name="first")], [("sign", {"what": "second"})])
+        await client.start("node", written(turns), thread_id=thread_id)
+        child = await task_thread(client, thread_id, "first")
+        rewound = await client.rewind(thread_id, to=1)
+        assert (rewound.undone, rewound.cancelled) == (1, ())
+        view = await until(client, thread_id, lambda view: view.status is RunStatus.WAITING)
+        assert [task.thread_id for task in view.tasks] == [child]
+        await client.cancel(thread_id)
+        await until_closed(client, thread_id)
+
+
+async def test_a_delegate_whose_call_is_undone_is_cancelled(client: WakefulClient, thread_id: str) -> None:
+    """What it tells is not taken for the end of the one that the same call begins anew, nor read back as that."""
+    turns = plan([("work", {"what": "first"})], [delegate(waiting("delegate", saying=" at last" * 1000))])
+    await client.start("node", written(turns), thread_id=thread_id)
+    view = await until(client, thread_id, lambda view: bool(view.children))
+    (child,) = view.children
+    await until_status(client, child, RunStatus.WAITING)
+    rewound = await client.rewind(thread_id, to=1)
+    assert rewound.cancelled == (child,)
+    view = await until(client, thread_id, lambda view: bool(view.children))
+    (anew,) = view.children
+    assert anew != child
+    assert (await client.result(child)).status_reason == "cancelled"
+    await let_go(client, anew)
+    assert "delegate ended at last" in (await client.result(thread_id)).response
+    await until_closed(client, thread_id)
+
+
+async def test_a_task_that_is_ended_from_outside_is_still_heard_of(client: WakefulClient, thread_id: str) -> None:
+    """Whether the rewound thread is told at once or by the sweep: it does not wait for ever."""
+    family = await grown(client, thread_id)
+    await client.handle(family.before).terminate()
+    await until(client, thread_id, lambda view: view.tasks[0].status is TaskStatus.FAILED)
+    await client.rewind(thread_id, to=3)
+    view = await until(client, thread_id, lambda view: bool(view.tasks) and view.tasks[0].status is TaskStatus.FAILED)
+    assert view.tasks[0].error == "it was terminated from outside"
+    await client.cancel(thread_id)
+    await until_closed(client, thread_id)
+
+
+async def test_what_a_background_tool_told_is_told_again(client: WakefulClient, thread_id: str) -> None:
+    turns = plan(
+        [("dig", {"where": "garden", "seconds": 2})],
+        [("work", {"what": "second"})],
+        [("work", {"what": "third"})],
+        [("sign", {"what": "it"})],
+    )
+    await client.start("node", written(turns), thread_id=thread_id)
+    await until(client, thread_id, lambda view: any(task.status.is_terminal for task in view.tasks))
+    await until_status(client, thread_id, RunStatus.WAITING)
+    await client.rewind(thread_id, to=2)
+    await until_status(client, thread_id, RunStatus.WAITING)
+    await let_go(client, thread_id)
+    await client.result(thread_id)
+    kinds = sorted(text.split('"kind":"')[1].split('"')[0] for text in events_in(await client.transcript(thread_id)))
+    assert kinds == ["completed", "custom", "custom"]
+
+
+async def test_a_sub_agent_is_not_rewound_by_itself(client: WakefulClient, thread_id: str) -> None:
+    await client.start("node", written(plan([delegate(waiting("delegate"))])), thread_id=thread_id)
+    (child,) = (await until(client, thread_id, lambda view: bool(view.children))).children
+    await until_status(client, child, RunStatus.WAITING)
+    with pytest.raises(CallerError, match=f"is a sub-agent's: rewind its root '{thread_id}', or fork it"):
+        await client.rewind(child, to=0)
+    await client.cancel(thread_id)
+    await until_closed(client, thread_id)
+
+
+async def test_a_cancel_reaches_what_survived_a_rewind(client: WakefulClient, thread_id: str) -> None:
+    family = await grown(client, thread_id)
+    await client.rewind(thread_id, to=3)
+    await until(client, thread_id, lambda view: view.status is RunStatus.WAITING and len(view.tasks) == 3)
+    await client.cancel(thread_id)
+    async with asyncio.timeout(BOUND_SECONDS):
+        assert (await client.result(thread_id)).status_reason == "cancelled"
+    await until_closed(client, thread_id)
+    assert (await ends_below(client, thread_id))[family.before] == "cancelled"
+
+
+async def test_what_is_undone_does_not_wake_the_thread_again(client: WakefulClient, thread_id: str) -> None:
+    """A thread that is rewound to its end is closed, and a task that is cancelled tells its end to nobody."""
+    await client.run("node", written(plan(say="first")), thread_id=thread_id)
+    await client.send(thread_id, written(plan([spawn(waiting("later"), name="later")])))
+    child = await task_thread(client, thread_id, "later")
+    rewound = await client.rewind(thread_id, to=1)
+    assert rewound.cancelled == (child,)
+    assert (await client.result(child)).status_reason == "cancelled"
+    assert "first" in (await client.result(thread_id)).response
+    assert (await client.handle(thread_id).describe()).run_id == rewound.run_id

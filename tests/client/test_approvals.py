@@ -1,0 +1,285 @@
+"""What waits for a decision, across all threads, and answers that say what became of them."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+from temporalio.api.enums.v1 import EventType, IndexedValueType
+from temporalio.client import Client
+
+from tests.support.app import registry
+from tests.support.namespaces import empty_namespace, register, until_known
+from tests.support.waiting import BOUND_SECONDS, until_status
+from wakeful import (
+    Agent,
+    Decision,
+    DecisionAction,
+    ModelRequest,
+    ModelResponse,
+    Registry,
+    RunStatus,
+    ScriptedModel,
+    ToolContext,
+    ToolMode,
+    call,
+    tool,
+)
+from wakeful.client.approvals import PendingDecision
+from wakeful.client.client import WakefulClient
+from wakeful.connection import ensure_search_attributes
+from wakeful.contract import names
+from wakeful.contract.errors import DecisionRefused, NoAnswer
+from wakeful.contract.inference import StopReason
+from wakeful.contract.messages import ToolCall
+from wakeful.worker import WorkerSettings, running_worker
+
+KEYWORD = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
+KEYWORD_LIST = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST
+
+
+async def listed(
+    client: WakefulClient, thread_id: str, met: Callable[[list[PendingDecision]], bool] = bool
+) -> list[PendingDecision]:
+    """What the inbox has of a thread, once `met` likes it: lists follow the runs within moments."""
+    async with asyncio.timeout(BOUND_SECONDS):
+        while not met(entries := [entry async for entry in client.inbox() if entry.thread_id == thread_id]):
+            await asyncio.sleep(0.05)
+    return entries
+
+
+async def until_pending(client: WakefulClient, thread_id: str, calls: list[str] | None) -> None:
+    """Wait until the search attribute names exactly these calls."""
+    shown: object = ...
+    async with asyncio.timeout(BOUND_SECONDS):
+        while shown != calls:
+            described = await client.handle(thread_id).describe()
+            pairs = {pair.key.name: pair.value for pair in described.typed_search_attributes}
+            shown = pairs.get(names.ATTRIBUTE_PENDING)
+
+
+async def test_the_inbox_has_what_somebody_needs_to_decide(client: WakefulClient, thread_id: str) -> None:
+    await client.start("tester", "approve", thread_id=thread_id)
+    (entry,) = await listed(client, thread_id)
+    view = await client.status(thread_id)
+    (call,) = view.calls
+    assert call.ticket is not None
+    assert entry.model_copy(update={"age": None}) == PendingDecision(
+        ticket=f"{thread_id}/call_2_1",
+        thread_id=thread_id,
+        run_id=view.identity.run_id,
+        agent_id="tester",
+        path=(thread_id,),
+        call_id="call_2_1",
+        suspension_id=call.ticket.suspension.id,
+        tool_name="approve",
+        arguments={"what": "launch"},
+        arguments_digest=call.ticket.arguments_digest,
+        message="May I launch?",
+        action="approve",
+        since=call.since,
+        resume_mode=call.ticket.resume_mode,
+    )
+    assert entry.age is not None
+    assert 0 <= entry.age < BOUND_SECONDS
+    await client.decide(thread_id, entry.call_id, "resume")
+    await listed(client, thread_id, lambda entries: entries == [])
+    assert (await client.result(thread_id)).status_reason == "natural"
+
+
+async def test_the_inbox_is_in_order_and_filtered(client: WakefulClient, thread_id: str) -> None:
+    threads = [f"{thread_id}-{number}" for number in range(3)]
+    for thread in threads:
+        await client.start("parallel", "two approvals", thread_id=thread)
+        await listed(client, thread, lambda found: len(found) == 2)
+
+    def ours(entries: list[PendingDecision]) -> list[str]:
+        # The two calls of a thread run at the same time, and either may be the first to ask.
+        return [entry.thread_id for entry in entries if entry.thread_id in threads]
+
+    everything = [thread for thread in threads for _ in range(2)]
+    assert ours([entry async for entry in client.inbox()]) == everything
+    assert ours([entry async for entry in client.inbox(agent_id="parallel", tool="approve")]) == everything
+    assert ours([entry async for entry in client.inbox(agent_id="tester")]) == []
+    assert ours([entry async for entry in client.inbox(tool="add")]) == []
+    assert len([entry async for entry in client.inbox(limit=2)]) == 2
+    for thread in threads:
+        await client.cancel(thread)
+
+
+async def test_the_search_attribute_names_what_a_run_waits_for(client: WakefulClient, thread_id: str) -> None:
+    await client.start("parallel", "two approvals", thread_id=thread_id)
+    await until_pending(client, thread_id, ["call_2_1", "call_2_2"])
+    await client.decide(thread_id, "call_2_1", "cancel")
+    await until_pending(client, thread_id, ["call_2_2"])
+    found = f"WakefulPending = 'call_2_2' AND WorkflowId = '{thread_id}' AND ExecutionStatus = 'Running'"
+    async with asyncio.timeout(BOUND_SECONDS):
+        while [execution.id async for execution in client.temporal.list_workflows(found)] != [thread_id]:
+            await asyncio.sleep(0.05)
+    await client.decide(thread_id, "call_2_2", "resume")
+    await client.result(thread_id)
+    await until_pending(client, thread_id, None)
+
+
+async def test_the_attribute_costs_no_event_of_its_own(usual_client: WakefulClient, thread_id: str) -> None:
+    client = usual_client
+    await client.start("tester", "approve", thread_id=thread_id)
+    await until_status(client, thread_id, RunStatus.WAITING)
+    await client.decide(thread_id, "call_2_1", "resume")
+    await client.result(thread_id)
+    history = await client.handle(thread_id).fetch_history()
+    upserts = [
+        sorted(event.upsert_workflow_search_attributes_event_attributes.search_attributes.indexed_fields)
+        for event in history.events
+        if event.event_type == EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES
+    ]
+    assert upserts == [
+        ["WakefulAgent", "WakefulStatus"],
+        ["WakefulPending", "WakefulStatus"],
+        ["WakefulPending", "WakefulStatus"],
+        ["WakefulStatus"],
+    ]
+
+
+@tool
+def ask_in_time(ctx: ToolContext) -> None:
+    """Ask, with a deadline."""
+    ctx.suspend("Quickly?", expires_after=3600, on_expiry="deny")
+
+
+async def test_a_deadline_is_in_the_inbox_and_in_the_details(temporal: Client, thread_id: str) -> None:
+    client = WakefulClient(temporal, task_queue=thread_id)
+    asking = Registry(
+        agents=[Agent(id="hasty", tools=[ask_in_time])], models={"default": ScriptedModel([call("ask_in_time")])}
+    )
+    async with running_worker(temporal, asking, WorkerSettings(task_queue=thread_id)):
+        await client.start("hasty", "go", thread_id=thread_id)
+        (entry,) = await listed(client, thread_id)
+        assert entry.since is not None
+        assert entry.expires_at == entry.since + 3_600_000
+        metadata = await client.handle(thread_id).query("__temporal_workflow_metadata")
+        until = datetime.fromtimestamp(entry.expires_at / 1000, UTC)
+        says = f"`ask_in_time` with `{{}}` waits for a decision until {until:%Y-%m-%d %H:%M} UTC, then: deny:"
+        assert says in metadata.current_details
+        await client.cancel(thread_id)
+        await client.result(thread_id)
+
+
+async def test_a_run_under_older_rules_writes_only_the_older_attributes(
+    usual_client: WakefulClient, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker never looked whether the new one is registered, and an unknown one would leave it stuck."""
+    client = usual_client
+    monkeypatch.setattr("wakeful_activities.resolve.REVISION", 2)
+    await client.start("tester", "approve", thread_id=thread_id)
+    (entry,) = await listed(client, thread_id)
+    described = await client.handle(thread_id).describe()
+    ours = sorted(name for name in described.search_attributes if name.startswith("Wakeful"))
+    assert ours == ["WakefulAgent", "WakefulStatus"]
+    await client.decide(thread_id, entry.call_id, "resume")
+    await client.result(thread_id)
+
+
+class ManyCalls:
+    """Asks for a dozen calls, with ids as long as no provider makes them."""
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        ids = [f"{number:02}-{'ä' * length}" for number, length in enumerate([30] * 11 + [300])]
+        calls = tuple(ToolCall(id=id, name="ask_in_time", arguments={}) for id in ids)
+        return ModelResponse(model=request.model, tool_calls=calls, stop_reason=StopReason.TOOL_USE)
+
+
+async def test_ids_that_do_not_fit_the_attribute_leave_no_run_stuck(temporal: Client, thread_id: str) -> None:
+    client = WakefulClient(temporal, task_queue=thread_id)
+    agent = Agent(id="many", tools=[ask_in_time], tool_mode=ToolMode.PARALLEL)
+    asking = Registry(agents=[agent], models={"default": ManyCalls()})
+    async with running_worker(temporal, asking, WorkerSettings(task_queue=thread_id)):
+        await client.start("many", "go", thread_id=thread_id)
+        entries = await listed(client, thread_id, lambda found: len(found) == 12)
+        await until_pending(client, thread_id, sorted(entry.call_id for entry in entries)[:8])
+        await client.cancel(thread_id)
+        await client.result(thread_id)
+
+
+async def test_a_run_that_nobody_can_ask_is_listed_with_the_reason(temporal: Client, thread_id: str) -> None:
+    client = WakefulClient(temporal, task_queue=thread_id)
+    async with running_worker(temporal, registry, WorkerSettings(task_queue=thread_id)):
+        await client.start("parallel", "two approvals", thread_id=thread_id)
+        await listed(client, thread_id)
+    entries = await listed(client, thread_id)
+    reason = f"no worker answers on task queue {thread_id!r}"
+    assert entries == [
+        PendingDecision(
+            ticket=f"{thread_id}/{call}",
+            thread_id=thread_id,
+            agent_id="parallel",
+            path=(thread_id,),
+            call_id=call,
+            unknown=reason,
+        )
+        for call in ("call_2_1", "call_2_2")
+    ]
+    with pytest.raises(NoAnswer):
+        await client.decide(thread_id, "call_2_1", "resume", confirm=True)
+    await client.handle(thread_id).terminate()
+
+
+async def test_a_confirmed_decision_says_what_became_of_it(client: WakefulClient, thread_id: str) -> None:
+    await client.start("tester", "two approvals", thread_id=thread_id)
+    await until_status(client, thread_id, RunStatus.WAITING)
+    with pytest.raises(DecisionRefused, match="'nothing' not found") as refused:
+        await client.decide(thread_id, "nothing", "resume", confirm=True)
+    assert "not found" in refused.value.reason
+    assert await client.decide(thread_id, "call_2_1", "resume", decision_id="d1", confirm=True) == "applied"
+    await client.result(thread_id)
+
+
+async def test_a_confirmed_decision_for_other_arguments_is_refused(client: WakefulClient, thread_id: str) -> None:
+    await client.start("tester", "approve", thread_id=thread_id)
+    (entry,) = await listed(client, thread_id)
+    assert entry.arguments_digest is not None
+    with pytest.raises(DecisionRefused):
+        await client.decide(thread_id, entry.call_id, "resume", arguments_digest="another", confirm=True)
+    status = await client.decide(
+        thread_id, entry.call_id, "resume", arguments_digest=entry.arguments_digest, confirm=True
+    )
+    assert status == "applied"
+    await client.result(thread_id)
+
+
+async def test_many_decisions_are_applied_as_a_whole(client: WakefulClient, thread_id: str) -> None:
+    await client.start("parallel", "two approvals", thread_id=thread_id)
+    view = await until_status(client, thread_id, RunStatus.WAITING)
+    both = [
+        Decision(target=ticket.pending.id, action=DecisionAction.RESUME, decision_id="d1", actor="ann")
+        for ticket in view.pending
+    ]
+    wrong = Decision(target="nothing", action=DecisionAction.CANCEL)
+    with pytest.raises(DecisionRefused):
+        await client.decide_many(thread_id, [*both, wrong], confirm=True)
+    assert len((await client.status(thread_id)).pending) == 2
+    assert await client.decide_many(thread_id, both, confirm=True) == "applied"
+    await client.result(thread_id)
+
+
+async def test_a_namespace_with_the_older_attributes_gets_the_missing_one(temporal: Client) -> None:
+    namespace = await empty_namespace(temporal)
+    await register(namespace, WakefulAgent=KEYWORD, WakefulStatus=KEYWORD, WakefulParent=KEYWORD)
+    assert await ensure_search_attributes(namespace)
+    await until_known(namespace, WakefulPending=KEYWORD_LIST)
+
+
+async def test_without_search_attributes_open_runs_are_asked(temporal: Client, thread_id: str) -> None:
+    """The first list knows no attribute at all; then one of another type makes runs go without any."""
+    namespace = await empty_namespace(temporal)
+    client = WakefulClient(namespace)
+    assert [entry async for entry in client.inbox()] == []
+    await register(namespace, WakefulPending=KEYWORD)
+    async with running_worker(namespace, registry):
+        await client.start("tester", "approve", thread_id=thread_id)
+        (entry,) = await listed(client, thread_id, lambda found: bool(found) and found[0].unknown is None)
+        assert (entry.ticket, entry.message) == (f"{thread_id}/call_2_1", "May I launch?")
+        described = await client.handle(thread_id).describe()
+        assert [name for name in described.search_attributes if name.startswith("Wakeful")] == []
+        await client.decide(thread_id, entry.call_id, "resume")
+        assert (await client.result(thread_id)).status_reason == "natural"

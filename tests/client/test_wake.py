@@ -1,0 +1,176 @@
+"""Threads that are closed while they are being woken: what they said and kept before stays theirs."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+from tests.support.fork_app import registry
+from tests.support.waiting import BOUND_SECONDS, until
+from wakeful import CallerError, RunStatus, WakefulError
+from wakeful.client.client import WakefulClient
+from wakeful.contract.messages import Message
+from wakeful.worker import WorkerSettings, running_worker
+from wakeful_workflows.agent_run import AgentRun
+
+STROLL = ["stroll", "", "went to 1", "", "went to 2", "strolled"]
+HELLO = ["hello", "hello, hello"]
+
+
+@pytest.fixture
+def client(temporal: Client, thread_id: str) -> WakefulClient:
+    return WakefulClient(temporal, task_queue=thread_id)
+
+
+@asynccontextmanager
+async def a_worker(client: WakefulClient) -> AsyncIterator[None]:
+    async with running_worker(client.temporal, registry, WorkerSettings(task_queue=client.task_queue)):
+        yield
+
+
+@asynccontextmanager
+async def nobody_who_reads(client: WakefulClient) -> AsyncIterator[None]:
+    """A worker for workflows only: what is woken here never gets to know what it goes on from."""
+    async with Worker(client.temporal, task_queue=client.task_queue, workflows=[AgentRun]):
+        yield
+
+
+async def reads(client: WakefulClient, thread_id: str) -> None:
+    """The thread has asked for what it goes on from."""
+    async with asyncio.timeout(BOUND_SECONDS):
+        while not (await client.handle(thread_id).describe()).raw_description.pending_activities:
+            await asyncio.sleep(0.02)
+
+
+async def stroll(client: WakefulClient, thread_id: str) -> None:
+    await client.run("walker", "stroll", thread_id=thread_id)
+
+
+async def answered(client: WakefulClient, thread_id: str) -> str:
+    view = await until(client, thread_id, lambda view: view.status is RunStatus.DONE and view.result is not None)
+    return view.result.response if view.result else ""
+
+
+async def run_id(client: WakefulClient, thread_id: str) -> str:
+    return (await client.handle(thread_id).describe()).run_id
+
+
+def texts(messages: list[Message]) -> list[str]:
+    return [message.text for message in messages]
+
+
+async def test_a_thread_that_is_terminated_while_it_is_woken_loses_nothing(
+    client: WakefulClient, thread_id: str
+) -> None:
+    """Neither its conversation nor what it kept, nor the numbers of its events."""
+    async with a_worker(client):
+        await stroll(client, thread_id)
+        before = [record.seq async for record in client.watch(thread_id)]
+    async with nobody_who_reads(client):
+        for _ in range(2):
+            await client.send(thread_id, "anybody?")
+            await reads(client, thread_id)
+            assert texts(await client.transcript(thread_id)) == STROLL
+            await client.handle(thread_id).terminate()
+            assert texts(await client.transcript(thread_id)) == STROLL
+    async with a_worker(client):
+        await client.send(thread_id, "hello")
+        assert await answered(client, thread_id) == "hello, hello"
+        assert texts(await client.transcript(thread_id)) == [*STROLL, *HELLO]
+        assert (await client.state(thread_id)).values["paces"] == 2
+        await client.handle(thread_id).cancel()
+        await client.result(thread_id)
+        seqs = [record.seq async for record in client.watch(thread_id)]
+        assert seqs == list(range(1, len(seqs) + 1))
+        assert len(seqs) > len(before)
+
+
+async def test_a_thread_that_is_terminated_before_anybody_woke_it_loses_nothing(
+    client: WakefulClient, thread_id: str
+) -> None:
+    async with a_worker(client):
+        await stroll(client, thread_id)
+    for _ in range(2):
+        await client.send(thread_id, "anybody?", agent_id="walker")
+        await client.handle(thread_id).terminate()
+    async with a_worker(client):
+        assert texts(await client.transcript(thread_id)) == STROLL
+        await client.send(thread_id, "hello")
+        assert await answered(client, thread_id) == "hello, hello"
+        assert texts(await client.transcript(thread_id)) == [*STROLL, *HELLO]
+        await client.handle(thread_id).cancel()
+
+
+async def test_a_thread_that_is_being_woken_can_be_forked(client: WakefulClient, thread_id: str) -> None:
+    async with a_worker(client):
+        await stroll(client, thread_id)
+    async with nobody_who_reads(client):
+        await client.send(thread_id, "anybody?")
+        await reads(client, thread_id)
+        fork = await client.fork(thread_id, at=1, message="hello")
+    async with a_worker(client):
+        assert (await client.result(fork)).response == "hello, hello"
+        assert texts(await client.transcript(fork)) == [*STROLL[:3], *HELLO]
+        await client.handle(thread_id).cancel()
+
+
+async def test_who_asks_to_go_on_from_an_execution_that_never_began_goes_on_from_the_one_before(
+    client: WakefulClient, thread_id: str
+) -> None:
+    """Older clients name the newest execution, whatever it came to."""
+    async with a_worker(client):
+        await stroll(client, thread_id)
+    async with nobody_who_reads(client):
+        await client.send(thread_id, "anybody?")
+        await reads(client, thread_id)
+        await client.handle(thread_id).terminate()
+    async with a_worker(client):
+        request = {"agent_id": "walker", "input": "hello", "restore_from": await run_id(client, thread_id)}
+        await client.temporal.start_workflow("AgentRun", request, id=thread_id, task_queue=client.task_queue)
+        assert (await client.result(thread_id)).response == "hello, hello"
+        assert texts(await client.transcript(thread_id)) == [*STROLL, *HELLO]
+
+
+async def test_a_fork_that_never_began_is_not_woken(client: WakefulClient, thread_id: str) -> None:
+    async with a_worker(client):
+        await stroll(client, thread_id)
+    async with nobody_who_reads(client):
+        fork = await client.fork(thread_id, at=1, message="turn back")
+        await reads(client, fork)
+        await client.handle(fork).terminate()
+        assert texts(await client.transcript(fork)) == STROLL[:3]
+        with pytest.raises(CallerError, match=f"was closed before it began: fork thread '{thread_id}' again"):
+            await client.send(fork, "hello")
+
+
+async def test_a_thread_that_never_began_is_new(client: WakefulClient, thread_id: str) -> None:
+    """What it was once asked for was stopped, and is not done after all."""
+    await client.start("walker", "stroll", thread_id=thread_id)
+    await client.handle(thread_id).terminate()
+    await client.send(thread_id, "hello")
+    async with a_worker(client):
+        assert await answered(client, thread_id) == "hello, hello"
+        assert texts(await client.transcript(thread_id)) == HELLO
+        await client.handle(thread_id).cancel()
+
+
+async def test_a_thread_whose_request_was_not_understood_is_new(client: WakefulClient, thread_id: str) -> None:
+    async with a_worker(client):
+        await refused(client, thread_id, {"agent": "walker"})
+        past = await run_id(client, thread_id)
+        await refused(client, thread_id, {"agent_id": "walker", "mode": "thread", "restore_from": past})
+        await client.send(thread_id, "hello", agent_id="walker")
+        assert await answered(client, thread_id) == "hello, hello"
+        assert texts(await client.transcript(thread_id)) == HELLO
+        await client.handle(thread_id).cancel()
+
+
+async def refused(client: WakefulClient, thread_id: str, request: dict[str, str]) -> None:
+    await client.temporal.start_workflow("AgentRun", request, id=thread_id, task_queue=client.task_queue)
+    with pytest.raises(WakefulError, match="failed"):
+        await client.result(thread_id)
+    with pytest.raises(CallerError, match="is new: say which agent should answer"):
+        await client.send(thread_id, "hello")

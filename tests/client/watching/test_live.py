@@ -1,0 +1,215 @@
+"""Whatever was shown of an answer while it came, whoever puts it together has in the end what is in history."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.folding import Answered, folded
+from wakeful.client.watching.live import BEGUN_AGAIN, DROPPED, REWRITTEN, Live, Pending
+from wakeful.client.watching.partial_answer import settled_arguments
+from wakeful.contract.events import AgentEvent, EventRecord, MailRead, RunFinish, StepEnd, StepStart
+from wakeful.contract.events import ToolCallStart as Start
+from wakeful.contract.inference import Interruption, ModelResponse, RecoveryPlan
+from wakeful.contract.messages import ThinkingBlock, ToolCall
+from wakeful.contract.runs import Cancelled
+from wakeful.contract.streaming import PartialCall, StreamCheckpoint
+from wakeful.contract.views import EventsPage
+from wakeful.loop.machine.events import heard
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+ARGUMENTS = st.dictionaries(st.text(max_size=4), JSON, max_size=3)
+TEXT = st.text(max_size=12)
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> ModelResponse:
+    ids = draw(st.lists(st.sampled_from(["a", "b", "c"]), unique=True, max_size=3))
+    calls = tuple(ToolCall(id=id, name=draw(st.sampled_from(["add", "find"])), arguments=draw(ARGUMENTS)) for id in ids)
+    reasoning, blocks = draw(TEXT), draw(st.lists(st.text(min_size=1, max_size=6), max_size=2))
+    thinking = tuple(ThinkingBlock(thinking=block, signature="s") for block in blocks)
+    return ModelResponse(
+        model="m", text=draw(TEXT), reasoning="" if thinking else reasoning, thinking=thinking, tool_calls=calls
+    )
+
+
+@st.composite
+def checkpoints(draw: st.DrawFn, answer: ModelResponse) -> list[StreamCheckpoint]:
+    """The answer as it grew under one attempt, its arguments spelt as the model likes."""
+    spelling: dict[str, Any] = draw(
+        st.sampled_from([{"indent": 1}, {"ensure_ascii": False}, {"separators": (" , ", " :  ")}, {}])
+    )
+    written = [json.dumps(call.arguments, **spelling) for call in answer.tool_calls]
+    thought = answer.reasoning or "".join(block.thinking for block in answer.thinking)
+    total = len(thought) + len(answer.text) + sum(map(len, written))
+    grown = []
+    for came in sorted(draw(st.lists(st.integers(0, total), max_size=5))):
+        left = came - len(thought)
+        text, left = answer.text[: max(0, left)], left - len(answer.text)
+        calls = []
+        for call, arguments in zip(answer.tool_calls, written, strict=True):
+            if left >= 0:
+                calls.append(PartialCall(id=call.id, name=call.name, arguments=arguments[:left]))
+            left -= len(arguments)
+        grown.append(StreamCheckpoint(attempt=1, model="m", reasoning=thought[:came], text=text, calls=tuple(calls)))
+    return grown
+
+
+def pending(came: StreamCheckpoint | Any) -> Pending:
+    said = came.model_dump(mode="json") if isinstance(came, StreamCheckpoint) else came
+    return Pending("infer-1", "infer", said, at=5)
+
+
+def numbered(events: Sequence[AgentEvent], first: int) -> tuple[EventRecord, ...]:
+    return tuple(
+        EventRecord(seq=seq, at=seq, thread_id="t", run_id="r", agent_id="a", event=event)
+        for seq, event in enumerate(events, first)
+    )
+
+
+def pages(records: Sequence[EventRecord], sizes: Sequence[int], after: int) -> list[EventsPage]:
+    cut: list[EventsPage] = []
+    rest = list(records)
+    for size in (*sizes, len(rest)):
+        taken, rest = rest[:size], rest[size:]
+        after += len(taken)
+        cut.append(EventsPage(events=tuple(taken), last=after, done=False, more=bool(rest)))
+    return cut
+
+
+BEGUN = EventsPage(events=numbered([StepStart(message_id="m")], 1), last=1, done=False, in_flight=("infer-1",))
+
+
+def whole(answer: ModelResponse) -> Answered:
+    thought = answer.reasoning or "".join(block.thinking for block in answer.thinking)
+    calls = tuple(
+        (call.id, call.name, json.dumps(call.arguments, separators=(",", ":"), ensure_ascii=False))
+        for call in answer.tool_calls
+    )
+    return Answered(thought, answer.text, calls)
+
+
+def shown(
+    came: Sequence[StreamCheckpoint], events: Sequence[AgentEvent], sizes: Sequence[int] = ()
+) -> list[EventRecord]:
+    """Everything that somebody sees who watches the checkpoints and then the events of a step."""
+    live = Live(0)
+    records = live.heard(BEGUN)
+    for checkpoint in came:
+        records += live.seen(pending(checkpoint))
+    for page in pages(numbered(events, 2), sizes, 1):
+        records += live.heard(page)
+    return records
+
+
+def check_numbers(records: Sequence[EventRecord]) -> None:
+    """Durable records come once and in order; a provisional one has the number of the last of them."""
+    after = 0
+    for record in records:
+        assert record.seq == after if record.provisional else record.seq > after
+        after = record.seq
+
+
+def check_announced_once(records: Sequence[EventRecord]) -> None:
+    announced: set[str] = set()
+    for event in (record.event for record in records):
+        if event.event_type in ("stream_reset", "inference_complete"):
+            announced.clear()
+        if isinstance(event, Start):
+            assert event.id not in announced
+            announced.add(event.id)
+
+
+SIZES = st.lists(st.integers(0, 4), max_size=3)
+
+
+@given(st.data())
+def test_an_answer_that_only_grows_is_never_taken_back(data: st.DataObject) -> None:
+    """However the model spells its arguments."""
+    answer = data.draw(answers())
+    records = shown(data.draw(checkpoints(answer)), (*heard(answer, duration_ms=1), StepEnd()), data.draw(SIZES))
+    told = folded(records)
+    assert (told.answers, told.resets) == ([whole(answer)], [])
+    check_numbers(records)
+    check_announced_once(records)
+
+
+@given(st.data())
+@settings(max_examples=300)
+def test_any_checkpoints_before_any_answer_end_with_what_is_in_history(data: st.DataObject) -> None:
+    """Attempts that began anew, answers that a hook rewrote, calls that were renamed, broken ones that were dropped."""
+    came = [
+        checkpoint
+        for _ in range(data.draw(st.integers(0, 3)))
+        for checkpoint in data.draw(checkpoints(data.draw(answers())))
+    ]
+    answer = data.draw(answers())
+    came += data.draw(st.just([]) | checkpoints(answer))
+    plans = st.sampled_from([RecoveryPlan.RESTART, RecoveryPlan.CONTINUE_TEXT, RecoveryPlan.TRUNCATE_BEFORE_TOOL])
+    broken = st.builds(
+        Interruption, cause=st.just("reset"), plan=plans, call_id=st.none() | st.sampled_from(["a", "b"])
+    )
+    interruptions = tuple(data.draw(st.lists(broken, max_size=2)))
+    kept = answer.model_copy(update={"interruptions": interruptions})
+    events = (MailRead(message_id="m", text="hi"), *heard(kept, duration_ms=1), StepEnd())
+    records = shown(came, events, data.draw(SIZES))
+    assert folded(records).answers == [whole(answer)]
+    check_numbers(records)
+    check_announced_once(records)
+
+
+@given(st.data())
+def test_an_answer_that_came_to_nothing_is_taken_back(data: st.DataObject) -> None:
+    answer = data.draw(answers().filter(lambda answer: bool(answer.text)))
+    came = [StreamCheckpoint(attempt=1, model="m", text=answer.text)]
+    records = shown(came, (StepEnd(), RunFinish(thread_id="t", run_id="r", termination=Cancelled())))
+    told = folded(records)
+    assert (told.answers, told.resets, [record.seq for record in told.durable]) == ([], [DROPPED], [1, 2, 3])
+
+
+def test_an_answer_that_is_begun_again_or_rewritten_is_shown_from_its_start() -> None:
+    came = [StreamCheckpoint(attempt=number, model="m", text=text) for number, text in enumerate(["One", "Two"], 1)]
+    answer = ModelResponse(model="m", text="Three")
+    told = folded(shown(came, heard(answer, duration_ms=1)))
+    assert (told.answers, told.resets) == ([whole(answer)], [BEGUN_AGAIN, REWRITTEN])
+
+
+def test_a_heartbeat_that_says_nothing_or_something_else_shows_nothing() -> None:
+    live = Live(0)
+    live.heard(BEGUN)
+    for said in (None, "beat", {"attempt": "x"}, 7):
+        assert live.seen(pending(said)) == []
+    assert live.seen(Pending("infer-2", "infer", {"attempt": 1, "model": "m", "text": "of another"}, at=1)) == []
+
+
+def test_the_progress_of_a_tool_is_shown_when_it_changes() -> None:
+    live = Live(0)
+    live.heard(EventsPage(events=numbered([StepEnd()], 1), last=1, done=False, in_flight=("tool.2-call_1",)))
+    said = [{"progress": 0.5}, {"progress": 0.5}, {"progress": 1.0, "message": "there"}]
+    records = [record for each in said for record in live.seen(Pending("tool.2-call_1", "dig", each, at=9))]  # type: ignore[arg-type]
+    assert [(record.provisional, record.at) for record in records] == [(True, 9)] * 2
+    assert records[-1].event.model_dump()["content"] == {
+        "schema": "tool-call-progress.v1",
+        "node_id": "tool_call:call_1",
+        "parent_node_id": "run:r",
+        "call_id": "call_1",
+        "tool_name": "dig",
+        "run_id": "r",
+        "thread_id": "t",
+        "status": "running",
+        "progress": 1.0,
+        "message": "there",
+    }
+
+
+@given(ARGUMENTS, st.data())
+def test_arguments_half_written_are_the_beginning_of_what_history_has(arguments: Any, data: st.DataObject) -> None:
+    written = json.dumps(arguments)
+    part = written[: data.draw(st.integers(0, len(written)))]
+    assert json.dumps(arguments, separators=(",", ":"), ensure_ascii=False).startswith(settled_arguments(part))

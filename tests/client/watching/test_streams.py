@@ -1,0 +1,229 @@
+"""What is seen of an answer, and of a tool, before it is in history."""
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from tests.support.fake_provider.models import continuing
+from tests.support.fake_provider.script import Answer, Call, Hold, Reset
+from tests.support.fake_provider.server import FakeProvider
+from tests.support.folding import Answered, Folding, folded
+from tests.support.processes import kill, worker_process
+from tests.support.provider_app import PORT
+from tests.support.watched import Watched
+from tests.support.watched_app import DIGGING, registry_for
+from wakeful.client.client import WakefulClient
+from wakeful.client.watching.live import REWRITTEN
+from wakeful.contract.agents import HistoryBudget
+from wakeful.contract.events import ActivitySnapshot, EventRecord
+from wakeful.worker import WorkerSettings, running_worker
+
+TEXT = "".join(f"token{number} " for number in range(40))
+
+
+async def durable(client: WakefulClient, thread_id: str) -> list[EventRecord]:
+    return [record async for record in client.watch(thread_id)]
+
+
+async def check(client: WakefulClient, thread_id: str, records: list[EventRecord]) -> Folding:
+    """Whoever watched live has the same in the end as whoever reads it afterwards, and nothing twice."""
+    told, stored = folded(records), await durable(client, thread_id)
+    assert told.answers == folded(stored).answers
+    assert records[-1] == stored[-1]
+    seqs = [record.seq for record in records if not record.provisional]
+    assert seqs == sorted(set(seqs))
+    passed = {"text_delta", "reasoning_delta", "tool_call_start", "tool_call_delta"}
+    assert [record for record in stored if record.event.event_type not in passed] == [
+        record for record in told.durable if record.event.event_type not in passed
+    ]
+    return told
+
+
+async def test_text_is_seen_before_the_answer_is_whole(
+    client: WakefulClient, provider: FakeProvider, thread_id: str
+) -> None:
+    rest = asyncio.Event()
+    provider.will(Answer(TEXT, reasoning="Let me think.", faults=(Hold(20, rest),)))
+    await client.start("chat", "go", thread_id=thread_id)
+    async with Watched(client.watch(thread_id, live=True)) as watched:
+        early = await watched.until_type("text_delta", provisional=True)
+        assert (early.seq, early.thread_id, early.agent_id) == (2, thread_id, "chat")
+        assert (await client.events(thread_id)).last == 2
+        rest.set()
+        told = await check(client, thread_id, await watched.to_the_end())
+    assert (told.answers, told.resets) == ([Answered("Let me think.", TEXT)], [])
+
+
+async def test_the_arguments_of_a_call_are_seen_while_they_are_written(
+    client: WakefulClient, provider: FakeProvider, thread_id: str
+) -> None:
+    rest = asyncio.Event()
+    call = Call("c1", "add", '{"a": 1234,   "b": 5678}')
+    provider.will(Answer(calls=(call,), chunk=2, faults=(Hold(8, rest),)), Answer("Done."))
+    await client.start("chat", "go", thread_id=thread_id)
+    async with Watched(client.watch(thread_id, live=True)) as watched:
+        await watched.until_type("tool_call_start", provisional=True)
+        begun = await watched.until_type("tool_call_delta", provisional=True)
+        assert begun.event.model_dump()["args_delta"] == '{"a":'
+        rest.set()
+        told = await check(client, thread_id, await watched.to_the_end())
+    assert told.resets == []
+    assert told.answers == [Answered(calls=(("c1", "add", '{"a":1234,"b":5678}'),)), Answered(text="Done.")]
+
+
+async def test_a_call_that_is_renamed_is_announced_again(
+    client: WakefulClient, provider: FakeProvider, thread_id: str
+) -> None:
+    """The provider gives every call the same id."""
+    rest = asyncio.Event()
+    call = Call("c1", "add", '{"a": 1, "b": 2}')
+    held = Answer("Again.", calls=(call,), chunk=4, faults=(Hold("content", rest),))
+    provider.will(Answer(calls=(call,)), held, Answer("Done."))
+    await client.start("chat", "go", thread_id=thread_id)
+    async with Watched(client.watch(thread_id, live=True)) as watched:
+        await watched.until_type("tool_call_start", provisional=True)
+        rest.set()
+        told = await check(client, thread_id, await watched.to_the_end())
+    assert told.resets == [REWRITTEN]
+    assert told.answers[1] == Answered("", "Again.", (("c1_2", "add", '{"a":1,"b":2}'),))
+
+
+async def test_what_a_retry_discards_is_taken_back(
+    client: WakefulClient, provider: FakeProvider, thread_id: str
+) -> None:
+    """Thoughts without a word: nothing of it can be gone on with."""
+    rest = asyncio.Event()
+    broken = Answer("Never.", reasoning="In vain, all of it.", faults=(Hold(2, rest), Reset(2)))
+    provider.will(broken, Answer("Said.", reasoning="Now for good.", chunk=3, pause=0.1))
+    await client.start("chat", "go", thread_id=thread_id)
+    async with Watched(client.watch(thread_id, live=True)) as watched:
+        await watched.until_type("reasoning_delta", provisional=True)
+        rest.set()
+        told = await check(client, thread_id, await watched.to_the_end())
+    assert told.answers == [Answered("Now for good.", "Said.")]
+    assert "connection reset" in told.resets
+
+
+async def test_an_answer_that_a_hook_rewrites_is_taken_back(
+    client: WakefulClient, provider: FakeProvider, thread_id: str
+) -> None:
+    rest = asyncio.Event()
+    provider.will(Answer(TEXT, faults=(Hold(20, rest),)))
+    await client.start("rewritten", "go", thread_id=thread_id)
+    async with Watched(client.watch(thread_id, live=True)) as watched:
+        await watched.until_type("text_delta", provisional=True)
+        rest.set()
+        told = await check(client, thread_id, await watched.to_the_end())
+    assert (told.answers, told.resets) == ([Answered(text="Rewritten.")], [REWRITTEN])
+
+
+async def test_an_answer_that_is_cancelled_ends_with_what_is_kept_of_it(
+    client: WakefulClient, provider: FakeProvider, thread_id: str
+) -> None:
+    provider.will(Answer(TEXT, faults=(Hold(20, asyncio.Event()),)))
+    await client.start("chat", "go", thread_id=thread_id)
+    async with Watched(client.watch(thread_id, live=True)) as watched:
+        await watched.until_type("text_delta", provisional=True)
+        await client.cancel(thread_id)
+        await check(client, thread_id, await watched.to_the_end())
+
+
+def progress_of(record: EventRecord) -> dict[str, Any]:
+    assert isinstance(record.event, ActivitySnapshot)
+    assert isinstance(record.event.content, dict)
+    return record.event.content
+
+
+async def test_the_progress_of_a_tool_is_seen_while_it_runs(
+    client: WakefulClient, provider: FakeProvider, thread_id: str
+) -> None:
+    """B-241"""
+    calls = (Call("c1", "dig", '{"depth": 2}'),)
+    provider.will(Answer(calls=calls), Answer("Done."))
+    await client.start("digger", "go", thread_id=thread_id)
+    async with Watched(client.watch(thread_id, live=True)) as watched:
+        for metre in ("metre 1", "metre 2"):
+            await watched.until(partial(_says, metre))
+            DIGGING.seen()
+        records = await watched.to_the_end()
+        await check(client, thread_id, records)
+    shown = [progress_of(record) for record in records if isinstance(record.event, ActivitySnapshot)]
+    assert [(each["tool_name"], each["call_id"], each["progress"]) for each in shown] == [
+        ("dig", "c1", 0.5),
+        ("dig", "c1", 1.0),
+    ]
+    assert {record.provisional for record in records if isinstance(record.event, ActivitySnapshot)} == {True}
+
+
+def _says(message: str, record: EventRecord) -> bool:
+    return isinstance(record.event, ActivitySnapshot) and progress_of(record).get("message") == message
+
+
+async def test_a_tool_in_a_thread_reports_too(client: WakefulClient, provider: FakeProvider, thread_id: str) -> None:
+    provider.will(Answer(calls=(Call("c1", "dig_in_a_thread", '{"depth": 1}'),)), Answer("Done."))
+    await client.start("digger", "go", thread_id=thread_id)
+    async with Watched(client.watch(thread_id, live=True)) as watched:
+        await watched.until(partial(_says, "digging"))
+        DIGGING.seen()
+        await watched.to_the_end()
+
+
+async def test_whoever_reconnects_after_every_record_has_the_whole_answer_once(
+    client: WakefulClient, provider: FakeProvider, thread_id: str
+) -> None:
+    calls = (Call("c1", "add", '{"a": 1, "b": 2}'), Call("c2", "add", '{"a": 3, "b": 4}'))
+    slow = Answer(TEXT, reasoning="Slowly. " * 6, chunk=6, pause=0.02)
+    provider.will(replace(slow, calls=calls), Answer(TEXT, chunk=6, pause=0.02))
+    await client.start("chat", "go", thread_id=thread_id)
+    folding, is_over = Folding(), False
+    while not is_over:
+        is_over, folding_before = True, folding.after
+        async for record in client.watch(thread_id, after=folding.after, live=True):
+            folding.take(record)
+            is_over = record.event.event_type == "run_finish"
+            if record.provisional or record.seq % 3 == 0:
+                break
+        folding.reconnecting()
+        assert folding.after >= folding_before
+    assert folding.answers == folded(await durable(client, thread_id)).answers
+
+
+async def test_a_run_that_continued_as_new_is_put_together_live_as_it_is_afterwards(
+    temporal: Client, provider: FakeProvider, thread_id: str
+) -> None:
+    calls = [Answer(TEXT, calls=(Call(f"c{n}", "add", '{"a": 1, "b": 2}'),), pause=0.01) for n in range(4)]
+    provider.will(*calls, Answer(TEXT, reasoning="Done with it.", pause=0.01))
+    client = WakefulClient(temporal, task_queue=thread_id)
+    settings = WorkerSettings(task_queue=thread_id, history_budget=HistoryBudget(events=20))
+    async with running_worker(temporal, registry_for(provider.port), settings):
+        await client.start("chat", "go", thread_id=thread_id)
+        async with Watched(client.watch(thread_id)) as plain, Watched(client.watch(thread_id, live=True)) as live:
+            told = await check(client, thread_id, await live.to_the_end())
+            assert await plain.to_the_end() == await durable(client, thread_id)
+        executions = [each async for each in temporal.list_workflows(f"WorkflowId = '{thread_id}'")]
+    assert len(executions) >= 3
+    assert told.resets == []
+    assert any(record.provisional for record in live.records)
+
+
+async def test_an_answer_whose_worker_is_killed_goes_on(
+    temporal: Client, provider: FakeProvider, thread_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PORT, str(provider.port))
+    provider.always(continuing(Answer(TEXT * 4, chunk=8, pause=0.02)))
+    client = WakefulClient(temporal, task_queue=thread_id)
+    address, journal = temporal.service_client.config.target_host, tmp_path / "journal.jsonl"
+    app = "tests.support.provider_app:registry"
+    await client.start("chat", "go", thread_id=thread_id)
+    async with Watched(client.watch(thread_id, live=True)) as watched:
+        async with worker_process(address, thread_id, journal, app=app) as first:
+            await watched.until_type("text_delta", provisional=True)
+            await kill(first)
+        async with worker_process(address, thread_id, journal, app=app):
+            told = await check(client, thread_id, await watched.to_the_end())
+    assert [answer.text for answer in told.answers] == [TEXT * 4]

@@ -1,0 +1,214 @@
+"""Events of a thread, through all its executions: each once, in order, the same whenever they are read."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from tests.support.app import registry
+from tests.support.folding import folded
+from tests.support.resetting import reset
+from tests.support.waiting import BOUND_SECONDS, until, until_status
+from tests.support.watched import Watched
+from wakeful import NoAnswer, RunStatus, ThreadNotFound
+from wakeful.client.client import WakefulClient
+from wakeful.connection import Address, connect, embedded_server
+from wakeful.contract.agents import HistoryBudget
+from wakeful.contract.events import EventRecord, RunFinish, StreamReset
+from wakeful.contract.runs import ThreadMode
+from wakeful.worker import WorkerSettings, running_worker
+
+
+async def seen(client: WakefulClient, thread_id: str, after: int = 0) -> list[EventRecord]:
+    return [record async for record in client.watch(thread_id, after=after)]
+
+
+async def test_a_run_that_continued_as_new_is_told_afterwards_as_it_was_told_live(
+    temporal: Client, thread_id: str
+) -> None:
+    settings = WorkerSettings(task_queue=thread_id, history_budget=HistoryBudget(events=40))
+    client = WakefulClient(temporal, task_queue=thread_id)
+    async with running_worker(temporal, registry, settings):
+        await client.start("tester", "count", thread_id=thread_id)
+        async with Watched(client.watch(thread_id)) as plain, Watched(client.watch(thread_id, live=True)) as live:
+            meanwhile, live_records = await plain.to_the_end(), await live.to_the_end()
+        afterwards, live_afterwards = (
+            await seen(client, thread_id),
+            [r async for r in client.watch(thread_id, live=True)],
+        )
+        executions = [each async for each in temporal.list_workflows(f"WorkflowId = '{thread_id}'")]
+    assert len(executions) >= 3
+    assert meanwhile == afterwards == live_afterwards
+    assert [record.seq for record in afterwards] == list(range(1, len(afterwards) + 1))
+    assert folded(live_records).answers == folded(afterwards).answers
+
+
+async def test_a_watcher_goes_on_from_any_number(client: WakefulClient, thread_id: str) -> None:
+    await client.run("tester", "add", thread_id=thread_id)
+    records = await seen(client, thread_id)
+    for number in range(len(records) + 1):
+        assert await seen(client, thread_id, after=number) == records[number:]
+
+
+async def test_a_thread_that_was_closed_and_woken_goes_on_with_its_numbers(
+    client: WakefulClient, thread_id: str
+) -> None:
+    await client.run("tester", "add", thread_id=thread_id)
+    before = await seen(client, thread_id)
+    await client.send(thread_id, "add")
+    async with Watched(client.watch(thread_id, after=len(before))) as woken:
+        await woken.until_type("run_finish")
+    async with Watched(client.watch(thread_id)) as whole:
+        await whole.until(lambda record: record.seq == woken.records[-1].seq)
+    assert whole.records == before + woken.records
+    assert [record.seq for record in whole.records] == list(range(1, len(whole.records) + 1))
+
+
+@pytest.mark.parametrize("below", [False, True])
+async def test_a_thread_that_was_terminated_before_a_worker_saw_it_has_nothing_to_tell(
+    usual_client: WakefulClient, thread_id: str, below: bool
+) -> None:
+    nobody = WakefulClient(usual_client.temporal, task_queue=f"{thread_id}-nobody")
+    await nobody.start("tester", "add", thread_id=thread_id)
+    await nobody.handle(thread_id).terminate()
+    async with asyncio.timeout(BOUND_SECONDS):
+        assert [record async for record in usual_client.watch(thread_id, below=below)] == []
+
+
+async def test_a_thread_that_was_started_over_is_told_from_its_new_start(client: WakefulClient, thread_id: str) -> None:
+    await client.run("tester", "count", thread_id=thread_id)
+    last = (await seen(client, thread_id))[-1].seq
+    await client.run("tester", "add", thread_id=thread_id)
+    anew = await seen(client, thread_id)
+    assert len(anew) < last
+    told = await seen(client, thread_id, after=last)
+    assert (told[0].seq, told[0].event, told[1:]) == (0, StreamReset(reason="rewound"), anew)
+
+
+async def test_somebody_elses_workflow_is_no_thread(client: WakefulClient, thread_id: str) -> None:
+    handle = await client.temporal.start_workflow("Else", id=thread_id, task_queue=f"{thread_id}-nobody")
+    with pytest.raises(ThreadNotFound):
+        await seen(client, thread_id)
+    await handle.terminate()
+
+
+async def test_many_watchers_add_nothing_to_history(client: WakefulClient, thread_id: str) -> None:
+    alone, watched = f"{thread_id}-alone", f"{thread_id}-watched"
+    for thread in (alone, watched):
+        await client.start("tester", "approve", thread_id=thread)
+    watches = [client.watch(watched, live=number % 2 == 0) for number in range(8)]
+    tasks = [asyncio.create_task(_gather(watch)) for watch in watches]
+    for thread in (alone, watched):
+        view = await until_status(client, thread, RunStatus.WAITING)
+        await client.decide(thread, view.pending[0].pending.id, "resume", result="yes")
+        await client.result(thread)
+    lists = await asyncio.gather(*tasks)
+    assert all(records == lists[0] for records in lists)
+    lengths = [(await client.handle(thread).describe()).history_length for thread in (alone, watched)]
+    assert lengths[0] == lengths[1]
+
+
+async def _gather(watch: object) -> list[EventRecord]:
+    return [record async for record in watch]  # type: ignore[attr-defined]
+
+
+async def test_a_thread_that_is_not_there_is_told_at_once(client: WakefulClient) -> None:
+    with pytest.raises(ThreadNotFound, match="no thread 'unheard-of'"):
+        await seen(client, "unheard-of")
+
+
+async def test_a_thread_that_is_terminated_ends_its_stream(client: WakefulClient, thread_id: str) -> None:
+    await client.start("tester", "approve", thread_id=thread_id)
+    await until_status(client, thread_id, RunStatus.WAITING)
+    async with Watched(client.watch(thread_id)) as watched:
+        await watched.until_type("run_finish")
+        await client.handle(thread_id).terminate()
+        records = await watched.to_the_end()
+    assert await seen(client, thread_id) == records
+
+
+async def test_a_thread_that_nobody_answers_for_is_waited_for(temporal: Client, thread_id: str) -> None:
+    client, settings = WakefulClient(temporal, task_queue=thread_id), WorkerSettings(task_queue=thread_id)
+    async with running_worker(temporal, registry, settings):
+        await client.start("tester", "approve", thread_id=thread_id)
+        view = await until_status(client, thread_id, RunStatus.WAITING)
+    troubles: list[Exception] = []
+    async with Watched(client.watch(thread_id, on_trouble=troubles.append)) as watched:
+        await client.decide(thread_id, view.pending[0].pending.id, "resume", result="yes")
+        await watched.until_trouble(troubles)
+        async with running_worker(temporal, registry, settings):
+            records = await watched.to_the_end()
+            assert records == await seen(client, thread_id)
+    assert [type(trouble) for trouble in troubles] == [NoAnswer]
+
+
+async def test_a_watcher_outlives_a_restart_of_the_server(tmp_path: Path, thread_id: str) -> None:
+    database = tmp_path / "wakeful.db"
+    troubles: list[Exception] = []
+    async with embedded_server(database=database, ui=False) as server:
+        host = server.client.service_client.config.target_host
+        watching = WakefulClient(await connect(Address(host)))
+        client = WakefulClient(server.client)
+        async with running_worker(server.client, registry):
+            await client.start("tester", "approve", thread_id=thread_id)
+            view = await until_status(client, thread_id, RunStatus.WAITING)
+            watched = Watched(watching.watch(thread_id, live=True, on_trouble=troubles.append))
+            await watched.__aenter__()
+            await watched.until_type("run_finish")
+    await watched.until_trouble(troubles)
+    async with embedded_server(database=database, ui=False, port=int(host.rpartition(":")[2])) as server:
+        client = WakefulClient(server.client)
+        async with running_worker(server.client, registry):
+            await client.decide(thread_id, view.pending[0].pending.id, "resume", result="yes")
+            records = await watched.to_the_end()
+            assert records == await seen(client, thread_id)
+        await watched.__aexit__(None, None, None)
+    assert len(troubles) == 1
+
+
+def check_rewound(records: list[EventRecord], stored: list[EventRecord]) -> None:
+    """Whoever forgets what is undone has what is stored."""
+    kept: list[EventRecord] = []
+    for record in records:
+        if isinstance(record.event, StreamReset) and record.provisional:
+            kept = [each for each in kept if each.seq <= record.seq]
+        else:
+            kept.append(record)
+    assert kept == stored
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+async def test_a_watcher_follows_a_thread_that_is_rewound(client: WakefulClient, thread_id: str, share: float) -> None:
+    """It is told how much still stands, and then what comes instead."""
+    await client.start("tester", "approve", thread_id=thread_id, mode=ThreadMode.THREAD)
+    await until_status(client, thread_id, RunStatus.WAITING)
+    await client.send(thread_id, "count", on_busy="interrupt")
+    view = await until(client, thread_id, lambda view: view.status is RunStatus.DONE and view.runs == 2)
+    assert view.result is not None
+    newest = (await client.events(thread_id, after=0)).last
+    run_id = (await client.handle(thread_id).describe()).run_id
+    before = await until_quiet(client, thread_id)
+    async with Watched(client.watch(thread_id)) as watched:
+        await watched.until(lambda record: record.seq == before)
+        await reset(client, thread_id, run_id=run_id, share=share)
+        await watched.until_type("stream_reset", provisional=True)
+        await until(client, thread_id, lambda view: view.status is RunStatus.DONE)
+        await client.handle(thread_id).cancel()
+        records = await watched.to_the_end()
+    assert newest <= before
+    check_rewound(records, await seen(client, thread_id))
+    beyond = await seen(client, thread_id, after=10_000)
+    forgotten = beyond[0]
+    assert (forgotten.provisional, forgotten.event) == (True, StreamReset(reason="rewound"))
+    assert [record.seq for record in beyond[1:]] == list(range(forgotten.seq + 1, beyond[-1].seq + 1))
+
+
+async def until_quiet(client: WakefulClient, thread_id: str) -> int:
+    """The number of the thread's newest event."""
+    number = 0
+    async for record in client.watch(thread_id):
+        number = record.seq
+        if isinstance(record.event, RunFinish) and record.run_id.endswith(".2"):
+            break
+    return number

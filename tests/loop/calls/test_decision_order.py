@@ -1,0 +1,224 @@
+"""Decisions that are repeated, early or late: no-ops, held, or refused, and never an answer to another question."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.loop.driving import (
+    LIVE_STAGES,
+    PARALLEL,
+    Driver,
+    an_agent,
+    asks,
+    awaiting_decisions,
+    call,
+    calling_tools,
+    cancelling,
+    ok,
+    pending,
+    reject,
+    resume,
+    two_suspended,
+)
+from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode
+from wakeful.contract.runs import ToolCallStatus
+from wakeful.contract.tools import ToolResult
+from wakeful.loop.machine.facts import LoopBroken
+from wakeful.loop.machine.stages import AwaitingDecisions
+from wakeful.loop.machine.state import Advance
+from wakeful.loop.thread.views import status_view
+
+
+@pytest.mark.parametrize("again", ["c1", "s1"], ids=["call id", "suspension id"])
+@pytest.mark.parametrize("action", DecisionAction)
+def test_a_repeated_decision_is_acknowledged_and_changes_nothing(again: str, action: DecisionAction) -> None:
+    """B-320, H-03, I-05"""
+    driver = two_suspended()
+    driver.decide(Decision(target="c1", action=action, decision_id="d1"))
+    before = driver.state
+    assert driver.decide(Decision(target=again, action=action, decision_id="d1")) == Advance(before)
+
+
+def test_a_repeat_beside_a_new_decision_leaves_the_new_one_alone() -> None:
+    """H-03"""
+    driver = two_suspended()
+    driver.decide(reject("c1", id="d1"))
+    driver.decide(reject("c1", id="d1"), reject("c2", id="d1"))
+    assert driver.answers == [("c1", "cancelled by decision"), ("c2", "cancelled by decision")]
+
+
+def test_a_repeat_is_still_a_repeat_when_the_call_has_suspended_again() -> None:
+    """H-03, B-333"""
+    driver = awaiting_decisions()
+    driver.decide(resume("c1", id="d1"))
+    driver.tool("c1", pending("s1"))
+    before = driver.state
+    assert driver.decide(resume("c1", id="d1")) == Advance(before)
+    driver.decide(resume("c1", id="d2"))
+    assert len(driver.executions("c1")) == 3
+
+
+def test_a_decision_that_comes_before_its_call_has_suspended_is_held_until_it_has() -> None:
+    """B-328"""
+    driver = Driver()
+    driver.model(asks(call("c1")))
+    assert driver.decide(resume("c1", {"approved": True})).events == ()
+    driver.tool("c1", pending())
+    assert [command.resume.result for command in driver.executions("c1") if command.resume] == [{"approved": True}]
+    assert driver.event_types[-2:] == ["run_finish", "run_start"]
+    assert driver.state.held == ()
+
+
+def test_a_decision_that_comes_before_its_call_has_started_is_held_too() -> None:
+    """B-328"""
+    driver = Driver()
+    driver.model(asks(call("c1"), call("c2", "pick")))
+    driver.decide(resume("c2", "red"))
+    driver.tool("c1", ok("sunny"))
+    assert driver.answers == [("c1", "sunny"), ("c2", "red")]
+
+
+@pytest.mark.parametrize("target", ["c2", "suspend_c1"], ids=["call of a later step", "suspension to come"])
+def test_a_decision_about_a_name_that_is_not_there_yet_is_unknown(target: str) -> None:
+    """B-323, I-05: held, it would answer a question that nobody has seen."""
+    driver = Driver()
+    driver.model(asks(call("c1")))
+    driver.decide(resume(target))
+    assert driver.reasons == [f"unknown key: tool call or suspension {target!r} not found"]
+    assert driver.state.held == ()
+
+
+def test_a_batch_is_held_as_a_whole() -> None:
+    """B-328, H-02"""
+    driver = Driver(PARALLEL)
+    driver.model(asks(call("c1"), call("c2")))
+    driver.tool("c1", pending())
+    driver.decide(reject("c1"), reject("c2"))
+    assert driver.statuses == [ToolCallStatus.SUSPENDED, ToolCallStatus.RUNNING]
+    driver.tool("c2", pending())
+    assert driver.answers == [("c1", "cancelled by decision"), ("c2", "cancelled by decision")]
+
+
+def test_a_held_decision_about_a_call_that_never_suspends_is_refused() -> None:
+    """I-05"""
+    driver = Driver(PARALLEL)
+    driver.model(asks(call("c1"), call("c2")))
+    driver.decide(resume("c1"))
+    driver.tool("c1", ok("sunny"))
+    assert driver.reasons == ["call 'c1' is already settled (succeeded)"]
+
+
+def test_a_held_decision_is_refused_when_the_run_ends() -> None:
+    driver = calling_tools()
+    driver.decide(resume("c1"))
+    driver.feed(LoopBroken("boom"))
+    assert (driver.reasons, driver.state.held) == (["the run has ended"], ())
+
+
+@pytest.mark.parametrize(
+    "result",
+    [ok("sunny"), pending("s1", mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT)],
+    ids=["ended by the tool", "ended by the first of them"],
+)
+def test_the_end_is_the_last_thing_watchers_see_even_when_decisions_were_held(result: ToolResult) -> None:
+    """B-042, I-07"""
+    driver = Driver(an_agent(max_rounds=1))
+    driver.model(asks(call("c1")))
+    driver.decide(resume("c1", "first"))
+    driver.decide(resume("c1", "second"))
+    driver.tool("c1", result)
+    assert driver.event_types[-1] == "run_finish"
+    assert driver.reasons[-1] == "the run has ended"
+
+
+def test_held_batches_are_applied_in_the_order_they_came_and_a_repeat_once() -> None:
+    """B-328, H-03"""
+    driver = Driver()
+    driver.model(asks(call("c1")))
+    driver.decide(resume("c1", "first", id="d1"))
+    driver.decide(resume("c1", "first", id="d1"))
+    driver.decide(resume("c1", "second", id="d2"))
+    driver.tool("c1", pending())
+    assert [command.resume.result for command in driver.executions("c1") if command.resume] == ["first"]
+
+
+def test_a_decision_for_a_run_that_is_being_cancelled_is_refused() -> None:
+    driver = cancelling()
+    driver.decide(resume("c1"))
+    assert driver.reasons == ["the run is being cancelled"]
+
+
+def test_a_held_decision_is_refused_when_the_run_is_cancelled() -> None:
+    driver = Driver()
+    driver.model(asks(call("c1")))
+    driver.decide(resume("c1"))
+    driver.cancel()
+    assert driver.reasons == ["the run is being cancelled"]
+
+
+@pytest.mark.parametrize("stage", LIVE_STAGES)
+def test_no_decision_ends_a_run(stage: str) -> None:
+    """B-325, H-02, I-05"""
+    driver = LIVE_STAGES[stage]()
+    before = driver.state.stage
+    driver.decide(resume("nobody"))
+    driver.decide(reject("nobody"), reject("somebody"))
+    assert driver.state.stage == before
+
+
+@pytest.mark.parametrize("target", ["c1", "s1"], ids=["call id", "suspension id"])
+def test_a_second_answer_to_one_question_never_answers_the_next_question(target: str) -> None:
+    """I-05: pressing a button twice must not approve what the tool asks afterwards."""
+    driver = awaiting_decisions()
+    driver.decide(resume(target))
+    driver.decide(resume(target))
+    driver.tool("c1", pending("s1", message="And this, too?"))
+    assert len(driver.executions("c1")) == 2
+    assert isinstance(driver.state.stage, AwaitingDecisions)
+
+
+AGAIN = {"without an id": None, "with another id": "d2", "with the same id": "d1"}
+
+
+@pytest.mark.parametrize("id", AGAIN.values(), ids=AGAIN)
+@pytest.mark.parametrize("moment", range(4), ids=["running on", "done", "second running", "second suspended"])
+def test_a_late_decision_never_answers_a_later_call_that_asks_under_the_same_name(moment: int, id: str | None) -> None:
+    """I-05, H-03: pressing a button twice must not approve a payment that nobody has seen."""
+    driver = Driver()
+    driver.model(asks(call("c1", "pay")))
+    driver.tool("c1", pending("approve"))
+    driver.decide(resume("approve", id="d1"))
+    following: list[Callable[[], object]] = [
+        lambda: driver.tool("c1", ok("paid")),
+        lambda: driver.model(asks(call("c2", "pay"))),
+        lambda: driver.tool("c2", pending("approve")),
+    ]
+    following.insert(moment, lambda: driver.decide(resume("approve", id=id)))
+    for happens in following:
+        happens()
+    assert len(driver.executions("c2")) == 1
+    assert isinstance(driver.state.stage, AwaitingDecisions)
+
+
+@pytest.mark.parametrize("id", AGAIN.values(), ids=AGAIN)
+def test_a_late_decision_never_answers_a_neighbour_that_asks_under_the_same_name(id: str | None) -> None:
+    """I-05, H-03"""
+    driver = Driver(PARALLEL)
+    driver.model(asks(call("c1", "pay"), call("c2", "pay")))
+    driver.tool("c1", pending("approve"))
+    driver.decide(resume("approve", id="d1"))
+    driver.tool("c2", pending("approve"))
+    driver.decide(resume("approve", id=id))
+    assert len(driver.executions("c2")) == 1
+
+
+def test_a_later_call_is_answered_by_the_name_on_its_own_ticket_whatever_the_decision_id() -> None:
+    """H-03: a repeat is the same decision id for the same call."""
+    driver = Driver()
+    for id in ("c1", "c2"):
+        driver.model(asks(call(id, "pay")))
+        driver.tool(id, pending("approve"))
+        (ticket,) = status_view(driver.state).pending
+        driver.decide(resume(ticket.suspension.id, id="yes"))
+        driver.tool(id, ok("paid"))
+    assert (len(driver.executions("c1")), len(driver.executions("c2"))) == (2, 2)

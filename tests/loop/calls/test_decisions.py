@@ -1,0 +1,241 @@
+"""Decisions: what each does to its call, and that a batch is applied or refused as a whole."""
+
+import pytest
+from pydantic import JsonValue
+
+from tests.loop.driving import (
+    LOOK,
+    PARALLEL,
+    Driver,
+    asks,
+    awaiting_decisions,
+    call,
+    ok,
+    pending,
+    reject,
+    resume,
+    stamped,
+    two_suspended,
+)
+from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode, ToolCallResume
+from wakeful.contract.events import RunStart, SignalRefused, ToolCallResumed
+from wakeful.contract.runs import ToolCallStatus
+from wakeful.contract.tools import ToolResult
+from wakeful.loop.calls.batch import SettledCall
+from wakeful.loop.machine.commands import CallTool
+from wakeful.loop.machine.stages import AwaitingDecisions, CallingTools, Inferring
+from wakeful.loop.machine.state import Advance
+
+
+@pytest.mark.parametrize("target", ["c1", "s1"], ids=["call id", "suspension id"])
+def test_a_resumed_call_runs_again_with_its_own_arguments_and_the_decision_in_its_context(target: str) -> None:
+    """B-321, B-322, B-331"""
+    driver = Driver()
+    driver.model(asks(call("c1", arguments={"at": "Paris"})))
+    asked = pending("s1")
+    driver.tool("c1", asked)
+    driver.decide(resume(target, {"approved": True}, id="d1", actor="ann"))
+    resumed = ToolCallResume(
+        decision_id="d1", action=DecisionAction.RESUME, result={"approved": True}, actor="ann", updated_at=driver.now
+    )
+    assert driver.last.commands == (
+        CallTool(
+            id=driver.work_of("c1"),
+            tool=LOOK,
+            call=call("c1", arguments={"at": "Paris"}),
+            resume=resumed,
+            ticket=stamped(asked.suspension),
+        ),
+    )
+
+
+def test_a_decision_may_become_the_arguments_of_the_call() -> None:
+    """B-311"""
+    driver = Driver()
+    driver.model(asks(call("c1", arguments={"at": "?"})))
+    driver.tool("c1", pending("s1", mode=ResumeMode.PASS_DECISION_TO_TOOL))
+    driver.decide(resume("c1", {"at": "Paris"}))
+    assert [command.call for command in driver.executions("c1")] == [
+        call("c1", arguments={"at": "?"}),
+        call("c1", arguments={"at": "Paris"}),
+    ]
+    driver.tool("c1", ok("sunny"))
+    assert driver.state.transcript.messages[1].tool_calls == (call("c1", arguments={"at": "?"}),)
+
+
+@pytest.mark.parametrize("frontend", [True, False])
+def test_a_decision_may_be_the_result_of_the_call_and_nothing_runs(frontend: bool) -> None:
+    """B-240, B-311"""
+    driver = Driver()
+    driver.model(asks(call("c1", "pick" if frontend else "look")))
+    if not frontend:
+        driver.tool("c1", pending("s1", mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT))
+    executions = len(driver.executions("c1"))
+    driver.decide(resume("c1", {"colour": "red"}))
+    assert driver.answers == [("c1", '{"colour":"red"}')]
+    assert driver.of_type("tool_call_resumed") == [ToolCallResumed(target_id="c1", result={"colour": "red"})]
+    assert len(driver.executions("c1")) == executions
+    assert driver.inference().appended == ("infer-1", driver.state.transcript.messages[-1])
+
+
+@pytest.mark.parametrize(
+    ("result", "payload"),
+    [
+        (ok({"sky": "sunny"}), {"sky": "sunny"}),
+        (
+            ok({"sky": "sunny"}).model_copy(update={"metadata": {"cached": True}}),
+            {"data": {"sky": "sunny"}, "metadata": {"cached": True}},
+        ),
+        (ToolResult.error("look", "no such city"), {"error": "no such city"}),
+        (ToolResult.error("look", "x").model_copy(update={"message": None, "data": {"code": 7}}), {"code": 7}),
+    ],
+    ids=["success", "with metadata", "error", "error without message"],
+)
+def test_a_finished_replay_is_seen_as_resumed(result: ToolResult, payload: JsonValue) -> None:
+    """B-208, B-333"""
+    driver = awaiting_decisions()
+    driver.decide(resume("c1"))
+    driver.tool("c1", result)
+    assert driver.of_type("tool_call_resumed") == [ToolCallResumed(target_id="c1", result=payload)]
+    assert driver.answers == [("c1", result.text)]
+
+
+def test_a_lost_replay_reads_outcome_unknown() -> None:
+    driver = awaiting_decisions()
+    driver.decide(resume("c1"))
+    driver.lose("c1", "its worker was lost")
+    told = "outcome unknown: its worker was lost. Whether 'look' took effect is not known; check before retrying."
+    assert driver.answers == [("c1", told)]
+    assert driver.of_type("tool_call_resumed") == [ToolCallResumed(target_id="c1", result={"error": told})]
+
+
+@pytest.mark.parametrize(
+    ("decision", "told", "payload"),
+    [
+        (reject("c1"), "cancelled by decision", None),
+        (reject("s1", "too dear"), "cancelled by decision: too dear", None),
+        (reject("c1", result={"approved": False}), "cancelled by decision", {"approved": False}),
+    ],
+    ids=["plain", "with a reason", "with a result"],
+)
+def test_a_cancelled_call_is_an_error_the_model_reads_and_the_run_goes_on(
+    decision: Decision, told: str, payload: JsonValue
+) -> None:
+    """B-330"""
+    driver = awaiting_decisions()
+    driver.decide(decision)
+    assert driver.last.events[:2] == (
+        RunStart(thread_id="t1", run_id="r1", identity=driver.state.identity),
+        ToolCallResumed(target_id="c1", result=payload),
+    )
+    assert driver.answers == [("c1", told)]
+    assert isinstance(driver.state.stage, Inferring)
+    assert len(driver.executions("c1")) == 1
+
+
+def test_a_cancelled_call_keeps_what_the_decision_said() -> None:
+    driver = two_suspended()
+    driver.decide(reject("c1", "no", result={"approved": False}))
+    assert driver.state.batch is not None
+    result = ToolResult.error("look", "cancelled by decision: no").model_copy(update={"data": {"approved": False}})
+    assert driver.state.batch.find("c1") == SettledCall(call("c1"), ToolCallStatus.CANCELLED, result)
+
+
+def test_a_batch_cancels_first_and_resumes_then_each_in_call_order() -> None:
+    """B-330, B-331"""
+    driver = Driver(PARALLEL)
+    driver.model(asks(*(call(id) for id in ("c4", "c3", "c2", "c1"))))
+    for id in ("c1", "c2", "c3", "c4"):
+        driver.tool(id, pending(f"s{id}", mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT))
+    driver.decide(resume("c1"), reject("c2"), resume("c3"), reject("c4"))
+    resumed = [event.target_id for event in driver.last.events if isinstance(event, ToolCallResumed)]
+    assert resumed == ["c4", "c2", "c3", "c1"]
+
+
+def test_resumed_calls_start_in_call_order() -> None:
+    """B-331"""
+    driver = Driver(PARALLEL)
+    driver.model(asks(call("c2"), call("c1")))
+    driver.tool("c1", pending())
+    driver.tool("c2", pending())
+    driver.decide(resume("c1"), resume("c2"))
+    assert driver.last.commands == (driver.executions("c2")[-1], driver.executions("c1")[-1])
+
+
+def test_a_partial_decision_runs_what_it_can_and_pauses_again() -> None:
+    """B-335, H-18"""
+    driver = two_suspended()
+    driver.decide(resume("c1"))
+    assert isinstance(driver.state.stage, CallingTools)
+    driver.tool("c1", ok("sunny"))
+    assert isinstance(driver.state.stage, AwaitingDecisions)
+    assert driver.event_types.count("run_finish") == 2
+    driver.decide(reject("c2"))
+    assert driver.answers == [("c1", "sunny"), ("c2", "cancelled by decision")]
+    assert driver.event_types.count("run_start") == 3
+
+
+def test_a_partial_cancel_pauses_again_at_once() -> None:
+    """B-335, I-06"""
+    driver = two_suspended()
+    driver.decide(reject("c1"))
+    assert [event.event_type for event in driver.last.events] == ["run_start", "tool_call_resumed", "run_finish"]
+    assert driver.statuses == [ToolCallStatus.CANCELLED, ToolCallStatus.SUSPENDED]
+
+
+def test_a_completed_sibling_is_never_run_again() -> None:
+    """I-04"""
+    driver = Driver(PARALLEL)
+    driver.model(asks(call("c1"), call("c2")))
+    driver.tool("c1", ok("sunny"))
+    driver.tool("c2", pending("s2"))
+    driver.decide(resume("c2"))
+    driver.tool("c2", ok("rainy"))
+    assert (len(driver.executions("c1")), len(driver.executions("c2"))) == (1, 2)
+    assert driver.answers == [("c1", "sunny"), ("c2", "rainy")]
+
+
+def test_a_decision_is_applied_while_a_neighbour_still_runs() -> None:
+    driver = Driver(PARALLEL)
+    driver.model(asks(call("c1"), call("c2")))
+    driver.tool("c1", pending("s1"))
+    driver.decide(resume("c1"))
+    assert driver.state.in_flight == {driver.work_of("c1"), driver.work_of("c2")}
+    assert driver.of_type("run_finish") == []
+
+
+@pytest.mark.parametrize(
+    ("batch", "reason"),
+    [
+        ((resume("c9"),), "unknown key: tool call or suspension 'c9' not found"),
+        ((resume("c1"), resume("c9")), "unknown key: tool call or suspension 'c9' not found"),
+        ((resume("c1"), reject("c1")), "two decisions for call 'c1' in one batch"),
+        ((resume("c1"), resume("s1")), "two decisions for call 'c1' in one batch"),
+    ],
+    ids=["unknown", "one of two unknown", "contradiction", "named in two ways"],
+)
+def test_a_batch_with_one_bad_decision_is_refused_as_a_whole(batch: tuple[Decision, ...], reason: str) -> None:
+    """B-323, H-02"""
+    driver = two_suspended()
+    before = driver.state
+    driver.decide(*batch)
+    assert driver.last.events == (SignalRefused(signal="decide", reason=reason),)
+    assert driver.last.commands == ()
+    assert (driver.state.stage, driver.reasons) == (before.stage, [reason])
+
+
+def test_a_decision_about_a_settled_call_is_refused_and_the_others_in_its_batch_too() -> None:
+    """B-326, H-02"""
+    driver = two_suspended()
+    driver.decide(reject("c1"))
+    before = driver.state
+    driver.decide(resume("c1"), resume("c2"))
+    assert driver.reasons == ["call 'c1' is already settled (cancelled)"]
+    assert driver.state.stage == before.stage
+
+
+def test_an_empty_batch_changes_nothing() -> None:
+    """B-328"""
+    driver = awaiting_decisions()
+    before = driver.state
+    assert driver.decide() == Advance(before)

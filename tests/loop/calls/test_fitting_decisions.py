@@ -1,0 +1,213 @@
+"""Decisions that have to fit: the arguments that were shown, what the ticket asks for, and the tool's parameters."""
+
+import pytest
+from pydantic import JsonValue
+
+from tests.loop.driving import (
+    AGENT,
+    LOOK,
+    REQUEST,
+    Driver,
+    a_ticket,
+    asks,
+    asks_gated,
+    call,
+    carry,
+    ok,
+    pending,
+    reject,
+    resume,
+    waits,
+)
+from wakeful.contract.decisions import Decision, ResumeMode, Suspension, SuspensionTicket, digest_arguments
+from wakeful.contract.gates import Suspend
+from wakeful.contract.tools import FrontendTool
+from wakeful.loop.calls.decisions import Apply, Hold, Refuse, judge
+from wakeful.loop.machine.state import Advance
+
+CITY: dict[str, JsonValue] = {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]}
+TYPED = AGENT.model_copy(update={"tools": (LOOK.model_copy(update={"parameters": CITY}),)})
+
+
+def waiting(ticket: SuspensionTicket, *, revision: int = 3) -> Driver:
+    driver = Driver(TYPED, revision=revision)
+    driver.model(asks(call("c1", arguments={"at": "Paris"})))
+    driver.tool("c1", waits(ticket))
+    return driver
+
+
+def edited(arguments: JsonValue, decision: Decision | None = None) -> Decision:
+    return (decision or resume("c1")).model_copy(update={"arguments": arguments})
+
+
+def shown(arguments: JsonValue) -> Decision:
+    return resume("c1").model_copy(update={"arguments_digest": digest_arguments(arguments)})
+
+
+def refused(driver: Driver, *decisions: Decision) -> str:
+    """Why the batch is refused; it changes nothing else."""
+    before = driver.state
+    driver.decide(*decisions)
+    assert (driver.state.stage, driver.last.commands) == (before.stage, ())
+    (reason,) = driver.reasons
+    assert judge(before, decisions) == Refuse(reason)
+    return reason
+
+
+def test_a_decision_on_arguments_that_are_others_by_now_is_refused() -> None:
+    ticket = a_ticket("s1").model_copy(update={"pending": call("c1", arguments={"at": "Rome"})})
+    driver = waiting(ticket)
+    assert driver.state.batch is not None
+    assert driver.state.batch.suspended[0].ticket.arguments_digest == digest_arguments({"at": "Rome"})
+    assert refused(driver, shown({"at": "Paris"})) == ("call 'c1': the arguments have changed since they were shown")
+    driver.decide(shown({"at": "Rome"}))
+    assert len(driver.executions("c1")) == 2
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "result", "wrong"),
+    [
+        ({"type": "boolean"}, True, None),
+        ({"type": "boolean"}, "yes", '"yes" is not of type boolean'),
+        ({"type": "boolean"}, None, "null is not of type boolean"),
+        ({"required": ["by"]}, {"of": "Ann"}, "'by' is missing"),
+        (None, "anything", None),
+    ],
+)
+def test_a_result_has_to_fit_what_was_asked_for(asked_for: JsonValue, result: JsonValue, wrong: str | None) -> None:
+    driver = waiting(a_ticket("s1", asks_for=asked_for))
+    if wrong is None:
+        driver.decide(resume("c1", result))
+        assert (driver.reasons, len(driver.executions("c1"))) == ([], 2)
+    else:
+        reason = refused(driver, resume("c1", result))
+        assert reason == f"call 'c1': the result does not fit what was asked for: {wrong}"
+
+
+def test_a_no_need_not_fit_anything() -> None:
+    driver = waiting(a_ticket("s1", asks_for={"type": "boolean"}, mode=ResumeMode.PASS_DECISION_TO_TOOL))
+    driver.decide(reject("c1", "no"))
+    assert driver.answers == [("c1", "cancelled by decision: no")]
+
+
+def test_what_becomes_the_tools_arguments_has_to_fit_its_parameters() -> None:
+    driver = waiting(a_ticket("s1", mode=ResumeMode.PASS_DECISION_TO_TOOL))
+    assert refused(driver, resume("c1", {"at": 7})) == (
+        "call 'c1': the result does not fit the tool's parameters: at: 7 is not of type string"
+    )
+    driver.decide(resume("c1", {"at": "Rome"}))
+    assert driver.executions("c1")[-1].call.arguments == {"at": "Rome"}
+
+
+@pytest.mark.parametrize("mode", [ResumeMode.REPLAY_TOOL_CALL, ResumeMode.PASS_DECISION_TO_TOOL])
+def test_a_run_from_before_these_rules_takes_what_does_not_fit(mode: ResumeMode) -> None:
+    driver = waiting(a_ticket("s1", mode=mode, asks_for={"type": "boolean"}), revision=2)
+    driver.decide(resume("c1", "yes"))
+    assert len(driver.executions("c1")) == 2
+
+
+def test_a_call_may_go_on_with_other_arguments_and_both_are_recorded() -> None:
+    driver = waiting(a_ticket("s1"))
+    driver.decide(edited({"at": "Rome"}))
+    run = driver.executions("c1")[-1]
+    assert (run.call.arguments, run.resume and run.resume.arguments) == ({"at": "Rome"}, {"at": "Rome"})
+    assert carry(driver.state) == driver.state
+    driver.tool("c1", ok("sunny"))
+    assert driver.state.transcript.messages[1].tool_calls[0].arguments == {"at": "Paris"}
+
+
+def test_edited_arguments_hold_until_they_are_edited_again() -> None:
+    driver = waiting(a_ticket("s1"))
+    driver.decide(edited({"at": "Rome"}))
+    driver.tool("c1", pending())
+    assert driver.state.batch is not None
+    assert driver.state.batch.suspended[0].ticket.pending.arguments == {"at": "Rome"}
+    driver.decide(shown({"at": "Rome"}))
+    assert driver.executions("c1")[-1].call.arguments == {"at": "Rome"}
+    driver.tool("c1", pending())
+    driver.decide(edited({"at": "Oslo"}))
+    assert driver.executions("c1")[-1].call.arguments == {"at": "Oslo"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "decision", "reason"),
+    [
+        (
+            ResumeMode.REPLAY_TOOL_CALL,
+            edited({"at": 7}),
+            "call 'c1': the arguments do not fit the tool's parameters: at: 7 is not of type string",
+        ),
+        (
+            ResumeMode.REPLAY_TOOL_CALL,
+            edited({"at": "Rome"}, reject("c1")),
+            "call 'c1': arguments go with resume, and with a call that runs again with its own (replay_tool_call)",
+        ),
+        (
+            ResumeMode.USE_DECISION_AS_TOOL_RESULT,
+            edited({"at": "Rome"}),
+            "call 'c1': arguments go with resume, and with a call that runs again with its own (replay_tool_call)",
+        ),
+    ],
+    ids=["misfit", "with a no", "with a call that does not run"],
+)
+def test_arguments_that_cannot_be_edited_so_are_refused(mode: ResumeMode, decision: Decision, reason: str) -> None:
+    assert refused(waiting(a_ticket("s1", mode=mode)), decision) == reason
+
+
+def test_arguments_of_a_frontend_call_that_a_gate_held_back_may_be_edited() -> None:
+    driver = Driver()
+    driver.model(asks_gated(call("c1", "pick", {"of": 2}), c1=Suspend(ticket=a_ticket("s1"))))
+    driver.decide(edited({"of": 3}))
+    assert driver.state.batch is not None
+    assert driver.state.batch.suspended[0].ticket.pending.arguments == {"of": 3}
+
+
+def test_what_a_front_end_gives_back_has_to_fit_its_tool() -> None:
+    """B-240"""
+    pick = FrontendTool(id="pick", result_schema={"enum": ["red", "blue"]})
+    driver = Driver(request=REQUEST.model_copy(update={"frontend_tools": (pick,)}))
+    driver.model(asks(call("c1", "pick")))
+    assert refused(driver, resume("c1", "green")).endswith('"green" is not one of ["red", "blue"]')
+    driver.decide(resume("c1", "red"))
+    assert driver.answers == [("c1", "red")]
+
+
+def test_a_decision_is_judged_without_changing_anything() -> None:
+    driver = waiting(a_ticket("s1"))
+    state = driver.state
+    assert state.batch is not None
+    (suspended,) = state.batch.suspended
+    decision = resume("c1", id="d1")
+    assert judge(state, (decision,)) == Apply(((suspended, decision),))
+    driver.decide(decision)
+    assert judge(driver.state, (decision,)) == Apply(())
+    early = Driver()
+    early.model(asks(call("c1")))
+    assert judge(early.state, (decision,)) == Hold()
+
+
+def test_one_decision_that_does_not_fit_refuses_all_of_its_batch() -> None:
+    """H-02"""
+    driver = Driver(TYPED.model_copy(update={"tool_mode": "parallel"}))
+    driver.model(asks(call("c1"), call("c2")))
+    driver.tool("c1", pending("s1"))
+    driver.tool("c2", waits(a_ticket("s2", asks_for={"type": "boolean"})))
+    assert refused(driver, resume("c1"), resume("c2")).startswith("call 'c2': the result does not fit")
+    before = driver.state
+    assert driver.decide() == Advance(before)
+
+
+def test_what_was_passed_to_a_tool_is_what_it_goes_on_with_when_it_asks_again() -> None:
+    """Whoever approves five must not have approved a thousand."""
+
+    def ticket(amount: int, mode: ResumeMode) -> SuspensionTicket:
+        suspension = Suspension(id="s1", action="pay")
+        return SuspensionTicket(suspension=suspension, pending=call("c1", "pay", {"amount": amount}), resume_mode=mode)
+
+    driver = Driver()
+    driver.model(asks(call("c1", "pay", {"amount": 1000})))
+    driver.tool("c1", waits(ticket(1000, ResumeMode.PASS_DECISION_TO_TOOL)))
+    driver.decide(resume("c1", {"amount": 5}))
+    driver.tool("c1", waits(ticket(5, ResumeMode.REPLAY_TOOL_CALL)))
+    driver.decide(resume("c1"))
+    assert [run.call.arguments for run in driver.executions("c1")][1:] == [{"amount": 5}, {"amount": 5}]

@@ -1,0 +1,275 @@
+"""Gates: what they say of the calls of a step before any of them runs, and when they are asked again."""
+
+import pytest
+
+from tests.loop.driving import (
+    AGENT,
+    PARALLEL,
+    PICK,
+    THREAD,
+    Driver,
+    a_ticket,
+    asks_gated,
+    call,
+    carry,
+    ok,
+    pending,
+    resume,
+    says,
+    stamped,
+    waits,
+)
+from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.decisions import ResumeMode
+from wakeful.contract.events import ToolCallDone, ToolCallOutcome, ToolCallResumed
+from wakeful.contract.gates import Block, SetResult, Suspend
+from wakeful.contract.names import TOOL_INTERRUPTED
+from wakeful.contract.runs import Blocked, Cancelled, RunStatus, ToolCallStatus
+from wakeful.contract.tools import ToolResult
+from wakeful.loop.machine.stages import AwaitingDecisions, Cancelling, Idle, Inferring
+
+NO = Block(reason="not here")
+ASK = Suspend(ticket=a_ticket("s"))
+KNOWN = SetResult(result=ToolResult.success("look", "cached"))
+MODES = pytest.mark.parametrize("agent", [AGENT, PARALLEL], ids=["sequential", "parallel"])
+
+
+@MODES
+def test_a_blocked_call_ends_the_run_before_anything_of_its_step_runs(agent: ResolvedAgent) -> None:
+    """B-230, B-232"""
+    driver = Driver(agent)
+    driver.model(asks_gated(call("c1"), call("c2"), call("c3"), c1=NO))
+    assert driver.answers == [("c1", "not here"), ("c2", TOOL_INTERRUPTED), ("c3", TOOL_INTERRUPTED)]
+    assert (driver.result.termination, driver.result.status_reason) == (Blocked(value="not here"), "blocked:not here")
+    assert driver.executions("c2") == []
+    (told, *_) = driver.of_type("tool_call_done")
+    assert told == ToolCallDone(id="c1", result=ToolResult.error("look", "not here"), outcome=ToolCallOutcome.FAILED)
+
+
+@MODES
+def test_a_tool_of_somebody_elses_is_judged_at_once_since_its_worker_asks_nobody(agent: ResolvedAgent) -> None:
+    foreign = tuple(tool.model_copy(update={"task_queue": "elsewhere"}) for tool in agent.tools)
+    driver = Driver(agent.model_copy(update={"tools": foreign}))
+    driver.model(asks_gated(call("c1"), call("c2"), c2=NO))
+    if driver.state.in_flight:
+        driver.tool("c1", ok("sunny"))
+    assert driver.executions("c2") == []
+    assert driver.result.status_reason == "blocked:not here"
+
+
+@MODES
+def test_a_call_behind_one_that_runs_is_asked_about_again_when_that_has_ended(agent: ResolvedAgent) -> None:
+    """B-231: an earlier call may unlock a later one."""
+    driver = Driver(agent)
+    driver.model(asks_gated(call("c1"), call("c2"), c2=NO))
+    assert driver.state.in_flight == {"tool-c1"}
+    driver.tool("c1", ok("unlocked"))
+    assert driver.state.in_flight == {"tool-c2"}
+    driver.tool("c2", ok("sunny"))
+    assert driver.answers == [("c1", "unlocked"), ("c2", "sunny")]
+    assert isinstance(driver.state.stage, Inferring)
+
+
+@MODES
+def test_a_call_that_is_still_forbidden_then_ends_the_run_and_what_was_done_is_kept(agent: ResolvedAgent) -> None:
+    """B-231, B-232"""
+    driver = Driver(agent)
+    driver.model(asks_gated(call("c1"), call("c2"), call("c3"), c2=NO, c3=NO))
+    driver.tool("c1", ok("done"))
+    driver.block("c2", "still not here")
+    assert driver.answers == [("c1", "done"), ("c2", "still not here"), ("c3", TOOL_INTERRUPTED)]
+    assert driver.result.termination == Blocked(value="still not here")
+
+
+def test_a_gate_may_forbid_at_the_last_moment_what_it_allowed_at_first() -> None:
+    """B-231: the order matters the other way, too."""
+    driver = Driver()
+    driver.model(asks_gated(call("c1"), call("c2")))
+    driver.tool("c1", ok("locked"))
+    driver.block("c2", "locked by c1")
+    assert driver.answers == [("c1", "locked"), ("c2", "locked by c1")]
+    assert driver.result.termination == Blocked(value="locked by c1")
+
+
+def test_calls_that_are_asked_about_again_run_one_after_another() -> None:
+    """B-231"""
+    driver = Driver(PARALLEL)
+    driver.model(asks_gated(call("c1"), call("c2"), call("c3"), call("c4"), c2=NO, c3=ASK))
+    assert driver.state.in_flight == {"tool-c1", "tool-c4"}
+    driver.tool("c1", ok("sunny"))
+    assert driver.state.in_flight == {"tool-c2", "tool-c4"}
+    driver.tool("c2", ok("sunny"))
+    assert driver.state.in_flight == {"tool-c3", "tool-c4"}
+
+
+def test_what_runs_beside_a_blocked_call_is_stopped_before_the_run_ends() -> None:
+    """B-232"""
+    driver = Driver(PARALLEL)
+    driver.model(asks_gated(call("c1"), call("c2"), call("c3")))
+    driver.block("c2", "not here")
+    assert isinstance(driver.state.stage, Cancelling)
+    assert [command.id for command in driver.last.commands] == ["tool-c1", "tool-c3"]
+    driver.tool("c1", ok("just done"))
+    driver.block("c3", "nor here")
+    assert driver.answers == [("c1", "just done"), ("c2", "not here"), ("c3", "nor here")]
+    assert driver.result.termination == Blocked(value="not here")
+
+
+def test_a_call_that_is_blocked_while_its_run_is_cancelled_says_so_and_the_run_is_cancelled() -> None:
+    driver = Driver()
+    driver.model(asks_gated(call("c1")))
+    driver.cancel()
+    driver.block("c1", "not here")
+    assert (driver.answers, driver.result.termination) == ([("c1", "not here")], Cancelled())
+
+
+def test_a_thread_whose_run_was_blocked_takes_the_next_message() -> None:
+    driver = Driver(request=THREAD)
+    driver.model(asks_gated(call("c1"), c1=NO))
+    assert isinstance(driver.state.stage, Idle)
+    driver.submit("m1")
+    driver.resolve()
+    assert driver.inference().appended[-2] == driver.state.transcript.messages[-2], "nothing else tells of the block"
+    driver.model(says("Hello!"))
+    assert driver.result.status_reason == "natural"
+
+
+def test_a_thread_whose_run_is_blocked_while_messages_wait_goes_on_with_them() -> None:
+    driver = Driver(request=THREAD)
+    driver.submit("m1")
+    driver.model(asks_gated(call("c1"), c1=NO))
+    assert (driver.state.status, driver.state.runs) == (RunStatus.CREATED, 2)
+
+
+@MODES
+def test_a_call_that_needs_somebody_waits_and_the_others_go_on(agent: ResolvedAgent) -> None:
+    """B-233"""
+    driver = Driver(agent)
+    driver.model(asks_gated(call("c1"), call("c2"), c1=ASK))
+    assert driver.statuses == [ToolCallStatus.SUSPENDED, ToolCallStatus.RUNNING]
+    assert driver.of_type("tool_call_done") == [
+        ToolCallDone(
+            id="c1",
+            result=ToolResult.suspended("look", stamped(ASK.ticket)),
+            outcome=ToolCallOutcome.SUSPENDED,
+        )
+    ]
+    driver.tool("c2", ok("sunny"))
+    assert isinstance(driver.state.stage, AwaitingDecisions)
+    driver.decide(resume("c1", id="d1"))
+    (run,) = driver.executions("c1")
+    assert run.resume is not None
+    driver.tool("c1", ok("rainy"))
+    assert driver.answers == [("c1", "rainy"), ("c2", "sunny")]
+    assert driver.of_type("tool_call_resumed") == [ToolCallResumed(target_id="c1", result="rainy")]
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["asked twice", "only the second time"])
+def test_a_call_that_is_suspended_when_gates_are_asked_again_lets_the_others_go_on(first: bool) -> None:
+    """B-231, B-233"""
+    driver = Driver()
+    driver.model(asks_gated(call("c1"), call("c2"), call("c3"), **({"c2": ASK} if first else {})))
+    driver.tool("c1", ok("sunny"))
+    driver.tool("c2", pending("s2"), gated=True)
+    assert driver.statuses == [ToolCallStatus.SUCCEEDED, ToolCallStatus.SUSPENDED, ToolCallStatus.RUNNING]
+
+
+def test_a_tool_that_suspends_by_itself_interrupts_the_others_whatever_gates_had_said() -> None:
+    driver = Driver()
+    driver.model(asks_gated(call("c1"), call("c2"), call("c3"), c2=ASK))
+    driver.tool("c1", ok("sunny"))
+    driver.tool("c2", pending("s2"))
+    assert driver.statuses == [ToolCallStatus.SUCCEEDED, ToolCallStatus.SUSPENDED, ToolCallStatus.FAILED]
+
+
+def test_calls_that_are_let_go_on_together_still_run_one_by_one_where_calls_do() -> None:
+    """B-331"""
+    driver = Driver()
+    driver.model(asks_gated(call("c1"), call("c2"), c1=ASK, c2=ASK))
+    driver.decide(resume("c1"), resume("c2"))
+    assert driver.statuses == [ToolCallStatus.RUNNING, ToolCallStatus.RESUMING]
+    assert carry(driver.state) == driver.state
+    driver.tool("c1", ok("sunny"))
+    assert driver.statuses == [ToolCallStatus.SUCCEEDED, ToolCallStatus.RUNNING]
+    driver.tool("c2", ok("rainy"))
+    assert driver.answers == [("c1", "sunny"), ("c2", "rainy")]
+
+
+def test_a_denied_call_stays_blocked_even_when_it_is_resumed() -> None:
+    """B-337"""
+    driver = Driver()
+    driver.model(asks_gated(call("c1"), c1=ASK))
+    driver.decide(resume("c1"))
+    driver.block("c1", "denied meanwhile")
+    assert driver.of_type("tool_call_resumed") == [
+        ToolCallResumed(target_id="c1", result={"error": "denied meanwhile"})
+    ]
+    assert driver.result.termination == Blocked(value="denied meanwhile")
+
+
+@MODES
+@pytest.mark.parametrize(
+    "result", [ToolResult.success("look", "cached"), ToolResult.error("look", "closed")], ids=["success", "error"]
+)
+def test_a_call_whose_result_is_set_does_not_run(agent: ResolvedAgent, result: ToolResult) -> None:
+    """B-234"""
+    driver = Driver(agent)
+    driver.model(asks_gated(call("c1"), c1=SetResult(result=result)))
+    assert (driver.answers, driver.executions("c1")) == ([("c1", result.text)], [])
+    assert driver.event_types.count("tool_call_done") == 1
+    assert driver.inference().appended[-1] == driver.state.transcript.messages[-1]
+
+
+def test_a_call_whose_result_is_set_to_pending_waits() -> None:
+    """B-310"""
+    driver = Driver()
+    driver.model(asks_gated(call("c1"), call("c2"), c1=SetResult(result=waits(a_ticket("s1")))))
+    assert driver.statuses == [ToolCallStatus.SUSPENDED, ToolCallStatus.RUNNING]
+
+
+@MODES
+def test_a_verdict_on_what_no_activity_performs_is_final_at_once(agent: ResolvedAgent) -> None:
+    """B-240: there is nobody to ask again."""
+    driver = Driver(agent)
+    driver.model(asks_gated(call("c1"), call("c2", "pick"), c2=KNOWN))
+    driver.tool("c1", ok("sunny"))
+    assert driver.answers == [("c1", "sunny"), ("c2", "cached")]
+
+
+def test_a_forbidden_call_of_the_front_end_goes_before_what_would_start_with_it() -> None:
+    driver = Driver(PARALLEL)
+    driver.model(asks_gated(call("c1"), call("c2", "pick"), c2=NO))
+    assert driver.answers == [("c1", TOOL_INTERRUPTED), ("c2", "not here")]
+    assert driver.executions("c1") == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "shown"),
+    [(ResumeMode.REPLAY_TOOL_CALL, {"of": 2}), (ResumeMode.PASS_DECISION_TO_TOOL, {"of": 3})],
+)
+def test_a_call_of_the_front_end_that_a_gate_held_back_is_then_performed_by_it(
+    mode: ResumeMode, shown: dict[str, int]
+) -> None:
+    driver = Driver()
+    gate = Suspend(ticket=a_ticket("may-i", mode=mode))
+    driver.model(asks_gated(call("c1", PICK.id, {"of": 2}), c1=gate))
+    driver.decide(resume("may-i", {"of": 3}))
+    assert driver.state.batch is not None
+    (waiting,) = driver.state.batch.suspended
+    assert (waiting.ticket.suspension.id, waiting.ticket.pending.arguments) == ("suspend_c1", shown)
+    driver.decide(resume("c1", "red"))
+    assert (driver.answers, driver.executions("c1")) == ([("c1", "red")], [])
+
+
+def test_a_verdict_on_nothing_and_one_on_a_tool_that_nobody_knows_change_nothing() -> None:
+    driver = Driver(PARALLEL)
+    driver.model(asks_gated(call("c1", "fly"), call("c2"), c1=NO, c9=NO))
+    driver.tool("c2", ok("sunny"))
+    assert driver.answers == [("c1", "tool 'fly' not found"), ("c2", "sunny")]
+
+
+def test_a_call_that_is_asked_about_again_does_not_wait_for_one_that_waits_for_somebody() -> None:
+    driver = Driver(PARALLEL)
+    driver.model(asks_gated(call("c1"), call("c2"), c2=NO))
+    driver.tool("c1", pending("s1"))
+    assert driver.state.in_flight == {"tool-c2"}

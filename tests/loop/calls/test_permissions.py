@@ -1,0 +1,109 @@
+"""Permissions: whoever asks gates is told what the thread and the run allow, and somebody may allow it for always."""
+
+import pytest
+
+from tests.loop.driving import (
+    REQUEST,
+    THREAD,
+    Driver,
+    a_ticket,
+    an_agent,
+    asks,
+    awaiting_decisions,
+    call,
+    carry,
+    ok,
+    reject,
+    resume,
+    waits,
+)
+from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.decisions import Decision
+from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
+from wakeful.loop.machine.state import KEPT_RULES
+
+
+def rule(tool: str, behavior: str = "allow") -> Rule:
+    return Rule(tool=tool, behavior=Behavior(behavior))
+
+
+def always(decision: Decision) -> Decision:
+    return decision.model_copy(update={"always": True})
+
+
+def remembering(driver: Driver, call_id: str, pattern: str) -> None:
+    driver.model(asks(call(call_id)))
+    driver.tool(call_id, waits(a_ticket(f"s-{call_id}", remember=pattern)))
+    driver.decide(always(resume(call_id)))
+
+
+def test_what_is_allowed_for_always_is_a_rule_of_the_thread_and_survives_its_runs() -> None:
+    driver = Driver(request=THREAD)
+    remembering(driver, "c1", "look(at = Paris)")
+    assert driver.executions("c1")[-1].permissions == (rule("look(at = Paris)"),)
+    driver.cancel()
+    driver.stopped("c1")
+    driver.submit("m1")
+    driver.resolve()
+    assert driver.inference().permissions == (rule("look(at = Paris)"),)
+    assert carry(driver.state).permissions == driver.state.permissions
+
+
+def test_a_rule_of_the_run_goes_before_the_threads_for_the_same_tool_and_ends_with_the_run() -> None:
+    request = THREAD.model_copy(update={"permissions": (rule("look", "deny"), rule("pay", "ask"))})
+    driver = Driver(request=request)
+    assert driver.inference().permissions == (rule("look", "deny"), rule("pay", "ask"))
+    remembering(driver, "c1", "look")
+    assert driver.executions("c1")[-1].permissions == (rule("look", "deny"), rule("pay", "ask"))
+    assert carry(driver.state).run_permissions == driver.state.run_permissions
+    driver.cancel()
+    driver.stopped("c1")
+    driver.submit("m1")
+    driver.resolve()
+    assert driver.inference().permissions == (rule("look"),)
+
+
+def test_a_rule_is_remembered_once_and_a_thread_remembers_so_many() -> None:
+    driver = Driver(an_agent(max_rounds=0))
+    for number in range(KEPT_RULES + 1):
+        remembering(driver, f"c{number}", f"tool_{number}")
+        driver.tool(f"c{number}", ok("fine"))
+    remembering(driver, "again", "tool_7")
+    kept = driver.state.permissions
+    assert (len(kept), kept[0], kept[-1]) == (KEPT_RULES, rule("tool_1"), rule("tool_7"))
+
+
+@pytest.mark.parametrize(
+    ("decision", "reason"),
+    [
+        (always(reject("c1")), "call 'c1': always goes with resume"),
+        (
+            always(resume("c1")),
+            "call 'c1': its ticket names no rule that could be remembered, so it cannot be allowed for always",
+        ),
+    ],
+)
+def test_always_needs_a_yes_and_something_to_remember(decision: Decision, reason: str) -> None:
+    driver = awaiting_decisions()
+    before = driver.state
+    driver.decide(decision)
+    assert (driver.reasons, driver.state.stage, driver.state.permissions) == ([reason], before.stage, ())
+
+
+@pytest.mark.parametrize(
+    ("agent", "permissions", "is_told"),
+    [
+        (an_agent(), (), False),
+        (an_agent(gates=("office_hours",)), (), True),
+        (an_agent().model_copy(update={"permissions": PermissionPolicy()}), (), True),
+        (an_agent(), (rule("look", "deny"),), True),
+    ],
+    ids=["no gates", "gates", "permissions", "rules of the run"],
+)
+def test_a_tool_is_told_whose_gates_to_ask_if_there_are_any(
+    agent: ResolvedAgent, permissions: tuple[Rule, ...], is_told: bool
+) -> None:
+    driver = Driver(agent, request=REQUEST.model_copy(update={"permissions": permissions}))
+    driver.model(asks(call("c1")))
+    (run,) = driver.executions("c1")
+    assert (run.agent, run.permissions) == (agent if is_told else None, permissions)

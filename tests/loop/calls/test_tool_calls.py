@@ -1,0 +1,180 @@
+"""The calls of one step: in order or together, and exactly one result each whatever happens to them."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.loop.driving import AGENT, LOOK, PARALLEL, PAY, Driver, asks, call, ok, pending
+from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.events import ToolCallDone, ToolCallOutcome
+from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock
+from wakeful.contract.names import TOOL_INTERRUPTED
+from wakeful.contract.tools import ToolResult
+from wakeful.loop.machine.commands import CallTool
+from wakeful.loop.machine.facts import AgentResolved, Fact, WorkFailed, WorkStopped
+from wakeful.loop.machine.stages import CallingTools, Inferring
+from wakeful.loop.machine.state import Advance
+
+
+def test_a_tool_is_called_with_what_the_model_asked_for() -> None:
+    driver = Driver()
+    driver.model(asks(call("c1", "pay", {"amount": 5})))
+    assert driver.last.commands == (CallTool(id=driver.work_of("c1"), tool=PAY, call=call("c1", "pay", {"amount": 5})),)
+
+
+def test_sequential_calls_run_one_after_the_other() -> None:
+    """B-220"""
+    driver = Driver()
+    driver.model(asks(call("c1"), call("c2", "pay")))
+    assert [command.id for command in driver.last.commands] == [driver.work_of("c1")]
+    driver.tool("c1", ok("sunny"))
+    assert driver.last.commands == (CallTool(id=driver.work_of("c2"), tool=PAY, call=call("c2", "pay")),)
+    driver.tool("c2", ok("paid"))
+    assert driver.answers == [("c1", "sunny"), ("c2", "paid")]
+
+
+def test_an_error_does_not_stop_a_sequential_batch() -> None:
+    """B-205, B-220"""
+    driver = Driver()
+    driver.model(asks(call("c1"), call("c2")))
+    driver.tool("c1", ToolResult.error("look", "Denied: not yours"))
+    driver.tool("c2", ok("sunny"))
+    assert driver.answers == [("c1", "Denied: not yours"), ("c2", "sunny")]
+    assert isinstance(driver.state.stage, Inferring)
+
+
+def test_the_first_suspension_stops_a_sequential_batch() -> None:
+    """B-220"""
+    driver = Driver()
+    driver.model(asks(call("c1"), call("c2"), call("c3"), call("c4")))
+    driver.tool("c1", ok("sunny"))
+    driver.tool("c2", pending("s1"))
+    interrupted = [
+        ToolCallDone(id=id, result=ToolResult.error("look", TOOL_INTERRUPTED), outcome=ToolCallOutcome.FAILED)
+        for id in ("c3", "c4")
+    ]
+    assert driver.of_type("tool_call_done")[-2:] == interrupted
+    assert driver.last.commands == ()
+
+
+def test_parallel_calls_all_start_at_once() -> None:
+    """B-221"""
+    driver = Driver(PARALLEL)
+    driver.model(asks(call("c1"), call("c2", "pay")))
+    assert driver.last.commands == (
+        CallTool(id=driver.work_of("c1"), tool=LOOK, call=call("c1")),
+        CallTool(id=driver.work_of("c2"), tool=PAY, call=call("c2", "pay")),
+    )
+
+
+def test_parallel_results_are_told_in_call_order_however_they_come() -> None:
+    """B-221, I-03"""
+    driver = Driver(PARALLEL)
+    driver.model(asks(call("c1"), call("c2"), call("c3")))
+    for id in ("c3", "c1"):
+        driver.tool(id, ok(id))
+        assert driver.last.commands == ()
+    driver.tool("c2", ok("c2"))
+    assert driver.answers == [("c1", "c1"), ("c2", "c2"), ("c3", "c3")]
+    assert [event.id for event in driver.events if isinstance(event, ToolCallDone)] == ["c3", "c1", "c2"]
+
+
+def test_a_parallel_call_is_not_stopped_by_anothers_failure_or_suspension() -> None:
+    """B-221"""
+    driver = Driver(PARALLEL)
+    driver.model(asks(call("c1"), call("c2"), call("c3")))
+    driver.tool("c1", ToolResult.error("look", "no"))
+    driver.tool("c2", pending("s1"))
+    assert isinstance(driver.state.stage, CallingTools)
+    assert driver.state.in_flight == {driver.work_of("c3")}
+
+
+def test_an_unknown_tool_becomes_an_error_result_the_model_reads() -> None:
+    """B-206"""
+    driver = Driver()
+    driver.model(asks(call("c1", "fly")))
+    result = ToolResult.error("fly", "tool 'fly' not found")
+    assert driver.of_type("tool_call_done") == [ToolCallDone(id="c1", result=result, outcome=ToolCallOutcome.FAILED)]
+    assert driver.answers == [("c1", "tool 'fly' not found")]
+    assert isinstance(driver.state.stage, Inferring)
+
+
+@pytest.mark.parametrize("agent", [AGENT, PARALLEL], ids=["sequential", "parallel"])
+def test_an_unknown_tool_does_not_disturb_its_neighbours(agent: ResolvedAgent) -> None:
+    """B-206"""
+    driver = Driver(agent)
+    driver.model(asks(call("c1", "fly"), call("c2"), call("c3", "fly")))
+    driver.tool("c2", ok("sunny"))
+    assert driver.answers == [("c1", "tool 'fly' not found"), ("c2", "sunny"), ("c3", "tool 'fly' not found")]
+
+
+def test_a_tools_own_error_is_a_result_and_not_the_end_of_the_run() -> None:
+    """B-205"""
+    driver = Driver()
+    driver.model(asks(call("c1")))
+    result = ToolResult.error_with_code("look", "E7", "no such city")
+    driver.tool("c1", result)
+    assert driver.of_type("tool_call_done") == [ToolCallDone(id="c1", result=result, outcome=ToolCallOutcome.FAILED)]
+    assert driver.answers == [("c1", "[E7] no such city")]
+
+
+@pytest.mark.parametrize(
+    ("lose", "reason"),
+    [
+        (lambda id: WorkFailed(id, "its worker was lost"), "its worker was lost"),
+        (WorkStopped, "it was stopped from outside"),
+        (lambda id: AgentResolved(AGENT, id), "{id} ended as AgentResolved, which is not how it can end"),
+    ],
+    ids=["failed", "stopped", "nonsense"],
+)
+def test_a_lost_tool_reads_outcome_unknown_and_the_run_goes_on(lose: Callable[[str], Fact], reason: str) -> None:
+    """Whether it took effect is not known, so it is never simply run again."""
+    driver = Driver()
+    driver.model(asks(call("c1", "pay")))
+    id = driver.work_of("c1")
+    driver.feed(lose(id))
+    told = f"outcome unknown: {reason.format(id=id)}. Whether 'pay' took effect is not known; check before retrying."
+    assert driver.answers == [("c1", told)]
+    assert len(driver.executions("c1")) == 1
+    assert driver.inference().appended == ("infer-1", driver.state.transcript.messages[-1])
+
+
+def test_the_step_is_committed_as_a_whole_with_one_result_a_call() -> None:
+    """B-038, H-04, I-03"""
+    driver = Driver()
+    driver.model(asks(call("c1"), call("c2"), text="Let me look."))
+    driver.tool("c1", ok("sunny"))
+    assert driver.answers == []
+    driver.tool("c2", ok("rainy"))
+    metadata = MessageMetadata(run_id="r1", step_index=1)
+    assert driver.state.transcript.messages[1:] == (
+        Message(
+            id="r1:2",
+            role=Role.ASSISTANT,
+            content=(TextBlock(text="Let me look."),),
+            tool_calls=(call("c1"), call("c2")),
+            metadata=metadata,
+        ),
+        Message(id="r1:3", role=Role.TOOL, content=(TextBlock(text="sunny"),), tool_call_id="c1", metadata=metadata),
+        Message(id="r1:4", role=Role.TOOL, content=(TextBlock(text="rainy"),), tool_call_id="c2", metadata=metadata),
+    )
+
+
+def test_a_result_is_told_by_reference_and_what_the_loop_says_by_value() -> None:
+    driver = Driver()
+    driver.model(asks(call("c1"), call("c2", "fly")))
+    driver.tool("c1", ok("sunny"))
+    assert driver.inference().appended == (
+        "infer-1",
+        driver.work_of("c1"),
+        driver.state.transcript.messages[-1],
+    )
+
+
+def test_a_result_counts_once() -> None:
+    """I-04"""
+    driver = Driver(PARALLEL)
+    driver.model(asks(call("c1"), call("c2")))
+    driver.tool("c1", ok("sunny"))
+    before = driver.state
+    assert driver.tool("c1", ok("rainy")) == Advance(before)

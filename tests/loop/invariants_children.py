@@ -1,0 +1,78 @@
+"""The sub-agents, tasks and letters of a run under watch, by the world's own books, and what must hold of them."""
+
+from dataclasses import dataclass, field
+
+from wakeful.contract.events import RunFinish
+from wakeful.contract.mail import Letter, TaskEvent
+from wakeful.contract.runs import Cancelled, NaturalEnd
+from wakeful.loop.machine.commands import CancelChild, Command, StartChild, StartTask, Stop, Tell
+from wakeful.loop.machine.facts import ChildGone, ChildNamed, ChildSettled, Fact, MailReceived, WorkStopped
+from wakeful.loop.machine.stages import Done
+from wakeful.loop.machine.state import Advance, RunState
+
+Start = StartChild | StartTask
+
+
+def thread_of(work_id: str) -> str:
+    return f"t1/{work_id}"
+
+
+@dataclass
+class Kin:
+    """Who was started, and which mail is to reach the model."""
+
+    started: set[str] = field(default_factory=set)
+    """Every work id of a sub-agent or task, for ever."""
+    tasks: set[str] = field(default_factory=set)
+
+    def follow_up(self, moved: Advance) -> list[Fact]:
+        """What the workflow says right after: its children have names, unless they were stopped before they began."""
+        starts = [command for command in moved.commands if isinstance(command, Start)]
+        return [
+            WorkStopped(start.id) if Stop(start.id) in moved.commands else ChildNamed(start.id, thread_of(start.id))
+            for start in starts
+        ]
+
+    def issued(self, command: Command, state: RunState) -> bool:
+        """Whether the command is none that is waited for by its id: a word to a child or to a stranger."""
+        match command:
+            case StartChild() | StartTask():
+                assert command.id not in self.started, "a child is started once"
+                self.started.add(command.id)
+                if command.id.startswith("bg_"):
+                    self.tasks.add(command.id)
+                return False
+            case CancelChild(id=id, thread_id=thread_id):
+                assert (id in self.started, thread_id) == (True, thread_of(id))
+                return True
+            case Tell(id=id):
+                return id.startswith("returned-")
+            case _:
+                return False
+
+    def told(self, before: RunState, fact: Fact) -> str | None:
+        """The id of the message that is to reach the model because of this fact."""
+        running = {task.task_id for task in before.running_tasks}
+        match fact:
+            case ChildSettled(settled=settled) if settled.work_id in running:
+                return f"settled:{settled.thread_id}"
+            case ChildGone(id=id) if id in running:
+                return f"settled:{thread_of(id)}"
+            case WorkStopped(id=id) if id in running:
+                return f"settled:{id}"
+            case MailReceived(mail=Letter()) if isinstance(before.stage, Done):
+                return None
+            case MailReceived(mail=TaskEvent(task_id=id)) if id not in running:
+                return None
+            case MailReceived(mail=mail):
+                return mail.message_id
+            case _:
+                return None
+
+    def run_finishes(self, event: RunFinish, state: RunState) -> None:
+        """I-10: a run that came to its end, or was cancelled, leaves nothing of its own behind."""
+        running = [task for task in state.running_tasks if task.parent_context.run_id == event.run_id]
+        if isinstance(event.termination, NaturalEnd | Cancelled):
+            assert running == []
+        if isinstance(event.termination, NaturalEnd):
+            assert state.running_tasks == ()

@@ -1,0 +1,48 @@
+"""Any order of facts: whatever comes back, fails, is decided, forbidden, submitted, cancelled or too late, all holds.
+
+`WAKEFUL_HISTORIES=100000 make test` (or pytest on this file) tries as many histories; a history that fails is named by
+its seed, and `World(Random(seed))` lives it again.
+"""
+
+import os
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.loop.generating import World
+from wakeful.contract.runs import RunStatus
+from wakeful.loop.machine.facts import CancelRequested
+from wakeful.loop.machine.stages import Done
+
+HISTORIES = int(os.environ.get("WAKEFUL_HISTORIES", "10000"))
+SHARES = 20
+
+
+@pytest.mark.no_cover  # other tests reach every line; counting them here would take most of the time
+@pytest.mark.parametrize("share", range(SHARES))
+def test_the_invariants_hold_after_any_order_of_facts(share: int) -> None:
+    """I-02 to I-07, H-01 to H-06, H-18, H-21"""
+    for seed in range(share, HISTORIES, SHARES):
+        try:
+            _lives_and_can_be_closed(World(Random(seed)))
+        except Exception as error:
+            raise AssertionError(f"the history of seed {seed} breaks a rule") from error
+
+
+@pytest.mark.no_cover
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(st.randoms(use_true_random=False))
+def test_the_shortest_history_that_breaks_an_invariant_is_found(chance: Random) -> None:
+    """The same, with chance in the hands of hypothesis, which looks for the shortest history that fails."""
+    _lives_and_can_be_closed(World(chance))
+
+
+def _lives_and_can_be_closed(world: World) -> None:
+    world.live()
+    world.come_to_rest()
+    assert world.run.state.status in (RunStatus.WAITING, RunStatus.DONE)
+    world.run.feed(CancelRequested(close=True))
+    world.come_to_rest()  # its last hooks
+    assert isinstance(world.run.state.stage, Done)

@@ -1,0 +1,245 @@
+"""State beside the conversation: what a write makes of a key, all or nothing, and how long what is written stays."""
+
+import pytest
+from pydantic import JsonValue
+
+from tests.loop.driving import (
+    COUNT,
+    DRAFT,
+    KEYS,
+    NOTES,
+    THREAD,
+    VISITS,
+    Driver,
+    asks,
+    call,
+    carry,
+    hooked,
+    merges,
+    ok,
+    puts,
+    resets,
+    says,
+    writing,
+)
+from wakeful.contract.agents import ToolMode
+from wakeful.contract.events import StateConflict
+from wakeful.contract.state import STATE_LIMIT, StateAction, StateKeySpec, StateMerge, StateOp, StateView, applied
+from wakeful.loop.step.agent_state import Values
+from wakeful.loop.thread.views import keeps
+
+LIMITS = {merge: StateKeySpec(key="k", merge=merge) for merge in StateMerge}
+
+
+def written(values: Values, *ops: StateOp, base: int = 0) -> Values:
+    after = values.writing(KEYS, ops, base=base, source="c1")
+    assert isinstance(after, Values)
+    return after
+
+
+@pytest.mark.parametrize(
+    ("merge", "before", "new", "after"),
+    [
+        (StateMerge.ADD, None, 2, 2),
+        (StateMerge.ADD, 1, 2.5, 3.5),
+        (StateMerge.APPEND, None, ["a"], ["a"]),
+        (StateMerge.APPEND, ["a"], ["a", "b"], ["a", "a", "b"]),
+        (StateMerge.UNION, None, ["a", "a"], ["a"]),
+        (StateMerge.UNION, ["a", {"n": 1}], [{"n": 1}, "b"], ["a", {"n": 1}, "b"]),
+        (StateMerge.MAX, None, "a", "a"),
+        (StateMerge.MAX, 1, 2, 2),
+        (StateMerge.MAX, "b", "a", "b"),
+        (StateMerge.MIN, None, 1, 1),
+        (StateMerge.MIN, 1, 2, 1),
+        (StateMerge.MIN, "b", "a", "a"),
+    ],
+)
+def test_a_value_is_merged_in_the_way_of_its_key(
+    merge: StateMerge, before: JsonValue, new: JsonValue, after: JsonValue
+) -> None:
+    assert applied(LIMITS[merge], before, merges("k", new)) == after
+
+
+@pytest.mark.parametrize(
+    ("merge", "before", "new"),
+    [
+        (StateMerge.ADD, 1, "2"),
+        (StateMerge.APPEND, ["a"], "b"),
+        (StateMerge.UNION, "a", ["b"]),
+        (StateMerge.MAX, 1, "a"),
+        (StateMerge.MIN, None, [1]),
+    ],
+)
+def test_a_value_of_another_kind_is_not_merged(merge: StateMerge, before: JsonValue, new: JsonValue) -> None:
+    with pytest.raises(ValueError, match=f"cannot be merged into key 'k' by {merge.value}"):
+        applied(LIMITS[merge], before, merges("k", new))
+
+
+def test_only_an_exclusive_key_is_set_and_only_another_is_merged() -> None:
+    assert applied(DRAFT, "old", puts("draft", {"n": 1})) == {"n": 1}
+    with pytest.raises(ValueError, match="key 'draft' is merged by exclusive, so it cannot be merge"):
+        applied(DRAFT, "old", merges("draft", 1))
+    with pytest.raises(ValueError, match="key 'count' is merged by add, so it cannot be set"):
+        applied(COUNT, 1, puts("count", 1))
+
+
+def test_a_key_begins_and_is_reset_with_its_default() -> None:
+    spec = StateKeySpec(key="k", merge=StateMerge.ADD, default=10)
+    assert applied(spec, None, merges("k", 1)) == 11
+    assert applied(spec, 99, resets("k")) == 10
+
+
+def test_the_writes_of_one_outcome_make_one_revision() -> None:
+    values = written(Values(), merges("count", 1), merges("count", 2), puts("draft", "a"), merges("visits", 1))
+    assert values.view == StateView(revision=1, values={"count": 3, "draft": "a", "visits": 1})
+    assert (values.run, values.thread) == ({"count": 3, "draft": "a"}, {"visits": 1})
+    assert written(values, merges("count", 1)).revision == 2
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (puts("nobody's", 1), "the agent has no such key"),
+        (puts("draft", "b"), "somebody else has written it meanwhile"),
+        (merges("count", "one"), "'one' cannot be merged into key 'count' by add"),
+    ],
+)
+def test_writes_are_refused_as_a_whole(bad: StateOp, reason: str) -> None:
+    values = written(Values(), puts("draft", "a"))
+    refused = values.writing(KEYS, (merges("count", 1), bad), base=0, source="c2")
+    assert refused == StateConflict(key=bad.key, source="c2", reason=reason)
+
+
+def test_a_writer_who_has_seen_the_last_write_of_an_exclusive_key_is_not_refused() -> None:
+    values = written(written(Values(), puts("draft", "a")), merges("count", 1), base=0)
+    assert written(values, puts("draft", "b"), base=1).view == StateView(revision=3, values={"draft": "b", "count": 1})
+
+
+def test_twenty_parallel_tools_lose_nothing_and_are_merged_in_call_order() -> None:
+    ids = [f"c{number}" for number in range(20)]
+    driver = Driver(hooked().model_copy(update={"tool_mode": ToolMode.PARALLEL}))
+    driver.model(asks(*(call(id) for id in ids)))
+    for id in reversed(ids):
+        driver.tool(id, ok(1), writing(merges("count", 1), merges("notes", [id])))
+    assert driver.state.values.view == StateView(revision=20, values={"count": 20, "notes": [*ids]})
+    assert driver.of_type("state_conflict") == []
+
+
+def test_of_two_parallel_writers_of_an_exclusive_key_the_later_call_is_refused_as_a_whole() -> None:
+    driver = Driver(hooked().model_copy(update={"tool_mode": ToolMode.PARALLEL}))
+    driver.model(asks(call("c1"), call("c2")))
+    driver.tool("c2", ok(1), writing(merges("count", 1), puts("draft", "second")))
+    driver.tool("c1", ok(1), writing(puts("draft", "first")))
+    assert driver.state.values.view == StateView(revision=1, values={"draft": "first"})
+    assert driver.of_type("state_conflict") == [
+        StateConflict(key="draft", source="c2", reason="somebody else has written it meanwhile")
+    ]
+
+
+def test_a_call_that_runs_after_another_sees_what_that_has_written() -> None:
+    driver = Driver(hooked())
+    driver.model(asks(call("c1"), call("c2")))
+    (first,) = driver.executions("c1")
+    driver.tool("c1", ok(1), writing(puts("draft", "a")))
+    (second,) = driver.executions("c2")
+    assert (first.state, second.state) == (StateView(), StateView(revision=1, values={"draft": "a"}))
+    driver.tool("c2", ok(1), writing(puts("draft", "b"), base=1))
+    assert driver.state.values.view.values == {"draft": "b"}
+
+
+def test_an_agent_without_keys_and_hooks_hands_no_state_out() -> None:
+    driver = Driver()
+    driver.model(asks(call("c1")))
+    assert (driver.inference().state, driver.executions("c1")[0].state) == (None, None)
+
+
+def test_watchers_see_the_state_before_the_step_ends_if_it_has_changed() -> None:
+    driver = Driver(hooked())
+    driver.model(asks(call("c1")))
+    driver.tool("c1", ok(1), writing(merges("count", 1)))
+    driver.model(says("Done."))
+    shown = ["state_snapshot", "step_end", "step_start", "run_finish"]
+    assert [kind for kind in driver.event_types if kind in shown] == [
+        *("step_start", "state_snapshot", "step_end"),
+        *("step_start", "step_end", "run_finish"),
+    ]
+    (snapshot,) = driver.of_type("state_snapshot")
+    assert getattr(snapshot, "snapshot", None) == {"revision": 1, "extensions": {"count": 1}}
+
+
+def a_thread_with_state() -> Driver:
+    driver = Driver(hooked(), request=THREAD)
+    driver.model(says("Hello!"), writing(merges("visits", 1), merges("count", 1), merges("notes", ["a"])))
+    return driver
+
+
+def test_the_state_of_a_run_ends_with_it_and_that_of_a_thread_does_not() -> None:
+    driver = a_thread_with_state()
+    assert driver.state.values.view.values == {"visits": 1, "count": 1, "notes": ["a"]}
+    driver.submit("m2")
+    assert driver.state.values.view.values == {"visits": 1}
+    driver.resolve(hooked())
+    driver.model(says("Hello again!"), writing(merges("visits", 1), base=driver.state.values.revision))
+    assert driver.state.values.view.values == {"visits": 2}
+
+
+def test_watchers_see_that_the_state_of_a_run_is_gone() -> None:
+    driver = a_thread_with_state()
+    driver.submit("m2")
+    driver.resolve(hooked())
+    driver.model(says("Hello again!"))
+    snapshots = [getattr(event, "snapshot", None) for event in driver.of_type("state_snapshot")]
+    assert snapshots[1:] == [{"revision": 2, "extensions": {"visits": 1}}]
+
+
+def test_a_run_that_wrote_only_the_threads_state_changes_nothing_by_its_end() -> None:
+    driver = Driver(hooked(), request=THREAD)
+    driver.model(says("Hello!"), writing(merges("visits", 1)))
+    driver.submit("m2")
+    assert driver.state.values.revision == 1
+
+
+def test_state_goes_along_when_the_workflow_continues_as_new() -> None:
+    state = a_thread_with_state().state
+    assert carry(state).values == state.values
+
+
+def test_a_thread_that_is_woken_has_its_state_and_not_its_last_runs() -> None:
+    kept = keeps(a_thread_with_state().state)
+    assert kept.state == {"visits": 1}
+    woken = Driver(hooked(), keeps=kept)
+    assert woken.state.values.view == StateView(values={"visits": 1})
+    woken.model(says("Hello!"), writing(merges("visits", 1)))
+    assert woken.state.values.thread == {"visits": 2}
+
+
+def test_what_an_agent_may_write_is_bound_with_it() -> None:
+    driver = Driver(hooked().model_copy(update={"state_keys": (NOTES, VISITS)}))
+    driver.model(says("Hello!"), writing(merges("visits", 1), merges("count", 1)))
+    assert driver.state.values == Values()
+    assert driver.of_type("state_conflict") == [
+        StateConflict(key="count", source="infer-1", reason="the agent has no such key")
+    ]
+
+
+def test_a_state_has_a_limit() -> None:
+    """It goes along with inferences and calls, and one that is too big for the server would leave the run stuck."""
+    spec = StateKeySpec(key="k")
+    refused = Values().writing(
+        [spec], [StateOp(key="k", action=StateAction.SET, value="x" * STATE_LIMIT)], base=0, source="c1"
+    )
+    assert isinstance(refused, StateConflict)
+    assert "at most 400,000 fit" in refused.reason
+
+
+def test_a_sum_that_is_no_number_is_refused() -> None:
+    spec = StateKeySpec(key="k", merge=StateMerge.ADD)
+    with pytest.raises(ValueError, match="larger than a number can be"):
+        applied(spec, 1e308, StateOp(key="k", action=StateAction.MERGE, value=1e308))
+
+
+def test_a_union_of_many_takes_no_time_and_tells_true_from_one() -> None:
+    spec = StateKeySpec(key="k", merge=StateMerge.UNION)
+    many: list[JsonValue] = [f"n{number}" for number in range(30_000)]
+    assert applied(spec, many, StateOp(key="k", action=StateAction.MERGE, value=many)) == many
+    assert applied(spec, [1], StateOp(key="k", action=StateAction.MERGE, value=[True, 1, "1"])) == [1, True, "1"]

@@ -1,0 +1,117 @@
+"""The context window in the loop: a summary is asked for once, used when it comes, and undone with what it covers."""
+
+import pytest
+
+from tests.loop.driving import THREAD, Driver, an_agent, asks, call, ok, says
+from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.context import CompactionMark, ContextMessage, ContextPolicy, ContextReport
+from wakeful.contract.inference import ModelResponse
+from wakeful.contract.messages import TextBlock
+from wakeful.contract.runs import OnBusy, Usage
+from wakeful.loop.machine.commands import Compact
+from wakeful.loop.machine.facts import CompactionReturned, WorkFailed, WorkStopped
+from wakeful.loop.machine.state import Compaction
+
+POLICY = ContextPolicy(max_context_tokens=10_000, max_output_tokens=1_000, autocompact_threshold=5_000)
+MARK = CompactionMark(through=1, summary="short", pre_tokens=6_000, post_tokens=100)
+
+
+def agent(policy: ContextPolicy | None = POLICY) -> ResolvedAgent:
+    return an_agent().model_copy(update={"context": policy})
+
+
+def reporting(response: ModelResponse, history_tokens: int, prompt_tokens: int | None = None) -> ModelResponse:
+    report = ContextReport(estimated_tokens=history_tokens, history_tokens=history_tokens)
+    return response.model_copy(update={"context": report, "usage": Usage(prompt_tokens=prompt_tokens)})
+
+
+def compactions(driver: Driver) -> list[Compact]:
+    return [command for command in driver.last.commands if isinstance(command, Compact)]
+
+
+def pressed() -> Driver:
+    """A run whose conversation has outgrown the threshold while a tool is called."""
+    driver = Driver(agent())
+    driver.model(reporting(asks(call("c1")), 6_000))
+    return driver
+
+
+def test_a_conversation_over_the_threshold_is_summarised_in_the_background() -> None:
+    """B-460"""
+    driver = pressed()
+    (command,) = compactions(driver)
+    assert (command.id, command.previous, command.factor) == ("compact-1", None, 1.0)
+    assert driver.state.context.compacting == "compact-1"
+    driver.tool("c1", ok("sunny"))
+    driver.model(reporting(asks(call("c2")), 7_000))
+    assert compactions(driver) == []
+
+
+@pytest.mark.parametrize("policy", [None, POLICY])
+def test_a_conversation_under_the_threshold_is_not_summarised(policy: ContextPolicy | None) -> None:
+    driver = Driver(agent(policy))
+    driver.model(reporting(asks(call("c1")), 4_000))
+    assert compactions(driver) == []
+
+
+def test_a_summary_is_used_from_the_next_inference_on() -> None:
+    """B-464"""
+    driver = pressed()
+    driver.feed(CompactionReturned("compact-1", MARK))
+    assert driver.state.context.compaction == Compaction("compact-1", MARK)
+    driver.tool("c1", ok("sunny"))
+    assert driver.inference().compaction == "compact-1"
+    driver.model(reporting(asks(call("c2")), 6_000))
+    assert compactions(driver)[0].previous == "compact-1"
+
+
+@pytest.mark.parametrize("fact", [CompactionReturned("compact-1", None), WorkFailed("compact-1", "no money")])
+def test_a_summary_that_does_not_come_harms_nothing_and_is_not_asked_for_again_at_once(
+    fact: CompactionReturned | WorkFailed,
+) -> None:
+    driver = pressed()
+    driver.feed(fact)
+    assert (driver.state.context.compacting, driver.state.context.compaction) == (None, None)
+    driver.tool("c1", ok("sunny"))
+    driver.model(reporting(says("Done."), 6_001))
+    assert compactions(driver) == []
+    assert driver.result.status_reason == "natural"
+
+
+def test_a_summary_may_come_when_the_thread_is_idle() -> None:
+    driver = Driver(agent(), request=THREAD)
+    driver.model(reporting(says("Hello!"), 6_000))
+    driver.feed(CompactionReturned("compact-1", MARK))
+    assert driver.state.context.compaction == Compaction("compact-1", MARK)
+
+
+def test_a_rollback_undoes_the_summary_of_what_it_undoes() -> None:
+    driver = Driver(agent(), request=THREAD)
+    driver.model(reporting(says("Hello!"), 6_000))
+    driver.submit("m1")
+    driver.resolve()
+    driver.feed(CompactionReturned("compact-1", MARK.model_copy(update={"through": 3})))
+    driver.submit("m2", on_busy=OnBusy.ROLLBACK)
+    driver.feed(*(WorkStopped(id) for id in driver.state.in_flight))
+    assert driver.state.context.compaction is None
+
+
+def test_estimates_are_corrected_by_what_the_provider_reports() -> None:
+    driver = Driver(agent())
+    driver.model(reporting(asks(call("c1")), 1_000, prompt_tokens=2_000))
+    driver.tool("c1", ok("sunny"))
+    factor = driver.inference().factor
+    assert factor is not None
+    assert factor > 1.0
+
+
+def test_context_messages_are_shown_and_their_cooldown_is_kept() -> None:
+    """B-480, B-483"""
+    reminder = ContextMessage(key="tone", content=(TextBlock(text="Be kind."),), persistent=True, cooldown_turns=2)
+    driver = Driver(agent().model_copy(update={"context_messages": (reminder,)}))
+    shown = []
+    for number in range(3):
+        shown.append(driver.inference().context)
+        driver.model(asks(call(f"c{number}")))
+        driver.tool(f"c{number}", ok("sunny"))
+    assert shown == [(reminder,), (), (reminder,)]

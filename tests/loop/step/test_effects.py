@@ -1,0 +1,290 @@
+"""What hooks and tools ask for besides: it is folded once, in call order, after inferences, tools and hooks."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.loop.children import BILLING
+from tests.loop.driving import (
+    AGENT,
+    PARALLEL,
+    THREAD,
+    Driver,
+    asks,
+    call,
+    hooked,
+    merges,
+    ok,
+    pending,
+    puts,
+    reject,
+    resume,
+    says,
+    writing,
+)
+from wakeful.contract.context import ContextMessage, ContextTarget
+from wakeful.contract.decisions import Decision
+from wakeful.contract.events import HookFailed, PluginEvent, ToolCallCancel
+from wakeful.contract.hooks import Emitted, HookEffects, HookReport, Moment
+from wakeful.contract.messages import TextBlock
+from wakeful.contract.permissions import Behavior, Rule
+from wakeful.contract.runs import Blocked, Errored, NaturalEnd, StopDetail, Stopped, Termination
+from wakeful.loop.machine.commands import Infer, ResolveAgent, Stop
+from wakeful.loop.machine.facts import WorkFailed
+from wakeful.loop.machine.stages import CallingTools, Inferring
+from wakeful.loop.step.hooks import end_of, fold
+
+ENOUGH = StopDetail(code="enough", detail="that will do")
+HINT = ContextMessage(key="hint", content=(TextBlock(text="Be brief."),), target=ContextTarget.SYSTEM, persistent=True)
+ENDS = [
+    (HookEffects(stop=ENOUGH), Stopped(value=ENOUGH)),
+    (HookEffects(block="not today"), Blocked(value="not today")),
+    (HookEffects(fail="no audit"), Errored(value="no audit")),
+]
+Asked = Callable[[HookEffects], Driver]
+TOGETHER = hooked(agent=PARALLEL)
+
+
+def after_inference(effects: HookEffects) -> Driver:
+    driver = Driver(hooked())
+    driver.model(asks(call("c1"), text="Let me see."), effects)
+    return driver
+
+
+def after_tool(effects: HookEffects) -> Driver:
+    driver = Driver(hooked())
+    driver.model(asks(call("c1"), text="Let me see."))
+    driver.tool("c1", ok("sunny"), effects)
+    return driver
+
+
+def after_hooks(effects: HookEffects) -> Driver:
+    driver = Driver(hooked(Moment.RUN_START))
+    driver.hooks(effects)
+    return driver
+
+
+EVERYWHERE = pytest.mark.parametrize("asked", [after_inference, after_tool, after_hooks])
+
+
+@EVERYWHERE
+@pytest.mark.parametrize(("effects", "termination"), ENDS)
+def test_a_run_ends_as_it_is_asked_to(asked: Asked, effects: HookEffects, termination: Termination) -> None:
+    driver = asked(effects)
+    assert driver.result.termination == termination
+    assert driver.event_types.count("run_finish") == 1
+
+
+def test_what_failed_goes_before_what_is_forbidden_and_that_before_what_is_enough() -> None:
+    assert end_of(HookEffects(stop=ENOUGH, block="no", fail="broken")) == Errored(value="broken")
+    assert end_of(HookEffects(stop=ENOUGH, block="no")) == Blocked(value="no")
+    assert end_of(HookEffects()) is None
+
+
+def test_the_first_end_that_is_asked_for_counts() -> None:
+    driver = Driver(TOGETHER)
+    driver.model(asks(call("c1"), call("c2")))
+    driver.tool("c2", ok(1), HookEffects(block="second"))
+    driver.tool("c1", ok(1), HookEffects(block="first"))
+    assert driver.result.termination == Blocked(value="first")
+
+
+def test_a_stop_after_an_inference_neither_runs_the_tools_nor_keeps_the_answer_b016() -> None:
+    driver = after_inference(HookEffects(stop=ENOUGH))
+    assert driver.executions("c1") == []
+    assert driver.said == ["Hello"]
+    assert driver.result.response == "Let me see."
+
+
+def test_whoever_saw_calls_come_that_are_not_made_is_told() -> None:
+    stopped, again = after_inference(HookEffects(stop=ENOUGH)), after_inference(HookEffects(retry="Shorter."))
+    assert stopped.of_type("tool_call_cancel") == [ToolCallCancel(id="c1", name="look", reason="the run ended")]
+    assert again.of_type("tool_call_cancel") == [
+        ToolCallCancel(id="c1", name="look", reason="the model is asked again")
+    ]
+
+
+def test_a_stop_after_a_tool_keeps_what_was_done() -> None:
+    driver = after_tool(HookEffects(stop=ENOUGH))
+    assert driver.answers == [("c1", "sunny")]
+    assert len(driver.asked_for(Infer)) == 1
+
+
+def test_a_stop_that_one_of_several_tools_asks_for_waits_for_the_others() -> None:
+    driver = Driver(TOGETHER)
+    driver.model(asks(call("c1"), call("c2")))
+    driver.tool("c1", ok(1), HookEffects(stop=ENOUGH))
+    assert isinstance(driver.state.stage, CallingTools)
+    driver.tool("c2", ok(2))
+    assert driver.result.termination == Stopped(value=ENOUGH)
+
+
+def test_hooks_that_end_the_run_before_the_model_is_asked_leave_no_answer() -> None:
+    driver = Driver(hooked())
+    driver.model(says("").model_copy(update={"unasked": True}), HookEffects(block="not today"))
+    assert (driver.result.termination, driver.said) == (Blocked(value="not today"), ["Hello"])
+    assert driver.event_types[-2:] == ["step_end", "run_finish"]
+    assert "inference_complete" not in driver.event_types
+
+
+def test_a_model_is_asked_again_in_place_of_taking_its_answer() -> None:
+    driver = after_inference(HookEffects(retry="Shorter."))
+    assert isinstance(driver.state.stage, Inferring)
+    assert driver.executions("c1") == []
+    assert driver.said == ["Hello", "Shorter."]
+    assert (driver.state.rounds, driver.notes) == (1, ["Shorter."])
+
+
+def test_asking_again_is_bounded_by_the_agents_rounds() -> None:
+    driver = Driver(hooked().model_copy(update={"max_rounds": 2}))
+    driver.model(says("Long."), HookEffects(retry="Shorter."))
+    driver.model(says("Long."), HookEffects(retry="Shorter."))
+    assert driver.result.status_reason == "stopped:max_rounds"
+
+
+@pytest.mark.parametrize("asked", [after_tool, after_hooks])
+def test_only_after_an_inference_the_model_can_be_asked_again(asked: Asked) -> None:
+    driver = asked(HookEffects(retry="Shorter."))
+    assert driver.notes == []
+
+
+@pytest.mark.parametrize("asked", [after_tool, after_hooks])
+def test_the_model_is_told_with_its_next_request_until_it_is_forgotten(asked: Asked) -> None:
+    driver = asked(HookEffects(context=(HINT,)))
+    assert driver.inference().context == (HINT,)
+    driver.model(asks(call("c2")), HookEffects(forget=("hint", "nothing")))
+    driver.tool("c2", ok(1))
+    assert driver.inference().context == ()
+
+
+def test_what_is_forgotten_and_told_at_once_is_told() -> None:
+    driver = after_tool(HookEffects(forget=("hint",), context=(HINT,)))
+    assert driver.inference().context == (HINT,)
+
+
+@EVERYWHERE
+def test_rules_hold_for_the_rest_of_the_run(asked: Asked) -> None:
+    rule = Rule(tool="look", behavior=Behavior.DENY)
+    driver = asked(HookEffects(permissions=(rule.model_copy(update={"behavior": Behavior.ASK}), rule)))
+    assert driver.state.rules == (rule,)
+
+
+def test_rules_end_with_the_run() -> None:
+    driver = Driver(hooked(), request=THREAD)
+    driver.model(says("Hi!"), HookEffects(permissions=(Rule(tool="look", behavior=Behavior.DENY),)))
+    driver.submit("m2")
+    assert driver.state.rules == ()
+
+
+@EVERYWHERE
+def test_watchers_see_what_plugins_tell_and_what_failed(asked: Asked) -> None:
+    effects = HookEffects(
+        events=(Emitted(plugin="p", name="seen", payload=1),),
+        reports=(HookReport(plugin="q", phase="tool_gate", error="boom"),),
+    )
+    driver = asked(effects)
+    assert driver.of_type("plugin_event", "hook_failed") == [
+        PluginEvent(plugin="p", name="seen", payload=1),
+        HookFailed(plugin="q", phase="tool_gate", error="boom"),
+    ]
+
+
+@pytest.mark.parametrize("asked", [after_tool, after_hooks])
+def test_another_agent_goes_on_from_the_next_step(asked: Asked) -> None:
+    driver = asked(HookEffects(handoff="billing"))
+    assert driver.asked_for(ResolveAgent)[-1].agent_id == "billing"
+    driver.resolve(BILLING)
+    assert driver.inference().agent.agent_id == "billing"
+
+
+def test_a_handoff_after_an_inference_comes_when_its_calls_are_made() -> None:
+    driver = after_inference(HookEffects(handoff="billing"))
+    assert len(driver.asked_for(ResolveAgent)) == 1
+    driver.tool("c1", ok(1))
+    assert driver.asked_for(ResolveAgent)[-1].agent_id == "billing"
+
+
+def test_effects_are_folded_as_soon_as_all_earlier_calls_are_settled() -> None:
+    driver = Driver(TOGETHER)
+    driver.model(asks(call("c1"), call("c2"), call("c3")))
+    driver.tool("c2", ok(1), writing(merges("notes", ["c2"])))
+    assert driver.state.values.revision == 0
+    driver.tool("c1", ok(1), writing(merges("notes", ["c1"])))
+    assert driver.state.values.view.values == {"notes": ["c1", "c2"]}
+    driver.tool("c3", ok(1), writing(merges("notes", ["c3"])))
+    assert driver.state.values.view.values == {"notes": ["c1", "c2", "c3"]}
+
+
+def test_a_call_that_is_lost_holds_nobody_up() -> None:
+    driver = Driver(TOGETHER)
+    driver.model(asks(call("c1"), call("c2"), call("c3")))
+    driver.tool("c2", ok(1), writing(merges("count", 1)))
+    driver.feed(WorkFailed(driver.work_of("c1"), "its worker was lost"))
+    assert driver.state.values.view.values == {"count": 1}
+
+
+@pytest.mark.parametrize("decision", [resume("c1"), reject("c1")])
+def test_calls_after_one_that_waits_are_folded_when_that_is_decided(decision: Decision) -> None:
+    driver = Driver(TOGETHER)
+    driver.model(asks(call("c1"), call("c2")))
+    driver.tool("c1", pending("s1"), writing(merges("notes", ["asked"])))
+    driver.tool("c2", ok(1), writing(merges("notes", ["c2"])))
+    assert driver.state.values.view.values == {"notes": ["asked"]}
+    driver.decide(decision)
+    if driver.state.batch is not None:
+        driver.tool("c1", ok(1), writing(merges("notes", ["c1"])))
+    assert driver.state.values.view.values in ({"notes": ["asked", "c1", "c2"]}, {"notes": ["asked", "c2"]})
+
+
+def test_what_was_asked_for_before_a_call_waited_or_was_forbidden_is_done() -> None:
+    driver = Driver(hooked())
+    driver.model(asks(call("c1"), call("c2")))
+    driver.block("c1", "locked", writing(puts("draft", "a")))
+    assert driver.result.termination == Blocked(value="locked")
+    assert driver.state.values.view.values == {"draft": "a"}
+    assert driver.event_types[-3:] == ["state_snapshot", "step_end", "run_finish"]
+
+
+def test_what_tools_have_asked_for_counts_also_in_a_run_that_is_cancelled() -> None:
+    driver = Driver(TOGETHER)
+    driver.model(asks(call("c1"), call("c2"), call("c3"), call("c4")))
+    driver.tool("c2", ok(1), writing(merges("notes", ["c2"])))
+    driver.cancel("enough")
+    driver.tool("c3", pending("s3"), writing(merges("notes", ["c3 waits"])))
+    driver.block("c4", "locked", writing(merges("notes", ["c4"])))
+    driver.tool("c1", ok(1), HookEffects(state=(merges("notes", ["c1"]),), stop=ENOUGH))
+    assert driver.result.status_reason == "cancelled"
+    assert driver.state.values.view.values == {"notes": ["c3 waits", "c1", "c2", "c4"]}
+    assert Stop(driver.work_of("c1")) in driver.commands
+
+
+def test_what_was_asked_for_in_a_step_that_waits_is_shown_when_the_step_pauses() -> None:
+    driver = Driver(hooked())
+    driver.model(asks(call("c1")))
+    driver.tool("c1", pending("s1"), writing(merges("count", 1)))
+    assert driver.event_types[-3:] == ["state_snapshot", "step_end", "run_finish"]
+
+
+def test_what_was_asked_for_by_a_call_that_waits_once_more_is_shown() -> None:
+    driver = Driver(hooked())
+    driver.model(asks(call("c1")))
+    driver.tool("c1", pending("s1"))
+    driver.decide(resume("c1"))
+    driver.tool("c1", pending("s2"), writing(merges("count", 1)))
+    assert driver.event_types[-2:] == ["state_snapshot", "run_finish"]
+
+
+def test_a_run_that_nobody_asks_anything_of_ends_naturally() -> None:
+    driver = Driver(hooked())
+    driver.model(says("Hello!"), HookEffects())
+    assert (driver.result.termination, driver.state.values.revision) == (NaturalEnd(), 0)
+
+
+def test_what_the_model_is_told_besides_has_a_limit() -> None:
+    driver = Driver(AGENT)
+    long = ContextMessage(key="long", content=(TextBlock(text="x" * 200_000),), persistent=True)
+    folded = fold(driver.state, HookEffects(context=(long,)), source="infer-1")
+    assert folded.state.context.messages == driver.state.context.messages
+    (event,) = folded.events
+    assert isinstance(event, HookFailed)
+    assert "'long' is not told" in event.error

@@ -1,0 +1,210 @@
+"""Handoff: another agent goes on with the run from its next step, and answers on the thread from then on."""
+
+import pytest
+
+from tests.loop.children import BILLING, PARENT, a_parent, a_tool_end, awaiting_tasks, mail, spawns
+from tests.loop.driving import AGENT, THREAD, Driver, asks, call, carry, ok, says
+from wakeful.contract.budgets import Budget
+from wakeful.contract.events import Handoff, StepEnd
+from wakeful.contract.requests import RunRequest
+from wakeful.contract.runs import Blocked, Cancelled, Errored, NaturalEnd, OnBusy
+from wakeful.contract.subagents import Family
+from wakeful.contract.tools import ToolOutcome
+from wakeful.loop.machine.commands import Infer, ResolveAgent, Stop
+from wakeful.loop.machine.facts import AgentResolved, InferenceReturned, ToolReturned, WorkFailed, WorkStopped
+from wakeful.loop.machine.stages import AwaitingTasks, HandingOver, Idle
+from wakeful.loop.machine.state import Advance
+from wakeful.loop.thread.continue_as_new import pending_commands
+from wakeful.loop.thread.views import doing, keeps, status_view
+
+HANDS_OVER = call("c1", "handoff_to_billing")
+
+
+def handing_over(*, thread: bool = False) -> Driver:
+    """A run that asks for the agent who is to go on."""
+    driver = Driver(PARENT, request=THREAD) if thread else Driver(PARENT)
+    driver.model(asks(HANDS_OVER))
+    return driver
+
+
+def handed_over(*, thread: bool = False) -> Driver:
+    driver = handing_over(thread=thread)
+    driver.resolve(BILLING)
+    return driver
+
+
+def test_a_run_that_hands_over_looks_the_other_agent_up_before_its_next_step() -> None:
+    """B-520, B-522"""
+    driver = handing_over()
+    assert driver.answers == [("c1", "billing goes on from here")]
+    assert driver.last.commands == (ResolveAgent("billing", id="handoff-1-1"),)
+    assert driver.last.events[-1] == StepEnd()
+    assert driver.state.stage == HandingOver("handoff-1-1", "billing")
+    assert doing(driver.state) == "handing over to billing"
+
+
+def test_the_other_agent_goes_on_with_the_whole_conversation_in_the_same_run() -> None:
+    """B-521, B-522"""
+    driver = handed_over()
+    assert driver.last.events[0] == Handoff(from_agent="assistant", to_agent="billing")
+    asked = driver.inference()
+    assert (asked.agent, asked.step, asked.transcript.length) == (BILLING, 2, 3)
+    driver.model(says("You owe 3."))
+    assert (driver.result.run_id, driver.result.agent_id) == ("r1", "assistant")
+    assert (driver.result.termination, driver.result.steps) == (NaturalEnd(), 2)
+    assert (driver.state.identity.agent_id, status_view(driver.state).active_agent) == ("assistant", "billing")
+    assert driver.event_types.count("run_start") == 1
+
+
+def test_whoever_took_over_answers_the_next_run_too() -> None:
+    """B-524"""
+    driver = handed_over(thread=True)
+    driver.model(says("You owe 3."))
+    driver.submit("m1")
+    assert driver.last.commands == (ResolveAgent("billing", id="resolve-2"),)
+    assert keeps(driver.state).agent_id == "billing"
+    driver.resolve(BILLING)
+    driver.model(says("Still 3."))
+    driver.submit("m2")
+    assert driver.last.commands == (ResolveAgent("billing", id="resolve-3"),)
+
+
+def test_whoever_took_over_answers_a_thread_that_was_closed_and_is_woken() -> None:
+    """B-524"""
+    driver = handed_over(thread=True)
+    driver.model(says("You owe 3."))
+    woken = Driver(None, request=THREAD, keeps=keeps(driver.state))
+    assert woken.commands == [ResolveAgent("billing", id="resolve")]
+
+
+def test_whoever_took_over_reads_the_mail() -> None:
+    driver = handed_over(thread=True)
+    driver.model(says("You owe 3."))
+    driver.feed(mail())
+    assert driver.last.commands == (ResolveAgent("billing", id="resolve-2"),)
+
+
+def test_a_target_that_cannot_be_found_blocks_the_run_without_a_step() -> None:
+    """B-523"""
+    driver = handing_over()
+    driver.feed(WorkFailed("handoff-1-1", "agent not found: 'billing'"))
+    assert driver.result.termination == Blocked(value="handoff resolve failed: agent not found: 'billing'")
+    assert [event.event_type for event in driver.last.events] == ["run_finish"]
+    assert len(driver.asked_for(Infer)) == 1
+
+
+def test_a_lookup_that_is_stopped_from_outside_blocks_the_run() -> None:
+    driver = handing_over(thread=True)
+    driver.feed(WorkStopped("handoff-1-1"))
+    assert driver.result.termination == Blocked(value="handoff resolve failed: it was stopped from outside")
+    driver.submit("m1")
+    assert driver.last.commands == (ResolveAgent("assistant", id="resolve-2"),)
+
+
+def test_of_several_handoffs_in_one_step_the_last_one_counts() -> None:
+    driver = Driver(PARENT)
+    driver.model(asks(HANDS_OVER, call("c2", "handoff_to_assistant")))
+    assert driver.inference().agent == PARENT
+    other = Driver(PARENT)
+    other.model(asks(call("c2", "handoff_to_assistant"), HANDS_OVER))
+    assert other.state.stage == HandingOver("handoff-1-1", "billing")
+
+
+def test_a_tool_may_hand_over() -> None:
+    """B-524"""
+    driver = Driver(PARENT)
+    driver.model(asks(call("c1")))
+    driver.feed(ToolReturned("tool-c1", ToolOutcome(result=ok("sunny"), handoff="billing")))
+    assert driver.last.commands == (ResolveAgent("billing", id="handoff-1-1"),)
+
+
+def test_an_agent_that_was_handed_to_may_hand_back() -> None:
+    driver = handed_over()
+    driver.model(asks(call("c2", "handoff_to_assistant")))
+    assert driver.last.commands == (ResolveAgent("assistant", id="handoff-1-2"),)
+    driver.resolve(PARENT)
+    driver.model(says("Back again."))
+    handoffs = [event for event in driver.events if isinstance(event, Handoff)]
+    assert [event.to_agent for event in handoffs] == ["billing", "assistant"]
+
+
+def test_a_handoff_that_a_limit_forestalls_is_for_the_next_run() -> None:
+    """H-24"""
+    driver = Driver(a_parent(max_rounds=1), request=THREAD)
+    driver.model(asks(HANDS_OVER))
+    assert (driver.result.status_reason, driver.asked_for(ResolveAgent)[1:]) == ("stopped:max_rounds", [])
+    assert keeps(driver.state).agent_id == "billing"
+    driver.submit("m1")
+    assert driver.last.commands == (ResolveAgent("billing", id="resolve-2"),)
+    driver.resolve(BILLING)
+    driver.model(says("You owe 3."))
+    assert (driver.result.agent_id, driver.state.active_agent) == ("billing", "billing")
+
+
+def test_the_budget_of_the_other_agent_holds_for_the_rest_of_the_run() -> None:
+    driver = handing_over()
+    driver.resolve(BILLING.model_copy(update={"budget": Budget(turns=1)}))
+    assert driver.result.status_reason == "stopped:budget"
+
+
+def test_a_part_of_a_task_is_told_so_when_it_looks_agents_up() -> None:
+    family = Family(path=("t0",), work_id="bg_0", task_id="bg_0")
+    request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", family=family)
+    driver = Driver(PARENT, request=request)
+    driver.model(asks(HANDS_OVER))
+    assert [asked.in_task for asked in driver.asked_for(ResolveAgent)] == [True, True]
+
+
+def test_a_run_that_is_cancelled_while_it_hands_over_ends() -> None:
+    driver = handing_over()
+    driver.cancel()
+    assert driver.last.commands == (Stop("handoff-1-1"),)
+    driver.feed(AgentResolved(BILLING, "handoff-1-1"))
+    assert (driver.result.termination, len(driver.asked_for(Infer))) == (Cancelled(), 1)
+
+
+def test_a_run_that_is_carried_while_it_hands_over_looks_up_again() -> None:
+    driver = handing_over()
+    driver.last = Advance(carry(driver.state))
+    assert pending_commands(driver.state) == (ResolveAgent("billing", id="handoff-1-1"),)
+    driver.resolve(BILLING)
+    driver.last = Advance(carry(driver.state))
+    driver.model(says("You owe 3."))
+    assert driver.result.response == "You owe 3."
+
+
+def test_what_is_said_meanwhile_is_read_by_the_other_agent() -> None:
+    driver = handing_over()
+    driver.submit("m1", on_busy=OnBusy.STEER)
+    driver.resolve(BILLING)
+    assert (driver.said[-1], driver.inference().agent.agent_id) == ("And then?", "billing")
+
+
+def test_a_run_that_waits_for_tasks_hands_over_when_it_goes_on() -> None:
+    driver = awaiting_tasks(spawns("c1"))
+    driver.feed(a_tool_end("bg_0"))
+    driver.model(asks(call("c2", "handoff_to_billing"), spawns("c3")))
+    driver.resolve(BILLING)
+    driver.model(says("I wait."))
+    assert driver.state.stage == AwaitingTasks()
+    assert driver.state.tasks[-1].parent_context.agent_id == "assistant"
+    driver.feed(a_tool_end("bg_1"))
+    assert driver.inference().agent == BILLING
+
+
+def test_a_lookup_that_ends_in_a_way_it_cannot_blocks_the_run() -> None:
+    driver = handing_over()
+    driver.feed(InferenceReturned("handoff-1-1", says("?")))
+    assert isinstance(driver.result.termination, Blocked)
+
+
+@pytest.mark.parametrize("fact", [WorkFailed("resolve", "no such agent"), WorkStopped("resolve")])
+def test_an_agent_that_cannot_be_found_at_the_start_is_an_error_and_no_handoff(fact: WorkFailed) -> None:
+    driver = Driver(None, request=THREAD)
+    driver.feed(fact)
+    assert isinstance(driver.result.termination, Errored)
+    assert isinstance(driver.state.stage, Idle)
+    driver.submit("m1")
+    driver.resolve(AGENT)
+    driver.model(says("Here."))
+    assert driver.result.response == "Here."

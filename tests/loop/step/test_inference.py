@@ -1,0 +1,178 @@
+"""A model's answer: what watchers see of it, what it makes the run do, and how it may fail."""
+
+import pytest
+
+from tests.loop.driving import AGENT, Driver, an_agent, asks, call, ok, says
+from wakeful.contract.events import (
+    InferenceComplete,
+    ReasoningDelta,
+    StepEnd,
+    StepStart,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallDone,
+    ToolCallOutcome,
+    ToolCallReady,
+    ToolCallStart,
+)
+from wakeful.contract.inference import ModelResponse
+from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock, ThinkingBlock
+from wakeful.contract.runs import Errored, NaturalEnd, StopDetail, Stopped, Usage
+from wakeful.loop.machine.commands import Infer
+from wakeful.loop.machine.facts import AgentResolved, Fact, InferenceReturned, WorkFailed, WorkStopped
+from wakeful.loop.machine.state import Advance
+
+
+def test_the_model_is_asked_with_references_whose_size_does_not_grow() -> None:
+    driver = Driver(agent=None)
+    driver.feed(AgentResolved(AGENT))
+    assert driver.last.commands == (
+        Infer(
+            id="infer-1",
+            agent=AGENT,
+            step=1,
+            transcript=driver.state.transcript.ref,
+            appended=("input:0",),
+            frontend_tools=driver.state.frontend_tools,
+        ),
+    )
+
+
+def test_the_events_of_a_step_with_a_tool_come_in_the_order_watchers_rely_on() -> None:
+    """B-042, B-043"""
+    driver = Driver()
+    driver.model(asks(call("c1", arguments={"at": "Århus"}), text="Let me look."))
+    driver.tool("c1", ok("sunny"))
+    assert driver.events[1:] == [
+        StepStart(message_id="r1:2"),
+        TextDelta(delta="Let me look."),
+        ToolCallStart(id="c1", name="look"),
+        ToolCallDelta(id="c1", args_delta='{"at":"Århus"}'),
+        ToolCallReady(id="c1", name="look", arguments={"at": "Århus"}),
+        InferenceComplete(model="model-1", usage=Usage(), duration_ms=10),
+        ToolCallDone(id="c1", result=ok("sunny"), outcome=ToolCallOutcome.SUCCEEDED),
+        StepEnd(),
+        StepStart(message_id="r1:4"),
+    ]
+
+
+def test_thoughts_are_seen_before_words_and_both_are_kept() -> None:
+    driver = Driver()
+    driver.model(ModelResponse(model="model-1", reasoning="Hm.", text="Hello!"))
+    assert driver.of_type("reasoning_delta", "text_delta") == [ReasoningDelta(delta="Hm."), TextDelta(delta="Hello!")]
+    assert driver.state.transcript.messages[-1] == Message(
+        id="r1:2",
+        role=Role.ASSISTANT,
+        content=(ThinkingBlock(thinking="Hm."), TextBlock(text="Hello!")),
+        metadata=MessageMetadata(run_id="r1", step_index=1),
+    )
+
+
+def test_signed_thoughts_are_seen_as_one_and_kept_as_they_are() -> None:
+    blocks = (ThinkingBlock(thinking="Hm. ", signature="s1"), ThinkingBlock(thinking="Yes.", signature="s2"))
+    driver = Driver()
+    driver.model(ModelResponse(model="model-1", thinking=blocks, text="Hello!"))
+    assert driver.of_type("reasoning_delta") == [ReasoningDelta(delta="Hm. Yes.")]
+    assert driver.state.transcript.messages[-1].content == (*blocks, TextBlock(text="Hello!"))
+
+
+def test_thoughts_that_are_only_signed_are_not_seen() -> None:
+    driver = Driver()
+    driver.model(ModelResponse(model="model-1", thinking=(ThinkingBlock(thinking="", signature="s1"),), text="Hello!"))
+    assert driver.of_type("reasoning_delta") == []
+
+
+def test_an_empty_answer_ends_the_run_and_is_kept() -> None:
+    """B-014"""
+    driver = Driver()
+    driver.model(says(""))
+    assert driver.result.termination == NaturalEnd()
+    assert driver.state.transcript.messages[-1].role is Role.ASSISTANT
+    assert driver.of_type("text_delta") == []
+
+
+def test_the_response_is_the_newest_thing_the_model_said() -> None:
+    """B-041"""
+    driver = Driver()
+    driver.submit("m1")
+    driver.model(says("First."))
+    driver.model(says("Second."))
+    assert driver.result.response == "Second."
+
+
+def test_words_beside_a_tool_call_are_the_response_when_nothing_newer_was_said() -> None:
+    """B-040, B-041"""
+    driver = Driver(an_agent(max_rounds=1))
+    driver.model(asks(call("c1"), text="Let me look."))
+    driver.tool("c1", ok("sunny"))
+    assert driver.result.response == "Let me look."
+
+
+def test_time_that_runs_backwards_is_no_duration() -> None:
+    driver = Driver()
+    driver.now = -100
+    driver.model(says("Hello!"))
+    assert driver.of_type("inference_complete") == [InferenceComplete(model="model-1", usage=Usage(), duration_ms=0)]
+
+
+@pytest.mark.parametrize(
+    ("fact", "error"),
+    [
+        (WorkFailed("infer-1", "inference failed: 401 no such key"), "inference failed: 401 no such key"),
+        (WorkStopped("infer-1"), "it was stopped from outside"),
+        (AgentResolved(AGENT, id="infer-1"), "infer-1 ended as AgentResolved, which is not how it can end"),
+    ],
+    ids=["failed", "stopped", "nonsense"],
+)
+def test_an_inference_that_fails_for_good_ends_the_run_and_says_why(fact: Fact, error: str) -> None:
+    """B-021, H-12, H-17"""
+    driver = Driver()
+    driver.feed(fact)
+    assert (driver.result.termination, driver.result.status_reason) == (Errored(value=error), f"error:{error}")
+    assert driver.event_types == ["run_start", "step_start", "step_end", "run_finish"]
+    assert driver.last.commands == ()
+
+
+@pytest.mark.parametrize("ids", [("c1", "c1"), ("",)], ids=["repeated", "empty"])
+def test_tool_calls_that_cannot_be_told_apart_end_the_run(ids: tuple[str, ...]) -> None:
+    driver = Driver()
+    driver.model(asks(*(call(id) for id in ids)))
+    error = f"inference failed: the model's tool calls need ids that differ, got {list(ids)!r}"
+    assert driver.result.termination == Errored(value=error)
+    assert driver.event_types[-2:] == ["step_end", "run_finish"]
+
+
+def test_no_call_is_announced_that_will_never_be_answered() -> None:
+    """I-07"""
+    driver = Driver()
+    driver.model(asks(call("c1"), call("c1")))
+    assert len(driver.of_type("tool_call_ready")) == len(driver.of_type("tool_call_done", "tool_call_cancel"))
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_an_agent_makes_its_rounds_of_tool_calls_and_no_inference_is_thrown_away(rounds: int) -> None:
+    """B-082, B-086, H-16, H-17"""
+    driver = Driver(an_agent(max_rounds=rounds))
+    for number in range(rounds):
+        driver.model(asks(call(f"c{number}")))
+        driver.tool(f"c{number}", ok("sunny"))
+    detail = StopDetail(code="max_rounds", detail=f"{rounds} rounds of tool calls were made")
+    assert driver.result.termination == Stopped(value=detail)
+    assert (driver.result.status_reason, driver.result.steps) == ("stopped:max_rounds", rounds)
+    assert driver.last.commands == ()
+
+
+def test_an_agent_without_a_limit_goes_on() -> None:
+    """B-082"""
+    driver = Driver(an_agent(max_rounds=0))
+    for number in range(20):
+        driver.model(asks(call(f"c{number}")))
+        driver.tool(f"c{number}", ok("sunny"))
+    assert driver.inference().id == "infer-21"
+
+
+def test_an_answer_is_folded_once() -> None:
+    driver = Driver()
+    driver.model(asks(call("c1")))
+    before = driver.state
+    assert driver.feed(InferenceReturned("infer-1", asks(call("c2")))) == Advance(before)

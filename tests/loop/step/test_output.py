@@ -1,0 +1,121 @@
+"""An agent with an output type: its last answer fits, is corrected, or is an error."""
+
+import pytest
+
+from tests.loop.driving import REQUEST, THREAD, Driver, an_agent, asks, call, cut_off, ok, says
+from wakeful.contract.inference import ModelResponse, OutputSpec
+from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock, Visibility
+from wakeful.contract.runs import Cancelled, Errored, NaturalEnd, OnBusy
+from wakeful.loop.machine.facts import WorkStopped
+from wakeful.loop.step.model_notes import CONTINUE
+
+WEATHER = an_agent(output=OutputSpec(name="Weather", json_schema={"type": "object"}))
+NOTE = (
+    "Your answer does not fit the required output: 'sky' is a required property. "
+    "Answer again, with nothing but JSON that fits the schema."
+)
+ERROR = "the answer does not fit the agent's output type: 'sky' is a required property"
+
+
+def unfit(text: str = "{}") -> ModelResponse:
+    return says(text).model_copy(update={"output_problem": "'sky' is a required property"})
+
+
+def fitting(text: str = '{"sky":"blue"}') -> ModelResponse:
+    return says(text).model_copy(update={"output": {"sky": "blue"}})
+
+
+def test_an_answer_that_fits_is_the_output() -> None:
+    driver = Driver(WEATHER)
+    driver.model(fitting())
+    assert (driver.result.termination, driver.result.output) == (NaturalEnd(), {"sky": "blue"})
+    assert driver.result.response == '{"sky":"blue"}'
+
+
+def test_an_answer_that_does_not_fit_is_kept_and_the_model_is_told_what_is_wrong() -> None:
+    driver = Driver(WEATHER)
+    driver.model(unfit())
+    assert driver.state.transcript.messages[-1] == Message(
+        id="r1:3",
+        role=Role.USER,
+        content=(TextBlock(text=NOTE),),
+        visibility=Visibility.INTERNAL,
+        metadata=MessageMetadata(run_id="r1", step_index=1),
+    )
+    assert (driver.said, driver.inference().continuing) == (["Hello", "{}", NOTE], False)
+    driver.model(fitting())
+    assert (driver.result.termination, driver.result.output) == (NaturalEnd(), {"sky": "blue"})
+
+
+def test_an_empty_answer_is_corrected_without_being_kept() -> None:
+    driver = Driver(WEATHER)
+    driver.model(unfit(""))
+    assert driver.said == ["Hello", NOTE]
+
+
+@pytest.mark.parametrize("repairs", [0, 1, 3])
+def test_an_answer_that_never_fits_is_an_error(repairs: int) -> None:
+    driver = Driver(an_agent(output=OutputSpec(name="Weather", json_schema={}, max_repairs=repairs)))
+    for _ in range(repairs + 1):
+        driver.model(unfit())
+    assert driver.result.termination == Errored(value=ERROR)
+    assert (driver.result.response, driver.result.output, driver.result.steps) == ("{}", None, repairs + 1)
+    assert driver.said == ["Hello", *["{}", NOTE] * repairs, "{}"]
+
+
+def test_words_beside_calls_need_not_fit() -> None:
+    driver = Driver(WEATHER)
+    driver.model(asks(call("c1"), text="Let me look.").model_copy(update={"output_problem": "not JSON"}))
+    driver.tool("c1", ok("sunny"))
+    assert driver.notes == []
+
+
+def test_corrections_are_counted_over_the_run_and_the_next_run_has_its_own() -> None:
+    driver = Driver(WEATHER, request=THREAD)
+    driver.model(unfit())
+    driver.model(asks(call("c1")))
+    driver.tool("c1", ok("sunny"))
+    driver.model(unfit())
+    assert driver.result.termination == Errored(value=ERROR)
+    driver.submit("m1")
+    driver.resolve(WEATHER)
+    driver.model(unfit())
+    driver.model(fitting())
+    assert driver.result.output == {"sky": "blue"}
+
+
+def test_the_next_run_of_a_thread_has_an_output_of_its_own() -> None:
+    driver = Driver(WEATHER, request=THREAD)
+    driver.model(fitting())
+    driver.submit("m1")
+    driver.cancel()
+    driver.feed(WorkStopped("resolve-2"))
+    assert (driver.result.termination, driver.result.output) == (Cancelled(), None)
+
+
+def test_an_answer_that_was_not_the_last_word_is_not_the_output() -> None:
+    driver = Driver(WEATHER, request=REQUEST)
+    driver.submit("m1")
+    driver.model(fitting())
+    driver.cancel()
+    driver.feed(WorkStopped("infer-2"))
+    assert (driver.result.output, driver.result.response) == (None, '{"sky":"blue"}')
+
+
+def test_messages_that_came_meanwhile_are_read_with_the_correction() -> None:
+    driver = Driver(WEATHER)
+    driver.submit("m1", on_busy=OnBusy.STEER)
+    driver.model(unfit())
+    assert driver.said == ["Hello", "{}", NOTE, "And then?"]
+
+
+def test_a_cut_off_answer_is_gone_on_with_before_it_is_corrected() -> None:
+    driver = Driver(WEATHER)
+    driver.model(cut_off('{"sky":').model_copy(update={"output_problem": "not JSON"}))
+    assert driver.notes == [CONTINUE]
+
+
+def test_an_agent_without_an_output_type_may_say_anything() -> None:
+    driver = Driver()
+    driver.model(unfit("Hello!"))
+    assert (driver.result.termination, driver.result.output) == (NaturalEnd(), None)

@@ -1,0 +1,127 @@
+"""What one run wants otherwise than its agent says: with every question of that run, and with none of another."""
+
+import pytest
+
+from tests.loop.driving import AGENT, REQUEST, THREAD, Driver, asks, call, carry, idle, ok, says
+from wakeful.contract.agents import ModelBinding, ResolvedAgent, RetryPolicy
+from wakeful.contract.inference import InferenceOverrides
+from wakeful.contract.requests import RunRequest
+from wakeful.contract.runs import OnBusy
+from wakeful.loop.machine.commands import Infer
+from wakeful.loop.machine.facts import WorkStopped
+from wakeful.loop.thread.continue_as_new import pending_commands
+from wakeful.loop.thread.views import status_view
+
+BRIEF = InferenceOverrides(max_tokens=9)
+OTHER = InferenceOverrides(upstream_model="model-2")
+REFUSED = "overrides are for the run that messages begin, and these are read by the run under way"
+
+
+def asked(driver: Driver) -> list[InferenceOverrides | None]:
+    return [command.overrides for command in driver.commands if isinstance(command, Infer)]
+
+
+def test_every_question_of_the_run_has_them_and_the_next_run_has_none() -> None:
+    """B-102"""
+    driver = Driver(request=THREAD.model_copy(update={"overrides": BRIEF}))
+    driver.model(asks(call("c1")))
+    driver.tool("c1", ok("sunny"))
+    driver.model(says("Sunny."))
+    driver.submit("m1")
+    driver.resolve()
+    assert asked(driver) == [BRIEF, BRIEF, None]
+
+
+def test_a_run_without_overrides_asks_without_them() -> None:
+    assert asked(Driver()) == [None]
+
+
+@pytest.mark.parametrize("on_busy", OnBusy)
+def test_messages_that_begin_a_run_may_bring_its_overrides(on_busy: OnBusy) -> None:
+    driver = idle()
+    driver.submit("m1", on_busy=on_busy, overrides=BRIEF)
+    driver.resolve()
+    assert (asked(driver), driver.reasons) == ([None, BRIEF], [])
+
+
+def test_the_overrides_of_queued_messages_wait_for_the_run_they_begin() -> None:
+    driver = Driver(request=THREAD)
+    driver.submit("m1", overrides=BRIEF)
+    driver.submit("m2", overrides=OTHER)
+    driver.submit("m3")
+    for text in ("One.", "Two.", "Three."):
+        driver.model(says(text))
+        driver.resolve()
+    assert asked(driver) == [None, BRIEF, OTHER, None]
+
+
+@pytest.mark.parametrize("on_busy", [OnBusy.INTERRUPT, OnBusy.ROLLBACK])
+@pytest.mark.parametrize("request_", [REQUEST, THREAD], ids=["run", "thread"])
+def test_whoever_interrupts_may_want_it_otherwise(request_: RunRequest, on_busy: OnBusy) -> None:
+    driver = Driver(request=request_)
+    driver.submit("m1", on_busy=on_busy, overrides=BRIEF)
+    driver.feed(WorkStopped("infer-1"))
+    driver.resolve()
+    assert asked(driver) == [None, BRIEF]
+
+
+@pytest.mark.parametrize("on_busy", [OnBusy.STEER, OnBusy.ENQUEUE])
+def test_messages_that_the_run_under_way_reads_cannot_change_how_it_is_asked(on_busy: OnBusy) -> None:
+    driver = Driver()
+    before = driver.state
+    driver.submit("m1", on_busy=on_busy, overrides=BRIEF)
+    assert driver.reasons == [REFUSED]
+    assert (driver.state.queued, driver.state.steering, driver.state.seen_messages) == ((), (), before.seen_messages)
+    driver.submit("m1", on_busy=on_busy)
+    driver.model(says("Hello!"))
+    assert (driver.said, asked(driver)) == (["Hello", "Hello!", "And then?"], [None, None])
+
+
+def test_a_thread_cannot_be_steered_by_overrides_either() -> None:
+    driver = Driver(request=THREAD)
+    driver.submit("m1", on_busy=OnBusy.STEER, overrides=BRIEF)
+    assert (driver.reasons, driver.last.events[0].event_type) == ([REFUSED], "signal_refused")
+
+
+def test_they_go_along_when_the_thread_is_carried() -> None:
+    driver = Driver(request=THREAD.model_copy(update={"overrides": BRIEF}))
+    driver.submit("m1", overrides=OTHER)
+    after = carry(driver.state)
+    assert [command.overrides for command in pending_commands(after) if isinstance(command, Infer)] == [BRIEF]
+    assert after.queued[0].overrides == OTHER
+
+
+def test_the_model_that_is_asked_is_the_one_that_is_shown() -> None:
+    """B-104"""
+    driver = Driver(request=REQUEST.model_copy(update={"overrides": OTHER}))
+    assert (driver.inference().model, status_view(driver.state).doing) == ("model-2", "asking model-2")
+    brief = Driver(request=REQUEST.model_copy(update={"overrides": BRIEF}))
+    assert (Driver().inference().model, brief.inference().model) == ("model-1", "model-1")
+
+
+FALLBACKS = (ModelBinding(id="b", provider="p", name="model-b"), ModelBinding(id="c", provider="p", name="model-c"))
+
+
+@pytest.mark.parametrize(
+    ("agent", "overrides", "attempts"),
+    [
+        (AGENT, None, 3 * 1 + 2 + 5),
+        (AGENT, BRIEF, 3 * 1 + 2 + 5),
+        (AGENT.model_copy(update={"fallbacks": FALLBACKS}), None, 3 * 3 + 2 + 5),
+        (AGENT.model_copy(update={"fallbacks": FALLBACKS}), BRIEF, 3 * 3 + 2 + 5),
+        (
+            AGENT.model_copy(update={"fallbacks": FALLBACKS}),
+            InferenceOverrides(fallback_upstream_models=()),
+            3 * 1 + 2 + 5,
+        ),
+        (AGENT, InferenceOverrides(fallback_upstream_models=("model-b",)), 3 * 2 + 2 + 5),
+        (AGENT.model_copy(update={"retry": RetryPolicy(max_retries=0, max_stream_retries=1)}), None, 1 + 1 + 5),
+    ],
+    ids=["usual", "no list", "the agent's list", "the agent's still", "none wanted", "the run's list", "a policy"],
+)
+def test_a_question_is_tried_with_every_model_after_every_break_and_after_lost_workers(
+    agent: ResolvedAgent, overrides: InferenceOverrides | None, attempts: int
+) -> None:
+    """B-124"""
+    driver = Driver(agent, request=REQUEST.model_copy(update={"overrides": overrides}))
+    assert driver.inference().attempts == attempts

@@ -1,0 +1,250 @@
+"""B-080 to B-087, H-16, H-17, H-20: which stop condition an answer meets, and what the conditions count."""
+
+import pytest
+from pydantic import TypeAdapter
+
+from tests.loop.driving import AGENT, asks, call, cut_off, ok, says
+from wakeful.contract.inference import ModelResponse
+from wakeful.contract.requests import RunRequest
+from wakeful.contract.runs import StopDetail, ToolCallStatus, Usage
+from wakeful.contract.stopping import (
+    ConsecutiveErrors,
+    ContentMatch,
+    LoopDetection,
+    MaxRounds,
+    StopCondition,
+    StopOnTool,
+    Timeout,
+    TokenBudget,
+)
+from wakeful.contract.tools import ToolResult
+from wakeful.loop.calls.batch import SettledCall, SettledStatus
+from wakeful.loop.machine.advance import begin
+from wakeful.loop.machine.replace import replace
+from wakeful.loop.machine.state import RunState
+from wakeful.loop.step.stopping import (
+    INVALID_REGEX,
+    MAX_PATTERN,
+    MAX_WINDOW,
+    failed_rounds_after,
+    said_after,
+    stop_problems,
+    stopping,
+)
+from wakeful.permissions.texts import TEXT_LIMIT
+
+NOW = 100_000
+SAYS = says("Hello!")
+ASKS = asks(call("c1"))
+
+
+def a_run(*conditions: StopCondition) -> RunState:
+    """A run of an agent with these conditions."""
+    begun = begin(RunRequest(agent_id="assistant", input="Hello"), thread_id="t1", run_id="r1").state
+    return replace(begun, resolved=AGENT.model_copy(update={"stop_conditions": conditions}), began_at=NOW)
+
+
+def met(state: RunState, response: ModelResponse = SAYS, *, now: int = NOW) -> str | None:
+    """The code of the condition that is met."""
+    detail = stopping(state, response, now=now)
+    return None if detail is None else detail.code
+
+
+def test_conditions_are_written_with_their_type_b080() -> None:
+    written = [
+        {"type": "max_rounds", "rounds": 3},
+        {"type": "timeout", "seconds": 1.5},
+        {"type": "token_budget", "max_total": 10},
+        {"type": "consecutive_errors", "max": 2},
+        {"type": "stop_on_tool", "tool_name": "pay"},
+        {"type": "content_match", "pattern": "DONE$"},
+        {"type": "loop_detection", "window": 3},
+    ]
+    read = TypeAdapter(tuple[StopCondition, ...]).validate_python(written)
+    assert [condition.model_dump() for condition in read] == written
+    assert stop_problems(read) == []
+
+
+def test_an_agent_without_conditions_is_never_stopped() -> None:
+    assert stopping(a_run(), ASKS, now=NOW * 1000) is None
+
+
+def test_the_first_condition_of_the_list_wins_b081() -> None:
+    first, second = ContentMatch(pattern="Hello"), ConsecutiveErrors(max=1)
+    failing = replace(a_run(first, second), failed_rounds=1)
+    assert met(failing) == "content_match"
+    assert met(replace(a_run(second, first), failed_rounds=1)) == "consecutive_errors"
+    assert met(failing, says("Bye!")) == "consecutive_errors"
+
+
+def test_the_detail_says_in_words_what_was_met_h17() -> None:
+    state = replace(
+        a_run(), rounds=2, failed_rounds=3, usage=Usage(prompt_tokens=8, completion_tokens=4), said=("a", "a")
+    )
+    conditions: dict[StopCondition, str] = {
+        MaxRounds(rounds=2): "2 rounds of tool calls were made",
+        Timeout(seconds=1.5): "1.5 seconds have passed",
+        TokenBudget(max_total=10): "12 tokens were used, and 10 are allowed",
+        ConsecutiveErrors(max=2): "every tool call failed, 3 rounds in a row",
+        StopOnTool(tool_name="look"): "the model asked for 'look'",
+        ContentMatch(pattern="^Let"): "the answer matches '^Let'",
+        LoopDetection(window=2): "the model said the same 2 times in a row",
+    }
+    for condition, words in conditions.items():
+        agent = AGENT.model_copy(update={"stop_conditions": (condition,)})
+        detail = stopping(replace(state, resolved=agent), asks(call("c1"), text="Let me see"), now=NOW + 2000)
+        assert detail == StopDetail(code=condition.type, detail=words)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "response", "code"),
+    [
+        (1, ASKS, None),
+        (2, ASKS, "max_rounds"),
+        (2, cut_off(incomplete=("look",)), "max_rounds"),
+        (2, SAYS, None),
+    ],
+)
+def test_max_rounds_stops_the_round_that_would_be_one_too_many_b082(
+    rounds: int, response: ModelResponse, code: str | None
+) -> None:
+    assert met(replace(a_run(MaxRounds(rounds=2)), rounds=rounds), response) == code
+
+
+@pytest.mark.parametrize(("after", "code"), [(2000, None), (2001, "timeout")])
+def test_a_timeout_is_met_when_more_time_has_passed_since_the_run_began_b083(after: int, code: str | None) -> None:
+    assert met(a_run(Timeout(seconds=2)), now=NOW + after) == code
+
+
+def test_a_run_that_began_before_runs_were_timed_has_no_timeout() -> None:
+    assert met(replace(a_run(Timeout(seconds=2)), began_at=0)) is None
+
+
+@pytest.mark.parametrize(
+    ("usage", "code"),
+    [
+        (Usage(), None),
+        (Usage(prompt_tokens=6, completion_tokens=4), None),
+        (Usage(prompt_tokens=6, completion_tokens=5), "token_budget"),
+        (Usage(prompt_tokens=6, completion_tokens=4, total_tokens=40), None),
+        (Usage(total_tokens=11), "token_budget"),
+    ],
+)
+def test_a_token_budget_is_met_when_the_run_has_used_more_b083(usage: Usage, code: str | None) -> None:
+    assert met(replace(a_run(TokenBudget(max_total=10)), usage=usage)) == code
+
+
+@pytest.mark.parametrize(("rounds", "code"), [(1, None), (2, "consecutive_errors"), (3, "consecutive_errors")])
+def test_consecutive_errors_are_rounds_in_which_every_call_failed_b084(rounds: int, code: str | None) -> None:
+    assert met(replace(a_run(ConsecutiveErrors(max=2)), failed_rounds=rounds), ASKS) == code
+
+
+def settled(*statuses: SettledStatus) -> list[SettledCall]:
+    results = {ToolCallStatus.SUCCEEDED: ok("seen")}
+    error = ToolResult.error("look", "it failed")
+    return [SettledCall(call(f"c{n}"), status, results.get(status, error)) for n, status in enumerate(statuses)]
+
+
+@pytest.mark.parametrize(
+    ("calls", "count"),
+    [
+        (settled(ToolCallStatus.FAILED), 3),
+        (settled(ToolCallStatus.FAILED, ToolCallStatus.FAILED), 3),
+        (settled(ToolCallStatus.FAILED, ToolCallStatus.SUCCEEDED), 0),
+        (settled(ToolCallStatus.CANCELLED), 0),
+        ([], 3),
+    ],
+)
+def test_one_call_that_did_not_fail_begins_the_count_anew_b084(calls: list[SettledCall], count: int) -> None:
+    assert failed_rounds_after(replace(a_run(), failed_rounds=2), calls) == count
+
+
+def test_a_tool_stops_the_run_when_it_is_asked_for_before_it_runs_b087() -> None:
+    state = a_run(StopOnTool(tool_name="pay"))
+    assert met(state, asks(call("c1"), call("c2", "pay"))) == "stop_on_tool"
+    assert met(state, ASKS) is None
+    assert met(state, cut_off(incomplete=("pay",))) is None
+
+
+def test_words_stop_the_run_where_the_pattern_is_found_b087() -> None:
+    state = a_run(ContentMatch(pattern=r"(?i)task \w+$"))
+    assert met(state, says("So: TASK done")) == "content_match"
+    assert met(state, says("task done, or so")) is None
+
+
+def test_an_invalid_regex_stops_the_run_and_is_refused_when_the_registry_is_built_b087() -> None:
+    detail = stopping(a_run(ContentMatch(pattern="(")), SAYS, now=NOW)
+    assert detail is not None
+    assert detail.code == INVALID_REGEX
+    assert detail.detail is not None
+    assert detail.detail.startswith("'(' is no regular expression")
+    assert stop_problems([ContentMatch(pattern="(")]) == [f"content_match: {detail.detail}"]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?:[ab]*a[ab]{0,800}b){30}c",
+        "[ab]*a[ab]{500}c",
+        "a{501,}",
+        "(a{30}){30}",
+        "(a{30})*{30}",
+        "[[:alpha:](]{501}",
+        "x" * (MAX_PATTERN + 1),
+    ],
+)
+def test_a_pattern_that_could_hold_a_workflow_up_is_refused(pattern: str) -> None:
+    assert len(stop_problems([ContentMatch(pattern=pattern)])) == 1
+    assert met(a_run(ContentMatch(pattern=pattern))) == INVALID_REGEX
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b",
+        r"\x{48}ello{1}!{0,3}",
+        r"^(?:I give up|\[STOP\]|\(done\))[)\]]?",
+        "x" * MAX_PATTERN,
+    ],
+)
+def test_ordinary_patterns_are_taken(pattern: str) -> None:
+    assert stop_problems([ContentMatch(pattern=pattern)]) == []
+
+
+def test_of_a_very_long_answer_the_end_is_searched() -> None:
+    state = a_run(ContentMatch(pattern="DONE"))
+    assert met(state, says("." * 3 * TEXT_LIMIT + "DONE")) == "content_match"
+    assert met(state, says("DONE" + "." * 3 * TEXT_LIMIT)) is None
+
+
+def hearing(state: RunState, *texts: str) -> RunState:
+    for text in texts:
+        state = replace(state, said=said_after(state, says(text)))
+    return state
+
+
+@pytest.mark.parametrize(
+    ("texts", "code"),
+    [
+        (("Hm.", "Hm."), None),
+        (("Hm.", "Hm.", "Hm."), "loop_detection"),
+        (("Ah!", "Hm.", "Hm.", "Hm.", "Hm."), "loop_detection"),
+        (("Hm.", "Hm.", "Ah!", "Hm."), None),
+        (("Hm.", "Hm.", "", "Hm."), None),
+        (("", "", ""), None),
+        (("\ud800", "\ud800", "\ud800"), "loop_detection"),
+    ],
+)
+def test_a_loop_is_the_same_words_so_many_times_in_a_row_b087(texts: tuple[str, ...], code: str | None) -> None:
+    assert met(hearing(a_run(LoopDetection(window=3)), *texts)) == code
+
+
+def test_no_more_answers_are_remembered_than_are_compared() -> None:
+    assert hearing(a_run(), "Hm.", "Hm.").said == ()
+    assert len(hearing(a_run(LoopDetection(window=2), LoopDetection(window=4)), *["Hm."] * 9).said) == 4
+    assert len(hearing(a_run(LoopDetection(window=500)), *["Hm."] * 150).said) == MAX_WINDOW
+
+
+def test_a_window_that_is_never_filled_is_refused() -> None:
+    problem = "loop_detection: the window is 101; at most 100 answers are compared"
+    assert stop_problems([LoopDetection(window=100), LoopDetection(window=101), MaxRounds(rounds=1)]) == [problem]

@@ -1,0 +1,178 @@
+"""Calls the model wanted and nobody made: garbled, or half written when the answer broke off. It is told of each."""
+
+import pytest
+
+from tests.loop.driving import PARALLEL, Driver, an_agent, asks, call, carry, ok, pending, resume, says
+from wakeful.contract.events import StreamReset, TextDelta, ToolCallCancel
+from wakeful.contract.inference import Interruption, ModelResponse, RecoveryPlan
+from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock, ToolCall, Visibility
+from wakeful.contract.names import TOOL_INTERRUPTED
+from wakeful.contract.runs import Errored, NaturalEnd, StopDetail, Stopped
+from wakeful.contract.tools import ToolOutcome
+from wakeful.loop.machine.advance import advance
+from wakeful.loop.machine.facts import LoopBroken, ToolReturned, WorkStopped
+
+MALFORMED = (
+    "One or more of your tool calls had malformed arguments and were not executed: pay. "
+    "Call them again with arguments that are valid JSON if they are still needed."
+)
+INTERRUPTED = (
+    "Your response was interrupted while you called pay. That call was not executed. "
+    "Call it again if it is still needed."
+)
+DROPPED = Interruption(cause="connection reset", plan=RecoveryPlan.SYNTHESIZE_TOOL_USE, call_id="c9", call_name="pay")
+
+
+def garbled(*calls: ToolCall, text: str = "", names: tuple[str, ...] = ("pay",)) -> ModelResponse:
+    return asks(*calls, text=text).model_copy(update={"incomplete_calls": names})
+
+
+def broken(*calls: ToolCall, text: str = "", by: tuple[Interruption, ...] = (DROPPED,)) -> ModelResponse:
+    return asks(*calls, text=text).model_copy(update={"interruptions": by})
+
+
+def roles(driver: Driver) -> list[Role]:
+    return [message.role for message in driver.state.transcript.messages[1:]]
+
+
+def test_complete_calls_run_and_then_the_model_is_told_what_did_not() -> None:
+    """B-143, B-144, I-03"""
+    driver = Driver()
+    driver.model(garbled(call("c1"), call("c2"), text="All three."))
+    driver.tool("c1", ok("sunny"))
+    driver.tool("c2", ok("rainy"))
+    assert roles(driver) == [Role.ASSISTANT, Role.TOOL, Role.TOOL, Role.USER]
+    assert [asked.id for asked in driver.state.transcript.messages[1].tool_calls] == ["c1", "c2"]
+    assert driver.state.transcript.messages[-1] == Message(
+        id="r1:5",
+        role=Role.USER,
+        content=(TextBlock(text=MALFORMED),),
+        visibility=Visibility.INTERNAL,
+        metadata=MessageMetadata(run_id="r1", step_index=1),
+    )
+    assert driver.inference().appended == ("infer-1", "tool-c1", "tool-c2", driver.state.transcript.messages[-1])
+
+
+def test_a_tool_that_was_called_badly_twice_is_named_once() -> None:
+    driver = Driver()
+    driver.model(garbled(text="?", names=("pay", "look", "pay")))
+    assert "not executed: pay, look. Call" in driver.notes[0]
+
+
+@pytest.mark.parametrize(("text", "said"), [("Let me.", ["Hello", "Let me.", MALFORMED]), ("", ["Hello", MALFORMED])])
+def test_when_every_call_was_malformed_the_model_is_asked_once_more(text: str, said: list[str]) -> None:
+    """B-143, B-144: an answer that said nothing leaves no empty message."""
+    driver = Driver()
+    driver.model(garbled(text=text))
+    assert (driver.said, driver.inference().id, driver.inference().continuing) == (said, "infer-2", False)
+    driver.model(says("Never mind."))
+    assert (driver.result.termination, driver.result.response) == (NaturalEnd(), "Never mind.")
+
+
+def test_a_model_that_only_calls_badly_is_stopped_by_the_rounds_it_has() -> None:
+    driver = Driver(an_agent(max_rounds=2))
+    driver.model(garbled(text="Let me."))
+    driver.model(garbled())
+    detail = StopDetail(code="max_rounds", detail="2 rounds of tool calls were made")
+    assert (driver.result.termination, driver.result.response) == (Stopped(value=detail), "Let me.")
+    assert driver.event_types.count("step_start") == driver.event_types.count("step_end")
+
+
+def test_the_model_may_call_again_what_was_interrupted() -> None:
+    """B-134"""
+    driver = Driver()
+    driver.model(broken(call("c1"), text="Both."))
+    driver.tool("c1", ok("sunny"))
+    assert driver.said == ["Hello", "Both.", "sunny", INTERRUPTED]
+
+
+def test_both_kinds_of_calls_are_told_of() -> None:
+    driver = Driver()
+    driver.model(broken(call("c1")).model_copy(update={"incomplete_calls": ("pay",)}))
+    driver.tool("c1", ok("sunny"))
+    assert driver.notes == [INTERRUPTED, MALFORMED]
+
+
+@pytest.mark.parametrize("plan", [RecoveryPlan.CONTINUE_TEXT, RecoveryPlan.TRUNCATE_BEFORE_TOOL, RecoveryPlan.RESTART])
+def test_a_call_that_the_model_was_asked_for_anew_needs_no_note(plan: RecoveryPlan) -> None:
+    driver = Driver()
+    driver.model(broken(call("c1"), by=(DROPPED.model_copy(update={"plan": plan}),)))
+    driver.tool("c1", ok("sunny"))
+    assert driver.notes == []
+
+
+def test_an_answer_that_broke_off_between_two_calls_needs_no_note() -> None:
+    driver = Driver()
+    driver.model(broken(call("c1"), by=(Interruption(cause="goaway", plan=RecoveryPlan.SYNTHESIZE_TOOL_USE),)))
+    driver.tool("c1", ok("sunny"))
+    assert driver.notes == []
+
+
+def test_the_note_waits_for_every_result_and_goes_along_when_the_thread_is_carried() -> None:
+    """B-134, I-03"""
+    driver = Driver(PARALLEL)
+    driver.model(broken(call("c1"), call("c2")))
+    driver.tool("c2", pending("s2"))
+    driver.tool("c1", ok("sunny"))
+    assert driver.notes == []
+    carried = carry(driver.state)
+    assert carried == driver.state
+    driver.decide(resume("c2"))
+    after = ToolReturned(driver.work_of("c2"), ToolOutcome(result=ok("rainy")))
+    assert advance(carry(driver.state), after, now=driver.now + 10).state.transcript.messages[-1].text == INTERRUPTED
+    driver.feed(after)
+    assert (roles(driver), driver.notes) == ([Role.ASSISTANT, Role.TOOL, Role.TOOL, Role.USER], [INTERRUPTED])
+
+
+def test_a_run_that_is_cancelled_says_nothing_more_to_the_model() -> None:
+    """B-134"""
+    driver = Driver()
+    driver.model(broken(call("c1"), call("c2")).model_copy(update={"incomplete_calls": ("pay",)}))
+    driver.cancel()
+    driver.feed(WorkStopped(driver.work_of("c1")))
+    assert driver.answers == [("c1", TOOL_INTERRUPTED), ("c2", TOOL_INTERRUPTED)]
+    assert (roles(driver), driver.notes) == ([Role.ASSISTANT, Role.TOOL, Role.TOOL], [])
+
+
+def test_a_run_that_breaks_says_nothing_more_to_the_model() -> None:
+    driver = Driver()
+    driver.model(broken(call("c1")))
+    driver.feed(LoopBroken("boom"))
+    assert (driver.result.termination, driver.notes) == (Errored(value="boom"), [])
+
+
+def test_watchers_forget_what_was_dropped_and_what_was_begun_anew_before_they_read_on() -> None:
+    """B-134 to B-136"""
+    driver = Driver()
+    cut = Interruption(cause="idle stall", plan=RecoveryPlan.TRUNCATE_BEFORE_TOOL, call_id="c8", call_name="look")
+    again = Interruption(cause="goaway", plan=RecoveryPlan.RESTART)
+    nameless = Interruption(cause="goaway", plan=RecoveryPlan.RESTART, call_id="c7")
+    driver.model(broken(text="Hello!", by=(cut, again, nameless)))
+    assert driver.last.events[:5] == (
+        ToolCallCancel(id="c8", name="look", reason="idle stall"),
+        StreamReset(reason="goaway"),
+        ToolCallCancel(id="c7", name="", reason="goaway"),
+        StreamReset(reason="goaway"),
+        TextDelta(delta="Hello!"),
+    )
+
+
+def test_an_answer_that_was_gone_on_with_is_one_answer() -> None:
+    """B-133, H-13"""
+    driver = Driver()
+    driver.model(broken(text="Hello!", by=(Interruption(cause="goaway", plan=RecoveryPlan.CONTINUE_TEXT),)))
+    assert (driver.event_types[2:4], driver.said[-1]) == (["text_delta", "inference_complete"], "Hello!")
+
+
+@pytest.mark.parametrize("answer", [garbled(call("c1")), broken(call("c1"))])
+def test_a_run_of_the_first_rules_tells_the_model_nothing(answer: ModelResponse) -> None:
+    driver = Driver(revision=1)
+    driver.model(answer)
+    driver.tool("c1", ok("sunny"))
+    assert (driver.notes, driver.inference().id) == ([], "infer-2")
+
+
+def test_a_run_of_the_first_rules_ends_with_an_answer_whose_calls_were_all_malformed() -> None:
+    driver = Driver(revision=1)
+    driver.model(garbled())
+    assert (driver.result.termination, driver.said) == (NaturalEnd(), ["Hello", ""])

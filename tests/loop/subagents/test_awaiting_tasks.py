@@ -1,0 +1,257 @@
+"""A run whose model has nothing more to say while its tasks still run: it pauses, and what they tell goes on."""
+
+import pytest
+
+from tests.loop.children import (
+    PARENT,
+    a_parent,
+    a_tool_end,
+    a_word,
+    an_end,
+    awaiting_tasks,
+    delegates,
+    event_of,
+    events_in,
+    mail,
+    spawns,
+    with_tasks,
+)
+from tests.loop.driving import THREAD, Driver, a_message, a_ticket, asks, asks_gated, call, carry, ok, resume, says
+from wakeful.contract.budgets import Budget
+from wakeful.contract.events import FinishSummary, RunFinish, RunStart
+from wakeful.contract.gates import Suspend
+from wakeful.contract.inference import InferenceOverrides
+from wakeful.contract.requests import RunRequest
+from wakeful.contract.runs import Cancelled, NaturalEnd, OnBusy, RunStatus, StopDetail, Stopped, TaskRef, Usage
+from wakeful.contract.subagents import Family
+from wakeful.contract.tasks import TaskStatus
+from wakeful.contract.views import ToolCallView
+from wakeful.loop.machine.commands import CancelChild, Infer, Settle, Stop
+from wakeful.loop.machine.facts import ChildNamed, MessagesSubmitted
+from wakeful.loop.machine.stages import AwaitingTasks, Done, Inferring
+from wakeful.loop.machine.state import Advance
+from wakeful.loop.thread.continue_as_new import pending_commands
+from wakeful.loop.thread.views import doing, keeps, status_view
+
+
+def test_a_run_that_waits_for_its_tasks_says_so_and_asks_for_nothing() -> None:
+    """B-539, I-02"""
+    driver = awaiting_tasks(spawns("c1", "scout"), spawns("c2"))
+    assert driver.state.stage == AwaitingTasks()
+    summary = FinishSummary(response="I wait.", status=RunStatus.WAITING, status_reason="awaiting_tasks")
+    identity = driver.state.identity
+    assert driver.last.events[-1] == RunFinish(
+        thread_id="t1", run_id="r1", identity=identity, result=summary, termination=NaturalEnd()
+    )
+    assert (driver.last.commands, driver.state.in_flight, driver.state.next_alarm) == ((), frozenset(), None)
+    assert doing(driver.state) == "waiting for scout, bg_1"
+    assert status_view(driver.state).children == ("t1/bg_0", "t1/bg_1")
+
+
+def test_the_end_of_a_task_goes_on_with_the_run_that_waited() -> None:
+    """B-540, H-19"""
+    driver = Driver(PARENT)
+    driver.model(asks(spawns("c1"), usage=Usage(total_tokens=2)))
+    driver.model(says("I wait.", Usage(total_tokens=3)))
+    driver.feed(a_tool_end("bg_0"))
+    identity = driver.state.identity
+    types = [event.event_type for event in driver.last.events]
+    assert types == ["task_changed", "run_start", "mail_received", "step_start"]
+    assert driver.last.events[1] == RunStart(thread_id="t1", run_id="r1", identity=identity)
+    assert driver.said[-1] == event_of("bg_0", "completed", result="gold")
+    driver.model(says("Gold!", Usage(total_tokens=4)))
+    assert (driver.result.termination, driver.result.response) == (NaturalEnd(), "Gold!")
+    assert (driver.result.steps, driver.result.usage, driver.result.run_id) == (3, Usage(total_tokens=9), "r1")
+
+
+def test_a_run_waits_until_the_last_of_its_tasks_has_ended() -> None:
+    """B-509"""
+    driver = awaiting_tasks(spawns("c1"), spawns("c2"))
+    driver.feed(a_tool_end("bg_1"))
+    driver.model(says("One more."))
+    assert driver.state.stage == AwaitingTasks()
+    driver.feed(a_tool_end("bg_0"))
+    driver.model(says("Both."))
+    assert isinstance(driver.state.stage, Done)
+    assert driver.event_types.count("run_start") == driver.event_types.count("run_finish") == 3
+    assert events_in(driver) == [("completed", "bg_1"), ("completed", "bg_0")]
+
+
+@pytest.mark.parametrize("on_busy", [OnBusy.ENQUEUE, OnBusy.STEER, OnBusy.REJECT])
+@pytest.mark.parametrize("thread", [False, True])
+def test_a_run_that_waits_reads_at_once_what_somebody_says(on_busy: OnBusy, thread: bool) -> None:
+    driver = awaiting_tasks(thread=thread)
+    driver.submit("m1", on_busy=on_busy)
+    assert (driver.said[-1], driver.reasons) == ("And then?", [])
+    assert driver.inference().id == "infer-3"
+    driver.model(says("Patience."))
+    assert driver.state.stage == AwaitingTasks()
+
+
+@pytest.mark.parametrize("on_busy", [OnBusy.INTERRUPT, OnBusy.ROLLBACK])
+def test_whoever_interrupts_a_run_that_waits_stops_its_tasks(on_busy: OnBusy) -> None:
+    driver = awaiting_tasks(thread=True)
+    driver.submit("m1", on_busy=on_busy)
+    (cancel,) = driver.last.commands
+    assert isinstance(cancel, CancelChild)
+    assert [event.event_type for event in driver.last.events] == ["run_start"]
+    driver.feed(an_end("bg_0", termination=Cancelled()))
+    assert (driver.state.identity.run_id, driver.state.running_tasks) == ("r1.2", ())
+    driver.resolve(PARENT)
+    said = ["And then?", event_of("bg_0", "cancelled")]
+    assert driver.said == (said if on_busy is OnBusy.ROLLBACK else [*driver.said[:-2], *said])
+
+
+def test_a_repeat_does_not_wake_a_run_that_waits() -> None:
+    driver = awaiting_tasks(thread=True)
+    driver.submit("m1")
+    driver.model(says("Patience."))
+    before = driver.state
+    assert driver.submit("m1") == Advance(before)
+
+
+def test_a_message_that_wants_a_run_of_its_own_waits_for_it() -> None:
+    driver = awaiting_tasks(thread=True)
+    driver.submit("m1", overrides=InferenceOverrides(max_tokens=9))
+    assert driver.state.stage == AwaitingTasks()
+    driver.feed(MessagesSubmitted((a_message("m2", agent_id="billing"),)))
+    assert driver.state.stage == AwaitingTasks()
+    driver.feed(a_tool_end("bg_0"))
+    driver.model(says("Gold!"))
+    assert (driver.state.runs, [later.message.id for later in driver.state.queued]) == (2, ["m2"])
+
+
+def test_a_message_for_the_agent_that_answers_is_read_at_once() -> None:
+    driver = awaiting_tasks(thread=True)
+    driver.feed(MessagesSubmitted((a_message("m1", agent_id="assistant"),)))
+    assert driver.said[-1] == "And then?"
+
+
+def test_overrides_are_refused_where_no_run_begins() -> None:
+    driver = awaiting_tasks()
+    driver.submit("m1", overrides=InferenceOverrides(max_tokens=9))
+    assert len(driver.reasons) == 1
+    assert driver.state.stage == AwaitingTasks()
+
+
+def test_a_queued_message_is_read_before_a_run_begins_to_wait() -> None:
+    driver = with_tasks(driver=Driver(PARENT, request=THREAD))
+    driver.submit("m1")
+    driver.model(says("I wait."))
+    assert driver.said[-1] == "And then?"
+    driver.model(says("Patience."))
+    assert (driver.state.stage, driver.state.runs) == (AwaitingTasks(), 1)
+
+
+def test_mail_wakes_a_run_that_waits() -> None:
+    driver = awaiting_tasks()
+    driver.feed(mail())
+    assert driver.said[-1] == '<agent-message from="boss" thread_id="t0">\nHurry!\n</agent-message>'
+    assert isinstance(driver.state.stage, Inferring)
+
+
+def test_a_run_that_has_used_up_its_rounds_ends_when_it_is_woken() -> None:
+    driver = Driver(a_parent(max_rounds=1, budget=None))
+    driver.model(asks(spawns("c1")))
+    assert driver.result.status_reason == "stopped:max_rounds"
+    two = with_tasks(agent=a_parent(max_rounds=2))
+    two.model(asks(call("c2")))
+    two.feed(a_tool_end("bg_0"))
+    two.tool("c2", ok("sunny"))
+    assert (two.result.status_reason, two.result.unread) == ("stopped:max_rounds", ("settled:t1/bg_0",))
+    assert [message.id for message in keeps(two.state).mail] == ["settled:t1/bg_0"]
+
+
+def test_a_run_that_waits_is_carried_and_goes_on() -> None:
+    driver = awaiting_tasks(spawns("c1"), spawns("c2"))
+    driver.last = Advance(carry(driver.state))
+    assert (driver.state.stage, pending_commands(driver.state)) == (AwaitingTasks(), ())
+    assert driver.state.bound == frozenset()
+    driver.feed(a_word("bg_0"))
+    driver.last = Advance(carry(driver.state))
+    assert [command.id for command in pending_commands(driver.state)] == ["infer-3"]
+    driver.feed(a_tool_end("bg_0"))
+    driver.last = Advance(carry(driver.state))
+    driver.model(says("I see."))
+    assert events_in(driver) == [("custom", "bg_0"), ("completed", "bg_0")]
+
+
+def test_wall_time_stops_a_run_that_waits_and_its_tasks() -> None:
+    request = RunRequest(agent_id="assistant", input="Hello", budget=Budget(seconds=60))
+    driver = with_tasks(driver=Driver(PARENT, request=request))
+    driver.model(says("I wait."))
+    driver.wait(60_000)
+    (cancel,) = driver.last.commands
+    assert isinstance(cancel, CancelChild)
+    driver.feed(an_end("bg_0", termination=Cancelled()))
+    assert driver.result.termination == Stopped(
+        value=StopDetail(code="budget", detail="the wall time of 60 s is spent")
+    )
+
+
+def test_a_deadline_of_the_tree_stops_a_sub_agent_that_has_no_limit_of_its_own() -> None:
+    family = Family(path=("t0",), work_id="w", deadline=500)
+    driver = Driver(PARENT, request=RunRequest(agent_id="assistant", input="Hello", family=family))
+    assert driver.state.next_alarm == 500
+    driver.wait(500)
+    assert driver.last.commands == (Stop("infer-1"),)
+    driver.model(says("Too late."))
+    assert driver.result.termination == Stopped(value=StopDetail(code="budget", detail="the wall time is spent"))
+
+
+def test_a_task_tells_its_owner_when_it_has_ended() -> None:
+    """B-535"""
+    family = Family(path=("t0",), work_id="bg_3", task_id="bg_3", name="scout")
+    request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", family=family)
+    driver = Driver(PARENT, request=request)
+    assert driver.state.identity.task == TaskRef(task_id="bg_3", thread_id="t1", owner_thread_id="t0", name="scout")
+    driver.model(says("Found."))
+    (settle,) = driver.asked_for(Settle)
+    assert (settle.owner_thread_id, settle.is_task, settle.settled.work_id) == ("t0", True, "bg_3")
+    assert settle.settled.name == "scout"
+    assert (settle.settled.status, settle.settled.steps) == (TaskStatus.COMPLETED, 1)
+
+
+def test_a_delegate_tells_its_owner_once_and_is_no_task() -> None:
+    family = Family(path=("t0",), work_id="child-c9")
+    request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", family=family)
+    driver = Driver(PARENT, request=request)
+    driver.submit("m1", on_busy=OnBusy.INTERRUPT)
+    driver.model(says("In vain."))
+    driver.resolve(PARENT)
+    driver.model(says("Found."))
+    (settle,) = driver.asked_for(Settle)
+    assert (settle.settled.status, settle.is_task) == (TaskStatus.CANCELLED, False)
+
+
+def test_a_task_that_gets_its_name_late_changes_nothing_else() -> None:
+    driver = with_tasks()
+    driver.feed(ChildNamed("bg_0", "t1/renamed"))
+    assert driver.state.tasks[0].thread_id == "t1/renamed"
+    assert driver.last.commands == ()
+
+
+def test_the_status_names_the_thread_that_a_call_waits_for() -> None:
+    driver = Driver(PARENT)
+    driver.model(asks(delegates("c1")))
+    view = status_view(driver.state)
+    assert view.calls == (
+        ToolCallView(
+            call_id="c1",
+            tool_name="agent_run_researcher",
+            status=driver.statuses[0],
+            child="t1/child-c1",
+            work_id="child-c1",
+        ),
+    )
+    assert view.children == ("t1/child-c1",)
+
+
+def test_a_decision_and_a_task_may_end_in_any_order() -> None:
+    driver = with_tasks()
+    driver.model(asks_gated(call("c2"), c2=Suspend(ticket=a_ticket("s1"))))
+    driver.decide(resume("s1"))
+    driver.feed(a_tool_end("bg_0"))
+    driver.tool("c2", ok("sunny"))
+    driver.model(says("Done."))
+    assert (len(driver.asked_for(Infer)), events_in(driver)) == (3, [("completed", "bg_0")])

@@ -1,0 +1,166 @@
+"""Cancel with a family: everything that the run has started is told to stop and waited for, and nothing else."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.loop.children import (
+    PARENT,
+    a_tool_end,
+    a_word,
+    an_end,
+    delegates,
+    events_in,
+    idle_with_task,
+    mail,
+    spawns,
+    with_tasks,
+)
+from tests.loop.driving import THREAD, Driver, a_ticket, asks, asks_gated, call, carry, says
+from wakeful.contract.gates import Suspend
+from wakeful.contract.inference import ModelResponse
+from wakeful.contract.runs import Cancelled, CancelReceipt, OnBusy
+from wakeful.contract.tasks import Task, TaskType
+from wakeful.loop.machine.commands import CancelChild, Stop
+from wakeful.loop.machine.facts import ChildGone, WorkStopped
+from wakeful.loop.machine.stages import Cancelling, Done, Idle
+from wakeful.loop.machine.state import Advance
+from wakeful.loop.thread.views import keeps
+
+ANSWERS: Mapping[str, ModelResponse | None] = {
+    "inferring": None,
+    "calling tools": asks(call("c9")),
+    "delegating": asks(delegates("c9")),
+    "awaiting decisions": asks_gated(call("c9"), c9=Suspend(ticket=a_ticket("s1"))),
+    "awaiting tasks": says("I wait."),
+}
+"""How a model that is asked brings its run into each stage."""
+
+
+@pytest.mark.parametrize("thread", [False, True])
+@pytest.mark.parametrize("stage", ANSWERS)
+def test_cancel_waits_for_every_task_whatever_the_run_is_doing(stage: str, thread: bool) -> None:
+    """B-546, H-10, I-10"""
+    driver = with_tasks(spawns("c1"), spawns("c2"), driver=Driver(PARENT, request=THREAD) if thread else None)
+    if (answer := ANSWERS[stage]) is not None:
+        driver.model(answer)
+    working = sorted(driver.state.in_flight)
+    driver.cancel("enough")
+    told = {command.id for command in driver.last.commands if isinstance(command, CancelChild | Stop)}
+    assert told == {*working, "bg_0", "bg_1"}
+    for id in working:
+        driver.feed(an_end(id, termination=Cancelled()) if id.startswith("child") else WorkStopped(id))
+    driver.feed(a_word("bg_0"), an_end("bg_0", termination=Cancelled(), receipt=CancelReceipt(cancelled=("t1/x",))))
+    assert isinstance(driver.state.stage, Cancelling)
+    driver.feed(a_tool_end("bg_1"))
+    assert (driver.result.termination, driver.result.detail) == (Cancelled(), "enough")
+    assert driver.result.receipt is not None
+    assert driver.result.receipt.cancelled[-2:] == ("t1/bg_0", "t1/x")
+    assert driver.result.receipt.ended == ("t1/bg_1",)
+    assert driver.result.unread == ()
+    assert (driver.state.runs, driver.state.running_tasks) == (1, ())
+    assert isinstance(driver.state.stage, Idle if thread else Done)
+    assert driver.event_types.count("run_start") == driver.event_types.count("run_finish")
+    if thread:
+        driver.submit("m1")
+        driver.resolve(PARENT)
+        assert events_in(driver) == [("custom", "bg_0"), ("cancelled", "bg_0"), ("completed", "bg_1")]
+
+
+def test_a_run_that_is_cancelled_leaves_the_tasks_of_another_run_alone() -> None:
+    """I-10"""
+    driver = idle_with_task()
+    driver.submit("m1")
+    driver.resolve(PARENT)
+    driver.model(asks(spawns("c2")))
+    driver.cancel()
+    assert [command.id for command in driver.last.commands] == ["bg_1", "infer-3"]
+    driver.model(says("In vain."))
+    driver.feed(an_end("bg_1", termination=Cancelled()))
+    assert isinstance(driver.state.stage, Idle)
+    assert [task.task_id for task in driver.state.running_tasks] == ["bg_0"]
+
+
+def test_a_task_of_another_run_that_ends_while_the_run_is_cancelled_is_told_to_the_next() -> None:
+    """I-09"""
+    driver = idle_with_task()
+    driver.submit("m1")
+    driver.cancel()
+    driver.feed(a_tool_end("bg_0"))
+    driver.feed(WorkStopped("resolve-2"))
+    assert driver.state.identity.run_id == "r1.3"
+    driver.resolve(PARENT)
+    assert events_in(driver) == [("completed", "bg_0")]
+
+
+@pytest.mark.parametrize("first", ["close", "cancel"])
+def test_a_thread_that_is_closed_stops_the_tasks_of_all_its_runs(first: str) -> None:
+    driver = idle_with_task()
+    driver.submit("m1")
+    driver.resolve(PARENT)
+    driver.model(asks(spawns("c2")))
+    if first == "cancel":
+        driver.cancel("enough")
+    driver.cancel("goodbye", close=True)
+    told = [command.id for command in driver.commands if isinstance(command, CancelChild)]
+    assert sorted(told) == ["bg_0", "bg_1"]
+    driver.model(says("In vain."))
+    driver.feed(an_end("bg_1", termination=Cancelled()))
+    assert isinstance(driver.state.stage, Cancelling)
+    driver.feed(an_end("bg_0", termination=Cancelled()))
+    assert (isinstance(driver.state.stage, Done), driver.state.running_tasks) == (True, ())
+
+
+def test_an_idle_thread_is_closed_when_its_last_task_has_stopped() -> None:
+    """H-08, H-10"""
+    driver = idle_with_task(spawns("c1"), spawns("c2"))
+    result = driver.result
+    driver.cancel("goodbye", close=True)
+    assert driver.last.commands == (
+        CancelChild("bg_0", "t1/bg_0", "goodbye"),
+        CancelChild("bg_1", "t1/bg_1", "goodbye"),
+    )
+    driver.cancel("again")
+    driver.submit("m1")
+    assert driver.reasons == ["the thread is being closed"]
+    driver.feed(mail(), a_word("bg_0"), an_end("bg_0", termination=Cancelled()))
+    assert driver.state.running_tasks != ()
+    driver.feed(ChildGone("bg_1", "it has ended without a word"))
+    assert driver.state.stage == Done(result)
+    assert driver.event_types.count("run_start") == 1
+    kept = [message.id for message in keeps(driver.state).mail]
+    assert kept == ["msg_1", "word_1", "settled:t1/bg_0", "settled:t1/bg_1"]
+
+
+def test_a_thread_that_never_ran_is_closed_after_its_tasks_too() -> None:
+    running = Task(task_id="bg_0", owner_thread_id="t1", task_type=TaskType.TOOL, thread_id="t1/bg_0")
+    kept = keeps(idle_with_task().state).model_copy(update={"tasks": (running,)})
+    driver = Driver(None, request=THREAD.model_copy(update={"input": ""}), keeps=kept)
+    driver.cancel(close=True)
+    driver.feed(a_tool_end("bg_0"))
+    assert isinstance(driver.state.stage, Done)
+    assert driver.result.termination == Cancelled()
+
+
+def test_the_tasks_of_an_idle_thread_can_be_cancelled_and_their_ends_begin_no_run() -> None:
+    """I-10"""
+    driver = idle_with_task(spawns("c1"), spawns("c2"))
+    driver.cancel("enough")
+    assert [command.id for command in driver.last.commands] == ["bg_0", "bg_1"]
+    driver.last = Advance(carry(driver.state))
+    driver.feed(a_word("bg_0"), an_end("bg_0", termination=Cancelled()), an_end("bg_1", termination=Cancelled()))
+    assert (isinstance(driver.state.stage, Idle), driver.state.runs) == (True, 1)
+    driver.submit("m1")
+    driver.resolve(PARENT)
+    assert events_in(driver) == [("custom", "bg_0"), ("cancelled", "bg_0"), ("cancelled", "bg_1")]
+
+
+def test_a_rollback_of_a_run_that_is_being_cancelled_stops_no_more_than_the_cancel() -> None:
+    driver = idle_with_task()
+    driver.submit("m1")
+    driver.resolve(PARENT)
+    driver.cancel()
+    driver.submit("m2", on_busy=OnBusy.ROLLBACK)
+    assert driver.last.commands == ()
+    driver.model(says("In vain."))
+    assert driver.state.identity.run_id == "r1.3"

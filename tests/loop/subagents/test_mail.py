@@ -1,0 +1,516 @@
+"""Messages between agents: what is sent, how it is read, and what becomes of a letter that cannot be delivered."""
+
+import json
+
+import pytest
+from pydantic import JsonValue
+
+from tests.loop.children import (
+    PARALLEL_PARENT,
+    PARENT,
+    a_letter,
+    a_parent,
+    a_tool_end,
+    digs,
+    mail,
+    nameless,
+    spawns,
+    with_tasks,
+    writes,
+)
+from tests.loop.driving import Driver, a_ticket, asks, asks_gated, call, carried, carry, done, idle, ok, resume, says
+from wakeful.contract.agents import ToolMode
+from wakeful.contract.gates import Suspend
+from wakeful.contract.mail import LETTER_LIMIT, DeadLetter, Letter, Returned, Sender
+from wakeful.contract.messages import Visibility
+from wakeful.contract.names import SIGNAL_DELIVER, SIGNAL_RETURNED
+from wakeful.contract.requests import RunRequest
+from wakeful.contract.runs import Cancelled, Origin, RunIdentity, TaskRef
+from wakeful.contract.subagents import Family
+from wakeful.loop.machine.commands import Deliver, Stop, Tell
+from wakeful.loop.machine.facts import (
+    ChildNamed,
+    LetterReturned,
+    LettersWanted,
+    MailReceived,
+    Told,
+    WorkFailed,
+    WorkStopped,
+)
+from wakeful.loop.machine.replace import replace
+from wakeful.loop.machine.stages import Cancelling, Resolving
+from wakeful.loop.machine.state import Advance
+from wakeful.loop.subagents.mail import KEPT_LETTERS
+from wakeful.loop.thread.continue_as_new import pack, pending_commands, size_of
+from wakeful.loop.thread.views import HEAD_LENGTH, keeps, status_view
+
+TO_AGENT: JsonValue = {"relation": "agent", "thread_id": "t5"}
+TO_CHILD: JsonValue = {"relation": "child", "name": "scout"}
+TO_PARENT: JsonValue = {"relation": "parent"}
+SUB_AGENT = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", origin=Origin.SUBAGENT)
+TASK = Family(path=("t0",), work_id="bg_3", task_id="bg_3", name="scout")
+UNNAMED = Family(path=("t0",), work_id="bg_3", task_id="bg_3")
+WITHIN_A_TASK = Family(
+    path=("t9", "t0"),
+    work_id="child-c9",
+    within=TaskRef(task_id="bg_3", thread_id="t0", owner_thread_id="t9", name="scout"),
+)
+
+
+def writing(to: JsonValue = TO_AGENT, *, request: RunRequest | None = None) -> Driver:
+    """A run whose call `c2` sends a message."""
+    driver = Driver(PARENT, request=request) if request else Driver(PARENT)
+    driver.model(asks(spawns("c1", "scout"), digs("c0")))
+    driver.model(asks(writes("c2", to)))
+    return driver
+
+
+def receipt(driver: Driver, call_id: str = "c2") -> JsonValue:
+    told: JsonValue = json.loads(dict(driver.answers)[call_id])
+    return told
+
+
+def failed(error: str) -> JsonValue:
+    return {"message_id": "", "status": "failed", "error": error}
+
+
+def letter_of(driver: Driver) -> Letter:
+    (sent,) = [command for command in driver.commands if isinstance(command, Deliver | Tell)]
+    letter = sent.letter if isinstance(sent, Deliver) else sent.payload
+    assert isinstance(letter, Letter)
+    return letter
+
+
+def with_dead_letters(count: int = 1) -> Driver:
+    """A run some of whose messages could not be delivered; the model is asked."""
+    driver = Driver(PARENT)
+    for number in range(count):
+        driver.model(asks(writes(f"c{number}", TO_AGENT, f"number {number}")))
+        driver.feed(WorkFailed(f"send-c{number}", "recipient_not_found"))
+    return driver
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (None, "missing 'to'"),
+        ({"message": "Hi"}, "missing 'to'"),
+        ({"to": "parent", "message": "Hi"}, "missing 'to'"),
+        ({"to": {}, "message": "Hi"}, "missing 'to.relation'"),
+        ({"to": {"relation": 4}, "message": "Hi"}, "missing 'to.relation'"),
+        ({"to": {"relation": "child"}, "message": "Hi"}, "child requires 'name'"),
+        ({"to": {"relation": "agent"}, "message": "Hi"}, "agent requires 'thread_id'"),
+        ({"to": {"relation": "agent", "thread_id": 5}, "message": "Hi"}, "agent requires 'thread_id'"),
+        ({"to": {"relation": "sibling"}, "message": "Hi"}, "unknown relation 'sibling'"),
+        ({"to": {"relation": "parent"}}, "missing 'message'"),
+        ({"to": {"relation": "parent"}, "message": None}, "missing 'message'"),
+        (
+            {"to": {"relation": "parent"}, "message": "x" * (LETTER_LIMIT + 1)},
+            "the message has 200,001 characters, and at most 200,000 fit",
+        ),
+    ],
+)
+def test_a_wrong_message_is_an_error_and_is_not_sent(arguments: JsonValue, error: str) -> None:
+    """B-560"""
+    driver = Driver(PARENT, request=SUB_AGENT)
+    driver.model(asks(call("c1", "send_message", arguments)))
+    assert driver.answers == [("c1", f"Invalid arguments: {error}")]
+    assert driver.asked_for(Deliver) == []
+
+
+@pytest.mark.parametrize(
+    ("to", "error"),
+    [
+        (TO_PARENT, "recipient_unavailable"),
+        ({"relation": "child", "name": "nobody"}, "recipient_not_found"),
+        ({"relation": "child", "name": "bg_1"}, "recipient_unavailable"),
+        ({"relation": "agent", "thread_id": ""}, "recipient_not_found"),
+    ],
+    ids=["no parent", "no such child", "a tool has no inbox", "no thread"],
+)
+def test_a_message_to_nobody_has_a_receipt_that_says_so(to: JsonValue, error: str) -> None:
+    """B-561, B-563, B-564, B-565"""
+    driver = writing(to)
+    assert receipt(driver) == failed(error)
+    assert (driver.asked_for(Deliver), driver.asked_for(Tell), driver.state.letters) == ([], [], ())
+
+
+def test_a_parents_run_alone_is_no_parent_to_write_to() -> None:
+    """B-565"""
+    request = RunRequest(agent_id="assistant", input="Hello", parent_run_id="r0")
+    assert receipt(writing(TO_PARENT, request=request)) == failed("recipient_unavailable")
+
+
+def test_a_child_that_has_ended_is_not_found() -> None:
+    """B-563"""
+    driver = with_tasks(spawns("c1", "scout"))
+    driver.feed(a_tool_end("bg_0"))
+    driver.model(asks(writes("c2", TO_CHILD)))
+    assert receipt(driver) == failed("recipient_not_found")
+
+
+def test_a_child_is_written_to_in_the_step_that_started_it() -> None:
+    driver = Driver(PARENT)
+    nameless(driver, spawns("c1", "scout"), writes("c2", TO_CHILD))
+    assert not any(isinstance(command, Tell) for command in driver.commands)
+    driver.feed(ChildNamed("bg_0", "t1/bg_0"))
+    assert [command.thread_id for command in driver.last.commands if isinstance(command, Tell)] == ["t1/bg_0"]
+
+
+@pytest.mark.parametrize("name", ["scout", "bg_0"])
+def test_a_child_is_told_directly(name: str) -> None:
+    """B-562, B-563, B-564"""
+    driver = writing({"relation": "child", "name": name})
+    letter = letter_of(driver)
+    assert driver.last.commands == (Tell("send-c2", "t1/bg_0", SIGNAL_DELIVER, letter),)
+    assert letter == Letter(
+        message_id=letter.message_id,
+        sender=Sender(agent_id="assistant", thread_id="t1"),
+        content="Hurry!",
+        relation="child",
+        recipient_thread_id="t1/bg_0",
+        task_id="bg_0",
+    )
+    driver.feed(Told("send-c2"))
+    assert receipt(driver) == {"message_id": letter.message_id, "status": "accepted"}
+
+
+def test_a_parent_is_reached_awake_or_not() -> None:
+    """B-562, B-565"""
+    driver = writing(TO_PARENT, request=SUB_AGENT)
+    letter = letter_of(driver)
+    assert driver.last.commands == (Deliver("send-c2", letter),)
+    assert (letter.relation, letter.recipient_thread_id, letter.recipient_agent_id) == ("parent", "t0", None)
+    driver.feed(Told("send-c2"))
+    assert receipt(driver) == {"message_id": letter.message_id, "status": "accepted"}
+
+
+@pytest.mark.parametrize(
+    ("family", "to", "sender"),
+    [
+        (TASK, TO_PARENT, Sender(agent_id="assistant", thread_id="t1", task_id="bg_3", name="scout")),
+        (UNNAMED, TO_PARENT, Sender(agent_id="assistant", thread_id="t1", task_id="bg_3")),
+        (TASK, TO_AGENT, Sender(agent_id="assistant", thread_id="t1")),
+        (TASK, TO_CHILD, Sender(agent_id="assistant", thread_id="t1")),
+        (WITHIN_A_TASK, TO_PARENT, Sender(agent_id="assistant", thread_id="t1")),
+    ],
+    ids=["to its owner", "without a name", "to a stranger", "to its own child", "a delegate of a task"],
+)
+def test_a_task_tells_its_owner_alone_which_one_it_is(family: Family, to: JsonValue, sender: Sender) -> None:
+    """B-565"""
+    driver = writing(to, request=SUB_AGENT.model_copy(update={"family": family}))
+    assert letter_of(driver).sender == sender
+
+
+def test_the_owner_reads_which_of_its_tasks_has_written() -> None:
+    """B-565"""
+    child = writing(TO_PARENT, request=SUB_AGENT.model_copy(update={"family": TASK}))
+    owner = idle()
+    owner.feed(MailReceived(letter_of(child)))
+    head = '<agent-message from="assistant" thread_id="t1" task_id="bg_3" name="scout">'
+    assert owner.said[-1] == f"{head}\nHurry!\n</agent-message>"
+
+
+@pytest.mark.parametrize(("agent_id", "named"), [(None, None), ("", None), ("writer", "writer"), (7, None)], ids=repr)
+def test_another_thread_is_addressed_as_it_is_given(agent_id: JsonValue, named: str | None) -> None:
+    """B-566"""
+    driver = writing({"relation": "agent", "thread_id": " t5 ", "agent_id": agent_id})
+    letter = letter_of(driver)
+    assert (letter.relation, letter.recipient_thread_id, letter.recipient_agent_id) == ("agent", " t5 ", named)
+    assert carry(driver.state) is not None
+
+
+def test_an_empty_message_is_delivered() -> None:
+    """B-560"""
+    driver = Driver(PARENT)
+    driver.model(asks(writes("c1", TO_AGENT, "")))
+    assert letter_of(driver).content == ""
+
+
+def test_a_message_has_an_id_of_its_own_that_is_the_same_whenever_history_is_replayed() -> None:
+    """B-569, I-11"""
+    first, again = letter_of(writing()), letter_of(writing())
+    assert (first, first.message_id[:4]) == (again, "msg_")
+    other = Driver(PARENT)
+    other.model(asks(writes("c3", TO_AGENT)))
+    assert letter_of(other).message_id != first.message_id
+
+
+@pytest.mark.parametrize("mode", ToolMode)
+def test_messages_go_one_after_another_in_the_order_they_were_written_in(mode: ToolMode) -> None:
+    driver = Driver(a_parent(mode))
+    driver.model(asks(writes("c1", TO_AGENT, "one"), writes("c2", TO_AGENT, "two"), call("c3")))
+    assert [sent.id for sent in driver.asked_for(Deliver)] == ["send-c1"]
+    assert len(driver.executions("c3")) == (1 if mode is ToolMode.PARALLEL else 0)
+    driver.feed(Told("send-c1"))
+    assert [sent.letter.content for sent in driver.asked_for(Deliver)] == ["one", "two"]
+    driver.feed(Told("send-c2"))
+    driver.tool("c3", ok("sunny"))
+    assert [call_id for call_id, _ in driver.answers] == ["c1", "c2", "c3"]
+
+
+def test_messages_queue_where_gates_have_something_to_say_too() -> None:
+    driver = Driver(PARALLEL_PARENT)
+    verdict = Suspend(ticket=a_ticket("s1"))
+    driver.model(asks_gated(writes("c1", TO_AGENT), writes("c2", TO_AGENT), call("c3"), c3=verdict))
+    assert [sent.id for sent in driver.asked_for(Deliver)] == ["send-c1"]
+    driver.feed(Told("send-c1"), Told("send-c2"))
+    driver.decide(resume("s1"))
+    driver.tool("c3", ok("sunny"))
+    assert [call_id for call_id, _ in driver.answers] == ["c1", "c2", "c3"]
+
+
+def test_a_message_that_a_gate_held_back_is_sent_once_it_is_decided() -> None:
+    driver = Driver(PARENT)
+    driver.model(asks_gated(writes("c1", TO_AGENT), c1=Suspend(ticket=a_ticket("s1"))))
+    assert driver.asked_for(Deliver) == []
+    driver.decide(resume("s1"))
+    driver.feed(Told("send-c1"))
+    assert (len(driver.asked_for(Deliver)), driver.event_types.count("tool_call_resumed")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("fact", "error"),
+    [
+        (WorkFailed("send-c2", "recipient_not_found"), "recipient_not_found"),
+        (WorkFailed("send-c2", "transport_failed: no server"), "transport_failed: no server"),
+        (WorkStopped("send-c2"), "recipient_unavailable"),
+    ],
+    ids=["not found", "transport", "stopped"],
+)
+def test_a_letter_that_cannot_be_delivered_is_kept(fact: WorkFailed, error: str) -> None:
+    """B-561, B-568, I-11"""
+    driver = writing()
+    driver.feed(fact)
+    assert receipt(driver) == failed(error)
+    dead = DeadLetter(letter=letter_of(driver), error=error, at=driver.now)
+    assert driver.state.letters == (dead,)
+    assert status_view(driver.state).letters == (dead,)
+    assert keeps(driver.state).letters == (dead,)
+
+
+def test_a_letter_that_a_child_did_not_hear_is_not_kept() -> None:
+    """B-568"""
+    driver = writing(TO_CHILD)
+    driver.feed(WorkFailed("send-c2", "recipient_unavailable"))
+    assert (receipt(driver), driver.state.letters) == (failed("recipient_unavailable"), ())
+
+
+def test_a_thread_keeps_so_many_dead_letters_and_each_of_them_once() -> None:
+    driver = Driver(PARENT)
+    for number in range(KEPT_LETTERS + 5):
+        driver.feed(LetterReturned(a_letter(f"m{number}"), "recipient_unavailable"))
+    driver.feed(LetterReturned(a_letter("m50"), "recipient_not_found"))
+    ids = [dead.letter.message_id for dead in driver.state.letters]
+    assert (len(ids), ids[0], ids[-1], ids.count("m50")) == (KEPT_LETTERS, "m5", "m50", 1)
+
+
+@pytest.mark.parametrize("text", ["x" * LETTER_LIMIT, "漢" * LETTER_LIMIT, "🦉" * LETTER_LIMIT])
+def test_of_long_dead_letters_the_newest_are_kept_and_do_not_keep_a_thread_from_going_on(text: str) -> None:
+    driver = Driver(PARENT)
+    for number in range(5):
+        driver.feed(LetterReturned(a_letter(f"m{number}", text), "recipient_unavailable"))
+    assert [dead.letter.message_id for dead in driver.state.letters] == ["m4"]
+    assert [dead.letter.content for dead in keeps(driver.state).letters] == [text]
+    assert size_of(pack(carried(driver.state))) < 1_000_000
+
+
+def test_a_status_shows_the_beginning_of_a_long_dead_letter() -> None:
+    driver = Driver(PARENT)
+    driver.feed(LetterReturned(a_letter("m1", "x" * 2 * HEAD_LENGTH), "recipient_unavailable"))
+    (dead,) = driver.state.letters
+    head = dead.letter.model_copy(update={"content": "x" * HEAD_LENGTH})
+    assert status_view(driver.state).letters == (dead.model_copy(update={"letter": head}),)
+
+
+@pytest.mark.parametrize("action", [None, "list", ""])
+def test_dead_letters_are_listed(action: str | None) -> None:
+    """B-570"""
+    driver = with_dead_letters()
+    arguments: JsonValue = {} if action is None else {"action": action}
+    driver.model(asks(call("c9", "recover_failed_messages", arguments)))
+    (dead,) = driver.state.letters
+    assert receipt(driver, "c9") == {
+        "action": "list",
+        "count": 1,
+        "messages": [
+            {
+                "message_id": dead.letter.message_id,
+                "recipient_thread_id": "t5",
+                "recipient_agent_id": None,
+                "error": "recipient_not_found",
+            }
+        ],
+    }
+
+
+def test_dead_letters_are_listed_without_arguments_too() -> None:
+    driver = Driver(PARENT)
+    driver.model(asks(call("c9", "recover_failed_messages")))
+    assert receipt(driver, "c9") == {"action": "list", "count": 0, "messages": []}
+
+
+@pytest.mark.parametrize("action", ["burn", 5])
+def test_nothing_else_can_be_done_with_dead_letters(action: JsonValue) -> None:
+    """B-570"""
+    driver = with_dead_letters()
+    driver.model(asks(call("c9", "recover_failed_messages", {"action": action})))
+    assert dict(driver.answers)["c9"] == f"Invalid arguments: unknown action '{action}'"
+
+
+def test_a_model_forgets_its_dead_letters() -> None:
+    """B-570"""
+    driver = with_dead_letters(2)
+    driver.model(asks(call("c9", "recover_failed_messages", {"action": "clear"})))
+    assert (receipt(driver, "c9"), driver.state.letters) == ({"action": "clear", "count": 2}, ())
+
+
+def test_a_model_has_its_dead_letters_sent_again_one_after_another_under_their_ids() -> None:
+    """B-570, I-11"""
+    driver = with_dead_letters(3)
+    letters = [dead.letter for dead in driver.state.letters]
+    driver.model(asks(call("c9", "recover_failed_messages", {"action": "replay"})))
+    assert (receipt(driver, "c9"), driver.state.letters) == ({"action": "replay", "count": 3}, ())
+    ids = [f"letter-{letter.message_id}" for letter in letters]
+    assert driver.last.commands[0] == Deliver(ids[0], letters[0])
+    assert driver.feed(Told(ids[0])).commands == (Deliver(ids[1], letters[1]),)
+    assert driver.feed(WorkFailed(ids[1], "recipient_not_found")).commands == (Deliver(ids[2], letters[2]),)
+    assert driver.feed(WorkStopped(ids[2])).commands == ()
+    assert [(dead.letter, dead.error) for dead in driver.state.letters] == [
+        (letters[1], "recipient_not_found"),
+        (letters[2], "it was stopped"),
+    ]
+
+
+def test_what_is_sent_again_meanwhile_goes_after_what_is_on_its_way() -> None:
+    driver = with_dead_letters(1)
+    driver.feed(LettersWanted("replay"))
+    driver.feed(LetterReturned(a_letter("m7"), "recipient_unavailable"))
+    assert driver.feed(LettersWanted("replay")).commands == ()
+    first, second = driver.state.outbox
+    assert driver.state.bound == {driver.inference().id, f"letter-{first.message_id}"}
+    assert driver.feed(Told(f"letter-{first.message_id}")).commands == (Deliver("letter-m7", second),)
+
+
+def test_somebody_has_the_dead_letters_sent_again_or_forgotten() -> None:
+    driver = with_dead_letters(1)
+    (dead,) = driver.state.letters
+    driver.feed(LettersWanted("clear"))
+    assert driver.state.letters == ()
+    other = with_dead_letters(1)
+    other.feed(LettersWanted("replay"))
+    assert (other.state.letters, other.state.outbox) == ((), (dead.letter,))
+
+
+def test_a_letter_that_is_on_its_way_when_the_thread_is_closed_counts_as_dead() -> None:
+    driver = with_dead_letters(1)
+    driver.feed(LettersWanted("replay"))
+    (letter,) = driver.state.outbox
+    assert keeps(driver.state).letters == (DeadLetter(letter=letter, error="it was on its way"),)
+    woken = Driver(PARENT, keeps=keeps(driver.state))
+    assert [dead.letter for dead in woken.state.letters] == [letter]
+
+
+def test_letters_on_their_way_are_carried_and_sent() -> None:
+    driver = with_dead_letters(1)
+    driver.feed(LettersWanted("replay"))
+    driver.model(asks(writes("c9", TO_AGENT)))
+    after = carry(driver.state)
+    assert pending_commands(after) == (driver.asked_for(Deliver)[-1], driver.asked_for(Deliver)[-2])
+    child = writing(TO_CHILD)
+    assert pending_commands(carry(child.state)) == tuple(child.asked_for(Tell))
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_a_run_that_is_cancelled_while_it_writes_knows_what_became_of_the_letter(sent: bool) -> None:
+    """I-11"""
+    driver = writing()
+    driver.cancel()
+    assert Stop("send-c2") in driver.last.commands
+    driver.feed(Told("send-c2") if sent else WorkStopped("send-c2"))
+    assert isinstance(driver.state.stage, Cancelling)
+    driver.feed(a_tool_end("bg_0"), a_tool_end("bg_1"))
+    assert driver.result.termination == Cancelled()
+    assert (len(driver.state.letters), "accepted" in dict(driver.answers)["c2"]) == (0 if sent else 1, sent)
+
+
+def test_a_letter_begins_a_run_of_an_idle_thread() -> None:
+    """B-567, B-569"""
+    driver = idle()
+    driver.feed(mail())
+    assert isinstance(driver.state.stage, Resolving)
+    assert driver.state.identity == RunIdentity(
+        thread_id="t1", run_id="r1.2", agent_id="assistant", origin=Origin.INTERNAL
+    )
+    message = driver.state.transcript.messages[-1]
+    assert (message.id, message.visibility) == ("msg_1", Visibility.ALL)
+    assert message.text == '<agent-message from="boss" thread_id="t0">\nHurry!\n</agent-message>'
+
+
+def test_a_letter_to_a_task_reads_like_an_event() -> None:
+    """B-564"""
+    driver = Driver(PARENT)
+    driver.feed(MailReceived(a_letter(relation="child", task_id="bg_0")))
+    driver.model(says("Hm."))
+    assert driver.said[-1] == (
+        '<background-task-event kind="custom" task_id="bg_0">\n{"kind":"custom","task_id":"bg_0",'
+        '"event_type":"agent_message","payload":{"from":"boss","content":"Hurry!"}}\n</background-task-event>'
+    )
+
+
+def test_a_letter_is_read_once_however_often_it_comes() -> None:
+    """B-569, I-11"""
+    driver = idle()
+    driver.feed(mail())
+    before = driver.state
+    assert driver.feed(mail()) == Advance(before)
+    driver.resolve(PARENT)
+    driver.model(says("I do."))
+    before = driver.state
+    assert driver.feed(mail()) == Advance(before)
+
+
+def test_a_long_letter_is_looked_up_where_history_has_it() -> None:
+    driver = idle()
+    driver.feed(mail(text="x" * 3000))
+    driver.resolve(PARENT)
+    assert driver.inference().appended[-1] == "deliver:msg_1"
+
+
+def test_a_letter_that_comes_after_the_end_is_returned() -> None:
+    """H-07, I-11"""
+    driver = done()
+    letter = a_letter()
+    before = driver.state
+    returned = Returned(letter=letter, error="recipient_unavailable")
+    tell = Tell("returned-msg_1", "t0", SIGNAL_RETURNED, returned)
+    assert driver.feed(MailReceived(letter)) == Advance(replace(before, returning=(letter,)), (tell,))
+    assert driver.feed(Told("returned-msg_1")) == Advance(before)
+
+
+def test_a_letter_that_cannot_be_returned_is_read_by_whoever_wakes_the_thread() -> None:
+    """I-11"""
+    driver = done()
+    driver.feed(MailReceived(a_letter()), WorkFailed("returned-msg_1", "recipient_unavailable"))
+    assert [message.id for message in keeps(driver.state).mail] == ["msg_1"]
+
+
+def test_a_letter_that_is_returned_after_the_end_is_kept() -> None:
+    """I-11"""
+    driver = done()
+    driver.feed(LetterReturned(a_letter(), "recipient_unavailable"))
+    assert (driver.last.commands, driver.last.events) == ((), ())
+    assert [dead.letter.message_id for dead in keeps(driver.state).letters] == ["msg_1"]
+
+
+def test_what_is_wanted_of_the_letters_of_a_run_that_has_ended_is_too_late() -> None:
+    driver = done()
+    before = driver.state
+    assert driver.feed(LettersWanted("clear")) == Advance(before)
+
+
+def test_mail_for_a_restored_thread_is_read_by_its_first_run() -> None:
+    old = done()
+    old.feed(MailReceived(a_letter()), WorkFailed("returned-msg_1", "recipient_unavailable"))
+    driver = Driver(PARENT, keeps=keeps(old.state))
+    assert [message.id for message in driver.state.transcript.messages] == ["r1:1", "msg_1"]

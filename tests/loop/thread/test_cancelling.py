@@ -1,0 +1,233 @@
+"""Cancel: everything in flight is told to stop, the run ends when it has, and nothing that was done is lost."""
+
+import pytest
+
+from tests.loop.driving import (
+    AGENT,
+    LIVE_STAGES,
+    PARALLEL,
+    Driver,
+    asks,
+    awaiting_decisions,
+    call,
+    calling_tools,
+    cancelling,
+    inferring,
+    ok,
+    pending,
+    resolving,
+    resume,
+    says,
+)
+from wakeful.contract.events import (
+    InferenceComplete,
+    ReasoningDelta,
+    RunStart,
+    StepEnd,
+    StreamReset,
+    TextDelta,
+    ToolCallCancel,
+    ToolCallDone,
+    ToolCallOutcome,
+    ToolCallResumed,
+)
+from wakeful.contract.inference import Interruption, RecoveryPlan
+from wakeful.contract.names import OUTCOME_UNKNOWN, TOOL_INTERRUPTED
+from wakeful.contract.runs import Cancelled, RunStatus, Usage
+from wakeful.contract.tools import ToolOutcome, ToolResult
+from wakeful.loop.machine.commands import Stop
+from wakeful.loop.machine.facts import AgentResolved, Fact, InferenceReturned, ToolReturned, WorkFailed, WorkStopped
+from wakeful.loop.machine.stages import Cancelling
+from wakeful.loop.machine.state import Advance
+
+
+@pytest.mark.parametrize("stage", LIVE_STAGES)
+def test_a_cancelled_run_always_ends_as_cancelled(stage: str) -> None:
+    """B-018, H-06, H-12, I-02"""
+    driver = LIVE_STAGES[stage]()
+    driver.cancel("enough")
+    for id in sorted(driver.state.in_flight):
+        driver.feed(WorkStopped(id))
+    assert (driver.result.termination, driver.result.status_reason) == (Cancelled(), "cancelled")
+    assert driver.result.detail == "enough"
+    assert driver.event_types[-1] == "run_finish"
+    assert driver.event_types.count("step_start") == driver.event_types.count("step_end")
+
+
+@pytest.mark.parametrize("stage", ["resolving", "inferring", "calling tools"])
+def test_a_run_that_is_cancelled_waits_until_what_is_in_flight_has_stopped(stage: str) -> None:
+    """H-10"""
+    driver = LIVE_STAGES[stage]()
+    (id,) = driver.state.in_flight
+    assert driver.cancel().commands == (Stop(id),)
+    assert (driver.state.status, driver.last.events) == (RunStatus.RUNNING, ())
+    assert driver.state.in_flight == {id}
+    driver.feed(WorkStopped(id))
+    assert driver.state.status is RunStatus.DONE
+
+
+def test_every_parallel_call_is_told_to_stop_and_waited_for() -> None:
+    """H-10"""
+    driver = Driver(PARALLEL)
+    driver.model(asks(call("c1"), call("c2"), call("c3")))
+    driver.tool("c2", ok("sunny"))
+    driver.cancel()
+    assert driver.last.commands == (Stop(driver.work_of("c1")), Stop(driver.work_of("c3")))
+    driver.stopped("c3")
+    assert isinstance(driver.state.stage, Cancelling)
+    driver.stopped("c1")
+    assert driver.answers == [("c1", TOOL_INTERRUPTED), ("c2", "sunny"), ("c3", TOOL_INTERRUPTED)]
+
+
+@pytest.mark.parametrize("stage", ["resolving", "inferring", "calling tools"])
+def test_cancelling_twice_changes_nothing(stage: str) -> None:
+    driver = LIVE_STAGES[stage]()
+    driver.cancel("first")
+    before = driver.state
+    assert driver.cancel("second") == Advance(before)
+    for id in driver.state.in_flight:
+        driver.feed(WorkStopped(id))
+    assert driver.result.detail == "first"
+
+
+def test_a_run_that_waits_for_a_decision_is_cancelled_at_once() -> None:
+    """B-339, H-06"""
+    driver = awaiting_decisions()
+    driver.cancel("enough")
+    assert [event.event_type for event in driver.last.events] == ["run_start", "tool_call_cancel", "run_finish"]
+    assert driver.last.events[:2] == (
+        RunStart(thread_id="t1", run_id="r1", identity=driver.state.identity),
+        ToolCallCancel(id="c1", name="look", reason="the run ended"),
+    )
+    assert driver.answers == [("c1", TOOL_INTERRUPTED)]
+    assert (driver.state.batch, driver.last.commands) == (None, ())
+
+
+def test_an_agent_that_is_resolved_while_cancelling_starts_nothing() -> None:
+    """B-032"""
+    driver = resolving()
+    driver.cancel()
+    driver.feed(AgentResolved(AGENT))
+    assert (driver.last.commands, driver.event_types) == ((), ["run_start", "run_finish"])
+    assert driver.result.steps == 0
+
+
+def test_what_the_model_says_in_vain_is_paid_for_and_seen_and_not_kept() -> None:
+    """B-116"""
+    driver = inferring()
+    driver.cancel()
+    in_vain = asks(call("c1"), text="In vain", usage=Usage(total_tokens=9))
+    driver.model(in_vain.model_copy(update={"reasoning": "Hm."}))
+    assert (driver.result.usage, driver.result.response) == (Usage(total_tokens=9), "")
+    assert driver.said == ["Hello"]
+    assert driver.last.events[:-1] == (
+        ReasoningDelta(delta="Hm."),
+        TextDelta(delta="In vain"),
+        InferenceComplete(model="model-1", usage=Usage(total_tokens=9), duration_ms=20),
+        StepEnd(),
+    )
+    assert driver.event_types[-1] == "run_finish"
+
+
+def test_an_answer_that_broke_off_and_was_then_cancelled_is_seen_as_far_as_it_came() -> None:
+    """B-116, B-136"""
+    driver = inferring()
+    driver.cancel()
+    broken = Interruption(cause="idle stall", plan=RecoveryPlan.RESTART)
+    driver.model(says("Hel").model_copy(update={"interruptions": (broken,)}))
+    assert driver.last.events[:2] == (StreamReset(reason="idle stall"), TextDelta(delta="Hel"))
+
+
+def test_an_answer_that_no_tool_can_give_is_no_answer_of_the_tool() -> None:
+    driver = calling_tools()
+    driver.cancel()
+    driver.feed(InferenceReturned(driver.work_of("c1"), says("?")))
+    assert (driver.result.termination, driver.answers[0]) == (Cancelled(), ("c1", TOOL_INTERRUPTED))
+
+
+def test_a_tool_that_finishes_while_cancelling_keeps_its_result() -> None:
+    """I-04"""
+    driver = calling_tools()
+    driver.cancel()
+    driver.tool("c1", ok("sunny"))
+    assert driver.of_type("tool_call_done", "tool_call_cancel") == [
+        ToolCallDone(id="c1", result=ok("sunny"), outcome=ToolCallOutcome.SUCCEEDED),
+        ToolCallCancel(id="c2", name="pay", reason="the run ended"),
+    ]
+    assert driver.answers == [("c1", "sunny"), ("c2", TOOL_INTERRUPTED)]
+
+
+def test_a_tool_that_fails_while_cancelling_keeps_its_error() -> None:
+    driver = calling_tools()
+    driver.cancel()
+    driver.tool("c1", ToolResult.error("look", "no such city"))
+    assert driver.answers == [("c1", "no such city"), ("c2", TOOL_INTERRUPTED)]
+
+
+def test_a_tool_that_is_lost_while_cancelling_may_have_done_something() -> None:
+    """H-10"""
+    driver = calling_tools()
+    driver.cancel()
+    driver.lose("c1", "its worker was lost")
+    assert driver.answers[0][1].startswith(f"{OUTCOME_UNKNOWN}: its worker was lost")
+
+
+def test_a_resumed_tool_that_finishes_while_cancelling_is_seen_as_resumed() -> None:
+    """H-11"""
+    driver = awaiting_decisions()
+    driver.decide(resume("c1"))
+    driver.cancel()
+    assert driver.last.commands == (Stop(driver.work_of("c1")),)
+    driver.tool("c1", ok("sunny"))
+    assert driver.of_type("tool_call_resumed") == [ToolCallResumed(target_id="c1", result="sunny")]
+    assert driver.answers == [("c1", "sunny")]
+
+
+def test_a_tool_that_asks_to_wait_while_cancelling_is_interrupted() -> None:
+    driver = cancelling()
+    driver.tool("c1", pending("s1"))
+    assert driver.answers == [("c1", TOOL_INTERRUPTED), ("c2", TOOL_INTERRUPTED)]
+    assert driver.of_type("tool_call_done") == []
+
+
+def test_a_suspended_call_is_cancelled_with_its_running_neighbour() -> None:
+    """H-06"""
+    driver = Driver(PARALLEL)
+    driver.model(asks(call("c1"), call("c2")))
+    driver.tool("c1", pending("s1"))
+    driver.cancel()
+    assert driver.last.commands == (Stop(driver.work_of("c2")),)
+    driver.tool("c2", ok("sunny"))
+    assert driver.answers == [("c1", TOOL_INTERRUPTED), ("c2", "sunny")]
+
+
+def test_work_that_is_stopped_twice_is_stopped_once() -> None:
+    driver = Driver(PARALLEL)
+    driver.model(asks(call("c1"), call("c2")))
+    driver.cancel()
+    driver.stopped("c1")
+    before = driver.state
+    assert driver.stopped("c1") == Advance(before)
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        WorkFailed("infer-1", "503"),
+        AgentResolved(AGENT, id="infer-1"),
+        ToolReturned("infer-1", ToolOutcome(result=ok("sunny"))),
+    ],
+    ids=["failed", "nonsense", "nonsense of a tool"],
+)
+def test_however_work_ends_while_cancelling_it_has_ended(fact: Fact) -> None:
+    driver = inferring()
+    driver.cancel()
+    driver.feed(fact)
+    assert driver.result.termination == Cancelled()
+
+
+def test_a_late_answer_after_the_cancel_is_ignored() -> None:
+    driver = inferring()
+    driver.cancel()
+    ended = driver.feed(WorkStopped("infer-1")).state
+    assert driver.feed(InferenceReturned("infer-1", says("Late"))) == Advance(ended)

@@ -1,0 +1,119 @@
+"""The transcript as the loop keeps it: append-only, and every entry is told to exactly one inference."""
+
+from functools import reduce
+
+import pytest
+
+from tests.loop.driving import PARALLEL, Driver, asks, call, ok, says
+from wakeful.contract.inference import Rewind, TranscriptRef, TranscriptTail
+from wakeful.contract.messages import Message, Role, TextBlock
+from wakeful.contract.transcript import EMPTY_DIGEST, chained
+from wakeful.loop.thread.transcript import Transcript, transcript_of
+
+FIRST, SECOND = (Message(id=text, role=Role.USER, content=(TextBlock(text=text),)) for text in ("first", "second"))
+
+
+def test_an_empty_transcript_has_an_empty_name() -> None:
+    assert Transcript().ref == TranscriptRef(length=0, digest=EMPTY_DIGEST)
+
+
+def test_appending_extends_the_chain_and_says_where_the_entry_stands() -> None:
+    transcript = Transcript().appending(FIRST, "input:0").appending(SECOND, SECOND)
+    digest = reduce(chained, (FIRST, SECOND), EMPTY_DIGEST)
+    assert transcript == Transcript(messages=(FIRST, SECOND), digest=digest, unsent=("input:0", SECOND))
+    assert transcript.ref == TranscriptRef(length=2, digest=digest)
+
+
+def test_what_was_sent_is_not_sent_again() -> None:
+    transcript = Transcript().appending(FIRST, "input:0")
+    assert transcript.sent().appending(SECOND, "submit:0:0").unsent == ("submit:0:0",)
+    assert transcript.sent().ref == transcript.ref
+
+
+def test_every_inference_is_told_what_came_since_the_last_one_and_no_more() -> None:
+    driver = Driver()
+    told = [driver.inference().appended]
+    driver.model(asks(call("c1")))
+    driver.tool("c1", ok("sunny"))
+    told.append(driver.inference().appended)
+    driver.submit("m1")
+    driver.model(says("Sunny."))
+    told.append(driver.inference().appended)
+    assert told == [("input:0",), ("infer-1", driver.work_of("c1")), ("infer-2", "submit:m1:0")]
+    assert driver.inference().transcript == driver.state.transcript.ref
+
+
+def test_a_transcript_is_rewound_to_a_place_and_the_next_inference_is_told() -> None:
+    first = Transcript().appending(FIRST, "input:0")
+    both = first.sent().appending(SECOND, "submit:0:0")
+    assert both.rewound(first.mark) == Transcript(
+        messages=(FIRST,), digest=first.digest, unsent=("submit:0:0", Rewind(rewind=1))
+    )
+
+
+def test_nothing_is_told_when_nothing_is_undone() -> None:
+    transcript = Transcript().appending(FIRST, "input:0")
+    assert transcript.rewound(transcript.mark) == transcript
+
+
+def test_a_transcript_may_be_rewound_to_before_what_it_holds() -> None:
+    whole = Transcript().appending(FIRST, "input:0").sent()
+    start = Transcript().mark
+    tail = whole.appending(SECOND, "input:1").sent().tail(0, at_least=1)
+    assert (tail.before, tail.messages) == (whole.mark, (SECOND,))
+    assert tail.rewound(start) == Transcript(unsent=(Rewind(rewind=0),))
+
+
+def test_what_a_tail_holds_is_rewound_like_any_other() -> None:
+    first = Transcript().appending(FIRST, "input:0").appending(SECOND, "input:1").sent()
+    tail = first.appending(FIRST, "input:2").appending(SECOND, "input:3").sent().tail(0, at_least=3)
+    assert tail.rewound(first.mark) == Transcript(
+        messages=(SECOND,), digest=first.digest, unsent=(Rewind(rewind=2),), before=tail.before
+    )
+
+
+def long_conversation() -> Transcript:
+    driver = Driver(PARALLEL)
+    for number in range(3):
+        driver.model(asks(call(f"a{number}"), call(f"b{number}")))
+        driver.tool(f"a{number}", ok("sunny"))
+        driver.tool(f"b{number}", ok("rainy"))
+    driver.model(says("Done."))
+    return driver.state.transcript.sent()
+
+
+@pytest.mark.parametrize("budget", range(0, 3000, 100))
+def test_the_tail_of_a_transcript_parts_no_call_from_its_result(budget: int) -> None:
+    """I-03"""
+    whole = long_conversation()
+    tail = whole.tail(budget)
+    assert (tail.ref, tail.unsent) == (whole.ref, ())
+    assert tail.messages == whole.messages[tail.before.length :]
+    assert reduce(chained, tail.messages, tail.before.digest) == whole.digest
+    assert not tail.messages or tail.messages[0].role is not Role.TOOL
+
+
+def test_the_tail_is_as_long_as_its_budget_allows() -> None:
+    whole = long_conversation()
+    lengths = [len(whole.tail(budget).messages) for budget in range(0, 3000, 100)]
+    assert lengths == sorted(lengths)
+    assert (lengths[0], lengths[-1]) == (0, len(whole.messages))
+    assert sum(len(message.model_dump_json()) for message in whole.tail(800).messages) <= 800
+
+
+def test_what_no_inference_was_told_of_stays_in_the_tail_whatever_its_size() -> None:
+    unsent = Transcript().appending(FIRST, "input:0").appending(SECOND, "input:1")
+    assert unsent.tail(0).messages == (FIRST, SECOND)
+    assert [len(long_conversation().tail(0, at_least=n).messages) for n in (0, 1, 2, 3)] == [0, 1, 4, 4]
+
+
+def test_the_tail_of_a_tail_is_a_tail() -> None:
+    whole = long_conversation()
+    assert whole.tail(2000).tail(1000) == whole.tail(1000)
+
+
+def test_a_transcript_goes_on_from_what_was_read_back() -> None:
+    whole = long_conversation()
+    tail = whole.tail(1000)
+    read = TranscriptTail(length=tail.before.length, digest=tail.before.digest, messages=tail.messages)
+    assert transcript_of(read) == tail

@@ -1,0 +1,150 @@
+"""What queries answer: where a run stands, in words and in values, and its transcript so far."""
+
+import pytest
+
+from tests.loop.driving import (
+    LIVE_STAGES,
+    PARALLEL,
+    Driver,
+    asks,
+    awaiting_decisions,
+    call,
+    done,
+    idle,
+    inferring,
+    ok,
+    pending,
+    stamped,
+)
+from wakeful.contract.budgets import Spent
+from wakeful.contract.decisions import Refusal
+from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock
+from wakeful.contract.runs import OnBusy, RunStatus, ToolCallStatus, Usage
+from wakeful.contract.views import StatusView, ToolCallView, WaitsFor
+from wakeful.loop.machine.facts import SignalNotUnderstood
+from wakeful.loop.machine.stages import BetweenSteps
+from wakeful.loop.thread.views import doing, status_view, visible_messages
+
+
+@pytest.mark.parametrize(
+    ("stage", "words"),
+    [
+        ("resolving", "looking up agent assistant"),
+        ("inferring", "asking model-1"),
+        ("calling tools", "running look"),
+        ("awaiting decisions", "waiting for a decision on look"),
+        ("cancelling", "stopping what is in flight"),
+    ],
+)
+def test_a_status_says_in_a_few_words_what_the_run_is_about(stage: str, words: str) -> None:
+    assert doing(LIVE_STAGES[stage]().state) == words
+
+
+def test_a_finished_run_says_how_it_ended() -> None:
+    assert doing(done().state) == "ended: natural"
+
+
+def test_a_thread_between_two_runs_says_so() -> None:
+    assert doing(idle().state) == "idle, waiting for a message"
+
+
+def test_the_status_of_an_idle_thread_holds_the_result_of_its_last_run() -> None:
+    driver = idle()
+    view = status_view(driver.state)
+    assert (view.status, view.result, view.runs) == (RunStatus.DONE, driver.result, 1)
+
+
+def test_a_run_between_two_steps_says_so() -> None:
+    assert doing(inferring().state.entering(BetweenSteps())) == "between two steps"
+
+
+def test_all_that_runs_or_waits_is_named() -> None:
+    driver = Driver(PARALLEL)
+    driver.model(asks(call("c1"), call("c2", "pay")))
+    assert doing(driver.state) == "running look, pay"
+    driver.tool("c1", pending())
+    driver.tool("c2", pending())
+    assert doing(driver.state) == "waiting for a decision on look, pay"
+
+
+def test_the_status_of_a_fresh_run() -> None:
+    driver = Driver(agent=None)
+    assert status_view(driver.state) == StatusView(
+        identity=driver.state.identity,
+        status=RunStatus.CREATED,
+        doing="looking up agent assistant",
+        steps=0,
+        usage=Usage(),
+    )
+
+
+def test_the_status_of_a_waiting_run_names_what_it_waits_for() -> None:
+    """B-348, I-02"""
+    driver = Driver(PARALLEL)
+    driver.model(asks(call("c1"), call("c2", "pay"), usage=Usage(total_tokens=5)))
+    driver.tool("c2", ok("paid"))
+    asked = pending("s1")
+    driver.tool("c1", asked)
+    since = driver.now
+    driver.submit("m1")
+    driver.submit("m2", on_busy=OnBusy.STEER)
+    driver.feed(SignalNotUnderstood("decide", "not a decision"))
+    assert status_view(driver.state) == StatusView(
+        identity=driver.state.identity,
+        status=RunStatus.WAITING,
+        doing="waiting for a decision on look",
+        waits_for=WaitsFor.DECISIONS,
+        steps=1,
+        usage=Usage(total_tokens=5),
+        calls=(
+            ToolCallView(
+                call_id="c1",
+                tool_name="look",
+                status=ToolCallStatus.SUSPENDED,
+                ticket=stamped(asked.suspension),
+                since=since,
+            ),
+            ToolCallView(call_id="c2", tool_name="pay", status=ToolCallStatus.SUCCEEDED),
+        ),
+        queued=2,
+        refusals=(Refusal(signal="decide", reason="not a decision", at=driver.now),),
+        spent=Spent(tokens=5, turns=1, tool_calls=2),
+    )
+
+
+def test_the_status_of_a_finished_run_holds_its_result() -> None:
+    driver = done()
+    view = status_view(driver.state)
+    assert (view.status, view.result, view.calls) == (RunStatus.DONE, driver.result, ())
+
+
+def test_a_cancelled_run_waits_for_nothing_any_more() -> None:
+    """H-06"""
+    driver = awaiting_decisions()
+    driver.cancel()
+    assert status_view(driver.state).pending == ()
+
+
+def test_the_transcript_of_a_run_between_batches_is_its_messages() -> None:
+    driver = done()
+    assert visible_messages(driver.state) == driver.state.transcript.messages
+    assert [message.text for message in visible_messages(driver.state)] == ["Hello", "Hello!"]
+
+
+def test_of_the_step_under_way_what_is_settled_is_visible_already() -> None:
+    driver = Driver(PARALLEL)
+    driver.model(asks(call("c1"), call("c2"), call("c3"), text="Let me look."))
+    driver.tool("c3", ok("hidden until what stands before it is there"))
+    driver.tool("c1", ok("sunny"))
+    metadata = MessageMetadata(run_id="r1", step_index=1)
+    assert visible_messages(driver.state) == (
+        *driver.state.transcript.messages,
+        Message(
+            id="r1:2",
+            role=Role.ASSISTANT,
+            content=(TextBlock(text="Let me look."),),
+            tool_calls=(call("c1"), call("c2"), call("c3")),
+            metadata=metadata,
+        ),
+        Message(id="r1:3", role=Role.TOOL, content=(TextBlock(text="sunny"),), tool_call_id="c1", metadata=metadata),
+    )

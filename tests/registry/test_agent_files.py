@@ -1,0 +1,412 @@
+"""Agents in files: every field that is data, and everything that is wrong with file and line, at once."""
+
+import asyncio
+import re
+import tomllib
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from pydantic import BaseModel
+
+from wakeful import Agent, Behavior, Budget, ConfigurationError, GateCall, Registry, ToolMode, gate, tool
+from wakeful.authoring.plugin import Plugin
+from wakeful.contract.context import ContextPolicy
+from wakeful.registry.agent_files import read_agents
+from wakeful.registry.located_files import Document, Key, read_document
+from wakeful.registry.reloading import Outcome, Refused, Reloaded, Unchanged, in_words, reload, reloading_on_change
+
+
+@tool
+def look(where: str) -> str:
+    """Look."""
+    return where
+
+
+@gate
+def careful(call: GateCall) -> None:
+    """Look twice."""
+
+
+class AuditSettings(BaseModel):
+    level: int = 1
+
+
+class Audit(Plugin[AuditSettings]):
+    id = "audit"
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(dedent(text).lstrip("\n"))
+    return path
+
+
+def problems(directory: Path, registry: Registry | None = None) -> list[str]:
+    """What a registry says of a directory, with places relative to it."""
+    with pytest.raises(ConfigurationError) as error:
+        (registry or Registry(tools=[look], gates=[careful], plugins=[Audit()])).copy(agent_files=[directory])
+    return [problem.replace(f"{directory}/", "") for problem in error.value.problems]
+
+
+def test_every_field_that_is_data_can_be_written_in_a_file(tmp_path: Path) -> None:
+    """B-624."""
+    write(tmp_path / "prompts" / "clerk.md", "Be exact.\nBe kind.\n")
+    write(
+        tmp_path / "clerk.toml",
+        """
+        [agent.clerk]
+        instructions_file = "prompts/clerk.md"
+        model = "main"
+        fallbacks = ["default"]
+        settings = { temperature = 0.5 }
+        retry.max_retries = 5
+        tools = ["look"]
+        tool_mode = "parallel"
+        gates = ["careful"]
+        plugins = ["audit"]
+        delegates = ["helper"]
+        messages = true
+        max_rounds = 3
+        output = { type = "object" }
+
+        [agent.clerk.permissions]
+        default_behavior = "allow"
+        rules = [{ tool = "look", behavior = "ask" }]
+
+        [agent.clerk.budget]
+        cost = 1.5
+
+        [agent.clerk.context]
+        max_context_tokens = 50_000
+
+        [agent.clerk.plugin_settings.audit]
+        level = 2
+
+        [agent.helper]
+        """,
+    )
+    parts = Registry(tools=[look], gates=[careful], plugins=[Audit()], models={"main": "openai/big"})
+    registry = parts.copy(agent_files=[tmp_path])
+    assert dict(registry.agents["clerk"]) == dict(
+        Agent.model_validate(
+            {
+                "id": "clerk",
+                "instructions": "Be exact.\nBe kind.",
+                "model": "main",
+                "fallbacks": ["default"],
+                "settings": {"temperature": 0.5},
+                "retry": {"max_retries": 5},
+                "tools": ["look"],
+                "tool_mode": ToolMode.PARALLEL,
+                "gates": ["careful"],
+                "plugins": ["audit"],
+                "delegates": ["helper"],
+                "messages": True,
+                "max_rounds": 3,
+                "output": {"type": "object"},
+                "permissions": {"default_behavior": Behavior.ALLOW, "rules": [{"tool": "look", "behavior": "ask"}]},
+                "budget": Budget(cost=1.5),
+                "context": ContextPolicy(max_context_tokens=50_000),
+                "plugin_settings": {"audit": {"level": 2}},
+            }
+        )
+    )
+    assert registry.resolve("clerk").plugins[0].settings == {"level": 2}
+    assert [path.name for path in registry.sources] == ["clerk.toml", "clerk.md"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['[[agent]]\nid = "a"\n[[agent]]\nid = "b"', "[agent.a]\n[agent.b]", '[agent.a]\nid = "a"\n[agent]\nb = {}'],
+)
+def test_a_file_has_several_agents(tmp_path: Path, text: str) -> None:
+    write(tmp_path / "two.toml", text)
+    assert sorted(Registry(agent_files=[tmp_path]).agents) == ["a", "b"]
+
+
+def test_a_file_has_one_agent_or_none(tmp_path: Path) -> None:
+    write(tmp_path / "deep" / "one.toml", '[agent]\nid = "a"\n[agent.settings]\ntemperature = 1')
+    write(tmp_path / "none.toml", "# nothing yet")
+    write(tmp_path / ".hidden" / "other.toml", '[agent]\nid = "b"')
+    write(tmp_path / "readme.md", "no agent")
+    assert sorted(Registry(agent_files=[tmp_path]).agents) == ["a"]
+    assert sorted(Registry(agent_files=[str(tmp_path / "deep" / "one.toml")]).agents) == ["a"]
+
+
+def test_everything_that_is_wrong_in_all_files_is_listed_with_file_and_line(tmp_path: Path) -> None:
+    """B-621, B-622."""
+    write(
+        tmp_path / "a.toml",
+        '''
+        titel = "agents"
+
+        [[agent]]
+        id = "clerk"
+        instruction = """
+        max_rounds = "this is text"
+        """
+        max_rounds = "many"
+        tools = [
+            "look",
+            "fly",   # there is no such tool
+        ]
+        settings.temprature = 1
+        model = "gpt"
+
+        [[agent]]
+        instructions = "Who am I?"
+        ''',
+    )
+    write(
+        tmp_path / "b.toml",
+        """
+        [agent.clerk]
+        delegates = ["nobody"]
+
+        [agent.auditor]
+        plugins = ["audit", "gone"]
+        gates = ["gone"]
+        handoffs = ["auditor"]
+        permissions.rules = [
+            { tool = "look", behavior = "never" },
+        ]
+
+        [agent.auditor.plugin_settings.audit]
+        level = "high"
+
+        [agent.coded]
+        state = ["visits"]
+        output = "text"
+        instructions_file = "missing.md"
+        """,
+    )
+    code = Registry(agents=[Agent(id="coded")], tools=[look], plugins=[Audit()])
+    assert problems(tmp_path, code) == [
+        "a.toml:1: unknown key 'titel'; a file has [[agent]] or [agent.<id>] tables",
+        "a.toml:5: agent 'clerk': unknown key 'instruction'; did you mean 'instructions'?",
+        "a.toml:8: agent 'clerk': max_rounds should be a valid integer, unable to parse string as an integer, "
+        "not 'many'",
+        "a.toml:11: agent 'clerk' names unknown tool 'fly'; registered: look",
+        "a.toml:13: agent 'clerk': unknown key 'temprature' in settings",
+        "a.toml:14: agent 'clerk' names unknown model 'gpt'; registered: default",
+        "a.toml:16: 'id' is missing",
+        "b.toml:1: agent 'clerk' is registered twice: here and at a.toml:4",
+        "b.toml:5: agent 'auditor' names unknown plugin 'gone'; registered: audit",
+        "b.toml:6: agent 'auditor' names unknown gate 'gone'; registered: none",
+        "b.toml:7: agent 'auditor' hands off to itself; take it out of its handoffs",
+        "b.toml:9: agent 'auditor': permissions.rules[0].behavior should be 'allow', 'ask' or 'deny', not 'never'",
+        "b.toml:12: agent 'auditor': the settings of plugin 'audit' do not fit: level: Input should be a valid "
+        "integer, unable to parse string as an integer",
+        "b.toml:15: agent 'coded' is registered twice: here and in code",
+        "b.toml:16: agent 'coded': state[0] can only be given in code",
+        "b.toml:17: agent 'coded': output should be a table with a JSON schema; only code can give a type",
+        "b.toml:18: instructions_file 'missing.md' cannot be read: No such file or directory",
+    ]
+
+
+def test_a_file_that_cannot_be_read_is_named_and_its_agents_are_not_missed(tmp_path: Path) -> None:
+    write(tmp_path / "a.toml", '[agent.a]\ndelegates = ["b"]\ntools = ["fly"]')
+    write(tmp_path / "b.toml", '[agent.b]\n\ninstructions = "Be\nbrief."')
+    write(tmp_path / "c.toml", "[agent.c]\ntools = [")
+    assert problems(tmp_path) == [
+        "a.toml:3: agent 'a' names unknown tool 'fly'; registered: look",
+        "b.toml:3: not TOML: Illegal character '\\n'",
+        "c.toml:2: not TOML: Invalid value",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("agent = 3", "a.toml:1: 'agent' is no agent: write [[agent]] or [agent.<id>]"),
+        ("[agent]\nmodel = 'x'", "a.toml:2: 'model' is no agent: write [[agent]] or [agent.<id>]"),
+        ("[agent.a]\nid = 'b'", "a.toml:2: agent 'a' says that its id is 'b'; leave one of them out"),
+        ("[agent.a]\ninstructions = 'x'\ninstructions_file = 'y'", "a.toml:3: agent 'a' has instructions and an"),
+        ("[agent.a]\ninstructions_file = 3", "a.toml:2: instructions_file should be a path, not 3"),
+        ("[agent.a]\ntools = 'look'", "a.toml:2: agent 'a': tools: 'str' instances are not allowed as a Sequence"),
+        ("[agent.a]\ntools = [3]", "a.toml:2: agent 'a': tools[0] should be a valid string, not 3"),
+    ],
+)
+def test_what_is_no_agent_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+    write(tmp_path / "a.toml", text)
+    (found,) = problems(tmp_path)
+    assert found.startswith(problem), found
+
+
+ODD_TOML = '''# a comment with [brackets] and "quotes
+"quoted.name" = "]#" # another
+text = """
+[no.table]
+no = "key" \\""" still text""""
+literal = \'\'\'
+it's [[no]] table\'\'\'
+when = 1979-05-27 07:32:00
+[[agent]]
+list = [ # a comment, with ]
+  "one", [2.5,
+  3], { a = 1, b.c = [true] },
+]
+[[agent.inner]]
+x = 1
+[[agent.inner]]
+  [agent.inner."deep.er".still]
+  y = {}
+[[agent]]
+list = []
+[agent.inner]
+z = -inf
+'''
+
+
+def test_every_key_of_a_toml_file_is_found_where_it_stands(tmp_path: Path) -> None:
+    document = read_document(write(tmp_path / "odd.toml", ODD_TOML))
+    assert isinstance(document, Document)
+    assert set(keys(tomllib.loads(ODD_TOML))) == set(document.lines)
+    assert [
+        document.lines[key]
+        for key in [
+            ("quoted.name",),
+            ("literal",),
+            ("when",),
+            ("agent", 0, "list", 1, 1),
+            ("agent", 0, "list", 2, "b", "c", 0),
+            ("agent", 0, "inner", 1),
+            ("agent", 0, "inner", 1, "deep.er", "still", "y"),
+            ("agent", 1, "inner", "z"),
+        ]
+    ] == [2, 6, 8, 12, 12, 16, 18, 22]
+
+
+def keys(data: object, key: Key = ()) -> list[Key]:
+    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    return [found for name, value in inner for found in ((*key, name), *keys(value, (*key, name)))]
+
+
+def test_the_agents_that_are_shown_in_the_docs_can_be_read(tmp_path: Path) -> None:
+    shown = (Path(__file__).parents[2] / "docs" / "registries.md").read_text()
+    (block,) = re.findall(r"```toml\n(.*?)```", shown, re.DOTALL)
+    write(tmp_path / "support.toml", block)
+    write(tmp_path / "support.md", "Be kind.")
+    assert problems(tmp_path, Registry(plugins=[Audit()], models={"main": "openai/big"}, tools=[look])) == [
+        "support.toml:5: agent 'support' names unknown tool 'refund'; registered: look",
+        "support.toml:5: agent 'support' names unknown tool 'order'; registered: look",
+        "support.toml:5: agent 'support' names unknown tool 'give_up'; registered: look",
+        "support.toml:6: agent 'support' names unknown gate 'office_hours'; registered: none",
+    ]
+
+
+def test_stop_conditions_and_choices_of_tools_are_data(tmp_path: Path) -> None:
+    write(
+        tmp_path / "a.toml",
+        """
+        [agent.clerk]
+        tools = ["look"]
+        allowed_tools = ["lok"]
+        stop_conditions = [
+            { type = "max_rounds", rounds = 3 },
+            { type = "content_match", pattern = "(" },
+        ]
+        """,
+    )
+    choice, pattern = problems(tmp_path)
+    assert choice.startswith("a.toml:3: agent 'clerk': 'lok' in allowed_tools matches no tool of the agent")
+    assert pattern.startswith("a.toml:6: agent 'clerk': content_match: ")
+
+
+def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    assert [str(fault) for fault in read_agents([tmp_path / "typo"]).faults] == [
+        f"{tmp_path}/typo: there is no such file or directory"
+    ]
+
+
+def test_yaml_is_read_with_its_lines(tmp_path: Path) -> None:
+    pytest.importorskip("yaml")
+    write(
+        tmp_path / "a.yaml",
+        """
+        agent:
+          clerk:
+            instructions: |
+              Be exact.
+              Be kind.
+            tools:
+              - look
+              - fly
+          helper:
+            max_round: 3
+        """,
+    )
+    write(tmp_path / "b.yml", "agent:\n  - id: c\n    id: d\n")
+    write(tmp_path / "c.yml", "agent: [\n")
+    assert problems(tmp_path) == [
+        "a.yaml:8: agent 'clerk' names unknown tool 'fly'; registered: look",
+        "a.yaml:10: agent 'helper': unknown key 'max_round'; did you mean 'max_rounds'?",
+        "b.yml:3: not YAML: the key 'id' is there twice",
+        "c.yml:2: not YAML: expected the node content, but found '<stream end>'",
+    ]
+
+
+def test_a_reload_says_what_has_changed_and_puts_it_in_force(tmp_path: Path) -> None:
+    write(tmp_path / "a.toml", '[agent.a]\ninstructions = "Be brief."\n[agent.b]\n')
+    registry = Registry(agents=[Agent(id="coded")], agent_files=[tmp_path])
+    write(tmp_path / "a.toml", '# only moved\n[agent.a]\ninstructions = "Be brief."\n[agent.b]\n')
+    assert reload(registry) == Unchanged(1)
+    write(tmp_path / "a.toml", '[agent.a]\ninstructions = "Be kind."\n[agent.c]\n')
+    outcome = reload(registry)
+    assert outcome == Reloaded(2, added=("c",), changed=("a",), removed=("b",))
+    assert in_words(outcome) == "agents reloaded, version 2 is in force: added c; changed a; removed b"
+    assert registry.resolve("a").instructions == "Be kind."
+
+
+def test_a_reload_with_something_wrong_leaves_the_old_version_in_force(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.toml", "[agent.a]\n")
+    registry = Registry(agent_files=[tmp_path])
+    write(file, '[agent.a]\nmodel = "gpt"\n[agent.b]\n')
+    outcome = reload(registry)
+    assert outcome == Refused(1, (f"{file}:2: agent 'a' names unknown model 'gpt'; registered: default",))
+    assert in_words(outcome) == (
+        "agents not reloaded, version 1 stays in force:\n"
+        f"  {file}:2: agent 'a' names unknown model 'gpt'; registered: default"
+    )
+    assert registry.snapshot().agents == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.yaml", "agent:\n  a:\n    instructions: 2024-13-45\n", "the file cannot be read: month must be in 1..12"),
+        ("a.yaml", "agent:\n  a:\n    plugin_settings: &x\n      y: *x\n", "nested too deeply, or within itself"),
+        (
+            "a.toml",
+            f"[agent.a]\nplugin_settings = {'{a=' * 2000}1{'}' * 2000}\n",
+            "nested too deeply, or within itself",
+        ),
+        ("a.toml", '[agent.a]\ninstructions_file = "a\\u0000b"\n', "cannot be read: embedded null byte"),
+    ],
+)
+def test_what_python_complains_of_is_a_fault_of_the_file(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_text(text)
+    (fault,) = read_agents([tmp_path]).faults
+    assert message in fault.message
+    assert fault.place is not None
+    assert fault.place.file == str(tmp_path / name)
+
+
+async def test_following_survives_whatever_goes_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text('[agent.a]\ninstructions = "one"\n')
+    registry = Registry(agent_files=[file], models={"default": "openai/big"})
+
+    def broken() -> Registry:
+        raise ZeroDivisionError("oh no")
+
+    told: asyncio.Queue[Outcome] = asyncio.Queue()
+    async with reloading_on_change(registry, told.put_nowait, every=0.01):
+        with monkeypatch.context() as patched:
+            patched.setattr(registry, "copy", broken)
+            file.write_text('[agent.a]\ninstructions = "two"\n')
+            refused = await asyncio.wait_for(told.get(), 5)
+        assert refused == Refused(1, ("the agents cannot be read: ZeroDivisionError: oh no",))
+        file.write_text('[agent.a]\ninstructions = "three"\n')
+        assert await asyncio.wait_for(told.get(), 5) == Reloaded(2, changed=("a",))

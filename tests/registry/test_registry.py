@@ -1,0 +1,453 @@
+"""`Registry`: everything that is wrong is said at once, and an agent resolves to what a run depends on."""
+
+import pytest
+from pydantic import BaseModel, ValidationError, field_validator
+
+from wakeful import (
+    Agent,
+    Behavior,
+    Budget,
+    ConfigurationError,
+    GateCall,
+    PermissionPolicy,
+    Price,
+    Registry,
+    Rule,
+    ScriptedModel,
+    gate,
+    say,
+    tool,
+)
+from wakeful.authoring.plugin import Plugin
+from wakeful.authoring.profiles import ProfileKey
+from wakeful.contract.agents import ModelBinding
+from wakeful.contract.stopping import ContentMatch, LoopDetection, Timeout
+from wakeful.registry.registry import RegistrySnapshot, default_model
+
+
+@tool
+def look(where: str) -> str:
+    """Look."""
+    return where
+
+
+@tool(name="look")
+def look_again() -> None:
+    """Another tool of the same name."""
+
+
+@tool
+def infer() -> None:
+    """A tool with a reserved name."""
+
+
+def test_everything_that_is_wrong_is_listed_at_once() -> None:
+    """B-621."""
+    with pytest.raises(ConfigurationError) as error:
+        Registry(
+            agents=[
+                Agent(id="a", tools=[look, "fly"], model="none"),
+                Agent(id="a"),
+                Agent(id="b", tools=[look_again, look_again, infer]),
+            ],
+            models={"odd": "gpt", "lost": "nowhere/gpt"},
+        )
+    assert error.value.problems == (
+        "agent 'a' is registered twice",
+        "tool 'look' is registered twice, as two different functions",
+        "tool 'look' is registered twice, as two different functions",
+        "tool 'infer' takes a reserved name; rename it (reserved: "
+        "compact, deliver_message, infer, resolve_agent, restore_thread, run_hooks)",
+        "agent 'a' names unknown tool 'fly'; registered: infer, look",
+        "agent 'a' names unknown model 'none'; registered: default, lost, odd",
+        "agent 'b' lists tools twice: look",
+        "model 'odd' is 'gpt'; write it as 'provider/name'",
+        "model 'lost' names unknown provider 'nowhere'; known: anthropic, openai, openai-responses",
+    )
+
+
+def test_unknown_tools_and_models_are_named_with_what_there_is() -> None:
+    with pytest.raises(ConfigurationError) as error:
+        Registry(agents=[Agent(id="a", tools=["fly"], model="gpt")], tools=[look])
+    assert error.value.problems == (
+        "agent 'a' names unknown tool 'fly'; registered: look",
+        "agent 'a' names unknown model 'gpt'; registered: default",
+    )
+
+
+def test_a_plain_function_is_not_a_tool() -> None:
+    def plain() -> None: ...
+
+    with pytest.raises(ValidationError, match="'plain' is a plain function: decorate it with @tool"):
+        Agent(id="a", tools=[plain])  # type: ignore[list-item]
+
+
+def test_an_agent_with_a_misspelt_setting_is_refused() -> None:
+    with pytest.raises(ValidationError, match="instruction"):
+        Agent(id="a", instruction="Be brief.")  # type: ignore[call-arg]
+
+
+def test_an_agent_resolves_to_everything_a_run_depends_on() -> None:
+    """B-605."""
+    registry = Registry(agents=[Agent(id="a", instructions="Be brief.", tools=[look], max_rounds=2)])
+    resolved = registry.resolve("a")
+    assert resolved.tools == (look.descriptor,)
+    assert (resolved.instructions, resolved.max_rounds, resolved.registry_version) == ("Be brief.", 2, 1)
+    assert resolved.digest() == registry.resolve("a").digest()
+
+
+def test_the_digest_changes_with_the_agent() -> None:
+    digests = {
+        Registry(agents=[Agent(id="a", instructions=text)]).resolve("a").digest() for text in ("Be brief.", "Be kind.")
+    }
+    assert len(digests) == 2
+
+
+def test_an_unknown_agent_is_named_with_what_there_is() -> None:
+    with pytest.raises(ConfigurationError, match="agent not found: 'b'; registered: a"):
+        Registry(agents=[Agent(id="a")]).resolve("b")
+
+
+def test_a_provider_can_be_a_model_of_its_own_or_serve_several() -> None:
+    mine, ours = ScriptedModel([say("mine")]), ScriptedModel([say("ours")])
+    registry = Registry(
+        agents=[Agent(id="a", model="m"), Agent(id="b", model="n")],
+        models={"m": mine, "n": "ours/big"},
+        providers={"ours": ours},
+    )
+    assert registry.resolve("b").model == ModelBinding(id="n", provider="ours", name="big")
+    assert registry.provider(registry.resolve("a").model) is mine
+    assert registry.provider(registry.resolve("b").model) is ours
+    assert registry.provider(ModelBinding(id="gone", provider="gone", name="x")) is None
+
+
+@pytest.mark.parametrize(
+    ("environ", "model"),
+    [
+        ({"OPENAI_API_KEY": "k"}, "openai/gpt-5-mini"),
+        ({"OPENAI_BASE_URL": "http://localhost:11434/v1", "OPENAI_MODEL": "llama3"}, "openai/llama3"),
+        ({"ANTHROPIC_API_KEY": "k"}, "anthropic/claude-sonnet-4-5"),
+        ({"ANTHROPIC_API_KEY": "k", "ANTHROPIC_MODEL": "claude-x"}, "anthropic/claude-x"),
+    ],
+)
+def test_the_environment_chooses_the_default_model(environ: dict[str, str], model: str) -> None:
+    assert default_model(environ=environ) == model
+
+
+def test_without_a_key_the_default_model_is_scripted() -> None:
+    offline = ScriptedModel([say("hello")])
+    assert default_model(environ={}, offline=offline) is offline
+    assert isinstance(default_model(environ={}), ScriptedModel)
+
+
+class Sum(BaseModel):
+    total: int
+
+    @field_validator("total")
+    @classmethod
+    def _is_even(cls, total: int) -> int:
+        if total % 2:
+            raise ValueError("odd")
+        return total
+
+
+def test_an_output_type_is_resolved_to_its_schema() -> None:
+    registry = Registry(agents=[Agent(id="a", output=Sum, output_repairs=3)])
+    resolved = registry.resolve("a")
+    assert resolved.output is not None
+    assert (resolved.output.name, resolved.output.max_repairs) == ("Sum", 3)
+    assert resolved.output.json_schema["required"] == ["total"]
+    check = registry.output_check(resolved)
+    assert check is not None
+    assert check({"total": 2}) is None
+    assert check({"total": 3}) == "at total: Value error, odd"
+
+
+def test_an_output_type_that_has_changed_since_has_no_say() -> None:
+    before = Registry(agents=[Agent(id="a", output=Sum)]).resolve("a")
+    assert Registry(agents=[Agent(id="a", output=list[int])]).output_check(before) is None
+    assert Registry(agents=[Agent(id="a")]).output_check(before) is None
+    assert Registry(agents=[Agent(id="b")]).output_check(before) is None
+
+
+def test_a_schema_is_an_output_type_too() -> None:
+    schema = {"type": "object", "title": "My answer!"}
+    registry = Registry(agents=[Agent(id="a", output=schema)])
+    resolved = registry.resolve("a")
+    assert resolved.output is not None
+    assert (resolved.output.name, resolved.output.json_schema) == ("My_answer_", schema)
+    assert registry.output_check(resolved) is None
+
+
+@pytest.mark.parametrize("output", [{"type": "wrong"}, type("Odd", (), {})])
+def test_an_output_type_without_a_schema_is_refused(output: object) -> None:
+    with pytest.raises(ConfigurationError, match="agent 'a': its output type has no JSON schema"):
+        Registry(agents=[Agent(id="a", output=output)])
+
+
+def test_fallbacks_are_models_of_the_registry() -> None:
+    models = {"main": "openai/big", "spare": "anthropic/other"}
+    registry = Registry(agents=[Agent(id="a", model="main", fallbacks=["spare"])], models=models)
+    assert registry.resolve("a").fallbacks == (ModelBinding(id="spare", provider="anthropic", name="other"),)
+    with pytest.raises(ConfigurationError, match="agent 'a' names unknown model 'gone'"):
+        Registry(agents=[Agent(id="a", fallbacks=["gone"])])
+
+
+@gate
+def careful(call: GateCall) -> None:
+    """Look twice."""
+
+
+@gate(name="careful")
+def careful_too(call: GateCall) -> None:
+    """Another gate of the same name."""
+
+
+def test_gates_are_resolved_by_name_in_their_order_and_permissions_as_they_are() -> None:
+    policy = PermissionPolicy(rules=(Rule(tool="look(up)", behavior=Behavior.ALLOW),))
+    agent = Agent(id="a", tools=[look], gates=["second", careful], permissions=policy)
+    registry = Registry(agents=[agent], gates=[gate(name="second")(lambda _call: None)])
+    resolved = registry.resolve("a")
+    assert (resolved.gates, resolved.permissions) == (("second", "careful"), policy)
+    assert registry.gates["careful"] is careful
+    assert Registry(agents=[Agent(id="a")]).resolve("a").permissions is None
+
+
+def test_everything_that_is_wrong_with_gates_and_rules_is_listed_at_once() -> None:
+    rules = (
+        Rule(tool="look(", behavior=Behavior.DENY),
+        Rule(tool='look(x =~ "[")', behavior=Behavior.DENY),
+        Rule(tool="look", behavior=Behavior.DENY),
+        Rule(tool="look", behavior=Behavior.ALLOW),
+    )
+    with pytest.raises(ConfigurationError) as error:
+        Registry(
+            agents=[
+                Agent(id="a", gates=[careful, careful, "gone"], permissions=PermissionPolicy(rules=rules)),
+                Agent(id="b", gates=[careful_too]),
+            ]
+        )
+    assert error.value.problems == (
+        "gate 'careful' is registered twice, as two different functions",
+        "agent 'a' names unknown gate 'gone'; registered: careful",
+        "agent 'a' lists gates twice: careful",
+        "agent 'a': permission rule 'look(', character 6: the '(' is never closed",
+        "agent 'a': permission rule 'look(x =~ \"[\")', character 11: '[' is no regular expression: "
+        "unclosed character class",
+        "agent 'a' has two permission rules for 'look'",
+    )
+
+
+def test_a_plain_function_is_not_a_gate() -> None:
+    def plain(call: GateCall) -> None: ...
+
+    with pytest.raises(ValidationError, match="'plain' is a plain function: decorate it with @gate"):
+        Agent(id="a", gates=[plain])  # type: ignore[list-item]
+
+
+def test_what_an_agent_may_spend_and_wait_for_is_resolved_with_it() -> None:
+    limited = Agent(id="a", budget=Budget(cost=2), max_depth=2, delegate_timeout=60)
+    registry = Registry(agents=[limited, Agent(id="b", budget=Budget()), Agent(id="c")])
+    resolved = registry.resolve("a")
+    assert (resolved.budget, resolved.max_depth, resolved.delegate_timeout_seconds) == (Budget(cost=2), 2, 60)
+    assert [registry.resolve(id).budget for id in ("b", "c")] == [None, None]
+
+
+@pytest.mark.parametrize("wrong", [{"max_depth": 0}, {"delegate_timeout": 0}, {"budget": {"tokens": -1}}])
+def test_limits_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(wrong))):
+        Agent.model_validate({"id": "a", **wrong})
+
+
+def test_prices_are_for_models_that_there_are() -> None:
+    with pytest.raises(ConfigurationError) as error:
+        Registry(agents=[], models={"m": "openai/big"}, prices={"m": PRICE, "n": PRICE, "default": PRICE})
+    assert error.value.problems == ("a price is given for unknown model 'n'; registered: default, m",)
+
+
+PRICE = Price(input=1, output=2)
+OTHER = Price(input=3, output=4)
+
+
+@pytest.mark.parametrize(
+    ("asked", "price"),
+    [
+        (ModelBinding(id="m", provider="openai", name="big"), PRICE),
+        (ModelBinding(id="n", provider="openai", name="small"), OTHER),
+        (ModelBinding(id="m", provider="openai", name="small"), OTHER),  # a run asked for it by the provider's name
+        (ModelBinding(id="m", provider="openai", name="nobody knows"), PRICE),
+        (ModelBinding(id="free", provider="openai", name="tiny"), None),
+        (ModelBinding(id="gone", provider="openai", name="older"), None),
+    ],
+)
+def test_a_model_costs_what_it_is_registered_with(asked: ModelBinding, price: Price | None) -> None:
+    models = {"m": "openai/big", "n": "openai/small", "free": "openai/tiny"}
+    assert Registry(agents=[], models=models, prices={"n": OTHER, "m": PRICE}).price(asked) == price
+
+
+@tool
+def fetch(what: str) -> str:
+    """Fetch."""
+    return what
+
+
+def test_a_replacement_is_in_force_at_once_and_counted() -> None:
+    """B-620."""
+    registry = Registry(agents=[Agent(id="a", tools=[look])], models={"m": "openai/big"})
+    before = registry.snapshot()
+    assert registry.replace(Registry(agents=[Agent(id="b", tools=[fetch], gates=[careful])])) == 2
+    assert (before.version, before.agents, before.tools, before.models) == (1, ("a",), ("look",), ("default", "m"))
+    assert registry.snapshot() == RegistrySnapshot(
+        version=2,
+        agents=("b",),
+        tools=("fetch",),
+        gates=("careful",),
+        plugins=(),
+        models=("default",),
+        providers=(),
+    )
+    assert registry.resolve("b").registry_version == registry.version == 2
+    with pytest.raises(ConfigurationError, match="agent not found: 'a'; registered: b"):
+        registry.resolve("a")
+
+
+def test_parts_that_are_not_named_stay_as_they_are() -> None:
+    registry = Registry(agents=[Agent(id="a", tools=[look])], tools=[fetch], models={"m": "openai/big"})
+    registry.replace(agents=[Agent(id="a", model="m", tools=[look_again, "fetch"])])
+    assert registry.tools == {"look": look_again, "fetch": fetch}
+    assert registry.resolve("a").model.name == "big"
+
+
+def test_a_replacement_that_is_wrong_changes_nothing() -> None:
+    registry = Registry(agents=[Agent(id="a", tools=[look])])
+    before = registry.resolve("a")
+    with pytest.raises(ConfigurationError, match="names unknown tool 'fly'"):
+        registry.replace(agents=[Agent(id="a", tools=["fly"]), Agent(id="b")])
+    assert (registry.resolve("a"), registry.snapshot().agents) == (before, ("a",))
+
+
+def test_what_a_replacement_lacks_stays_within_reach_of_runs_that_are_bound_to_it() -> None:
+    """I-12."""
+    alone, ours = ScriptedModel([say("alone")]), ScriptedModel([say("ours")])
+    registry = Registry(
+        agents=[Agent(id="a", tools=[look], gates=[careful], model="alone", output=Sum), Agent(id="b", model="n")],
+        models={"alone": alone, "n": "ours/big"},
+        providers={"ours": ours},
+        prices={"n": PRICE},
+    )
+    a, b = registry.resolve("a"), registry.resolve("b")
+    for version in (2, 3):
+        assert registry.replace(Registry(agents=[Agent(id="a")], models={"alone": "openai/x"})) == version
+        assert (dict(registry.tools), dict(registry.gates)) == ({}, {})
+        assert (registry.tool("look"), registry.gate("careful")) == (look, careful)
+        assert (registry.provider(a.model), registry.provider(b.model)) == (alone, ours)
+        assert registry.price(b.model) == PRICE
+        assert registry.output_check(a) is not None
+    assert registry.tool("never there") is None
+
+
+def test_of_several_retired_ones_the_newest_is_reached_and_one_in_force_before_all() -> None:
+    registry = Registry(agents=[], tools=[look], models={"m": "openai/big"}, prices={"m": PRICE})
+    old = ModelBinding(id="m", provider="openai", name="big")
+    registry.replace(tools=[look_again], prices={"m": OTHER})
+    assert (registry.tool("look"), registry.price(old)) == (look_again, OTHER)
+    registry.replace(tools=[], models={}, prices={})
+    assert (registry.tool("look"), registry.price(old)) == (look_again, OTHER)
+    assert registry.price(ModelBinding(id="m", provider="openai", name="asked by name")) == OTHER
+
+
+@pytest.mark.parametrize(
+    ("allowed", "excluded", "left"),
+    [
+        (None, [], ["agent_run_b", "fetch", "look", "recover_failed_messages", "send_message"]),
+        ([], [], []),
+        (["look"], [], ["look"]),
+        (["agent_run_*", "*e*"], [], ["agent_run_b", "fetch", "recover_failed_messages", "send_message"]),
+        (["*"], ["*_messages", "look"], ["agent_run_b", "fetch", "send_message"]),
+        (["look", "fetch"], ["look"], ["fetch"]),
+    ],
+)
+def test_globs_choose_among_the_tools_of_an_agent(
+    allowed: list[str] | None, excluded: list[str], left: list[str]
+) -> None:
+    """B-623."""
+    agent = Agent(
+        id="a",
+        tools=[look, fetch],
+        delegates=["b"],
+        messages=True,
+        allowed_tools=allowed,
+        excluded_tools=excluded,
+    )
+    resolved = Registry(agents=[agent, Agent(id="b")]).resolve("a")
+    assert [tool.id for tool in resolved.tools] == left
+
+
+def test_a_glob_that_fits_no_tool_is_a_problem() -> None:
+    agent = Agent(id="a", tools=[look], allowed_tools=["lok", "l*"], excluded_tools=["agent_run_*"])
+    with pytest.raises(ConfigurationError) as error:
+        Registry(agents=[agent])
+    has = "cancel_task, look"
+    assert error.value.problems == (
+        f"agent 'a': 'lok' in allowed_tools matches no tool of the agent; it has: {has}",
+        f"agent 'a': 'agent_run_*' in excluded_tools matches no tool of the agent; it has: {has}",
+    )
+
+
+def test_stop_conditions_go_with_the_agent_and_are_checked() -> None:
+    met = Agent(id="a", stop_conditions=[Timeout(seconds=60), ContentMatch(pattern="DONE")])
+    assert Registry(agents=[met]).resolve("a").stop_conditions == (Timeout(seconds=60), ContentMatch(pattern="DONE"))
+    wrong = Agent(id="a", stop_conditions=[Timeout(seconds=60), ContentMatch(pattern="("), LoopDetection(window=999)])
+    with pytest.raises(ConfigurationError) as error:
+        Registry(agents=[wrong])
+    pattern, window = error.value.problems
+    assert pattern.startswith("agent 'a': content_match: ")
+    assert window == "agent 'a': loop_detection: the window is 999; at most 100 answers are compared"
+
+
+def test_profile_keys_have_names_of_their_own_and_outlive_a_replacement() -> None:
+    tone, other = ProfileKey("tone", str, default=""), ProfileKey("tone", int, default=0)
+    with pytest.raises(ConfigurationError, match="profile key 'tone' is registered twice, as two different keys"):
+        Registry(profile_keys=[tone, other])
+    registry = Registry(profile_keys=[tone, tone])
+    assert registry.copy().profile_keys == (tone,)
+    registry.replace(Registry())
+    assert registry.profile_keys == (tone,)
+
+
+class Limits(BaseModel):
+    most: int = 3
+
+
+class Guard(Plugin[Limits]):
+    id = "guard"
+    tools = [fetch]
+
+
+def test_plugins_are_bound_with_their_settings_and_bring_their_tools() -> None:
+    agent = Agent(id="a", plugins=["guard"], plugin_settings={"guard": {"most": 5}})
+    registry = Registry(agents=[agent], plugins=[Guard()])
+    resolved = registry.resolve("a")
+    assert [(plugin.id, plugin.settings) for plugin in resolved.plugins] == [("guard", {"most": 5})]
+    assert resolved.tools == (fetch.descriptor,)
+    registry.replace(Registry(agents=[Agent(id="a")]))
+    assert (registry.plugin("guard") is not None, dict(registry.plugins)) == (True, {})
+
+
+def test_everything_that_is_wrong_with_plugins_is_listed_at_once() -> None:
+    """B-622."""
+    agents = [
+        Agent(id="a", plugins=["guard", "gone"], plugin_settings={"guard": {"most": "many"}, "gone": {}}),
+        Agent(id="b", plugins=[Guard(), "guard"], plugin_settings={"other": {}}),
+    ]
+    with pytest.raises(ConfigurationError) as error:
+        Registry(agents=agents, plugins=[Guard()])
+    assert error.value.problems == (
+        "plugin 'guard' is registered twice, as two different objects, by Registry(plugins=[…]) and agent 'b': "
+        "share one instance, or name it by its id and list it in Registry(plugins=[…])",
+        "agent 'a' names unknown plugin 'gone'; registered: guard",
+        "agent 'a': the settings of plugin 'guard' do not fit: most: Input should be a valid integer, "
+        "unable to parse string as an integer",
+        "agent 'b' lists plugins twice: guard",
+        "agent 'b' has settings for plugin 'other', which it does not use; used: guard",
+    )

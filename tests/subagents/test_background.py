@@ -1,0 +1,182 @@
+"""Agents and tools that run in the background, and what their owner hears of them."""
+
+import asyncio
+import json
+
+import pytest
+
+from tests.support.journal import Journal
+from tests.support.subagent_app import delegate, events_in, holding, plan, spawn, written
+from tests.support.subagents import ends_below, events, open_below, until_closed, until_open
+from tests.support.waiting import until, until_status
+from wakeful.client.client import WakefulClient
+from wakeful.contract.events import RunFinish, RunStart
+from wakeful.contract.runs import OnBusy, RunStatus, ThreadMode
+from wakeful.contract.tasks import TaskStatus, TaskType
+
+
+async def test_a_background_agent_reports_to_its_owner_once(client: WakefulClient, thread_id: str) -> None:
+    """I-09, B-535, B-537; the run waits for its tasks and goes on: one run, cumulative steps (H-19)."""
+    result = await client.run("node", written(plan([spawn(plan(say="found it"), name="scout")])), thread_id=thread_id)
+    (event,) = events(result)
+    assert event["kind"] == "completed"
+    assert event["result"]["response"]["say"] == "found it"
+    assert result.steps == 3
+    (task,) = (await client.status(thread_id)).tasks
+    assert (task.task_id, task.name, task.task_type) == ("bg_0", "scout", TaskType.SUB_AGENT)
+    assert task.status is TaskStatus.COMPLETED
+    assert task.parent_context.agent_id == "node"
+
+
+async def test_a_run_with_tasks_outstanding_pauses_and_goes_on(client: WakefulClient, thread_id: str) -> None:
+    """B-040, B-539: `run_finish_signals_awaiting_tasks_in_result`"""
+    await client.run("node", written(plan([spawn(plan())])), thread_id=thread_id)
+    records = [record.event async for record in client.watch(thread_id)]
+    pauses = [event for event in records if isinstance(event, RunFinish)]
+    assert [(pause.termination.type, pause.result and pause.result.status_reason) for pause in pauses] == [
+        ("natural_end", "awaiting_tasks"),
+        ("natural_end", "natural"),
+    ]
+    assert sum(isinstance(event, RunStart) for event in records) == 2
+
+
+async def test_a_background_tool_tells_how_it_goes_and_how_it_came_out(client: WakefulClient, thread_id: str) -> None:
+    """B-535, B-536: custom events come before the terminal one."""
+    result = await client.run("node", written(plan([("dig", {"where": "garden"})])), thread_id=thread_id)
+    texts = [json.loads(text) for text in events_in(await client.transcript(thread_id))]
+    assert [(text["kind"], text.get("event_type")) for text in texts] == [
+        ("custom", "started"),
+        ("custom", "half"),
+        ("completed", None),
+    ]
+    assert texts[-1] == {"kind": "completed", "task_id": "bg_0", "result": {"found": "garden"}}
+    assert result.status_reason == "natural"
+
+
+async def test_events_wait_while_their_owner_waits_for_a_decision(client: WakefulClient, thread_id: str) -> None:
+    """B-338: `background_events_buffer_while_suspended_until_decision_arrives`"""
+    await client.start("node", written(plan([spawn(plan()), ("sign", {"what": "it"})])), thread_id=thread_id)
+    await until(client, thread_id, lambda view: any(task.status.is_terminal for task in view.tasks))
+    view = await until_status(client, thread_id, RunStatus.WAITING)
+    assert not events_in(await client.transcript(thread_id))
+    (pending,) = view.pending
+    await client.decide(thread_id, pending.suspension.id, "resume")
+    assert [event["kind"] for event in events(await client.result(thread_id))] == ["completed"]
+
+
+async def test_somebody_can_talk_to_a_run_that_waits_for_its_tasks(client: WakefulClient, thread_id: str) -> None:
+    plans = written(plan([spawn(plan([holding()]), name="slow")]))
+    await client.start("node", plans, thread_id=thread_id, mode=ThreadMode.THREAD)
+    await until(client, thread_id, lambda view: view.doing == "waiting for slow")
+    await client.send(thread_id, written(plan([("work", {"what": "this first"})])))
+    view = await until(client, thread_id, lambda view: view.steps == 4 and view.doing == "waiting for slow")
+    assert view.runs == 1
+    await client.send(thread_id, written(plan(say="never mind")), on_busy=OnBusy.INTERRUPT)
+    view = await until(client, thread_id, lambda view: view.runs == 2 and view.status is RunStatus.DONE)
+    assert [task.status for task in view.tasks] == [TaskStatus.CANCELLED]
+    assert not await _running_below(client, thread_id)
+
+
+async def test_a_thread_that_ended_is_woken_by_its_task(client: WakefulClient, thread_id: str) -> None:
+    """I-09: a run that was stopped leaves its tasks running; the last of them is read by a run of its own."""
+    plans = written(plan([spawn(plan([("work", {"what": "late", "seconds": 1.5})], say="late"))], [("explode", {})]))
+    await client.start("limited", plans, thread_id=thread_id)
+    first = await client.result(thread_id)
+    assert first.status_reason == "stopped:max_rounds"
+    async with asyncio.timeout(30):
+        while not events_in(await client.transcript(thread_id)):
+            await asyncio.sleep(0.2)
+    view = await until_status(client, thread_id, RunStatus.DONE)
+    assert view.identity.origin.value == "internal"
+    assert [task.status for task in view.tasks] == [TaskStatus.COMPLETED]
+    assert len(events_in(await client.transcript(thread_id))) == 1
+    await client.handle(thread_id).cancel()
+
+
+async def test_task_ids_are_unique_in_a_thread_for_ever(client: WakefulClient, thread_id: str) -> None:
+    """H-09: also after the thread was closed and goes on in another workflow."""
+    await client.run("node", written(plan([spawn(plan()), spawn(plan())])), thread_id=thread_id)
+    await client.send(thread_id, written(plan([spawn(plan())])))
+    view = await until(client, thread_id, lambda view: len(view.tasks) == 3 and view.status is RunStatus.DONE)
+    assert [task.task_id for task in view.tasks] == ["bg_0", "bg_1", "bg_2"]
+    await client.handle(thread_id).cancel()
+
+
+async def test_a_parent_that_continues_as_new_hears_of_all_its_children(
+    usual_family: WakefulClient, restless_family: WakefulClient, thread_id: str
+) -> None:
+    """Ten background children, and a parent that goes on working and continues as new at every step."""
+    client = restless_family
+    children = [spawn(plan([("work", {"what": f"w{n}", "seconds": 0.5})], say=f"child {n}")) for n in range(10)]
+    busy = [[("work", {"what": f"busy {n}", "seconds": 0.3})] for n in range(5)]
+    result = await client.run("node", written(plan(children, *busy)), thread_id=thread_id)
+    told = [event["result"]["response"]["say"] for event in events(result)]
+    assert sorted(told) == [f"child {n}" for n in range(10)]
+    texts = events_in(await client.transcript(thread_id))
+    assert len(texts) == len({json.loads(text)["task_id"] for text in texts}) == 10
+    executions = [execution async for execution in client.temporal.list_workflows(f"WorkflowId = '{thread_id}'")]
+    assert len(executions) > 3
+    del usual_family
+
+
+@pytest.mark.parametrize("how", ["signal", "temporal"])
+async def test_cancel_reaches_everything_below_and_nothing_else(
+    client: WakefulClient, thread_id: str, journal: Journal, how: str
+) -> None:
+    """H-10, I-10"""
+    other = f"{thread_id}-other"
+    await client.start("node", written(plan([spawn(plan([holding(4)]))])), thread_id=other)
+    below = plan([delegate(plan([holding(), spawn(plan([holding()]))])), ("linger", {"seconds": 300})])
+    await client.start("node", written(plan([delegate(below), spawn(below)])), thread_id=thread_id)
+    await journal.until("hold", "began", count=5)
+    await journal.until("linger", "began", count=2)
+    await (client.cancel(thread_id, reason="enough") if how == "signal" else client.handle(thread_id).cancel())
+    result = await client.result(thread_id)
+    assert result.status_reason == "cancelled"
+    await until_closed(client, thread_id)
+    ends = await ends_below(client, thread_id)
+    assert set(ends.values()) == {"cancelled"}
+    assert result.receipt is not None
+    assert set(result.receipt.cancelled) == set(ends) - {thread_id}
+    assert journal.said("hold").count("stopped") == 4
+    assert journal.said("linger").count("stopped") == 2
+    assert (await client.result(other)).status_reason == "natural"
+
+
+async def test_children_of_a_parent_that_was_reset_and_forgot_them_stop(
+    usual_family: WakefulClient, thread_id: str
+) -> None:
+    """Reset to before the child was started: the new run starts another, and the old one is cancelled by the sweep."""
+    client = usual_family
+    await client.start("node", written(plan([spawn(plan([holding()]), name="old")])), thread_id=thread_id)
+    await until_open(client, thread_id, 2)
+    (old,) = [id for id in await open_below(client, thread_id) if id != thread_id]
+    await _reset_to_start(client, thread_id)
+    async with asyncio.timeout(60):
+        while old in await open_below(client, thread_id):
+            await asyncio.sleep(0.2)
+    assert (await ends_below(client, thread_id))[old] == "cancelled"
+    view = await until(client, thread_id, lambda view: bool(view.children))
+    assert view.children != (old,)
+    await client.cancel(thread_id)
+    await until_closed(client, thread_id)
+
+
+async def _reset_to_start(client: WakefulClient, thread_id: str) -> None:
+    from temporalio.api.common.v1 import WorkflowExecution
+    from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+
+    described = await client.handle(thread_id).describe()
+    await client.temporal.workflow_service.reset_workflow_execution(
+        ResetWorkflowExecutionRequest(
+            namespace=client.temporal.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=thread_id, run_id=described.run_id),
+            workflow_task_finish_event_id=4,
+            reason="a test",
+            request_id=thread_id,
+        )
+    )
+
+
+async def _running_below(client: WakefulClient, root: str) -> list[str]:
+    return [id for id in await open_below(client, root) if id != root]

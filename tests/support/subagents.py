@@ -1,0 +1,91 @@
+"""Look at a whole tree of workflows, as Temporal has it."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from temporalio.client import WorkflowExecutionStatus
+
+from tests.support.journal import Journal
+from tests.support.subagent_app import Plan
+from tests.support.waiting import BOUND_SECONDS
+from wakeful.client.approvals import PendingDecision
+from wakeful.client.client import WakefulClient
+from wakeful.contract.runs import RunResult
+
+
+async def open_below(client: WakefulClient, root: str) -> list[str]:
+    """The workflows of a tree that are open."""
+    query = f"RootWorkflowId = '{root}' AND ExecutionStatus = 'Running'"
+    return [execution.id async for execution in client.temporal.list_workflows(query)]
+
+
+async def until_closed(client: WakefulClient, root: str) -> None:
+    async with asyncio.timeout(BOUND_SECONDS):
+        while await open_below(client, root):
+            await asyncio.sleep(0.1)
+
+
+async def until_open(client: WakefulClient, root: str, count: int) -> None:
+    """Wait until this many workflows of a tree are open."""
+    async with asyncio.timeout(BOUND_SECONDS):
+        while len(await open_below(client, root)) < count:
+            await asyncio.sleep(0.1)
+
+
+async def until_pending(client: WakefulClient, root: str) -> PendingDecision:
+    """Wait until somebody in the tree waits for a decision."""
+    async with asyncio.timeout(BOUND_SECONDS):
+        while True:
+            async for pending in client.inbox(thread_id=root):
+                return pending
+            await asyncio.sleep(0.1)
+
+
+def calls_in(plan: Plan) -> Iterator[str]:
+    """The tools that a plan and the plans within it call."""
+    for turn in plan["turns"]:
+        for tool, arguments in turn:
+            yield tool
+            if "plan" in arguments:
+                yield from calls_in(arguments["plan"])
+
+
+def tools_left(journal: Journal, root: str) -> list[dict[str, Any]]:
+    """The calls within a tree that have begun and that nobody has seen end."""
+    left: dict[str, dict[str, Any]] = {}
+    for line in journal.lines():
+        if "thread" not in line or not f"{line['thread']}/".startswith(f"{root}/"):
+            continue
+        if line["what"] == "began":
+            left[line["key"]] = line
+        else:
+            del left[line["key"]]
+    return list(left.values())
+
+
+async def ends_below(client: WakefulClient, root: str) -> dict[str, str]:
+    """How every workflow below the root came out, by its id: what Temporal says, or the run's reason."""
+    ends = {}
+    async for execution in client.temporal.list_workflows(f"RootWorkflowId = '{root}'"):
+        if execution.status is WorkflowExecutionStatus.CONTINUED_AS_NEW:
+            continue
+        assert execution.status is not None
+        ends[execution.id] = execution.status.name
+        if execution.status is WorkflowExecutionStatus.COMPLETED:
+            result: Any = await client.temporal.get_workflow_handle(execution.id).result()
+            ends[execution.id] = result.get("status_reason") or result["status"]
+    return ends
+
+
+def said(result: RunResult) -> dict[str, Any]:
+    """What a planner said in the end."""
+    told: dict[str, Any] = json.loads(result.response)
+    return told
+
+
+def events(result: RunResult) -> list[dict[str, Any]]:
+    """The background events that a planner had read by the end."""
+    told: list[dict[str, Any]] = said(result)["events"]
+    return told

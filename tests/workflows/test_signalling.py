@@ -1,0 +1,153 @@
+"""Signals to other threads that fail for another reason than that nobody is there."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+from temporalio import workflow
+from temporalio.client import Client, WorkflowHandle
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import (
+    Interceptor,
+    SignalExternalWorkflowInput,
+    Worker,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+    WorkflowOutboundInterceptor,
+)
+
+from tests.support.waiting import BOUND_SECONDS
+from wakeful.contract import names
+from wakeful.contract.runs import RunIdentity
+from wakeful.contract.subagents import Settled
+from wakeful.contract.tasks import TaskStatus
+from wakeful.loop.machine.commands import CancelChild
+from wakeful.loop.machine.facts import Fact
+from wakeful_activities import Delivery
+from wakeful_workflows.children import CANCEL_PAUSES, Children
+from wakeful_workflows.signalling import tell_end
+
+QUEUE = "reaching"
+
+
+class TooMany(Interceptor):
+    """What the server does with a recipient that has had too many signals: as many as a workflow's memo says fail."""
+
+    def workflow_interceptor_class(
+        self, input: WorkflowInterceptorClassInput
+    ) -> type[WorkflowInboundInterceptor] | None:
+        return _Inbound
+
+
+class _Inbound(WorkflowInboundInterceptor):
+    def init(self, outbound: WorkflowOutboundInterceptor) -> None:
+        super().init(_Outbound(outbound))
+
+
+class _Outbound(WorkflowOutboundInterceptor):
+    refused = 0
+
+    async def signal_external_workflow(self, input: SignalExternalWorkflowInput) -> None:
+        self.refused += 1
+        if self.refused <= workflow.memo_value("refuses", 0):
+            raise ApplicationError("too many signals", type="SignalCountLimitExceeded")
+        await super().signal_external_workflow(input)
+
+
+@workflow.defn(name=names.WORKFLOW, sandboxed=False)
+class Other:
+    """A thread, as far as it is reached; it ends with what it has heard."""
+
+    def __init__(self) -> None:
+        self._heard: list[Any] = []
+
+    @workflow.run
+    async def run(self) -> list[Any]:
+        await workflow.wait_condition(lambda: bool(self._heard))
+        return self._heard
+
+    @workflow.signal
+    def settled(self, told: Any) -> None:
+        self._heard.append(told["work_id"])
+
+    @workflow.signal
+    def cancel(self, told: Any) -> None:
+        self._heard.append(told["reason"])
+
+
+@workflow.defn(name="Cancels", sandboxed=False)
+class Cancels:
+    @workflow.run
+    async def run(self, thread_id: str) -> list[Any]:
+        facts: list[Fact] = []
+        children = Children(facts.append)
+        identity = RunIdentity(thread_id="t1", run_id="r1", agent_id="assistant")
+        children.perform(CancelChild("bg_0", thread_id, "enough"), identity)
+        await workflow.wait_condition(lambda: not children.is_busy)
+        return [asdict(fact) for fact in facts]
+
+
+@workflow.defn(name="TellsEnd", sandboxed=False)
+class TellsEnd:
+    @workflow.run
+    async def run(self, thread_id: str) -> None:
+        settled = Settled(work_id="child-c1", thread_id="t2", status=TaskStatus.COMPLETED)
+        await tell_end(thread_id, settled, wake=False)
+
+
+@pytest.fixture(scope="module")
+async def threads(temporal: Client) -> AsyncIterator[Client]:
+    async with Worker(
+        temporal,
+        task_queue=QUEUE,
+        workflows=[Other, Cancels, TellsEnd],
+        activities=[Delivery(temporal).deliver_message],
+        interceptors=[TooMany()],
+    ):
+        yield temporal
+
+
+async def other(threads: Client, id: str) -> WorkflowHandle[Any, Any]:
+    return await threads.start_workflow(names.WORKFLOW, id=id, task_queue=QUEUE)
+
+
+async def heard_by(thread: WorkflowHandle[Any, Any]) -> Any:
+    async with asyncio.timeout(BOUND_SECONDS):
+        return await thread.result()
+
+
+async def does(threads: Client, what: str, to: str, *, refuses: int) -> Any:
+    return await threads.execute_workflow(what, to, id=f"{to}-{what}", task_queue=QUEUE, memo={"refuses": refuses})
+
+
+async def test_a_child_that_cannot_be_told_to_stop_for_now_is_told_a_little_later(
+    threads: Client, thread_id: str
+) -> None:
+    child = await other(threads, thread_id)
+    assert await does(threads, "Cancels", thread_id, refuses=1) == []
+    assert await heard_by(child) == ["enough"]
+
+
+async def test_a_child_that_cannot_be_reached_for_long_counts_as_gone(threads: Client, thread_id: str) -> None:
+    child = await other(threads, thread_id)
+    gone = {"id": "bg_0", "reason": "it cannot be reached: SignalCountLimitExceeded: too many signals"}
+    assert await does(threads, "Cancels", thread_id, refuses=len(CANCEL_PAUSES) + 1) == [gone]
+    await child.terminate()
+
+
+async def test_the_end_of_a_delegate_reaches_an_owner_that_could_not_be_signalled_at_once(
+    threads: Client, thread_id: str
+) -> None:
+    owner = await other(threads, thread_id)
+    await does(threads, "TellsEnd", thread_id, refuses=1)
+    assert await heard_by(owner) == ["child-c1"]
+
+
+async def test_the_end_of_a_delegate_wakes_nobody(threads: Client, thread_id: str) -> None:
+    owner = await other(threads, thread_id)
+    await owner.signal("cancel", {"reason": "enough"})
+    assert await heard_by(owner) == ["enough"]
+    await does(threads, "TellsEnd", thread_id, refuses=1)
+    assert (await threads.get_workflow_handle(thread_id).describe()).run_id == owner.result_run_id

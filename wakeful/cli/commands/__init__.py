@@ -1,0 +1,1 @@
+"""The subcommands of `wakeful`, one file each."""

@@ -1,0 +1,1 @@
+"""How events, messages, trees and statuses look in a terminal."""

@@ -1,0 +1,1 @@
+"""Continue from an earlier step of a thread: fork it, rewind it, or compare two threads."""

@@ -1,0 +1,68 @@
+"""What a thread has said and done, read from every execution of it that still has a part."""
+
+from datetime import timedelta
+from functools import reduce
+
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from wakeful.client.queries import query
+from wakeful.contract import names
+from wakeful.contract.errors import NoAnswer, WakefulError
+from wakeful.contract.messages import Message
+from wakeful.contract.requests import MAX_PAGE
+from wakeful.contract.transcript import EMPTY_DIGEST, chained
+from wakeful.contract.views import EventsPage, TranscriptPage
+from wakeful.history.latest_execution import begun_before
+from wakeful.rpc_errors import translated
+
+
+async def read_messages(
+    temporal: Client, thread_id: str, *, run_id: str | None = None, through: int | None = None
+) -> list[Message]:
+    """The thread's messages from its first execution on, up to number `through`; a fork's begin in its origin.
+
+    Raises:
+        WakefulError: it is a fork, and its origin was rolled back to before the place that it was forked at.
+    """
+    messages = list[Message]()
+    after: int | None = 0
+    while after is not None and (through is None or len(messages) < through):
+        asked = {"after": after, "limit": MAX_PAGE}
+        try:
+            page = await query(temporal, thread_id, names.QUERY_TRANSCRIPT, TranscriptPage, asked, run_id=run_id)
+        except NoAnswer:
+            if (before := await _begun_before(temporal, thread_id, run_id)) is None:
+                raise
+            return await read_messages(temporal, thread_id, run_id=before, through=through)
+        if (earlier := page.earlier) is not None:
+            whose = earlier.thread_id or thread_id
+            end = through if page.restoring and not earlier.thread_id else earlier.through
+            messages = await read_messages(temporal, whose, run_id=earlier.run_id, through=end)
+            digest = earlier.digest if earlier.thread_id else None
+            if digest is not None and reduce(chained, messages, EMPTY_DIGEST) != digest:
+                raise WakefulError(
+                    f"thread {thread_id!r} begins with messages of {whose!r} that were rolled back there"
+                )
+        messages += page.messages
+        after = page.next
+    return messages[:through]
+
+
+async def _begun_before(temporal: Client, thread_id: str, run_id: str | None) -> str | None:
+    """The execution that has the conversation of one that does not answer because it has not begun."""
+    if run_id is None:
+        try:
+            run_id = (await temporal.get_workflow_handle(thread_id).describe()).run_id
+        except RPCError as error:
+            raise translated(error, thread_id) from error
+    return await begun_before(temporal, thread_id, run_id)
+
+
+async def read_events(
+    temporal: Client, thread_id: str, *, after: int, run_id: str | None, within: timedelta | None = None
+) -> EventsPage:
+    """One page of what happened after event number `after`, as one execution has it."""
+    # As many as a page holds: a closed execution is replayed for every page.
+    asked = {"after": after, "limit": MAX_PAGE}
+    return await query(temporal, thread_id, names.QUERY_EVENTS, EventsPage, asked, run_id=run_id, within=within)

@@ -1,1 +1,0 @@
-"""Why a thread stands where it stands: evidence in, one diagnosis out. Pure: `wakeful.evidence` asks Temporal."""

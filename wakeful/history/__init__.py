@@ -1,0 +1,1 @@
+"""Workflow history read back: one decoder, and the readers on top of it."""

@@ -1,0 +1,1 @@
+"""The state machine itself: `advance(thread, fact) -> (thread, commands, events)`, its values and its tables."""

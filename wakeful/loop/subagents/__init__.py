@@ -1,0 +1,1 @@
+"""Delegates, background tasks, mail between agents, and budgets over a tree of them."""

@@ -1,0 +1,156 @@
+"""What a registry has in force at one version: agents, tools, gates, models and the rest, by name.
+
+Nothing here changes once it is made; `registry` puts the next one in its place. What an older one had stays
+within reach of the runs that are bound to it (`Retired`). Whether it all fits together is `checks`'.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, TypedDict
+
+from pydantic import TypeAdapter
+
+from wakeful.authoring.agent import Agent
+from wakeful.authoring.gate import Gate
+from wakeful.authoring.plugin import AnyPlugin, tools_of
+from wakeful.authoring.profiles import ProfileKey
+from wakeful.authoring.provider import AnyProvider
+from wakeful.authoring.tool import Tool
+from wakeful.contract.agents import ModelBinding
+from wakeful.contract.budgets import Price
+from wakeful.contract.inference import OutputSpec
+from wakeful.contract.tools import ToolDescriptor
+from wakeful.registry.runtime_tools import runtime_tools
+
+OPENAI = "openai"
+OPENAI_RESPONSES = "openai-responses"
+ANTHROPIC = "anthropic"
+BUILT_IN_PROVIDERS = frozenset({OPENAI, OPENAI_RESPONSES, ANTHROPIC})
+
+ModelSource = str | AnyProvider
+"""`"provider/name"` for a registered or built-in provider, or a provider that is used for this model alone."""
+
+
+class Parts(TypedDict, total=False):
+    """What a registry is made of, as it is given."""
+
+    agents: Sequence[Agent]
+    agent_files: Sequence[Path | str]
+    tools: Sequence[Tool]
+    gates: Sequence[Gate]
+    plugins: Sequence[AnyPlugin]
+    models: Mapping[str, ModelSource]
+    providers: Mapping[str, AnyProvider]
+    prices: Mapping[str, Price]
+    profile_keys: Sequence[ProfileKey[Any]]
+
+
+@dataclass(frozen=True)
+class Registered:
+    agents: dict[str, Agent] = field(default_factory=dict)
+    tools: dict[str, Tool] = field(default_factory=dict)
+    gates: dict[str, Gate] = field(default_factory=dict)
+    plugins: dict[str, AnyPlugin] = field(default_factory=dict)
+    models: dict[str, ModelSource] = field(default_factory=dict)
+    providers: dict[str, AnyProvider] = field(default_factory=dict)
+    prices: dict[str, Price] = field(default_factory=dict)
+    profile_keys: dict[str, ProfileKey[Any]] = field(default_factory=dict)
+    sources: tuple[Path, ...] = ()
+    """The files that agents were read from."""
+
+    def binding(self, model_id: str) -> ModelBinding:
+        source = self.models[model_id]
+        if isinstance(source, str):
+            provider, _, name = source.partition("/")
+            return ModelBinding(id=model_id, provider=provider, name=name)
+        return ModelBinding(id=model_id, provider=model_id, name=model_id)
+
+    def provider(self, binding: ModelBinding) -> AnyProvider | None:
+        source = self.models.get(binding.id)
+        if binding.provider == binding.id and source is not None and not isinstance(source, str):
+            return source
+        return self.providers.get(binding.provider)
+
+    def price(self, binding: ModelBinding) -> Price | None:
+        """Of the very model that is bound, whatever it is called here."""
+        bound = ((id, self.binding(id)) for id in (binding.id, *sorted(self.prices)) if id in self.prices)
+        same = (id for id, known in bound if (known.provider, known.name) == (binding.provider, binding.name))
+        return next((self.prices[id] for id in same), None)
+
+    def plugins_of(self, agent: Agent) -> tuple[AnyPlugin, ...]:
+        """In the agent's order; without those that there are not."""
+        return tuple(self.plugins[id] for id in agent.plugin_ids if id in self.plugins)
+
+    def descriptors(self, agent: Agent, *, in_task: bool) -> tuple[ToolDescriptor, ...]:
+        """By id, the agent's tools and the runtime's own; a tool of the agent's takes the place of one of those."""
+        names = (*agent.tool_names, *(tool.name for tool in tools_of(self.plugins_of(agent))))
+        own = {name: self.tools[name].descriptor for name in names if _is_let(agent, name)}
+        instructions = {id: other.instructions for id, other in self.agents.items()}
+        has_background = any(descriptor.background for descriptor in own.values())
+        given = runtime_tools(agent, instructions, has_background=has_background, in_task=in_task)
+        tools = {**{tool.id: tool for tool in given if _is_let(agent, tool.id)}, **own}
+        return tuple(tools[id] for id in sorted(tools))
+
+
+@dataclass(frozen=True)
+class Retired:
+    """What older versions had, by name: of several the newest. A run in flight never loses what it is bound to."""
+
+    agents: dict[str, Agent] = field(default_factory=dict)
+    tools: dict[str, Tool] = field(default_factory=dict)
+    gates: dict[str, Gate] = field(default_factory=dict)
+    plugins: dict[str, AnyPlugin] = field(default_factory=dict)
+    models: dict[str, AnyProvider] = field(default_factory=dict)
+    """Only those that are providers of their own."""
+    providers: dict[str, AnyProvider] = field(default_factory=dict)
+    prices: dict[ModelBinding, Price] = field(default_factory=dict)
+    profile_keys: dict[str, ProfileKey[Any]] = field(default_factory=dict)
+
+    def joined_by(self, old: Registered, *, successor: Registered) -> "Retired":
+        changed = {id: a for id, a in old.agents.items() if id not in successor.agents or a != successor.agents[id]}
+        return Retired(
+            agents={**self.agents, **changed},
+            tools={**self.tools, **old.tools},
+            gates={**self.gates, **old.gates},
+            plugins={**self.plugins, **old.plugins},
+            models={**self.models, **{id: m for id, m in old.models.items() if not isinstance(m, str)}},
+            providers={**self.providers, **old.providers},
+            prices={**self.prices, **{old.binding(id): price for id, price in old.prices.items()}},
+            profile_keys={**self.profile_keys, **old.profile_keys},
+        )
+
+    def provider(self, binding: ModelBinding) -> AnyProvider | None:
+        alone = self.models.get(binding.id) if binding.provider == binding.id else None
+        return alone or self.providers.get(binding.provider)
+
+    def price(self, binding: ModelBinding) -> Price | None:
+        """Of the very model that is bound, whatever it was called."""
+        newest_first = reversed(self.prices.items())
+        same = (p for known, p in newest_first if (known.provider, known.name) == (binding.provider, binding.name))
+        return next(same, None)
+
+    def price_of_id(self, id: str) -> Price | None:
+        return next((price for known, price in reversed(self.prices.items()) if known.id == id), None)
+
+
+def output_spec(agent: Agent) -> OutputSpec | None:
+    if agent.output is None:
+        return None
+    schema = agent.output if isinstance(agent.output, dict) else TypeAdapter(agent.output).json_schema()
+    name = schema.get("title") or "answer"
+    return OutputSpec(
+        name=re.sub(r"[^A-Za-z0-9_-]+", "_", str(name))[:64], json_schema=schema, max_repairs=agent.output_repairs
+    )
+
+
+def matches(tool: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(tool, pattern) for pattern in patterns)
+
+
+def _is_let(agent: Agent, tool: str) -> bool:
+    """Whether the agent may have the tool at all; what excludes it wins."""
+    is_allowed = agent.allowed_tools is None or matches(tool, agent.allowed_tools)
+    return is_allowed and not matches(tool, agent.excluded_tools)
