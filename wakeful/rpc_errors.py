@@ -6,7 +6,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.contract.errors import CallerError, NoAnswer, ThreadNotFound, WakefulError
 
-PASSING = frozenset(
+RETRYABLE = frozenset(
     {
         RPCStatusCode.ABORTED,
         RPCStatusCode.CANCELLED,  # the connection, that is; a cancelled task raises another error
@@ -23,7 +23,7 @@ PASSING = frozenset(
 _SILENCE = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.FAILED_PRECONDITION)
 
 
-def translated(error: RPCError, thread_id: str) -> WakefulError:
+def error_of(error: RPCError, thread_id: str) -> WakefulError:
     """What a refusal of Temporal's means for whoever named the thread."""
     if error.status is RPCStatusCode.NOT_FOUND:
         if "already completed" in str(error):

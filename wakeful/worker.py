@@ -26,14 +26,20 @@ from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.names import DEFAULT_TASK_QUEUE
 from wakeful.profile_stores.opening import WorkerProfiles
-from wakeful.registry.content import ANTHROPIC, OPENAI, OPENAI_RESPONSES
 from wakeful.registry.registry import Registry
-from wakeful_activities import Compaction, Delivery, Inference, Memory, Resolving, Restoring, ToolExecution
+from wakeful_activities import (
+    CompactActivity,
+    DeliverActivity,
+    HistoryCache,
+    InferActivity,
+    ResolveActivity,
+    RestoreActivity,
+    ToolActivity,
+)
 from wakeful_activities.history_cache import DEFAULT_CAPACITY
-from wakeful_activities.hooks.hook_run import Moments
-from wakeful_activities.providers.anthropic.provider import AnthropicMessages
-from wakeful_activities.providers.openai_chat.provider import OpenAIChat
-from wakeful_activities.providers.openai_responses.provider import OpenAIResponses
+from wakeful_activities.hooks.gates import Gates
+from wakeful_activities.hooks.hook_run import Hooks, HooksActivity
+from wakeful_activities.providers.built_in import built_in_providers
 from wakeful_activities.sweep.orphans import sweeping
 from wakeful_workflows import AgentRun, ToolTask
 
@@ -43,29 +49,33 @@ BUILD_ID = f"wakeful-{version('wakeful')}"
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """How much one worker process takes on, and how long it lets go."""
+    """The capacity of a worker process, and how it stops."""
 
     task_queue: str = DEFAULT_TASK_QUEUE
     max_concurrent_activities: int = 100
     """Model and tool calls at a time; sync tools share as many threads."""
+    hook_threads: int = 32
+    """Threads for sync hooks."""
+    gate_threads: int = 32
+    """Threads for sync gates."""
     max_cached_workflows: int = 1000
-    """Runs kept in memory; one that falls out is replayed when it goes on."""
+    """Runs in the sticky cache; one that is evicted is replayed for its next workflow task."""
     graceful_shutdown: timedelta = timedelta(seconds=30)
-    """How long tools may finish when the worker is told to stop."""
+    """How long activities may run on when the worker stops."""
     sticky_timeout: timedelta = timedelta(seconds=5)
-    """How long runs wait for a worker that died before another takes them over."""
+    """How long a workflow task waits for a worker that has died before another worker gets it."""
     history_budget: HistoryBudget = HistoryBudget()
-    """How long one execution's history may get before its thread continues as new."""
+    """How long an execution's history may get before its thread continues as new."""
     build_id: str = BUILD_ID
-    """What history says of the code that did a task; name your deployment here."""
+    """The build id that history records with every task; set it to your release."""
     deployment: str | None = None
-    """The Worker Deployment that this worker is a version of, named by `build_id`; None means no Worker Versioning."""
+    """The Worker Deployment of which `build_id` is a version; None means no Worker Versioning."""
     versioning: VersioningBehavior = VersioningBehavior.AUTO_UPGRADE
-    """PINNED keeps a run on the version it began on, whose workers must then stay for as long as it sleeps."""
+    """PINNED keeps a run on the version it started on, whose workers must then stay up for as long as the run lives."""
     cached_threads: int = DEFAULT_CAPACITY
-    """Conversations kept in memory; one that falls out is read back from history."""
+    """Transcripts in the history cache; one that is evicted is rebuilt from history."""
     sweep_interval: timedelta | None = timedelta(seconds=5)
-    """How often the worker looks for sub-agents whose parents were ended from outside; None means never."""
+    """How often the worker looks for sub-agents whose parents were terminated; None means never."""
 
 
 @contextlib.asynccontextmanager
@@ -76,39 +86,39 @@ async def running_worker(
     *,
     profiles: ProfileStore | None = None,
 ) -> AsyncIterator[Worker]:
-    """A worker that runs while the body does, and stops gracefully after it.
+    """Run a worker while the body runs, and stop it gracefully afterwards.
 
     Args:
-        profiles: where profiles are, in place of what `WAKEFUL_PROFILES` says; it is not closed.
+        profiles: the profile store, instead of the one that `WAKEFUL_PROFILES` names; it is not closed.
 
     Raises:
-        ConfigurationError: the registry has profile keys, and `WAKEFUL_PROFILES` names no store that is known.
+        ConfigurationError: the registry has profile keys, and `WAKEFUL_PROFILES` names no known store.
     """
     settings = settings or WorkerSettings()
     known = WorkerProfiles(registry, os.environ, store=profiles)
-    known.open()  # what is wrong with the address is said now, and not to the first tool
-    memory = Memory(client, capacity=settings.cached_threads)
-    built_in = {
-        OPENAI: OpenAIChat.from_env(os.environ),
-        OPENAI_RESPONSES: OpenAIResponses.from_env(os.environ),
-        ANTHROPIC: AnthropicMessages.from_env(os.environ),
-    }
-    threads = ThreadPoolExecutor(settings.max_concurrent_activities, thread_name_prefix="wakeful-tool")
+    known.open()  # a wrong address fails here, and not in the first tool
+    cache = HistoryCache(client, capacity=settings.cached_threads)
+    built_in = built_in_providers(os.environ)
+    threads = _pool("tool", settings.max_concurrent_activities)
+    hook_threads, gate_threads = _pool("hook", settings.hook_threads), _pool("gate", settings.gate_threads)
     lives = PluginLives()
-    inference = Inference(registry, memory, built_in, profiles=known.open, lives=lives)
+    hooks, gates = Hooks(registry, hook_threads, known.open, lives), Gates(registry, gate_threads)
+    inference = InferActivity(registry, cache, hooks, gates, built_in)
     has_attributes = await ensure_search_attributes(client)
     worker = Worker(
         client,
         task_queue=settings.task_queue,
         workflows=[AgentRun, ToolTask],
         activities=[
-            Resolving(registry, memory, search_attributes=has_attributes, budget=settings.history_budget).resolve_agent,
-            Restoring(client).restore_thread,
-            Delivery(client).deliver_message,
+            ResolveActivity(
+                registry, cache, search_attributes=has_attributes, budget=settings.history_budget
+            ).resolve_agent,
+            RestoreActivity(client).restore_thread,
+            DeliverActivity(client).deliver_message,
             inference.infer,
-            Compaction(inference, memory).compact,
-            ToolExecution(registry, memory, threads, known.open, lives).call_tool,
-            Moments(registry, memory, known.open, lives).run_hooks,
+            CompactActivity(inference, cache).compact,
+            ToolActivity(registry, cache, hooks, gates, threads).call_tool,
+            HooksActivity(cache, hooks).run_hooks,
         ],
         build_id=None if settings.deployment else settings.build_id,
         deployment_config=_deployment(settings),
@@ -116,7 +126,7 @@ async def running_worker(
         max_cached_workflows=settings.max_cached_workflows,
         graceful_shutdown_timeout=settings.graceful_shutdown,
         sticky_queue_schedule_to_start_timeout=settings.sticky_timeout,
-        # Heartbeats bring cancellation and carry answers while they come: they must not be held back for long.
+        # Heartbeats bring cancellation and carry live answers: they must not be throttled for long.
         max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
         default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
     )
@@ -131,7 +141,12 @@ async def running_worker(
         for provider in built_in.values():
             await provider.aclose()
         await known.aclose()
-        threads.shutdown(wait=False, cancel_futures=True)
+        for pool in (threads, hook_threads, gate_threads):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _pool(name: str, size: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(size, thread_name_prefix=f"wakeful-{name}")
 
 
 def _deployment(settings: WorkerSettings) -> WorkerDeploymentConfig | None:

@@ -1,19 +1,19 @@
 """Activities: everything that touches the world. They parse, call and translate; they decide nothing."""
 
-from wakeful_activities.compact import Compaction
-from wakeful_activities.deliver import Delivery
-from wakeful_activities.history_cache import Memory
-from wakeful_activities.inference.activity import Inference
-from wakeful_activities.resolve import Resolving
-from wakeful_activities.restore import Restoring
-from wakeful_activities.tools.execute import ToolExecution
+from wakeful_activities.compact import CompactActivity
+from wakeful_activities.deliver import DeliverActivity
+from wakeful_activities.history_cache import HistoryCache
+from wakeful_activities.inference.activity import InferActivity
+from wakeful_activities.resolve import ResolveActivity
+from wakeful_activities.restore import RestoreActivity
+from wakeful_activities.tools.execute import ToolActivity
 
 __all__ = [
-    "Compaction",
-    "Delivery",
-    "Inference",
-    "Memory",
-    "Resolving",
-    "Restoring",
-    "ToolExecution",
+    "CompactActivity",
+    "DeliverActivity",
+    "HistoryCache",
+    "InferActivity",
+    "ResolveActivity",
+    "RestoreActivity",
+    "ToolActivity",
 ]

@@ -11,42 +11,43 @@ from wakeful.contract.inference import CompactInput, CompactOutput, InferInput, 
 from wakeful.contract.messages import Message, Role, TextBlock
 from wakeful.contract.names import ACTIVITY_COMPACT
 from wakeful_activities.heartbeats import heartbeating
-from wakeful_activities.history_cache import Memory
-from wakeful_activities.inference.activity import Inference
+from wakeful_activities.history_cache import HistoryCache
+from wakeful_activities.inference.activity import InferActivity
 from wakeful_activities.inference.attempt import Stream
 
 
-class Compaction:
+class CompactActivity:
     """The `compact` activity over the same models that answer."""
 
-    def __init__(self, inference: Inference, memory: Memory) -> None:
+    def __init__(self, inference: InferActivity, cache: HistoryCache) -> None:
         self._inference = inference
-        self._memory = memory
+        self._cache = cache
 
     @activity.defn(name=ACTIVITY_COMPACT)
     async def compact(self, input: CompactInput) -> CompactOutput:
         with heartbeating() as beats:
-            agent = await self._memory.agent(input.agent)
+            agent = await self._cache.agent(input.agent)
             policy = agent.context or ContextPolicy()
             known = InferInput.model_construct(transcript=input.transcript, appended=())
-            messages = (await self._memory.transcript(known)).since(0)
-            mark = await self._memory.mark(input.previous) if input.previous else None
-            boundary = find_boundary(messages, policy, mark=mark, factor=input.factor)
+            messages = (await self._cache.transcript(known)).since(0)
+            mark = await self._cache.mark(input.previous) if input.previous else None
+            boundary = find_boundary(messages, policy, mark=mark, factor=input.token_factor)
             if boundary is None:
                 return CompactOutput(skipped="nothing to summarise yet")
             wanted = summary_request(messages, boundary.through, policy, mark=mark)
             asked = Message(id="summary", role=Role.USER, content=(TextBlock(text=wanted.user),))
             model = agent.model if wanted.model is None else agent.model.model_copy(update={"name": wanted.model})
             request = ModelRequest(model=model.name, instructions=wanted.system, messages=(asked,))
-            stream = Stream(activity.info().attempt, None)
+            stream = Stream(0, activity.info().attempt, None)
             try:
-                response = await self._inference.ask(model, request, agent.retry or RetryPolicy(), stream, beats)
+                policy_of_calls = agent.retry or RetryPolicy()
+                response = await self._inference.call_model(model, request, policy_of_calls, stream, beats)
             except ProviderError as error:
                 raise ApplicationError(
                     f"summary failed: {error}", type=error.kind, non_retryable=not error.kind.transient
                 ) from error
-        concluded = conclude(boundary, response.text, policy, factor=input.factor)
+        concluded = conclude(boundary, response.text, policy, factor=input.token_factor)
         if isinstance(concluded, Skipped):
             return CompactOutput(skipped=concluded.reason, usage=response.usage)
-        self._memory.remember_mark(activity.info().activity_id, concluded)
+        self._cache.put_mark(activity.info().activity_id, concluded)
         return CompactOutput(mark=concluded, usage=response.usage)

@@ -5,15 +5,21 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from wakeful.client.queries import PATIENCE, query
-from wakeful.client.wake import Described, Word, describe, reach
+from wakeful.client.wake import Described, WakeSignal, describe, signal_or_wake
 from wakeful.contract.errors import CallerError, ThreadNotFound, WakefulError
-from wakeful.contract.names import ACTIVITY_DELIVER, QUERY_STATUS, RECIPIENT_NOT_FOUND, SIGNAL_SETTLED, TRANSPORT_FAILED
-from wakeful.contract.requests import TITLE_LENGTH, parse_settled
-from wakeful.contract.subagents import DeliverInput
+from wakeful.contract.mail import DeliverInput
+from wakeful.contract.names import (
+    ACTIVITY_DELIVER,
+    QUERY_STATUS,
+    RECIPIENT_NOT_FOUND,
+    SIGNAL_CHILD_SETTLED,
+    TRANSPORT_FAILED,
+)
+from wakeful.contract.requests import TITLE_LENGTH, parse_child_settled
 from wakeful.contract.views import StatusView
 
 
-class Delivery:
+class DeliverActivity:
     """The `deliver_message` activity."""
 
     def __init__(self, client: Client) -> None:
@@ -21,10 +27,10 @@ class Delivery:
 
     @activity.defn(name=ACTIVITY_DELIVER)
     async def deliver_message(self, input: DeliverInput) -> None:
-        word = Word(input.signal, input.payload, input.agent_id, _title(input))
+        word = WakeSignal(input.signal, input.payload, input.agent_id, _title(input))
         try:
             await self._check_waits(input)
-            await reach(self._client, input.thread_id, word, queue_of=lambda closed: _queue_of(closed, input))
+            await signal_or_wake(self._client, input.thread_id, word, queue_of=lambda closed: _queue_of(closed, input))
         except CallerError as error:
             # Benign: the sender's model named a thread that is not there, and is told so.
             raise ApplicationError(
@@ -35,13 +41,13 @@ class Delivery:
 
     async def _check_waits(self, input: DeliverInput) -> None:
         """Refuse to wake a thread for a task that it does not know: a rewind has undone it."""
-        if input.signal != SIGNAL_SETTLED:
+        if input.signal != SIGNAL_CHILD_SETTLED:
             return
         owner = await describe(self._client, input.thread_id)
         if owner is None or owner.status is not WorkflowExecutionStatus.COMPLETED:
             return
         asked = query(self._client, owner.id, QUERY_STATUS, StatusView, run_id=owner.run_id, within=PATIENCE)
-        if parse_settled(input.payload).thread_id not in (await asked).children:
+        if parse_child_settled(input.payload).thread_id not in (await asked).children:
             raise ThreadNotFound(input.thread_id)
 
 
@@ -51,7 +57,7 @@ def _queue_of(closed: Described | None, input: DeliverInput) -> str:
     if closed is None:
         return activity.info().task_queue
     # Its tasks are stopped when a thread is ended from outside, and must not wake it to say so.
-    if input.signal == SIGNAL_SETTLED and closed.status is not WorkflowExecutionStatus.COMPLETED:
+    if input.signal == SIGNAL_CHILD_SETTLED and closed.status is not WorkflowExecutionStatus.COMPLETED:
         raise ThreadNotFound(input.thread_id)
     return closed.task_queue
 

@@ -1,14 +1,13 @@
-"""What this worker remembers of threads, and how it reads back what it does not.
+"""A worker's cache of transcripts and resolved agents, filled by its own activities and rebuilt from history.
 
 Activities are given references: a transcript's length and digest, an agent's digest. This cache turns them into values.
-It is filled by what this worker's own activities returned; whatever is missing is read from the workflow's history, and
-from the executions before it. A chain of digests decides whether a transcript is the right one, so a stale or partial
-memory can cost time but never be wrong.
+What it does not have is read from the workflow's history, and from the executions before it. The chain of digests
+decides whether a transcript is the right one, so a stale or partial cache costs time but is never wrong.
 """
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from temporalio import activity
@@ -26,25 +25,26 @@ from wakeful.contract.names import QUERY_TRANSCRIPT
 from wakeful.contract.tools import ToolOutcome
 from wakeful.contract.transcript import assistant_message, chained, tool_message
 from wakeful.contract.views import TranscriptPage
-from wakeful.history.conversation import UNKNOWN_DIGEST, Execution, Place, read_execution
-from wakeful.loop.thread.transcript import Mark
+from wakeful.history.conversation import UNKNOWN_DIGEST, Conversation, read_conversation
+from wakeful.history.decoder import ExecutionRef, walk_chain
+from wakeful.loop.thread.transcript import TranscriptPosition
 
 DEFAULT_CAPACITY = 512
 
 
 @dataclass
 class _Thread:
-    """A transcript from `start` on, with the digest after each entry, and results not yet asked about."""
+    """A transcript from `start` on, with the digest after each entry, and results that are not part of it yet."""
 
-    start: Mark = field(default_factory=Mark)
+    start: TranscriptPosition = field(default_factory=TranscriptPosition)
     messages: list[Message] = field(default_factory=list)
     digests: list[str] = field(default_factory=list)
     tokens: list[int] = field(default_factory=lambda: [0])
-    """The estimated size of the first so many messages, so that no request has to count a long thread anew."""
-    call_ids: set[str] = field(default_factory=set)
+    """The estimated tokens of the first n messages, so that no request has to count a long thread again."""
     results: dict[str, Message] = field(default_factory=dict)
     marks: dict[tuple[str, str], CompactionMark] = field(default_factory=dict)
-    earlier: Place | None = None
+    """By execution and activity: after a reset, another activity may have the same id."""
+    predecessor: ExecutionRef | None = None
 
     @property
     def length(self) -> int:
@@ -54,7 +54,6 @@ class _Thread:
         self.messages.append(message)
         self.digests.append(chained(self.digests[-1] if self.digests else self.start.digest, message))
         self.tokens.append(self.tokens[-1] + message_tokens(shown(message)))
-        self.call_ids.update(call.id for call in message.tool_calls)
 
     def matches(self, ref: TranscriptRef) -> bool:
         return self.start.length <= ref.length <= self.length and self._digest_at(ref.length) == ref.digest
@@ -63,7 +62,7 @@ class _Thread:
         return self.digests[length - self.start.length - 1] if length > self.start.length else self.start.digest
 
     def follow(self, appended: Sequence[Source], length: int) -> None:
-        """Append what is new, as far as this worker knows it: `appended` leads up to `length`."""
+        """Append what is new, as far as this worker has it: `appended` leads up to `length`."""
         new = list(appended)
         rewinds = [index for index, source in enumerate(new) if isinstance(source, Rewind)]
         if rewinds:
@@ -81,43 +80,41 @@ class _Thread:
                 return
             self.append(message)
 
-    def prepend(self, start: Mark, messages: Sequence[Message]) -> None:
+    def prepend(self, start: TranscriptPosition, messages: Sequence[Message]) -> None:
         """Put older entries before the known ones. Raises when the chain of digests does not meet."""
         older = _Thread(start=start)
         for message in messages:
             older.append(message)
         if older.length != self.start.length or older._digest_at(older.length) != self.start.digest:
-            raise _mismatch(f"the earlier execution ends at {older.length} with another digest")
+            raise _mismatch(f"the earlier execution ends at {older.length} with a different digest")
         self.messages[:0], self.digests[:0], self.start = older.messages, older.digests, start
         self.tokens = older.tokens[:-1] + [older.tokens[-1] + tokens for tokens in self.tokens]
-        self.call_ids |= older.call_ids
 
 
-class Conversation:
+class CachedTranscript:
     """A transcript of `length` entries, of which those from number `start` on are known."""
 
     def __init__(self, thread: _Thread, length: int) -> None:
         self._thread = thread
         self.start = thread.start.length
         self.length = length
-        self.call_ids: Set[str] = thread.call_ids
 
     def since(self, number: int) -> tuple[Message, ...]:
         """The entries from `number` on."""
         return tuple(self._thread.messages[number - self.start : self.length - self.start])
 
     def tokens_since(self, number: int) -> int:
-        """Their estimated size."""
+        """Their estimated tokens."""
         return self._thread.tokens[self.length - self.start] - self._thread.tokens[number - self.start]
 
     def newest(self, tokens: int) -> int:
-        """From which entry on the conversation has about this size: at least that much, if there is as much."""
+        """The entry from which on the conversation has at least this many tokens, if it has as many."""
         wanted = self._thread.tokens[self.length - self.start] - tokens
         return self.start + max(0, bisect_right(self._thread.tokens, wanted, hi=self.length - self.start + 1) - 1)
 
 
-class Memory:
-    """A bounded cache of transcripts and resolved agents, backed by history."""
+class HistoryCache:
+    """A bounded cache, backed by history."""
 
     def __init__(self, client: Client, *, capacity: int = DEFAULT_CAPACITY) -> None:
         self._client = client
@@ -125,107 +122,112 @@ class Memory:
         self._threads: OrderedDict[str, _Thread] = OrderedDict()
         self._agents: OrderedDict[str, ResolvedAgent] = OrderedDict()
 
-    def remember_agent(self, agent: ResolvedAgent) -> None:
+    def put_agent(self, agent: ResolvedAgent) -> None:
         self._agents[agent.digest()] = agent
         _trim(self._agents, self._capacity)
 
-    def remember_answer(self, id: str, response: ModelResponse) -> None:
+    def put_answer(self, id: str, response: ModelResponse) -> None:
         self._thread().results[id] = assistant_message(response)
 
-    def remember_outcome(self, id: str, call_id: str, outcome: ToolOutcome) -> None:
+    def put_outcome(self, id: str, call_id: str, outcome: ToolOutcome) -> None:
         self._thread().results[id] = tool_message(call_id, outcome.result)
 
+    def put_mark(self, id: str, mark: CompactionMark) -> None:
+        self._thread().marks[_here().run_id, id] = mark
+
     async def agent(self, digest: str) -> ResolvedAgent:
-        """The agent a run is bound to, whatever the registry says by now."""
+        """The agent that a run is bound to, whatever the registry has by now."""
         if digest not in self._agents:
-            for agent in (await self._read()).agents:
-                self.remember_agent(agent)
+            for agent in (await self._read(_here())).agents:
+                self.put_agent(agent)
         if digest not in self._agents:
             raise _mismatch(f"the resolved agent {digest} is not in the workflow's history")
         self._agents.move_to_end(digest)
         return self._agents[digest]
 
+    async def mark(self, id: str) -> CompactionMark:
+        """The summary that an activity made."""
+        marks, here = self._thread().marks, _here()
+        if (here.run_id, id) not in marks:
+            marks.update({(here.run_id, made): mark for made, mark in (await self._read(here)).marks.items()})
+        if (here.run_id, id) not in marks:
+            raise _mismatch(f"the summary {id} is not in the workflow's history")
+        return marks[here.run_id, id]
+
     async def transcript(
-        self, input: InferInput, *, enough: Callable[["Conversation"], bool] = lambda _newest: False
-    ) -> "Conversation":
-        """The conversation that `input` names; only its newest part, once that is `enough`.
+        self, input: InferInput, *, is_enough: Callable[[CachedTranscript], bool] = lambda _newest: False
+    ) -> CachedTranscript:
+        """The transcript that `input` refers to; only its newest part, once that `is_enough`.
 
         Raises:
-            ApplicationError: history does not come to the digest; Temporal tries again, nothing is guessed.
+            ApplicationError: history does not match the digest; Temporal retries, and nothing is guessed.
         """
         thread, ref = self._thread(), input.transcript
         thread.follow(input.appended, ref.length)
         if not thread.matches(ref):
             thread = await self._rebuild(ref)
-        while thread.start.length > 0 and not enough(Conversation(thread, ref.length)):
-            await self._read_further_back(thread)
-        return Conversation(thread, ref.length)
-
-    def remember_mark(self, id: str, mark: CompactionMark) -> None:
-        self._thread().marks[_run_id(), id] = mark
-
-    async def mark(self, id: str) -> CompactionMark:
-        """The summary that an activity made. A thread that was restored counts its summaries anew, so runs differ."""
-        marks, run_id = self._thread().marks, _run_id()
-        if (run_id, id) not in marks:
-            marks.update({(run_id, made): mark for made, mark in (await self._read()).marks.items()})
-        if (run_id, id) not in marks:
-            raise _mismatch(f"the summary {id} is not in the workflow's history")
-        return marks[run_id, id]
+        while thread.start.length > 0 and not is_enough(CachedTranscript(thread, ref.length)):
+            await self._read_predecessor(thread)
+        return CachedTranscript(thread, ref.length)
 
     async def _rebuild(self, ref: TranscriptRef) -> _Thread:
-        execution = await self._read()
-        start, messages = _entries(execution)
-        while start.digest == UNKNOWN_DIGEST and execution.earlier is not None:
-            execution = await self._read(execution.earlier)
-            place, older = _entries(execution)
-            start, messages = place, older[: start.length - place.length] + messages
-        thread = _Thread(start=start, earlier=execution.earlier)
+        start, messages = TranscriptPosition(digest=UNKNOWN_DIGEST), list[Message]()
+        predecessor: ExecutionRef | None = None
+        is_first = True
+        async for conversation in walk_chain(self._read, _here()):
+            place, older = _entries(conversation)
+            messages = older if is_first else older[: start.length - place.length] + messages
+            start, predecessor, is_first = place, conversation.predecessor, False
+            if start.digest != UNKNOWN_DIGEST:  # else it was rolled back to before this execution
+                break
+        thread = _Thread(start=start, predecessor=predecessor)
         for message in messages:
             thread.append(message)
         if not thread.matches(ref):
-            raise _mismatch(f"history has {thread.length} messages, which do not come to {ref.digest} at {ref.length}")
-        self._threads[_thread_id()] = thread
+            raise _mismatch(f"history has {thread.length} messages, which do not match {ref.digest} at {ref.length}")
+        self._threads[_here().thread_id] = thread
         return thread
 
-    async def _read_further_back(self, thread: _Thread) -> None:
-        if thread.earlier is None:
-            thread.earlier = (await self._read()).earlier
-        if (place := thread.earlier) is None:
+    async def _read_predecessor(self, thread: _Thread) -> None:
+        if thread.predecessor is None:
+            thread.predecessor = (await self._read(_here())).predecessor
+        if (execution := thread.predecessor) is None:
             raise _mismatch(f"the thread begins at {thread.start.length}, and no earlier execution is known")
-        execution = await self._read(place)
-        start, messages = _entries(execution, through=thread.start)
+        conversation = await self._read(execution)
+        start, messages = _entries(conversation, through=thread.start)
         # A fork may have more of a conversation than the thread it was forked from, if that is a fork itself.
         if start.length < thread.start.length:
             if start.length + len(messages) < thread.start.length:
-                messages = await self._ask(place, start.length, thread.start.length)
+                messages = await self._query(execution, start.length, thread.start.length)
             thread.prepend(start, messages[: thread.start.length - start.length])
-        thread.earlier = execution.earlier
+        thread.predecessor = conversation.predecessor
 
-    async def _ask(self, place: Place, after: int, through: int) -> list[Message]:
-        """Entries that no inference of an execution was told of: its last answer, with what that had asked for."""
-        handle, messages = self._client.get_workflow_handle(place.thread_id, run_id=place.run_id), list[Message]()
+    async def _query(self, execution: ExecutionRef, after: int, through: int) -> list[Message]:
+        """Entries that no inference of an execution was given: its last answer, and the results of its calls."""
+        handle = self._client.get_workflow_handle(execution.thread_id, run_id=execution.run_id)
+        messages = list[Message]()
         while after < through:
             page: TranscriptPage = await handle.query(QUERY_TRANSCRIPT, {"after": after}, result_type=TranscriptPage)
             messages += page.messages
             after = page.next or through
         return messages
 
-    async def _read(self, place: Place | None = None) -> Execution:
-        here = Place(_thread_id(), _run_id())
-        return await read_execution(self._client, (place or here).thread_id, (place or here).run_id)
+    async def _read(self, execution: ExecutionRef) -> Conversation:
+        return await read_conversation(self._client, execution)
 
     def _thread(self) -> _Thread:
-        thread_id = _thread_id()
+        thread_id = _here().thread_id
         thread = self._threads.setdefault(thread_id, _Thread())
         self._threads.move_to_end(thread_id)
         _trim(self._threads, self._capacity)
         return thread
 
 
-def _entries(execution: Execution, *, through: Mark | None = None) -> tuple[Mark, list[Message]]:
+def _entries(
+    conversation: Conversation, *, through: TranscriptPosition | None = None
+) -> tuple[TranscriptPosition, list[Message]]:
     try:
-        return execution.entries(through=through)
+        return conversation.entries(through=through)
     except InternalError as error:
         raise _mismatch(str(error)) from error
 
@@ -234,14 +236,11 @@ def _mismatch(message: str) -> ApplicationError:
     return ApplicationError(message, type="TranscriptMismatch")
 
 
-def _thread_id() -> str:
-    thread_id = activity.info().workflow_id
-    assert thread_id is not None  # our activities are always scheduled by a workflow
-    return thread_id
-
-
-def _run_id() -> str:
-    return activity.info().workflow_run_id or ""
+def _here() -> ExecutionRef:
+    """The execution that scheduled this activity."""
+    info = activity.info()
+    assert info.workflow_id is not None  # our activities are always scheduled by a workflow
+    return ExecutionRef(info.workflow_id, info.workflow_run_id or "")
 
 
 def _trim(cache: OrderedDict[str, _Thread] | OrderedDict[str, ResolvedAgent], capacity: int) -> None:

@@ -8,15 +8,17 @@ from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.names import ACTIVITY_RESOLVE_AGENT
 from wakeful.loop.machine.state import REVISION
 from wakeful.registry.registry import Registry
-from wakeful_activities.history_cache import Memory
+from wakeful_activities.history_cache import HistoryCache
 
 
-class Resolving:
+class ResolveActivity:
     """The `resolve_agent` activity."""
 
-    def __init__(self, registry: Registry, memory: Memory, *, search_attributes: bool, budget: HistoryBudget) -> None:
+    def __init__(
+        self, registry: Registry, cache: HistoryCache, *, search_attributes: bool, budget: HistoryBudget
+    ) -> None:
         self._registry = registry
-        self._memory = memory
+        self._cache = cache
         self._search_attributes = search_attributes
         self._budget = budget
 
@@ -29,7 +31,7 @@ class Resolving:
             raise ApplicationError(
                 str(error), type="AgentNotFound", non_retryable=True, category=ApplicationErrorCategory.BENIGN
             ) from error
-        self._memory.remember_agent(agent)
+        self._cache.put_agent(agent)
         return Resolution(
             agent=agent,
             search_attributes=self._search_attributes,

@@ -11,18 +11,17 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowHandle, WorkflowQueryFailedError
 from temporalio.exceptions import ApplicationError
 
+from wakeful.contract.carryover import Carryover, json_bytes
 from wakeful.contract.inference import RestoreInput, TranscriptTail
-from wakeful.contract.names import ACTIVITY_RESTORE, QUERY_KEEPS, QUERY_POINT, QUERY_TRANSCRIPT
-from wakeful.contract.requests import PageRequest, PointRequest
-from wakeful.contract.subagents import Keeps
-from wakeful.contract.views import PointView, TranscriptPage
-from wakeful.history.latest_execution import begun
-from wakeful.loop.thread.carryover import fitting, json_bytes
+from wakeful.contract.names import ACTIVITY_RESTORE, QUERY_CARRYOVER, QUERY_FORK_POINT, QUERY_TRANSCRIPT
+from wakeful.contract.requests import ForkPointRequest, PageRequest
+from wakeful.contract.views import ForkPointView, TranscriptPage
+from wakeful.history.latest_execution import latest_started
 from wakeful.loop.thread.continue_as_new import TAIL_BYTES
-from wakeful.loop.thread.transcript import Mark, Transcript
+from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
 
 Handle = WorkflowHandle[Any, Any]
-V = TypeVar("V", PointView, TranscriptPage)
+V = TypeVar("V", ForkPointView, TranscriptPage)
 
 RESTORED_BYTES = 1_500_000
 """Of all that is read back: an activity that returned two megabytes would fail, and the thread with it."""
@@ -30,11 +29,11 @@ RESTORED_BYTES = 1_500_000
 UTF8_BYTES = 4
 """A character's, at most."""
 
-UNKNOWN_QUERY = f"Query handler for '{QUERY_KEEPS}' expected but not found"
+UNKNOWN_QUERY = f"Query handler for '{QUERY_CARRYOVER}' expected but not found"
 """How the SDK begins to say so; it has no type for it."""
 
 
-class Restoring:
+class RestoreActivity:
     """The `restore_thread` activity."""
 
     def __init__(self, client: Client) -> None:
@@ -47,31 +46,33 @@ class Restoring:
         handle = self._client.get_workflow_handle(input.thread_id or workflow_id, run_id=input.run_id)
         if input.messages is not None:
             return await _unless_stopped(
-                self._forked(handle, PointRequest(messages=input.messages, digest=input.digest))
+                self._forked(handle, ForkPointRequest(messages=input.messages, digest=input.digest))
             )
         return await _unless_stopped(self._woken(workflow_id, input.run_id))
 
     async def _woken(self, thread_id: str, run_id: str) -> TranscriptTail:
         """The thread as it was at the end of this execution, or of the one before, if this one never began."""
-        start = await begun(self._client, thread_id, run_id)
+        start = await latest_started(self._client, thread_id, run_id)
         closed = self._client.get_workflow_handle(thread_id, run_id=start.run_id)
         return _tail(await _transcript(closed), await _keeps(closed))
 
-    async def _forked(self, origin: Handle, place: PointRequest) -> TranscriptTail:
+    async def _forked(self, origin: Handle, place: ForkPointRequest) -> TranscriptTail:
         """The origin as it was after so many messages, read from whichever execution has that place."""
         while True:
-            point: PointView = await _query(origin, QUERY_POINT, place, PointView)
+            point: ForkPointView = await _query(origin, QUERY_FORK_POINT, place, ForkPointView)
             if point.earlier is None:
                 break
             thread_id = point.earlier.thread_id or origin.id
             origin = self._client.get_workflow_handle(thread_id, run_id=point.earlier.run_id)
         transcript = await _transcript(origin, through=place.messages)
-        mark = Mark(place.messages, place.digest or point.digest)
-        if point.keeps is None or not transcript.mark == mark == Mark(point.messages, point.digest):
+        mark = TranscriptPosition(place.messages, place.digest or point.digest)
+        if point.carryover is None or not transcript.position == mark == TranscriptPosition(
+            point.messages, point.digest
+        ):
             reason = f"the conversation has no step that ends after these {place.messages} messages any more"
             raise _unreadable(origin, reason)
         # The request says who answers.
-        return _tail(transcript, point.keeps.model_copy(update={"agent_id": None}))
+        return _tail(transcript, point.carryover.model_copy(update={"agent_id": None}))
 
 
 async def _unless_stopped(reading: Coroutine[Any, Any, TranscriptTail]) -> TranscriptTail:
@@ -96,7 +97,7 @@ async def _transcript(handle: Handle, *, through: int | None = None) -> Transcri
         if page.restoring:
             raise _unreadable(handle, "it was closed before it had read what it goes on from")
         if page.earlier is not None:
-            place = Mark(page.earlier.through, page.earlier.digest or "")
+            place = TranscriptPosition(page.earlier.through, page.earlier.digest or "")
             transcript = Transcript(digest=place.digest, before=place)
         room = len(page.messages) if through is None else max(0, through - transcript.length)
         for message in page.messages[:room]:
@@ -107,14 +108,16 @@ async def _transcript(handle: Handle, *, through: int | None = None) -> Transcri
     return transcript.sent()
 
 
-def _tail(transcript: Transcript, keeps: Keeps | None) -> TranscriptTail:
+def _tail(transcript: Transcript, carryover: Carryover | None) -> TranscriptTail:
     """As much of it as can be handed on together with what is kept."""
-    room = max(0, RESTORED_BYTES - (json_bytes(keeps) if keeps else 0)) // UTF8_BYTES
+    room = max(0, RESTORED_BYTES - (json_bytes(carryover) if carryover else 0)) // UTF8_BYTES
     tail = transcript.tail(min(TAIL_BYTES, room))
-    return TranscriptTail(length=tail.before.length, digest=tail.before.digest, messages=tail.messages, keeps=keeps)
+    return TranscriptTail(
+        length=tail.before.length, digest=tail.before.digest, messages=tail.messages, carryover=carryover
+    )
 
 
-async def _query(handle: Handle, name: str, asked: PageRequest | PointRequest, kind: type[V]) -> V:
+async def _query(handle: Handle, name: str, asked: PageRequest | ForkPointRequest, kind: type[V]) -> V:
     try:
         answer: V = await handle.query(name, asked, result_type=kind)
     except WorkflowQueryFailedError as error:
@@ -127,16 +130,16 @@ def _unreadable(handle: Handle, why: str) -> ApplicationError:
     return ApplicationError(reason, type="NotRestorable", non_retryable=True)
 
 
-async def _keeps(handle: Handle) -> Keeps | None:
+async def _keeps(handle: Handle) -> Carryover | None:
     """What it kept; an older worker that answers for it may not know the question, and knows of nothing to keep.
 
     Raises:
         WorkflowQueryFailedError: it cannot be told for now; the activity is tried again, since it must not be lost.
     """
     try:
-        keeps: Keeps = await handle.query(QUERY_KEEPS, result_type=Keeps)
+        carryover: Carryover = await handle.query(QUERY_CARRYOVER, result_type=Carryover)
     except WorkflowQueryFailedError as error:
         if not error.message.startswith(UNKNOWN_QUERY):
             raise
         return None
-    return fitting(keeps)
+    return carryover.fitting()

@@ -12,11 +12,11 @@ from temporalio.testing import ActivityEnvironment
 from tests.support.waiting import until
 from wakeful.client.client import WakefulClient
 from wakeful.contract import names
-from wakeful.contract.mail import Letter, Sender
+from wakeful.contract.mail import AgentMessage, Sender
 from wakeful.contract.runs import RunStatus, ThreadMode
-from wakeful.contract.subagents import DeliverInput, Settled
+from wakeful.contract.subagents import ChildResult, DeliverInput
 from wakeful.contract.tasks import TaskStatus
-from wakeful_activities import Delivery
+from wakeful_activities import DeliverActivity
 
 HEARD = '<agent-message from="writer" thread_id="elsewhere">\nhello\n</agent-message>'
 
@@ -27,7 +27,7 @@ def threads(usual_client: WakefulClient) -> WakefulClient:
 
 
 def letter_to(thread_id: str, *, agent_id: str | None = None) -> DeliverInput:
-    letter = Letter(
+    letter = AgentMessage(
         message_id=f"msg_{uuid.uuid4().hex}",
         sender=Sender(agent_id="writer", thread_id="elsewhere"),
         content="hello",
@@ -42,7 +42,7 @@ def letter_to(thread_id: str, *, agent_id: str | None = None) -> DeliverInput:
 async def deliver(temporal: Client, input: DeliverInput) -> None:
     environment = ActivityEnvironment()
     environment.info = replace(environment.info, task_queue=names.DEFAULT_TASK_QUEUE)
-    await environment.run(Delivery(temporal).deliver_message, input)
+    await environment.run(DeliverActivity(temporal).deliver_message, input)
 
 
 async def undeliverable(temporal: Client, input: DeliverInput) -> tuple[Any, ...]:
@@ -97,8 +97,8 @@ async def test_the_end_of_a_task_wakes_nobody_who_does_not_wait_for_it(
     temporal: Client, threads: WakefulClient, thread_id: str
 ) -> None:
     """Neither a thread that does not know it, nor one that was ended from outside."""
-    settled = Settled(work_id="bg_0", thread_id=f"{thread_id}/task", status=TaskStatus.CANCELLED)
-    told = DeliverInput(thread_id=thread_id, signal=names.SIGNAL_SETTLED, payload=settled.model_dump(mode="json"))
+    settled = ChildResult(work_id="bg_0", thread_id=f"{thread_id}/task", status=TaskStatus.CANCELLED)
+    told = DeliverInput(thread_id=thread_id, signal=names.SIGNAL_CHILD_SETTLED, payload=settled.model_dump(mode="json"))
     assert await undeliverable(temporal, told) == (names.RECIPIENT_NOT_FOUND, True)
     await threads.run("tester", "hello", thread_id=thread_id)
     assert await undeliverable(temporal, told) == (names.RECIPIENT_NOT_FOUND, True)

@@ -10,15 +10,15 @@ from temporalio.client import Client, WorkflowQueryFailedError
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import Worker
+from wakeful.loop.thread.carryover import json_bytes
 
+from wakeful.contract.carryover import Carryover
 from wakeful.contract.inference import RestoreInput, TranscriptTail
 from wakeful.contract.messages import Message, Role, TextBlock
-from wakeful.contract.names import QUERY_KEEPS, QUERY_TRANSCRIPT
-from wakeful.contract.subagents import Keeps
+from wakeful.contract.names import QUERY_CARRYOVER, QUERY_TRANSCRIPT
 from wakeful.contract.views import TranscriptPage
-from wakeful.loop.thread.carryover import json_bytes
 from wakeful.loop.thread.continue_as_new import TAIL_BYTES
-from wakeful_activities.restore import RESTORED_BYTES, Restoring
+from wakeful_activities.restore import RESTORED_BYTES, RestoreActivity
 
 
 def message(id: str, length: int) -> Message:
@@ -54,12 +54,12 @@ class Keeping(_Ended):
     async def run(self, length: int) -> None:
         pass
 
-    @workflow.query(name=QUERY_KEEPS)
-    def keeps(self) -> Keeps:
+    @workflow.query(name=QUERY_CARRYOVER)
+    def carryover(self) -> Carryover:
         if not self._length:
             raise RuntimeError("not now")
         mail = tuple(message(f"k{number}", 100_000) for number in range(4))
-        return Keeps(spawned=3, state={"notes": "x" * self._length}, mail=mail)
+        return Carryover(spawned=3, state={"notes": "x" * self._length}, mail=mail)
 
 
 async def read_back(temporal: Client, kind: str, length: int) -> TranscriptTail:
@@ -70,12 +70,12 @@ async def read_back(temporal: Client, kind: str, length: int) -> TranscriptTail:
         environment = ActivityEnvironment()
         environment.info = replace(environment.info, workflow_id=id)
         assert ended.result_run_id is not None
-        return await environment.run(Restoring(temporal).restore_thread, RestoreInput(run_id=ended.result_run_id))
+        return await environment.run(RestoreActivity(temporal).restore_thread, RestoreInput(run_id=ended.result_run_id))
 
 
 async def test_of_a_worker_that_does_not_know_the_question_only_the_conversation_is_read(temporal: Client) -> None:
     tail = await read_back(temporal, "Old", 0)
-    assert (tail.length + len(tail.messages), tail.keeps) == (40, None)
+    assert (tail.length + len(tail.messages), tail.carryover) == (40, None)
     assert sum(len(each.model_dump_json()) for each in tail.messages) > TAIL_BYTES - 11_000
 
 
@@ -86,8 +86,8 @@ async def test_what_cannot_be_told_for_now_is_not_taken_for_nothing(temporal: Cl
 
 async def test_all_that_is_read_back_fits_and_the_conversation_gives_way(temporal: Client) -> None:
     tail = await read_back(temporal, "Keeping", 600_000)
-    assert tail.keeps is not None
-    assert (tail.keeps.spawned, [each.id for each in tail.keeps.mail]) == (3, ["k0", "k1"])
+    assert tail.carryover is not None
+    assert (tail.carryover.spawned, [each.id for each in tail.carryover.mail]) == (3, ["k0", "k1"])
     assert json_bytes(tail) < RESTORED_BYTES
     assert 0 < len(tail.messages) < 10
     assert tail.length + len(tail.messages) == 40
@@ -99,7 +99,9 @@ async def test_a_worker_that_stops_leaves_the_reading_to_another(temporal: Clien
     environment = ActivityEnvironment()
     environment.info = replace(environment.info, workflow_id=thread_id)
     reading = asyncio.create_task(
-        environment.run(Restoring(temporal).restore_thread, RestoreInput(run_id=handle.first_execution_run_id or ""))
+        environment.run(
+            RestoreActivity(temporal).restore_thread, RestoreInput(run_id=handle.first_execution_run_id or "")
+        )
     )
     await asyncio.sleep(0)
     environment.worker_shutdown()

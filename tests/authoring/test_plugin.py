@@ -23,7 +23,7 @@ from wakeful import (
     tool,
 )
 from wakeful.authoring.hook_contexts import AfterToolExecute, NoSettings
-from wakeful.authoring.hook_requests import Wishes
+from wakeful.authoring.hook_requests import HookRequests
 from wakeful.authoring.plugin import (
     CONTEXT_THROTTLE,
     bindings,
@@ -36,7 +36,7 @@ from wakeful.authoring.plugin import (
 )
 from wakeful.contract.agents import ModelBinding, ResolvedAgent
 from wakeful.contract.gates import Block, SetResult, Suspend
-from wakeful.contract.hooks import Emitted, Moment, Phase, PluginBinding
+from wakeful.contract.hooks import EmittedEvent, LifecyclePhase, Phase, PluginBinding
 from wakeful.contract.messages import TextBlock, ToolCall
 from wakeful.contract.runs import RunIdentity, StopDetail
 
@@ -89,10 +89,12 @@ def test_a_plugin_is_bound_by_its_hooks_and_settings() -> None:
             id="reminder",
             settings={"every": 5},
             phases=(Phase.BEFORE_INFERENCE, Phase.RUN_END),
-            moments=(Moment.RUN_END,),
+            moments=(LifecyclePhase.RUN_END,),
         ),
-        PluginBinding(id="quiet", moments=(Moment.ACTIVATE,)),
-        PluginBinding(id="louder", phases=(Phase.RUN_START,), moments=(Moment.ACTIVATE, Moment.RUN_START)),
+        PluginBinding(id="quiet", moments=(LifecyclePhase.ACTIVATE,)),
+        PluginBinding(
+            id="louder", phases=(Phase.RUN_START,), moments=(LifecyclePhase.ACTIVATE, LifecyclePhase.RUN_START)
+        ),
     )
 
 
@@ -227,13 +229,13 @@ def test_verbs_record_what_a_hook_asks_for() -> None:
     ctx.hand_off("b")
     ctx.hand_off("c")
     ctx.permit(rule)
-    assert ctx.wishes == Wishes(
+    assert ctx.requests == HookRequests(
         context=(
             ContextMessage(key="a", content=(TextBlock(text="three"),)),
             ContextMessage(key="c", content=(TextBlock(text="four"),)),
         ),
         forget=("b",),
-        events=(Emitted(plugin="p", name="noticed", payload={"n": 1}),),
+        events=(EmittedEvent(plugin="p", name="noticed", payload={"n": 1}),),
         stop=StopDetail(code="enough", detail="of it"),
         block="no",
         handoff="c",
@@ -259,9 +261,9 @@ def test_tools_are_included_by_any_hook_and_excluded_by_any() -> None:
     first.exclude_tools("b", "unknown")
     second.include_only_tools("c")
     second.exclude_tools("b")
-    first.wishes.take(second.wishes)
-    assert [id for id in "abcd" if first.wishes.shows(id)] == ["a", "c"]
-    assert Wishes().shows("a")
+    first.requests.take(second.requests)
+    assert [id for id in "abcd" if first.requests.shows(id)] == ["a", "c"]
+    assert HookRequests().shows("a")
 
 
 def test_of_overrides_the_last_one_counts_field_by_field() -> None:
@@ -269,29 +271,29 @@ def test_of_overrides_the_last_one_counts_field_by_field() -> None:
     first, second = context(BeforeInference, messages=()), context(BeforeInference, messages=())
     first.override(InferenceOverrides(temperature=0.1, max_tokens=5))
     second.override(InferenceOverrides(temperature=0.9))
-    first.wishes.take(second.wishes)
-    assert first.wishes.overrides == InferenceOverrides(temperature=0.9, max_tokens=5)
+    first.requests.take(second.requests)
+    assert first.requests.overrides == InferenceOverrides(temperature=0.9, max_tokens=5)
 
 
 def test_the_first_stop_and_the_last_word_on_a_key_count() -> None:
-    total, more = Wishes(), context()
+    total, more = HookRequests(), context()
     total.stop = StopDetail(code="first")
     total.tell(ContextMessage(key="a", content=()))
     more.stop("second")
     more.block("no")
     more.forget("a")
-    total.take(more.wishes)
-    assert total == Wishes(stop=StopDetail(code="first"), block="no", forget=("a",))
+    total.take(more.requests)
+    assert total == HookRequests(stop=StopDetail(code="first"), block="no", forget=("a",))
 
 
 def test_a_verdict_blocks_before_it_suspends_before_it_has_a_result() -> None:
     """B-230."""
     ctx = context(ToolGate, call_id="c", tool_name="pay", arguments={"n": 1})
     ctx.set_result("paid")
-    assert isinstance(ctx.wishes.verdict, SetResult)
+    assert isinstance(ctx.requests.verdict, SetResult)
     assert ctx.suspend("sure?") is None
-    assert isinstance(ctx.wishes.verdict, Suspend)
+    assert isinstance(ctx.requests.verdict, Suspend)
     ctx.set_result("paid")
     ctx.block("no")
     ctx.block("never")
-    assert (ctx.wishes.verdict, ctx.wishes.block) == (Block(reason="no"), None)
+    assert (ctx.requests.verdict, ctx.requests.block) == (Block(reason="no"), None)

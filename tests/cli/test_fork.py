@@ -171,6 +171,6 @@ def test_columns_keep_their_width_whatever_is_in_them(columns: int) -> None:
 
 def lines_of(compared: Comparison, *, columns: int = 100) -> list[str]:
     identity = RunIdentity(thread_id="t", run_id="r", agent_id="a")
-    view = StatusView(identity=identity, status=RunStatus.RUNNING, doing="asking m", steps=1, usage=Usage())
+    view = StatusView(identity=identity, status=RunStatus.RUNNING, doing="calling m", steps=1, usage=Usage())
     sides = [Side(thread_id=name, steps=steps, status=view) for name, steps in (("a", 1), ("b", 2))]
     return diff_lines(Difference(a=sides[0], b=sides[1], compared=compared), columns=columns, colours=PLAIN)

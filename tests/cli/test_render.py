@@ -16,14 +16,14 @@ def test_what_plugins_tell_and_what_went_wrong_are_a_line_each() -> None:
         PluginEvent(plugin="guard", name="looked"),
         PluginEvent(plugin="guard", name="found", payload={"at": "a\x1b[2J"}),
         HookFailed(plugin="guard", phase="run_start", error="it took\nlonger than 5 s"),
-        StateConflict(key="owner", source="call_1_2", reason="somebody else has written it meanwhile"),
+        StateConflict(key="owner", source="call_1_2", reason="a concurrent write changed it"),
         StateSnapshot(snapshot={"visits": 1}),
     ]
     assert [line for event in events for line in event_lines(event)] == [
         "◦ guard: looked",
         r'◦ guard: found {"at":"a\u001b[2J"}',
         "! plugin guard failed at run_start: it took longer than 5 s",
-        "! what call_1_2 wrote is refused, because of owner: somebody else has written it meanwhile",
+        "! what call_1_2 wrote is refused, because of owner: a concurrent write changed it",
     ]
 
 

@@ -5,7 +5,7 @@ import json
 from tests.support.processes import WAKEFUL, wakeful
 from tests.support.terminal import ENTER, terminal
 from wakeful.cli.commands.rewind import STAYS, plan_lines, rewound_lines
-from wakeful.client.branching.reset_points import Place
+from wakeful.client.branching.reset_points import ResetPoint
 from wakeful.client.branching.rewind import RewindPlan, Rewound
 from wakeful.client.branching.steps import Step
 from wakeful.client.client import WakefulClient
@@ -54,7 +54,7 @@ async def test_what_cannot_be_undone_is_an_error(client: WakefulClient, address:
 
 
 def test_tasks_are_named_before_and_after() -> None:
-    place = Place("r", 4, 1)
+    place = ResetPoint("r", 4, 1)
     plan = RewindPlan("t", 0, place, (Step(1, "r1", 1, asked=1, end=2),), 1, ("t/a-1", "t/b\x1b-2"), ("r",))
     assert plan_lines(plan) == [
         "thread t goes back to its first question to the model",

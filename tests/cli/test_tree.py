@@ -15,17 +15,17 @@ from tests.support.processes import ROOT, WAKEFUL, wakeful
 from tests.support.stand_ins import Part, asking_call, delegate_call, stand, stand_ins, view_of
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.cli.commands.tree import fitting, height
-from wakeful.cli.commands.undelivered import json_lines, letter_lines
+from wakeful.cli.commands.undelivered import json_lines, undelivered_lines
 from wakeful.cli.terminal.render import event_lines
 from wakeful.cli.terminal.task_lines import ended_words, family_lines, result_lines
 from wakeful.cli.terminal.tree_lines import tree_lines
 from wakeful.client.approvals import pending_of
 from wakeful.client.client import WakefulClient
 from wakeful.client.tree import NodeKind, TreeNode
-from wakeful.client.undelivered import ThreadLetters
+from wakeful.client.undelivered import ThreadUndelivered
 from wakeful.contract.budgets import Budget, Spent
-from wakeful.contract.events import AgentEvent, Handoff, MailRead, TaskChanged
-from wakeful.contract.mail import DeadLetter, Letter, Sender
+from wakeful.contract.events import AgentEvent, Handoff, MailArrived, TaskChanged
+from wakeful.contract.mail import AgentMessage, Sender, UndeliveredMessage
 from wakeful.contract.runs import CancelReceipt, RunResult, RunStatus, StopDetail, Stopped, Usage
 from wakeful.contract.tasks import Task, TaskStatus, TaskType
 
@@ -49,7 +49,7 @@ def node(kind: NodeKind, status: RunStatus, agent_id: str = "", **more: Any) -> 
 TREE = node(
     *(NodeKind.RUN, RunStatus.RUNNING, "support"),
     thread_id="t",
-    waits_for="agent_run_researcher",
+    waiting_for="agent_run_researcher",
     steps=2,
     tokens=1204,
     cost=0.0121,
@@ -59,7 +59,7 @@ TREE = node(
         node(
             *(NodeKind.DELEGATE, RunStatus.WAITING, "researcher"),
             thread_id="t/researcher-1",
-            waits_for="a decision on pay (t/researcher-1/call_2_1)",
+            waiting_for="a decision on pay (t/researcher-1/call_2_1)",
             pending=("t/researcher-1/call_2_1",),
             since=1000,
             steps=1,
@@ -118,12 +118,12 @@ def asking_family(root: str) -> Part:
     """A run whose delegate asks."""
     child = f"{root}/researcher-1"
     view = view_of(child, "researcher", RunStatus.WAITING, path=(root,), calls=(asking_call("pay"),))
-    own = view_of(root, "support", calls=(delegate_call("researcher", child),), letters=(dead(root),))
+    own = view_of(root, "support", calls=(delegate_call("researcher", child),), undelivered=(dead(root),))
     return Part(id=root, view=own, children=(Part(id=child, view=view),))
 
 
-def dead(thread_id: str) -> DeadLetter:
-    letter = Letter(
+def dead(thread_id: str) -> UndeliveredMessage:
+    letter = AgentMessage(
         message_id="m1",
         sender=Sender(agent_id="support", thread_id=thread_id),
         content="hello\n" + "again " * 20,
@@ -131,7 +131,7 @@ def dead(thread_id: str) -> DeadLetter:
         recipient_thread_id="gone",
         recipient_agent_id="helper",
     )
-    return DeadLetter(letter=letter, error="recipient_not_found", at=1000)
+    return UndeliveredMessage(message=letter, error="recipient_not_found", at=1000)
 
 
 async def test_the_tree_of_a_thread_is_printed_and_its_status_has_what_waits_below(
@@ -240,8 +240,11 @@ async def test_a_mistake_is_one_clear_line_on_stderr(address: str, args: list[st
 
 
 def test_letters_are_a_table_of_each_thread() -> None:
-    found = [ThreadLetters(thread_id="-t", letters=(dead("-t"),)), ThreadLetters(thread_id="u", unknown="no worker")]
-    assert letter_lines(found, now=61_000) == [
+    found = [
+        ThreadUndelivered(thread_id="-t", undelivered=(dead("-t"),)),
+        ThreadUndelivered(thread_id="u", unknown="no worker"),
+    ]
+    assert undelivered_lines(found, now=61_000) == [
         "thread -t",
         "  AGE  MESSAGE  TO             ERROR                TEXT",
         f"  1m   m1       gone (helper)  recipient_not_found  hello {'again ' * 8}again…",
@@ -265,7 +268,7 @@ def test_a_status_has_tasks_letters_and_what_the_tree_spends() -> None:
     failed = Task(
         task_id="task-2", owner_thread_id="t", task_type=TaskType.TOOL, status=TaskStatus.FAILED, error="no disk"
     )
-    view = view_of("t", "a", tasks=(running, failed), letters=(dead("t"),), spent=Spent(tokens=5000, turns=3))
+    view = view_of("t", "a", tasks=(running, failed), undelivered=(dead("t"),), spent=Spent(tokens=5000, turns=3))
     child = view_of("t/b", "b", RunStatus.WAITING, path=("t",), calls=(asking_call("pay"),))
     assert family_lines("t", view, pending_of(child)) == [
         "spent    5,000 tokens, 3 turns, 0 tool calls, with what has ended below",
@@ -325,7 +328,7 @@ def test_the_end_of_a_run_has_what_was_spent_and_stopped_below() -> None:
     ids=["a letter", "cut off", "a task", "without tags", "long"],
 )
 def test_mail_is_told_in_one_line_while_a_run_is_watched(text: str, line: str) -> None:
-    assert event_lines(MailRead(message_id="msg_1", text=text)) == [line]
+    assert event_lines(MailArrived(message_id="msg_1", text=text)) == [line]
 
 
 def test_handovers_and_tasks_are_told_while_a_run_is_watched() -> None:
@@ -336,6 +339,6 @@ def test_handovers_and_tasks_are_told_while_a_run_is_watched() -> None:
         "⇒ a hands over to b",
         "+ writer task-1 (draft) runs in the background",
         "✓ writer task-1 (draft) has ended",
-        "✗ writer task-1 (draft) failed: it did not say why",
+        "✗ writer task-1 (draft) failed: no reason was reported",
         "✗ writer task-1 (draft) was cancelled",
     ]

@@ -16,7 +16,7 @@ from wakeful.cli.commands.why import reaching
 from wakeful.client.client import WakefulClient
 from wakeful.client.diagnosis.causes import Cause, Diagnosis
 from wakeful.contract.runs import RunStatus
-from wakeful.contract.views import WaitsFor
+from wakeful.contract.views import WaitingFor
 
 SINCE = 1_700_000_000_000
 
@@ -35,7 +35,7 @@ async def asking(temporal: Client, thread_id: str) -> AsyncIterator[str]:
     suspension = call.ticket.suspension.model_copy(update={"message": "Pay\x1b[1A 5?"})
     call = call.model_copy(update={"ticket": call.ticket.model_copy(update={"suspension": suspension})})
     below = view_of(
-        child, "researcher", RunStatus.WAITING, path=(thread_id,), calls=(call,), waits_for=WaitsFor.DECISIONS
+        child, "researcher", RunStatus.WAITING, path=(thread_id,), calls=(call,), waiting_for=WaitingFor.DECISIONS
     )
     above = view_of(thread_id, "support", calls=(delegate_call("researcher", child),))
     async with stand_ins(temporal, thread_id):

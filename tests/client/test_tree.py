@@ -10,13 +10,13 @@ from tests.support.stand_ins import Part, asking_call, delegate_call, stand, sta
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.client.client import WakefulClient
 from wakeful.client.tree import NodeKind, Seen, TreeNode, grown, waits_for
-from wakeful.client.undelivered import undelivered
+from wakeful.client.undelivered import read_undelivered
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.errors import ThreadNotFound
-from wakeful.contract.mail import DeadLetter, Letter, Sender
+from wakeful.contract.mail import AgentMessage, Sender, UndeliveredMessage
 from wakeful.contract.runs import NaturalEnd, RunResult, RunStatus, TaskRef, ToolCallStatus, Usage
 from wakeful.contract.tasks import Task, TaskStatus, TaskType
-from wakeful.contract.views import StatusView, ToolCallView, WaitsFor
+from wakeful.contract.views import StatusView, ToolCallView, WaitingFor
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ async def test_a_tree_has_every_run_and_task_with_what_it_waits_for(client: Wake
         agent_id="researcher",
         kind=NodeKind.DELEGATE,
         status=RunStatus.WAITING,
-        waits_for=f"a decision on pay ({thread_id}/researcher-1/call_2_1)",
+        waiting_for=f"a decision on pay ({thread_id}/researcher-1/call_2_1)",
         doing="asking default",
         steps=1,
         tokens=100,
@@ -120,7 +120,7 @@ async def test_a_tree_has_every_run_and_task_with_what_it_waits_for(client: Wake
         status=RunStatus.RUNNING,
         doing="copy it",
     )
-    assert (tree.kind, tree.waits_for, tree.budget) == (NodeKind.RUN, "agent_run_researcher", Budget(tokens=1000))
+    assert (tree.kind, tree.waiting_for, tree.budget) == (NodeKind.RUN, "agent_run_researcher", Budget(tokens=1000))
     assert tree.spent == Spent(tokens=250, turns=7)  # what has ended below is on its account already
     await root.terminate()
 
@@ -178,7 +178,7 @@ async def test_what_was_ended_from_outside_waits_for_nothing(client: WakefulClie
 
     tree = await read(client, thread_id, is_known)
     (node,) = [node for node in tree.walk() if node.thread_id == child]
-    assert (node.reason, node.waits_for, node.pending) == ("terminated", "", ())
+    assert (node.reason, node.waiting_for, node.pending) == ("terminated", "", ())
     await root.terminate()
 
 
@@ -247,23 +247,23 @@ async def test_decisions_of_descendants_are_listed_at_the_root_with_their_path(
 
 
 async def test_dead_letters_are_read_and_recovered(client: WakefulClient, thread_id: str) -> None:
-    letter = Letter(
+    letter = AgentMessage(
         message_id="m1",
         sender=Sender(agent_id="support", thread_id=thread_id),
         content="hello",
         relation="agent",
         recipient_thread_id="gone",
     )
-    dead = DeadLetter(letter=letter, error="recipient_not_found", at=5)
-    view = view_of(thread_id, "support", letters=(dead,))
+    dead = UndeliveredMessage(message=letter, error="recipient_not_found", at=5)
+    view = view_of(thread_id, "support", undelivered=(dead,))
     root = await stand(client.temporal, thread_id, Part(id=thread_id, view=view))
-    assert await client.letters(thread_id) == (dead,)
+    assert await client.undelivered(thread_id) == (dead,)
     asked: list[int] = []
-    found: list[tuple[DeadLetter, ...]] = []
+    found: list[tuple[UndeliveredMessage, ...]] = []
     async with asyncio.timeout(BOUND_SECONDS):
         while not found:
-            everything = await undelivered(client.temporal, asking=asked.append)
-            found = [each.letters for each in everything if each.thread_id == thread_id]
+            everything = await read_undelivered(client.temporal, asking=asked.append)
+            found = [each.undelivered for each in everything if each.thread_id == thread_id]
     assert found == [(dead,)]
     assert asked[-1] >= 1
     await client.recover_letters(thread_id, "replay")
@@ -279,8 +279,8 @@ def a_task(number: int, status: TaskStatus = TaskStatus.RUNNING, error: str | No
     return Task(task_id=f"task-{number}", owner_thread_id="t", task_type=TaskType.TOOL, status=status, error=error)
 
 
-def awaiting(what: WaitsFor, *tasks: Task) -> StatusView:
-    return view_of("t", "a", RunStatus.WAITING, waits_for=what, tasks=tasks)
+def awaiting(what: WaitingFor, *tasks: Task) -> StatusView:
+    return view_of("t", "a", RunStatus.WAITING, waiting_for=what, tasks=tasks)
 
 
 @pytest.mark.parametrize(
@@ -295,10 +295,10 @@ def awaiting(what: WaitsFor, *tasks: Task) -> StatusView:
             view_of("t", "a", RunStatus.WAITING, calls=(asking_call("pay", "c1"), asking_call("buy", "c2"))),
             "decisions on pay (t/c1), buy (t/c2)",
         ),
-        (awaiting(WaitsFor.TASKS, a_task(1), a_task(2, TaskStatus.FAILED)), "a task"),
-        (awaiting(WaitsFor.TASKS, a_task(1), a_task(2)), "2 tasks"),
-        (awaiting(WaitsFor.BUDGET, a_task(1)), "more budget"),
-        (awaiting(WaitsFor.BUDGET), "more budget"),
+        (awaiting(WaitingFor.TASKS, a_task(1), a_task(2, TaskStatus.FAILED)), "a task"),
+        (awaiting(WaitingFor.TASKS, a_task(1), a_task(2)), "2 tasks"),
+        (awaiting(WaitingFor.BUDGET, a_task(1)), "more budget"),
+        (awaiting(WaitingFor.BUDGET), "more budget"),
         (view_of("t", "a", RunStatus.DONE, tasks=(a_task(1),)), ""),
     ],
 )

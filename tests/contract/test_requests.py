@@ -13,22 +13,22 @@ from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.requests import (
     CancelRequest,
     Fork,
+    ForkPointRequest,
     PageRequest,
-    PointRequest,
     RunRequest,
     Submission,
+    parse_budget_grant,
+    parse_budget_request,
     parse_cancel,
+    parse_child_settled,
     parse_decisions,
-    parse_grant,
-    parse_letters,
-    parse_loan,
+    parse_fork_point,
     parse_mail,
+    parse_mail_returned,
     parse_page,
-    parse_point,
     parse_request,
-    parse_returned,
-    parse_settled,
     parse_submission,
+    parse_undelivered_request,
     title_of,
 )
 from wakeful.contract.runs import ThreadMode
@@ -59,9 +59,9 @@ def test_a_fork_goes_on_from_one_place() -> None:
 
 @pytest.mark.parametrize("written", [{"messages": -1}, {}, None])
 def test_a_place_that_cannot_be_is_refused(written: object) -> None:
-    assert parse_point({"messages": 3}) == PointRequest(messages=3)
+    assert parse_fork_point({"messages": 3}) == ForkPointRequest(messages=3)
     with pytest.raises(CallerError, match=r'Write for example \{"messages": 3\}'):
-        parse_point(written)
+        parse_fork_point(written)
 
 
 @pytest.mark.parametrize("empty", ["", ()])
@@ -247,14 +247,18 @@ def test_every_signal_and_query_is_read_from_small_json() -> None:
             "letter.relation: Field required; letter.recipient_thread_id: Field required. Write for example ",
         ),
         (
-            parse_settled,
+            parse_child_settled,
             {"work_id": "bg_0", "thread_id": "t", "status": "completed", "steps": "many"},
             "steps: Input should be a valid integer, unable to parse string as an integer. Write for example ",
         ),
-        (parse_returned, {"error": "gone"}, "letter: Field required. Write for example "),
-        (parse_letters, {"action": "burn"}, "action: Input should be 'replay' or 'clear'. Write for example "),
-        (parse_loan, {"work_id": "bg_0", "thread_id": "t"}, "spent: Field required. Write for example "),
-        (parse_grant, {"refused": 7}, "refused: Input should be a valid string. Write for example "),
+        (parse_mail_returned, {"error": "gone"}, "letter: Field required. Write for example "),
+        (
+            parse_undelivered_request,
+            {"action": "burn"},
+            "action: Input should be 'replay' or 'clear'. Write for example ",
+        ),
+        (parse_budget_request, {"work_id": "bg_0", "thread_id": "t"}, "spent: Field required. Write for example "),
+        (parse_budget_grant, {"refused": 7}, "refused: Input should be a valid string. Write for example "),
         (
             parse_page,
             {"limit": 0},

@@ -7,7 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import JsonValue
 
-from wakeful.contract.schemas import misfit
+from wakeful.contract.schemas import mismatch
 
 VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 7, 1.0, 1.5, 0.0, 10**20, 1e300),
@@ -54,7 +54,7 @@ SCHEMAS: tuple[Any, ...] = (
 @pytest.mark.parametrize("schema", SCHEMAS, ids=str)
 def test_it_is_of_one_mind_with_the_library(schema: bool | dict[str, JsonValue]) -> None:
     library = Draft202012Validator(schema)
-    judged = [(value, misfit(value, schema) is None) for value in VALUES]
+    judged = [(value, mismatch(value, schema) is None) for value in VALUES]
     assert judged == [(value, library.is_valid(value)) for value in VALUES]
 
 
@@ -64,7 +64,7 @@ def test_two_demands_together_are_judged_as_by_the_library() -> None:
         both: dict[str, JsonValue] = {"anyOf": [one, {"items": other}], "properties": {"a": other}}
         library = Draft202012Validator(both)
         for value in VALUES:
-            assert (misfit(value, both) is None) == library.is_valid(value), (value, both)
+            assert (mismatch(value, both) is None) == library.is_valid(value), (value, both)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_two_demands_together_are_judged_as_by_the_library() -> None:
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(value: JsonValue, schema: JsonValue, words: str | None) -> None:
-    assert misfit(value, schema) == (words or 'a.b[1]: "x" is not of type integer')
+    assert mismatch(value, schema) == (words or 'a.b[1]: "x" is not of type integer')
 
 
 @pytest.mark.parametrize(
@@ -112,25 +112,25 @@ def test_what_is_wrong_is_said_with_its_place(value: JsonValue, schema: JsonValu
 )
 @pytest.mark.parametrize("value", ["b", 3, {"b": 1}, ["b"]], ids=str)
 def test_what_it_does_not_know_is_ignored(schema: JsonValue, value: JsonValue) -> None:
-    assert misfit(value, schema) is None
+    assert mismatch(value, schema) is None
 
 
 def test_with_patterns_for_names_no_property_is_held_to_be_additional() -> None:
     schema: JsonValue = {"patternProperties": {"^x-": {}}, "additionalProperties": False}
-    assert misfit({"x-a": 1}, schema) is None
+    assert mismatch({"x-a": 1}, schema) is None
 
 
 @pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a){2,}$", "a*a*a*a*a*b"])
 def test_a_pattern_that_could_be_searched_for_ever_is_ignored(pattern: str) -> None:
-    assert misfit("a" * 60 + "c", {"pattern": pattern}) is None
+    assert mismatch("a" * 60 + "c", {"pattern": pattern}) is None
 
 
 def test_a_schema_without_end_comes_to_an_end() -> None:
     loop: JsonValue = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}
     tree: JsonValue = {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}}}
-    assert misfit(1, loop) == "this is too deep or too long to be checked"
-    assert misfit(1, tree) == "1 fits none of the 2 shapes that are allowed"
+    assert mismatch(1, loop) == "this is too deep or too long to be checked"
+    assert mismatch(1, tree) == "1 fits none of the 2 shapes that are allowed"
 
 
 def test_a_reference_within_a_schema_that_is_none_is_ignored() -> None:
-    assert misfit([1], [{"$ref": "#/$defs/a"}]) is None
+    assert mismatch([1], [{"$ref": "#/$defs/a"}]) is None

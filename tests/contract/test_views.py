@@ -3,8 +3,9 @@
 from tests.contract.pinned.decisions import TICKET
 from tests.contract.pinned.runs import IDENTITY
 from tests.contract.pinned.views import RUNNING, SUSPENDED
+from wakeful.contract.ids import ticket_id
 from wakeful.contract.runs import RunStatus, Usage
-from wakeful.contract.views import StatusView, ticket_name
+from wakeful.contract.views import StatusView
 
 
 def test_the_pending_decisions_are_the_tickets_of_the_suspended_calls() -> None:
@@ -16,4 +17,4 @@ def test_the_pending_decisions_are_the_tickets_of_the_suspended_calls() -> None:
 
 
 def test_a_ticket_is_named_by_its_thread_and_its_call() -> None:
-    assert ticket_name("t1", "call_1") == "t1/call_1"
+    assert ticket_id("t1", "call_1") == "t1/call_1"

@@ -61,10 +61,10 @@ def family(turns: int) -> Plan:
         *busy("alpha again", turns),
         [send(PARENT, "alpha to root, second")],
         say="alpha",
-        letters=3,
+        undelivered=3,
     )
     grandchild["letters"] = 1
-    beta = plan([dig("cellar"), dig("well")], *busy("beta", turns), [dig("garden")], say="beta", letters=1)
+    beta = plan([dig("cellar"), dig("well")], *busy("beta", turns), [dig("garden")], say="beta", undelivered=1)
     gamma = plan(*busy("gamma", turns), [delegate(plan(*busy("below gamma", turns), say="below gamma"))], say="gamma")
     delta = plan([send(PARENT, "delta to root")], [spawn(plan(*busy("below delta", turns)))], say="delta")
     return plan(
@@ -75,7 +75,7 @@ def family(turns: int) -> Plan:
         [to_child("alpha", "root to alpha, second")],
         *busy("root again", turns),
         say="root",
-        letters=3,
+        undelivered=3,
     )
 
 
@@ -141,16 +141,16 @@ async def replay_all(client: WakefulClient, query: str) -> str:
 
 async def check_once(client: WakefulClient, root: str, plans: Plan) -> None:
     """I-09, I-11: every letter and every event of a task was read once, and every task has ended."""
-    letters: list[str] = []
+    undelivered: list[str] = []
     for thread in [id for id, end in (await ends_below(client, root)).items() if end == "natural"]:
         transcript, view = await client.transcript(thread), await client.status(thread)
-        letters += [*letters_in(transcript), *(dead.letter.content for dead in view.letters)]
+        undelivered += [*letters_in(transcript), *(dead.message.content for dead in view.undelivered)]
         told = [(e["task_id"], e.get("event_type") or "end") for e in _events(transcript) if not _is_letter(e)]
         assert [pair for pair, count in Counter(told).items() if count > 1] == []
         assert {id for id, kind in told if kind == "end"} == {task.task_id for task in view.tasks}
         dug = {task.task_id for task in view.tasks if task.agent_id is None}
         assert {pair for pair in told if pair[1] != "end"} == {(id, kind) for id in dug for kind in ("started", "half")}
-    assert sorted(letters) == sorted(sent_in(plans))
+    assert sorted(undelivered) == sorted(sent_in(plans))
 
 
 @pytest.mark.faults
@@ -199,7 +199,7 @@ async def test_two_threads_write_to_each_other_under_a_worker_that_dies(
         texts = [f"{me} {number}" for number in range(LETTERS)]
         brake = ("work", {"what": me, "seconds": 0.2})
         steps = [[send(to, texts[2 * n]), send(to, texts[2 * n + 1]), brake] for n in range(turns)]
-        return written(plan(*steps, letters=LETTERS))
+        return written(plan(*steps, undelivered=LETTERS))
 
     for me, other in (pair, pair[::-1]):
         await client.start("node", written_to(other, me), thread_id=me, mode=ThreadMode.THREAD)
@@ -211,7 +211,7 @@ async def test_two_threads_write_to_each_other_under_a_worker_that_dies(
                     await asyncio.sleep(0.2)
             assert letters_in(await client.transcript(me)) == [f"{other} {number}" for number in range(LETTERS)]
             view = await client.status(me)
-            assert (view.letters, view.refusals) == ((), ())
+            assert (view.undelivered, view.refusals) == ((), ())
             await client.handle(me).cancel()
             await client.result(me)
     again = await replay_all(client, f"WorkflowId STARTS_WITH '{queue}-'")

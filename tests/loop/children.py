@@ -5,10 +5,10 @@ from pydantic import JsonValue
 from tests.loop.driving import LOOK, PAY, THREAD, Driver, an_agent, asks, call, says, thread_of
 from wakeful.contract.agents import ResolvedAgent, ToolMode
 from wakeful.contract.budgets import Spent
-from wakeful.contract.mail import Letter, Relation, Sender, TaskEvent
+from wakeful.contract.mail import AgentMessage, Relation, Sender, TaskEvent
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.runs import CancelReceipt, NaturalEnd, RunResult, Termination, status_reason
-from wakeful.contract.subagents import Settled, settled_run
+from wakeful.contract.subagents import ChildResult, child_result
 from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.tools import ToolDescriptor
 from wakeful.loop.machine.advance import advance
@@ -96,21 +96,21 @@ def an_end(
         output=output,
         steps=2,
         receipt=receipt,
-        tree=spent,
+        spent=spent,
     )
-    return ChildSettled(settled_run(work_id, result))
+    return ChildSettled(child_result(work_id, result))
 
 
 def a_tool_end(task_id: str, result: JsonValue = "gold") -> ChildSettled:
     """A background tool tells its result."""
-    settled = Settled(work_id=task_id, thread_id=thread_of(task_id), status=TaskStatus.COMPLETED, result=result)
+    settled = ChildResult(work_id=task_id, thread_id=thread_of(task_id), status=TaskStatus.COMPLETED, result=result)
     return ChildSettled(settled)
 
 
 def a_letter(
     id: str = "msg_1", text: str = "Hurry!", *, relation: Relation = "agent", task_id: str | None = None
-) -> Letter:
-    return Letter(
+) -> AgentMessage:
+    return AgentMessage(
         message_id=id,
         sender=Sender(agent_id="boss", thread_id="t0"),
         content=text,
@@ -166,4 +166,4 @@ def idle_with_task(*calls: ToolCall) -> Driver:
 def nameless(driver: Driver, *calls: ToolCall) -> None:
     """The model starts children, and more facts come before anybody has named them."""
     answer = InferenceReturned(driver.inference().id, asks(*calls))
-    driver.last = advance(driver.state, answer, now=driver.now)
+    driver.last = advance(driver.thread, answer, now=driver.now)

@@ -6,6 +6,7 @@ from typing import TypeVar
 from pydantic import JsonValue
 
 from wakeful.contract.agents import HistoryBudget, ModelBinding, ResolvedAgent, ToolMode
+from wakeful.contract.carryover import Carryover
 from wakeful.contract.decisions import (
     Decision,
     DecisionAction,
@@ -17,34 +18,41 @@ from wakeful.contract.decisions import (
 )
 from wakeful.contract.events import AgentEvent
 from wakeful.contract.gates import Verdict
-from wakeful.contract.hooks import HookEffects, Moment, Phase, PluginBinding
+from wakeful.contract.hooks import HookEffects, LifecyclePhase, Phase, PluginBinding
 from wakeful.contract.inference import InferenceOverrides, ModelResponse, OutputSpec, StopReason
-from wakeful.contract.messages import Message, Role, TextBlock, ToolCall, Visibility
+from wakeful.contract.messages import InputMessage, Message, Role, ToolCall, Visibility
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import OnBusy, RunResult, RunStatus, ThreadMode, ToolCallStatus, Usage
 from wakeful.contract.state import StateAction, StateKeySpec, StateMerge, StateOp, StateScope
-from wakeful.contract.subagents import Keeps
 from wakeful.contract.tools import FrontendTool, ToolDescriptor, ToolOutcome, ToolResult
 from wakeful.loop.machine.advance import advance, begin
-from wakeful.loop.machine.commands import CallTool, Command, Infer, ResolveAgent, RunHooks, StartChild, StartTask, Stop
+from wakeful.loop.machine.commands import (
+    CallTool,
+    CancelWork,
+    Command,
+    Infer,
+    ResolveAgent,
+    RunHooks,
+    StartChild,
+    StartTask,
+)
 from wakeful.loop.machine.facts import (
     AgentResolved,
     CancelRequested,
-    ChildNamed,
+    ChildIdAssigned,
     DecisionsReceived,
     Fact,
     HooksReturned,
     InferenceReturned,
     MessagesSubmitted,
-    Submitted,
-    TimePassed,
+    TimerFired,
     ToolReturned,
+    WorkCancelled,
     WorkFailed,
-    WorkStopped,
 )
 from wakeful.loop.machine.stages import Done, Idle
-from wakeful.loop.machine.state import REVISION, Advance, RunState
-from wakeful.loop.thread.continue_as_new import Carried, pack, unpack
+from wakeful.loop.machine.state import REVISION, Advance, Thread
+from wakeful.loop.thread.continue_as_new import ThreadSnapshot, pack, unpack
 
 C = TypeVar("C", bound=Command)
 
@@ -86,9 +94,9 @@ VISITS = StateKeySpec(key="visits", scope=StateScope.THREAD, merge=StateMerge.AD
 KEYS = (COUNT, NOTES, DRAFT, VISITS)
 
 
-def hooked(*moments: Moment, agent: ResolvedAgent = AGENT, phases: tuple[Phase, ...] = ()) -> ResolvedAgent:
+def hooked(*moments: LifecyclePhase, agent: ResolvedAgent = AGENT, phases: tuple[Phase, ...] = ()) -> ResolvedAgent:
     """The agent with the state keys, and with a plugin that has hooks for these moments and phases."""
-    plugins = (PluginBinding(id="p", phases=phases, moments=moments),) if moments or phases else ()
+    plugins = (PluginBinding(id="p", phases=phases, lifecycle=moments),) if moments or phases else ()
     return agent.model_copy(update={"plugins": plugins, "state_keys": KEYS})
 
 
@@ -183,26 +191,23 @@ def reject(target: str, reason: str | None = None, *, id: str | None = None, res
     return Decision(target=target, action=DecisionAction.CANCEL, reason=reason, decision_id=id, result=result)
 
 
-def a_message(
-    id: str,
-    text: str = "And then?",
-    *,
-    group: str = "",
-    agent_id: str | None = None,
-    overrides: InferenceOverrides | None = None,
-) -> Submitted:
-    message = Message(id=id, role=Role.USER, content=(TextBlock(text=text),))
-    return Submitted(message, f"submit:{id}:0", group=group, agent_id=agent_id, overrides=overrides)
+def a_message(id: str, text: str = "And then?") -> InputMessage:
+    return InputMessage(content=text, id=id)
 
 
-def carried(state: RunState) -> Carried:
+def submitted(id: str) -> Message:
+    """A submitted message as inference inputs spell it out: it is short."""
+    return a_message(id).as_message("")
+
+
+def carried(state: Thread) -> ThreadSnapshot:
     """A thread between two executions of its workflow."""
     budget = HistoryBudget(events=9, bytes=99)
-    return Carried(state=state, events=7, search_attributes=True, shown=RunStatus.WAITING, budget=budget)
+    return ThreadSnapshot(state, search_attributes=True, status=RunStatus.WAITING, budget=budget)
 
 
-def carry(state: RunState) -> RunState:
-    return unpack(pack(carried(state))).state
+def carry(state: Thread) -> Thread:
+    return unpack(pack(carried(state))).thread
 
 
 def thread_of(work_id: str) -> str:
@@ -219,23 +224,23 @@ class Driver:
         *,
         request: RunRequest = REQUEST,
         revision: int = REVISION,
-        keeps: Keeps | None = None,
+        carryover: Carryover | None = None,
     ) -> None:
         self.now = 0
         self.revision = revision
-        self.last = begin(request, thread_id="t1", run_id="r1", keeps=keeps)
+        self.last = begin(request, thread_id="t1", run_id="r1", carryover=carryover)
         self.commands: list[Command] = list(self.last.commands)
         self.events: list[AgentEvent] = list(self.last.events)
         if agent is not None:
-            self.feed(AgentResolved(agent, revision=revision))
+            self.feed(AgentResolved(self._newest(ResolveAgent).id, agent, revision))
 
     def feed(self, *facts: Fact) -> Advance:
         for fact in facts:
             self.now += TICK
-            self.last = advance(self.state, fact, now=self.now)
+            self.last = advance(self.thread, fact, now=self.now)
             for command in self.last.commands:
-                if isinstance(command, StartChild | StartTask) and Stop(command.id) not in self.last.commands:
-                    named = ChildNamed(command.id, thread_of(command.id))
+                if isinstance(command, StartChild | StartTask) and CancelWork(command.id) not in self.last.commands:
+                    named = ChildIdAssigned(command.id, thread_of(command.id))
                     self.last = self.last.then(advance, named, now=self.now)
             self.commands += self.last.commands
             self.events += self.last.events
@@ -265,49 +270,53 @@ class Driver:
     def wait(self, milliseconds: int) -> Advance:
         """Time passes, and the alarm rings."""
         self.now += milliseconds - TICK
-        return self.feed(TimePassed())
+        return self.feed(TimerFired())
 
     def lose(self, call_id: str, error: str) -> Advance:
         return self.feed(WorkFailed(self.work_of(call_id), error))
 
     def stopped(self, call_id: str) -> Advance:
-        return self.feed(WorkStopped(self.work_of(call_id)))
+        return self.feed(WorkCancelled(self.work_of(call_id)))
 
     def decide(self, *decisions: Decision) -> Advance:
         return self.feed(DecisionsReceived(decisions))
 
     def submit(
-        self, *ids: str, on_busy: OnBusy = OnBusy.ENQUEUE, overrides: InferenceOverrides | None = None
+        self,
+        *ids: str,
+        on_busy: OnBusy = OnBusy.ENQUEUE,
+        agent_id: str | None = None,
+        overrides: InferenceOverrides | None = None,
     ) -> Advance:
         """Messages that came together."""
-        messages = tuple(a_message(id, group=ids[0], overrides=overrides) for id in ids)
-        return self.feed(MessagesSubmitted(messages, on_busy))
+        messages = tuple(a_message(id) for id in ids)
+        return self.feed(MessagesSubmitted(messages, on_busy, agent_id, overrides))
 
     def cancel(self, reason: str | None = None, *, close: bool = False) -> Advance:
         return self.feed(CancelRequested(reason, close))
 
     def resolve(self, agent: ResolvedAgent = AGENT) -> Advance:
-        return self.feed(AgentResolved(agent, self._newest(ResolveAgent).id, self.revision))
+        return self.feed(AgentResolved(self._newest(ResolveAgent).id, agent, self.revision))
 
     @property
-    def state(self) -> RunState:
-        return self.last.state
+    def thread(self) -> Thread:
+        return self.last.thread
 
     @property
     def result(self) -> RunResult:
-        assert isinstance(self.state.stage, Done | Idle)
-        assert self.state.stage.result is not None
-        return self.state.stage.result
+        assert isinstance(self.thread.stage, Done | Idle)
+        assert self.thread.stage.result is not None
+        return self.thread.stage.result
 
     @property
     def said(self) -> list[str]:
         """The texts of the transcript."""
-        return [message.text for message in self.state.transcript.messages]
+        return [message.text for message in self.thread.transcript.messages]
 
     @property
     def notes(self) -> list[str]:
         """What only the model is told."""
-        messages = self.state.transcript.messages
+        messages = self.thread.transcript.messages
         return [message.text for message in messages if message.visibility is Visibility.INTERNAL]
 
     @property
@@ -317,18 +326,18 @@ class Driver:
     @property
     def answers(self) -> list[tuple[str | None, str]]:
         """Which call got which result, in the order of the transcript."""
-        messages = self.state.transcript.messages
+        messages = self.thread.transcript.messages
         return [(message.tool_call_id, message.text) for message in messages if message.role is Role.TOOL]
 
     @property
     def statuses(self) -> list[ToolCallStatus]:
         """Where the calls of the current step stand."""
-        return [call.status for call in self.state.batch.calls] if self.state.batch else []
+        return [call.status for call in self.thread.batch.calls] if self.thread.batch else []
 
     @property
     def reasons(self) -> list[str]:
         """Why what was refused was refused."""
-        return [refusal.reason for refusal in self.state.refusals]
+        return [refusal.reason for refusal in self.thread.refusals]
 
     def of_type(self, *event_types: str) -> list[AgentEvent]:
         return [event for event in self.events if event.event_type in event_types]

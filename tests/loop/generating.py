@@ -22,7 +22,7 @@ from wakeful.contract.decisions import (
     digest_arguments,
 )
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
-from wakeful.contract.hooks import HookEffects, Moment
+from wakeful.contract.hooks import HookEffects, LifecyclePhase
 from wakeful.contract.inference import (
     InferenceOverrides,
     Interruption,
@@ -35,23 +35,32 @@ from wakeful.contract.mail import TaskEvent
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.runs import Cancelled, NaturalEnd, OnBusy, StopDetail, Usage
 from wakeful.contract.tools import ToolOutcome, ToolResult
-from wakeful.loop.machine.commands import CallTool, Deliver, Infer, ResolveAgent, RunHooks, StartChild, StartTask, Tell
+from wakeful.loop.machine.commands import (
+    CallTool,
+    DeliverMessage,
+    Infer,
+    ResolveAgent,
+    RunHooks,
+    SendSignal,
+    StartChild,
+    StartTask,
+)
 from wakeful.loop.machine.facts import (
     AgentResolved,
     CancelRequested,
-    ChildGone,
+    ChildClosed,
+    Delivered,
     Fact,
     HooksReturned,
     InferenceReturned,
-    LoopBroken,
+    LoopFailed,
     MailReceived,
     MessagesSubmitted,
-    SignalNotUnderstood,
-    TimePassed,
-    Told,
+    SignalMalformed,
+    TimerFired,
     ToolReturned,
+    WorkCancelled,
     WorkFailed,
-    WorkStopped,
 )
 from wakeful.loop.machine.state import REVISION
 
@@ -71,7 +80,7 @@ ENDS: tuple[Fact, ...] = (
     CancelRequested(),
     CancelRequested("enough"),
     CancelRequested(close=True),
-    LoopBroken("boom"),
+    LoopFailed("boom"),
 )
 
 
@@ -110,7 +119,7 @@ class World:
         if self.has_family:
             self.agent = self.agent.model_copy(update={"tools": TOOLS})
         if dice.hits(2):
-            self.agent = hooked(*(moment for moment in Moment if dice.hits(2)), agent=self.agent)
+            self.agent = hooked(*(moment for moment in LifecyclePhase if dice.hits(2)), agent=self.agent)
         self.mails = 0
         self.revision = dice.often(REVISION, *range(1, REVISION))
         self.run = Watched(dice.one(REQUEST, THREAD))
@@ -137,14 +146,14 @@ class World:
 
     def come_to_rest(self) -> None:
         """All that was asked for comes back, and well."""
-        while in_flight := sorted(self.run.state.in_flight | set(self.children())):
+        while in_flight := sorted(self.run.thread.in_flight | set(self.children())):
             self.run.feed(self.returned(in_flight[0], ToolOutcome(result=ToolResult.success("look", "sunny"))))
 
     def children(self) -> list[str]:
         """The sub-agents and tasks that run for the thread."""
-        state = self.run.state
-        delegates = [call.id for call in state.batch.running if call.child is not None] if state.batch else []
-        return [*delegates, *(task.task_id for task in state.running_tasks)]
+        state = self.run.thread
+        delegates = [call.id for call in state.batch.running if call.child_thread_id is not None] if state.batch else []
+        return [*delegates, *(task.task_id for task in state.children.running)]
 
     def end_child(self) -> None:
         if children := self.children():
@@ -161,7 +170,7 @@ class World:
         self.run.feed(self.dice.one(MailReceived(a_letter(id)), event))
 
     def end_work(self) -> None:
-        if in_flight := sorted(self.run.state.in_flight):
+        if in_flight := sorted(self.run.thread.in_flight):
             fact = self.ended(in_flight[self.dice.below(len(in_flight))])
             self.past.append(fact)
             self.run.feed(fact)
@@ -171,20 +180,20 @@ class World:
         ending = self.dice.one(*["returned"] * 24, *["tool lost"] * 2, *["tool stopped"] * 2, "lost", "stopped")
         if isinstance(self.run.issued[id], StartChild | StartTask):
             if ending in ("lost", "tool lost"):
-                return ChildGone(id, "it was terminated")
+                return ChildClosed(id, "it was terminated")
             return an_end(id, termination=Cancelled() if "stopped" in ending else NaturalEnd())
         a_tool = isinstance(self.run.issued[id], CallTool)
         if ending == "lost" or (a_tool and ending == "tool lost"):
             return WorkFailed(id, "its worker was lost")
         if ending == "stopped" or (a_tool and ending == "tool stopped"):
-            return WorkStopped(id)
+            return WorkCancelled(id)
         return self.returned(id, self.outcome())
 
     def returned(self, id: str, outcome: ToolOutcome) -> Fact:
         match self.run.issued[id]:
             case ResolveAgent(agent_id=agent_id):
                 answers = self.agent.model_copy(update={"agent_id": agent_id})
-                return AgentResolved(answers, id, self.revision)
+                return AgentResolved(id, answers, self.revision)
             case Infer():
                 return InferenceReturned(id, self.answer().model_copy(update={"effects": self.effects()}))
             case RunHooks():
@@ -193,8 +202,8 @@ class World:
                 return ToolReturned(id, outcome)
             case StartChild() | StartTask():
                 return an_end(id)
-            case Tell() | Deliver():
-                return Told(id)
+            case SendSignal() | DeliverMessage():
+                return Delivered(id)
             case stop:
                 raise AssertionError(f"{stop} is never in flight")
 
@@ -209,7 +218,7 @@ class World:
         dice = self.dice
         if self.script == 0 or not self.agent.state_keys or dice.hits(2):
             return None
-        base = max(0, self.run.state.values.revision - dice.often(0, 1, 2))
+        base = max(0, self.run.thread.agent_state.revision - dice.often(0, 1, 2))
         wish: dict[str, object] = dice.often(
             {}, {"stop": ENOUGH}, {"block": "locked"}, {"fail": "no audit"}, {"handoff": "billing"}, {"retry": "Again."}
         )
@@ -282,7 +291,7 @@ class World:
         """The call ids of one step are not those of another: the inference activity sees to it."""
         if asked.id not in self.run.ready.keys() | self.run.answers.suspended_as.keys():
             return asked
-        return asked.model_copy(update={"id": f"{asked.id}_{self.run.state.inferences}"})
+        return asked.model_copy(update={"id": f"{asked.id}_{self.run.thread.counters.steps}"})
 
     def verdict(self, asked: ToolCall) -> Verdict:
         kind = self.dice.one("block", *["suspend"] * 4, *["set_result"] * 2)
@@ -320,21 +329,16 @@ class World:
 
     def submit(self) -> None:
         dice = self.dice
-        messages = tuple(
-            a_message(
-                dice.one(*"vwxyz"),
-                group=dice.one("g1", "g2"),
-                overrides=dice.often(None, InferenceOverrides(max_tokens=9), InferenceOverrides(max_tokens=9)),
-            )
-            for _ in range(dice.below(3))
-        )
-        self.run.feed(MessagesSubmitted(messages, dice.one(*[OnBusy.ENQUEUE] * 4, *OnBusy)))
+        messages = tuple(a_message(dice.one(*"vwxyz")) for _ in range(dice.below(3)))
+        overrides = dice.often(None, InferenceOverrides(max_tokens=9), InferenceOverrides(max_tokens=9))
+        on_busy = dice.one(*[OnBusy.ENQUEUE] * 4, *OnBusy)
+        self.run.feed(MessagesSubmitted(messages, on_busy, overrides=overrides))
 
     def pass_time(self) -> None:
         """Until the next alarm or any other time, too early ones among them."""
-        alarm = self.run.state.next_alarm
+        alarm = self.run.thread.next_alarm
         until = alarm - self.run.now if alarm is not None and self.dice.below(3) else self.dice.below(60)
-        self.run.feed(TimePassed(), after=max(1, until))
+        self.run.feed(TimerFired(), after=max(1, until))
 
     def repeat(self) -> None:
         """Work that has ended comes back once more."""
@@ -342,4 +346,4 @@ class World:
             self.run.feed(self.dice.one(*self.past))
 
     def garble(self) -> None:
-        self.run.feed(SignalNotUnderstood("decide", "not a decision"))
+        self.run.feed(SignalMalformed("decide", "not a decision"))

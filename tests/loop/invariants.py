@@ -7,6 +7,7 @@ from tests.loop.invariants_answers import Answers
 from tests.loop.invariants_children import Kin
 from tests.loop.invariants_hooks import Hooks
 from tests.loop.provider_rules import may_be_sent_anywhere
+from wakeful.contract import ids
 from wakeful.contract.decisions import Decision, SuspensionTicket, ToolCallResume
 from wakeful.contract.events import (
     AgentEvent,
@@ -28,28 +29,28 @@ from wakeful.contract.transcript import EMPTY_DIGEST, assistant_message, chained
 from wakeful.loop.calls.batch import SuspendedCall
 from wakeful.loop.calls.deadlines import DEADLINE
 from wakeful.loop.machine.advance import advance, begin
-from wakeful.loop.machine.commands import CallTool, Command, Infer, Stop, Tell
+from wakeful.loop.machine.commands import CallTool, CancelWork, Command, Infer, SendSignal
 from wakeful.loop.machine.facts import (
     AgentResolved,
-    ChildGone,
+    ChildClosed,
     ChildSettled,
     DecisionsReceived,
+    Delivered,
     Fact,
     HooksReturned,
     InferenceReturned,
-    LoopBroken,
+    LoopFailed,
     MessagesSubmitted,
-    TimePassed,
-    Told,
+    TimerFired,
     ToolReturned,
+    WorkCancelled,
     WorkFailed,
-    WorkStopped,
 )
 from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import AwaitingTasks, Done, Idle
-from wakeful.loop.machine.state import Advance, RunState
+from wakeful.loop.machine.state import Advance, Thread
 
-WORK = AgentResolved | HooksReturned | InferenceReturned | Told | ToolReturned | WorkFailed | WorkStopped
+WORK = AgentResolved | HooksReturned | InferenceReturned | Delivered | ToolReturned | WorkFailed | WorkCancelled
 
 
 @dataclass
@@ -57,7 +58,7 @@ class Watched:
     """Feeds facts to a run and asserts what must hold of every run; each check names the invariant it holds."""
 
     request: RunRequest
-    state: RunState = field(init=False)
+    state: Thread = field(init=False)
     now: int = 0
     issued: dict[str, Command] = field(default_factory=dict)
     returned: set[str] = field(default_factory=set)
@@ -93,28 +94,28 @@ class Watched:
     def __post_init__(self) -> None:
         begun = begin(self.request, thread_id="t1", run_id="r1")
         assert begun == begin(self.request, thread_id="t1", run_id="r1")
-        for index, message in enumerate(begun.state.transcript.messages):
+        for index, message in enumerate(begun.thread.transcript.messages):
             self.entries[f"input:{index}"] = message
-        self.state = begun.state
-        self._check(begun.state, begun)
+        self.thread = begun.thread
+        self._check(begun.thread, begun)
 
     def feed(self, fact: Fact, *, after: int = 1) -> None:
-        before = self.state
+        before = self.thread
         self.now += after
         moved = advance(before, fact, now=self.now)
         if self.now % 4 == 0:
             assert moved == advance(before, fact, now=self.now), "advance is a function of its arguments"
         self._remember(before, fact)
-        self.state = moved.state
+        self.thread = moved.thread
         self._check(before, moved)
         for told in self.kin.follow_up(moved):
             self.feed(told)
-        if isinstance(fact, TimePassed):
-            assert moved.state.next_alarm is None or moved.state.next_alarm > self.now, "what is due is done"
+        if isinstance(fact, TimerFired):
+            assert moved.thread.next_alarm is None or moved.thread.next_alarm > self.now, "what is due is done"
 
     def crash(self) -> None:
         """All that is left of the run is what goes along when its workflow continues as new."""
-        before, after = self.state, carry(self.state)
+        before, after = self.thread, carry(self.thread)
         on_the_way = (*after.queued, *after.steering)
         as_before = replace(after, queued=before.queued, steering=before.steering, transcript=before.transcript)
         assert as_before == before
@@ -123,24 +124,24 @@ class Watched:
         self.told = []
         for message in after.transcript.messages:
             self.told.append(chained(self.told[-1] if self.told else EMPTY_DIGEST, message))
-        self.state = after
+        self.thread = after
 
     @property
     def names(self) -> list[str]:
         """The names a decision may use, the newest last: of calls, and of what is suspended."""
-        calls = self.state.batch.suspended if self.state.batch else ()
+        calls = self.thread.batch.suspended if self.thread.batch else ()
         return ["nobody", *sorted(self.answers.answered), *self.ready, *(call.ticket.suspension.id for call in calls)]
 
     def send(self, decisions: tuple[Decision, ...]) -> None:
         """Send a batch of decisions, tagged so that each is known when it is applied."""
-        self.feed(DecisionsReceived(self.answers.send(self.state, decisions)))
+        self.feed(DecisionsReceived(self.answers.send(self.thread, decisions)))
 
-    def _remember(self, before: RunState, fact: Fact) -> None:
+    def _remember(self, before: Thread, fact: Fact) -> None:
         """What the world knows of a fact, by its own books."""
         if (message_id := self.kin.told(before, fact)) is not None:
             self.accepted.add(message_id)
-        ended = fact.settled.work_id if isinstance(fact, ChildSettled) else getattr(fact, "id", "")
-        if isinstance(fact, ChildSettled | ChildGone) and ended in before.in_flight - self.kin.tasks:
+        ended = fact.result.work_id if isinstance(fact, ChildSettled) else getattr(fact, "id", "")
+        if isinstance(fact, ChildSettled | ChildClosed) and ended in before.in_flight - self.kin.tasks:
             self.returned.add(ended)
         if isinstance(fact, WORK) and fact.id in before.in_flight:
             assert fact.id not in self.returned
@@ -158,46 +159,48 @@ class Watched:
                 self.forbidden.add(fact.outcome.blocked or "")
             effects = self.hooks.asked(fact)
             self.forbidden.add((effects.block or "") if effects else "")
-        if isinstance(fact, LoopBroken):
+        if isinstance(fact, LoopFailed):
             self.abandoned |= before.in_flight
         if isinstance(fact, MessagesSubmitted) and not isinstance(before.stage, Done):
             if _is_refused(before, fact):
                 return
             self.may_undo |= fact.on_busy is OnBusy.ROLLBACK
-            for submitted in fact.messages:
-                self.accepted.add(submitted.message.id)
-                self.entries[str(submitted.source)] = submitted.message
+            number = before.counters.submissions + 1
+            for index, written in enumerate(fact.messages):
+                message = written.as_message(ids.submitted_message_id(number, index))
+                self.accepted.add(message.id)
+                self.entries[ids.source(ids.FromSubmit(number, index))] = message
 
-    def _check(self, before: RunState, moved: Advance) -> None:
+    def _check(self, before: Thread, moved: Advance) -> None:
         for command in moved.commands:
             self._command(before, command)
         for event in moved.events:
             self._event(before, event)
-        for resuming in self.state.batch.resuming if self.state.batch else ():
+        for resuming in self.thread.batch.resuming if self.thread.batch else ():
             if resuming.resume.actor != DEADLINE:
                 self._granted(resuming.call.id, resuming.resume, resuming.ticket)
         self.answers.are_applied_as_a_whole()
         self._reaches_waiting_or_done(before, moved)
         self._in_flight()
-        if moved.state.transcript is not before.transcript:
+        if moved.thread.transcript is not before.transcript:
             self._pairs_calls_with_results()
-            may_be_sent_anywhere(moved.state.transcript.messages)
-        assert {rule.tool for rule in moved.state.permissions} == self.answers.allowed
+            may_be_sent_anywhere(moved.thread.transcript.messages)
+        assert {rule.tool for rule in moved.thread.permissions} == self.answers.allowed
         self._loses_no_message(before)
         self.hooks.check(before, moved)
-        assert self.state.usage == self.usage
-        for suspended in self.state.batch.suspended if self.state.batch else ():
+        assert self.thread.current.usage == self.usage
+        for suspended in self.thread.batch.suspended if self.thread.batch else ():
             assert self.answers.suspended_as[suspended.ticket.suspension.id] == suspended.call.id
         assert (self.active, self.step_open) == (
-            self.state.status not in (RunStatus.WAITING, RunStatus.DONE),
-            self.state.step_open,
+            self.thread.status not in (RunStatus.WAITING, RunStatus.DONE),
+            self.thread.current.step.is_open,
         )
 
-    def _command(self, before: RunState, command: Command) -> None:
-        if isinstance(command, Stop):
+    def _command(self, before: Thread, command: Command) -> None:
+        if isinstance(command, CancelWork):
             assert command.id in before.in_flight | self.kin.started | self.issued.keys()
             return
-        if self.kin.issued(command, self.state):
+        if self.kin.issued(command, self.thread):
             return
         assert command.id not in self.issued, "a command's id never comes back"
         self.issued[command.id] = command
@@ -238,9 +241,9 @@ class Watched:
             message = source if isinstance(source, Message) else self.entries[source]
             self.told.append(chained(self.told[-1] if self.told else EMPTY_DIGEST, message))
         assert (len(self.told), self.told[-1]) == (command.transcript.length, command.transcript.digest)
-        assert command.transcript == self.state.transcript.ref
+        assert command.transcript == self.thread.transcript.ref
 
-    def _event(self, before: RunState, event: AgentEvent) -> None:
+    def _event(self, before: Thread, event: AgentEvent) -> None:
         """I-07"""
         match event.event_type:
             case "run_start":
@@ -280,10 +283,10 @@ class Watched:
             assert event.termination.value in self.forbidden
         if event.result is not None and event.result.status is RunStatus.DONE:
             assert self.ready.keys() == self.settled
-            self.kin.run_finishes(event, self.state)
+            self.kin.run_finishes(event, self.thread)
             self.ended.add(event.run_id)
 
-    def _call_event(self, before: RunState, event: AgentEvent) -> None:
+    def _call_event(self, before: Thread, event: AgentEvent) -> None:
         """I-07: every call that is ready is done, resumed or cancelled once."""
         if isinstance(event, ToolCallReady):
             self.ready[event.id] = None
@@ -304,25 +307,25 @@ class Watched:
             assert isinstance(tag, int)
             self.answers.applied(tag, id, _suspension_id(before, id))
 
-    def _reaches_waiting_or_done(self, before: RunState, moved: Advance) -> None:
+    def _reaches_waiting_or_done(self, before: Thread, moved: Advance) -> None:
         """I-02, I-06"""
-        state = moved.state
+        state = moved.thread
         if isinstance(before.stage, Done):
             assert (state.stage, state.transcript) == (before.stage, before.transcript)
-            assert all(isinstance(command, Tell) for command in moved.commands), "a letter goes back"
+            assert all(isinstance(command, SendSignal) for command in moved.commands), "a letter goes back"
         elif isinstance(state.stage, Idle):
-            assert (state.queued, state.held, state.in_flight) == ((), (), frozenset())
+            assert (state.queued, state.current.held, state.in_flight) == ((), (), frozenset())
             assert state.stage.closing or all(later.passive for later in state.steering)
         elif isinstance(state.stage, AwaitingTasks):
-            assert state.running_tasks
-            assert (state.in_flight, state.held, state.steering) == (frozenset(), (), ())
+            assert state.children.running
+            assert (state.in_flight, state.current.held, state.steering) == (frozenset(), (), ())
         elif state.status is RunStatus.WAITING:
             assert state.batch is not None
             assert state.batch.suspended
-            assert (state.in_flight, state.held) == (frozenset(), ())
+            assert (state.in_flight, state.current.held) == (frozenset(), ())
         elif state.status is not RunStatus.DONE:
             waits = state.batch.running if state.batch else ()
-            nameless = any(task.thread_id is None for task in state.running_tasks)
+            nameless = any(task.thread_id is None for task in state.children.running)
             awaited = any(call.awaits in self.kin.tasks for call in waits)
             assert state.in_flight or awaited or nameless, "something will come back"
         if any(isinstance(command, Infer) for command in moved.commands):
@@ -330,14 +333,14 @@ class Watched:
 
     def _in_flight(self) -> None:
         expected = self.issued.keys() - self.returned - self.abandoned - self.kin.tasks
-        assert self.state.in_flight - self.kin.tasks == expected
-        running = {task.task_id for task in self.state.running_tasks}
-        assert self.state.in_flight & self.kin.tasks <= running
+        assert self.thread.in_flight - self.kin.tasks == expected
+        running = {task.task_id for task in self.thread.children.running}
+        assert self.thread.in_flight & self.kin.tasks <= running
 
     def _pairs_calls_with_results(self) -> None:
         """I-03, H-04: every call has one result, right after the answer that asked for it, in call order."""
         expected: list[str] = []
-        for message in self.state.transcript.messages:
+        for message in self.thread.transcript.messages:
             if message.role is Role.TOOL:
                 assert expected.pop(0) == message.tool_call_id
             else:
@@ -345,38 +348,37 @@ class Watched:
                 expected = [call.id for call in message.tool_calls]
         assert expected == []
 
-    def _loses_no_message(self, before: RunState) -> None:
+    def _loses_no_message(self, before: Thread) -> None:
         """Every message that was taken is read, waits, or was undone by somebody who asked for that."""
-        read = {message.id for message in self.state.transcript.messages}
-        waiting = [submitted.message.id for submitted in (*self.state.steering, *self.state.queued)]
+        read = {message.id for message in self.thread.transcript.messages}
+        waiting = [submitted.message.id for submitted in (*self.thread.steering, *self.thread.queued)]
         gone = {message.id for message in before.transcript.messages} - read
         assert not gone or self.may_undo
         self.undone |= gone
         assert self.accepted <= {*read, *waiting, *self.undone}
         assert len(waiting) == len({*waiting, *read} - read)
-        assert len(read) == len(self.state.transcript.messages)
-        if isinstance(self.state.stage, Done):
-            passive = {later.message.id for later in self.state.steering if later.passive or later.internal}
-            assert [id for id in self.state.stage.result.unread if id not in passive] == [
+        assert len(read) == len(self.thread.transcript.messages)
+        if isinstance(self.thread.stage, Done):
+            passive = {later.message.id for later in self.thread.steering if later.passive or later.internal}
+            assert [id for id in self.thread.stage.result.unread if id not in passive] == [
                 id for id in waiting if id not in passive
             ]
 
 
-def _is_refused(before: RunState, fact: MessagesSubmitted) -> bool:
+def _is_refused(before: Thread, fact: MessagesSubmitted) -> bool:
     if isinstance(before.stage, Idle):
         return before.stage.closing
     is_busy = not isinstance(before.stage, AwaitingTasks)
-    overrides = any(submitted.overrides for submitted in fact.messages)
-    return (fact.on_busy is OnBusy.REJECT and (is_busy or overrides)) or _only_joins(before, fact)
+    return (fact.on_busy is OnBusy.REJECT and (is_busy or bool(fact.overrides))) or _only_joins(before, fact)
 
 
-def _only_joins(before: RunState, fact: MessagesSubmitted) -> bool:
+def _only_joins(before: Thread, fact: MessagesSubmitted) -> bool:
     """Messages with overrides for a run that others began are refused."""
     joins = fact.on_busy is OnBusy.STEER or (fact.on_busy is OnBusy.ENQUEUE and before.mode is ThreadMode.RUN)
-    return joins and any(submitted.overrides for submitted in fact.messages)
+    return joins and bool(fact.messages and fact.overrides)
 
 
-def _suspension_id(before: RunState, call_id: str) -> str | None:
+def _suspension_id(before: Thread, call_id: str) -> str | None:
     """The name under which the call waited, unless it began to wait with this very fact."""
     found = before.batch.find(call_id) if before.batch else None
     return found.ticket.suspension.id if isinstance(found, SuspendedCall) else None

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 from wakeful.contract.decisions import Decision, DecisionAction, SuspensionTicket, digest_arguments
 from wakeful.contract.events import ToolCallDone
-from wakeful.contract.schemas import misfit
+from wakeful.contract.schemas import mismatch
 from wakeful.loop.calls.batch import SuspendedCall
-from wakeful.loop.machine.state import RunState
+from wakeful.loop.machine.state import Thread
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Answers:
     tickets: dict[str, SuspensionTicket] = field(default_factory=dict)
     allowed: set[str] = field(default_factory=set)
 
-    def send(self, state: RunState, decisions: tuple[Decision, ...]) -> tuple[Decision, ...]:
+    def send(self, state: Thread, decisions: tuple[Decision, ...]) -> tuple[Decision, ...]:
         """The batch with tags, which travel in what a decision says and who says it."""
         first = len(self.sent)
         for decision in decisions:
@@ -73,7 +73,7 @@ class Answers:
         assert decision.arguments_digest in (None, digest_arguments(ticket.pending.arguments))
         assert decision.action is DecisionAction.RESUME or (decision.arguments, decision.always) == (None, False)
         if decision.action is DecisionAction.RESUME and self.revision >= 3:
-            assert misfit(decision.result, ticket.suspension.response_schema) is None
+            assert mismatch(decision.result, ticket.suspension.response_schema) is None
         if decision.always:
             assert ticket.remember is not None
             self.allowed.add(ticket.remember)

@@ -3,12 +3,13 @@
 from dataclasses import dataclass, field
 
 from wakeful.contract.events import RunFinish
-from wakeful.contract.mail import Letter, TaskEvent
+from wakeful.contract.ids import child_message_id
+from wakeful.contract.mail import AgentMessage, TaskEvent
 from wakeful.contract.runs import Cancelled, NaturalEnd
-from wakeful.loop.machine.commands import CancelChild, Command, StartChild, StartTask, Stop, Tell
-from wakeful.loop.machine.facts import ChildGone, ChildNamed, ChildSettled, Fact, MailReceived, WorkStopped
+from wakeful.loop.machine.commands import CancelChild, CancelWork, Command, SendSignal, StartChild, StartTask
+from wakeful.loop.machine.facts import ChildClosed, ChildIdAssigned, ChildSettled, Fact, MailReceived, WorkCancelled
 from wakeful.loop.machine.stages import Done
-from wakeful.loop.machine.state import Advance, RunState
+from wakeful.loop.machine.state import Advance, Thread
 
 Start = StartChild | StartTask
 
@@ -29,11 +30,13 @@ class Kin:
         """What the workflow says right after: its children have names, unless they were stopped before they began."""
         starts = [command for command in moved.commands if isinstance(command, Start)]
         return [
-            WorkStopped(start.id) if Stop(start.id) in moved.commands else ChildNamed(start.id, thread_of(start.id))
+            WorkCancelled(start.id)
+            if CancelWork(start.id) in moved.commands
+            else ChildIdAssigned(start.id, thread_of(start.id))
             for start in starts
         ]
 
-    def issued(self, command: Command, state: RunState) -> bool:
+    def issued(self, command: Command, state: Thread) -> bool:
         """Whether the command is none that is waited for by its id: a word to a child or to a stranger."""
         match command:
             case StartChild() | StartTask():
@@ -45,22 +48,22 @@ class Kin:
             case CancelChild(id=id, thread_id=thread_id):
                 assert (id in self.started, thread_id) == (True, thread_of(id))
                 return True
-            case Tell(id=id):
-                return id.startswith("returned-")
+            case SendSignal(id=id):
+                return id.startswith("return-")
             case _:
                 return False
 
-    def told(self, before: RunState, fact: Fact) -> str | None:
+    def told(self, before: Thread, fact: Fact) -> str | None:
         """The id of the message that is to reach the model because of this fact."""
-        running = {task.task_id for task in before.running_tasks}
+        running = {task.task_id for task in before.children.running}
         match fact:
-            case ChildSettled(settled=settled) if settled.work_id in running:
-                return f"settled:{settled.thread_id}"
-            case ChildGone(id=id) if id in running:
-                return f"settled:{thread_of(id)}"
-            case WorkStopped(id=id) if id in running:
+            case ChildSettled(result=result) if result.work_id in running:
+                return child_message_id(result.thread_id)
+            case ChildClosed(id=id) if id in running:
+                return child_message_id(thread_of(id))
+            case WorkCancelled(id=id) if id in running:
                 return f"settled:{id}"
-            case MailReceived(mail=Letter()) if isinstance(before.stage, Done):
+            case MailReceived(mail=AgentMessage()) if isinstance(before.stage, Done):
                 return None
             case MailReceived(mail=TaskEvent(task_id=id)) if id not in running:
                 return None
@@ -69,10 +72,10 @@ class Kin:
             case _:
                 return None
 
-    def run_finishes(self, event: RunFinish, state: RunState) -> None:
+    def run_finishes(self, event: RunFinish, state: Thread) -> None:
         """I-10: a run that came to its end, or was cancelled, leaves nothing of its own behind."""
-        running = [task for task in state.running_tasks if task.parent_context.run_id == event.run_id]
+        running = [task for task in state.children.running if task.parent_context.run_id == event.run_id]
         if isinstance(event.termination, NaturalEnd | Cancelled):
             assert running == []
         if isinstance(event.termination, NaturalEnd):
-            assert state.running_tasks == ()
+            assert state.children.running == ()

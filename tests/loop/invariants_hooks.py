@@ -3,20 +3,20 @@
 from dataclasses import dataclass, field
 
 from wakeful.contract.events import RunFinish, StateConflict, StateSnapshot
-from wakeful.contract.hooks import HookEffects, Moment
+from wakeful.contract.hooks import HookEffects, LifecyclePhase
 from wakeful.loop.machine.commands import Infer, RunHooks
 from wakeful.loop.machine.facts import Fact, HooksReturned, InferenceReturned, ToolReturned
-from wakeful.loop.machine.state import Advance, RunState
+from wakeful.loop.machine.state import Advance, Thread
 
 EXCLUSIVE = ("draft", "nobody's")
-ONCE = (Moment.RUN_START, Moment.RUN_END)
+ONCE = (LifecyclePhase.RUN_START, LifecyclePhase.RUN_END)
 
 
 @dataclass
 class Hooks:
     """Which moments hooks have heard of, and what watchers know of the state."""
 
-    heard: set[tuple[str, Moment]] = field(default_factory=set)
+    heard: set[tuple[str, LifecyclePhase]] = field(default_factory=set)
     steps: set[tuple[str, int]] = field(default_factory=set)
     shown: int = 0
 
@@ -31,15 +31,15 @@ class Hooks:
             case _:
                 return None
 
-    def check(self, before: RunState, moved: Advance) -> None:
+    def check(self, before: Thread, moved: Advance) -> None:
         """A fact asks for hooks of one run only: the one it met, or the one that it began."""
-        run_id = moved.state.identity.run_id
+        run_id = moved.thread.identity.run_id
         for command in moved.commands:
             if isinstance(command, RunHooks):
                 self._runs(run_id, command)
-            if isinstance(command, Infer) and command.ended:
-                self._step_ends(run_id, command.ended)
-        assert moved.state.values.revision >= before.values.revision
+            if isinstance(command, Infer) and command.ended_step:
+                self._step_ends(run_id, command.ended_step)
+        assert moved.thread.agent_state.revision >= before.agent_state.revision
         for event in moved.events:
             if isinstance(event, StateSnapshot):
                 assert isinstance(event.snapshot, dict)
@@ -50,13 +50,13 @@ class Hooks:
             if isinstance(event, StateConflict):
                 assert event.key in EXCLUSIVE, "what can be merged is never refused"
             if isinstance(event, RunFinish) and event.run_id == run_id:
-                assert self.shown == moved.state.values.revision, "watchers know the state that a run leaves"
+                assert self.shown == moved.thread.agent_state.revision, "watchers know the state that a run leaves"
 
     def _runs(self, run_id: str, command: RunHooks) -> None:
-        assert command.moments
-        assert set(command.moments) <= {moment for plugin in command.agent.plugins for moment in plugin.moments}
-        for moment in command.moments:
-            if moment is Moment.STEP_END:
+        assert command.phases
+        assert set(command.phases) <= {moment for plugin in command.agent.plugins for moment in plugin.lifecycle}
+        for moment in command.phases:
+            if moment is LifecyclePhase.STEP_END:
                 self._step_ends(run_id, command.step)
             if moment in ONCE:
                 assert (run_id, moment) not in self.heard, "once a run"

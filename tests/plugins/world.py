@@ -16,14 +16,14 @@ from temporalio.testing import ActivityEnvironment
 from tests.support.app import Recording
 from wakeful import Agent, ContextMessage, Message, ModelRequest, ModelResponse, Registry, Role, Rule, TextBlock, say
 from wakeful.authoring.scripted import Turn
-from wakeful.contract.hooks import HookEffects, HookReport
+from wakeful.contract.hooks import HookEffects, HookFailure
 from wakeful.contract.inference import InferInput, TranscriptRef
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.state import StateView, applied
 from wakeful.contract.tools import ToolCallInput, ToolOutcome
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
-from wakeful_activities import Inference, Memory, ToolExecution
+from wakeful_activities import HistoryCache, InferActivity, ToolActivity
 
 IDENTITY = RunIdentity(thread_id="test", run_id="r", agent_id="a")
 
@@ -43,7 +43,7 @@ class World:
         self.values: dict[str, JsonValue] = {}
         self.context: tuple[ContextMessage, ...] = ()
         self.rules: tuple[Rule, ...] = ()
-        self.reports: list[HookReport] = []
+        self.reports: list[HookFailure] = []
 
     @property
     def request(self) -> ModelRequest:
@@ -72,7 +72,7 @@ class World:
             permissions=self.rules,
         )
         self.context = ()
-        response = await _environment().run(Inference(self.registry, self._memory(), {}).infer, input)
+        response = await _environment().run(InferActivity(self.registry, self._memory(), {}).infer, input)
         self._fold(response.effects)
         return response
 
@@ -88,13 +88,13 @@ class World:
         ).model_copy(update=more)
         (payload,) = pydantic_data_converter.payload_converter.to_payloads([input])
         with ThreadPoolExecutor(1) as threads:
-            execution = ToolExecution(self.registry, self._memory(), threads)
+            execution = ToolActivity(self.registry, self._memory(), threads)
             outcome = await _environment().run(execution.call_tool, [RawValue(payload)])
         self._fold(outcome.effects)
         return outcome
 
-    def _memory(self) -> Memory:
-        memory = Memory(cast("Client", None))  # it remembers the agent, and so never reads history
+    def _memory(self) -> HistoryCache:
+        memory = HistoryCache(cast("Client", None))  # it remembers the agent, and so never reads history
         memory.remember_agent(self.agent)
         return memory
 

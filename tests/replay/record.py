@@ -183,9 +183,9 @@ async def cancelled_by_itself(client: WakefulClient, thread: str) -> None:
 
 
 async def dead_letters(client: WakefulClient, thread: str) -> None:
-    letters = [send({"relation": "agent", "thread_id": "nobody"}, "hello?"), ("recover_failed_messages", {})]
+    undelivered = [send({"relation": "agent", "thread_id": "nobody"}, "hello?"), ("recover_failed_messages", {})]
     await client.start(
-        "node", written(plan(letters, [("recover_failed_messages", {"action": "replay"})])), thread_id=thread
+        "node", written(plan(undelivered, [("recover_failed_messages", {"action": "replay"})])), thread_id=thread
     )
 
 

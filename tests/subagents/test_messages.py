@@ -37,14 +37,14 @@ async def test_what_cannot_be_delivered_is_a_dead_letter_and_can_be_sent_again(
     listed, receipt = said(view.result)["results"]
     assert (receipt["status"], receipt["error"]) == ("failed", "recipient_not_found")
     assert (listed["action"], listed["count"]) == ("list", 1)
-    (dead,) = await client.letters(thread_id)
-    assert (dead.letter.content, dead.error) == ("anybody there?", "recipient_not_found")
+    (dead,) = await client.undelivered(thread_id)
+    assert (dead.message.content, dead.error) == ("anybody there?", "recipient_not_found")
     await client.start("node", written(plan(say="now I am")), thread_id=other, mode=ThreadMode.THREAD)
     await client.recover_letters(thread_id, "replay")
     async with asyncio.timeout(30):
         while not any("anybody there?" in message.text for message in await client.transcript(other)):
             await asyncio.sleep(0.1)
-    await until(client, thread_id, lambda view: not view.letters)
+    await until(client, thread_id, lambda view: not view.undelivered)
     await client.recover_letters(thread_id, "replay")  # nothing is sent twice
     texts = [message.text for message in await client.transcript(other)]
     assert sum("anybody there?" in text for text in texts) == 1

@@ -143,8 +143,8 @@ async def test_parent_without_thread_id_returns_unavailable(client: WakefulClien
 async def test_parent_with_thread_id_delivers(client: WakefulClient, thread_id: str) -> None:
     child = plan([send(PARENT, "analysis complete")], [("work", {"what": "a little more", "seconds": 0.5})])
     await client.run("node", written(plan([spawn(child)])), thread_id=thread_id)
-    letters = [message for message in await client.transcript(thread_id) if "agent-message" in message.text]
-    (letter,) = letters
+    undelivered = [message for message in await client.transcript(thread_id) if "agent-message" in message.text]
+    (letter,) = undelivered
     assert letter.role is Role.USER
     assert "analysis complete" in letter.text
     assert 'from="node"' in letter.text

@@ -68,8 +68,8 @@ class StandInRun(_Standing):
     def end(self, result: RunResult) -> None:
         self.result = result
 
-    @workflow.signal(name=names.SIGNAL_LETTERS)
-    def letters(self, request: Any) -> None:
+    @workflow.signal(name=names.SIGNAL_UNDELIVERED)
+    def undelivered(self, request: Any) -> None:
         self.signals.append(request)
 
 

@@ -26,8 +26,8 @@ TOKENS_A_TURN = 100
 WAITING = "waiting for a letter"
 
 
-def plan(*turns: Sequence[tuple[str, Mapping[str, Any]]], say: str = "done", letters: int = 0) -> Plan:
-    return {"turns": [list(turn) for turn in turns], "say": say, **({"letters": letters} if letters else {})}
+def plan(*turns: Sequence[tuple[str, Mapping[str, Any]]], say: str = "done", undelivered: int = 0) -> Plan:
+    return {"turns": [list(turn) for turn in turns], "say": say, **({"letters": undelivered} if undelivered else {})}
 
 
 def written(plan: Plan) -> str:

@@ -39,7 +39,7 @@ async def test_one_approved_one_denied_one_expired(mine: WakefulClient, thread_i
         "saw right",
         "cancelled by decision: too dear",
     ]
-    assert answered[4].text.startswith("denied: nobody decided within 2")
+    assert answered[4].text.startswith("denied: no decision within 2")
     assert PAID == [1]
 
 

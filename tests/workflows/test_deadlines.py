@@ -60,8 +60,8 @@ async def results(client: WakefulClient, thread_id: str) -> list[str]:
 @pytest.mark.parametrize(
     ("then", "told"),
     [
-        ("cancel", "cancelled: nobody decided within 0.4 s"),
-        ("deny", "denied: nobody decided within 0.4 s"),
+        ("cancel", "cancelled: no decision within 0.4 s"),
+        ("deny", "denied: no decision within 0.4 s"),
         ("resume", "went on after deadline"),
     ],
 )
@@ -94,7 +94,7 @@ async def test_a_deadline_passes_while_no_worker_runs_and_a_decision_in_time_sti
             await asyncio.sleep(0.05)
     async with at_work(temporal, registry, thread_id) as client:
         await client.result(thread_id)
-        assert await results(client, thread_id) == ["went on after Ann", "cancelled: nobody decided within 0.5 s"]
+        assert await results(client, thread_id) == ["went on after Ann", "cancelled: no decision within 0.5 s"]
 
 
 async def test_the_timer_goes_with_the_last_call_that_has_a_deadline(temporal: Client, thread_id: str) -> None:

@@ -21,11 +21,11 @@ from temporalio.worker import (
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.contract import names
 from wakeful.contract.runs import RunIdentity
-from wakeful.contract.subagents import Settled
+from wakeful.contract.subagents import ChildResult
 from wakeful.contract.tasks import TaskStatus
 from wakeful.loop.machine.commands import CancelChild
 from wakeful.loop.machine.facts import Fact
-from wakeful_activities import Delivery
+from wakeful_activities import DeliverActivity
 from wakeful_workflows.children import CANCEL_PAUSES, Children
 from wakeful_workflows.signalling import tell_end
 
@@ -93,7 +93,7 @@ class Cancels:
 class TellsEnd:
     @workflow.run
     async def run(self, thread_id: str) -> None:
-        settled = Settled(work_id="child-c1", thread_id="t2", status=TaskStatus.COMPLETED)
+        settled = ChildResult(work_id="delegate-c1", thread_id="t2", status=TaskStatus.COMPLETED)
         await tell_end(thread_id, settled, wake=False)
 
 
@@ -103,7 +103,7 @@ async def threads(temporal: Client) -> AsyncIterator[Client]:
         temporal,
         task_queue=QUEUE,
         workflows=[Other, Cancels, TellsEnd],
-        activities=[Delivery(temporal).deliver_message],
+        activities=[DeliverActivity(temporal).deliver_message],
         interceptors=[TooMany()],
     ):
         yield temporal
@@ -142,7 +142,7 @@ async def test_the_end_of_a_delegate_reaches_an_owner_that_could_not_be_signalle
 ) -> None:
     owner = await other(threads, thread_id)
     await does(threads, "TellsEnd", thread_id, refuses=1)
-    assert await heard_by(owner) == ["child-c1"]
+    assert await heard_by(owner) == ["delegate-c1"]
 
 
 async def test_the_end_of_a_delegate_wakes_nobody(threads: Client, thread_id: str) -> None:

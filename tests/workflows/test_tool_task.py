@@ -16,15 +16,15 @@ from temporalio.workflow import ParentClosePolicy
 from wakeful.contract import names
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.runs import RunIdentity
-from wakeful.contract.subagents import Settled, ToolTaskInput
+from wakeful.contract.subagents import ChildResult, ToolTaskInput
 from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.tools import ToolCallInput, ToolDescriptor, ToolOutcome, ToolResult
-from wakeful_activities import Delivery
+from wakeful_activities import DeliverActivity
 from wakeful_workflows import ToolTask
 
 QUEUE = "tool-tasks"
 
-UNKNOWN = "outcome unknown: {}. Whether 'silent' took effect is not known; check before retrying."
+UNKNOWN = "outcome unknown: {}. It is not known whether 'silent' took effect. Check before you call it again."
 
 
 @workflow.defn(name="Owner", sandboxed=False)
@@ -86,7 +86,7 @@ async def lasting(input: ToolCallInput) -> ToolOutcome:
 @pytest.fixture(scope="module")
 async def tasks(temporal: Client) -> AsyncIterator[Client]:
     tools = [fine, wordy, broken, asking, silent, lasting]
-    activities: list[Callable[..., Any]] = [*tools, Delivery(temporal).deliver_message]
+    activities: list[Callable[..., Any]] = [*tools, DeliverActivity(temporal).deliver_message]
     worker = Worker(
         temporal,
         task_queue=QUEUE,
@@ -139,9 +139,9 @@ async def test_the_owner_is_told_what_the_tool_came_to(
     tasks: Client, thread_id: str, tool: str, status: Any, came_to: dict[str, Any]
 ) -> None:
     handle = await owning(tasks, thread_id, tool)
-    told = Settled(work_id="bg_0", thread_id=f"{thread_id}/task", status=status, **came_to)
-    assert [Settled.model_validate(each) for each in await handle.result()] == [told]
-    assert await tasks.get_workflow_handle(f"{thread_id}/task", result_type=Settled).result() == told
+    told = ChildResult(work_id="bg_0", thread_id=f"{thread_id}/task", status=status, **came_to)
+    assert [ChildResult.model_validate(each) for each in await handle.result()] == [told]
+    assert await tasks.get_workflow_handle(f"{thread_id}/task", result_type=ChildResult).result() == told
 
 
 async def test_of_a_tool_whose_worker_was_lost_the_outcome_is_unknown(tasks: Client, thread_id: str) -> None:
@@ -169,13 +169,13 @@ async def test_a_task_that_is_cancelled_before_it_begins_never_runs_its_tool(tas
         id=thread_id,
         task_queue=QUEUE,
         start_signal="cancel",
-        result_type=Settled,
+        result_type=ChildResult,
     )
-    assert settled == Settled(work_id="bg_0", thread_id=thread_id, status=TaskStatus.CANCELLED)
+    assert settled == ChildResult(work_id="bg_0", thread_id=thread_id, status=TaskStatus.CANCELLED)
 
 
 async def test_a_task_whose_owner_never_was_ends_all_the_same(tasks: Client, thread_id: str) -> None:
     task = await tasks.start_workflow(
-        names.WORKFLOW_TOOL_TASK, given("fine", "nobody"), id=thread_id, task_queue=QUEUE, result_type=Settled
+        names.WORKFLOW_TOOL_TASK, given("fine", "nobody"), id=thread_id, task_queue=QUEUE, result_type=ChildResult
     )
     assert (await task.result()).status is TaskStatus.COMPLETED

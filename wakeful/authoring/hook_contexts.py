@@ -10,7 +10,7 @@ from pydantic import BaseModel, JsonValue
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypeVar
 
-from wakeful.authoring.hook_requests import Wishes
+from wakeful.authoring.hook_requests import HookRequests
 from wakeful.authoring.profiles import Profiles
 from wakeful.authoring.state import State
 from wakeful.authoring.suspend import OneCall
@@ -20,7 +20,7 @@ from wakeful.contract.base import Written
 from wakeful.contract.context import ContextMessage, ContextTarget
 from wakeful.contract.decisions import DecisionAction, SuspensionTicket, ToolCallResume
 from wakeful.contract.gates import Block, SetResult, Suspend
-from wakeful.contract.hooks import Emitted
+from wakeful.contract.hooks import EmittedEvent
 from wakeful.contract.inference import InferenceOverrides, ModelResponse
 from wakeful.contract.messages import Message, TextBlock, ToolCall
 from wakeful.contract.permissions import Rule
@@ -50,7 +50,7 @@ class HookContext(Generic[S]):
     state: State = field(default_factory=State, repr=False)
     profiles: Profiles = field(default_factory=Profiles, repr=False)
     """What is known across threads; a sync hook asks with `profiles.wait`. Writes count, whatever comes of the hook."""
-    wishes: Wishes = field(default_factory=Wishes, repr=False)
+    requests: HookRequests = field(default_factory=HookRequests, repr=False)
     """What the hook has asked for."""
 
     @overload
@@ -92,11 +92,11 @@ class HookContext(Generic[S]):
                 cooldown_turns=cooldown_turns,
                 persistent=persistent,
             )
-        self.wishes.tell(message)
+        self.requests.tell(message)
 
     def forget(self, key: str) -> None:
         """Do not tell the model any more what it was told under this key."""
-        self.wishes.forget_key(key)
+        self.requests.forget_key(key)
 
     def emit(self, name: str, payload: JsonValue = None) -> None:
         """Tell whoever watches the thread.
@@ -105,21 +105,21 @@ class HookContext(Generic[S]):
             TypeError: JSON cannot hold the payload.
             ValueError: the payload is too long.
         """
-        event = Emitted(plugin=self.plugin_id, name=name, payload=json_copy(name, payload))
-        self.wishes.events += (event,)
+        event = EmittedEvent(plugin=self.plugin_id, name=name, payload=json_copy(name, payload))
+        self.requests.events += (event,)
 
     def stop(self, code: str, detail: str | None = None) -> None:
         """End the run as stopped, with a code for programs and a detail for people."""
-        self.wishes.stop = self.wishes.stop or StopDetail(code=code, detail=detail)
+        self.requests.stop = self.requests.stop or StopDetail(code=code, detail=detail)
 
     def block(self, reason: str) -> None:
         """End the run as blocked: what it was about to do is out of the question."""
-        if self.wishes.block is None:
-            self.wishes.block = reason
+        if self.requests.block is None:
+            self.requests.block = reason
 
     def hand_off(self, agent_id: str) -> None:
         """Have another agent go on with the run from its next step."""
-        self.wishes.handoff = agent_id
+        self.requests.handoff = agent_id
 
     def permit(self, *rules: Rule) -> None:
         """Allow, ask about or deny tool calls for the rest of the run.
@@ -129,7 +129,7 @@ class HookContext(Generic[S]):
         """
         if problems := rule_problems(rules):
             raise ValueError("; ".join(problems))
-        self.wishes.permissions += rules
+        self.requests.permissions += rules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,15 +141,15 @@ class StepStart(HookContext[S]):
 
     def override(self, overrides: InferenceOverrides) -> None:
         """Ask this once with other settings, or another model of the same provider."""
-        self.wishes.override(overrides)
+        self.requests.override(overrides)
 
     def exclude_tools(self, *ids: str) -> None:
         """Do not show the model these tools this time."""
-        self.wishes.excluded |= frozenset(ids)
+        self.requests.excluded |= frozenset(ids)
 
     def include_only_tools(self, *ids: str) -> None:
         """Show the model these tools only this time, and those that other hooks include."""
-        self.wishes.include_only(frozenset(ids))
+        self.requests.include_only(frozenset(ids))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +158,7 @@ class BeforeInference(StepStart[S]):
 
     def rewrite_messages(self, messages: tuple[Message, ...]) -> None:
         """Show the model this conversation this time. The transcript stays as it is."""
-        self.wishes.messages = tuple(messages)
+        self.requests.messages = tuple(messages)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,12 +169,12 @@ class AfterInference(HookContext[S]):
 
     def rewrite(self, text: str) -> None:
         """Record this in place of the answer's text. Its tool calls stay."""
-        self.wishes.text = text
+        self.requests.text = text
 
     def retry(self, note: str) -> None:
         """Do not take the answer: ask the model again, with this note."""
-        if self.wishes.retry is None:
-            self.wishes.retry = note
+        if self.requests.retry is None:
+            self.requests.retry = note
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,14 +195,14 @@ class ToolGate(OneCall[None], HookContext[S]):
 
     def block(self, reason: str) -> None:
         """Forbid the call; the run ends as blocked."""
-        self.wishes.judge(Block(reason=reason))
+        self.requests.judge(Block(reason=reason))
 
     def set_result(self, data: Any) -> None:
         """Make no call: this is its result. Any value that JSON can hold, or a `ToolResult`."""
-        self.wishes.judge(SetResult(result=_result(self.tool_name, data)))
+        self.requests.judge(SetResult(result=_result(self.tool_name, data)))
 
     def _asked(self, ticket: SuspensionTicket) -> None:
-        self.wishes.judge(Suspend(ticket=ticket))
+        self.requests.judge(Suspend(ticket=ticket))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,8 +215,8 @@ class BeforeToolExecute(HookContext[S]):
 
     def set_result(self, data: Any) -> None:
         """Make no call: this is its result. Any value that JSON can hold, or a `ToolResult` that is not pending."""
-        if self.wishes.result is None:
-            self.wishes.result = _final_result(self.call.name, data)
+        if self.requests.result is None:
+            self.requests.result = _final_result(self.call.name, data)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,7 +230,7 @@ class AfterToolExecute(HookContext[S]):
 
     def set_result(self, data: Any) -> None:
         """Put this in the place of the result: any value that JSON can hold, or a `ToolResult` that is not pending."""
-        self.wishes.result = _final_result(self.call.name, data)
+        self.requests.result = _final_result(self.call.name, data)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from wakeful.authoring.gate import stronger
 from wakeful.contract.context import ContextMessage
 from wakeful.contract.gates import Verdict
-from wakeful.contract.hooks import Emitted
+from wakeful.contract.hooks import EmittedEvent
 from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.messages import Message
 from wakeful.contract.permissions import Rule
@@ -27,13 +27,13 @@ from wakeful.contract.tools import ToolResult
 
 
 @dataclass
-class Wishes:
+class HookRequests:
     """What one hook has asked for so far, or several; state is not among it."""
 
     context: tuple[ContextMessage, ...] = ()
     forget: tuple[str, ...] = ()
     permissions: tuple[Rule, ...] = ()
-    events: tuple[Emitted, ...] = ()
+    events: tuple[EmittedEvent, ...] = ()
     handoff: str | None = None
     stop: StopDetail | None = None
     block: str | None = None
@@ -71,7 +71,7 @@ class Wishes:
         """Whether the model is shown this tool."""
         return tool_id not in self.excluded and (self.included is None or tool_id in self.included)
 
-    def take(self, other: "Wishes") -> None:
+    def take(self, other: "HookRequests") -> None:
         """Add what the next hook asked for. Verdicts and results are about one call, and not added up here."""
         for key in other.forget:
             self.forget_key(key)

@@ -37,7 +37,7 @@ from wakeful.authoring.state import StateKey
 from wakeful.authoring.tool import Tool
 from wakeful.context.messages import LastShown
 from wakeful.contract.errors import ConfigurationError
-from wakeful.contract.hooks import Moment, Phase, PluginBinding
+from wakeful.contract.hooks import LifecyclePhase, Phase, PluginBinding
 from wakeful.contract.state import StateKeySpec
 
 Asking = Awaitable[None] | None
@@ -129,18 +129,18 @@ class Plugin(Generic[S]):
 AnyPlugin = Plugin[Any]
 
 _MOMENTS = {
-    Moment.ACTIVATE: "on_activate",
-    Moment.RUN_START: "run_start",
-    Moment.STEP_END: "step_end",
-    Moment.RUN_END: "run_end",
-    Moment.DEACTIVATE: "on_deactivate",
+    LifecyclePhase.ACTIVATE: "on_activate",
+    LifecyclePhase.RUN_START: "run_start",
+    LifecyclePhase.STEP_END: "step_end",
+    LifecyclePhase.RUN_END: "run_end",
+    LifecyclePhase.DEACTIVATE: "on_deactivate",
 }
 _HOOKS = ("on_activate", *(phase.value for phase in Phase), "on_deactivate")
 
 
-def hook_name(when: Phase | Moment) -> str:
+def hook_name(when: Phase | LifecyclePhase) -> str:
     """The method that a plugin has for it."""
-    return _MOMENTS[when] if isinstance(when, Moment) else when.value
+    return _MOMENTS[when] if isinstance(when, LifecyclePhase) else when.value
 
 
 def bindings(plugins: Sequence[AnyPlugin], settings: Mapping[str, Any]) -> tuple[PluginBinding, ...]:
@@ -154,7 +154,7 @@ def bindings(plugins: Sequence[AnyPlugin], settings: Mapping[str, Any]) -> tuple
             id=plugin.id,
             settings=_pinned(plugin, settings.get(plugin.id)),
             phases=tuple(phase for phase in Phase if phase.value in plugin.hook_names()),
-            moments=tuple(moment for moment, name in _MOMENTS.items() if name in plugin.hook_names()),
+            lifecycle=tuple(moment for moment, name in _MOMENTS.items() if name in plugin.hook_names()),
             on_error="fail" if plugin.on_error == "fail" else None,
         )
         for plugin in plugins

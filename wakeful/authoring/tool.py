@@ -19,7 +19,7 @@ from wakeful.authoring.state import State
 from wakeful.authoring.suspend import OneCall
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
 from wakeful.contract.errors import ConfigurationError, ToolError, ToolErrorKind
-from wakeful.contract.mail import LETTER_LIMIT
+from wakeful.contract.mail import AGENT_MESSAGE_LIMIT
 from wakeful.contract.tools import DEFAULT_HEARTBEAT_SECONDS, DEFAULT_TIMEOUT_SECONDS, Effects, ToolDescriptor
 
 ToolFunction = Callable[..., Any]
@@ -259,9 +259,10 @@ def json_copy(event_type: str, payload: JsonValue) -> JsonValue:
         written.encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(f"the payload of event {event_type!r} is nothing that JSON can hold: {error}") from error
-    if len(written) > LETTER_LIMIT:
+    if len(written) > AGENT_MESSAGE_LIMIT:
         raise ValueError(
-            f"the payload of event {event_type!r} has {len(written):,} characters, and at most {LETTER_LIMIT:,} fit: "
+            f"the payload of event {event_type!r} has {len(written):,} characters, "
+            f"and at most {AGENT_MESSAGE_LIMIT:,} fit: "
             "put large things where a tool can read them"
         )
     copied: JsonValue = json.loads(written)

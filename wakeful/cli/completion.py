@@ -15,7 +15,7 @@ from wakeful.cli.process import run
 from wakeful.client.queries import OPEN_RUNS, quoted
 from wakeful.connection import Address, connect
 from wakeful.contract import names
-from wakeful.contract.views import ticket_name
+from wakeful.contract.ids import ticket_id
 
 BOUND_SECONDS = 1.0
 AT_MOST = 50
@@ -46,7 +46,7 @@ def tickets_like(ctx: typer.Context, incomplete: str) -> list[str]:
         waiting = f"{OPEN_RUNS} AND {names.ATTRIBUTE_PENDING} IS NOT NULL"
         async for execution in client.list_workflows(waiting, limit=LOOKED_AT):
             for call_id in execution.typed_search_attributes.get(_PENDING) or ():
-                yield ticket_name(execution.id, call_id)
+                yield ticket_id(execution.id, call_id)
 
     return _found(ctx, find, incomplete)
 

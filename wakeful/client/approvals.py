@@ -21,13 +21,14 @@ from temporalio.common import SearchAttributeKey
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.client.queries import OPEN_RUNS, PATIENCE, Asking, Silence, in_tree
+from wakeful.client.queries import OPEN_RUNS, PATIENCE, StatusQueries, Unanswered, in_tree
 from wakeful.contract import names
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.decisions import Decision, Decisions, ResumeMode, SuspensionTicket
 from wakeful.contract.errors import CallerError, DecisionRefused, NoAnswer
+from wakeful.contract.ids import ticket_id
 from wakeful.contract.runs import RunIdentity
-from wakeful.contract.views import StatusView, ToolCallView, ticket_name
+from wakeful.contract.views import StatusView, ToolCallView
 
 UPDATE_LIMIT = 1_000_000
 """Bytes: an update that is too big for the server would leave its run stuck."""
@@ -87,11 +88,11 @@ async def pending_decisions(
 ) -> AsyncIterator[PendingDecision]:
     """What waits now, oldest first, then the runs that could not be asked; with `thread_id`, in its tree alone."""
     executions = await _waiting(temporal, thread_id)
-    answers = await Asking(temporal).statuses(executions)
+    answers = await StatusQueries(temporal).statuses(executions)
     found = [
         entry
         for execution, answer in zip(executions, answers, strict=True)
-        for entry in (_unknown(execution, answer.reason) if isinstance(answer, Silence) else _entries(answer))
+        for entry in (_unknown(execution, answer.reason) if isinstance(answer, Unanswered) else _entries(answer))
         if thread_id is None or _is_of(entry, thread_id)
     ]
     wanted = [
@@ -164,7 +165,7 @@ async def _waiting(temporal: Client, thread_id: str | None) -> list[WorkflowExec
 def _entry(identity: RunIdentity, call: ToolCallView, ticket: SuspensionTicket, now: int) -> PendingDecision:
     asked = ticket.suspension
     return PendingDecision(
-        ticket=ticket_name(identity.thread_id, call.call_id),
+        ticket=ticket_id(identity.thread_id, call.call_id),
         thread_id=identity.thread_id,
         run_id=identity.run_id,
         agent_id=identity.agent_id,
@@ -197,7 +198,7 @@ def _unknown(execution: WorkflowExecution, reason: str) -> tuple[PendingDecision
     known = (execution.root_id, execution.parent_id, execution.id)
     return tuple(
         PendingDecision(
-            ticket=ticket_name(execution.id, call_id),
+            ticket=ticket_id(execution.id, call_id),
             thread_id=execution.id,
             agent_id=attributes.get(_AGENT) or "",
             path=tuple(dict.fromkeys(thread for thread in known if thread)),

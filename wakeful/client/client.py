@@ -12,14 +12,14 @@ from temporalio.exceptions import CancelledError, TerminatedError, WorkflowAlrea
 from temporalio.service import RPCError
 
 from wakeful.client.approvals import DecisionStatus, PendingDecision, confirmed, pending_decisions
-from wakeful.client.branching.fork import Wish, fork_thread
+from wakeful.client.branching.fork import ForkRequest, fork_thread
 from wakeful.client.branching.rewind import Rewound, goes_on, plan_rewind, rewind
 from wakeful.client.diagnosis.causes import Diagnosis
 from wakeful.client.diagnosis.reader import why
 from wakeful.client.queries import query
 from wakeful.client.tree import TreeNode
 from wakeful.client.tree_reader import TreeReader
-from wakeful.client.wake import Word, reach
+from wakeful.client.wake import WakeSignal, signal_or_wake
 from wakeful.client.watching.descendants import watch
 from wakeful.client.watching.reading import read_events, read_messages
 from wakeful.client.watching.retrying import Shared, Troubles
@@ -27,10 +27,10 @@ from wakeful.client.watching.watcher import Reach
 from wakeful.contract import names
 from wakeful.contract.budgets import Budget
 from wakeful.contract.decisions import Decision, DecisionAction, Decisions
-from wakeful.contract.errors import CallerError, ThreadBusy, WakefulError
+from wakeful.contract.errors import CallerError, ThreadBusy, WakefulError, validation_problems
 from wakeful.contract.events import EventRecord
 from wakeful.contract.inference import InferenceOverrides
-from wakeful.contract.mail import DeadLetter
+from wakeful.contract.mail import UndeliveredMessage
 from wakeful.contract.messages import InputMessage, Message
 from wakeful.contract.permissions import Rule
 from wakeful.contract.requests import TITLE_LENGTH, RunRequest, Submission, title_of
@@ -39,7 +39,7 @@ from wakeful.contract.state import StateView
 from wakeful.contract.tools import FrontendTool
 from wakeful.contract.views import EventsPage, StatusView
 from wakeful.permissions.rules import rule_problems
-from wakeful.rpc_errors import translated
+from wakeful.rpc_errors import error_of
 
 Handle = WorkflowHandle[Any, RunResult]
 
@@ -85,8 +85,7 @@ class WakefulClient:
                 budget=budget,
             )
         except ValidationError as error:
-            wrong = (problem["msg"].removeprefix("Value error, ") for problem in error.errors(include_url=False))
-            raise CallerError("; ".join(wrong)) from None
+            raise CallerError("; ".join(validation_problems(error))) from None
         thread_id = thread_id or f"{agent_id}-{uuid.uuid4().hex[:12]}"
         try:
             await self.temporal.start_workflow(
@@ -136,8 +135,8 @@ class WakefulClient:
         message_id = message_id or uuid.uuid4().hex
         message = InputMessage(content=text, id=message_id)
         submission = Submission(input=(message,), on_busy=OnBusy(on_busy), agent_id=agent_id, overrides=overrides)
-        word = Word(names.SIGNAL_SUBMIT, submission, agent_id, text[:TITLE_LENGTH])
-        await reach(self.temporal, thread_id, word, queue_of=lambda _closed: self.task_queue)
+        word = WakeSignal(names.SIGNAL_SUBMIT, submission, agent_id, text[:TITLE_LENGTH])
+        await signal_or_wake(self.temporal, thread_id, word, queue_of=lambda _closed: self.task_queue)
         return message_id
 
     async def result(self, thread_id: str) -> RunResult:
@@ -151,7 +150,7 @@ class WakefulClient:
                 return _never_begun(thread_id)
             raise WakefulError(f"the run on thread {thread_id!r} failed: {error.cause}") from error
         except RPCError as error:
-            raise translated(error, thread_id) from error
+            raise error_of(error, thread_id) from error
 
     async def status(self, thread_id: str, *, within: timedelta | None = None) -> StatusView:
         """Where the run stands and what it waits for.
@@ -197,8 +196,8 @@ class WakefulClient:
         Raises:
             ThreadNotFound: no workflow has this id.
         """
-        reach = Reach(self.temporal, self._shared, Troubles(on_trouble))
-        return watch(reach, thread_id, after=after, live=live, below=below)
+        signal_or_wake = Reach(self.temporal, self._shared, Troubles(on_trouble))
+        return watch(signal_or_wake, thread_id, after=after, live=live, below=below)
 
     async def tree(self, thread_id: str) -> TreeNode:
         """The thread's run, and every sub-agent and background task below it.
@@ -221,13 +220,13 @@ class WakefulClient:
         """
         return await why(self.temporal, thread_id, now=now)
 
-    async def letters(self, thread_id: str) -> tuple[DeadLetter, ...]:
+    async def undelivered(self, thread_id: str) -> tuple[UndeliveredMessage, ...]:
         """The messages to other agents that the thread could not deliver; of long ones, the beginning."""
-        return (await self.status(thread_id)).letters
+        return (await self.status(thread_id)).undelivered
 
     async def recover_letters(self, thread_id: str, action: Literal["replay", "clear"]) -> None:
         """Have the thread send its dead letters again, or forget them."""
-        await self._signal(thread_id, names.SIGNAL_LETTERS, {"action": action})
+        await self._signal(thread_id, names.SIGNAL_UNDELIVERED, {"action": action})
 
     async def inbox(
         self,
@@ -248,7 +247,7 @@ class WakefulClient:
                 yield pending
         except RPCError as error:
             if thread_id is not None:
-                raise translated(error, thread_id) from error
+                raise error_of(error, thread_id) from error
             raise WakefulError(f"Temporal does not list what waits: {error.message}") from error
 
     async def decide(
@@ -312,7 +311,7 @@ class WakefulClient:
         try:
             return await confirmed(self.handle(thread_id), written)
         except RPCError as error:
-            raise translated(error, thread_id) from error
+            raise error_of(error, thread_id) from error
 
     async def submit(
         self, thread_id: str, input: str | Sequence[InputMessage], *, on_busy: OnBusy | str = OnBusy.ENQUEUE
@@ -346,7 +345,7 @@ class WakefulClient:
         Raises:
             CallerError: there is no such step, it is not over, it needs a message, or `new_thread_id` is taken.
         """
-        wish = Wish(at, message, agent_id, new_thread_id, mode)
+        wish = ForkRequest(at, message, agent_id, new_thread_id, mode)
         return await fork_thread(self.temporal, thread_id, wish)
 
     async def rewind(self, thread_id: str, *, to: int, reason: str | None = None) -> Rewound:
@@ -369,7 +368,7 @@ class WakefulClient:
         try:
             await self.handle(thread_id).signal(name, argument)
         except RPCError as error:
-            raise translated(error, thread_id) from error
+            raise error_of(error, thread_id) from error
 
 
 def _never_begun(thread_id: str) -> RunResult:

@@ -16,7 +16,7 @@ from wakeful.contract import names
 from wakeful.contract.base import Wire
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.views import StatusView
-from wakeful.rpc_errors import translated
+from wakeful.rpc_errors import error_of
 
 V = TypeVar("V", bound=Wire)
 
@@ -50,17 +50,17 @@ async def query(
     except WorkflowQueryFailedError as error:
         raise WakefulError(f"thread {thread_id!r} does not answer {name!r}: {error}") from error
     except RPCError as error:
-        raise translated(error, thread_id) from error
+        raise error_of(error, thread_id) from error
 
 
 @dataclass(frozen=True)
-class Silence:
+class Unanswered:
     """Nobody answered for a thread, and why."""
 
     reason: str
 
 
-class Asking:
+class StatusQueries:
     """One round of questions. A task queue on which nobody answers is not asked again and again."""
 
     def __init__(self, temporal: Client) -> None:
@@ -69,26 +69,26 @@ class Asking:
         self._answered: set[str] = set()
         self._silent: set[str] = set()
 
-    async def statuses(self, executions: Iterable[WorkflowExecution]) -> list[StatusView | Silence | None]:
+    async def statuses(self, executions: Iterable[WorkflowExecution]) -> list[StatusView | Unanswered | None]:
         """What each of them says, in their order; nothing of one that is gone."""
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._status(execution)) for execution in executions]
         return [task.result() for task in tasks]
 
-    async def _status(self, execution: WorkflowExecution) -> StatusView | Silence | None:
+    async def _status(self, execution: WorkflowExecution) -> StatusView | Unanswered | None:
         async with self._turn:
             if execution.task_queue in self._silent - self._answered:
-                return Silence(f"no worker answers on task queue {execution.task_queue!r}")
+                return Unanswered(f"no worker answers on task queue {execution.task_queue!r}")
             handle = self._temporal.get_workflow_handle(execution.id)
             try:
                 view: StatusView = await handle.query(names.QUERY_STATUS, result_type=StatusView, rpc_timeout=PATIENCE)
             except WorkflowQueryFailedError as error:
-                return Silence(str(error))
+                return Unanswered(str(error))
             except RPCError as error:
                 if error.status is RPCStatusCode.NOT_FOUND:
                     return None
                 self._silent.add(execution.task_queue)
-                return Silence(f"no worker answers on task queue {execution.task_queue!r}")
+                return Unanswered(f"no worker answers on task queue {execution.task_queue!r}")
             self._answered.add(execution.task_queue)
             return view
 

@@ -9,9 +9,10 @@ from enum import StrEnum
 
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.budgets import Budget, Spent
+from wakeful.contract.ids import ticket_id
 from wakeful.contract.runs import RunResult, RunStatus, ToolCallStatus, Usage
 from wakeful.contract.tasks import Task, TaskStatus, TaskType
-from wakeful.contract.views import StatusView, WaitsFor, ticket_name
+from wakeful.contract.views import StatusView, WaitingFor
 
 
 class NodeKind(StrEnum):
@@ -38,7 +39,7 @@ class TreeNode(Wire):
     status: RunStatus
     reason: Few[str] = ""
     """How it ended: the run's own word, or Temporal's if it was ended from outside."""
-    waits_for: Few[str] = ""
+    waiting_for: Few[str] = ""
     """In a phrase; empty while it works by itself."""
     doing: Few[str] = ""
     steps: int = 0
@@ -99,10 +100,10 @@ def waits_for(view: StatusView) -> str:
     if view.status is RunStatus.DONE:
         return ""
     parts = [_decisions(view), _delegates(view), _tools(view)]
-    if view.waits_for is WaitsFor.TASKS:
+    if view.waiting_for is WaitingFor.TASKS:
         running = sum(not task.status.is_terminal for task in view.tasks)
         parts.append("a task" if running == 1 else f"{running} tasks")
-    elif view.waits_for is WaitsFor.BUDGET:
+    elif view.waiting_for is WaitingFor.BUDGET:
         parts.append("more budget")
     return " and ".join(part for part in parts if part)
 
@@ -114,18 +115,18 @@ def tokens(usage: Usage) -> int:
 
 def _decisions(view: StatusView) -> str:
     asked = [
-        f"{call.tool_name} ({ticket_name(view.identity.thread_id, call.call_id)})" for call in view.calls if call.ticket
+        f"{call.tool_name} ({ticket_id(view.identity.thread_id, call.call_id)})" for call in view.calls if call.ticket
     ]
     return f"{'a decision' if len(asked) == 1 else 'decisions'} on {', '.join(asked)}" if asked else ""
 
 
 def _delegates(view: StatusView) -> str:
-    return ", ".join(call.tool_name for call in view.calls if call.child is not None and call.ticket is None)
+    return ", ".join(call.tool_name for call in view.calls if call.child_thread_id is not None and call.ticket is None)
 
 
 def _tools(view: StatusView) -> str:
     at_work = (ToolCallStatus.RUNNING, ToolCallStatus.RESUMING)
-    running = [call.tool_name for call in view.calls if call.status in at_work and call.child is None]
+    running = [call.tool_name for call in view.calls if call.status in at_work and call.child_thread_id is None]
     return f"{'tool' if len(running) == 1 else 'tools'} {', '.join(running)}" if running else ""
 
 
@@ -186,7 +187,7 @@ def _said(view: StatusView, children: tuple[TreeNode, ...]) -> dict[str, object]
         "cost": view.usage.cost,
         "spent": spent,
         "budget": view.budget,
-        "pending": tuple(ticket_name(view.identity.thread_id, call.call_id) for call in waiting),
+        "pending": tuple(ticket_id(view.identity.thread_id, call.call_id) for call in waiting),
         "since": min((call.since for call in waiting if call.since is not None), default=None),
     }
 
@@ -199,7 +200,7 @@ def _listed(known: Seen, children: tuple[TreeNode, ...]) -> dict[str, object]:
     told: dict[str, object] = {
         "status": known.status,
         "spent": spent,
-        "pending": tuple(ticket_name(known.thread_id, call) for call in known.calls),
+        "pending": tuple(ticket_id(known.thread_id, call) for call in known.calls),
         "waits_for": "a decision" if known.calls else "",
     }
     if known.result is not None:
@@ -210,7 +211,7 @@ def _listed(known: Seen, children: tuple[TreeNode, ...]) -> dict[str, object]:
             "steps": known.result.steps,
             "tokens": tokens(known.result.usage),
             "cost": known.result.usage.cost,
-            "spent": known.result.tree or spent,
+            "spent": known.result.spent or spent,
         }
     return told
 

@@ -12,12 +12,12 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.client.queries import PATIENCE, Asking, Silence, in_tree
+from wakeful.client.queries import PATIENCE, StatusQueries, Unanswered, in_tree
 from wakeful.client.tree import Seen, TreeNode, grown
 from wakeful.contract import names
 from wakeful.contract.runs import RunResult, RunStatus
 from wakeful.contract.views import StatusView
-from wakeful.rpc_errors import translated
+from wakeful.rpc_errors import error_of
 
 _AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
 _STATUS = SearchAttributeKey.for_keyword(names.ATTRIBUTE_STATUS)
@@ -49,9 +49,9 @@ class TreeReader:
             described = await self._temporal.get_workflow_handle(thread_id).describe()
             listed = [found async for found in self._temporal.list_workflows(in_tree(thread_id, described.root_id))]
         except RPCError as error:
-            raise translated(error, thread_id) from error
+            raise error_of(error, thread_id) from error
         executions, parents = _family(thread_id, [described, *listed])
-        asking = Asking(self._temporal)
+        asking = StatusQueries(self._temporal)
         seen: dict[str, Seen] = {}
         while executions:
             for known in await self._asked(asking, executions, parents):
@@ -78,7 +78,9 @@ class TreeReader:
                 yield tree
             shown = tree
 
-    async def _asked(self, asking: Asking, executions: list[WorkflowExecution], parents: dict[str, str]) -> list[Seen]:
+    async def _asked(
+        self, asking: StatusQueries, executions: list[WorkflowExecution], parents: dict[str, str]
+    ) -> list[Seen]:
         remembered = [self._ended[_key(each)] for each in executions if _key(each) in self._ended]
         rest = [each for each in executions if _key(each) not in self._ended]
         runs = [each for each in rest if each.workflow_type == names.WORKFLOW]
@@ -90,7 +92,7 @@ class TreeReader:
         return [*remembered, *tools, *told]
 
     async def _heard(
-        self, execution: WorkflowExecution, parent_id: str | None, answer: StatusView | Silence | None
+        self, execution: WorkflowExecution, parent_id: str | None, answer: StatusView | Unanswered | None
     ) -> Seen:
         is_closed = execution.status not in _OPEN
         if isinstance(answer, StatusView):
@@ -122,7 +124,7 @@ class TreeReader:
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 return None
-            raise translated(error, thread_id) from error
+            raise error_of(error, thread_id) from error
 
 
 def _family(thread_id: str, executions: list[WorkflowExecution]) -> tuple[list[WorkflowExecution], dict[str, str]]:

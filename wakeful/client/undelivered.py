@@ -5,22 +5,22 @@ from collections.abc import Callable
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from wakeful.client.queries import OPEN_RUNS, Asking, Silence
+from wakeful.client.queries import OPEN_RUNS, StatusQueries, Unanswered
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.errors import WakefulError
-from wakeful.contract.mail import DeadLetter
+from wakeful.contract.mail import UndeliveredMessage
 
 
-class ThreadLetters(Wire):
+class ThreadUndelivered(Wire):
     """The dead letters of a thread."""
 
     thread_id: str
-    letters: Few[tuple[DeadLetter, ...]] = ()
+    undelivered: Few[tuple[UndeliveredMessage, ...]] = ()
     unknown: Maybe[str] = None
     """Why nothing is known: nobody answered for the thread."""
 
 
-async def undelivered(temporal: Client, *, asking: Callable[[int], None]) -> list[ThreadLetters]:
+async def read_undelivered(temporal: Client, *, asking: Callable[[int], None]) -> list[ThreadUndelivered]:
     """What every open thread could not deliver, and the threads that could not be asked.
 
     Args:
@@ -31,11 +31,11 @@ async def undelivered(temporal: Client, *, asking: Callable[[int], None]) -> lis
     except RPCError as error:
         raise WakefulError(f"Temporal does not list the open threads: {error.message}") from error
     asking(len(executions))
-    answers = await Asking(temporal).statuses(executions)
-    found: list[ThreadLetters] = []
+    answers = await StatusQueries(temporal).statuses(executions)
+    found: list[ThreadUndelivered] = []
     for execution, answer in zip(executions, answers, strict=True):
-        if isinstance(answer, Silence):
-            found.append(ThreadLetters(thread_id=execution.id, unknown=answer.reason))
-        elif answer is not None and answer.letters:
-            found.append(ThreadLetters(thread_id=execution.id, letters=answer.letters))
+        if isinstance(answer, Unanswered):
+            found.append(ThreadUndelivered(thread_id=execution.id, unknown=answer.reason))
+        elif answer is not None and answer.undelivered:
+            found.append(ThreadUndelivered(thread_id=execution.id, undelivered=answer.undelivered))
     return sorted(found, key=lambda each: (each.unknown is not None, each.thread_id))

@@ -13,14 +13,14 @@ from wakeful.contract.errors import CallerError, ThreadNotFound
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import ThreadMode
 from wakeful.contract.views import StatusView
-from wakeful.history.latest_execution import begun
-from wakeful.rpc_errors import translated
+from wakeful.history.latest_execution import latest_started
+from wakeful.rpc_errors import error_of
 
 Described = WorkflowExecutionDescription
 
 
 @dataclass(frozen=True)
-class Word:
+class WakeSignal:
     """A signal for a thread, who is to answer it if nobody does yet, and how a thread is titled that it begins."""
 
     signal: str
@@ -29,7 +29,9 @@ class Word:
     title: str
 
 
-async def reach(temporal: Client, thread_id: str, word: Word, *, queue_of: Callable[[Described | None], str]) -> None:
+async def signal_or_wake(
+    temporal: Client, thread_id: str, word: WakeSignal, *, queue_of: Callable[[Described | None], str]
+) -> None:
     """Bring `word` to a thread, in whatever state it is.
 
     Args:
@@ -60,7 +62,7 @@ async def reach(temporal: Client, thread_id: str, word: Word, *, queue_of: Calla
             start_signal_args=[word.payload],
         )
     except RPCError as error:
-        raise translated(error, thread_id) from error
+        raise error_of(error, thread_id) from error
 
 
 async def describe(temporal: Client, thread_id: str) -> Described | None:
@@ -69,19 +71,19 @@ async def describe(temporal: Client, thread_id: str) -> Described | None:
         described = await temporal.get_workflow_handle(thread_id).describe()
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
-            raise translated(error, thread_id) from error
+            raise error_of(error, thread_id) from error
         return None
     if described.workflow_type != names.WORKFLOW:
         raise ThreadNotFound(thread_id)
     return described
 
 
-async def _signalled(temporal: Client, thread_id: str, word: Word) -> bool:
+async def _signalled(temporal: Client, thread_id: str, word: WakeSignal) -> bool:
     try:
         await temporal.get_workflow_handle(thread_id).signal(word.signal, word.payload)
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
-            raise translated(error, thread_id) from error
+            raise error_of(error, thread_id) from error
         return False
     return True
 
@@ -90,8 +92,8 @@ async def _request(temporal: Client, thread_id: str, closed: Described | None, a
     """What a thread is started with that goes on from its closed execution, or that is new."""
     if closed is None:
         return _new(thread_id, agent_id)
-    start = await begun(temporal, thread_id, closed.run_id)
-    if not start.has_begun:
+    start = await latest_started(temporal, thread_id, closed.run_id)
+    if not start.has_started:
         asked_for = start.request
         if asked_for is not None and (fork := asked_for.fork) is not None:
             raise CallerError(f"thread {thread_id!r} was closed before it began: fork thread {fork.thread_id!r} again")

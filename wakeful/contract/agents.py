@@ -1,4 +1,4 @@
-"""The agent a run is bound to: resolved once, recorded in history, and named by its digest from then on."""
+"""The agent of a run: resolved once, recorded in history, and referred to by its digest from then on."""
 
 import hashlib
 from enum import StrEnum
@@ -9,7 +9,7 @@ from pydantic import Field
 from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.budgets import Budget
 from wakeful.contract.context import ContextMessage, RecordedContextPolicy
-from wakeful.contract.hooks import Moment, Phase, PluginBinding
+from wakeful.contract.hooks import LifecyclePhase, Phase, PluginBinding
 from wakeful.contract.inference import ModelSettings, OutputSpec
 from wakeful.contract.permissions import PermissionPolicy
 from wakeful.contract.state import StateKeySpec
@@ -32,7 +32,7 @@ class ToolMode(StrEnum):
 
 
 class ModelBinding(Wire):
-    """Which model answers: the registered model, its provider, and the name the provider knows it by."""
+    """A registered model: its provider, and the provider's name for it."""
 
     id: str
     provider: str
@@ -40,20 +40,20 @@ class ModelBinding(Wire):
 
 
 class RetryPolicy(Written):
-    """What is done when a model call fails: how often it is tried again, and how soon."""
+    """How failed model calls are retried."""
 
     max_retries: int = Field(default=2, ge=0)
-    """How often one model is asked again before the next one of the fallback list is."""
+    """Retries of one model before the next fallback is tried."""
     backoff_base_ms: int = Field(default=500, ge=0)
-    """The first wait, doubled each time up to 8 s; 0 means none. What the provider itself asks for is kept to."""
+    """The first backoff, doubled each time up to 8 s; 0 means none. A provider's `Retry-After` is honoured."""
     overloaded_backoff_base_ms: int = Field(default=2000, ge=0)
-    """The same for a provider that is overloaded."""
+    """The same while the provider is overloaded."""
     max_stream_retries: int = Field(default=2, ge=0)
-    """How often an answer that broke off half way is gone on with."""
+    """How often an interrupted stream is continued."""
     stream_idle_timeout_secs: float = Field(default=60, gt=0)
-    """How long a stream may say nothing before it counts as broken; twice as long for models that think."""
+    """How long a stream may be silent before it counts as interrupted; doubled for reasoning models."""
     first_token_timeout_secs: float = Field(default=300, gt=0)
-    """How long a provider may take to begin its answer."""
+    """How long a provider may take to start its answer."""
 
 
 def _is_usual(value: int) -> bool:
@@ -69,7 +69,7 @@ def _is_usual_patience(value: float) -> bool:
 
 
 class ResolvedAgent(Wire):
-    """Everything of an agent that a run depends on; a run sees one of these from start to end."""
+    """Everything of an agent that a run depends on; it does not change while the run lasts."""
 
     agent_id: str
     instructions: str = ""
@@ -85,29 +85,29 @@ class ResolvedAgent(Wire):
     settings: Maybe[ModelSettings] = None
     retry: Maybe[RetryPolicy] = None
     fallbacks: Few[tuple[ModelBinding, ...]] = ()
-    """Models to turn to, in this order, when the first one fails."""
+    """Models to try, in this order, when the first one fails."""
     output: Maybe[OutputSpec] = None
     permissions: Maybe[PermissionPolicy] = None
     gates: Few[tuple[str, ...]] = ()
-    """Names of the registry's gates that are asked about every call, in this order."""
+    """The registry's gates that judge every call, in this order."""
     max_continuations: Annotated[int, Field(exclude_if=_is_usual)] = DEFAULT_MAX_CONTINUATIONS
-    """How often in a run an answer that hit the token limit is gone on with."""
+    """How often a run continues an answer that hit the token limit."""
     budget: Maybe[Budget] = None
-    """What a run of the agent, with everything it starts, may spend."""
+    """What a run of the agent and its descendants may spend."""
     max_depth: Annotated[int, Field(exclude_if=_is_usual_depth)] = DEFAULT_MAX_DEPTH
-    """How many levels of sub-agents there may be below the root of a tree."""
+    """How many levels of sub-agents a tree may have below its root."""
     delegate_timeout_seconds: Annotated[float, Field(exclude_if=_is_usual_patience)] = DEFAULT_DELEGATE_TIMEOUT_SECONDS
-    """How long a call waits for the sub-agent it was delegated to."""
+    """How long a call waits for its sub-agent."""
     plugins: Few[tuple[PluginBinding, ...]] = ()
-    """In the order in which their hooks are asked."""
+    """In the order in which their hooks run."""
     state_keys: Few[tuple[StateKeySpec, ...]] = ()
     stop_conditions: Few[tuple[StopCondition, ...]] = ()
     """Checked after every answer, in this order."""
 
-    def hooks_at(self, *moments: Moment) -> tuple[Moment, ...]:
-        """Of these moments those for which a plugin of the agent has hooks."""
-        wanted = {moment for plugin in self.plugins for moment in plugin.moments}
-        return tuple(moment for moment in moments if moment in wanted)
+    def hooks_at(self, *phases: LifecyclePhase) -> tuple[LifecyclePhase, ...]:
+        """Those of these phases that a plugin of the agent hooks."""
+        hooked = {phase for plugin in self.plugins for phase in plugin.lifecycle}
+        return tuple(phase for phase in phases if phase in hooked)
 
     def has_hooks(self, *phases: Phase) -> bool:
         return any(phase in plugin.phases for plugin in self.plugins for phase in phases)
@@ -119,24 +119,24 @@ class ResolvedAgent(Wire):
 class ResolveInput(Wire):
     agent_id: str
     revision: int = 1
-    """The newest rules of the loop that the asking worker knows."""
+    """The newest revision of the loop that the scheduling worker knows."""
     in_task: Few[bool] = False
-    """The run is, or is a part of, a background task: it is given the means to cancel it."""
+    """The run is, or belongs to, a background task: it gets the tool that cancels the task."""
 
 
 class HistoryBudget(Wire):
-    """How long one execution's history may get before the thread continues as new: well inside a second's replay."""
+    """How long an execution's history may get before the thread continues as new; replay stays well under a second."""
 
     events: int = 2000
     bytes: int = 2_000_000
 
 
 class Resolution(Wire):
-    """What `resolve_agent` records: the agent, and what the worker found out about the cluster."""
+    """What `resolve_agent` records: the agent, and facts about the worker and the cluster."""
 
     agent: ResolvedAgent
     search_attributes: bool = False
-    """The namespace knows our search attributes; upserting unknown ones would leave the run stuck."""
+    """Our search attributes are registered in the namespace; an unregistered one would leave the run stuck."""
     budget: HistoryBudget = HistoryBudget()
     revision: int = 1
-    """The rules of the loop that the run is pinned to."""
+    """The revision of the loop that the run is pinned to."""

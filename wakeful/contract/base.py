@@ -1,8 +1,8 @@
-"""The two bases of every contract type, and the two ways a field may be left out of its JSON.
+"""The two bases of every contract type, and the two ways to omit a field from its JSON.
 
-`Wire` is what history, activities and other workers bring: unknown fields are ignored, so that an old worker reads a
-newer history. `Written` is what a person types into a request, a signal or a file: unknown fields are refused, so that
-a typo never passes for a setting.
+`Wire` models are read from history, activities and other workers. They ignore unknown fields, so that an older worker
+can read a newer history. `Written` models are typed by people in requests, signals and files. They reject unknown
+fields, so that a typo is never silently ignored.
 """
 
 from typing import Annotated, TypeVar
@@ -21,19 +21,19 @@ def _is_empty(value: object) -> bool:
 
 
 Maybe = Annotated[T | None, Field(exclude_if=_is_none)]
-"""An optional field that leaves no trace in the JSON while it is absent."""
+"""An optional field that is omitted from the JSON while it is None."""
 
 Few = Annotated[T, Field(exclude_if=_is_empty)]
-"""A collection, flag or text that leaves no trace in the JSON while it is empty."""
+"""A collection, flag or text that is omitted from the JSON while it is empty."""
 
 
 class Wire(BaseModel):
-    """Read from history or from another process: frozen, and unknown fields are ignored."""
+    """Read from history or from another process. Frozen; ignores unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class Written(BaseModel):
-    """Written by a person: frozen, and unknown fields are refused."""
+    """Written by a person. Frozen; rejects unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -1,4 +1,4 @@
-"""Budgets: what a run, with everything it starts, may spend, and what it has spent."""
+"""Budgets: what a run and its descendants may spend, and what they have spent."""
 
 from pydantic import Field
 
@@ -6,21 +6,21 @@ from wakeful.contract.base import Maybe, Wire, Written
 
 
 class Budget(Written):
-    """Limits over a run and everything it starts; what is not set is not limited."""
+    """Limits over a run and its descendants; a limit that is not set does not apply."""
 
     tokens: Maybe[int] = Field(default=None, ge=0)
     """Prompt and completion tokens, as providers count them."""
     cost: Maybe[float] = Field(default=None, ge=0, allow_inf_nan=False)
-    """Money, in the currency of the registry's prices."""
+    """In the currency of the registry's prices."""
     turns: Maybe[int] = Field(default=None, ge=0)
     """Model calls."""
     tool_calls: Maybe[int] = Field(default=None, ge=0)
     seconds: Maybe[float] = Field(default=None, ge=0, allow_inf_nan=False)
-    """Wall time from the run's beginning, waiting included."""
+    """Wall time since the run started, including time spent waiting."""
 
 
 class Spent(Wire):
-    """What a run and the sub-agents below it have spent so far."""
+    """What a run and its descendants have spent so far."""
 
     tokens: int = 0
     cost: float = 0.0
@@ -37,9 +37,9 @@ class Spent(Wire):
 
 
 class Price(Written):
-    """What a model costs, for a million tokens of each kind, in whatever currency budgets are written in."""
+    """What a model costs per million tokens, in any currency; budgets use the same one."""
 
     input: float = Field(ge=0, allow_inf_nan=False)
     output: float = Field(ge=0, allow_inf_nan=False)
     cached_input: Maybe[float] = Field(default=None, ge=0, allow_inf_nan=False)
-    """For tokens read from the provider's cache; without it they cost what others do."""
+    """For tokens read from the provider's cache; defaults to `input`."""

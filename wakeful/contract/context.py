@@ -1,4 +1,4 @@
-"""The context window as people write it and history keeps it: the policy, context messages and compaction marks."""
+"""The context window: its policy, context messages and compaction marks."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from wakeful.contract.base import Few, Maybe, Wire, Written
+from wakeful.contract.ids import context_message_id
 from wakeful.contract.messages import ContentBlock, Message, Role, Visibility
 
 MESSAGES_PLACEHOLDER = "{messages}"
@@ -25,18 +26,18 @@ DEFAULT_SUMMARIZER_USER_PROMPT = (
 
 
 class ContextPolicy(Written):
-    """How much of a conversation the model is shown, and when its older part is summarised."""
+    """How much of a conversation a request includes, and when the older part is summarised."""
 
     max_context_tokens: int = Field(default=200_000, ge=1)
-    """The model's window: what it is sent and what it answers, together."""
+    """The model's window: request and answer together."""
     max_output_tokens: int = Field(default=16_384, ge=1)
-    """The part of the window that is kept free for the answer."""
+    """The part of the window that is reserved for the answer."""
     min_recent_messages: int = Field(default=10, ge=1)
-    """How many of the newest messages are always shown, even if they do not fit."""
+    """How many of the newest messages every request includes, even if they do not fit."""
     enable_prompt_cache: bool = True
-    """Ask the provider to cache what does not change from step to step."""
+    """Ask the provider to cache the unchanged prefix of requests."""
     autocompact_threshold: Maybe[Annotated[int, Field(ge=1)]] = None
-    """Summarise once the conversation takes this many tokens; None means never."""
+    """Summarise once the conversation has this many tokens; None means never."""
     compaction_raw_suffix_messages: int = Field(default=2, ge=1)
     """How many of the newest messages are never summarised."""
     summary_max_tokens: int = Field(default=1024, ge=1)
@@ -46,7 +47,7 @@ class ContextPolicy(Written):
     summarizer_user_prompt: str = DEFAULT_SUMMARIZER_USER_PROMPT
     """`{messages}` stands for the conversation."""
     min_savings_ratio: float = Field(default=0.3, ge=0, lt=1)
-    """A summary that saves a smaller part of what it replaces is not used."""
+    """A summary is discarded if it saves less than this part of what it would replace."""
 
     @property
     def max_input_tokens(self) -> int:
@@ -56,7 +57,7 @@ class ContextPolicy(Written):
     @classmethod
     def _has_a_place_for_the_messages(cls, prompt: str) -> str:
         if MESSAGES_PLACEHOLDER not in prompt:
-            raise ValueError(f"the prompt has no {MESSAGES_PLACEHOLDER}: write it where the conversation belongs")
+            raise ValueError(f"the prompt has no {MESSAGES_PLACEHOLDER}: put it where the conversation belongs")
         return prompt
 
     @model_validator(mode="after")
@@ -69,8 +70,8 @@ class ContextPolicy(Written):
         threshold = self.autocompact_threshold
         if threshold is not None and threshold > self.max_input_tokens:
             raise ValueError(
-                f"autocompact_threshold {threshold!r} comes too late, messages would be dropped before they are "
-                f"summarised: set it to at most max_context_tokens - max_output_tokens = {self.max_input_tokens}"
+                f"autocompact_threshold {threshold!r} comes too late: messages would be dropped before they are "
+                f"summarised. Set it to at most max_context_tokens - max_output_tokens = {self.max_input_tokens}"
             )
         return self
 
@@ -82,11 +83,11 @@ def _known_settings(value: object) -> object:
 
 
 RecordedContextPolicy = Annotated[ContextPolicy, BeforeValidator(_known_settings)]
-"""A policy as a field of something that history keeps: an old worker ignores the settings it does not know yet."""
+"""A policy as history records it: an older worker ignores settings that it does not know."""
 
 
 class ContextTarget(StrEnum):
-    """Where in the request a context message stands, from the first place to the last."""
+    """Where a request places a context message, from first to last."""
 
     SYSTEM = "system"
     """Right after the agent's instructions."""
@@ -99,10 +100,10 @@ class ContextTarget(StrEnum):
 
 
 class ContextMessage(Wire):
-    """Something the model is told in a request, which never becomes part of the conversation.
+    """A message that a request adds to the conversation and that never becomes part of it.
 
-    It is shown once and forgotten. A `persistent` one stays until it is removed, or, with `consume_after_emit`, until
-    it has been shown. Unchanged content is shown again only after `cooldown_turns` steps.
+    It is sent once. A `persistent` one is sent with every request until it is removed, or, with `consume_after_emit`,
+    until it has been sent. Unchanged content is sent again only after `cooldown_turns` steps.
     """
 
     key: str = Field(min_length=1)
@@ -114,19 +115,21 @@ class ContextMessage(Wire):
     persistent: Few[bool] = False
     consume_after_emit: Few[bool] = False
     priority: int = 0
-    """Of two messages for the same place the one with the smaller number comes first."""
+    """Of two messages with the same target, the one with the smaller number comes first."""
 
     @property
     def stays(self) -> bool:
-        """Whether it outlives being shown."""
+        """Whether it is kept after it has been sent."""
         return self.persistent and not self.consume_after_emit
 
     def as_message(self) -> Message:
-        return Message(id=f"context:{self.key}", role=self.role, content=self.content, visibility=self.visibility)
+        return Message(
+            id=context_message_id(self.key), role=self.role, content=self.content, visibility=self.visibility
+        )
 
 
 class CompactionMark(Wire):
-    """The model reads `summary` in place of a conversation's first `through` messages, which stay where they are."""
+    """Requests send `summary` in place of the first `through` messages, which stay in the transcript."""
 
     through: int
     summary: str
@@ -135,18 +138,18 @@ class CompactionMark(Wire):
 
 
 class ContextReport(Wire):
-    """What an inference found out about the window: the request's size, and the conversation's, in estimated tokens."""
+    """The estimated tokens of a request and of the whole conversation."""
 
     estimated_tokens: int
     history_tokens: int
     dropped: Few[int] = 0
-    """Messages that did not fit."""
+    """Messages that were dropped because they did not fit."""
     cut: Few[int] = 0
     """Tool results that were shortened."""
 
 
 class CompactionSkip(StrEnum):
-    """Why a summary was not used."""
+    """Why a summary was discarded."""
 
     EMPTY_SUMMARY = "empty_summary"
     MIN_SAVINGS_RATIO = "min_savings_ratio"

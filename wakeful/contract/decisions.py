@@ -1,4 +1,4 @@
-"""Suspension tickets (what a call waits for) and decisions (what somebody answered)."""
+"""Suspension tickets, which say what a tool call waits for, and the decisions that answer them."""
 
 import hashlib
 import json
@@ -10,33 +10,33 @@ from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.messages import ToolCall
 
 RESULT_LIMIT = 256_000
-"""Bytes of a decision's result: it becomes what the model reads."""
+"""Bytes of a decision's result, which the model may read as the result of the call."""
 
 
 class ResumeMode(StrEnum):
-    """What a `resume` decision does with the call it names."""
+    """What a `resume` decision does with its call."""
 
     REPLAY_TOOL_CALL = "replay_tool_call"
     """Run the tool with its own arguments; the decision is in its context."""
     USE_DECISION_AS_TOOL_RESULT = "use_decision_as_tool_result"
-    """The decision's result is the tool's result; nothing runs."""
+    """Use the decision's result as the tool's result; nothing runs."""
     PASS_DECISION_TO_TOOL = "pass_decision_to_tool"
     """Run the tool with the decision's result as its arguments."""
 
 
 class ExpiryAction(StrEnum):
-    """What becomes of a call that nobody decided in time."""
+    """What happens to a call that is not decided in time."""
 
     CANCEL = "cancel"
-    """It is cancelled, and the model reads that nobody answered."""
+    """Cancel it; the model reads that no decision came."""
     DENY = "deny"
-    """It fails as denied, and the model reads so."""
+    """Deny it; the model reads that it was denied because no decision came."""
     RESUME = "resume"
-    """It goes on as if `result` had been decided."""
+    """Resume it as if `result` had been decided."""
 
 
 class Expiry(Wire):
-    """A deadline: it is kept by a durable timer, whether a worker runs or not."""
+    """A deadline for a decision. A durable timer enforces it, whether a worker is running or not."""
 
     after_seconds: float = Field(gt=0, allow_inf_nan=False)
     then: ExpiryAction = ExpiryAction.CANCEL
@@ -44,36 +44,36 @@ class Expiry(Wire):
 
 
 class Suspension(Wire):
-    """What is asked: `action` for programs, `message` for people, `response_schema` for forms."""
+    """The question: `action` is for programs, `message` for people, `response_schema` for forms."""
 
     id: str
     action: str
     message: Maybe[str] = None
     parameters: Maybe[JsonValue] = None
     response_schema: Maybe[JsonValue] = None
-    """A JSON schema that the decision's result has to fit."""
+    """The JSON schema that the decision's result must match."""
     expiry: Maybe[Expiry] = None
     escalate_after_seconds: Maybe[float] = Field(default=None, gt=0, allow_inf_nan=False)
-    """Tell watchers again after this time that a decision is missing."""
+    """Emit `decision_overdue` if there is no decision after this time."""
 
 
 class SuspensionTicket(Wire):
-    """A suspended call: what is asked, about which call, and what an answer will do."""
+    """A suspended call: the question, the call it is about, and what a decision will do."""
 
     suspension: Suspension
     pending: ToolCall
     resume_mode: ResumeMode = ResumeMode.REPLAY_TOOL_CALL
     arguments_digest: Maybe[str] = None
-    """Names the arguments as they are shown: a decision that carries it is refused once they are others."""
+    """Identifies the arguments that are shown: a decision with another digest is rejected."""
     expires_at: Maybe[int] = None
-    """Milliseconds since 1970; the loop reckons it from `expiry`."""
+    """Milliseconds since 1970; the loop computes it from `expiry`."""
     escalates_at: Maybe[int] = None
     remember: Maybe[str] = None
-    """The rule that a decision with `always` leaves behind on the thread: a permission pattern that is allowed."""
+    """The pattern that a decision with `always` allows on the thread from then on."""
 
 
 def digest_arguments(arguments: JsonValue) -> str:
-    """The name of a call's arguments: another one as soon as anything in them is another."""
+    """Identifies a call's arguments: any change to them changes the digest."""
     written = json.dumps(arguments, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(written.encode()).hexdigest()[:16]
 
@@ -84,9 +84,9 @@ class DecisionAction(StrEnum):
 
 
 class Decision(Written):
-    """An answer to a suspended call, named by its call id or by its suspension id.
+    """The answer to a suspended call, which it names by call id or suspension id.
 
-    The same `decision_id` for the same call is applied once; a repeat is acknowledged and changes nothing.
+    The same `decision_id` for the same call is applied once; a repeat is a no-op.
     """
 
     target: str = Field(min_length=1, validation_alias=AliasChoices("target", "call_id", "suspension_id"))
@@ -95,20 +95,20 @@ class Decision(Written):
     reason: Maybe[str] = None
     decision_id: Maybe[str] = None
     actor: Maybe[str] = None
-    """Who decided; recorded as it was given."""
+    """Who decided, as the sender states it."""
     arguments: Maybe[JsonValue] = None
-    """Let the call go on with these arguments in place of the model's; both are recorded."""
+    """Run the call with these arguments instead of the model's; history records both."""
     arguments_digest: Maybe[str] = None
-    """The digest of the arguments that were shown to whoever decides; if they are others by now, it is refused."""
+    """The digest of the arguments that were shown; if they have changed since, the decision is rejected."""
     always: Few[bool] = False
-    """From now on, allow on this thread what was asked about."""
+    """Also allow such calls on this thread from now on."""
 
     @field_validator("result", mode="after")
     @classmethod
     def _fits(cls, result: JsonValue) -> JsonValue:
         size = len(json.dumps(result))
         if size > RESULT_LIMIT:
-            raise ValueError(f"the result has {size:,} bytes, and at most {RESULT_LIMIT:,} fit: shorten it")
+            raise ValueError(f"the result has {size:,} bytes; at most {RESULT_LIMIT:,} are accepted")
         return result
 
     def resume(self, at: int) -> "ToolCallResume":
@@ -124,7 +124,7 @@ class Decision(Written):
 
 
 class ToolCallResume(Wire):
-    """A decision as it was applied to its call; the call runs again with this in its context."""
+    """A decision as it was applied; a call that runs again finds it in its context."""
 
     decision_id: str = ""
     action: DecisionAction
@@ -133,17 +133,17 @@ class ToolCallResume(Wire):
     actor: Maybe[str] = None
     updated_at: int = 0
     arguments: Maybe[JsonValue] = None
-    """The arguments that the decision put in place of the model's."""
+    """The arguments that replace the model's."""
 
 
 class Decisions(Written):
-    """A batch that is applied as a whole or refused as a whole."""
+    """A batch of decisions that is applied or rejected as a whole."""
 
     decisions: tuple[Decision, ...]
 
 
 class Refusal(Wire):
-    """Something that was sent to a run and changed nothing, and why."""
+    """A signal that was rejected, and why."""
 
     signal: str
     reason: str

@@ -1,26 +1,28 @@
-"""The exceptions a user of Wakeful can meet, by whose fault they are.
+"""The exceptions that Wakeful raises, grouped by who is at fault.
 
     WakefulError
     ├── CallerError             the request was wrong: change it
-    │   ├── DecisionRefused       the decision changed nothing, for a reason
+    │   ├── DecisionRefused       the run rejected the decision, for a reason
     │   ├── ThreadBusy            the thread already has an active run
     │   └── ThreadNotFound        no such thread
-    ├── ConfigurationError      the worker's registry or settings are wrong: everything that is wrong, listed at once
-    ├── ConnectionFailed        Temporal cannot be reached
-    ├── NoAnswer                a thread did not answer in time, most often because no worker runs
-    ├── ProviderError           the model provider failed: `kind` says how, and whether trying again may help
-    ├── ToolError               a tool reports a failure that its model should read
-    └── InternalError           a promise of ours is broken
+    ├── ConfigurationError      the worker's registry or settings are wrong; lists every problem at once
+    ├── ConnectionFailed        Temporal is unreachable
+    ├── NoAnswer                a thread did not answer a query in time, usually because no worker is running
+    ├── ProviderError           the model provider failed; `kind` says how, and whether a retry may help
+    ├── ToolError               a tool reports a failure for the model to read
+    └── InternalError           a bug in Wakeful
 
-Expected outcomes (failed, suspended, cancelled, refused) are values, not exceptions.
+Expected outcomes (failed, suspended, cancelled, rejected) are values, not exceptions.
 """
 
 from collections.abc import Sequence
 from enum import StrEnum
 
+from pydantic import ValidationError
+
 
 class WakefulError(Exception):
-    """Base of everything Wakeful raises."""
+    """Base of every exception that Wakeful raises."""
 
 
 class CallerError(WakefulError):
@@ -28,16 +30,16 @@ class CallerError(WakefulError):
 
 
 class DecisionRefused(CallerError):
-    """The run did not take a decision; nothing has changed."""
+    """The run rejected a decision; nothing has changed."""
 
     def __init__(self, thread_id: str, reason: str) -> None:
-        super().__init__(f"the decision was refused on thread {thread_id!r}: {reason}")
+        super().__init__(f"thread {thread_id!r} rejected the decision: {reason}")
         self.thread_id = thread_id
         self.reason = reason
 
 
 class ThreadBusy(CallerError):
-    """The thread already has an active run; Temporal allows one."""
+    """The thread already has an active run; only one is allowed."""
 
     def __init__(self, thread_id: str) -> None:
         super().__init__(f"thread already has an active run: {thread_id}")
@@ -53,7 +55,7 @@ class ThreadNotFound(CallerError):
 
 
 class ConfigurationError(WakefulError):
-    """The registry or the settings are wrong; `problems` names every one of them."""
+    """The registry or the settings are wrong; `problems` lists every problem."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -61,15 +63,15 @@ class ConfigurationError(WakefulError):
 
 
 class ConnectionFailed(WakefulError):
-    """Temporal cannot be reached."""
+    """Temporal is unreachable."""
 
 
 class NoAnswer(WakefulError):
-    """A thread did not answer in time. What was sent as a signal is in its history all the same."""
+    """A thread did not answer a query in time. Signals that were sent are in its history nevertheless."""
 
 
 class ProviderErrorKind(StrEnum):
-    """How a provider failed. The first five may pass by themselves, so Temporal tries again."""
+    """How a provider failed. The first five are transient, and Temporal retries them."""
 
     PROVIDER = "provider"
     RATE_LIMITED = "rate_limited"
@@ -100,7 +102,7 @@ _TRANSIENT = frozenset(
 
 
 class ProviderError(WakefulError):
-    """A model provider failed. Raise it from a provider of your own; the kind decides about retries."""
+    """A model provider failed. Raise it from your own provider; `kind` determines whether the call is retried."""
 
     def __init__(
         self, kind: ProviderErrorKind, message: str, *, retry_after: float | None = None, cause: str | None = None
@@ -109,7 +111,7 @@ class ProviderError(WakefulError):
         self.kind = kind
         self.retry_after = retry_after
         self.cause = cause
-        """Why an answer broke off, in two or three words: `connection reset`, `provider 529 mid-stream`."""
+        """Why a stream was interrupted, in two or three words: `connection reset`, `provider 529 mid-stream`."""
 
 
 class ToolErrorKind(StrEnum):
@@ -123,7 +125,7 @@ class ToolErrorKind(StrEnum):
 
 
 class ToolError(WakefulError):
-    """A failure for the model to read: raise it in a tool to choose the words. It never fails the run."""
+    """A failure for the model to read. Raise it in a tool to choose the wording; it never fails the run."""
 
     def __init__(self, message: str, *, kind: ToolErrorKind = ToolErrorKind.EXECUTION_FAILED) -> None:
         super().__init__(message)
@@ -134,8 +136,18 @@ class ToolError(WakefulError):
 
 
 class InternalError(WakefulError):
-    """A promise of ours is broken; please report it."""
+    """A bug in Wakeful; please report it."""
 
 
 class IllegalTransition(InternalError):
-    """A lifecycle was moved along an edge that its table does not have."""
+    """A transition that its table does not allow."""
+
+
+def validation_problems(error: ValidationError) -> list[str]:
+    """What pydantic found wrong, one line per field: `field: problem`."""
+    problems = []
+    for detail in error.errors(include_url=False):
+        field = ".".join(str(part) for part in detail["loc"])
+        message = detail["msg"].removeprefix("Value error, ")
+        problems.append(f"{field}: {message}" if field else message)
+    return problems

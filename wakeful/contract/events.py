@@ -1,4 +1,4 @@
-"""Events: what a watcher of a run sees. The loop makes them; they are derived from history and never written to it."""
+"""Events: what a watcher of a run sees. The loop emits them; they are derived from history and never written to it."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -33,7 +33,7 @@ class FinishSummary(Wire):
 
 
 class RunFinish(Wire):
-    """A pause or an end: `termination` is `suspended` for a pause, and a `run_start` follows when it goes on."""
+    """A run paused or ended. A pause has the termination `suspended`; `run_start` follows when the run continues."""
 
     event_type: Literal["run_finish"] = "run_finish"
     thread_id: str
@@ -163,7 +163,7 @@ class ErrorEvent(Wire):
 
 
 class SignalRefused(Wire):
-    """A signal that changed nothing: unknown, late, or not understood."""
+    """A signal was rejected: unknown, late or malformed."""
 
     event_type: Literal["signal_refused"] = "signal_refused"
     signal: str
@@ -171,7 +171,7 @@ class SignalRefused(Wire):
 
 
 class DecisionOverdue(Wire):
-    """A call still waits for somebody: the time after which its watchers are told again has passed."""
+    """A suspended call has waited longer than its escalation time."""
 
     event_type: Literal["decision_overdue"] = "decision_overdue"
     call_id: str
@@ -182,7 +182,7 @@ class DecisionOverdue(Wire):
 
 
 class Handoff(Wire):
-    """Another agent goes on with the run."""
+    """Another agent took the run over."""
 
     event_type: Literal["handoff"] = "handoff"
     from_agent: str
@@ -190,27 +190,27 @@ class Handoff(Wire):
 
 
 class TaskChanged(Wire):
-    """A background task was started, or has ended."""
+    """A background task started or ended."""
 
     event_type: Literal["task_changed"] = "task_changed"
     task: Task
 
 
 class ChildStarted(Wire):
-    """A sub-agent or a background tool has a thread of its own: whoever watches can follow it there."""
+    """A sub-agent or a background tool got a thread of its own, which can be watched."""
 
     event_type: Literal["child_started"] = "child_started"
     work_id: str
-    """What its parent calls it: a task's id, or the name of the work that a call waits for."""
+    """The parent's id for it: a task id, or the work that a call waits for."""
     thread_id: str
     call_id: Maybe[str] = None
-    """The tool call that waits for it; absent of a background task."""
+    """The tool call that waits for it; absent for a background task."""
     agent_id: Maybe[str] = None
-    """Absent of a tool."""
+    """Absent for a tool."""
 
 
-class MailRead(Wire):
-    """Something came from another agent or from a task; the model reads it with its next step."""
+class MailArrived(Wire):
+    """Mail from another agent or a background task arrived; the model reads it in its next step."""
 
     event_type: Literal["mail_received"] = "mail_received"
     message_id: str
@@ -218,7 +218,7 @@ class MailRead(Wire):
 
 
 class PluginEvent(Wire):
-    """Something that a plugin or a tool tells."""
+    """A plugin or a tool emitted an event of its own."""
 
     event_type: Literal["plugin_event"] = "plugin_event"
     plugin: str
@@ -227,7 +227,7 @@ class PluginEvent(Wire):
 
 
 class HookFailed(Wire):
-    """A hook failed, took too long, or is not there any more; the run goes on without it, or ends."""
+    """A hook failed, timed out or is not registered; the run continues without it, or ends."""
 
     event_type: Literal["hook_failed"] = "hook_failed"
     plugin: str
@@ -236,12 +236,12 @@ class HookFailed(Wire):
 
 
 class StateConflict(Wire):
-    """Writes were refused as a whole: one of them is to a key that somebody else has written meanwhile, or is wrong."""
+    """State writes were rejected as a whole: one conflicts with a concurrent write, or is invalid."""
 
     event_type: Literal["state_conflict"] = "state_conflict"
     key: str
     source: str
-    """Whose writes: the id of a tool call, or what the hooks belong to."""
+    """Who wrote: a tool call's id, or the activity of the hooks."""
     reason: str
 
 
@@ -273,7 +273,7 @@ AgentEvent = Annotated[
     | Handoff
     | TaskChanged
     | ChildStarted
-    | MailRead
+    | MailArrived
     | PluginEvent
     | HookFailed
     | StateConflict,
@@ -282,16 +282,16 @@ AgentEvent = Annotated[
 
 
 class EventRecord(Wire):
-    """An event with its place in the thread; `seq` starts at 1 and has no gaps."""
+    """An event with its number in the thread; `seq` starts at 1 and has no gaps."""
 
     seq: int
-    """Of a `provisional` one, the number of the last event before it: who has seen this far goes on from `seq`."""
+    """A `provisional` record has the number of the last event before it, so you can always resume after `seq`."""
     at: int
     thread_id: Few[str] = ""
     run_id: str
     agent_id: str
     path: Few[tuple[str, ...]] = ()
-    """The threads of the sub-agents from below the root down to the one that speaks; empty of the root itself."""
+    """The threads below the root, down to the one that emitted the event; empty for the root itself."""
     provisional: Few[bool] = False
-    """It was seen while it came and is not in history yet: it may still be taken back by a `stream_reset`."""
+    """Live, from a heartbeat: not in history yet, and a `stream_reset` may still take it back."""
     event: AgentEvent

@@ -1,4 +1,4 @@
-"""What a gate may say of a tool call that has not run yet."""
+"""The verdicts of gates on tool calls that have not run yet."""
 
 from typing import Annotated, Literal
 
@@ -10,25 +10,25 @@ from wakeful.contract.tools import ToolResult
 
 
 class Block(Wire):
-    """The call may not be made: it gets an error, the calls after it are interrupted, and the run ends as blocked."""
+    """Forbid the call: it gets an error result, the calls after it are interrupted, and the run ends as blocked."""
 
     verdict: Literal["block"] = "block"
     reason: str
 
 
 class Suspend(Wire):
-    """Somebody has to decide first; the other calls of the step go on."""
+    """Wait for a decision; the other calls of the step continue."""
 
     verdict: Literal["suspend"] = "suspend"
     ticket: SuspensionTicket
 
 
 class SetResult(Wire):
-    """The call need not be made: this is its result."""
+    """Use this result instead of running the call."""
 
     verdict: Literal["set_result"] = "set_result"
     result: ToolResult
 
 
 Verdict = Annotated[Block | Suspend | SetResult, Field(discriminator="verdict")]
-"""Several gates may speak: block goes before suspend, suspend before set_result, and then the first one counts."""
+"""If several gates give one: block wins over suspend, suspend over set_result, and the first of equals wins."""

@@ -1,4 +1,4 @@
-"""Hooks: the phases of a run in which plugins may act, and what they may ask for."""
+"""Hooks: the phases of a run that plugins can hook, and what hooks can request."""
 
 from enum import StrEnum
 from typing import Literal
@@ -13,7 +13,7 @@ from wakeful.contract.state import StateOp, StateView
 
 
 class Phase(StrEnum):
-    """When hooks run: the first and the last once a run, the others in every step."""
+    """The nine phases of a run: the first and the last happen once, the others in every step."""
 
     RUN_START = "run_start"
     STEP_START = "step_start"
@@ -26,8 +26,8 @@ class Phase(StrEnum):
     RUN_END = "run_end"
 
 
-class Moment(StrEnum):
-    """When hooks run that need an activity of their own: three phases, and an agent's coming and going."""
+class LifecyclePhase(StrEnum):
+    """The hooks that need an activity of their own: three phases, and an agent's activation and deactivation."""
 
     ACTIVATE = "activate"
     RUN_START = "run_start"
@@ -37,27 +37,27 @@ class Moment(StrEnum):
 
 
 class PluginBinding(Wire):
-    """A plugin of an agent as a run is bound to it: its settings and what it had hooks for."""
+    """A plugin as recorded with the resolved agent: its settings, and which hooks it has."""
 
     id: str
     settings: Few[dict[str, JsonValue]] = {}
     phases: Few[tuple[Phase, ...]] = ()
-    moments: Few[tuple[Moment, ...]] = ()
-    """Which of its hooks need an activity of their own."""
+    lifecycle: Few[tuple[LifecyclePhase, ...]] = ()
+    """Its hooks that need an activity of their own."""
     on_error: Maybe[Literal["fail"]] = None
-    """A run cannot do without it; absent, a hook that fails is passed over."""
+    """Fail the run if one of its hooks fails; by default a failed hook is skipped."""
 
 
-class Emitted(Wire):
-    """Something that a plugin or a tool tells watchers."""
+class EmittedEvent(Wire):
+    """An event that a plugin or a tool emits."""
 
     plugin: str
     name: str
     payload: JsonValue = None
 
 
-class HookReport(Wire):
-    """A hook that failed, took too long, or is not there any more, and was passed over."""
+class HookFailure(Wire):
+    """A hook that failed, timed out or is not registered, and was skipped."""
 
     plugin: str
     phase: str
@@ -65,40 +65,40 @@ class HookReport(Wire):
 
 
 class HookEffects(Wire):
-    """What hooks, and tools through their context, ask the loop for; folded as a whole, in the order it was asked."""
+    """What hooks and tools request of the loop; applied as a whole, in order."""
 
     base: int = 0
-    """The revision of the state that they saw."""
+    """The revision of the state that they read."""
     state: Few[tuple[StateOp, ...]] = ()
     context: Few[tuple[ContextMessage, ...]] = ()
-    """What the model is told with its next request."""
+    """Context messages for the next request."""
     forget: Few[tuple[str, ...]] = ()
-    """Keys of context messages that are not told any more."""
+    """Keys of context messages to remove."""
     permissions: Few[tuple[Rule, ...]] = ()
-    """What the rest of the run allows, asks and denies."""
-    events: Few[tuple[Emitted, ...]] = ()
-    reports: Few[tuple[HookReport, ...]] = ()
+    """Rules for the rest of the run."""
+    events: Few[tuple[EmittedEvent, ...]] = ()
+    failures: Few[tuple[HookFailure, ...]] = ()
     handoff: Maybe[str] = None
     stop: Maybe[StopDetail] = None
     """End the run as stopped, with this code."""
     block: Maybe[str] = None
     """End the run as blocked, for this reason."""
     retry: Maybe[str] = None
-    """Ask the model again, with this note, in place of taking its answer; only after an inference."""
+    """Discard the answer and call the model again with this note; only after an inference."""
     fail: Maybe[str] = None
-    """A hook failed that declares that a run cannot do without it."""
+    """A hook failed whose plugin says `on_error="fail"`."""
 
 
 class HooksInput(Wire):
-    """What the activity is given that runs the hooks of moments."""
+    """What the activity is given that runs lifecycle hooks."""
 
     agent: str
     """The digest of the agent."""
-    moments: tuple[Moment, ...]
+    phases: tuple[LifecyclePhase, ...]
     identity: RunIdentity
     step: int = 0
     state: StateView = StateView()
     response: Few[str] = ""
-    """What the model has said last."""
+    """The model's last answer."""
     result: Maybe[RunResult] = None
-    """At the end of the run: how it ends."""
+    """How the run ends; only for `run_end`."""

@@ -1,4 +1,4 @@
-"""Model calls: what a provider is asked and answers, and the references an inference activity is given."""
+"""Model calls: requests and answers, and the references that the inference activity is given."""
 
 from enum import StrEnum
 from typing import Literal, Self
@@ -6,6 +6,7 @@ from typing import Literal, Self
 from pydantic import Field, JsonValue, field_validator
 
 from wakeful.contract.base import Few, Maybe, Wire, Written
+from wakeful.contract.carryover import Carryover
 from wakeful.contract.context import CompactionMark, ContextMessage, ContextReport
 from wakeful.contract.gates import Verdict
 from wakeful.contract.hooks import HookEffects
@@ -13,7 +14,6 @@ from wakeful.contract.messages import Message, ThinkingBlock, ToolCall
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity, Usage
 from wakeful.contract.state import StateView
-from wakeful.contract.subagents import Keeps
 from wakeful.contract.tools import ToolDescriptor
 
 
@@ -25,7 +25,7 @@ class StopReason(StrEnum):
 
 
 class ReasoningBudget(Written):
-    """How many tokens a model may think."""
+    """How many tokens a model may spend on reasoning."""
 
     budget: int = Field(ge=1)
 
@@ -34,7 +34,7 @@ ReasoningEffort = Literal["none", "low", "medium", "high", "max"] | ReasoningBud
 
 
 class ModelSettings(Written):
-    """How a model is to answer. What is not set is the provider's to choose."""
+    """Settings of a model call. The provider chooses what is not set."""
 
     temperature: Maybe[float] = Field(default=None, ge=0)
     max_tokens: Maybe[int] = Field(default=None, ge=1)
@@ -43,12 +43,12 @@ class ModelSettings(Written):
 
 
 class InferenceOverrides(ModelSettings):
-    """What one run wants otherwise than its agent says; each field that is set wins."""
+    """What one run changes of its agent's settings; each field that is set wins."""
 
     upstream_model: Maybe[str] = None
     """Another model of the same provider, by the provider's name for it."""
     fallback_upstream_models: Maybe[tuple[str, ...]] = None
-    """Models of the same provider to turn to when the first one fails; replaces the agent's."""
+    """Fallback models of the same provider; replaces the agent's."""
 
     @field_validator("upstream_model")
     @classmethod
@@ -58,23 +58,23 @@ class InferenceOverrides(ModelSettings):
         return name
 
     def over(self, settings: ModelSettings) -> Self:
-        """These, and where they say nothing, `settings`."""
+        """These settings, completed by `settings`."""
         said = {name: getattr(settings, name) for name in type(settings).model_fields}
         mine = {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
         return type(self)(**{**said, **mine})
 
 
 class OutputSpec(Wire):
-    """The shape an agent's answer must have."""
+    """The type of an agent's answer."""
 
     name: str
     json_schema: dict[str, JsonValue]
     max_repairs: int = 1
-    """How often the model may correct an answer that does not fit."""
+    """How often the model may correct an answer that does not match."""
 
 
 class ModelRequest(Wire):
-    """What a provider is asked: everything, in the order the model reads it."""
+    """A complete request to a provider, in the order the model reads it."""
 
     model: str
     instructions: str = ""
@@ -83,111 +83,110 @@ class ModelRequest(Wire):
     settings: ModelSettings = ModelSettings()
     output: Maybe[OutputSpec] = None
     prompt_cache: bool = True
-    """Ask the provider to cache what does not change from step to step."""
+    """Ask the provider to cache the unchanged prefix."""
 
 
 class RecoveryPlan(StrEnum):
-    """What is done with the part of an answer that came before it broke off."""
+    """What happens to the part of an answer that had arrived when the stream was interrupted."""
 
     CONTINUE_TEXT = "continue_text"
-    """R1: the model is asked to go on from the text it has written."""
+    """R1: ask the model to continue from the text it has written."""
     SYNTHESIZE_TOOL_USE = "synthesize_tool_use"
-    """R2: calls were complete, so they are the answer; nothing is asked again."""
+    """R2: the answer has complete calls; take them, and do not call the model again."""
     TRUNCATE_BEFORE_TOOL = "truncate_before_tool"
-    """R3: a half-written call is dropped, and the model is asked to go on from the text before it."""
+    """R3: drop the incomplete call and ask the model to continue from the text before it."""
     RESTART = "restart"
-    """R4: there was nothing to keep."""
+    """R4: nothing usable had arrived; start over."""
 
 
 RESUMED = "resumed from checkpoint"
-"""Why an answer broke off whose worker was lost."""
+"""The cause that is recorded for a stream whose worker was lost."""
 
 
 class Interruption(Wire):
-    """An answer that broke off once, and how it went on."""
+    """One interruption of a streamed answer, and how it was recovered."""
 
     cause: str
     plan: RecoveryPlan
     call_id: Maybe[str] = None
-    """The half-written call that was dropped."""
+    """The incomplete call that was dropped."""
     call_name: Maybe[str] = None
 
 
 class ModelResponse(Wire):
-    """What a provider answered. It reaches history, so it holds nothing that is already there."""
+    """A provider's answer, as history records it."""
 
     model: str
     text: str = ""
     reasoning: Few[str] = ""
     thinking: Few[tuple[ThinkingBlock, ...]] = ()
-    """The reasoning in signed blocks, where the provider wants them back; `reasoning` is empty then."""
+    """Signed reasoning blocks, if the provider must be sent them back; `reasoning` is empty then."""
     tool_calls: Few[tuple[ToolCall, ...]] = ()
     incomplete_calls: Few[tuple[str, ...]] = ()
-    """Names of tools that were called with arguments nobody can read; those calls are not made."""
+    """Names of tools that were called with malformed arguments; those calls are not executed."""
     stop_reason: StopReason = StopReason.END_TURN
     usage: Usage = Usage()
     request_id: Maybe[str] = None
     context: Maybe[ContextReport] = None
-    """How the request fitted the window; written by the activity for agents that have a context policy."""
+    """The request's size; only for agents with a context policy."""
     interruptions: Few[tuple[Interruption, ...]] = ()
-    """How often the answer broke off while it came, and how it went on."""
+    """Interruptions of the stream, and how each was recovered."""
     output: Maybe[JsonValue] = None
-    """The answer as the agent's output type asks for it."""
+    """The answer, parsed as the agent's output type."""
     output_problem: Maybe[str] = None
-    """Why the answer is not of the agent's output type."""
+    """Why the answer does not match the agent's output type."""
     verdicts: Few[dict[str, Verdict]] = {}
-    """What gates say of the calls, by call id, before any of them runs; a call that is not named is allowed."""
+    """The gates' verdicts by call id, before any call runs; calls that are not listed are allowed."""
     effects: Maybe[HookEffects] = None
-    """What hooks of the inference ask for."""
-    unasked: Few[bool] = False
-    """Hooks wanted something else before the model was asked; there is no answer."""
+    """What the hooks of the inference request."""
+    skipped: Few[bool] = False
+    """A hook stopped the inference before the model was called; there is no answer."""
 
 
 class TranscriptRef(Wire):
-    """A transcript by name: how long it is and what its chain of digests comes to."""
+    """A transcript, identified by its length and the digest of all its entries."""
 
     length: int
     digest: str
 
 
 class TranscriptTail(Wire):
-    """The newest entries of a transcript, and its length and digest before them."""
+    """The newest entries of a transcript, and the length and digest of what precedes them."""
 
     length: int
     digest: str
     messages: tuple[Message, ...]
-    keeps: Maybe[Keeps] = None
-    """What the thread kept besides."""
+    carryover: Maybe[Carryover] = None
+    """What the thread kept besides its conversation."""
 
 
 class RestoreInput(Wire):
-    """Which execution to read: an earlier one of the thread, or, for a fork, one of another thread."""
+    """Which execution to read: an earlier one of this thread, or, for a fork, one of another thread."""
 
     run_id: str
     thread_id: Maybe[str] = None
     messages: Maybe[int] = None
-    """Of a fork: how many messages of that thread it goes on from."""
+    """For a fork: how many messages of that thread it continues from."""
     digest: Maybe[str] = None
-    """Of a fork: what their chain of digests comes to."""
+    """For a fork: the digest of those messages."""
 
 
 class Rewind(Wire):
-    """Not an entry: the transcript goes on from its first `rewind` entries."""
+    """Not an entry: the transcript continues after its first `rewind` entries."""
 
     rewind: int
 
 
 Source = str | Message | Rewind
-"""Where a transcript entry stands in history: the id of the activity that returned it, `input:i` (the i-th message of
-the start request), `submit:n:i` (the i-th message of the n-th submit signal), `carried:id` (a message that came with
-the state of the execution before), or, for what the loop itself says and what is short, the message."""
+"""A transcript entry in an inference input: where history records it (`ids.Location`), or, if it is short or was
+written by the loop itself, the message."""
 
 
 class InferInput(Wire):
     """What an inference activity is given: references, whose size does not depend on the conversation.
 
-    `appended` says where the entries stand that came since the last inference, so that a worker that has never seen
-    the thread can read the whole transcript back from the inference inputs in its history.
+    `appended` lists the entries since the previous inference. All inference inputs of a history together spell the
+    transcript, so a worker that has never seen the thread can rebuild it.
     """
 
     agent: str
@@ -195,38 +194,39 @@ class InferInput(Wire):
     appended: tuple[Source, ...] = ()
     frontend_tools: Few[tuple[ToolDescriptor, ...]] = ()
     compaction: Maybe[str] = None
-    """The activity whose summary stands for the oldest messages."""
-    factor: Maybe[float] = None
-    """By how much token estimates have to be corrected, as the provider's reports tell."""
+    """The activity whose summary replaces the oldest messages."""
+    token_factor: Maybe[float] = None
+    """The correction of token estimates, learned from the provider's reports."""
     context: Few[tuple[ContextMessage, ...]] = ()
-    """What this request tells the model besides the conversation."""
+    """Context messages of this request."""
     overrides: Maybe[InferenceOverrides] = None
-    """What the run wants otherwise than its agent says."""
+    """What the run changes of its agent's settings."""
     continuing: Few[bool] = False
-    """The answer before hit the token limit, and this one goes on with it."""
+    """The previous answer hit the token limit, and this one continues it."""
     identity: Maybe[RunIdentity] = None
-    """Whose answer it is; told only where gates are to know it."""
+    """The run; only for gates and hooks."""
     permissions: Few[tuple[Rule, ...]] = ()
-    """What the thread and the run allow, ask and deny beyond the agent's own rules."""
+    """Rules of the thread and the run, on top of the agent's."""
     state: Maybe[StateView] = None
-    """For hooks; absent if the agent has none for the inference."""
+    """For hooks; absent if the agent has none in this phase."""
     step: Few[int] = 0
-    """The same."""
-    ended: Few[int] = 0
-    """The step before, if hooks are still to hear of its end."""
+    """The step in the run; for hooks."""
+    ended_step: Few[int] = 0
+    """The previous step, if its `step_end` hooks are still to run."""
 
 
 class CompactInput(Wire):
-    """What a summarising activity is given."""
+    """What the compaction activity is given."""
 
     agent: str
     transcript: TranscriptRef
     previous: Maybe[str] = None
-    factor: float = 1.0
+    """The activity that made the previous summary."""
+    token_factor: float = 1.0
 
 
 class CompactOutput(Wire):
-    """The summary as a mark on the log, or why there is none."""
+    """The summary, or why it was discarded."""
 
     mark: Maybe[CompactionMark] = None
     skipped: Maybe[str] = None

@@ -1,4 +1,4 @@
-"""What agents send each other: messages, and what a background task tells its owner before it has ended."""
+"""Mail: messages between agents, and events that a background task sends its owner while it runs."""
 
 import json
 import re
@@ -13,27 +13,24 @@ from wakeful.contract.messages import Message, Role, TextBlock, Visibility
 
 Relation = Literal["parent", "child", "agent"]
 
-LETTER_ID = "msg_"
-"""How the id of every letter begins."""
-
-LETTER_LIMIT = 200_000
-"""Characters of one message between agents."""
+AGENT_MESSAGE_LIMIT = 200_000
+"""Characters of one message between agents, and of one event of a task."""
 
 
 class Sender(Wire):
-    """Who wrote a letter, and where an answer would reach them."""
+    """Who wrote a message, and where a reply reaches them."""
 
     agent_id: str
     thread_id: str
     task_id: Maybe[str] = None
-    """Of a background task that writes to its owner: which one it is, there."""
+    """Of a background task that writes to its owner: the owner's id for it."""
     name: Maybe[str] = None
 
 
-class Letter(Wire):
-    """A message from one agent to another. Its id makes a repeat harmless, from end to end."""
+class AgentMessage(Wire):
+    """A message from one agent to another. Its id makes a repeated delivery a no-op."""
 
-    kind: Literal["letter"] = "letter"
+    kind: Literal["message"] = "message"
     message_id: str
     sender: Sender
     content: str
@@ -41,54 +38,66 @@ class Letter(Wire):
     """What the recipient is to the sender."""
     recipient_thread_id: str
     recipient_agent_id: Maybe[str] = None
-    """Who is to read it where the thread does not exist yet."""
+    """The agent that answers, if the recipient's thread does not exist yet."""
     task_id: Maybe[str] = None
-    """Of a letter to a child: the task it is, to its owner."""
+    """Of a message to a child: the sender's id for that task."""
 
 
 class TaskEvent(Wire):
-    """What a running task tells its owner."""
+    """What a running background task reports to its owner."""
 
     kind: Literal["task_event"] = "task_event"
     message_id: str
     task_id: str
     thread_id: Maybe[str] = None
-    """Where the task runs: a thread that was rewound may have another one by its id."""
+    """Where the task runs: after a rewind, another task may have the same id."""
     event_type: str
     payload: JsonValue = None
 
 
-Mail = Annotated[Letter | TaskEvent, Field(discriminator="kind")]
+Mail = Annotated[AgentMessage | TaskEvent, Field(discriminator="kind")]
 """What the `deliver` signal brings."""
 
 
-class DeadLetter(Wire):
-    """A letter that could not be delivered; it can be sent again."""
+class UndeliveredMessage(Wire):
+    """A message that could not be delivered; the thread that sent it keeps it and can send it again."""
 
-    letter: Letter
+    message: AgentMessage
     error: str
     at: int = 0
 
 
-class Returned(Wire):
-    """What the `returned` signal brings: a letter that came to a thread which had just ended."""
+class ReturnedMessage(Wire):
+    """What the `mail_returned` signal brings: a message that arrived after its recipient had ended."""
 
-    letter: Letter
+    message: AgentMessage
     error: str
 
 
-def mail_message(mail: Letter | TaskEvent) -> Message:
-    """What the recipient's model reads of it."""
+class DeliverInput(Wire):
+    """What the activity is given that signals a thread and wakes it if it is closed."""
+
+    thread_id: str
+    signal: str
+    payload: JsonValue
+    agent_id: Maybe[str] = None
+    """The agent that answers, if the thread is new."""
+    wake: Annotated[bool, Field(exclude_if=bool)] = True
+    """Wake a thread that is closed."""
+
+
+def mail_message(mail: AgentMessage | TaskEvent) -> Message:
+    """Mail as the recipient's model reads it."""
     match mail:
-        case Letter(relation="child"):
+        case AgentMessage(relation="child"):
             payload: JsonValue = {"from": mail.sender.agent_id, "content": mail.content}
             text = task_event_text("custom", mail.task_id or "", event_type="agent_message", payload=payload)
             return _message(mail.message_id, text, Visibility.INTERNAL)
-        case Letter(sender=sender):
-            named = _attributes(
+        case AgentMessage(sender=sender):
+            attributes = _attributes(
                 {"from": sender.agent_id, "thread_id": sender.thread_id, "task_id": sender.task_id, "name": sender.name}
             )
-            text = f"<agent-message{named}>\n{_untagged(mail.content)}\n</agent-message>"
+            text = f"<agent-message{attributes}>\n{_escaped(mail.content)}\n</agent-message>"
             return _message(mail.message_id, text, Visibility.ALL)
         case TaskEvent():
             text = task_event_text("custom", mail.task_id, event_type=mail.event_type, payload=mail.payload)
@@ -97,18 +106,18 @@ def mail_message(mail: Letter | TaskEvent) -> Message:
             assert_never(mail)
 
 
-def task_event_text(kind: str, task_id: str, *, name: str | None = None, **told: JsonValue) -> str:
-    """What a model reads of a background task; `name` is what it has called it."""
-    written = json.dumps({"kind": kind, "task_id": task_id, **told}, separators=(",", ":"), ensure_ascii=False)
-    named = _attributes({"kind": kind, "task_id": task_id, "name": name})
-    return f"<background-task-event{named}>\n{_untagged(written)}\n</background-task-event>"
+def task_event_text(kind: str, task_id: str, *, name: str | None = None, **details: JsonValue) -> str:
+    """What a model reads of a background task; `name` is the name the model gave it."""
+    body = json.dumps({"kind": kind, "task_id": task_id, **details}, separators=(",", ":"), ensure_ascii=False)
+    attributes = _attributes({"kind": kind, "task_id": task_id, "name": name})
+    return f"<background-task-event{attributes}>\n{_escaped(body)}\n</background-task-event>"
 
 
 _TAGS = re.compile(r"<(?=/?(?:agent-message|background-task-event)\b)", re.IGNORECASE)
 
 
-def _untagged(text: str) -> str:
-    """The text with nothing in it that could pass for a tag of ours."""
+def _escaped(text: str) -> str:
+    """The text without anything that a model could mistake for one of our tags."""
     return _TAGS.sub("&lt;", text)
 
 

@@ -1,4 +1,4 @@
-"""Messages: what people, models and tools say, in content blocks, with the tool calls a model asks for."""
+"""Messages of people, models and tools, in content blocks, and the tool calls of a model."""
 
 from enum import StrEnum
 from typing import Annotated, Literal, TypeVar
@@ -9,7 +9,7 @@ from pydantic_core import to_json
 from wakeful.contract.base import Few, Maybe, Wire, Written
 
 MESSAGE_LIMIT = 1_000_000
-"""Bytes of one message, or of several that come together: well under what Temporal takes in one payload."""
+"""Bytes of one message, or of several submitted together: well under Temporal's payload limit."""
 
 
 class Role(StrEnum):
@@ -20,7 +20,7 @@ class Role(StrEnum):
 
 
 class Visibility(StrEnum):
-    """`internal` messages reach the model but are not shown to people."""
+    """`internal` messages are sent to the model but not shown to people."""
 
     ALL = "all"
     INTERNAL = "internal"
@@ -93,11 +93,20 @@ ContentBlock = Annotated[
 
 
 class ToolCall(Wire):
-    """A model's wish to run a tool. `id` is unique in its thread."""
+    """A tool call that a model asks for. `id` is Wakeful's own (`ids.call_id`) and unique in its thread."""
 
     id: str
     name: str
     arguments: JsonValue = None
+    provider: Maybe[str] = None
+    """The provider that gave the call an id of its own."""
+    provider_id: Maybe[str] = None
+    """That id. Only requests to the same provider use it."""
+
+    @property
+    def for_tool(self) -> "ToolCall":
+        """The call without what only its provider needs."""
+        return ToolCall(id=self.id, name=self.name, arguments=self.arguments)
 
 
 class MessageMetadata(Wire):
@@ -118,7 +127,7 @@ class Message(Wire):
 
     @property
     def text(self) -> str:
-        """The text blocks, joined; what a person would read aloud."""
+        """The text blocks, joined."""
         return "".join(block.text for block in self.content if isinstance(block, TextBlock))
 
 
@@ -126,18 +135,18 @@ C = TypeVar("C")
 
 
 def fitting(content: C) -> C:
-    """What was written, if a thread can take it."""
+    """The content, if it is small enough for a thread."""
     size = len(to_json(content))
     if size > MESSAGE_LIMIT:
         raise ValueError(
-            f"the message has {size:,} bytes, and at most {MESSAGE_LIMIT:,} fit: "
-            "put large things where a tool can read them, or name them by url"
+            f"the message has {size:,} bytes; at most {MESSAGE_LIMIT:,} are accepted: "
+            "store large content where a tool can read it, or refer to it by URL"
         )
     return content
 
 
 class InputMessage(Written):
-    """A message as a person or a client writes it: text or blocks, and an id that makes a repeat harmless."""
+    """A message as a person or a client writes it: text or blocks, and an id that makes a repeat a no-op."""
 
     content: Annotated[str | tuple[ContentBlock, ...], AfterValidator(fitting)]
     role: Literal[Role.USER, Role.SYSTEM] = Role.USER

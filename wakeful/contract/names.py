@@ -1,4 +1,7 @@
-"""Every name that is written to history or typed by a person: changing one breaks runs that are asleep."""
+"""Every name that is written to history or typed by a person. They are permanent: runs that are asleep depend on them.
+
+Ids, which are names with numbers in them, are in `ids`.
+"""
 
 WORKFLOW = "AgentRun"
 WORKFLOW_TOOL_TASK = "ToolTask"
@@ -7,17 +10,22 @@ DEFAULT_TASK_QUEUE = "wakeful"
 SIGNAL_SUBMIT = "submit"
 SIGNAL_DECIDE = "decide"
 SIGNAL_CANCEL = "cancel"
+SIGNAL_CLOSE = "close"
+"""Cancel the run under way, if there is one, and complete the thread's workflow."""
+SIGNAL_UNDELIVERED = "undelivered"
+"""Send undelivered messages again, or drop them."""
 
 SIGNAL_DELIVER = "deliver"
-"""Mail from another agent or from a running task."""
-SIGNAL_SETTLED = "settled"
-"""A sub-agent or a background task tells its owner that it has ended."""
-SIGNAL_RETURNED = "returned"
-"""A letter comes back: its recipient had just ended."""
-SIGNAL_LETTERS = "letters"
-"""Send dead letters again, or forget them."""
-SIGNAL_LEND = "lend"
-SIGNAL_GRANT = "grant"
+"""Mail: a message from another agent, or an event of a background task that is still running."""
+SIGNAL_MAIL_RETURNED = "mail_returned"
+"""A message comes back: its recipient ended before it could read it."""
+SIGNAL_CHILD_SETTLED = "child_settled"
+"""A sub-agent or a background task reports to its parent how it ended."""
+SIGNAL_BUDGET_REQUEST = "budget_request"
+SIGNAL_BUDGET_GRANT = "budget_grant"
+
+PUBLIC_SIGNALS = (SIGNAL_SUBMIT, SIGNAL_DECIDE, SIGNAL_CANCEL, SIGNAL_CLOSE, SIGNAL_UNDELIVERED)
+"""The signals that people send; the others are sent by threads to each other."""
 
 UPDATE_DECIDE = "decide"
 """Takes what the signal takes, and answers at once what became of it."""
@@ -25,10 +33,11 @@ UPDATE_DECIDE = "decide"
 QUERY_STATUS = "status"
 QUERY_TRANSCRIPT = "transcript"
 QUERY_EVENTS = "events"
-QUERY_KEEPS = "keeps"
 QUERY_STATE = "state"
-QUERY_POINT = "point"
-"""What a thread kept besides its conversation when that had so many messages."""
+QUERY_CARRYOVER = "carryover"
+"""What a thread keeps besides its conversation, for the execution that wakes it."""
+QUERY_FORK_POINT = "fork_point"
+"""The same as it was when the conversation had so many messages, for a fork."""
 
 ACTIVITY_RESOLVE_AGENT = "resolve_agent"
 ACTIVITY_INFER = "infer"
@@ -37,8 +46,8 @@ ACTIVITY_COMPACT = "compact"
 ACTIVITY_DELIVER = "deliver_message"
 ACTIVITY_HOOKS = "run_hooks"
 
-CARRIED = "carried"
-"""The key under which an execution is given what the one before it carried over."""
+SNAPSHOT = "snapshot"
+"""The key under which continue-as-new passes the thread to the next execution."""
 
 RESERVED_TOOL_NAMES = frozenset(
     {ACTIVITY_RESOLVE_AGENT, ACTIVITY_INFER, ACTIVITY_RESTORE, ACTIVITY_COMPACT, ACTIVITY_DELIVER, ACTIVITY_HOOKS}
@@ -63,7 +72,7 @@ TOOL_LIST_TASKS = "list_tasks"
 TOOL_TASK_RESULT = "task_result"
 TOOL_SEND_MESSAGE = "send_message"
 TOOL_RECOVER_MESSAGES = "recover_failed_messages"
-"""Names of the tools that the runtime itself performs; the first two go on with an agent's id."""
+"""Names of the tools that the runtime itself performs; the first two are followed by an agent's id."""
 
 RECIPIENT_NOT_FOUND = "recipient_not_found"
 RECIPIENT_UNAVAILABLE = "recipient_unavailable"

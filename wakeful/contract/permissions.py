@@ -1,4 +1,4 @@
-"""Permission rules: which tool calls may be made, which need a person, and which are out of the question."""
+"""Permission rules: which tool calls are allowed, which need a decision, and which are denied."""
 
 from enum import StrEnum
 
@@ -21,7 +21,7 @@ class Rule(Written):
 
 
 class PermissionPolicy(Written):
-    """Any rule that denies wins, then one that allows, then one that asks; of equals the most specific counts."""
+    """Deny rules win over allow rules, and those over ask rules; among equals the most specific rule wins."""
 
     default_behavior: Behavior = Behavior.ASK
     rules: tuple[Rule, ...] = ()

@@ -1,4 +1,4 @@
-"""What a person or a client sends to a thread: the request that starts a run, and the messages that follow."""
+"""What clients send to a thread: the request that starts a run, and the payloads of signals and queries."""
 
 from collections.abc import Callable
 from typing import Annotated, Literal, TypeVar
@@ -8,28 +8,28 @@ from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationEr
 from wakeful.contract.base import Few, Maybe, Written
 from wakeful.contract.budgets import Budget
 from wakeful.contract.decisions import Decision, Decisions
-from wakeful.contract.errors import CallerError
+from wakeful.contract.errors import CallerError, validation_problems
 from wakeful.contract.inference import InferenceOverrides
-from wakeful.contract.mail import Letter, Mail, Returned, TaskEvent
+from wakeful.contract.mail import AgentMessage, Mail, ReturnedMessage, TaskEvent
 from wakeful.contract.messages import InputMessage, fitting
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import OnBusy, Origin, ThreadMode
-from wakeful.contract.subagents import Family, Grant, Loan, Settled
+from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult, SubagentContext
 from wakeful.contract.tools import FrontendTool
 
 
 class Fork(Written):
-    """Go on from a place in another thread, which stays as it is."""
+    """Continue from a step of another thread, which is not changed."""
 
     thread_id: str
     run_id: str
-    """The execution that has the place (a Temporal run id)."""
+    """The execution that has the step (a Temporal run id)."""
     step: int = Field(ge=0)
-    """After this step, counted from the thread's first."""
+    """The step to continue after, counted from the thread's first."""
     messages: int = Field(ge=1)
-    """How many messages that is."""
+    """How many messages the fork keeps."""
     digest: Maybe[str] = None
-    """What their chain of digests comes to: if they were rolled back meanwhile, others would be as many."""
+    """The digest of those messages: after a rollback, others may be as many."""
 
 
 class RunRequest(Written):
@@ -40,9 +40,9 @@ class RunRequest(Written):
     mode: ThreadMode = ThreadMode.RUN
     """`thread` keeps the workflow open after the run, for the next message."""
     restore_from: Maybe[str] = None
-    """Go on with the conversation of this earlier, closed execution of the thread (a Temporal run id)."""
+    """Continue the conversation of this closed execution of the thread (a Temporal run id)."""
     fork: Maybe[Fork] = None
-    """Go on from a place in another thread."""
+    """Continue from a step of another thread."""
     title: Maybe[str] = None
     frontend_tools: Few[tuple[FrontendTool, ...]] = ()
     parent_thread_id: Maybe[str] = None
@@ -52,13 +52,13 @@ class RunRequest(Written):
     transport_request_id: Maybe[str] = None
     origin: Origin = Origin.USER
     overrides: Maybe[InferenceOverrides] = None
-    """What this one run wants otherwise than its agent says; the thread's later runs know nothing of it."""
+    """Settings for this run only."""
     permissions: Few[tuple[Rule, ...]] = ()
-    """What this one run allows, asks and denies; a rule replaces the agent's or the thread's for the same `tool`."""
+    """Rules for this run only; a rule replaces the agent's or the thread's rule for the same `tool`."""
     budget: Maybe[Budget] = None
-    """What this one run, with everything it starts, may spend."""
-    family: Maybe[Family] = None
-    """Of a sub-agent: where it stands; its parent writes it."""
+    """What this run and its descendants may spend."""
+    subagent: Maybe[SubagentContext] = None
+    """Of a sub-agent: what its parent tells it."""
 
     @model_validator(mode="after")
     def _has_something_to_say(self) -> "RunRequest":
@@ -67,14 +67,12 @@ class RunRequest(Written):
             raise ValueError("input is empty: give a text or at least one message")
         if not begins_a_run and self.overrides is not None:
             raise ValueError(
-                "overrides are for one run, and without input none begins: give them with its first message"
+                "overrides are for one run, and no run starts without input: give them with its first message"
             )
         if not begins_a_run and self.permissions:
-            raise ValueError("permissions are for one run, and without input none begins")
+            raise ValueError("permissions are for one run, and no run starts without input")
         if self.fork and self.restore_from:
-            raise ValueError(
-                "a thread goes on from another one (fork) or from itself (restore_from), and not from both"
-            )
+            raise ValueError("a thread continues another thread (fork) or itself (restore_from), not both")
         names = [tool.id for tool in self.frontend_tools]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"frontend_tools are declared twice: {', '.join(repeated)}")
@@ -96,14 +94,14 @@ def title_of(request: RunRequest) -> str:
 
 
 class Submission(Written):
-    """Messages for a thread that is already there: a text, or messages with ids of their own."""
+    """Messages for a thread: a text, or messages with ids of their own."""
 
     input: Annotated[str | tuple[InputMessage, ...], AfterValidator(fitting)]
     on_busy: OnBusy = OnBusy.ENQUEUE
     agent_id: Maybe[str] = None
-    """The agent for the run they begin, if it is to be another one."""
+    """The agent for the run that they start, if it is to change."""
     overrides: Maybe[InferenceOverrides] = None
-    """What the run they begin wants otherwise than its agent says."""
+    """Settings for the run that they start."""
 
     @property
     def messages(self) -> tuple[InputMessage, ...]:
@@ -122,8 +120,8 @@ class CancelRequest(Written):
     reason: Maybe[str] = None
 
 
-class LettersRequest(Written):
-    """Send the thread's dead letters again, or forget them."""
+class UndeliveredRequest(Written):
+    """Send the thread's undelivered messages again, or drop them."""
 
     action: Literal["replay", "clear"]
 
@@ -132,35 +130,35 @@ MAX_PAGE = 1000
 
 
 class PageRequest(Written):
-    """Which part of a list a query wants: what comes after `after`, at most `limit` entries."""
+    """A page: at most `limit` entries after number `after`."""
 
     after: int = Field(default=0, ge=0)
     limit: int = Field(default=200, ge=1, le=MAX_PAGE)
 
 
-class PointRequest(Written):
-    """The place in a conversation that the `point` query asks about."""
+class ForkPointRequest(Written):
+    """The position in a conversation that the `fork_point` query asks about."""
 
     messages: int = Field(ge=0)
     digest: Maybe[str] = None
-    """What the chain of their digests comes to: only a conversation that begins with these very messages is meant."""
+    """The digest of those messages: the conversation must start with exactly these."""
 
 
 def parse_request(written: object) -> RunRequest:
-    """What starts a run. Raises `CallerError` with every field that is wrong."""
+    """The request that starts a run. Raises `CallerError` with every field that is wrong."""
     return _parse(RunRequest, written, example='{"agent_id": "assistant", "input": "hello"}')
 
 
 def parse_submission(written: object) -> Submission:
-    """What the `submit` signal brings: `{"input": ...}`, or a bare text."""
+    """The payload of the `submit` signal: `{"input": ...}`, or a bare text."""
     if isinstance(written, str):
         written = {"input": written}
     return _parse(Submission, written, example='{"input": "hello"}')
 
 
 def parse_decisions(written: object) -> tuple[Decision, ...]:
-    """What the `decide` signal brings: one decision, or `{"decisions": [...]}` to apply together."""
-    example = '{"call_id": "call_1", "action": "resume"}'
+    """The payload of the `decide` signal: one decision, or `{"decisions": [...]}` to apply together."""
+    example = '{"call_id": "1-1", "action": "resume"}'
     if isinstance(written, dict) and "decisions" in written:
         return _parse(Decisions, written, example=example).decisions
     if isinstance(written, list):
@@ -169,52 +167,52 @@ def parse_decisions(written: object) -> tuple[Decision, ...]:
 
 
 def parse_cancel(written: object) -> CancelRequest:
-    """What the `cancel` signal brings: nothing, or `{"reason": ...}`."""
+    """The payload of the `cancel` and `close` signals: nothing, or `{"reason": ...}`."""
     return _parse(CancelRequest, {} if written is None else written, example='{"reason": "no longer needed"}')
 
 
 def parse_page(written: object) -> PageRequest:
-    """What a paged query brings: nothing, or `{"after": n, "limit": n}`."""
+    """The argument of a paged query: nothing, or `{"after": n, "limit": n}`."""
     return _parse(PageRequest, {} if written is None else written, example='{"after": 0}')
 
 
-def parse_point(written: object) -> PointRequest:
-    """What the `point` query brings: `{"messages": n}`."""
-    return _parse(PointRequest, written, example='{"messages": 3}')
+def parse_fork_point(written: object) -> ForkPointRequest:
+    """The argument of the `fork_point` query: `{"messages": n}`."""
+    return _parse(ForkPointRequest, written, example='{"messages": 3}')
 
 
-def parse_letters(written: object) -> LettersRequest:
-    """What the `letters` signal brings: `{"action": ...}`."""
-    return _parse(LettersRequest, written, example='{"action": "replay"}')
+def parse_undelivered_request(written: object) -> UndeliveredRequest:
+    """The payload of the `undelivered` signal: `{"action": ...}`."""
+    return _parse(UndeliveredRequest, written, example='{"action": "replay"}')
 
 
-def parse_mail(written: object) -> Letter | TaskEvent:
-    """What the `deliver` signal brings: a letter, or what a running task tells."""
-    example = '{"kind": "task_event", "message_id": "m1", "task_id": "task-1", "event_type": "progress"}'
+def parse_mail(written: object) -> AgentMessage | TaskEvent:
+    """The payload of the `deliver` signal: a message from another agent, or an event of a running task."""
+    example = '{"kind": "task_event", "message_id": "m1", "task_id": "bg_0", "event_type": "progress"}'
     return _validated(_MAIL.validate_python, written, example=example)
 
 
-def parse_settled(written: object) -> Settled:
-    """What the `settled` signal brings."""
-    return _parse(Settled, written, example='{"work_id": "task-1", "thread_id": "t/task-1", "status": "completed"}')
+def parse_child_settled(written: object) -> ChildResult:
+    """The payload of the `child_settled` signal."""
+    return _parse(ChildResult, written, example='{"work_id": "bg_0", "thread_id": "t/clerk-1", "status": "completed"}')
 
 
-def parse_returned(written: object) -> Returned:
-    """What the `returned` signal brings."""
-    return _parse(Returned, written, example='{"letter": {…}, "error": "recipient_unavailable"}')
+def parse_mail_returned(written: object) -> ReturnedMessage:
+    """The payload of the `mail_returned` signal."""
+    return _parse(ReturnedMessage, written, example='{"message": {…}, "error": "recipient_unavailable"}')
 
 
-def parse_loan(written: object) -> Loan:
-    """What the `lend` signal brings."""
-    return _parse(Loan, written, example='{"work_id": "task-1", "thread_id": "t/task-1", "spent": {}}')
+def parse_budget_request(written: object) -> BudgetRequest:
+    """The payload of the `budget_request` signal."""
+    return _parse(BudgetRequest, written, example='{"work_id": "bg_0", "thread_id": "t/clerk-1", "spent": {}}')
 
 
-def parse_grant(written: object) -> Grant:
-    """What the `grant` signal brings."""
-    return _parse(Grant, written, example='{"allowance": {"tokens": 1000}}')
+def parse_budget_grant(written: object) -> BudgetGrant:
+    """The payload of the `budget_grant` signal."""
+    return _parse(BudgetGrant, written, example='{"allowance": {"tokens": 1000}}')
 
 
-_MAIL: TypeAdapter[Letter | TaskEvent] = TypeAdapter(Mail)
+_MAIL: TypeAdapter[AgentMessage | TaskEvent] = TypeAdapter(Mail)
 
 W = TypeVar("W", bound=BaseModel)
 T = TypeVar("T")
@@ -228,8 +226,5 @@ def _validated(validate: Callable[[object], T], written: object, *, example: str
     try:
         return validate(written)
     except ValidationError as error:
-        wrong = "; ".join(
-            f"{'.'.join(str(part) for part in detail['loc']) or 'the whole value'}: {detail['msg']}"
-            for detail in error.errors(include_url=False)
-        )
-        raise CallerError(f"{wrong}. Write for example {example}") from error
+        problems = "; ".join(validation_problems(error))
+        raise CallerError(f"{problems}. For example: {example}") from error

@@ -1,4 +1,4 @@
-"""Runs: who they are, how they are asked for, where they stand and how they end."""
+"""Runs: identity, status, usage and how they end."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -17,25 +17,25 @@ class RunStatus(StrEnum):
 
 
 class ThreadMode(StrEnum):
-    """Whether a thread's workflow ends with its run or stays open for the next."""
+    """Whether a thread's workflow completes with its run or stays open for the next one."""
 
     RUN = "run"
     THREAD = "thread"
 
 
 class OnBusy(StrEnum):
-    """What becomes of messages that come while a run is under way."""
+    """What happens to messages that arrive while a run is under way."""
 
     ENQUEUE = "enqueue"
-    """They are the next run's; in `run` mode the model reads them before the run ends."""
+    """They start the next run; in `run` mode the model reads them before the run ends."""
     REJECT = "reject"
-    """They are refused."""
+    """They are rejected."""
     STEER = "steer"
     """The model reads them at its next step."""
     INTERRUPT = "interrupt"
-    """The run is cancelled, and they are the next run's, before anything queued."""
+    """The run is cancelled and they start the next run, before anything that is queued."""
     ROLLBACK = "rollback"
-    """The same, and everything the cancelled run said and heard is undone."""
+    """Like `interrupt`, and the cancelled run's messages are removed from the conversation."""
 
 
 class ToolCallStatus(StrEnum):
@@ -55,24 +55,24 @@ class Origin(StrEnum):
 
 
 class TaskRef(Wire):
-    """A background task, by the workflow that runs it and the thread that owns it."""
+    """A background task: the workflow that runs it, and the thread that owns it."""
 
     task_id: str
     thread_id: str
     owner_thread_id: str
     name: Maybe[str] = None
-    """What its owner calls it."""
+    """The owner's name for it."""
 
 
 class ForkedFrom(Wire):
-    """Where a thread was forked from: after this step of that thread."""
+    """The thread and the step that a fork continues from."""
 
     thread_id: str
     step: int
 
 
 class RunIdentity(Wire):
-    """Who a run is, and who started it."""
+    """Which run this is, and which run started it."""
 
     thread_id: str
     parent_thread_id: Maybe[str] = None
@@ -86,17 +86,17 @@ class RunIdentity(Wire):
     path: Few[tuple[str, ...]] = ()
     """The threads from the root to the parent."""
     task: Maybe[TaskRef] = None
-    """The background task that the run is, or is a part of."""
+    """The background task that the run is, or belongs to."""
     forked_from: Maybe[ForkedFrom] = None
 
     @property
     def is_task(self) -> bool:
-        """The run is a background task itself, and not a delegate within one."""
+        """Whether the run is itself a background task, rather than a delegate inside one."""
         return self.task is not None and self.task.thread_id == self.thread_id
 
 
 class Usage(Wire):
-    """Tokens, as the provider counts them, and what they cost; absent where nobody says."""
+    """Tokens as the provider counts them, and their cost; a field is absent if the provider does not report it."""
 
     prompt_tokens: Maybe[int] = None
     completion_tokens: Maybe[int] = None
@@ -105,10 +105,10 @@ class Usage(Wire):
     cache_creation_tokens: Maybe[int] = None
     thinking_tokens: Maybe[int] = None
     cost: Maybe[float] = None
-    """Money, by the registry's prices."""
+    """In the currency of the registry's prices."""
 
     def plus(self, other: "Usage") -> "Usage":
-        """The sum, field by field; a negative report counts as nothing."""
+        """The sum, field by field; negative reports are ignored."""
         if other is NO_USAGE or other == NO_USAGE:
             return self
         counts = {
@@ -170,7 +170,7 @@ Termination = Annotated[
 
 
 def status_reason(termination: Termination) -> str:
-    """The reason in one word or `word:detail`, as search attributes and event results carry it."""
+    """The reason as one word or `word:detail`, for search attributes and event results."""
     match termination:
         case NaturalEnd():
             return "natural"
@@ -185,15 +185,15 @@ def status_reason(termination: Termination) -> str:
 
 
 class CancelReceipt(Wire):
-    """What a cancel reached below a run: sub-agents and tasks by their threads."""
+    """The descendants of a run that a cancel reached, by thread id."""
 
     cancelled: Few[tuple[str, ...]] = ()
     ended: Few[tuple[str, ...]] = ()
-    """Those that had come to their own end before they heard of it."""
+    """Those that had already ended when the cancel arrived."""
 
 
 class RunResult(Wire):
-    """How a run ended; the result of its workflow."""
+    """How a run ended: the result of its workflow."""
 
     thread_id: str
     run_id: str
@@ -206,10 +206,10 @@ class RunResult(Wire):
     steps: int = 0
     usage: Usage = Usage()
     unread: Few[tuple[str, ...]] = ()
-    """Ids of submitted messages that the run ended too early to read."""
+    """Ids of accepted messages that the run ended too early to read."""
     output: Maybe[JsonValue] = None
-    """The last answer as the agent's output type asks for it; only of a run that came to its natural end."""
+    """The last answer, parsed as the agent's output type; only if the run ended naturally."""
     receipt: Maybe[CancelReceipt] = None
-    """What was stopped with the run, if anything ran below it."""
-    tree: Maybe[Spent] = None
-    """What the run and everything it started have spent; absent if it never asked a model."""
+    """Which descendants were cancelled with the run."""
+    spent: Maybe[Spent] = None
+    """What the run and its descendants spent; absent if no model was called."""

@@ -24,7 +24,7 @@ Schema = JsonValue
 Problems = Iterator[str]
 
 
-def misfit(value: JsonValue, schema: JsonValue) -> str | None:
+def mismatch(value: JsonValue, schema: JsonValue) -> str | None:
     """Why `value` does not fit `schema`, in words and with the place; None if it fits."""
     return next(_Check(schema).problems(value, schema, "", 0), None)
 

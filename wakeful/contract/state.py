@@ -1,4 +1,4 @@
-"""State that agents keep beside the conversation: keys with a scope and a way to merge, written by operations."""
+"""Agent state: keys with a scope and a merge strategy, written by operations."""
 
 import json
 import math
@@ -9,21 +9,21 @@ from pydantic import JsonValue
 from wakeful.contract.base import Few, Maybe, Wire
 
 STATE_LIMIT = 400_000
-"""Bytes of JSON that a thread's state may come to: it goes along with every inference and tool call that reads it."""
+"""Bytes of JSON of a thread's whole state: every inference and tool call that reads state is sent all of it."""
 
 
 class StateScope(StrEnum):
     RUN = "run"
-    """It begins anew with every run."""
+    """Reset when a run starts."""
     THREAD = "thread"
-    """It survives runs, executions and wakings of its thread."""
+    """Kept for as long as the thread lives, across runs, executions and wakes."""
 
 
 class StateMerge(StrEnum):
-    """How writes that were made at the same time come together."""
+    """How concurrent writes are merged."""
 
     EXCLUSIVE = "exclusive"
-    """One writer at a time: of two that saw the same value, the later one is refused."""
+    """One writer at a time: of two that read the same value, the later write is rejected."""
     ADD = "add"
     APPEND = "append"
     UNION = "union"
@@ -32,7 +32,7 @@ class StateMerge(StrEnum):
 
 
 class StateKeySpec(Wire):
-    """A key as a run is bound to it."""
+    """A state key, as recorded with the resolved agent."""
 
     key: str
     scope: StateScope = StateScope.RUN
@@ -42,11 +42,11 @@ class StateKeySpec(Wire):
 
 class StateAction(StrEnum):
     SET = "set"
-    """Put this value in the place of the old one; only of an exclusive key."""
+    """Replace the value; only for exclusive keys."""
     MERGE = "merge"
-    """Merge this value into the old one, in the key's own way."""
+    """Merge into the value with the key's strategy."""
     RESET = "reset"
-    """Back to the default."""
+    """Restore the default."""
 
 
 class StateOp(Wire):
@@ -58,14 +58,14 @@ class StateOp(Wire):
 
 
 class StateView(Wire):
-    """State as whoever reads it sees it: keys that were never written are not there."""
+    """State as tools and hooks read it; keys that were never written are absent."""
 
     revision: int = 0
     values: Few[dict[str, JsonValue]] = {}
 
 
 def applied(spec: StateKeySpec, value: JsonValue, op: StateOp) -> JsonValue:
-    """What a write makes of a key's value.
+    """A key's value after a write.
 
     Raises:
         ValueError: the write does not fit the key.

@@ -1,4 +1,4 @@
-"""Stop conditions: when a run ends although its model would go on. Declared on an agent; checked after every answer."""
+"""Stop conditions of an agent. The loop checks them after every answer and ends the run if one is met."""
 
 from typing import Annotated, Literal
 
@@ -8,35 +8,35 @@ from wakeful.contract.base import Written
 
 
 class MaxRounds(Written):
-    """So many rounds of tool calls."""
+    """The model asks for one more round of tool calls than this."""
 
     type: Literal["max_rounds"] = "max_rounds"
     rounds: int = Field(ge=1)
 
 
 class Timeout(Written):
-    """So long since the run began."""
+    """More time than this has passed since the run started."""
 
     type: Literal["timeout"] = "timeout"
     seconds: float = Field(gt=0, allow_inf_nan=False)
 
 
 class TokenBudget(Written):
-    """So many prompt and completion tokens in the run."""
+    """The run has used more prompt and completion tokens than this."""
 
     type: Literal["token_budget"] = "token_budget"
     max_total: int = Field(ge=1)
 
 
 class ConsecutiveErrors(Written):
-    """So many rounds in a row in which every tool call failed."""
+    """Every tool call failed in this many rounds in a row."""
 
     type: Literal["consecutive_errors"] = "consecutive_errors"
     max: int = Field(ge=1)
 
 
 class StopOnTool(Written):
-    """The model asks for this tool, which is then not run."""
+    """The model calls this tool; the call is not executed."""
 
     type: Literal["stop_on_tool"] = "stop_on_tool"
     tool_name: str = Field(min_length=1)
@@ -50,7 +50,7 @@ class ContentMatch(Written):
 
 
 class LoopDetection(Written):
-    """The model has said the same so many times in a row."""
+    """The model has given the same answer this many times in a row."""
 
     type: Literal["loop_detection"] = "loop_detection"
     window: int = Field(ge=2)

@@ -1,7 +1,7 @@
-"""An answer while it comes: the parts a provider streams, and what of it is kept until it is whole.
+"""A streamed answer: the parts that a provider yields, and the checkpoint that is heartbeated until it is complete.
 
-Parts live in one worker's memory. Only the checkpoint leaves it, as the heartbeat of the inference activity: watchers
-read it, and the next attempt after a lost connection or a lost worker goes on from it. None of it is ever in history.
+Parts stay in one worker's memory. The checkpoint is the heartbeat of the inference activity: watchers read it, and the
+next attempt continues from it after a lost connection or worker. Neither is ever written to history.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from wakeful.contract.runs import Usage
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The provider has begun to answer: with which model, and under which id of its own."""
+    """The provider has started to answer."""
 
     model: str | None = None
     request_id: str | None = None
@@ -27,7 +27,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """More of what the model thinks. A `signature` closes one block of it, which the provider wants back as it was."""
+    """More reasoning. A `signature` closes a block, which the provider must be sent back unchanged."""
 
     text: str = ""
     signature: str | None = None
@@ -35,7 +35,7 @@ class Reasoning:
 
 @dataclass(frozen=True, slots=True)
 class CallOpened:
-    """The model begins to write a tool call; `index` names it in this answer."""
+    """A tool call begins; `index` identifies it in this answer, `id` is the provider's."""
 
     index: int
     id: str
@@ -52,21 +52,21 @@ class CallArguments:
 
 @dataclass(frozen=True, slots=True)
 class CallClosed:
-    """A call is written to its end. A provider that cannot tell sends none: the next call, or the stop, closes it."""
+    """A call is complete. Optional: the next call, or the stop, also closes it."""
 
     index: int
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """Tokens so far. A later report replaces what it names."""
+    """Tokens so far. A later report replaces the fields it has."""
 
     usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The answer is whole. A stream that ends without it was cut off."""
+    """The answer is complete. A stream that ends without it was interrupted."""
 
     reason: StopReason
 
@@ -75,14 +75,18 @@ StreamPart = Opened | Text | Reasoning | CallOpened | CallArguments | CallClosed
 
 
 class PartialCall(Wire):
+    """A tool call that has arrived so far; `id` is Wakeful's own."""
+
     id: str
     name: str
     arguments: str = ""
     closed: Few[bool] = False
+    provider: Maybe[str] = None
+    provider_id: Maybe[str] = None
 
 
 class StreamCheckpoint(Wire):
-    """As much of an answer as has come: the heartbeat of an inference."""
+    """The part of an answer that has arrived: the heartbeat of an inference."""
 
     attempt: int
     model: str
@@ -90,7 +94,9 @@ class StreamCheckpoint(Wire):
     reasoning: Few[str] = ""
     thinking: Few[tuple[ThinkingBlock, ...]] = ()
     calls: Few[tuple[PartialCall, ...]] = ()
+    calls_used: Few[int] = 0
+    """How many ids of calls all attempts have used: the next attempt continues the numbers."""
     usage: Usage = Usage()
     interruptions: Few[tuple[Interruption, ...]] = ()
     broken: Maybe[str] = None
-    """Why it broke off, if its worker lived to say so."""
+    """Why the stream was interrupted, if its worker could still record it."""

@@ -1,70 +1,67 @@
-"""What passes between a run and the sub-agents and tasks it has started, besides letters."""
+"""What a run and its sub-agents and background tasks tell each other, besides mail: contexts, results and budgets."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, JsonValue
+from pydantic import JsonValue
 
-from wakeful.contract.base import Few, Maybe, Wire, Written
+from wakeful.contract.base import Maybe, Wire, Written
 from wakeful.contract.budgets import Budget, Spent
-from wakeful.contract.mail import DeadLetter, task_event_text
+from wakeful.contract.ids import child_message_id
+from wakeful.contract.mail import task_event_text
 from wakeful.contract.messages import Message, Role, TextBlock, Visibility
 from wakeful.contract.names import TOOL_DELEGATE
-from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import (
     BehaviorRequested,
     Blocked,
     Cancelled,
     CancelReceipt,
     NaturalEnd,
-    RunIdentity,
     RunResult,
     Stopped,
     TaskRef,
     status_reason,
 )
-from wakeful.contract.tasks import Task, TaskStatus
+from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.tools import ToolCallInput, ToolDescriptor, ToolResult, ToolStatus
 
 
-class Family(Written):
-    """Where a sub-agent stands: written by its parent into the request that starts it."""
+class SubagentContext(Written):
+    """What a parent tells the sub-agent it starts, as part of the start request."""
 
     path: tuple[str, ...]
     """The threads from the root to the parent."""
     work_id: str
-    """What the parent calls it: the child tells its end under this name."""
+    """The parent's id for it, which it reports its end under."""
     task_id: Maybe[str] = None
-    """It is this background task of its parent; a delegate is none."""
+    """The background task of the parent that it is; absent of a delegate."""
     name: Maybe[str] = None
-    """What its parent calls the task."""
+    """The parent's name for the task."""
     within: Maybe[TaskRef] = None
-    """Of a delegate: the background task that it is a part of."""
+    """Of a delegate: the background task that it belongs to."""
     allowance: Maybe[Budget] = None
-    """What it may spend, on its parent's account, before it has to ask for more."""
+    """What it may spend on its parent's account before it has to ask for more."""
     deadline: Maybe[int] = None
-    """Milliseconds since 1970: when the wall time of the whole tree is spent."""
+    """Milliseconds since 1970 at which the wall time of the whole tree is spent."""
 
 
-SETTLED_ID = "settled:"
-"""How the id of the message begins that tells a task's end."""
-
-WITHOUT_A_WORD = "it has ended without a word"
-FAILED_SILENTLY = "it failed and could not say why"
-TERMINATED = "it was terminated from outside"
-TIMED_OUT = "it ran into a timeout from outside"
-"""What is told of a child that did not tell its end itself."""
+CLOSED_SILENTLY = "it closed without reporting a result"
+FAILED_SILENTLY = "it failed without reporting why"
+TERMINATED = "it was terminated"
+TIMED_OUT = "it exceeded its workflow timeout"
+CANCELLED_BEFORE_START = "it was cancelled before it started"
+"""Reported in place of a child that closed without signalling its parent."""
 
 EndStatus = Literal[TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED]
 
 
-class Settled(Wire):
-    """What a child tells its owner when it has ended, under the name that the owner gave it."""
+class ChildResult(Wire):
+    """What the `child_settled` signal brings: how a sub-agent or a background task ended."""
 
     work_id: str
     thread_id: str
     agent_id: Maybe[str] = None
     name: Maybe[str] = None
-    """What the owner calls the task."""
+    """The owner's name for the task."""
     status: EndStatus
     result: Maybe[JsonValue] = None
     error: Maybe[str] = None
@@ -74,8 +71,8 @@ class Settled(Wire):
     receipt: Maybe[CancelReceipt] = None
 
 
-def settled_run(work_id: str, result: RunResult, *, name: str | None = None) -> Settled:
-    """How a sub-agent's run came out, as its owner is told; an answer with a type of its own is there as data, too."""
+def child_result(work_id: str, result: RunResult, *, name: str | None = None) -> ChildResult:
+    """How a sub-agent's run ended, as its parent is told; a typed answer is included as data."""
     status, error = _outcome(result)
     data: dict[str, JsonValue] = {
         "agent_id": result.agent_id,
@@ -85,7 +82,7 @@ def settled_run(work_id: str, result: RunResult, *, name: str | None = None) -> 
     }
     if result.output is not None:
         data["output"] = {"raw": result.output}
-    return Settled(
+    return ChildResult(
         work_id=work_id,
         thread_id=result.thread_id,
         agent_id=result.agent_id,
@@ -95,7 +92,7 @@ def settled_run(work_id: str, result: RunResult, *, name: str | None = None) -> 
         error=error,
         run_id=result.run_id,
         steps=result.steps,
-        spent=result.tree or Spent(),
+        spent=result.spent or Spent(),
         receipt=result.receipt,
     )
 
@@ -115,36 +112,36 @@ def _outcome(result: RunResult) -> tuple[EndStatus, str | None]:
             return TaskStatus.FAILED, status_reason(other).removeprefix("error:")
 
 
-def delegate_result(tool_name: str, settled: Settled, *, timed_out: bool = False) -> ToolResult:
-    """What a model reads of the delegate it has called."""
-    name = settled.agent_id or tool_name.removeprefix(TOOL_DELEGATE)
-    if settled.status is TaskStatus.COMPLETED:
-        result = ToolResult.success(tool_name, settled.result)
+def delegate_result(tool_name: str, child: ChildResult, *, timed_out: bool = False) -> ToolResult:
+    """What a model reads as the result of calling a delegate."""
+    name = child.agent_id or tool_name.removeprefix(TOOL_DELEGATE)
+    if child.status is TaskStatus.COMPLETED:
+        result = ToolResult.success(tool_name, child.result)
     elif timed_out:
         result = ToolResult.error(tool_name, f"delegation to {name} timed out")
-    elif settled.status is TaskStatus.CANCELLED:
+    elif child.status is TaskStatus.CANCELLED:
         result = ToolResult.error(tool_name, f"delegation to {name} cancelled")
     else:
-        result = ToolResult.error(tool_name, f"delegation to {name} failed: {settled.error or 'it did not say why'}")
+        result = ToolResult.error(tool_name, f"delegation to {name} failed: {child.error or 'no reason was reported'}")
     if result.status is ToolStatus.ERROR:
-        result = result.model_copy(update={"data": settled.result})
-    metadata: dict[str, JsonValue] = {"child_thread_id": settled.thread_id}
-    if settled.run_id is not None:
-        metadata["child_run_id"] = settled.run_id
+        result = result.model_copy(update={"data": child.result})
+    metadata: dict[str, JsonValue] = {"child_thread_id": child.thread_id}
+    if child.run_id is not None:
+        metadata["child_run_id"] = child.run_id
     return result.model_copy(update={"metadata": metadata})
 
 
-def settled_message(settled: Settled) -> Message:
+def child_result_message(child: ChildResult) -> Message:
     """The one terminal event of a background task, as its owner's model reads it."""
-    told: dict[str, JsonValue] = {}
-    if settled.status is TaskStatus.COMPLETED:
-        told["result"] = settled.result
-    elif settled.status is TaskStatus.FAILED:
-        told["error"] = settled.error or "it did not say why"
-    text = task_event_text(settled.status.value, settled.work_id, name=settled.name, **told)
+    details: dict[str, JsonValue] = {}
+    if child.status is TaskStatus.COMPLETED:
+        details["result"] = child.result
+    elif child.status is TaskStatus.FAILED:
+        details["error"] = child.error or "no reason was reported"
+    text = task_event_text(child.status.value, child.work_id, name=child.name, **details)
     return Message(
-        # A task that was never started has no thread; its id is unique among the messages of its owner too.
-        id=f"{SETTLED_ID}{settled.thread_id or settled.work_id}",
+        # A task that was never started has no thread; its work id is unique among its owner's messages, too.
+        id=child_message_id(child.thread_id or child.work_id),
         role=Role.USER,
         content=(TextBlock(text=text),),
         visibility=Visibility.INTERNAL,
@@ -160,56 +157,17 @@ class ToolTaskInput(Wire):
     input: ToolCallInput
 
 
-class Loan(Wire):
-    """What the `lend` signal brings: a child has spent its allowance and asks for more."""
+class BudgetRequest(Wire):
+    """What the `budget_request` signal brings: a child has spent its allowance and asks for more."""
 
     work_id: str
     thread_id: str
     spent: Spent
 
 
-class Grant(Wire):
-    """What the `grant` signal brings: what a child may spend in all from now on, or that there is nothing more."""
+class BudgetGrant(Wire):
+    """What the `budget_grant` signal brings: the child's new total allowance, or that there is no more."""
 
     allowance: Maybe[Budget] = None
     refused: Maybe[str] = None
     """Which budget is spent."""
-
-
-class Keeps(Wire):
-    """What a thread keeps besides its conversation: a new execution of a closed thread goes on with it."""
-
-    agent_id: Maybe[str] = None
-    """Who answers by now, if it was handed over."""
-    tasks: Few[tuple[Task, ...]] = ()
-    spawned: int = 0
-    letters: Few[tuple[DeadLetter, ...]] = ()
-    mail: Few[tuple[Message, ...]] = ()
-    """What came too late for its last run to read."""
-    permissions: Few[tuple[Rule, ...]] = ()
-    state: Few[dict[str, JsonValue]] = {}
-    """What its agents keep for as long as the thread lives."""
-    run_state: Few[dict[str, JsonValue]] = {}
-    """Only for a fork, which goes on within a run: what its agents kept for this run."""
-    run_permissions: Few[tuple[Rule, ...]] = ()
-    """The same for permissions."""
-    identity: Maybe[RunIdentity] = None
-    """Whose it was; a sub-agent that is woken still knows its parent."""
-    events: Few[int] = 0
-    """How many events the thread has had: the next one goes on from there."""
-
-
-def _is_true(value: bool) -> bool:
-    return value
-
-
-class DeliverInput(Wire):
-    """What the activity is given that reaches a thread whether it is awake or not."""
-
-    thread_id: str
-    signal: str
-    payload: JsonValue
-    agent_id: Maybe[str] = None
-    """Who is to answer, if the thread is new."""
-    wake: Annotated[bool, Field(exclude_if=_is_true)] = True
-    """Bring it also to a thread that sleeps."""

@@ -1,4 +1,4 @@
-"""Background tasks: what a thread knows of the work it has started and does not wait for."""
+"""Background tasks: work that a thread has started and does not wait for."""
 
 from enum import StrEnum
 
@@ -7,7 +7,7 @@ from pydantic import JsonValue
 from wakeful.contract.base import Maybe, Wire
 
 RESERVED_TASK_NAMES = frozenset({"parent", "self", "all", "broadcast"})
-"""They mean somebody else where messages are addressed."""
+"""They have a meaning of their own as addresses of messages."""
 
 
 class TaskStatus(StrEnum):
@@ -27,7 +27,7 @@ class TaskType(StrEnum):
 
 
 class TaskContext(Wire):
-    """Who started a task: the task it runs in itself, the run, the tool call and the agent."""
+    """What started a task: the enclosing task, the run, the tool call and the agent."""
 
     task_id: Maybe[str] = None
     run_id: Maybe[str] = None
@@ -36,13 +36,13 @@ class TaskContext(Wire):
 
 
 class Task(Wire):
-    """A background task of a thread. Its id is unique in the thread for ever."""
+    """A background task of a thread. Its id is never reused in the thread."""
 
     task_id: str
     owner_thread_id: str
     task_type: TaskType
     name: Maybe[str] = None
-    """How `cancel_task` and `send_message` may call it while it runs."""
+    """An alias that `cancel_task` and `send_message` accept while it runs."""
     description: str = ""
     status: TaskStatus = TaskStatus.RUNNING
     error: Maybe[str] = None
@@ -51,6 +51,6 @@ class Task(Wire):
     completed_at_ms: Maybe[int] = None
     parent_context: TaskContext = TaskContext()
     thread_id: Maybe[str] = None
-    """The workflow it runs in; absent until it is started."""
+    """The workflow that runs it; absent until that is started."""
     agent_id: Maybe[str] = None
-    """Of a sub-agent: which one."""
+    """Of a sub-agent: its agent id."""

@@ -1,4 +1,4 @@
-"""Tool descriptors, results and what a tool activity is given and gives back."""
+"""Tool descriptors and results, and the input and output of a tool activity."""
 
 import json
 from enum import StrEnum
@@ -24,14 +24,14 @@ def no_parameters() -> dict[str, JsonValue]:
 
 
 class Effects(StrEnum):
-    """Whether a call may run again after its worker died under it."""
+    """Whether a call may run again after its worker was lost."""
 
     ONCE = "once"
-    """Never: the model is told that the outcome is unknown."""
+    """Never: the model reads that the outcome is unknown."""
     IDEMPOTENT = "idempotent"
-    """Yes: the tool uses its stable `idempotency_key`."""
+    """Yes: the tool uses `idempotency_key`, which is the same for every attempt."""
     READ_ONLY = "read_only"
-    """Yes: it changes nothing."""
+    """Yes: it has no side effects."""
 
     @property
     def may_repeat(self) -> bool:
@@ -39,7 +39,7 @@ class Effects(StrEnum):
 
 
 class RuntimeKind(StrEnum):
-    """What the runtime itself does when a model calls one of its own tools."""
+    """What the loop does when a model calls one of the runtime's own tools."""
 
     DELEGATE = "delegate"
     SPAWN = "spawn"
@@ -52,17 +52,17 @@ class RuntimeKind(StrEnum):
 
 
 class RuntimeTool(Wire):
-    """A tool that no activity runs: the loop performs it."""
+    """A tool that the loop performs itself, without an activity."""
 
     kind: RuntimeKind
     agent_id: Maybe[str] = None
-    """The one agent that a delegate or a handoff goes to."""
+    """The target of a delegation or a handoff."""
     agent_ids: Few[tuple[str, ...]] = ()
-    """The agents that may be spawned."""
+    """The agents that `spawn_agent` may start."""
 
 
 class ToolDescriptor(Wire):
-    """What the model and the loop know of a tool; the model addresses it by `id`."""
+    """A tool as the model and the loop know it; the model calls it by `id`."""
 
     id: str
     name: str
@@ -76,23 +76,23 @@ class ToolDescriptor(Wire):
     heartbeat_seconds: float = DEFAULT_HEARTBEAT_SECONDS
     task_queue: Maybe[str] = None
     local: Few[bool] = False
-    """Runs inside the workflow's own task: half the cost, for calls of milliseconds that may be repeated."""
+    """Run it as a local activity: half the cost, for repeatable calls that take milliseconds."""
     result_schema: Maybe[dict[str, JsonValue]] = None
-    """Of a frontend tool: the JSON schema that its result has to fit."""
+    """Of a frontend tool: the JSON schema that its result must match."""
     runtime: Maybe[RuntimeTool] = None
-    """The runtime's own: what it does when the model calls it."""
+    """Set if the runtime itself performs the tool."""
     background: Few[bool] = False
-    """A call is a background task: the model gets its id at once, and the result when there is one."""
+    """A call starts a background task: the model gets the task's id at once and the result later."""
 
 
 class FrontendTool(Written):
-    """A tool that the caller's own front end will perform: calling it suspends the run until the result is decided."""
+    """A tool that the caller's front end performs: a call suspends until a decision brings its result."""
 
     id: str = Field(min_length=1)
     description: str = ""
     parameters: dict[str, JsonValue] = Field(default_factory=no_parameters)
     result_schema: Maybe[dict[str, JsonValue]] = None
-    """What the front end gives back has to fit this JSON schema."""
+    """The JSON schema that the front end's result must match."""
 
     def descriptor(self) -> ToolDescriptor:
         return ToolDescriptor(
@@ -112,7 +112,7 @@ class ToolStatus(StrEnum):
 
 
 class ToolResult(Wire):
-    """What a tool call came to. `pending` with a ticket suspends the call."""
+    """The result of a tool call. `pending` with a ticket suspends the call."""
 
     tool_name: str
     status: ToolStatus
@@ -140,7 +140,7 @@ class ToolResult(Wire):
 
     @property
     def text(self) -> str:
-        """What the model reads: the message, or the data (a string as it is, anything else as compact JSON)."""
+        """What the model reads: the message, or else the data (a string as it is, other values as compact JSON)."""
         if self.message is not None:
             return self.message
         if isinstance(self.data, str):
@@ -149,31 +149,34 @@ class ToolResult(Wire):
 
 
 def outcome_unknown(tool_name: str, reason: str) -> str:
-    """What is told of a call whose worker was lost."""
-    return f"{OUTCOME_UNKNOWN}: {reason}. Whether {tool_name!r} took effect is not known; check before retrying."
+    """What the model reads of a call whose worker was lost."""
+    return (
+        f"{OUTCOME_UNKNOWN}: {reason}. It is not known whether {tool_name!r} took effect. "
+        "Check before you call it again."
+    )
 
 
 class ToolOutcome(Wire):
-    """What a tool activity returns to the loop."""
+    """The output of a tool activity."""
 
     result: ToolResult
     blocked: Maybe[str] = None
-    """A gate forbade the call just before it ran, for this reason; the run ends."""
+    """A gate blocked the call just before it ran; the run ends."""
     gated: Few[bool] = False
-    """It is a gate that wants somebody to decide, and not the tool."""
+    """A gate suspended the call, not the tool."""
     handoff: Maybe[str] = None
-    """The agent that the tool wants to go on with the run from its next step."""
+    """The agent that takes the run over from its next step."""
     effects: Maybe[HookEffects] = None
-    """What hooks of the call, and the tool itself, ask for besides."""
+    """What the call's hooks and the tool itself request."""
 
 
 def tool_outcome(tool_name: str, returned: object) -> ToolOutcome:
-    """What a tool activity returned, read leniently: a worker in another language may return any JSON as the data."""
+    """The output of a tool activity, read leniently: a worker in another language may return any JSON as data."""
     try:
         return ToolOutcome.model_validate(returned)
     except ValidationError:
-        if _is_pending(returned):  # taken for a result, it would pass for a call that was made
-            return ToolOutcome(result=ToolResult.error(tool_name, "the tool suspended in a way that cannot be read"))
+        if _is_pending(returned):  # taken as data, it would pass for a completed call
+            return ToolOutcome(result=ToolResult.error(tool_name, "the tool returned a malformed suspension"))
         data = {"tool_name": tool_name, "status": ToolStatus.SUCCESS, "data": returned}
         return ToolOutcome(result=ToolResult.model_validate(data))
 
@@ -184,7 +187,7 @@ def _is_pending(returned: object) -> bool:
 
 
 class ToolCallInput(Wire):
-    """What a tool activity is given; its size does not depend on the conversation.
+    """The input of a tool activity; its size does not depend on the conversation.
 
     A tool in another service or language reads `call.arguments`, runs, and returns a `ToolOutcome`.
     """
@@ -196,9 +199,9 @@ class ToolCallInput(Wire):
     suspension_id: Maybe[str] = None
     suspension_reason: Maybe[str] = None
     agent: Maybe[str] = None
-    """The digest of the agent whose gates are asked once more before the call; absent if it has none."""
+    """The digest of the agent whose gates are asked again before the call; absent if it has none."""
     permissions: Few[tuple[Rule, ...]] = ()
-    """What the thread and the run allow, ask and deny beyond the agent's own rules."""
+    """Rules of the thread and the run, on top of the agent's."""
     state: Maybe[StateView] = None
     """For the tool and hooks; absent if the agent has no state."""
     step: Few[int] = 0

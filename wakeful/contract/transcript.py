@@ -1,4 +1,4 @@
-"""The chain of digests that names a transcript. A worker that rebuilt one proves with it that nothing is missing."""
+"""The chain of digests that identifies a transcript, so that a worker can prove that a rebuilt one is complete."""
 
 import hashlib
 
@@ -11,13 +11,13 @@ _SEEN_BY_THE_MODEL = {"role", "content", "tool_calls", "tool_call_id"}
 
 
 def chained(digest: str, message: Message) -> str:
-    """The digest of a transcript that goes on with `message`: only what the model sees counts."""
+    """The digest of a transcript after `message` is appended; it covers only what the model sees."""
     seen = message.model_dump_json(include=_SEEN_BY_THE_MODEL)
     return hashlib.sha256(f"{digest}\n{seen}".encode()).hexdigest()[:32]
 
 
 def tool_message(call_id: str, result: ToolResult, *, id: str = "", metadata: MessageMetadata | None = None) -> Message:
-    """The transcript entry that answers a tool call."""
+    """The transcript entry of a tool result."""
     content = (TextBlock(text=result.text),)
     return Message(id=id, role=Role.TOOL, content=content, tool_call_id=call_id, metadata=metadata)
 

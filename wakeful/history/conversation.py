@@ -1,270 +1,254 @@
-"""Read a thread back from workflow history: every message stands there once, and inference inputs say where.
+"""Rebuild a conversation from workflow history: inference inputs say where history records each message.
 
-One execution at a time. What an execution was given by the one before it is its base; the rest it heard itself.
+One execution at a time. What an execution was given by its predecessor is its base; the rest it recorded itself.
 """
 
-import json
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import assert_never
 
-from temporalio.api.common.v1 import Payloads
-from temporalio.api.enums.v1 import EventType
-from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.common.v1 import Payloads as RawPayloads
 from temporalio.client import Client
 
-from wakeful.contract import names
+from wakeful.contract import ids, names
 from wakeful.contract.agents import Resolution, ResolvedAgent
 from wakeful.contract.context import CompactionMark
 from wakeful.contract.errors import CallerError, InternalError
 from wakeful.contract.inference import CompactOutput, InferInput, ModelResponse, Rewind, Source, TranscriptTail
 from wakeful.contract.mail import TaskEvent, mail_message
 from wakeful.contract.messages import InputMessage, Message
-from wakeful.contract.names import (
-    ACTIVITY_COMPACT,
-    ACTIVITY_DELIVER,
-    ACTIVITY_INFER,
-    ACTIVITY_RESOLVE_AGENT,
-    ACTIVITY_RESTORE,
-    CARRIED,
-)
-from wakeful.contract.requests import parse_mail, parse_request, parse_settled, parse_submission
-from wakeful.contract.subagents import Settled, delegate_result, settled_message
+from wakeful.contract.requests import parse_child_settled, parse_mail, parse_request, parse_submission
+from wakeful.contract.subagents import ChildResult, child_result_message, delegate_result
 from wakeful.contract.tools import tool_outcome
 from wakeful.contract.transcript import assistant_message, tool_message
-from wakeful.loop.calls.batch import SettledCall
-from wakeful.loop.machine.state import RunState
+from wakeful.history.decoder import (
+    ActivityCompleted,
+    ActivityScheduled,
+    ChildInitiated,
+    ExecutionRef,
+    HistoryMoment,
+    Payloads,
+    SignalReceived,
+    Started,
+    read_moments,
+)
+from wakeful.loop.calls.batch import FinishedCall
+from wakeful.loop.machine.state import Thread
 from wakeful.loop.thread.continue_as_new import unpack
-from wakeful.loop.thread.transcript import Mark, Transcript, transcript_of
+from wakeful.loop.thread.transcript import Transcript, TranscriptPosition, transcript_of
 from wakeful.loop.thread.views import status_view
 
-T = TypeVar("T")
-
 UNKNOWN_DIGEST = "?"
-LOCAL_ACTIVITY_MARKER = "core_local_activity"
-DELEGATE = "child"
 
 
 @dataclass(frozen=True)
-class Place:
-    """An execution: which thread's, and which of them (a Temporal run id)."""
+class Report:
+    """What another thread signalled, as the model reads it; `thread_id` if only that child may say it."""
 
-    thread_id: str
-    run_id: str
+    source: str
+    thread_id: str | None
+    message: Message
 
 
 @dataclass
-class Execution:
+class Conversation:
     """What one execution's history says about its thread."""
 
     base: Transcript = field(default_factory=Transcript)
-    earlier: Place | None = None
-    """Who has what stands before its base; of a fork, an execution of the thread that it was forked from."""
+    predecessor: ExecutionRef | None = None
+    """The execution that has what precedes the base; of a fork, an execution of its origin."""
     inputs: tuple[InputMessage, ...] = ()
+    submissions_before: int = 0
+    """The `submit` signals of earlier executions."""
     submissions: list[tuple[InputMessage, ...]] = field(default_factory=list)
     agents: list[ResolvedAgent] = field(default_factory=list)
     results: dict[str, Message] = field(default_factory=dict)
-    heard: list["Heard"] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
     children: set[str] = field(default_factory=set)
-    """The threads that were started for it, as far as they may still speak."""
+    """The threads of its sub-agents and tasks, as far as they may still report."""
     marks: dict[str, CompactionMark] = field(default_factory=dict)
     appended: list[Source] = field(default_factory=list)
 
-    def entries(self, *, through: Mark | None = None) -> tuple[Mark, list[Message]]:
-        """What inferences were told of, in order, and the place in the thread where it begins.
+    def entries(self, *, through: TranscriptPosition | None = None) -> tuple[TranscriptPosition, list[Message]]:
+        """The entries that inferences were given, in order, and the position of the first one.
 
-        After a rollback to before this execution, only an earlier one knows the digest of that place.
+        After a rollback to before this execution, only an earlier one knows the digest of that position.
 
         Args:
-            through: who was forked off at this place, or before, has what came before it, although it is undone here.
+            through: a fork from this position, or an earlier one, keeps what was rolled back here afterwards.
         """
         start, entries = self.base.before, list(self.base.messages)
         for source in self.appended:
             if not isinstance(source, Rewind):
                 entries.append(self._find(source))
-            elif through is not None and source.rewind < through.length and _is_at(through, start, entries):
+            elif through is not None and source.rewind < through.length and _passes(through, start, entries):
                 break
             elif source.rewind >= start.length:
                 del entries[source.rewind - start.length :]
             else:
-                start, entries = Mark(source.rewind, UNKNOWN_DIGEST), []
+                start, entries = TranscriptPosition(source.rewind, UNKNOWN_DIGEST), []
         return start, entries
 
     def _find(self, source: str | Message) -> Message:
         if isinstance(source, Message):
             return source
-        kind, *numbers = source.split(":")
+        location = ids.parse_source(source)
         try:
-            match kind:
-                case "input":
-                    return self.inputs[int(numbers[0])].as_message("")
-                case "submit":
-                    return self.submissions[int(numbers[0])][int(numbers[1])].as_message("")
-                case names.SIGNAL_SETTLED | names.SIGNAL_DELIVER if source not in self.results:
-                    return self._spoken(source)
-                case _:
+            match location:
+                case ids.FromInput(index=index):
+                    return self.inputs[index].as_message("")
+                case ids.FromSubmit(submission=number, index=index):
+                    return self._submitted(number)[index].as_message("")
+                case ids.FromChild() | ids.FromMail():
+                    return self.results[source] if source in self.results else self._reported(source)
+                case ids.FromActivity() | ids.FromSnapshot():
                     return self.results[source]
-        except (KeyError, IndexError, ValueError) as error:
-            raise InternalError(f"the transcript names {source!r}, which is not in the workflow's history") from error
+                case _:
+                    assert_never(location)
+        except (KeyError, IndexError) as error:
+            raise InternalError(
+                f"the transcript refers to {source!r}, which is not in the workflow's history"
+            ) from error
 
-    def _spoken(self, source: str) -> Message:
-        """What came first under a name; names of children that a rewind has undone are taken again by others."""
-        said = [heard for heard in self.heard if heard.source == source]
-        known = (heard for heard in said if heard.speaker is None or heard.speaker in self.children)
-        return next(known, said[0]).message
+    def _submitted(self, number: int) -> tuple[InputMessage, ...]:
+        """The messages of the thread's n-th `submit` signal, counted from 1."""
+        place = number - self.submissions_before - 1
+        if place < 0:
+            raise IndexError(number)
+        return self.submissions[place]
 
-
-@dataclass(frozen=True)
-class Heard:
-    """What came from another thread, as its source and as the model reads it; `speaker` if only a child may say it."""
-
-    source: str
-    speaker: str | None
-    message: Message
-
-
-def _is_at(place: Mark, start: Mark, entries: list[Message]) -> bool:
-    """Whether a conversation that begins at `start` comes past this very place."""
-    return Transcript(tuple(entries), before=start).mark_at(place.length) == place
+    def _reported(self, source: str) -> Message:
+        """The first report under this id; after a rewind, another child may have reported under the same id."""
+        reports = [report for report in self.reports if report.source == source]
+        known = (report for report in reports if report.thread_id is None or report.thread_id in self.children)
+        return next(known, reports[0]).message
 
 
-async def read_execution(client: Client, workflow_id: str, run_id: str | None) -> Execution:
-    """Read one execution of a thread's workflow."""
-    reader = _Reader(client, workflow_id)
-    async for event in client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history_events():
-        await reader.read(event)
-    return reader.execution
+def _passes(position: TranscriptPosition, start: TranscriptPosition, entries: list[Message]) -> bool:
+    """Whether a conversation that begins at `start` passes through this very position."""
+    return Transcript(tuple(entries), before=start).position_at(position.length) == position
+
+
+async def read_conversation(client: Client, execution: ExecutionRef) -> Conversation:
+    """Read what one execution has of its thread's conversation."""
+    reader = _Reader(client, execution.thread_id)
+    async for moment in read_moments(client, execution):
+        await reader.read(moment)
+    return reader.conversation
 
 
 class _Reader:
     def __init__(self, client: Client, thread_id: str) -> None:
-        self._client = client
+        self._payloads = Payloads(client.data_converter)
         self._thread_id = thread_id
-        self._scheduled: dict[int, tuple[str, str]] = {}
-        self.execution = Execution()
+        self.conversation = Conversation()
 
-    async def read(self, event: HistoryEvent) -> None:
-        match event.event_type:
-            case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
-                started = event.workflow_execution_started_event_attributes
-                self._goes_on_from(started.continued_execution_run_id)
-                self._begin(await self._json(started.input))
-            case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
-                signaled = event.workflow_execution_signaled_event_attributes
-                await self._signalled(signaled.signal_name, signaled.input)
-            case EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
-                child = event.start_child_workflow_execution_initiated_event_attributes
-                self.execution.children.add(child.workflow_id)
-            case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-                scheduled = event.activity_task_scheduled_event_attributes
-                kind = scheduled.activity_type.name
-                self._scheduled[event.event_id] = (scheduled.activity_id, kind)
-                if kind == ACTIVITY_INFER:
-                    self.execution.appended += (await self._one(scheduled.input, InferInput)).appended
-            case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-                completed = event.activity_task_completed_event_attributes
-                id, kind = self._scheduled.pop(completed.scheduled_event_id)
-                await self._completed(id, kind, completed.result)
-            case EventType.EVENT_TYPE_MARKER_RECORDED:
-                marker = event.marker_recorded_event_attributes
-                if marker.marker_name == LOCAL_ACTIVITY_MARKER and "result" in marker.details:
-                    told = json.loads(marker.details["data"].payloads[0].data)
-                    await self._completed(told["activity_id"], told["activity_type"], marker.details["result"])
+    async def read(self, moment: HistoryMoment) -> None:
+        match moment:
+            case Started():
+                self._set_predecessor(moment.continued_run_id)
+                self._begin(await self._payloads.json(moment.input))
+            case SignalReceived():
+                await self._on_signal(moment.signal, moment.input)
+            case ChildInitiated(thread_id=thread_id):
+                self.conversation.children.add(thread_id)
+            case ActivityScheduled(activity_type=names.ACTIVITY_INFER):
+                self.conversation.appended += (await self._payloads.value(moment.input, InferInput)).appended
+            case ActivityCompleted():
+                await self._on_completed(moment)
             case _:
                 pass
 
     def _begin(self, given: object) -> None:
-        if not (isinstance(given, dict) and CARRIED in given):
-            request = parse_request(given)
-            self.execution.inputs = request.messages
-            self._goes_on_from(request.restore_from)
-            if request.fork is not None:
-                self.execution.earlier = Place(request.fork.thread_id, request.fork.run_id)
+        if isinstance(given, dict) and names.SNAPSHOT in given:
+            self._continue(unpack(given[names.SNAPSHOT]).thread)
             return
-        state = unpack(given[CARRIED]).state
-        self.execution.base = state.transcript
-        if state.resolved is not None:
-            self.execution.agents.append(state.resolved)
-        self.execution.results.update(_carried_results(state))
-        self.execution.children.update(status_view(state).children)
-        if compaction := state.context.compaction:
-            self.execution.marks[compaction.source] = compaction.mark
+        request = parse_request(given)
+        self.conversation.inputs = request.messages
+        self._set_predecessor(request.restore_from)
+        if request.fork is not None:
+            self.conversation.predecessor = ExecutionRef(request.fork.thread_id, request.fork.run_id)
 
-    def _goes_on_from(self, run_id: str | None) -> None:
-        self.execution.earlier = Place(self._thread_id, run_id) if run_id else None
+    def _continue(self, thread: Thread) -> None:
+        conversation = self.conversation
+        conversation.base = thread.transcript
+        conversation.submissions_before = thread.counters.submissions
+        if thread.run is not None and thread.run.resolved is not None:
+            conversation.agents.append(thread.run.resolved)
+        conversation.results.update(_snapshot_results(thread))
+        conversation.children.update(status_view(thread).children)
+        if compaction := thread.context.compaction:
+            conversation.marks[compaction.source] = compaction.mark
 
-    async def _completed(self, id: str, kind: str, result: Payloads) -> None:
-        if kind == ACTIVITY_RESOLVE_AGENT:
-            self.execution.agents.append((await self._one(result, Resolution)).agent)
-        elif kind == ACTIVITY_RESTORE:
-            tail = await self._one(result, TranscriptTail)
-            self.execution.base = transcript_of(tail)
-            tasks = tail.keeps.tasks if tail.keeps else ()
-            self.execution.children.update(task.thread_id for task in tasks if task.thread_id)
-        elif kind == ACTIVITY_DELIVER:
-            pass
-        elif kind == ACTIVITY_COMPACT:
-            if mark := (await self._one(result, CompactOutput)).mark:
-                self.execution.marks[id] = mark
-        elif kind == ACTIVITY_INFER:
-            self.execution.results[id] = assistant_message(await self._one(result, ModelResponse))
-        else:
-            outcome = tool_outcome(kind, await self._json(result))
-            self.execution.results[id] = tool_message(call_id(id), outcome.result)
+    def _set_predecessor(self, run_id: str | None) -> None:
+        self.conversation.predecessor = ExecutionRef(self._thread_id, run_id) if run_id else None
 
-    async def _signalled(self, name: str, input: Payloads) -> None:
-        match name:
+    async def _on_completed(self, moment: ActivityCompleted) -> None:
+        conversation, id, result = self.conversation, moment.activity_id, moment.result
+        match moment.activity_type:
+            case names.ACTIVITY_RESOLVE_AGENT:
+                conversation.agents.append((await self._payloads.value(result, Resolution)).agent)
+            case names.ACTIVITY_RESTORE:
+                self._restore(await self._payloads.value(result, TranscriptTail))
+            case names.ACTIVITY_COMPACT:
+                if mark := (await self._payloads.value(result, CompactOutput)).mark:
+                    conversation.marks[id] = mark
+            case names.ACTIVITY_INFER:
+                conversation.results[id] = assistant_message(await self._payloads.value(result, ModelResponse))
+            case names.ACTIVITY_DELIVER | names.ACTIVITY_HOOKS:
+                pass
+            case tool:
+                work = ids.parse_work(id)
+                if isinstance(work, ids.CallTool):
+                    outcome = tool_outcome(tool, await self._payloads.json(result))
+                    conversation.results[id] = tool_message(work.call_id, outcome.result)
+
+    def _restore(self, tail: TranscriptTail) -> None:
+        self.conversation.base = transcript_of(tail)
+        if (kept := tail.carryover) is not None:
+            self.conversation.submissions_before = kept.counters.submissions
+            self.conversation.children.update(task.thread_id for task in kept.tasks if task.thread_id)
+
+    async def _on_signal(self, signal: str, input: RawPayloads) -> None:
+        match signal:
             case names.SIGNAL_SUBMIT:
-                self.execution.submissions.append(await self._submission(input))
-            case names.SIGNAL_SETTLED | names.SIGNAL_DELIVER:
-                with suppress(CallerError):  # the workflow did not understand it either, and no source names it
-                    self.execution.heard.append(_heard(name, await self._json(input)))
+                self.conversation.submissions.append(await self._submission(input))
+            case names.SIGNAL_CHILD_SETTLED:
+                with suppress(CallerError):  # the workflow rejected it, too, and no source refers to it
+                    child = parse_child_settled(await self._payloads.json(input))
+                    self.conversation.reports.append(_child_report(child))
+            case names.SIGNAL_DELIVER:
+                with suppress(CallerError):
+                    mail = parse_mail(await self._payloads.json(input))
+                    thread_id = mail.thread_id if isinstance(mail, TaskEvent) else None
+                    source = ids.source(ids.FromMail(mail.message_id))
+                    self.conversation.reports.append(Report(source, thread_id, mail_message(mail)))
             case _:
                 pass
 
-    async def _submission(self, input: Payloads) -> tuple[InputMessage, ...]:
+    async def _submission(self, input: RawPayloads) -> tuple[InputMessage, ...]:
         try:
-            return parse_submission(await self._json(input)).messages
+            return parse_submission(await self._payloads.json(input)).messages
         except CallerError:
-            return ()  # the workflow refused it, so no source names it; it still counts
-
-    async def _json(self, payloads: Payloads) -> object:
-        decoded = await self._client.data_converter.decode(payloads.payloads)
-        return decoded[0] if decoded else None
-
-    async def _one(self, payloads: Payloads, kind: type[T]) -> T:
-        value: T
-        (value,) = await self._client.data_converter.decode(payloads.payloads, [kind])
-        return value
+            return ()  # the workflow rejected it, so no source refers to it; it still counts
 
 
-def call_id(work_id: str) -> str:
-    """The tool call that work was for: `tool-<call>`, or `tool.2-<call>` after a decision."""
-    return work_id.partition("-")[2]
+def _child_report(child: ChildResult) -> Report:
+    """A delegate's result is the result of its call; a task's is an event."""
+    source = ids.source(ids.FromChild(child.work_id))
+    work = ids.parse_work(child.work_id)
+    if isinstance(work, ids.Delegate):
+        return Report(source, child.thread_id, tool_message(work.call_id, delegate_result("", child)))
+    return Report(source, child.thread_id, child_result_message(child))
 
 
-def _heard(signal: str, written: object) -> Heard:
-    if signal == names.SIGNAL_DELIVER:
-        mail = parse_mail(written)
-        speaker = mail.thread_id if isinstance(mail, TaskEvent) else None
-        return Heard(f"{signal}:{mail.message_id}", speaker, mail_message(mail))
-    settled = parse_settled(written)
-    return Heard(f"{signal}:{settled.work_id}", settled.thread_id, _end_of(settled))
-
-
-def _end_of(settled: Settled) -> Message:
-    """A delegate's end is the result of its call, `child-<call>` or `child.2-<call>`; a task's is an event."""
-    if settled.work_id.partition("-")[0].partition(".")[0] == DELEGATE:
-        return tool_message(call_id(settled.work_id), delegate_result("", settled))
-    return settled_message(settled)
-
-
-def _carried_results(state: RunState) -> dict[str, Message]:
-    """What was already there when the execution began, under the names by which it may still be appended."""
-    results = {f"carried:{waits.message.id}": waits.message for waits in (*state.queued, *state.steering)}
-    if state.batch is not None:
-        results[state.batch.inference_id] = assistant_message(state.batch.response)
-        for call in state.batch.calls:
-            if isinstance(call, SettledCall) and call.source is not None:
+def _snapshot_results(thread: Thread) -> dict[str, Message]:
+    """What the execution was given with the snapshot, by the sources under which it may still be appended."""
+    waiting = (*thread.queued, *thread.steering)
+    results = {ids.source(ids.FromSnapshot(later.message.id)): later.message for later in waiting}
+    if thread.batch is not None:
+        results[thread.batch.inference_id] = assistant_message(thread.batch.response)
+        for call in thread.batch.calls:
+            if isinstance(call, FinishedCall) and call.source is not None:
                 results[call.source] = tool_message(call.call.id, call.result)
     return results

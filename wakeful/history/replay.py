@@ -27,7 +27,7 @@ from temporalio.worker import Replayer
 from wakeful.contract import names
 from wakeful.contract.base import Maybe, Wire
 from wakeful.contract.errors import CallerError, WakefulError
-from wakeful.rpc_errors import translated
+from wakeful.rpc_errors import error_of
 from wakeful_workflows import AgentRun, ToolTask
 
 OURS = (names.WORKFLOW, names.WORKFLOW_TOOL_TASK)
@@ -88,7 +88,7 @@ def of_thread(temporal: Client, thread_id: str, *, run_id: str | None = None) ->
         try:
             return await temporal.get_workflow_handle(thread_id, run_id=run_id).fetch_history()
         except RPCError as error:
-            raise translated(error, thread_id) from error
+            raise error_of(error, thread_id) from error
 
     return Source(thread_id, read)
 

@@ -25,10 +25,12 @@ from wakeful.contract.inference import OutputSpec
 from wakeful.contract.tools import ToolDescriptor
 from wakeful.registry.runtime_tools import runtime_tools
 
-OPENAI = "openai"
-OPENAI_RESPONSES = "openai-responses"
-ANTHROPIC = "anthropic"
-BUILT_IN_PROVIDERS = frozenset({OPENAI, OPENAI_RESPONSES, ANTHROPIC})
+BUILT_IN_PROVIDERS: Mapping[str, str] = {
+    "anthropic": "wakeful_activities.providers.anthropic.provider:AnthropicMessages",
+    "openai": "wakeful_activities.providers.openai_chat.provider:OpenAIChat",
+    "openai-responses": "wakeful_activities.providers.openai_responses.provider:OpenAIResponses",
+}
+"""The providers that every worker has, by the name that models use. A new one needs its folder and a line here."""
 
 ModelSource = str | AnyProvider
 """`"provider/name"` for a registered or built-in provider, or a provider that is used for this model alone."""

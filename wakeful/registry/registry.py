@@ -26,7 +26,7 @@ from wakeful.contract.budgets import Budget, Price
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.inference import ModelSettings
 from wakeful.registry.checks import gather, in_order
-from wakeful.registry.content import ANTHROPIC, OPENAI, ModelSource, Parts, Registered, Retired, output_spec
+from wakeful.registry.content import ModelSource, Parts, Registered, Retired, output_spec
 
 DEFAULT_OPENAI_MODEL = "gpt-5-mini"
 DEFAULT_ANTHROPIC_MODEL = "claude-sonnet-4-5"
@@ -274,9 +274,9 @@ def default_model(*, offline: AnyProvider | None = None, environ: Mapping[str, s
     """The model that the environment has a key for (named by `OPENAI_MODEL` or `ANTHROPIC_MODEL`), or `offline`."""
     environ = os.environ if environ is None else environ
     if environ.get("OPENAI_API_KEY") or environ.get("OPENAI_BASE_URL"):
-        return f"{OPENAI}/{environ.get('OPENAI_MODEL') or DEFAULT_OPENAI_MODEL}"
+        return f"openai/{environ.get('OPENAI_MODEL') or DEFAULT_OPENAI_MODEL}"
     if environ.get("ANTHROPIC_API_KEY"):
-        return f"{ANTHROPIC}/{environ.get('ANTHROPIC_MODEL') or DEFAULT_ANTHROPIC_MODEL}"
+        return f"anthropic/{environ.get('ANTHROPIC_MODEL') or DEFAULT_ANTHROPIC_MODEL}"
     return offline or ScriptedModel([say(_OFFLINE)])
 
 

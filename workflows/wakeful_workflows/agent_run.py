@@ -1,8 +1,8 @@
 """`AgentRun`: the workflow around the loop. Its id is the thread's, so Temporal itself allows one active run a thread.
 
-Signal handlers append a fact and return; one line changes the state; commands become activities, child workflows and
-signals, whose ends are facts.
-Runs unsandboxed: there is no user code in it, the import rules keep it pure, and recorded histories replay in CI.
+Signal handlers append facts; one line changes the state; commands become activities, child workflows and signals, whose
+ends are facts. The workflow runs unsandboxed: it has no user code, the import contract keeps it pure, and recorded
+histories replay in CI.
 """
 
 import asyncio
@@ -13,30 +13,53 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from wakeful.contract import names
+from wakeful.contract.carryover import Carryover
 from wakeful.contract.decisions import Decision
 from wakeful.contract.errors import CallerError
 from wakeful.contract.inference import RestoreInput, TranscriptTail
-from wakeful.contract.requests import RunRequest, parse_decisions, parse_page, parse_point, parse_request
+from wakeful.contract.requests import RunRequest, parse_decisions, parse_fork_point, parse_page, parse_request
 from wakeful.contract.runs import RunResult
 from wakeful.contract.state import StateView
-from wakeful.contract.subagents import Keeps
-from wakeful.contract.views import EventsPage, PointView, StatusView, TranscriptPage
+from wakeful.contract.views import EventsPage, ForkPointView, StatusView, TranscriptPage
 from wakeful.loop.calls.decisions import Apply, Hold, Refuse, judge
 from wakeful.loop.machine.advance import advance, begin, opened
-from wakeful.loop.machine.commands import CancelChild, Command, Settle, StartChild, StartTask, Stop, Tell
-from wakeful.loop.machine.facts import CancelRequested, DecisionsReceived, Fact, LoopBroken, TimePassed, WorkStopped
-from wakeful.loop.machine.stages import Cancelling, Done
-from wakeful.loop.machine.state import Advance, RunState
-from wakeful.loop.thread.continue_as_new import Carried, pack, pending_commands, size_of, unpack
+from wakeful.loop.machine.commands import (
+    CancelChild,
+    CancelWork,
+    Command,
+    NotifyParent,
+    SendSignal,
+    StartChild,
+    StartTask,
+)
+from wakeful.loop.machine.facts import (
+    CancelRequested,
+    DecisionsReceived,
+    Fact,
+    LoopFailed,
+    TimerFired,
+    WorkCancelled,
+)
+from wakeful.loop.machine.stages import Done
+from wakeful.loop.machine.state import Advance, Thread
+from wakeful.loop.thread.continue_as_new import ThreadSnapshot, pending_commands, unpack
 from wakeful.loop.thread.transcript import transcript_of
-from wakeful.loop.thread.views import keeps, status_view
+from wakeful.loop.thread.views import carryover, status_view
 from wakeful_workflows.alarm import Alarm
-from wakeful_workflows.children import Children, FamilyCommand
-from wakeful_workflows.commands import Resolved, Work, restored
-from wakeful_workflows.continue_as_new import CARRY_LIMIT, is_due
-from wakeful_workflows.early_activations import Turns
-from wakeful_workflows.fork_points import Points
-from wakeful_workflows.queries import Before, EventLog, events_page, past_of, transcript_page, unread_page, unread_point
+from wakeful_workflows.children import Children
+from wakeful_workflows.commands import Activities, WorkerFacts, restore
+from wakeful_workflows.continue_as_new import Snapshots, is_due, is_possible
+from wakeful_workflows.early_activations import EarlyActivations
+from wakeful_workflows.fork_points import ForkPoints
+from wakeful_workflows.queries import (
+    EventLog,
+    Predecessor,
+    events_page,
+    past_of,
+    restoring_fork_point,
+    restoring_transcript_page,
+    transcript_page,
+)
 from wakeful_workflows.signals import Signals, single
 from wakeful_workflows.visibility import Visibility
 
@@ -45,187 +68,180 @@ from wakeful_workflows.visibility import Visibility
 # These two are what the SDK raises for a start with arguments that cannot be passed on.
 @workflow.defn(name=names.WORKFLOW, sandboxed=False, failure_exception_types=[TypeError, RuntimeError])
 class AgentRun(Signals):
-    """One run of an agent on a thread. Start it with `{"agent_id": "assistant", "input": "hello"}`."""
+    """A thread and its runs. Start it with `{"agent_id": "assistant", "input": "hello"}`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._outbox: list[Command] = []
-        self._state: RunState | None = None
+        self._pending: list[Command] = []
+        self._thread: Thread | None = None
         self._log = EventLog()
-        self._work = Work(self._facts.append)
+        self._activities = Activities(self._facts.append)
         self._children = Children(self._facts.append)
         self._visibility = Visibility()
-        self._turns = Turns()
-        self._alarm = Alarm(lambda: self._facts.append(TimePassed()))
+        self._activations = EarlyActivations()
+        self._alarm = Alarm(lambda: self._facts.append(TimerFired()))
         continued = workflow.info().continued_run_id
-        self._earlier = Before(continued) if continued else None
-        self._points = Points()
+        self._earlier = Predecessor(continued) if continued else None
+        self._fork_points = ForkPoints()
+        self._snapshots = Snapshots()
         self._restoring: RestoreInput | None = None
-        self._is_too_large = False
 
     @workflow.run
     async def run(self, request: Any = None) -> RunResult:
-        if isinstance(request, dict) and names.CARRIED in request:
-            self._go_on(unpack(request[names.CARRIED]))
+        if isinstance(request, dict) and names.SNAPSHOT in request:
+            self._continue(unpack(request[names.SNAPSHOT]))
         else:
-            await self._begin(_understood(request))
+            await self._begin(_parsed(request))
         while True:
-            moved = bool(self._facts)
+            has_advanced = bool(self._facts)
             while self._facts:
                 self._take(self._advance(self._current(), self._facts.popleft()))
-            state = self._current()
-            if moved:
-                self._continue_as_new_if_due(state)
-            self._visibility.show_ends(state, search_attributes=self._work.settings.search_attributes)
+            thread = self._current()
+            if has_advanced:
+                self._continue_as_new_if_due(thread)
+            search_attributes = self._activities.worker.search_attributes
+            self._visibility.show_run_ends(thread, search_attributes=search_attributes)
             self._perform()
-            self._alarm.keep(state.next_alarm, now=_now())
-            self._visibility.show(state, search_attributes=self._work.settings.search_attributes)
-            if isinstance(state.stage, Done) and self._is_quiet() and not self._facts:
-                return state.stage.result
-            await self._until(self._may_go_on)
+            self._alarm.set(thread.next_alarm, now=_now())
+            self._visibility.show(thread, search_attributes=search_attributes)
+            if isinstance(thread.stage, Done) and self._is_quiet() and not self._facts:
+                return thread.stage.result
+            await self._until(self._can_continue)
 
     async def _begin(self, request: RunRequest) -> None:
-        self._visibility.title(request)
+        self._visibility.set_title(request)
         thread_id = workflow.info().workflow_id
-        run_id = thread_id if request.family is not None else str(workflow.uuid4())
+        run_id = thread_id if request.subagent is not None else str(workflow.uuid4())
         transcript = kept = None
         if (past := past_of(request)) is not None:
-            self._earlier = Before(past.run_id, past.thread_id)
-            self._state = opened(request, thread_id=thread_id, run_id=run_id)
-            tail = await self._restored(past)
-            transcript, kept = transcript_of(tail), tail.keeps
-            self._log = EventLog(before=kept.events if kept else 0)
-            self._points = Points(transcript.length)
-        self._take(begin(request, thread_id=thread_id, run_id=run_id, transcript=transcript, keeps=kept))
+            self._earlier = Predecessor(past.run_id, past.thread_id)
+            self._thread = opened(request, thread_id=thread_id, run_id=run_id)
+            tail = await self._restore(past)
+            transcript, kept = transcript_of(tail), tail.carryover
+            self._log = EventLog(before=kept.counters.events if kept and not request.fork else 0)
+            self._fork_points = ForkPoints(transcript.length)
+        self._take(begin(request, thread_id=thread_id, run_id=run_id, transcript=transcript, carryover=kept))
         if request.fork is not None and transcript is not None:
-            self._points.begin_at(transcript.mark, self._current())
+            self._fork_points.add_origin(transcript.position, self._current())
 
-    async def _restored(self, past: RestoreInput) -> TranscriptTail:
-        """What the thread said and kept. A cancellation comes after it, or what was sent meanwhile would be lost."""
-        restoring = asyncio.create_task(restored(past))
+    async def _restore(self, past: RestoreInput) -> TranscriptTail:
+        """What the thread said and kept. A cancellation is handled after it: what arrived meanwhile is not lost."""
+        restoring = asyncio.create_task(restore(past))
         self._restoring = past
         while not restoring.done():
             await self._until(restoring.done)
         tail = restoring.result()
-        self._restoring = None  # if it fails, nothing was ever said here
+        self._restoring = None  # if it fails, this execution never had a conversation
         return tail
 
-    def _go_on(self, carried: Carried) -> None:
-        """Be the thread that the execution before this one was."""
-        self._log = EventLog(before=carried.events)
-        self._work.settings = Resolved(carried.search_attributes, carried.budget)
-        self._visibility = Visibility(carried.shown, runs=carried.state.runs)
-        self._points = Points(carried.state.transcript.length)
-        self._take(Advance(carried.state, pending_commands(carried.state)))
+    def _continue(self, snapshot: ThreadSnapshot) -> None:
+        """Be the thread that the previous execution was."""
+        thread = snapshot.thread
+        self._log = EventLog(before=thread.counters.events)
+        self._activities.worker = WorkerFacts(snapshot.search_attributes, snapshot.budget)
+        self._visibility = Visibility(snapshot.status, runs=thread.counters.runs)
+        self._fork_points = ForkPoints(thread.transcript.length)
+        self._take(Advance(thread, pending_commands(thread)))
 
-    def _advance(self, state: RunState, fact: Fact) -> Advance:
+    def _advance(self, thread: Thread, fact: Fact) -> Advance:
         now = _now()
         try:
-            return advance(state, fact, now=now)
-        except Exception as error:  # a bug of ours ends the run with its message; it must not hang it
-            workflow.logger.exception("the loop broke", extra={"fact": type(fact).__name__})
-            broken = f"internal error on {type(fact).__name__}: {type(error).__name__}: {error}"
-            return advance(state, LoopBroken(broken), now=now)
+            return advance(thread, fact, now=now)
+        except Exception as error:  # a bug of ours ends the run with its message; it must not block it
+            workflow.logger.exception("the loop failed", extra={"fact": type(fact).__name__})
+            failure = f"internal error on {type(fact).__name__}: {type(error).__name__}: {error}"
+            return advance(thread, LoopFailed(failure), now=now)
 
     def _take(self, made: Advance) -> None:
         """The one place where the state changes."""
-        self._state = made.state
-        self._log.append(made.events, made.state.identity, at=_now(), early=self._turns.is_early)
-        self._points.take(made)
-        self._outbox += made.commands
+        self._thread = made.thread
+        self._log.append(made.events, made.thread.identity, at=_now(), early=self._activations.is_early)
+        self._fork_points.take(made)
+        self._pending += made.commands
 
-    def _continue_as_new_if_due(self, state: RunState) -> None:
-        """Between any two facts, when nothing is in flight; the next execution starts what was just asked for.
+    def _continue_as_new_if_due(self, thread: Thread) -> None:
+        """Between any two facts, when nothing is in flight; the next execution starts the pending commands.
 
-        Work in flight finishes first, and sub-agents go on by themselves. Signals that come meanwhile make the server
-        hand this task out again.
+        Activities in flight finish first; children keep running. If a signal arrives meanwhile, the server hands this
+        workflow task out again.
         """
-        not_started = {command.id for command in self._outbox if not isinstance(command, Stop)}
-        is_unfit = isinstance(state.stage, Done | Cancelling) or state.context.compacting is not None
-        is_unfit |= any(isinstance(command, FamilyCommand) for command in self._outbox) or not self._is_quiet()
-        if is_unfit or not (state.bound <= not_started and is_due(self._work.settings.budget, self._signals)):
+        worker = self._activities.worker
+        if not (self._is_quiet() and is_possible(thread, self._pending) and is_due(worker.budget, self._signals)):
             return
-        settings, log = self._work.settings, self._log
-        carried = Carried(state, log.last, settings.search_attributes, self._visibility.shown, settings.budget)
-        try:
-            packed = pack(carried)
-            size = size_of(packed)
-        except Exception:  # a bug of ours must not hang the run, which can go on as it is
-            workflow.logger.exception("the state cannot be carried")
-            return
-        if size <= CARRY_LIMIT:
-            workflow.continue_as_new({names.CARRIED: packed})
-        if not self._is_too_large:
-            workflow.logger.warning("the state is too large to be carried", extra={"bytes": size})
-        self._is_too_large = True
+        counters = thread.counters.model_copy(update={"events": self._log.last})
+        snapshot = ThreadSnapshot(
+            thread.counting(counters), worker.search_attributes, self._visibility.status, worker.budget
+        )
+        if (packed := self._snapshots.pack(snapshot)) is not None:
+            workflow.continue_as_new({names.SNAPSHOT: packed})
 
     def _perform(self) -> None:
-        state, commands = self._current(), self._outbox
-        self._outbox = []
-        stopped = {command.id for command in commands if isinstance(command, Stop)}
+        identity, commands = self._current().identity, self._pending
+        self._pending = []
+        cancelled = {command.id for command in commands if isinstance(command, CancelWork)}
         for command in commands:
             match command:
-                case Stop(id=id):
-                    self._work.stop(id)
-                case _ if command.id in stopped:
-                    self._facts.append(WorkStopped(command.id))
-                case StartChild() | StartTask() | CancelChild() | Tell() | Settle():
-                    self._children.perform(command, state.identity)
+                case CancelWork(id=id):
+                    self._activities.cancel(id)
+                case _ if command.id in cancelled:
+                    self._facts.append(WorkCancelled(command.id))
+                case StartChild() | StartTask() | CancelChild() | SendSignal() | NotifyParent():
+                    self._children.perform(command, identity)
                 case _:
-                    self._work.start(command, state.identity)
+                    self._activities.start(command, identity)
 
-    async def _until(self, met: Callable[[], bool]) -> None:
-        """Wait. Temporal's own cancellation ends it as a fact like the signal, and closes the thread."""
+    async def _until(self, is_met: Callable[[], bool]) -> None:
+        """Wait. Temporal's own cancellation is a fact like the `close` signal."""
         try:
-            await workflow.wait_condition(lambda: self._is_met(met))
+            await workflow.wait_condition(lambda: self._check(is_met))
         except asyncio.CancelledError:
             reason = workflow.cancellation_reason()
-            if reason is None:  # the worker drops this run from its cache: nothing happened to the run
+            if reason is None:  # the worker evicts this run from its cache: nothing happened to the run
                 raise
             self._facts.append(CancelRequested(reason or None, close=True))
-            self._turns.check()
+            self._activations.check()
 
-    def _is_met(self, met: Callable[[], bool]) -> bool:
-        self._turns.check()
-        return met()
+    def _check(self, is_met: Callable[[], bool]) -> bool:
+        self._activations.check()
+        return is_met()
 
-    def _may_go_on(self) -> bool:
+    def _can_continue(self) -> bool:
         return bool(self._facts) or (isinstance(self._current().stage, Done) and self._is_quiet())
 
     def _is_quiet(self) -> bool:
-        """Nothing that was meant for another thread is still on its way."""
-        return not (self._children.is_busy or self._work.is_delivering)
+        """Nothing for another thread is in flight."""
+        return not (self._children.is_busy or self._activities.is_delivering)
 
     @workflow.update(
-        name=names.UPDATE_DECIDE, description='The same as the signal, answered at once: {"status": "applied"}'
+        name=names.UPDATE_DECIDE, description='Like the signal, and answers at once: {"status": "applied"}'
     )
-    async def decide_and_tell(self, *args: Any) -> dict[str, str]:
-        if self._state is None:
-            await workflow.wait_condition(lambda: self._state is not None)
-        decisions, became = self._judged(args)
+    async def decide_and_answer(self, *args: Any) -> dict[str, str]:
+        if self._thread is None:
+            await workflow.wait_condition(lambda: self._thread is not None)
+        decisions, status = self._judged(args)
         self._signals += 1
         self._facts.append(DecisionsReceived(decisions))
-        return {"status": became}
+        return {"status": status}
 
-    @decide_and_tell.validator
+    @decide_and_answer.validator
     def _may_decide(self, *args: Any) -> None:
-        """What is refused here leaves no trace in history; whoever sent it gets the reason.
+        """A decision that is rejected here is not written to history; its sender gets the reason.
 
-        The first task of an execution brings updates before it begins, and then only the handler can judge them.
+        The first workflow task of an execution brings updates before the run begins; then only the handler can judge.
         """
-        if self._state is not None:
+        if self._thread is not None:
             self._judged(args)
 
     def _judged(self, args: Sequence[Any]) -> tuple[tuple[Decision, ...], str]:
-        """What was decided and what becomes of it, once the facts that came before it are taken in."""
+        """The decisions, and what becomes of them once the facts before them are taken."""
         try:
             decisions = parse_decisions(single(args))
         except CallerError as error:
-            raise ApplicationError(f"the decision was not understood: {error}", type="InvalidDecision") from None
-        state = self._current()
+            raise ApplicationError(f"the decision is malformed: {error}", type="InvalidDecision") from None
+        thread = self._current()
         for fact in self._facts:
-            state = self._advance(state, fact).state
-        match judge(state, decisions):
+            thread = self._advance(thread, fact).thread
+        match judge(thread, decisions):
             case Refuse(reason=reason):
                 raise ApplicationError(reason, type="DecisionRefused")
             case Hold():
@@ -234,55 +250,56 @@ class AgentRun(Signals):
                 return decisions, "repeated"
             case Apply():
                 return decisions, "applied"
-            case verdict:
-                assert_never(verdict)
+            case judgement:
+                assert_never(judgement)
 
-    @workflow.query(name=names.QUERY_STATUS, description="Where the run stands and what it waits for")
+    @workflow.query(name=names.QUERY_STATUS, description="The status of the thread and what it waits for")
     def status(self, _nothing: Any = None) -> StatusView:
         return status_view(self._current())
 
     @workflow.query(name=names.QUERY_TRANSCRIPT, description='The messages so far, in pages: {"after": n}')
     def transcript(self, page: Any = None) -> TranscriptPage:
         if self._restoring is not None:
-            return unread_page(self._restoring)
+            return restoring_transcript_page(self._restoring)
         return transcript_page(self._current(), parse_page(page), earlier=self._earlier)
 
-    @workflow.query(name=names.QUERY_EVENTS, description='What happened, in pages: {"after": seq}')
+    @workflow.query(name=names.QUERY_EVENTS, description='The events so far, in pages: {"after": seq}')
     def events(self, page: Any = None) -> EventsPage:
-        asked = parse_page(page)
+        request = parse_page(page)
         if self._restoring is not None:
-            return EventsPage(events=(), last=asked.after, done=False, restoring=True)
-        return events_page(self._current(), self._log, asked, earlier=self._earlier)
+            return EventsPage(events=(), last=request.after, done=False, restoring=True)
+        return events_page(self._current(), self._log, request, earlier=self._earlier)
 
-    @workflow.query(name=names.QUERY_STATE, description="What the thread's agents keep beside the conversation")
+    @workflow.query(name=names.QUERY_STATE, description="The agent state of the thread")
     def state(self, _nothing: Any = None) -> StateView:
-        return self._current().values.view
+        return self._current().agent_state.view
 
-    @workflow.query(name=names.QUERY_KEEPS, description="What the thread keeps besides its conversation")
-    def keeps(self, _nothing: Any = None) -> Keeps:
+    @workflow.query(name=names.QUERY_CARRYOVER, description="What the thread keeps besides its conversation")
+    def carryover(self, _nothing: Any = None) -> Carryover:
         if self._restoring is not None:
-            raise ApplicationError("the thread has not read yet what it goes on from")
-        return keeps(self._current()).model_copy(update={"events": self._log.last})
+            raise ApplicationError("the thread is still being restored")
+        kept = carryover(self._current())
+        return kept.model_copy(update={"counters": kept.counters.model_copy(update={"events": self._log.last})})
 
     @workflow.query(
-        name=names.QUERY_POINT, description='What a fork begins with after so many messages: {"messages": n}'
+        name=names.QUERY_FORK_POINT, description='What a fork after so many messages starts with: {"messages": n}'
     )
-    def point(self, asked: Any = None) -> PointView:
+    def fork_point(self, request: Any = None) -> ForkPointView:
         if self._restoring is not None:
-            return unread_point(self._restoring, parse_point(asked))
-        return self._points.find(self._current(), parse_point(asked), earlier=self._earlier)
+            return restoring_fork_point(self._restoring, parse_fork_point(request))
+        return self._fork_points.find(self._current(), parse_fork_point(request), earlier=self._earlier)
 
-    def _current(self) -> RunState:
-        if self._state is None:
-            raise ApplicationError("the run has not begun")
-        return self._state
+    def _current(self) -> Thread:
+        if self._thread is None:
+            raise ApplicationError("the run has not started")
+        return self._thread
 
 
-def _understood(request: Any) -> RunRequest:
+def _parsed(request: Any) -> RunRequest:
     try:
         return parse_request(request)
     except CallerError as error:
-        message = f"the run request was not understood: {error}"
+        message = f"the run request is malformed: {error}"
         raise ApplicationError(message, type="InvalidRequest", non_retryable=True) from None
 
 

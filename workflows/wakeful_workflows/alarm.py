@@ -1,7 +1,7 @@
-"""The one durable timer of a run, kept in step with the next alarm of its state; without one it costs nothing.
+"""The one durable timer of a thread, set to the next alarm of its state; without an alarm there is none.
 
-It fires on the server's clock, whether a worker runs or not. It is not carried over when the thread continues as new:
-the alarm is an absolute time of the state, and the next execution sets its own timer by it.
+Temporal fires it on the server's clock, whether a worker is running or not. Continue-as-new does not carry it over: the
+alarm is an absolute time in the state, and the next execution sets its own timer.
 """
 
 import asyncio
@@ -9,24 +9,24 @@ from collections.abc import Callable
 
 
 class Alarm:
-    """Calls `ring` once when the time has come."""
+    """Calls `fire` once when the time has come."""
 
-    def __init__(self, ring: Callable[[], None]) -> None:
-        self._ring = ring
+    def __init__(self, fire: Callable[[], None]) -> None:
+        self._fire = fire
         self._at: int | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def keep(self, at: int | None, *, now: int) -> None:
-        """Be set for `at`, in milliseconds since 1970, or for nothing."""
+    def set(self, at: int | None, *, now: int) -> None:
+        """Set the alarm to `at`, in milliseconds since 1970, or cancel it."""
         if at == self._at:
             return
         if self._timer is not None:
             self._timer.cancel()
         self._at, self._timer = at, None
         if at is not None:
-            # At least a millisecond: what is overdue already comes at once, and no timer runs backwards.
-            self._timer = asyncio.get_running_loop().call_later(max(1, at - now) / 1000, self._fire)
+            # At least a millisecond: an overdue alarm fires at once, and Temporal has no timers in the past.
+            self._timer = asyncio.get_running_loop().call_later(max(1, at - now) / 1000, self._on_timer)
 
-    def _fire(self) -> None:
+    def _on_timer(self) -> None:
         self._at = self._timer = None
-        self._ring()
+        self._fire()

@@ -1,4 +1,4 @@
-"""How each command is performed: as which activity, with which timeouts and retries, and which fact its end becomes."""
+"""Perform commands as activities: their inputs, timeouts and retries, and the fact that each ends as."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from temporalio.common import RawValue, RetryPolicy
 from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityCancellationType
 
-from wakeful.contract import names
+from wakeful.contract import ids, names
 from wakeful.contract.agents import HistoryBudget, Resolution, ResolvedAgent, ResolveInput
 from wakeful.contract.hooks import HookEffects, HooksInput
 from wakeful.contract.inference import (
@@ -22,30 +22,30 @@ from wakeful.contract.inference import (
     RestoreInput,
     TranscriptTail,
 )
+from wakeful.contract.mail import DeliverInput
 from wakeful.contract.runs import RunIdentity
-from wakeful.contract.subagents import DeliverInput
 from wakeful.contract.tools import ToolCallInput
-from wakeful.loop.machine.commands import CallTool, Compact, Deliver, Infer, ResolveAgent, RunHooks
+from wakeful.loop.machine.commands import CallTool, Compact, DeliverMessage, Infer, ResolveAgent, RunHooks
 from wakeful.loop.machine.facts import (
     AgentResolved,
     CompactionReturned,
+    Delivered,
     Fact,
     HooksReturned,
     InferenceReturned,
-    Told,
     ToolReturned,
+    WorkCancelled,
     WorkFact,
     WorkFailed,
-    WorkStopped,
 )
 from wakeful.loop.machine.state import REVISION
-from wakeful_workflows.signalling import start_delivery, why_undelivered
-from wakeful_workflows.tools import Handle, idempotency_key, read_outcome, start_tool, why
+from wakeful_workflows.signalling import delivery_failure, start_delivery
+from wakeful_workflows.tools import Handle, failure_reason, read_outcome, start_tool
 
-Performed = ResolveAgent | Infer | Compact | CallTool | Deliver | RunHooks
+ActivityCommand = ResolveAgent | Infer | Compact | CallTool | DeliverMessage | RunHooks
 
 HOOKS_TIMEOUT = timedelta(minutes=5)
-"""Each hook has a timeout of its own; this is for all of them together."""
+"""For all hooks of the activity together; each hook has a timeout of its own."""
 _HOOK_RETRIES = RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_attempts=3)
 _RESOLVE_RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=10)
 _INFER_RETRIES = RetryPolicy(
@@ -56,46 +56,46 @@ R = TypeVar("R", Resolution, ModelResponse, CompactOutput, HookEffects)
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
-    """What the worker that resolved the agent found out for the workflow."""
+class WorkerFacts:
+    """What the worker that resolved the agent knows about itself and the namespace."""
 
     search_attributes: bool = False
     budget: HistoryBudget = HistoryBudget()
 
 
-class Work:
-    """The activities in flight, by command id. The end of each is told as one fact."""
+class Activities:
+    """The activities in flight, by command id. The end of each is reported as one fact."""
 
-    def __init__(self, tell: Callable[[Fact], None]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[Fact], None]) -> None:
+        self._report = report
         self._handles: dict[str, Handle] = {}
-        self._letters: set[str] = set()
+        self._deliveries: set[str] = set()
         self._digest: tuple[ResolvedAgent, str] | None = None
-        self.settings = Resolved()
+        self.worker = WorkerFacts()
 
     @property
     def is_delivering(self) -> bool:
-        """A letter is on its way."""
-        return bool(self._letters)
+        """A message to another thread is in flight."""
+        return bool(self._deliveries)
 
-    def start(self, command: Performed, identity: RunIdentity) -> None:
+    def start(self, command: ActivityCommand, identity: RunIdentity) -> None:
         try:
             handle = self._schedule(command, identity)
-        except Exception as error:  # what cannot be scheduled ends as a failure, and not as a run that hangs
-            workflow.logger.exception("work cannot be scheduled", extra={"work": command.id})
-            self._tell(WorkFailed(command.id, f"it could not be scheduled: {error}"))
+        except Exception as error:  # what cannot be scheduled ends as a failure, and does not block the run
+            workflow.logger.exception("an activity cannot be scheduled", extra={"command": command.id})
+            self._report(WorkFailed(command.id, f"it could not be scheduled: {error}"))
             return
         self._handles[command.id] = handle
-        if isinstance(command, Deliver):
-            self._letters.add(command.id)
-        handle.add_done_callback(lambda _: self._follow(command, handle))
+        if isinstance(command, DeliverMessage):
+            self._deliveries.add(command.id)
+        handle.add_done_callback(lambda _: self._on_done(command, handle))
 
-    def stop(self, id: str) -> None:
-        """Ask the work to stop; its fact comes when it has."""
+    def cancel(self, id: str) -> None:
+        """Request the cancellation of an activity; its fact follows when it has stopped."""
         if handle := self._handles.get(id):
             handle.cancel()
 
-    def _schedule(self, command: Performed, identity: RunIdentity) -> Handle:
+    def _schedule(self, command: ActivityCommand, identity: RunIdentity) -> Handle:
         match command:
             case ResolveAgent():
                 return workflow.start_activity(
@@ -108,34 +108,8 @@ class Work:
                     cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
                     summary=f"look up agent {command.agent_id}",
                 )
-            case Infer(agent=agent):
-                input = InferInput(
-                    agent=self._digest_of(agent),
-                    transcript=command.transcript,
-                    appended=command.appended,
-                    frontend_tools=command.frontend_tools,
-                    compaction=command.compaction,
-                    factor=command.factor,
-                    context=command.context,
-                    overrides=command.overrides,
-                    continuing=command.continuing,
-                    permissions=command.permissions,
-                    identity=identity if agent.gates or command.state else None,
-                    state=command.state,
-                    step=command.step if command.state else 0,
-                    ended=command.ended,
-                )
-                return workflow.start_activity(
-                    names.ACTIVITY_INFER,
-                    input,
-                    activity_id=command.id,
-                    result_type=RawValue,
-                    start_to_close_timeout=timedelta(seconds=agent.inference_timeout_seconds),
-                    heartbeat_timeout=timedelta(seconds=agent.inference_heartbeat_seconds),
-                    retry_policy=replace(_INFER_RETRIES, maximum_attempts=command.attempts),
-                    cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-                    summary=f"step {command.step} · {command.model}",
-                )
+            case Infer():
+                return self._schedule_inference(command, identity)
             case Compact(agent=agent):
                 return workflow.start_activity(
                     names.ACTIVITY_COMPACT,
@@ -143,7 +117,7 @@ class Work:
                         agent=self._digest_of(agent),
                         transcript=command.transcript,
                         previous=command.previous,
-                        factor=command.factor,
+                        token_factor=command.token_factor,
                     ),
                     activity_id=command.id,
                     result_type=RawValue,
@@ -154,42 +128,75 @@ class Work:
                 )
             case CallTool(tool=tool):
                 return start_tool(tool, self._tool_input(command, identity), id=command.id)
-            case RunHooks(agent=agent):
-                hooks = HooksInput(
-                    agent=self._digest_of(agent),
-                    moments=command.moments,
-                    identity=identity,
-                    step=command.step,
-                    state=command.state,
-                    response=command.response,
-                    result=command.result,
-                )
-                return workflow.start_local_activity(
-                    names.ACTIVITY_HOOKS,
-                    hooks,
-                    activity_id=command.id,
-                    result_type=RawValue,
-                    start_to_close_timeout=HOOKS_TIMEOUT,
-                    retry_policy=_HOOK_RETRIES,
-                    summary=", ".join(moment.value for moment in command.moments),
-                )
-            case Deliver(letter=letter):
-                delivered = DeliverInput(
-                    thread_id=letter.recipient_thread_id,
+            case RunHooks():
+                return self._schedule_hooks(command, identity)
+            case DeliverMessage(message=message):
+                delivery = DeliverInput(
+                    thread_id=message.recipient_thread_id,
                     signal=names.SIGNAL_DELIVER,
-                    payload=letter.model_dump(mode="json"),
-                    agent_id=letter.recipient_agent_id,
+                    payload=message.model_dump(mode="json"),
+                    agent_id=message.recipient_agent_id,
                 )
-                return start_delivery(delivered, id=command.id)
+                return start_delivery(delivery, id=command.id)
             case _:
                 assert_never(command)
+
+    def _schedule_inference(self, command: Infer, identity: RunIdentity) -> Handle:
+        agent = command.agent
+        input = InferInput(
+            agent=self._digest_of(agent),
+            transcript=command.transcript,
+            appended=command.appended,
+            frontend_tools=command.frontend_tools,
+            compaction=command.compaction,
+            token_factor=command.token_factor,
+            context=command.context,
+            overrides=command.overrides,
+            continuing=command.continuing,
+            permissions=command.permissions,
+            identity=identity if agent.gates or command.state else None,
+            state=command.state,
+            step=command.step if command.state else 0,
+            ended_step=command.ended_step,
+        )
+        return workflow.start_activity(
+            names.ACTIVITY_INFER,
+            input,
+            activity_id=command.id,
+            result_type=RawValue,
+            start_to_close_timeout=timedelta(seconds=agent.inference_timeout_seconds),
+            heartbeat_timeout=timedelta(seconds=agent.inference_heartbeat_seconds),
+            retry_policy=replace(_INFER_RETRIES, maximum_attempts=command.attempts),
+            cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            summary=f"step {command.step} · {command.model}",
+        )
+
+    def _schedule_hooks(self, command: RunHooks, identity: RunIdentity) -> Handle:
+        input = HooksInput(
+            agent=self._digest_of(command.agent),
+            phases=command.phases,
+            identity=identity,
+            step=command.step,
+            state=command.state,
+            response=command.response,
+            result=command.result,
+        )
+        return workflow.start_local_activity(
+            names.ACTIVITY_HOOKS,
+            input,
+            activity_id=command.id,
+            result_type=RawValue,
+            start_to_close_timeout=HOOKS_TIMEOUT,
+            retry_policy=_HOOK_RETRIES,
+            summary=", ".join(phase.value for phase in command.phases),
+        )
 
     def _tool_input(self, command: CallTool, identity: RunIdentity) -> ToolCallInput:
         ticket = command.ticket
         return ToolCallInput(
             call=command.call,
             identity=identity,
-            idempotency_key=idempotency_key(identity, command.call),
+            idempotency_key=ids.idempotency_key(identity.run_id, command.call.id),
             resume=command.resume,
             suspension_id=ticket.suspension.id if ticket else None,
             suspension_reason=ticket.suspension.message if ticket else None,
@@ -200,64 +207,64 @@ class Work:
         )
 
     def _digest_of(self, agent: ResolvedAgent) -> str:
-        """Its digest, reckoned once: an agent with many tools is long."""
+        """The agent's digest, computed once: an agent with many tools is long."""
         if self._digest is None or self._digest[0] is not agent:
             self._digest = (agent, agent.digest())
         return self._digest[1]
 
-    def _follow(self, command: Performed, handle: Handle) -> None:
+    def _on_done(self, command: ActivityCommand, handle: Handle) -> None:
         try:
-            fact = self._ended(command, handle.result())
+            fact = self._result_fact(command, handle.result())
         except ActivityError as error:
-            fact = _failed(command, error)
+            fact = _failure_fact(command, error)
         except asyncio.CancelledError:
-            fact = WorkStopped(command.id)
-        except Exception as error:  # a result that cannot be read must not hang the run
-            fact = WorkFailed(command.id, f"its result was not understood: {error}")
+            fact = WorkCancelled(command.id)
+        except Exception as error:  # a malformed result must not block the run
+            fact = WorkFailed(command.id, f"its result is malformed: {error}")
         del self._handles[command.id]
-        self._letters.discard(command.id)
-        self._tell(fact)
+        self._deliveries.discard(command.id)
+        self._report(fact)
 
-    def _ended(self, command: Performed, returned: RawValue) -> WorkFact:
-        """Results are taken raw and read here: one that cannot be read must end the work, and not the workflow."""
+    def _result_fact(self, command: ActivityCommand, returned: RawValue) -> WorkFact:
+        """Results are taken raw and decoded here: a malformed one must fail the command, not the workflow task."""
         match command:
             case ResolveAgent():
-                resolution = _read(returned, Resolution)
-                self.settings = Resolved(resolution.search_attributes, resolution.budget)
-                return AgentResolved(resolution.agent, command.id, resolution.revision)
+                resolution = _decoded(returned, Resolution)
+                self.worker = WorkerFacts(resolution.search_attributes, resolution.budget)
+                return AgentResolved(command.id, resolution.agent, resolution.revision)
             case Infer():
-                return InferenceReturned(command.id, _read(returned, ModelResponse))
+                return InferenceReturned(command.id, _decoded(returned, ModelResponse))
             case Compact():
-                return CompactionReturned(command.id, _read(returned, CompactOutput).mark)
+                return CompactionReturned(command.id, _decoded(returned, CompactOutput).mark)
             case CallTool():
                 return ToolReturned(command.id, read_outcome(command.call.name, returned))
             case RunHooks():
-                return HooksReturned(command.id, _read(returned, HookEffects))
-            case Deliver():
-                return Told(command.id)
+                return HooksReturned(command.id, _decoded(returned, HookEffects))
+            case DeliverMessage():
+                return Delivered(command.id)
             case _:
                 assert_never(command)
 
 
-def _read(returned: RawValue, kind: type[R]) -> R:
-    read: R = workflow.payload_converter().from_payload(returned.payload, kind)
-    return read
+def _decoded(returned: RawValue, kind: type[R]) -> R:
+    decoded: R = workflow.payload_converter().from_payload(returned.payload, kind)
+    return decoded
 
 
-async def restored(past: RestoreInput) -> TranscriptTail:
-    """The conversation that this thread goes on with, and what was kept besides."""
+def _failure_fact(command: ActivityCommand, error: ActivityError) -> WorkFact:
+    reason = delivery_failure(error) if isinstance(command, DeliverMessage) else failure_reason(error)
+    return WorkCancelled(command.id) if reason is None else WorkFailed(command.id, reason)
+
+
+async def restore(past: RestoreInput) -> TranscriptTail:
+    """Read the conversation that this thread continues, and what the earlier execution kept."""
     tail: TranscriptTail = await workflow.execute_activity(
         names.ACTIVITY_RESTORE,
         past,
-        activity_id=names.ACTIVITY_RESTORE,
+        activity_id=ids.work_id(ids.Restore()),
         result_type=TranscriptTail,
         start_to_close_timeout=timedelta(minutes=2),
         retry_policy=_RESOLVE_RETRIES,
         summary="read the earlier conversation",
     )
     return tail
-
-
-def _failed(command: Performed, error: ActivityError) -> WorkFact:
-    reason = why_undelivered(error) if isinstance(command, Deliver) else why(error)
-    return WorkStopped(command.id) if reason is None else WorkFailed(command.id, reason)

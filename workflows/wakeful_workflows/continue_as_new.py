@@ -1,11 +1,18 @@
-"""When a thread's workflow continues as new: before replaying it could take a second, and before any limit is near."""
+"""When and how a thread's workflow continues as new: before replay takes a second, and before any limit is near."""
+
+from typing import Any
 
 from temporalio import workflow
 
 from wakeful.contract.agents import HistoryBudget
+from wakeful.loop.machine.commands import CancelWork, Command
+from wakeful.loop.machine.stages import Cancelling, Done
+from wakeful.loop.machine.state import Thread
+from wakeful.loop.thread.continue_as_new import ThreadSnapshot, pack, size_of
+from wakeful_workflows.children import ChildCommand
 
-CARRY_LIMIT = 1_500_000
-"""Bytes of state that may be carried. More would leave the run stuck, so it waits until the state is smaller."""
+SNAPSHOT_LIMIT = 1_500_000
+"""Bytes of a snapshot. A larger one would leave the run stuck, so the thread waits until its state is smaller."""
 
 MAX_SIGNALS = 5_000
 """Half of what the server allows one execution."""
@@ -19,3 +26,38 @@ def is_due(budget: HistoryBudget, signals: int) -> bool:
         or info.get_current_history_size() >= budget.bytes
         or signals >= MAX_SIGNALS
     )
+
+
+def is_possible(thread: Thread, pending: list[Command]) -> bool:
+    """Whether nothing is in flight that would be lost: the next execution starts the `pending` commands.
+
+    Commands for other threads are performed first, so that they are performed once.
+    """
+    if isinstance(thread.stage, Done | Cancelling) or thread.context.compacting is not None:
+        return False
+    if any(isinstance(command, ChildCommand) for command in pending):
+        return False
+    not_started = {command.id for command in pending if not isinstance(command, CancelWork)}
+    return thread.bound_to_execution <= not_started
+
+
+class Snapshots:
+    """Packs the thread for the next execution, and warns once while it is too large."""
+
+    def __init__(self) -> None:
+        self._has_warned = False
+
+    def pack(self, snapshot: ThreadSnapshot) -> dict[str, Any] | None:
+        """The input of the next execution; None if the thread cannot continue as new for now."""
+        try:
+            packed = pack(snapshot)
+            size = size_of(packed)
+        except Exception:  # a bug of ours must not block the run, which can continue in this execution
+            workflow.logger.exception("the thread cannot be packed for continue-as-new")
+            return None
+        if size <= SNAPSHOT_LIMIT:
+            return packed
+        if not self._has_warned:
+            workflow.logger.warning("the thread is too large for continue-as-new", extra={"bytes": size})
+        self._has_warned = True
+        return None

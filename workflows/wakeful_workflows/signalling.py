@@ -1,4 +1,4 @@
-"""How a workflow reaches another thread: by a signal if it is awake, by an activity if it may have to be woken."""
+"""Reach another thread from a workflow: by an external signal if it is running, by an activity if it must be woken."""
 
 from datetime import timedelta
 from typing import Any
@@ -10,23 +10,24 @@ from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.workflow import ActivityCancellationType, ActivityHandle
 
 from wakeful.contract import names
-from wakeful.contract.subagents import DeliverInput, Settled
-from wakeful.loop.machine.commands import SETTLE_ID
-from wakeful_workflows.tools import why
+from wakeful.contract.mail import DeliverInput
+from wakeful.contract.subagents import ChildResult
+from wakeful.loop.machine.commands import NOTIFY_PARENT_ID
+from wakeful_workflows.tools import failure_reason
 
 NOT_FOUND = "ExternalWorkflowExecutionNotFound"
 
-_LETTER_RETRIES = RetryPolicy(
+_MESSAGE_RETRIES = RetryPolicy(
     initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=5), maximum_attempts=6
 )
-# An end is told once, and a thread may be waiting for it: some minutes of trouble must not lose it.
-_END_RETRIES = RetryPolicy(
+# A result is reported once, and a parent may wait for it: an outage of some minutes must not lose it.
+_RESULT_RETRIES = RetryPolicy(
     initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=30), maximum_attempts=20
 )
 
 
-async def signalled(thread_id: str, signal: str, payload: BaseModel | dict[str, str] | None) -> bool:
-    """Signal a thread, and wait until it is in its history. False if the thread is not awake, or was never there."""
+async def signal_thread(thread_id: str, signal: str, payload: BaseModel | dict[str, str] | None) -> bool:
+    """Signal a thread, and wait until the signal is in its history. False if the thread is closed or unknown."""
     try:
         await workflow.get_external_workflow_handle(thread_id).signal(signal, payload)
     except ApplicationError as error:
@@ -36,8 +37,8 @@ async def signalled(thread_id: str, signal: str, payload: BaseModel | dict[str, 
     return True
 
 
-def start_delivery(input: DeliverInput, *, id: str, retries: RetryPolicy = _LETTER_RETRIES) -> ActivityHandle[Any]:
-    """Bring something to a thread, whether it is awake or not."""
+def start_delivery(input: DeliverInput, *, id: str, retries: RetryPolicy = _MESSAGE_RETRIES) -> ActivityHandle[Any]:
+    """Schedule the activity that signals a thread and wakes it if it is closed."""
     return workflow.start_activity(
         names.ACTIVITY_DELIVER,
         input,
@@ -49,29 +50,37 @@ def start_delivery(input: DeliverInput, *, id: str, retries: RetryPolicy = _LETT
     )
 
 
-def why_undelivered(error: ActivityError) -> str | None:
-    """Why a delivery failed, as senders are told; None if it was told to stop."""
+def delivery_failure(error: ActivityError) -> str | None:
+    """Why a delivery failed, as the sender reads it; None if it was cancelled."""
     if isinstance(error.cause, ApplicationError) and error.cause.type == names.RECIPIENT_NOT_FOUND:
         return names.RECIPIENT_NOT_FOUND
-    reason = why(error)
+    reason = failure_reason(error)
     return None if reason is None else f"{names.TRANSPORT_FAILED}: {reason}"
 
 
-async def tell_end(owner_thread_id: str, settled: Settled, *, wake: bool) -> None:
-    """Tell an owner how the work has ended that it had started; with `wake`, also one that sleeps.
+async def notify_parent(parent_thread_id: str, result: ChildResult, *, wake: bool) -> None:
+    """Report how a sub-agent or a background task ended; with `wake`, a closed parent is woken for it.
 
-    It always returns: where nobody can be told, nobody waits.
+    It always returns: a parent that cannot be reached does not wait.
     """
     try:
-        if await signalled(owner_thread_id, names.SIGNAL_SETTLED, settled) or not wake:
+        if await signal_thread(parent_thread_id, names.SIGNAL_CHILD_SETTLED, result) or not wake:
             return
-    except ApplicationError as error:  # for example too many signals for now; the activity tries for longer
-        workflow.logger.warning("an end was not told yet", extra={"owner": owner_thread_id, "reason": str(error)})
+    except ApplicationError as error:  # for example too many signals for now; the activity retries for longer
+        workflow.logger.warning(
+            "the parent cannot be signalled; an activity retries",
+            extra={"parent": parent_thread_id, "reason": str(error)},
+        )
     input = DeliverInput(
-        thread_id=owner_thread_id, signal=names.SIGNAL_SETTLED, payload=settled.model_dump(mode="json"), wake=wake
+        thread_id=parent_thread_id,
+        signal=names.SIGNAL_CHILD_SETTLED,
+        payload=result.model_dump(mode="json"),
+        wake=wake,
     )
     try:
-        await start_delivery(input, id=SETTLE_ID, retries=_END_RETRIES)
+        await start_delivery(input, id=NOTIFY_PARENT_ID, retries=_RESULT_RETRIES)
     except ActivityError as error:
-        reason = why_undelivered(error)
-        workflow.logger.warning("an end was not told", extra={"owner": owner_thread_id, "reason": reason})
+        reason = delivery_failure(error)
+        workflow.logger.warning(
+            "the parent was not notified of the end", extra={"parent": parent_thread_id, "reason": reason}
+        )

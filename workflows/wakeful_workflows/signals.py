@@ -1,4 +1,4 @@
-"""What anybody may send to a thread. A handler appends a fact and returns; what is not understood is a fact, too."""
+"""The signal handlers of a thread. A handler only appends a fact; a malformed signal is a fact, too."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -10,99 +10,104 @@ from temporalio.common import RawValue
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError
 from wakeful.contract.requests import (
+    parse_budget_grant,
+    parse_budget_request,
     parse_cancel,
+    parse_child_settled,
     parse_decisions,
-    parse_grant,
-    parse_letters,
-    parse_loan,
     parse_mail,
-    parse_returned,
-    parse_settled,
+    parse_mail_returned,
     parse_submission,
+    parse_undelivered_request,
 )
 from wakeful.loop.machine.facts import (
+    BudgetGranted,
+    BudgetRequested,
     CancelRequested,
     ChildSettled,
     DecisionsReceived,
     Fact,
-    Granted,
-    LetterReturned,
-    LettersWanted,
-    LoanAsked,
     MailReceived,
+    MailReturned,
     MessagesSubmitted,
-    SignalNotUnderstood,
-    Submitted,
+    SignalMalformed,
+    UndeliveredRequested,
 )
-
-INLINE_BYTES = 2_000
 
 
 class Signals:
-    """The signal handlers of a thread, and the facts that wait to be taken in."""
+    """Collects facts until the workflow takes them."""
 
     def __init__(self) -> None:
         self._facts: deque[Fact] = deque()
         self._signals = 0
-        self._submissions = 0
 
-    @workflow.signal(name=names.SIGNAL_SUBMIT, description='Messages for the run: {"input": "…"}')
+    @workflow.signal(name=names.SIGNAL_SUBMIT, description='Messages for the thread: {"input": "…"}')
     def submit(self, *args: Any) -> None:
-        group = f"submit:{self._submissions}"
-        self._submissions += 1
-        self._signal(names.SIGNAL_SUBMIT, args, lambda written: _submitted(written, group))
+        self._signal(names.SIGNAL_SUBMIT, args, _submitted)
 
     @workflow.signal(
-        name=names.SIGNAL_DECIDE, description='Answer a suspended call: {"call_id": "…", "action": "resume" | "cancel"}'
+        name=names.SIGNAL_DECIDE,
+        description='Answer a suspended tool call: {"call_id": "…", "action": "resume" | "cancel"}',
     )
     def decide(self, *args: Any) -> None:
-        self._signal(names.SIGNAL_DECIDE, args, lambda written: DecisionsReceived(parse_decisions(written)))
+        self._signal(names.SIGNAL_DECIDE, args, lambda payload: DecisionsReceived(parse_decisions(payload)))
 
     @workflow.signal(name=names.SIGNAL_CANCEL, description='Cancel the run: {"reason": "…"}')
     def cancel(self, *args: Any) -> None:
-        self._signal(names.SIGNAL_CANCEL, args, lambda written: CancelRequested(parse_cancel(written).reason))
+        self._signal(names.SIGNAL_CANCEL, args, lambda payload: CancelRequested(parse_cancel(payload).reason))
 
-    @workflow.signal(name=names.SIGNAL_LETTERS, description='Dead letters: {"action": "replay" | "clear"}')
-    def letters(self, *args: Any) -> None:
-        self._signal(names.SIGNAL_LETTERS, args, lambda written: LettersWanted(parse_letters(written).action))
+    @workflow.signal(name=names.SIGNAL_CLOSE, description='Cancel the run and close the thread: {"reason": "…"}')
+    def close(self, *args: Any) -> None:
+        self._signal(
+            names.SIGNAL_CLOSE, args, lambda payload: CancelRequested(parse_cancel(payload).reason, close=True)
+        )
 
-    @workflow.signal(name=names.SIGNAL_DELIVER, description="Mail from another agent, or from a running task")
+    @workflow.signal(name=names.SIGNAL_UNDELIVERED, description='Undelivered messages: {"action": "replay" | "clear"}')
+    def undelivered(self, *args: Any) -> None:
+        self._signal(
+            names.SIGNAL_UNDELIVERED,
+            args,
+            lambda payload: UndeliveredRequested(parse_undelivered_request(payload).action),
+        )
+
+    @workflow.signal(name=names.SIGNAL_DELIVER, description="Mail from another agent or a background task")
     def deliver(self, *args: Any) -> None:
-        self._signal(names.SIGNAL_DELIVER, args, lambda written: MailReceived(parse_mail(written)))
+        self._signal(names.SIGNAL_DELIVER, args, lambda payload: MailReceived(parse_mail(payload)))
 
-    @workflow.signal(name=names.SIGNAL_SETTLED, description="A sub-agent or a task has ended")
-    def settled(self, *args: Any) -> None:
-        self._signal(names.SIGNAL_SETTLED, args, lambda written: ChildSettled(parse_settled(written)))
+    @workflow.signal(name=names.SIGNAL_MAIL_RETURNED, description="A message whose recipient had ended")
+    def mail_returned(self, *args: Any) -> None:
+        self._signal(names.SIGNAL_MAIL_RETURNED, args, _mail_returned)
 
-    @workflow.signal(name=names.SIGNAL_RETURNED, description="A message could not be read: its recipient had ended")
-    def returned(self, *args: Any) -> None:
-        self._signal(names.SIGNAL_RETURNED, args, _returned)
+    @workflow.signal(name=names.SIGNAL_CHILD_SETTLED, description="The result of a sub-agent or a background task")
+    def child_settled(self, *args: Any) -> None:
+        self._signal(names.SIGNAL_CHILD_SETTLED, args, lambda payload: ChildSettled(parse_child_settled(payload)))
 
-    @workflow.signal(name=names.SIGNAL_LEND, description="A sub-agent has spent what it may and asks for more")
-    def lend(self, *args: Any) -> None:
-        self._signal(names.SIGNAL_LEND, args, lambda written: LoanAsked(parse_loan(written)))
+    @workflow.signal(name=names.SIGNAL_BUDGET_REQUEST, description="A sub-agent asks for more budget")
+    def budget_request(self, *args: Any) -> None:
+        self._signal(names.SIGNAL_BUDGET_REQUEST, args, lambda payload: BudgetRequested(parse_budget_request(payload)))
 
-    @workflow.signal(name=names.SIGNAL_GRANT, description="The parent's answer: what may be spent in all, or no more")
-    def grant(self, *args: Any) -> None:
-        self._signal(names.SIGNAL_GRANT, args, lambda written: Granted(parse_grant(written)))
+    @workflow.signal(name=names.SIGNAL_BUDGET_GRANT, description="The parent's answer to a budget request")
+    def budget_grant(self, *args: Any) -> None:
+        self._signal(names.SIGNAL_BUDGET_GRANT, args, lambda payload: BudgetGranted(parse_budget_grant(payload)))
 
     @workflow.signal(dynamic=True)
     def unknown_signal(self, name: str, _args: Sequence[RawValue]) -> None:
         self._signals += 1
-        known = ", ".join((names.SIGNAL_SUBMIT, names.SIGNAL_DECIDE, names.SIGNAL_CANCEL))
-        self._facts.append(SignalNotUnderstood(name, f"there is no signal {name!r}; known: {known}"))
+        known = ", ".join(names.PUBLIC_SIGNALS)
+        self._facts.append(SignalMalformed(name, f"there is no signal {name!r}; known: {known}"))
 
-    def _signal(self, name: str, args: Sequence[Any], understood: Callable[[Any], Fact]) -> None:
-        """Append what was sent as a fact. Handlers take any arguments, since one that raises would hang the run."""
+    def _signal(self, name: str, args: Sequence[Any], parse: Callable[[Any], Fact]) -> None:
+        """Append the signal as a fact. Handlers accept any arguments: one that raised would block the thread."""
         self._signals += 1
         try:
-            self._facts.append(understood(single(args)))
-        except Exception as error:  # whatever anybody may send must not be able to hang the run
-            self._facts.append(SignalNotUnderstood(name, str(error)))
+            self._facts.append(parse(single(args)))
+        except Exception as error:  # no signal, whatever its payload, may block the thread
+            self._facts.append(SignalMalformed(name, str(error)))
 
 
 def single(args: Sequence[Any]) -> Any:
-    """The one value that was sent, or nothing.
+    """The one argument, or None.
 
     Raises:
         CallerError: there are several.
@@ -112,19 +117,11 @@ def single(args: Sequence[Any]) -> Any:
     return args[0] if args else None
 
 
-def _submitted(written: Any, group: str) -> Fact:
-    submission = parse_submission(written)
-    messages = []
-    for index, written_message in enumerate(submission.messages):
-        place = f"{group}:{index}"
-        message = written_message.as_message(place)
-        # A short message rides along with the next inference, whose worker need not read history for it.
-        is_short = len(message.model_dump_json()) <= INLINE_BYTES
-        source = message if is_short else place
-        messages.append(Submitted(message, source, group, submission.agent_id, submission.overrides))
-    return MessagesSubmitted(tuple(messages), submission.on_busy)
+def _submitted(payload: Any) -> Fact:
+    submission = parse_submission(payload)
+    return MessagesSubmitted(submission.messages, submission.on_busy, submission.agent_id, submission.overrides)
 
 
-def _returned(written: Any) -> Fact:
-    returned = parse_returned(written)
-    return LetterReturned(returned.letter, returned.error)
+def _mail_returned(payload: Any) -> Fact:
+    returned = parse_mail_returned(payload)
+    return MailReturned(returned.message, returned.error)

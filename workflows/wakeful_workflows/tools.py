@@ -1,4 +1,4 @@
-"""How a tool is run as an activity: by an agent's run, or in the background by a workflow of its own."""
+"""Schedule a tool's activity, and read what it returns; for runs, and for background tools."""
 
 import json
 from datetime import timedelta
@@ -10,7 +10,6 @@ from temporalio.exceptions import ActivityError, ApplicationError, CancelledErro
 from temporalio.workflow import ActivityCancellationType, ActivityHandle
 
 from wakeful.contract.messages import ToolCall
-from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tools import ToolCallInput, ToolDescriptor, ToolOutcome, tool_outcome
 
 _REPEATABLE = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_attempts=10)
@@ -18,15 +17,15 @@ _ONCE = RetryPolicy(maximum_attempts=1)
 
 SUMMARY_LENGTH = 120
 LOCAL_TIMEOUT_SECONDS = 5.0
-"""A local call holds the run's workflow task, so it may not take long."""
+"""A local activity blocks the run's workflow task, so it may not take long."""
 
 Handle = ActivityHandle[Any]
 
 
 def start_tool(tool: ToolDescriptor, input: ToolCallInput, *, id: str) -> Handle:
-    """Start the tool's activity; `read_outcome` reads what it returns."""
-    words = in_words(input.call)
-    summary = f"{words} · after a decision" if input.resume else words
+    """Schedule the tool's activity; `read_outcome` reads what it returns."""
+    arguments = arguments_summary(input.call)
+    summary = f"{arguments} · resumed" if input.resume else arguments
     if tool.local:
         return workflow.start_local_activity(
             tool.id,
@@ -55,27 +54,23 @@ def read_outcome(tool_name: str, returned: RawValue) -> ToolOutcome:
     return tool_outcome(tool_name, workflow.payload_converter().from_payload(returned.payload))
 
 
-def idempotency_key(identity: RunIdentity, call: ToolCall) -> str:
-    return f"{identity.run_id}:{call.id}"
-
-
-def why(error: ActivityError) -> str | None:
-    """Why an activity failed, in words; None if it was told to stop."""
+def failure_reason(error: ActivityError) -> str | None:
+    """Why an activity failed; None if it was cancelled."""
     match error.cause:
         case CancelledError():
             return None
         case TimeoutError(type=TimeoutType.HEARTBEAT):
             return "its worker was lost"
         case TimeoutError(type=kind):
-            return f"it ran into its {kind.name.lower() if kind else ''} timeout"
+            return f"it exceeded its {kind.name.lower() if kind else ''} timeout"
         case ApplicationError(message=message):
             return message
         case cause:
             return str(cause or error)
 
 
-def in_words(call: ToolCall) -> str:
-    """What stands beside the tool's name in Temporal UI: its arguments."""
+def arguments_summary(call: ToolCall) -> str:
+    """A call's arguments, as Temporal UI shows them beside the tool's name."""
     named = call.arguments.items() if isinstance(call.arguments, dict) else ()
-    words = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in named)
-    return words if len(words) <= SUMMARY_LENGTH else words[: SUMMARY_LENGTH - 1] + "…"
+    text = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in named)
+    return text if len(text) <= SUMMARY_LENGTH else text[: SUMMARY_LENGTH - 1] + "…"

@@ -27,18 +27,21 @@ from wakeful_activities.results import cut_to_fit, returning
 TIMEOUT_SECONDS = 30.0
 """How long one gate may take to answer."""
 
-THREADS = 32
-"""How many sync gates may think at the same time. Not the threads of tools, nor asyncio's own, which look up hosts:
-gates that hang must not take those along."""
-
 
 class Gates:
-    """The gates that this worker's registry has."""
+    """The gates that this worker's registry has.
 
-    def __init__(self, registry: Registry, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+    Args:
+        threads: for sync gates. Not those of tools, nor asyncio's own, which resolve host names: gates that hang must
+            not take those along.
+    """
+
+    def __init__(
+        self, registry: Registry, threads: ThreadPoolExecutor, *, timeout_seconds: float = TIMEOUT_SECONDS
+    ) -> None:
         self._registry = registry
+        self._threads = threads
         self._timeout_seconds = timeout_seconds
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="wakeful-gate")
 
     async def verdicts(
         self, agent: ResolvedAgent, rules: Sequence[Rule], calls: Sequence[GateCall], plugins: HookRun | None = None

@@ -19,22 +19,19 @@ from temporalio import activity
 
 from wakeful.authoring.gate import GateCall, stronger
 from wakeful.authoring.hook_contexts import HookContext, RunEnd, StepEnd, ToolGate
-from wakeful.authoring.hook_requests import Wishes
+from wakeful.authoring.hook_requests import HookRequests
 from wakeful.authoring.plugin import AnyPlugin, PluginLives, bound_settings, hook_name
 from wakeful.authoring.profiles import Profiles
 from wakeful.authoring.state import State
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.gates import Block, SetResult, Verdict
-from wakeful.contract.hooks import HookEffects, HookReport, HooksInput, Moment, Phase, PluginBinding
+from wakeful.contract.hooks import HookEffects, HookFailure, HooksInput, LifecyclePhase, Phase, PluginBinding
 from wakeful.contract.names import ACTIVITY_HOOKS
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.state import StateView
 from wakeful.registry.registry import Registry
-from wakeful_activities.history_cache import Memory
+from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.results import cut_to_fit, returning
-
-THREADS = 32
-"""How many sync hooks may work at the same time; those that hang must not take tools or gates along."""
 
 ASKED_LIMIT = 128_000
 """Bytes of JSON that one hook may ask for: history keeps them."""
@@ -60,13 +57,23 @@ class _Failed(Exception):
 
 
 class Hooks:
-    """The plugins that this worker's registry has."""
+    """The plugins that this worker's registry has.
 
-    def __init__(self, registry: Registry, profiles: OpenProfiles = Profiles, lives: PluginLives | None = None) -> None:
+    Args:
+        threads: for sync hooks; those that hang must not take the threads of tools or gates.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        threads: ThreadPoolExecutor,
+        profiles: OpenProfiles = Profiles,
+        lives: PluginLives | None = None,
+    ) -> None:
         self._registry = registry
+        self._threads = threads
         self._lives = lives
         self.profiles = profiles
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="wakeful-hook")
         self._settings: OrderedDict[str, BaseModel] = OrderedDict()
 
     def begin(self, agent: ResolvedAgent, identity: RunIdentity, step: int, view: StateView | None) -> "HookRun":
@@ -114,10 +121,10 @@ class HookRun:
         self._identity = identity
         self._step = step
         self._asked_bytes = 0
-        self._reports: list[HookReport] = []
+        self._failures: list[HookFailure] = []
         self._fail: str | None = None
         self.state = state
-        self.asked = Wishes()
+        self.requests = HookRequests()
 
     @cached_property
     def _shown(self) -> ResolvedAgent:
@@ -127,7 +134,7 @@ class HookRun:
     @property
     def is_over(self) -> bool:
         """A hook wants the run to end."""
-        return self._fail is not None or self.asked.ends_run
+        return self._fail is not None or self.requests.ends_run
 
     @property
     def failure(self) -> str | None:
@@ -137,20 +144,20 @@ class HookRun:
     @property
     def effects(self) -> HookEffects | None:
         """What the loop is asked for; None if that is nothing."""
-        effects = _effects(self.asked, self.state)
-        effects = effects.model_copy(update={"reports": tuple(self._reports), "fail": self._fail})
+        effects = _effects(self.requests, self.state)
+        effects = effects.model_copy(update={"failures": tuple(self._failures), "fail": self._fail})
         return None if effects == HookEffects(base=self.state.base) else effects
 
-    def at(self, when: Phase | Moment) -> Iterator[PluginBinding]:
+    def at(self, when: Phase | LifecyclePhase) -> Iterator[PluginBinding]:
         """The plugins with such a hook, in order; none after one that the run cannot do without has failed."""
         for binding in self._agent.plugins:
-            bound = binding.moments if isinstance(when, Moment) else binding.phases
+            bound = binding.lifecycle if isinstance(when, LifecyclePhase) else binding.phases
             if when in bound and self._fail is None:
                 yield binding
 
-    async def ask(self, binding: PluginBinding, when: Phase | Moment, make: Making) -> Wishes:
+    async def ask(self, binding: PluginBinding, when: Phase | LifecyclePhase, make: Making) -> HookRequests:
         """Run one hook. What it asks for is counted, and given back; of one that fails, nothing, but a gate blocks."""
-        plugin, wishes, state = self._hooks.plugin(binding.id), Wishes(), self.state.fork()
+        plugin, requests, state = self._hooks.plugin(binding.id), HookRequests(), self.state.fork()
         try:
             if plugin is None:
                 raise _Failed("it is not on this worker; is its registry up to date?")
@@ -163,17 +170,21 @@ class HookRun:
                 step=self._step,
                 state=state,
                 profiles=self._hooks.profiles(),
-                wishes=wishes,
+                requests=requests,
             )
             await self._in_time(plugin, hook_name(when), context)
-            wishes = self._counted(wishes, state)
+            requests = self._counted(requests, state)
         except Exception as error:  # the boundary: a hook's failure is a value
             why = self._note(plugin, binding, when, error)
             # A gate that nobody could ask must not let the call pass.
-            return Wishes(verdict=Block(reason=why)) if when is Phase.TOOL_GATE and self._fail is None else Wishes()
+            return (
+                HookRequests(verdict=Block(reason=why))
+                if when is Phase.TOOL_GATE and self._fail is None
+                else HookRequests()
+            )
         self.state.take(state)
-        self.asked.take(wishes)
-        return wishes
+        self.requests.take(requests)
+        return requests
 
     async def verdict(self, call: GateCall, strongest: Verdict | None) -> Verdict | None:
         """What counts of `strongest` and of what plugins say of a call; nobody is asked after one that blocks."""
@@ -209,10 +220,10 @@ class HookRun:
                 raise
             raise _Failed("it cancelled itself") from error  # nobody else wants the activity to stop
 
-    def _counted(self, wishes: Wishes, state: State) -> Wishes:
+    def _counted(self, requests: HookRequests, state: State) -> HookRequests:
         """A copy of what a hook asked for, if history can hold it; nothing says that it keeps to the types."""
         try:
-            checked = _WISHES.validate_json(_WISHES.dump_json(wishes, warnings="error"))
+            checked = _WISHES.validate_json(_WISHES.dump_json(requests, warnings="error"))
         except (PydanticSerializationError, ValueError) as error:
             raise _Failed(f"it asked for what cannot be written down: {_in_one_line(error)}") from error
         # Not counted: messages, which are not recorded, and results, which are cut.
@@ -226,7 +237,9 @@ class HookRun:
         self._asked_bytes += size
         return checked
 
-    def _note(self, plugin: AnyPlugin | None, binding: PluginBinding, when: Phase | Moment, error: Exception) -> str:
+    def _note(
+        self, plugin: AnyPlugin | None, binding: PluginBinding, when: Phase | LifecyclePhase, error: Exception
+    ) -> str:
         id = binding.id
         activity.logger.warning("hook failed", extra={"plugin": id, "phase": when.value}, exc_info=error)
         named = str(error) if isinstance(error, _Failed) else f"{type(error).__name__}: {error}".removesuffix(": ")
@@ -237,37 +250,31 @@ class HookRun:
         if binding.on_error == "fail" or (plugin is not None and plugin.on_error == "fail"):
             self._fail = why
         else:
-            self._reports.append(HookReport(plugin=id, phase=when.value, error=named))
+            self._failures.append(HookFailure(plugin=id, phase=when.value, error=named))
         return why
 
 
-class Moments:
+class HooksActivity:
     """The `run_hooks` activity: hooks at a run's beginning and end, after a step, and when an agent comes and goes."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        memory: Memory,
-        profiles: OpenProfiles = Profiles,
-        lives: PluginLives | None = None,
-    ) -> None:
-        self._memory = memory
-        self._hooks = Hooks(registry, profiles, lives)
+    def __init__(self, cache: HistoryCache, hooks: Hooks) -> None:
+        self._cache = cache
+        self._hooks = hooks
 
     @activity.defn(name=ACTIVITY_HOOKS)
     async def run_hooks(self, input: HooksInput) -> HookEffects:
-        agent = await self._memory.agent(input.agent)
+        agent = await self._cache.agent(input.agent)
         run = self._hooks.begin(agent, input.identity, input.step, input.state)
-        for moment in input.moments:
+        for moment in input.phases:
             for binding in run.at(moment):
                 await run.ask(binding, moment, _context_at(moment, input))
         return run.effects or HookEffects(base=run.state.base)
 
 
-_WISHES = TypeAdapter(Wishes)
+_WISHES = TypeAdapter(HookRequests)
 
 
-def _effects(asked: Wishes, state: State) -> HookEffects:
+def _effects(asked: HookRequests, state: State) -> HookEffects:
     return HookEffects(
         base=state.base,
         state=state.operations,
@@ -286,12 +293,12 @@ def _in_one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _context_at(moment: Moment, input: HooksInput) -> Making:
+def _context_at(moment: LifecyclePhase, input: HooksInput) -> Making:
     match moment:
-        case Moment.STEP_END:
+        case LifecyclePhase.STEP_END:
             return partial(StepEnd, response=input.response)
-        case Moment.RUN_END:
+        case LifecyclePhase.RUN_END:
             assert input.result is not None  # the loop tells how the run ends
             return partial(RunEnd, result=input.result.model_copy(deep=True))
-        case Moment.ACTIVATE | Moment.RUN_START | Moment.DEACTIVATE:
+        case LifecyclePhase.ACTIVATE | LifecyclePhase.RUN_START | LifecyclePhase.DEACTIVATE:
             return HookContext

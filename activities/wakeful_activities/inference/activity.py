@@ -1,17 +1,15 @@
-"""The `infer` activity: read the conversation, ask a model, say what went wrong. Retries are Temporal's."""
+"""The `infer` activity: build the request, call a model, judge its answer. Temporal does the retries."""
 
 import asyncio
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from datetime import timedelta
-from itertools import chain, count
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from wakeful.authoring.gate import GateCall
-from wakeful.authoring.plugin import PluginLives
-from wakeful.authoring.profiles import Profiles
 from wakeful.authoring.provider import AnyProvider
+from wakeful.contract import ids
 from wakeful.contract.agents import ModelBinding, ResolvedAgent, RetryPolicy
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
 from wakeful.contract.hooks import Phase
@@ -21,85 +19,85 @@ from wakeful.contract.runs import RunIdentity
 from wakeful.permissions.rules import overlaid, rule_problems
 from wakeful.registry.registry import Registry
 from wakeful_activities.heartbeats import Heartbeats, heartbeating
-from wakeful_activities.history_cache import Memory
+from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.hooks.gates import Gates, is_gated
-from wakeful_activities.hooks.hook_run import HookRun, Hooks, OpenProfiles
-from wakeful_activities.inference.answer import begun_before, checked, priced
-from wakeful_activities.inference.attempt import Stream, ask, left_behind
-from wakeful_activities.inference.build_request import Prepared, Shape, prepare, tools_by_id
-from wakeful_activities.inference.hooks import heard, is_hooked, shaped
+from wakeful_activities.hooks.hook_run import HookRun, Hooks
+from wakeful_activities.inference.answer import continued_text, priced, with_output
+from wakeful_activities.inference.attempt import Stream, call_model, earlier_attempt
+from wakeful_activities.inference.build_request import BuiltRequest, Shape, build_request, tools_by_id
+from wakeful_activities.inference.hooks import after_inference, has_hooks, shaped
 from wakeful_activities.inference.model_choice import Attempts, Breakers
-from wakeful_activities.inference.recovery import interruption_of, noticed
-from wakeful_activities.inference.stream_assembly import so_far, synthesized
+from wakeful_activities.inference.recovery import interruption_of, stream_retries
+from wakeful_activities.inference.stream_assembly import partial_response, synthesized_response
 
 SQUEEZE = 2.0
-"""A conversation that overflows the window is cut to what would fit if estimates were this much too low."""
+"""A request that overflows the window is cut to what would fit if token estimates were this much too low."""
 
 
-class Inference:
+class InferActivity:
     """The `infer` activity over the registry's providers and the built-in ones."""
 
     def __init__(
         self,
         registry: Registry,
-        memory: Memory,
+        cache: HistoryCache,
+        hooks: Hooks,
+        gates: Gates,
         built_in: Mapping[str, AnyProvider],
         breakers: Breakers | None = None,
-        profiles: OpenProfiles = Profiles,
-        lives: PluginLives | None = None,
     ) -> None:
         self._registry = registry
-        self._memory = memory
+        self._cache = cache
+        self._hooks = hooks
+        self._gates = gates
         self._built_in = built_in
         self._breakers = breakers or Breakers()
-        self._gates = Gates(registry)
-        self._hooks = Hooks(registry, profiles, lives)
 
     @activity.defn(name=ACTIVITY_INFER)
     async def infer(self, input: InferInput) -> ModelResponse:
-        stream = Stream(activity.info().attempt, left_behind())
-        with heartbeating(stream.details) as beats:
+        info = activity.info()
+        stream = Stream(_step(info.activity_id), info.attempt, earlier_attempt())
+        with heartbeating(stream.heartbeat) as beats:
             try:
                 response = await self._infer(input, stream, beats)
             except asyncio.CancelledError:
-                cancelled, came = activity.cancellation_details(), stream.came()
-                if came is None or cancelled is None or not cancelled.cancel_requested:
-                    raise  # the worker stops, or there is nothing to tell
-                return self._priced(so_far(came), stream)
-        self._memory.remember_answer(activity.info().activity_id, response)
+                cancelled, arrived = activity.cancellation_details(), stream.arrived()
+                if arrived is None or cancelled is None or not cancelled.cancel_requested:
+                    raise  # the worker stops, or nothing has arrived
+                return self._priced(partial_response(arrived), stream)
+        self._cache.put_answer(info.activity_id, response)
         return response
 
     async def _infer(self, input: InferInput, stream: Stream, beats: Heartbeats) -> ModelResponse:
-        agent = await self._memory.agent(input.agent)
+        agent = await self._cache.agent(input.agent)
         if problems := rule_problems(overlaid(agent.permissions, input.permissions).rules):
             raise ApplicationError("; ".join(problems), type="InvalidPermissions", non_retryable=True)
         shape = Shape.of(input, agent)
-        prepared = await prepare(self._memory, input, agent, shape)
+        built = await build_request(self._cache, input, agent, shape)
         hooks = self._begin_hooks(input, agent)
         if hooks is not None:
-            wanted = await shaped(hooks, input, shape, prepared.history)
+            wanted = await shaped(hooks, input, shape, built.history)
             if hooks.is_over:
-                return ModelResponse(model=agent.model.name, effects=hooks.effects, unasked=True)
+                return ModelResponse(model=agent.model.name, effects=hooks.effects, skipped=True)
             if wanted != shape:
-                shape, prepared = wanted, await prepare(self._memory, input, agent, wanted)
+                shape, built = wanted, await build_request(self._cache, input, agent, wanted)
         attempts = Attempts.of(agent, shape.overrides)
         try:
-            response = await self._attempt(prepared.request, attempts, stream, beats)
+            response = await self._attempt(built.request, attempts, stream, beats)
         except ProviderError as error:
             if error.kind is not ProviderErrorKind.CONTEXT_OVERFLOW or agent.context is None:
                 raise _failure(error, attempts, stream) from error
-            prepared = await prepare(self._memory, input, agent, shape, squeeze=SQUEEZE)
+            built = await build_request(self._cache, input, agent, shape, squeeze=SQUEEZE)
             try:
-                response = await self._attempt(prepared.request, attempts, stream, beats)
+                response = await self._attempt(built.request, attempts, stream, beats)
             except ProviderError as again:
                 raise _failure(again, attempts, stream) from again
-        response = with_unique_call_ids(response, prepared.call_ids)
-        if prepared.report is not None and not response.interruptions:
-            response = response.model_copy(update={"context": prepared.report})
-        return await self._judged(response, input, agent, prepared, hooks)
+        if built.report is not None and not response.interruptions:
+            response = response.model_copy(update={"context": built.report})
+        return await self._judged(response, input, agent, built, hooks)
 
     def _begin_hooks(self, input: InferInput, agent: ResolvedAgent) -> HookRun | None:
-        if not is_hooked(agent, input):
+        if not has_hooks(agent, input):
             return None
         return self._hooks.begin(agent, _identity(input, agent), input.step, input.state)
 
@@ -108,59 +106,58 @@ class Inference:
         response: ModelResponse,
         input: InferInput,
         agent: ResolvedAgent,
-        prepared: Prepared,
+        built: BuiltRequest,
         hooks: HookRun | None,
     ) -> ModelResponse:
-        """The answer with what hooks, gates and the output type say of it. If it is not taken, only hooks speak."""
+        """The answer as hooks leave it, with the verdicts of gates and the check of its output type."""
         rules = input.permissions
         if hooks is not None:
-            response = await heard(hooks, response)
-            rules = (*rules, *hooks.asked.permissions)
-            if hooks.is_over or hooks.asked.retry is not None:
+            response = await after_inference(hooks, response)
+            rules = (*rules, *hooks.requests.permissions)
+            if hooks.is_over or hooks.requests.retry is not None:  # the answer is discarded: nothing else judges it
                 return response.model_copy(update={"effects": hooks.effects})
         if response.tool_calls and (is_gated(agent, rules) or agent.has_hooks(Phase.TOOL_GATE)):
-            verdicts = await self._gates.verdicts(agent, rules, _asked(response, input, agent), hooks)
+            verdicts = await self._gates.verdicts(agent, rules, _gate_calls(response, input, agent), hooks)
             response = response.model_copy(update={"verdicts": verdicts})
         if agent.output is not None:
-            begun = begun_before(prepared.history) if input.continuing else ""
-            response = checked(response, agent.output, self._registry.output_check(agent), begun=begun)
+            before = continued_text(built.history) if input.continuing else ""
+            response = with_output(response, agent.output, self._registry.output_check(agent), before=before)
         return response if hooks is None else response.model_copy(update={"effects": hooks.effects})
 
     async def _attempt(
         self, request: ModelRequest, attempts: Attempts, stream: Stream, beats: Heartbeats
     ) -> ModelResponse:
-        """Ask the model whose turn it is. Calls that are complete already are not asked for again."""
-        stream.asked = attempts.model(failures(stream), lambda _: True)
+        """Call the model whose turn it is; if an earlier attempt left complete tool calls behind, take those."""
+        stream.model = attempts.model(failures(stream), lambda _: True)
         if (earlier := stream.earlier) is not None:
             interruption = interruption_of(earlier)
             if interruption.plan is RecoveryPlan.SYNTHESIZE_TOOL_USE:
-                return self._priced(synthesized(earlier, interruption), stream)
+                return self._priced(synthesized_response(earlier, interruption), stream)
         model = attempts.model(failures(stream), lambda binding: self._breakers.is_available(_key(binding)))
         if model is None:
             message = "all models unavailable (circuit breakers open)"
             raise ProviderError(ProviderErrorKind.ALL_MODELS_UNAVAILABLE, message)
         try:
-            return await self.ask(model, request, attempts.policy, stream, beats)
+            return await self.call_model(model, request, attempts.policy, stream, beats)
         except ProviderError as error:
-            came = stream.broke(error) if error.kind.transient else None
-            if came is None:
+            arrived = stream.interrupted(error) if error.kind.transient else None
+            if arrived is None:
                 raise
-            beats.beat()  # the next attempt goes on from here
-            interruption = interruption_of(came)
+            beats.beat()  # the next attempt continues from here
+            interruption = interruption_of(arrived)
             if interruption.plan is RecoveryPlan.SYNTHESIZE_TOOL_USE:
-                return self._priced(synthesized(came, interruption), stream)
+                return self._priced(synthesized_response(arrived, interruption), stream)
             raise
 
-    async def ask(
+    async def call_model(
         self, model: ModelBinding, request: ModelRequest, policy: RetryPolicy, stream: Stream, beats: Heartbeats
     ) -> ModelResponse:
-        """Ask one model, at its price, and let its breaker know how that went."""
+        """Call one model, add its price, and report the outcome to its circuit breaker."""
         key, provider = _key(model), self.provider(model)
-        stream.asked = model
-        named = request.model_copy(update={"model": model.name})
+        stream.model = model
         self._breakers.begin(key)
         try:
-            response = await ask(provider, named, policy, stream, beats)
+            response = await call_model(provider, model, request, policy, stream, beats)
         except ProviderError as error:
             if error.kind.transient:
                 self._breakers.failed(key)
@@ -174,8 +171,8 @@ class Inference:
         return self._priced(response, stream)
 
     def _priced(self, response: ModelResponse, stream: Stream) -> ModelResponse:
-        """With what it has cost, over all attempts at it."""
-        price = self._registry.price(stream.asked) if stream.asked is not None else None
+        """The answer with its cost, over all attempts."""
+        price = self._registry.price(stream.model) if stream.model is not None else None
         return response.model_copy(update={"usage": priced(response.usage, price)})
 
     def provider(self, binding: ModelBinding) -> AnyProvider:
@@ -191,8 +188,14 @@ class Inference:
         return provider
 
 
-def _asked(response: ModelResponse, input: InferInput, agent: ResolvedAgent) -> list[GateCall]:
-    """The calls of an answer, as gates see them before any of them is made."""
+def _step(activity_id: str) -> int:
+    """The thread's step that the activity is for."""
+    work = ids.parse_work(activity_id)
+    return work.step if isinstance(work, ids.Infer) else 0
+
+
+def _gate_calls(response: ModelResponse, input: InferInput, agent: ResolvedAgent) -> list[GateCall]:
+    """The calls of an answer, as gates see them before any of them runs."""
     tools, identity = tools_by_id(input, agent), _identity(input, agent)
     return [
         GateCall(
@@ -214,41 +217,24 @@ def _identity(input: InferInput, agent: ResolvedAgent) -> RunIdentity:
 
 
 def failures(stream: Stream) -> int:
-    """How many attempts have failed before they got anything; those that broke off later have a budget of their own."""
+    """How many attempts failed before anything arrived; interrupted ones have a retry budget of their own."""
     earlier = stream.earlier
     return max(0, stream.attempt - 1 - (len(earlier.interruptions) + 1 if earlier else 0))
 
 
 def _failure(error: ProviderError, attempts: Attempts, stream: Stream) -> ApplicationError:
-    """What Temporal is told: whether to try again, and when."""
-    failed, came = failures(stream), stream.broke(error) if error.kind.transient else None
+    """What the activity fails with: whether Temporal retries it, and when."""
+    failed, arrived = failures(stream), stream.interrupted(error) if error.kind.transient else None
     message = f"inference failed: {error}"
-    if came is None:
+    if arrived is None:
         is_final = not error.kind.transient or attempts.is_last(failed)
     else:
-        is_final = noticed(came) + 1 > attempts.policy.max_stream_retries
+        is_final = stream_retries(arrived) + 1 > attempts.policy.max_stream_retries
         if is_final:
-            message = f"inference failed: stream interrupted ({came.broken}): {error}"
+            message = f"inference failed: stream interrupted ({arrived.broken}): {error}"
     delay = None if is_final else timedelta(seconds=attempts.wait(failed, error))
     return ApplicationError(message, type=error.kind, non_retryable=is_final, next_retry_delay=delay)
 
 
 def _key(model: ModelBinding) -> str:
     return f"{model.provider}/{model.name}"
-
-
-def with_unique_call_ids(response: ModelResponse, used: Set[str]) -> ModelResponse:
-    """Give every call an id that its thread has not seen; some providers repeat them or leave them out."""
-    taken: set[str] = set()
-    calls = []
-    for call in response.tool_calls:
-        id = _untaken(call.id, taken, used)
-        taken.add(id)
-        calls.append(call if id == call.id else call.model_copy(update={"id": id}))
-    return response.model_copy(update={"tool_calls": tuple(calls)})
-
-
-def _untaken(id: str, *taken: Set[str]) -> str:
-    numbered = (f"{id or 'call'}_{n}" for n in count(2))
-    candidates = chain([id] if id else [], numbered)
-    return next(other for other in candidates if not any(other in ids for ids in taken))

@@ -20,16 +20,16 @@ Check = Callable[[JsonValue], str | None]
 """What is wrong with a value that fits the schema, if something is."""
 
 
-def checked(
-    response: ModelResponse, spec: OutputSpec, further: Check | None = None, *, begun: str = ""
+def with_output(
+    response: ModelResponse, spec: OutputSpec, further: Check | None = None, *, before: str = ""
 ) -> ModelResponse:
     """The answer with its value, or with what keeps it from being one. An answer that asks for tools is none yet.
 
-    `begun` is how it begins, if it was gone on with after it hit the token limit.
+    `before` is the text that this answer continues, if it hit the token limit.
     """
     if response.tool_calls or response.incomplete_calls:
         return response
-    value, problem = _read(begun + response.text, spec)
+    value, problem = _read(before + response.text, spec)
     if problem is None and further is not None:
         problem = further(value)
     if problem is not None:
@@ -37,7 +37,7 @@ def checked(
     return response.model_copy(update={"output": value})
 
 
-def begun_before(messages: Sequence[Message]) -> str:
+def continued_text(messages: Sequence[Message]) -> str:
     """What the model has said already of the answer that it is asked to go on with."""
     parts: list[str] = []
     rest = list(messages)

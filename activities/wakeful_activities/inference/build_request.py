@@ -1,9 +1,9 @@
-"""Make the request: the conversation as it fits the window, what is told besides, the tools, and the settings."""
+"""Build a model request: the part of the conversation that fits the window, context messages, tools and settings."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wakeful.authoring.hook_requests import Wishes
+from wakeful.authoring.hook_requests import HookRequests
 from wakeful.context.compaction import summary_message
 from wakeful.context.messages import Emitted, by_place, place
 from wakeful.context.tokens import message_tokens, messages_tokens, scaled
@@ -15,63 +15,60 @@ from wakeful.contract.messages import Message, Role, TextBlock
 from wakeful.contract.permissions import Rule
 from wakeful.contract.tools import ToolDescriptor
 from wakeful.permissions.rules import hidden_tools
-from wakeful_activities.history_cache import Conversation, Memory
+from wakeful_activities.history_cache import CachedTranscript, HistoryCache
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a request is made of besides the conversation."""
+    """What a request consists of besides the conversation."""
 
     context: tuple[ContextMessage, ...]
-    """What the model is told with it."""
     permissions: tuple[Rule, ...]
     overrides: InferenceOverrides
-    """With the agent's own settings where nobody wants it otherwise."""
-    wishes: Wishes
-    """What hooks want of this one request: the tools it shows, and the conversation."""
+    """Completed by the agent's own settings."""
+    requests: HookRequests
+    """What hooks change in this request: the tools it includes, and the conversation."""
 
     @classmethod
     def of(cls, input: InferInput, agent: ResolvedAgent) -> "Shape":
         overrides = (input.overrides or InferenceOverrides()).over(agent.settings or ModelSettings())
-        return cls(input.context, input.permissions, overrides, Wishes())
+        return cls(input.context, input.permissions, overrides, HookRequests())
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """A request for no model in particular, how it fits the window, and the call ids that its thread has used."""
+class BuiltRequest:
+    """A request for no model in particular, and its size."""
 
     request: ModelRequest
     report: ContextReport | None
-    call_ids: Set[str]
     history: tuple[Message, ...]
-    """The conversation as the request would show it if no hook had rewritten it."""
+    """The conversation as the request would include it if no hook had rewritten it."""
 
 
-async def prepare(
-    memory: Memory, input: InferInput, agent: ResolvedAgent, shape: Shape, *, squeeze: float = 1.0
-) -> Prepared:
-    """The request.
+async def build_request(
+    cache: HistoryCache, input: InferInput, agent: ResolvedAgent, shape: Shape, *, squeeze: float = 1.0
+) -> BuiltRequest:
+    """Build the request.
 
     Args:
-        squeeze: cut the conversation to what would fit if estimates were this much too low.
+        squeeze: cut the conversation to what would fit if token estimates were this much too low.
     """
     hidden = hidden_tools(agent.permissions, shape.permissions)
     known = sorted(tools_by_id(input, agent).items())
-    tools = tuple(tool for id, tool in known if id not in hidden and shape.wishes.shows(id))
-    emitted, report, rewritten = by_place(shape.context), None, shape.wishes.messages
+    tools = tuple(tool for id, tool in known if id not in hidden and shape.requests.shows(id))
+    emitted, report, rewritten = by_place(shape.context), None, shape.requests.messages
     if agent.context is None:
-        conversation = await memory.transcript(input)
-        history = conversation.since(0)
+        history = (await cache.transcript(input)).since(0)
     else:
-        mark = await memory.mark(input.compaction) if input.compaction else None
-        window = Window(agent.context, mark, (input.factor or 1.0) * squeeze)
-        conversation = await memory.transcript(input, enough=window.is_enough)
-        history, report = window.view(conversation, tools, agent.instructions, emitted)
+        mark = await cache.mark(input.compaction) if input.compaction else None
+        window = Window(agent.context, mark, (input.token_factor or 1.0) * squeeze)
+        transcript = await cache.transcript(input, is_enough=window.is_enough)
+        history, report = window.view(transcript, tools, agent.instructions, emitted)
         if rewritten is not None:
             reserved = _reserved(agent.instructions, emitted)
             view = fit(rewritten, tools, agent.context, factor=window.factor, reserved=reserved)
             rewritten = view.messages
-            # The factor is learnt from the request that was sent, and the summary is due by the thread's own size.
+            # The token factor is learned from the request that is sent; compaction depends on the thread's own size.
             sent = {"estimated_tokens": view.estimated_tokens, "dropped": view.dropped, "cut": view.cut}
             report = report.model_copy(update=sent)
     overrides = shape.overrides
@@ -84,11 +81,11 @@ async def prepare(
         output=agent.output,
         prompt_cache=not input.continuing and (agent.context is None or agent.context.enable_prompt_cache),
     )
-    return Prepared(request, report if squeeze == 1.0 else None, conversation.call_ids, history)
+    return BuiltRequest(request, report if squeeze == 1.0 else None, history)
 
 
 def tools_by_id(input: InferInput, agent: ResolvedAgent) -> dict[str, ToolDescriptor]:
-    """By id; the front end's go before the agent's own."""
+    """By id; the front end's tools win over the agent's."""
     return {tool.id: tool for tool in (*agent.tools, *input.frontend_tools)}
 
 
@@ -99,24 +96,24 @@ def _reserved(instructions: str, emitted: Emitted) -> int:
 
 @dataclass(frozen=True)
 class Window:
-    """A policy, with what is known about the thread it is applied to."""
+    """A context policy, applied to one thread."""
 
     policy: ContextPolicy
     mark: CompactionMark | None
     factor: float
 
-    def is_enough(self, known: Conversation) -> bool:
-        """Whether older messages than these would not be shown anyway."""
+    def is_enough(self, known: CachedTranscript) -> bool:
+        """Whether the request would not include older messages than these anyway."""
         if self.mark is not None and known.start <= self.mark.through:
             return True
         return scaled(known.tokens_since(known.start), self.factor) >= self.policy.max_context_tokens
 
     def view(
-        self, known: Conversation, tools: Sequence[ToolDescriptor], instructions: str, emitted: Emitted
+        self, known: CachedTranscript, tools: Sequence[ToolDescriptor], instructions: str, emitted: Emitted
     ) -> tuple[tuple[Message, ...], ContextReport]:
-        """What the model is shown of the conversation.
+        """The part of the conversation that the request includes.
 
-        Only as much of it is looked at as could be shown: a request costs the same in a long thread as in a short one.
+        It looks at no more than could be included: a request costs the same in a long thread as in a short one.
         """
         first = known.start
         summary: tuple[Message, ...] = ()

@@ -4,12 +4,12 @@ import contextlib
 from functools import partial
 
 from wakeful.authoring.hook_contexts import AfterInference, BeforeInference, StepEnd, StepStart
-from wakeful.authoring.hook_requests import Wishes
+from wakeful.authoring.hook_requests import HookRequests
 from wakeful.authoring.plugin import CONTEXT_THROTTLE
 from wakeful.context.messages import ContextMessages, LastShown
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.context import ContextMessage
-from wakeful.contract.hooks import Moment, Phase
+from wakeful.contract.hooks import LifecyclePhase, Phase
 from wakeful.contract.inference import InferInput, ModelResponse
 from wakeful.contract.messages import Message, Role
 from wakeful_activities.hooks.hook_run import HookRun, Making
@@ -19,9 +19,9 @@ BEFORE = (Phase.STEP_START, Phase.BEFORE_INFERENCE)
 INFERENCE = (*BEFORE, Phase.AFTER_INFERENCE, Phase.TOOL_GATE)
 
 
-def is_hooked(agent: ResolvedAgent, input: InferInput) -> bool:
+def has_hooks(agent: ResolvedAgent, input: InferInput) -> bool:
     """Whether plugins have anything to do with this inference."""
-    return bool(input.ended) or agent.has_hooks(*INFERENCE)
+    return bool(input.ended_step) or agent.has_hooks(*INFERENCE)
 
 
 async def shaped(hooks: HookRun, input: InferInput, shape: Shape, history: tuple[Message, ...]) -> Shape:
@@ -30,36 +30,36 @@ async def shaped(hooks: HookRun, input: InferInput, shape: Shape, history: tuple
     Before that, `step_end` hears of the step before: so it costs nothing of its own.
     What they tell the model is told now. The loop hears only of what stays to be told.
     """
-    if input.ended:
+    if input.ended_step:
         said = next((message.text for message in reversed(history) if message.role is Role.ASSISTANT), "")
-        for binding in hooks.at(Moment.STEP_END):
-            await hooks.ask(binding, Moment.STEP_END, partial(StepEnd, response=said))
+        for binding in hooks.at(LifecyclePhase.STEP_END):
+            await hooks.ask(binding, LifecyclePhase.STEP_END, partial(StepEnd, response=said))
         if hooks.is_over:
             return shape
     for phase, kind in zip(BEFORE, (StepStart, BeforeInference), strict=True):
         for binding in hooks.at(phase):
-            messages = hooks.asked.messages
+            messages = hooks.requests.messages
             # Copies of its own: a hook that changes one and fails must have changed nothing.
             own = tuple(message.model_copy(deep=True) for message in (history if messages is None else messages))
             make: Making = partial(kind, messages=own)
             await hooks.ask(binding, phase, make)
         if hooks.is_over:
             return shape
-    told = _due(hooks, hooks.asked.context, step=input.step)
-    context = ContextMessages(tuple(each for each in shape.context if each.key not in hooks.asked.forget))
+    told = _due(hooks, hooks.requests.context, step=input.step)
+    context = ContextMessages(tuple(each for each in shape.context if each.key not in hooks.requests.forget))
     for message in told:
         context = context.upserting(message)
-    asked = hooks.asked
+    asked = hooks.requests
     asked.context = tuple(message for message in asked.context if message.stays)
     return Shape(
         context=context.messages,
         permissions=(*shape.permissions, *asked.permissions),
         overrides=asked.overrides.over(shape.overrides),
-        wishes=Wishes(excluded=asked.excluded, included=asked.included, messages=asked.messages),
+        requests=HookRequests(excluded=asked.excluded, included=asked.included, messages=asked.messages),
     )
 
 
-async def heard(hooks: HookRun, response: ModelResponse) -> ModelResponse:
+async def after_inference(hooks: HookRun, response: ModelResponse) -> ModelResponse:
     """The answer as `after_inference` leaves it; each hook reads what the one before it made of the text."""
     for binding in hooks.at(Phase.AFTER_INFERENCE):
         make: Making = partial(AfterInference, response=response.model_copy(deep=True))

@@ -1,4 +1,4 @@
-"""An answer while it comes: parts go in, and at any time a checkpoint, or in the end the whole answer, comes out."""
+"""Assemble a streamed answer: parts go in; a checkpoint comes out at any time, and the complete answer at the end."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 from pydantic_core import from_json
 
+from wakeful.contract import ids
+from wakeful.contract.agents import ModelBinding
 from wakeful.contract.inference import Interruption, ModelResponse, RecoveryPlan, StopReason
 from wakeful.contract.messages import ThinkingBlock, ToolCall
 from wakeful.contract.runs import Usage
@@ -27,56 +29,60 @@ from wakeful.contract.streaming import (
 @dataclass
 class _Call:
     id: str
+    provider_id: str
     name: str
     arguments: list[str]
     closed: bool = False
 
 
-class Gathering:
-    """What has come of one answer. It may begin with what an earlier attempt left behind.
+class StreamAssembly:
+    """What has arrived of one answer, including what an earlier attempt left behind.
 
     Args:
-        model: who was asked, in case the answer does not say who answers.
-        text: what the answer begins with already.
-        usage: what earlier attempts at it have used.
-        interruptions: how often it broke off.
+        model: the model that was called.
+        step: the thread's step, for the ids of calls.
+        earlier: what the earlier attempt left behind.
+        interruption: why that attempt was interrupted.
     """
 
     def __init__(
         self,
-        model: str,
-        *,
-        text: str = "",
-        usage: Usage | None = None,
-        interruptions: tuple[Interruption, ...] = (),
+        model: ModelBinding,
+        step: int,
+        earlier: StreamCheckpoint | None = None,
+        interruption: Interruption | None = None,
     ) -> None:
-        self._model = model
+        self._model = model.name
+        self._provider = model.provider
+        self._step = step
+        self._calls_before = earlier.calls_used if earlier else 0
         self._request_id: str | None = None
-        self._text = [text] if text else []
-        self._size = self._size_before = len(text)
+        self._text = [earlier.text] if earlier and earlier.text else []
+        self._size = self._size_before = sum(map(len, self._text))
         self._reasoning: list[str] = []
         self._thinking: list[ThinkingBlock] = []
         self._calls: dict[int, _Call] = {}
-        self._used_before = usage or Usage()
+        self._used_before = earlier.usage if earlier else Usage()
         self._usage = Usage()
-        self._interruptions = interruptions
+        before = earlier.interruptions if earlier else ()
+        self._interruptions = before if interruption is None else (*before, interruption)
         self._stop: StopReason | None = None
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         return self._stop is not None
 
     @property
     def has_news(self) -> bool:
-        """Something has come that was not there before."""
+        """Something has arrived in this attempt."""
         return self._size > self._size_before or bool(self._calls)
 
     @property
     def size(self) -> int:
-        """About how many characters have come."""
+        """About how many characters have arrived."""
         return self._size
 
-    def take(self, part: StreamPart) -> None:
+    def add(self, part: StreamPart) -> None:
         match part:
             case Opened(model=model, request_id=request_id):
                 self._model = model or self._model
@@ -90,9 +96,10 @@ class Gathering:
                 if signature is not None:
                     self._thinking.append(ThinkingBlock(thinking="".join(self._reasoning), signature=signature))
                     self._reasoning.clear()
-            case CallOpened(index=index, id=id, name=name):
+            case CallOpened(index=index, id=provider_id, name=name):
                 self._close_all()
-                self._calls[index] = _Call(id, name, [])
+                id = ids.call_id(self._step, self._calls_before + len(self._calls) + 1)
+                self._calls[index] = _Call(id, provider_id, name, [])
             case CallArguments(index=index, text=text):
                 self._calls[index].arguments.append(text)
                 self._size += len(text)
@@ -113,7 +120,7 @@ class Gathering:
         return self._used_before.plus(self._usage)
 
     def checkpoint(self, attempt: int, *, broken: str | None = None) -> StreamCheckpoint:
-        """As much as has come, for whoever watches or goes on with it."""
+        """What has arrived, for watchers and for the next attempt."""
         return StreamCheckpoint(
             attempt=attempt,
             model=self._model,
@@ -121,85 +128,92 @@ class Gathering:
             reasoning="".join(self._reasoning),
             thinking=tuple(self._thinking),
             calls=tuple(
-                PartialCall(id=call.id, name=call.name, arguments="".join(call.arguments), closed=call.closed)
+                PartialCall(
+                    id=call.id,
+                    name=call.name,
+                    arguments="".join(call.arguments),
+                    closed=call.closed,
+                    provider=self._provider if call.provider_id else None,
+                    provider_id=call.provider_id or None,
+                )
                 for call in self._calls.values()
             ),
+            calls_used=self._calls_before + len(self._calls),
             usage=self.usage,
             interruptions=self._interruptions,
             broken=broken,
         )
 
     def response(self) -> ModelResponse:
-        """The whole answer. A call with arguments that nobody can read is not part of it, only its name is."""
+        """The complete answer. Of a call with malformed arguments it has only the name."""
         assert self._stop is not None
-        came = self.checkpoint(0)
-        calls, incomplete = read_calls(came.calls)
+        arrived = self.checkpoint(0)
+        calls, malformed = read_calls(arrived.calls)
         stop = self._stop
-        if stop is StopReason.MAX_TOKENS and came.calls and not came.calls[-1].arguments.strip():
-            # The limit came before its first argument: nobody knows what it was to be called with.
-            calls, incomplete = calls[:-1], (*incomplete, came.calls[-1].name)
-        if calls and stop is StopReason.END_TURN:  # some servers say that they stop whatever they ask for
+        if stop is StopReason.MAX_TOKENS and arrived.calls and not arrived.calls[-1].arguments.strip():
+            # The limit was reached before the first argument: it is not known what the call's arguments are.
+            calls, malformed = calls[:-1], (*malformed, arrived.calls[-1].name)
+        if calls and stop is StopReason.END_TURN:  # some servers report the end of the turn whatever they ask for
             stop = StopReason.TOOL_USE
-        return ModelResponse(
-            model=came.model,
-            text=came.text,
-            tool_calls=calls,
-            incomplete_calls=incomplete,
-            stop_reason=stop,
-            usage=came.usage,
-            request_id=self._request_id,
-            interruptions=came.interruptions,
-            reasoning=_unsigned(came),
-            thinking=came.thinking,
+        return partial_response(arrived).model_copy(
+            update={
+                "tool_calls": calls,
+                "incomplete_calls": malformed,
+                "stop_reason": stop,
+                "request_id": self._request_id,
+            }
         )
 
 
-def so_far(came: StreamCheckpoint) -> ModelResponse:
-    """An answer that was called off: what it said, and no calls."""
+def partial_response(arrived: StreamCheckpoint) -> ModelResponse:
+    """The answer of a call that was cancelled: what has arrived of it, without tool calls."""
     return ModelResponse(
-        model=came.model,
-        text=came.text,
-        usage=came.usage,
-        interruptions=came.interruptions,
-        reasoning=_unsigned(came),
-        thinking=came.thinking,
+        model=arrived.model,
+        text=arrived.text,
+        usage=arrived.usage,
+        interruptions=arrived.interruptions,
+        # Signed blocks repeat the reasoning, and are what the provider must be sent back.
+        reasoning="" if arrived.thinking else arrived.reasoning,
+        thinking=arrived.thinking,
     )
 
 
-def synthesized(came: StreamCheckpoint, interruption: Interruption) -> ModelResponse:
-    """The answer that the complete calls of a broken one make: nobody has to be asked for them again."""
+def synthesized_response(arrived: StreamCheckpoint, interruption: Interruption) -> ModelResponse:
+    """The answer made of the complete calls of an interrupted one: the model need not be called again for them."""
     assert interruption.plan is RecoveryPlan.SYNTHESIZE_TOOL_USE
-    calls, _ = read_calls(call for call in came.calls if call.closed)
-    return ModelResponse(
-        model=came.model,
-        text=came.text,
-        tool_calls=calls,
-        stop_reason=StopReason.TOOL_USE,
-        usage=came.usage,
-        interruptions=(*came.interruptions, interruption),
-        reasoning=_unsigned(came),
-        thinking=came.thinking,
+    calls, _ = read_calls(call for call in arrived.calls if call.closed)
+    return partial_response(arrived).model_copy(
+        update={
+            "tool_calls": calls,
+            "stop_reason": StopReason.TOOL_USE,
+            "interruptions": (*arrived.interruptions, interruption),
+        }
     )
 
 
-def _unsigned(came: StreamCheckpoint) -> str:
-    """Reasoning that the provider does not want back; what it has signed says the same again."""
-    return "" if came.thinking else came.reasoning
-
-
-def read_calls(written: Iterable[PartialCall]) -> tuple[tuple[ToolCall, ...], tuple[str, ...]]:
-    """The calls whose arguments can be read, and the names of the others."""
-    calls, unread = [], []
-    for call in written:
+def read_calls(partial: Iterable[PartialCall]) -> tuple[tuple[ToolCall, ...], tuple[str, ...]]:
+    """The calls with valid arguments, and the names of the others."""
+    calls, malformed = [], []
+    for call in partial:
         try:
-            calls.append(ToolCall(id=call.id, name=call.name, arguments=_arguments(call.arguments)))
+            arguments = _arguments(call.arguments)
         except ValueError:
-            unread.append(call.name)
-    return tuple(calls), tuple(unread)
+            malformed.append(call.name)
+            continue
+        calls.append(
+            ToolCall(
+                id=call.id,
+                name=call.name,
+                arguments=arguments,
+                provider=call.provider,
+                provider_id=call.provider_id,
+            )
+        )
+    return tuple(calls), tuple(malformed)
 
 
-def _arguments(written: str) -> JsonValue:
-    if not written.strip():
+def _arguments(text: str) -> JsonValue:
+    if not text.strip():
         return None
-    arguments: JsonValue = from_json(written, allow_inf_nan=False)
+    arguments: JsonValue = from_json(text, allow_inf_nan=False)
     return arguments

@@ -17,7 +17,7 @@ from enum import Enum
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.client.queries import AT_ONCE, Asking, quoted
+from wakeful.client.queries import AT_ONCE, StatusQueries, quoted
 from wakeful.contract import names
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.views import StatusView
@@ -116,7 +116,7 @@ class OrphanSweep:
     async def _delegates(self, children: Sequence[WorkflowExecution], parents: "Parents") -> list[WorkflowExecution]:
         """Those that are no background tasks."""
         found = []
-        for child, answer in zip(children, await Asking(self._client).statuses(children), strict=True):
+        for child, answer in zip(children, await StatusQueries(self._client).statuses(children), strict=True):
             if isinstance(answer, StatusView) and is_task(answer):
                 self._settled.add(_pair(child, parents))
             elif isinstance(answer, StatusView):
@@ -188,7 +188,7 @@ class OrphanSweep:
     async def _views(self, children: Iterable[WorkflowExecution], parents: "Parents") -> dict[str, StatusView]:
         """What the parents of these say of themselves; one that does not answer is asked again in the next round."""
         asked = {parent.id: parent for child in children if (parent := parents[child.parent_id or ""]) is not None}
-        answers = await Asking(self._client).statuses(asked.values())
+        answers = await StatusQueries(self._client).statuses(asked.values())
         return {id: view for id, view in zip(asked, answers, strict=True) if isinstance(view, StatusView)}
 
     async def _cancel(self, child: WorkflowExecution, reason: str) -> None:

@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.client.queries import AT_ONCE, Asking, quoted
+from wakeful.client.queries import AT_ONCE, StatusQueries, quoted
 from wakeful.contract import names
-from wakeful.contract.subagents import Settled
+from wakeful.contract.subagents import ChildResult
 from wakeful.contract.views import StatusView
 from wakeful_activities.sweep.child_ends import ENDED_FROM_OUTSIDE, is_told, last_word, own_word
 
@@ -87,7 +87,7 @@ class ResetSweep:
         thread = await self._newest(thread_id)
         if thread is None or thread.status in ENDED_FROM_OUTSIDE:
             return True
-        (view,) = await Asking(self._client).statuses([thread])
+        (view,) = await StatusQueries(self._client).statuses([thread])
         if not isinstance(view, StatusView) or view.runs == 0:  # it does not answer, or is just being woken
             return False
         has_heard = True
@@ -100,7 +100,7 @@ class ResetSweep:
                 has_heard = await is_told(self._client, thread_id, word) and has_heard
         return has_heard
 
-    async def _word(self, child: WorkflowExecution, parent: StatusView) -> Settled | None:
+    async def _word(self, child: WorkflowExecution, parent: StatusView) -> ChildResult | None:
         if (in_its_place := last_word(child, parent)) is None or child.status in ENDED_FROM_OUTSIDE:
             return in_its_place
         return await own_word(self._client, child) or in_its_place

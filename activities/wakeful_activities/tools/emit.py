@@ -11,10 +11,11 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from wakeful.contract.ids import task_event_id
 from wakeful.contract.mail import TaskEvent
 from wakeful.contract.names import SIGNAL_DELIVER
 from wakeful.contract.runs import TaskRef
-from wakeful.rpc_errors import PASSING
+from wakeful.rpc_errors import RETRYABLE
 
 ATTEMPTS = 4
 FIRST_WAIT_SECONDS = 0.25
@@ -22,15 +23,16 @@ RPC_TIMEOUT = timedelta(seconds=10)
 
 
 class Emitter:
-    """The events of one call, on their way to the thread that owns its task.
+    """The events of one call, which are signalled to the thread that owns its task.
 
-    They are named by the call and their number in it: a repeat of either is recognised by the owner.
+    Their ids tell the execution, the activity and its attempt, so the owner recognises a signal that is sent twice.
     """
 
-    def __init__(self, client: Client, task: TaskRef, idempotency_key: str) -> None:
+    def __init__(self, client: Client, task: TaskRef) -> None:
         self._owner = client.get_workflow_handle(task.owner_thread_id)
         self._task = task
-        self._key = idempotency_key
+        info = activity.info()
+        self._emitter = f"{info.workflow_run_id}:{info.activity_id}:{info.attempt}"
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[TaskEvent | None] = asyncio.Queue()
         self._lock = threading.Lock()
@@ -44,7 +46,7 @@ class Emitter:
                 return False
             number = self._count + 1
             event = TaskEvent(
-                message_id=f"{self._key}:{number}",
+                message_id=task_event_id(self._task.thread_id, self._emitter, number),
                 task_id=self._task.task_id,
                 thread_id=self._task.thread_id,
                 event_type=event_type,
@@ -75,15 +77,15 @@ class Emitter:
                 await self._owner.signal(SIGNAL_DELIVER, event, rpc_timeout=RPC_TIMEOUT)
                 return
             except RPCError as error:
-                if error.status not in PASSING or attempt == ATTEMPTS:
+                if error.status not in RETRYABLE or attempt == ATTEMPTS:
                     raise
             await asyncio.sleep(FIRST_WAIT_SECONDS * 2 ** (attempt - 1))
 
 
 @contextlib.asynccontextmanager
-async def emitting(client: Client, task: TaskRef, idempotency_key: str) -> AsyncIterator[Emitter]:
-    """Send what the body emits; it is left when all of that is sent."""
-    emitter = Emitter(client, task, idempotency_key)
+async def emitting(client: Client, task: TaskRef) -> AsyncIterator[Emitter]:
+    """Signal what the body emits; the context is left when everything is sent."""
+    emitter = Emitter(client, task)
     sending = asyncio.create_task(emitter.send())
     try:
         yield emitter

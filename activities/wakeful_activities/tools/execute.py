@@ -13,8 +13,6 @@ from temporalio import activity
 from temporalio.common import RawValue
 
 from wakeful.authoring.gate import GateCall
-from wakeful.authoring.plugin import PluginLives
-from wakeful.authoring.profiles import Profiles
 from wakeful.authoring.state import State
 from wakeful.authoring.tool import SuspendCall, Tool, ToolContext
 from wakeful.contract.agents import ResolvedAgent
@@ -23,7 +21,7 @@ from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult, ToolStatus
 from wakeful.registry.registry import Registry
 from wakeful_activities.heartbeats import Heartbeats, heartbeating
-from wakeful_activities.history_cache import Memory
+from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks, OpenProfiles
 from wakeful_activities.results import as_result, cut_to_fit, returning
@@ -39,30 +37,29 @@ PROGRESS_SECONDS = 0.2
 """How far a watcher may lag behind what a tool reports."""
 
 
-class ToolExecution:
+class ToolActivity:
     """The dynamic activity that runs every tool of the registry, once gates and hooks let it."""
 
     def __init__(
         self,
         registry: Registry,
-        memory: Memory,
+        cache: HistoryCache,
+        hooks: Hooks,
+        gates: Gates,
         threads: ThreadPoolExecutor,
-        profiles: OpenProfiles = Profiles,
-        lives: PluginLives | None = None,
     ) -> None:
         self._registry = registry
-        self._memory = memory
+        self._cache = cache
+        self._hooks = hooks
+        self._gates = gates
         self._threads = threads
-        self._gates = Gates(registry)
-        self._profiles = profiles
-        self._hooks = Hooks(registry, profiles, lives)
 
     @activity.defn(dynamic=True)
     async def call_tool(self, args: Sequence[RawValue]) -> ToolOutcome:
         input = activity.payload_converter().from_payload(args[0].payload, ToolCallInput)
         outcome = await self._outcome(input)
         if not _is_task(input):
-            self._memory.remember_outcome(activity.info().activity_id, input.call.id, outcome)
+            self._cache.put_outcome(activity.info().activity_id, input.call.id, outcome)
         return outcome
 
     async def _outcome(self, input: ToolCallInput) -> ToolOutcome:
@@ -71,7 +68,7 @@ class ToolExecution:
         if tool is None:
             missing = f"tool '{name}' not found on this worker; is its registry up to date?"
             return ToolOutcome(result=ToolResult.error(name, missing))
-        call = _Call(input, self._profiles)
+        call = _Call(input, self._hooks.profiles)
         with _tracer.start_as_current_span(f"execute_tool {name}") as span:
             span.set_attribute("gen_ai.tool.name", name)
             span.set_attribute("gen_ai.tool.call.id", input.call.id)
@@ -84,7 +81,7 @@ class ToolExecution:
         """The call, if permission rules, gates and hooks let it be made, and what hooks make of its result."""
         input = call.input
         try:
-            agent = await self._memory.agent(digest)
+            agent = await self._cache.agent(digest)
         except Exception as error:  # not made, and said so: a failed activity would leave it open whether it was
             activity.logger.warning("agent not read", extra={"tool": tool.name}, exc_info=error)
             message = f"the call was not made, because its gates could not be asked: {error}"
@@ -120,7 +117,7 @@ class ToolExecution:
         task = call.input.identity.task
         if task is None:
             return await self._run(tool, call)
-        async with emitting(activity.client(), task, call.input.idempotency_key) as call.emitter:
+        async with emitting(activity.client(), task) as call.emitter:
             return await self._run(tool, call)
 
     async def _run(self, tool: Tool, call: "_Call") -> ToolOutcome:

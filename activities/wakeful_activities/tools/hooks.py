@@ -22,16 +22,16 @@ class HookedCall:
     async def before(self) -> ToolOutcome | None:
         """What comes of the call instead of being made, if `before_tool_execute` has it so; the first one counts."""
         for binding in self.hooks.at(Phase.BEFORE_TOOL_EXECUTE):
-            wishes = await self.hooks.ask(binding, Phase.BEFORE_TOOL_EXECUTE, self._making(BeforeToolExecute))
+            requests = await self.hooks.ask(binding, Phase.BEFORE_TOOL_EXECUTE, self._making(BeforeToolExecute))
             if (outcome := self.ended()) is not None:
                 return outcome
-            if wishes.result is not None:
-                return ToolOutcome(result=cut_to_fit(wishes.result))
+            if requests.result is not None:
+                return ToolOutcome(result=cut_to_fit(requests.result))
         return self.ended()
 
     def ended(self) -> ToolOutcome | None:
         """What a call comes to that is not made because a hook wants the run to end."""
-        asked, name = self.hooks.asked, self.input.call.name
+        asked, name = self.hooks.requests, self.input.call.name
         if (reason := asked.block) is not None:
             asked.block = None  # it is about this call, and told with it
             return ToolOutcome(result=ToolResult.error(name, reason), blocked=reason)

@@ -38,7 +38,7 @@ from wakeful.contract.messages import Message, Role, TextBlock, ToolCall
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
-from wakeful_activities import Inference, Memory, ToolExecution
+from wakeful_activities import HistoryCache, InferActivity, ToolActivity
 
 ALLOW, ASK, DENY = Behavior.ALLOW, Behavior.ASK, Behavior.DENY
 IDENTITY = RunIdentity(thread_id="test", run_id="r", agent_id="a")
@@ -99,11 +99,11 @@ def policy(default: Behavior = ALLOW, **rules: Behavior) -> PermissionPolicy:
     )
 
 
-def registered(turn: Turn | None = None, **changes: Any) -> tuple[Registry, ResolvedAgent, Memory, Recorded]:
+def registered(turn: Turn | None = None, **changes: Any) -> tuple[Registry, ResolvedAgent, HistoryCache, Recorded]:
     model = Recorded([turn or say("hello")])
     agent = Agent(id="a", model="m", tools=[pay, look], **changes)
     registry = Registry(agents=[agent], models={"m": model})
-    memory = Memory(cast("Client", None))  # it remembers the agent, and so never reads history
+    memory = HistoryCache(cast("Client", None))  # it remembers the agent, and so never reads history
     memory.remember_agent(registry.resolve("a"))
     return registry, registry.resolve("a"), memory, model
 
@@ -125,7 +125,7 @@ async def infer(turn: Turn, *, run: Sequence[Rule] = (), **changes: Any) -> tupl
         permissions=tuple(run),
         frontend_tools=frontend,
     )
-    response = await environment().run(Inference(registry, memory, {}).infer, input)
+    response = await environment().run(InferActivity(registry, memory, {}).infer, input)
     return response, model
 
 
@@ -149,7 +149,7 @@ async def run_tool(
     )
     (payload,) = pydantic_data_converter.payload_converter.to_payloads([input])
     with ThreadPoolExecutor(1) as threads:
-        return await environment().run(ToolExecution(registry, memory, threads).call_tool, [RawValue(payload)])
+        return await environment().run(ToolActivity(registry, memory, threads).call_tool, [RawValue(payload)])
 
 
 async def test_an_answer_comes_with_what_gates_say_of_its_calls() -> None:
@@ -279,7 +279,7 @@ async def test_a_call_without_an_agent_is_not_gated() -> None:
 
 
 async def test_a_call_whose_agent_cannot_be_read_is_not_made_and_says_so() -> None:
-    class Forgetful(Memory):
+    class Forgetful(HistoryCache):
         async def agent(self, digest: str) -> ResolvedAgent:
             raise ConnectionError("history is out of reach")
 
@@ -293,7 +293,7 @@ async def test_a_call_whose_agent_cannot_be_read_is_not_made_and_says_so() -> No
     )
     (payload,) = pydantic_data_converter.payload_converter.to_payloads([input])
     with ThreadPoolExecutor(1) as threads:
-        outcome = await environment().run(ToolExecution(registry, memory, threads).call_tool, [RawValue(payload)])
+        outcome = await environment().run(ToolActivity(registry, memory, threads).call_tool, [RawValue(payload)])
     message = "the call was not made, because its gates could not be asked: history is out of reach"
     assert outcome == ToolOutcome(result=ToolResult.error("pay", message))
     assert ran == []

@@ -50,15 +50,15 @@ from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.context import ContextMessage, ContextPolicy, ContextTarget
 from wakeful.contract.decisions import DecisionAction, ToolCallResume
 from wakeful.contract.gates import Block
-from wakeful.contract.hooks import Emitted, HookEffects, HookReport, HooksInput, Moment
+from wakeful.contract.hooks import EmittedEvent, HookEffects, HookFailure, HooksInput, LifecyclePhase
 from wakeful.contract.inference import InferInput, TranscriptRef
 from wakeful.contract.messages import Message, Role, TextBlock, ToolCall
 from wakeful.contract.runs import NaturalEnd, RunIdentity, StopDetail
 from wakeful.contract.state import StateAction, StateOp, StateView
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
-from wakeful_activities import Inference, Memory, ToolExecution
-from wakeful_activities.hooks.hook_run import Moments
+from wakeful_activities import HistoryCache, InferActivity, ToolActivity
+from wakeful_activities.hooks.hook_run import HooksActivity
 from wakeful_activities.results import RESULT_LIMIT
 
 IDENTITY = RunIdentity(thread_id="test", run_id="r", agent_id="a")
@@ -107,7 +107,7 @@ class World:
 
     def bind(self, agent: ResolvedAgent) -> None:
         self.agent = agent
-        self.memory = Memory(cast("Client", None))  # it remembers the agent, and so never reads history
+        self.memory = HistoryCache(cast("Client", None))  # it remembers the agent, and so never reads history
         self.memory.remember_agent(agent)
 
     async def infer(self, **changes: Any) -> ModelResponse:
@@ -119,7 +119,7 @@ class World:
             step=1,
             state=StateView(revision=4),
         ).model_copy(update=changes)
-        return await _environment().run(Inference(self.registry, self.memory, {}).infer, input)
+        return await _environment().run(InferActivity(self.registry, self.memory, {}).infer, input)
 
     async def call_tool(self, name: str, **changes: Any) -> ToolOutcome:
         arguments = changes.pop("arguments", {"amount": 5} if name == "pay" else {"where": "up"})
@@ -133,14 +133,14 @@ class World:
         ).model_copy(update=changes)
         (payload,) = pydantic_data_converter.payload_converter.to_payloads([input])
         with ThreadPoolExecutor(1) as threads:
-            execution = ToolExecution(self.registry, self.memory, threads)
+            execution = ToolActivity(self.registry, self.memory, threads)
             return await _environment().run(execution.call_tool, [RawValue(payload)])
 
-    async def moments(self, *moments: Moment, **changes: Any) -> HookEffects:
+    async def moments(self, *moments: LifecyclePhase, **changes: Any) -> HookEffects:
         input = HooksInput(
             agent=self.agent.digest(), moments=moments, identity=IDENTITY, step=3, state=StateView(revision=4)
         ).model_copy(update=changes)
-        return await _environment().run(Moments(self.registry, self.memory).run_hooks, input)
+        return await _environment().run(HooksActivity(self.registry, self.memory).run_hooks, input)
 
     @property
     def request(self) -> ModelRequest:
@@ -280,7 +280,7 @@ async def test_a_run_that_is_to_end_does_not_ask_the_model(phase: str) -> None:
     world = World(plugin("p", **stops), noted)
     response = await world.infer()
     effects = HookEffects(base=4, stop=StopDetail(code="enough", detail="of it"))
-    assert response == ModelResponse(model="m", effects=effects, unasked=True)
+    assert response == ModelResponse(model="m", effects=effects, skipped=True)
     assert (world.model.requests, later) == ([], ["asked"] if phase == "before_inference" else [])
 
 
@@ -298,7 +298,7 @@ async def test_an_answer_is_rewritten_before_it_is_checked_and_recorded() -> Non
     assert response.effects == HookEffects(
         base=4,
         context=(ContextMessage(key="next", content=(TextBlock(text="go on"),)),),
-        events=(Emitted(plugin="q", name="heard", payload="5"),),
+        events=(EmittedEvent(plugin="q", name="heard", payload="5"),),
     )
 
 
@@ -385,13 +385,13 @@ async def test_a_hook_that_fails_is_passed_over_and_reported_or_fails_the_run(ho
     after = plugin("q", step_start=lambda ctx: ctx.state.add(VISITS, 1))
     world = World(plugin("p", timeout=0.05, step_start=hook), after)
     response = await world.infer()
-    report = HookReport(plugin="p", phase="step_start", error=error)
+    report = HookFailure(plugin="p", phase="step_start", error=error)
     assert (response.text, response.effects) == ("hello", HookEffects(base=4, state=(adding(1),), reports=(report,)))
 
     world = World(plugin("p", timeout=0.05, on_error="fail", step_start=hook), after)
     response = await world.infer()
     failed = HookEffects(base=4, fail=f"plugin 'p' failed at step_start: {error}")
-    assert response == ModelResponse(model="m", effects=failed, unasked=True)
+    assert response == ModelResponse(model="m", effects=failed, skipped=True)
 
 
 JUNK: Any = 5
@@ -445,11 +445,11 @@ async def test_a_hook_that_asks_for_too_much_has_failed() -> None:
     def emit(much: int) -> Any:
         return lambda ctx: [ctx.emit("e", "x" * 20_000) for _ in range(much)] and None
 
-    effects = await World(plugin("p", run_start=emit(7))).moments(Moment.RUN_START)
+    effects = await World(plugin("p", run_start=emit(7))).moments(LifecyclePhase.RUN_START)
     assert effects.events == ()
     assert effects.reports[0].error.startswith("it asked for too much: 140,")
 
-    effects = await World(*(plugin(f"p{n}", run_start=emit(6)) for n in range(5))).moments(Moment.RUN_START)
+    effects = await World(*(plugin(f"p{n}", run_start=emit(6)) for n in range(5))).moments(LifecyclePhase.RUN_START)
     assert len(effects.events) == 24
     assert [(report.plugin, report.error) for report in effects.reports] == [
         ("p4", "it asked for too much: with the hooks before it, more than 512,000 bytes")
@@ -487,7 +487,7 @@ async def test_a_run_fails_without_a_plugin_that_it_cannot_do_without() -> None:
     world.registry = Registry(agents=[Agent(id="a", model="m")], models={"m": world.model})
     response = await world.infer()
     failed = "plugin 'p' failed at step_start: it is not on this worker; is its registry up to date?"
-    assert response == ModelResponse(model="m", effects=HookEffects(base=4, fail=failed), unasked=True)
+    assert response == ModelResponse(model="m", effects=HookEffects(base=4, fail=failed), skipped=True)
 
 
 async def test_a_plugin_that_comes_later_is_set_up_once_before_its_first_hook() -> None:
@@ -508,8 +508,8 @@ async def test_a_plugin_that_comes_later_is_set_up_once_before_its_first_hook() 
 
     world = World(Late())
     lives = PluginLives()
-    moments = Moments(world.registry, world.memory, lives=lives)
-    input = HooksInput(agent=world.agent.digest(), moments=(Moment.RUN_START,), identity=IDENTITY)
+    moments = HooksActivity(world.registry, world.memory, lives=lives)
+    input = HooksInput(agent=world.agent.digest(), moments=(LifecyclePhase.RUN_START,), identity=IDENTITY)
     async with setting_up([], lives):
         await asyncio.gather(*(_environment().run(moments.run_hooks, input) for _ in range(2)))
     assert done == ["setup", "run_start", "run_start", "shutdown"]
@@ -607,7 +607,8 @@ async def test_a_call_is_gated_again_and_suspended_until_somebody_decided() -> N
     assert (outcome.result.status, outcome.gated, outcome.effects) == ("pending", True, None)
     outcome = await world.call_tool("look", resume=RESUMED)
     assert outcome == ToolOutcome(
-        result=ToolResult.success("look", "up"), effects=HookEffects(base=4, events=(Emitted(plugin="q", name="done"),))
+        result=ToolResult.success("look", "up"),
+        effects=HookEffects(base=4, events=(EmittedEvent(plugin="q", name="done"),)),
     )
     assert asked == [False, False]
 
@@ -632,7 +633,7 @@ async def test_a_call_is_not_made_when_a_hook_ends_the_run(phase: str) -> None:
     if phase == "before_tool_execute":
         assert skipped.result.data == "paid 5 of 6"
     else:
-        report = HookReport(plugin="p", phase=phase, error="RuntimeError: oh no")
+        report = HookFailure(plugin="p", phase=phase, error="RuntimeError: oh no")
         effects = HookEffects(base=4, reports=(report,))
         assert skipped == ToolOutcome(result=ToolResult.error("pay", why), blocked=why, effects=effects)
 
@@ -657,13 +658,13 @@ async def test_moments_have_an_activity_of_their_own() -> None:
         ctx.state.add(VISITS, 1)
 
     world = World(plugin("p", on_activate=note, run_start=note, on_deactivate=note), plugin("q", run_start=note))
-    effects = await world.moments(Moment.ACTIVATE, Moment.RUN_START)
+    effects = await world.moments(LifecyclePhase.ACTIVATE, LifecyclePhase.RUN_START)
     assert effects == HookEffects(
         base=4,
         state=(adding(1), adding(1), adding(1)),
-        events=tuple(Emitted(plugin=id, name="HookContext", payload=3) for id in "ppq"),
+        events=tuple(EmittedEvent(plugin=id, name="HookContext", payload=3) for id in "ppq"),
     )
-    assert await world.moments(Moment.STEP_END) == HookEffects(base=4)
+    assert await world.moments(LifecyclePhase.STEP_END) == HookEffects(base=4)
 
 
 async def test_the_last_hooks_read_the_answer_and_the_result() -> None:
@@ -678,9 +679,14 @@ async def test_the_last_hooks_read_the_answer_and_the_result() -> None:
         ctx.emit("run", ctx.result.response)
 
     world = World(plugin("p", step_end=step_end, run_end=run_end, on_deactivate=fails))
-    effects = await world.moments(Moment.STEP_END, Moment.RUN_END, Moment.DEACTIVATE, response="hi", result=result)
+    effects = await world.moments(
+        LifecyclePhase.STEP_END, LifecyclePhase.RUN_END, LifecyclePhase.DEACTIVATE, response="hi", result=result
+    )
     assert effects == HookEffects(
         base=4,
-        events=(Emitted(plugin="p", name="step", payload="hi"), Emitted(plugin="p", name="run", payload="bye")),
-        reports=(HookReport(plugin="p", phase="deactivate", error="RuntimeError: oh no"),),
+        events=(
+            EmittedEvent(plugin="p", name="step", payload="hi"),
+            EmittedEvent(plugin="p", name="run", payload="bye"),
+        ),
+        reports=(HookFailure(plugin="p", phase="deactivate", error="RuntimeError: oh no"),),
     )

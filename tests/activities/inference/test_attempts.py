@@ -6,7 +6,7 @@ from wakeful.contract.agents import ModelBinding, ResolvedAgent, RetryPolicy
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
 from wakeful.contract.inference import InferenceOverrides, ModelResponse, OutputSpec, StopReason
 from wakeful.contract.messages import ToolCall
-from wakeful_activities.inference.answer import checked
+from wakeful_activities.inference.answer import with_output
 from wakeful_activities.inference.model_choice import COOLDOWN_SECONDS, FAILURES_TO_OPEN, Attempts, Breakers
 
 MAIN = ModelBinding(id="main", provider="openai", name="big")
@@ -112,7 +112,7 @@ def answer(text: str, **more: object) -> ModelResponse:
 
 @pytest.mark.parametrize("text", ['{"n": 3}', ' {"n": 3}\n', '```json\n{"n": 3}\n```', '```\n{"n": 3}```'])
 def test_an_answer_that_fits(text: str) -> None:
-    response = checked(answer(text), SPEC)
+    response = with_output(answer(text), SPEC)
     assert (response.output, response.output_problem) == ({"n": 3}, None)
     assert response.text == text
 
@@ -127,17 +127,17 @@ def test_an_answer_that_fits(text: str) -> None:
     ],
 )
 def test_an_answer_that_does_not_fit_says_why(text: str, problem: str) -> None:
-    response = checked(answer(text), SPEC)
+    response = with_output(answer(text), SPEC)
     assert response.output is None
     assert response.output_problem is not None
     assert response.output_problem.startswith(problem)
 
 
 def test_the_agents_own_type_may_ask_for_more() -> None:
-    assert checked(answer('{"n": 3}'), SPEC, lambda _: "too small").output_problem == "too small"
-    assert checked(answer('{"n": 3}'), SPEC, lambda _: None).output == {"n": 3}
+    assert with_output(answer('{"n": 3}'), SPEC, lambda _: "too small").output_problem == "too small"
+    assert with_output(answer('{"n": 3}'), SPEC, lambda _: None).output == {"n": 3}
 
 
 def test_an_answer_that_asks_for_tools_is_none_yet() -> None:
     calls = answer("no", tool_calls=[ToolCall(id="1", name="add")], stop_reason=StopReason.TOOL_USE)
-    assert checked(calls, SPEC) == calls
+    assert with_output(calls, SPEC) == calls

@@ -277,7 +277,7 @@ async def test_an_answer_of_the_wrong_type_is_corrected_once(
 
     provider.will(Answer("three"), Answer('{"total": "three"}'))
     result = await ask(client, f"{wire}-typed", f"{thread_id}-2")
-    assert result.status_reason.startswith("error:the answer does not fit the agent's output type: at $.total")
+    assert result.status_reason.startswith("error:the answer does not match the agent's output type: at $.total")
     assert result.output is None
 
 

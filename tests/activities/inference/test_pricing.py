@@ -24,7 +24,7 @@ from wakeful.contract.streaming import (
     Used,
 )
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
-from wakeful_activities import Inference, Memory
+from wakeful_activities import HistoryCache, InferActivity
 from wakeful_activities.inference.answer import priced
 
 PRICE = Price(input=2, output=10)
@@ -95,7 +95,7 @@ async def infer(
 ) -> ModelResponse:
     agent = Agent(id="a", model="m", retry=RetryPolicy(max_retries=0), **fields)
     registry = Registry(agents=[agent], models=models, prices=prices, providers={"own": Answering()})
-    memory = Memory(cast("Client", None))  # it remembers the agent, and so never reads history
+    memory = HistoryCache(cast("Client", None))  # it remembers the agent, and so never reads history
     memory.remember_agent(registry.resolve("a"))
     message = Message(id="1", role=Role.USER, content=(TextBlock(text="go"),))
     input = InferInput(
@@ -108,7 +108,7 @@ async def infer(
     environment.payload_converter = pydantic_data_converter.payload_converter
     beats = [left_behind.model_dump(mode="json")] if left_behind is not None else []
     environment.info = replace(environment.info, attempt=attempt, heartbeat_details=beats)
-    return await environment.run(Inference(registry, memory, {}).infer, input)
+    return await environment.run(InferActivity(registry, memory, {}).infer, input)
 
 
 async def test_an_answer_comes_with_its_cost_if_its_model_has_a_price() -> None:

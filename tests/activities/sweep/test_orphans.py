@@ -17,7 +17,7 @@ from temporalio.workflow import ParentClosePolicy
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.contract import names
 from wakeful.contract.runs import RunIdentity, RunStatus, TaskRef, ToolCallStatus, Usage
-from wakeful.contract.subagents import Settled
+from wakeful.contract.subagents import ChildResult
 from wakeful.contract.tasks import Task, TaskStatus, TaskType
 from wakeful.contract.views import StatusView, ToolCallView
 from wakeful_activities.sweep.orphans import FORGOTTEN, PARENT_GONE, OrphanSweep
@@ -53,9 +53,9 @@ class Relative:
     async def _tell_end(self) -> None:
         parent, me = workflow.info().parent, workflow.info().workflow_id
         assert parent is not None
-        work_id, name = ("bg_0", "scout") if me.endswith("/task") else ("child.2-c1", None)
-        settled = Settled(work_id=work_id, thread_id=me, name=name, status=TaskStatus.COMPLETED, result="well")
-        await workflow.get_external_workflow_handle(parent.workflow_id).signal(names.SIGNAL_SETTLED, settled)
+        work_id, name = ("bg_0", "scout") if me.endswith("/task") else ("delegate.2-c1", None)
+        settled = ChildResult(work_id=work_id, thread_id=me, name=name, status=TaskStatus.COMPLETED, result="well")
+        await workflow.get_external_workflow_handle(parent.workflow_id).signal(names.SIGNAL_CHILD_SETTLED, settled)
 
     @workflow.signal
     def cancel(self, told: Any) -> None:
@@ -95,7 +95,9 @@ def _task(owner: str, child: str) -> Task:
 
 
 def _call(child: str) -> ToolCallView:
-    return ToolCallView(call_id="c1", tool_name="t", status=ToolCallStatus.RUNNING, child=child, work_id="child.2-c1")
+    return ToolCallView(
+        call_id="c1", tool_name="t", status=ToolCallStatus.RUNNING, child=child, work_id="delegate.2-c1"
+    )
 
 
 class Family:
@@ -199,7 +201,7 @@ async def test_a_child_that_its_parent_does_not_know_is_cancelled_when_it_is_sti
     assert await family.child("task").result() == [FORGOTTEN]
 
 
-@pytest.mark.parametrize(("name", "known_as"), [("task", ["bg_0", "scout"]), ("delegate", ["child.2-c1", None])])
+@pytest.mark.parametrize(("name", "known_as"), [("task", ["bg_0", "scout"]), ("delegate", ["delegate.2-c1", None])])
 async def test_a_parent_that_continued_as_new_is_told_of_a_terminated_child(
     family: Family, name: str, known_as: list[str | None]
 ) -> None:
@@ -208,7 +210,7 @@ async def test_a_parent_that_continued_as_new_is_told_of_a_terminated_child(
     await family.child(name).terminate()
     await family.listed("Terminated", 1)
     await family.sweep.sweep()
-    assert await family.parent.result() == [[*known_as, "failed", "it was terminated from outside"]]
+    assert await family.parent.result() == [[*known_as, "failed", "it was terminated"]]
 
 
 async def test_a_child_that_was_reset_speaks_for_itself_until_it_is_terminated(family: Family) -> None:
@@ -222,7 +224,7 @@ async def test_a_child_that_was_reset_speaks_for_itself_until_it_is_terminated(f
     await family.child("task").terminate()
     await family.listed("Terminated", 2)
     await family.sweep.sweep()
-    assert await family.parent.result() == [["bg_0", "scout", "failed", "it was terminated from outside"]]
+    assert await family.parent.result() == [["bg_0", "scout", "failed", "it was terminated"]]
 
 
 async def test_a_parent_that_has_its_childs_end_in_its_own_history_is_not_told_again(family: Family) -> None:
@@ -233,7 +235,7 @@ async def test_a_parent_that_has_its_childs_end_in_its_own_history_is_not_told_a
     assert await family.heard(family.parent) == 0
 
 
-@pytest.mark.parametrize(("name", "known_as"), [("task", ["bg_0", "scout"]), ("delegate", ["child.2-c1", None])])
+@pytest.mark.parametrize(("name", "known_as"), [("task", ["bg_0", "scout"]), ("delegate", ["delegate.2-c1", None])])
 async def test_a_parent_that_was_reset_is_told_again_what_its_child_had_told(
     family: Family, name: str, known_as: list[str | None]
 ) -> None:
@@ -253,7 +255,7 @@ async def test_a_parent_that_was_reset_is_told_again_what_its_child_had_told(
 
 
 @pytest.mark.parametrize(
-    ("how", "error"), [("end", "it has ended without a word"), ("terminate", "it was terminated from outside")]
+    ("how", "error"), [("end", "it closed without reporting a result"), ("terminate", "it was terminated")]
 )
 async def test_a_parent_that_was_reset_is_told_of_a_child_that_had_said_nothing(
     family: Family, how: str, error: str

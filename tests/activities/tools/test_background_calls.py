@@ -21,7 +21,7 @@ from wakeful.contract.messages import ToolCall
 from wakeful.contract.names import SIGNAL_DELIVER
 from wakeful.contract.runs import RunIdentity, TaskRef
 from wakeful.contract.tools import ToolCallInput, ToolOutcome
-from wakeful_activities import Memory, ToolExecution
+from wakeful_activities import HistoryCache, ToolActivity
 from wakeful_activities.tools import emit as emitting_module
 
 TASK = TaskRef(task_id="bg_0", thread_id="task", owner_thread_id="owner")
@@ -118,10 +118,10 @@ def environment(owners: Owners | None = None) -> ActivityEnvironment:
     return made
 
 
-async def run(input: ToolCallInput, owners: Owners | None = None, memory: Memory | None = None) -> ToolOutcome:
+async def run(input: ToolCallInput, owners: Owners | None = None, memory: HistoryCache | None = None) -> ToolOutcome:
     (payload,) = pydantic_data_converter.payload_converter.to_payloads([input])
     with ThreadPoolExecutor(1) as threads:
-        execution = ToolExecution(REGISTRY, memory or Memory(cast("Client", None)), threads)
+        execution = ToolActivity(REGISTRY, memory or HistoryCache(cast("Client", None)), threads)
         return await environment(owners).run(execution.call_tool, [RawValue(payload)])
 
 
@@ -222,7 +222,7 @@ async def test_a_tool_that_returns_may_hand_the_run_over(to: list[str], how: str
 
 @pytest.mark.parametrize(("workflow_id", "remembered"), [("test", []), ("task", ["test"])])
 async def test_the_result_of_a_task_is_no_entry_of_a_transcript(workflow_id: str, remembered: list[str]) -> None:
-    class Keeping(Memory):
+    class Keeping(HistoryCache):
         def remember_outcome(self, id: str, call_id: str, outcome: ToolOutcome) -> None:
             kept.append(id)
 
@@ -270,7 +270,7 @@ async def test_events_reach_a_workflow_through_the_workers_own_client(temporal: 
             temporal,
             task_queue=thread_id,
             workflows=[Owner, Task],
-            activities=[ToolExecution(REGISTRY, Memory(temporal), threads).call_tool],
+            activities=[ToolActivity(REGISTRY, HistoryCache(temporal), threads).call_tool],
             workflow_runner=UnsandboxedWorkflowRunner(),
         ):
             await temporal.execute_workflow(

@@ -37,10 +37,10 @@ from wakeful.contract.runs import (
     Stopped,
     ToolCallStatus,
 )
-from wakeful.contract.subagents import Settled
+from wakeful.contract.subagents import ChildResult
 from wakeful.contract.tasks import Task as BackgroundTask
 from wakeful.contract.tasks import TaskStatus, TaskType
-from wakeful.contract.views import ToolCallView, WaitsFor
+from wakeful.contract.views import ToolCallView, WaitingFor
 
 NOW = 1_800_000_000_000  # 2027-01-15 08:00:00 UTC
 MINUTE = 60_000
@@ -58,7 +58,7 @@ ATTENDED = queue(QueueKind.WORKFLOW, 3) | queue(QueueKind.ACTIVITY, 3)
 
 def thread(**more: Any) -> Evidence:
     """A thread that answers."""
-    view = more.pop("view", view_of("t", "agent", doing="asking gpt"))
+    view = more.pop("view", view_of("t", "agent", doing="calling gpt"))
     known: dict[str, Any] = {"queues": ATTENDED, "view": view, "has_answered": view is not None, **more}
     return Evidence("t", "q", **known)
 
@@ -321,7 +321,7 @@ def test_a_decision_says_when_it_expires_and_what_else_waits() -> None:
     suspension = call.ticket.suspension.model_copy(update={"expiry": expiry})
     ticket = call.ticket.model_copy(update={"expires_at": NOW + 55 * MINUTE, "suspension": suspension})
     calls = (call.model_copy(update={"ticket": ticket}), asking_call("sell", "call_2_2", since=NOW - MINUTE))
-    view = view_of("t", "agent", RunStatus.WAITING, calls=calls, waits_for=WaitsFor.DECISIONS)
+    view = view_of("t", "agent", RunStatus.WAITING, calls=calls, waiting_for=WaitingFor.DECISIONS)
     found = said(thread(view=view))
     assert found.text == (
         "t is at step 1 and has been waiting for a decision on pay (and on 1 other call) for 5m00s (since 07:55:00 "
@@ -364,7 +364,7 @@ def test_tasks_are_the_cause_when_nothing_is_known_of_them() -> None:
     task = BackgroundTask(
         task_id="task-1", owner_thread_id="t", task_type=TaskType.SUB_AGENT, name="dig", created_at_ms=NOW - MINUTE
     )
-    view = view_of("t", "agent", RunStatus.WAITING, tasks=(task,), waits_for=WaitsFor.TASKS)
+    view = view_of("t", "agent", RunStatus.WAITING, tasks=(task,), waiting_for=WaitingFor.TASKS)
     found = said(thread(view=view))
     assert found.cause is Cause.TASKS
     assert "t is done but for 1 background task (dig), which has run for 1m00s (since 07:59:00 UTC)." in found.doing
@@ -432,7 +432,7 @@ def test_ends_from_outside_are_told_apart(ended: Ended, cause: Cause, words: str
     ],
 )
 def test_a_background_tool_has_an_end_too(status: Any, cause: Cause) -> None:
-    settled = Settled(work_id="task-1", thread_id="t", status=status)
+    settled = ChildResult(work_id="task-1", thread_id="t", status=status)
     assert said(thread(ended=Ended(Closing.COMPLETED, NOW, settled), view=None, is_tool=True)).cause is cause
     assert said(thread(ended=Ended(Closing.TERMINATED), view=None, is_tool=True)).commands == ()
     assert said(thread(view=None, is_tool=True, has_answered=True)).cause is Cause.WORKING

@@ -49,7 +49,7 @@ from wakeful.contract import names
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.runs import ThreadMode
-from wakeful.contract.views import WaitsFor
+from wakeful.contract.views import WaitingFor
 from wakeful.worker import WorkerSettings, running_worker
 
 HOUR = 3_600_000
@@ -500,7 +500,7 @@ async def test_a_sub_agent_that_waits_for_its_parents_grant_says_whom_it_asked(
     view = view_of(
         *(child, "node", RunStatus.WAITING),
         path=(thread_id,),
-        waits_for=WaitsFor.BUDGET,
+        waiting_for=WaitingFor.BUDGET,
         doing="asking its parent for more tokens",
         budget=Budget(tokens=500),
     )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.folding import Answered, folded
 from wakeful.client.watching.live import BEGUN_AGAIN, DROPPED, REWRITTEN, Live, Pending
 from wakeful.client.watching.partial_answer import settled_arguments
-from wakeful.contract.events import AgentEvent, EventRecord, MailRead, RunFinish, StepEnd, StepStart
+from wakeful.contract.events import AgentEvent, EventRecord, MailArrived, RunFinish, StepEnd, StepStart
 from wakeful.contract.events import ToolCallStart as Start
 from wakeful.contract.inference import Interruption, ModelResponse, RecoveryPlan
 from wakeful.contract.messages import ThinkingBlock, ToolCall
@@ -157,7 +157,7 @@ def test_any_checkpoints_before_any_answer_end_with_what_is_in_history(data: st.
     )
     interruptions = tuple(data.draw(st.lists(broken, max_size=2)))
     kept = answer.model_copy(update={"interruptions": interruptions})
-    events = (MailRead(message_id="m", text="hi"), *heard(kept, duration_ms=1), StepEnd())
+    events = (MailArrived(message_id="m", text="hi"), *heard(kept, duration_ms=1), StepEnd())
     records = shown(came, events, data.draw(SIZES))
     assert folded(records).answers == [whole(answer)]
     check_numbers(records)

@@ -17,7 +17,7 @@ from wakeful.contract.events import (
     Handoff,
     HookFailed,
     InferenceComplete,
-    MailRead,
+    MailArrived,
     MessagesSnapshot,
     PluginEvent,
     ReasoningDelta,
@@ -162,11 +162,11 @@ BARE = (
         '{"event_type":"child_started","work_id":"bg_0","thread_id":"t1/task"}',
     ),
     Pin(
-        ChildStarted(work_id="child-c1", thread_id="t1/clerk", call_id="c1", agent_id="clerk"),
-        '{"event_type":"child_started","work_id":"child-c1","thread_id":"t1/clerk","call_id":"c1","agent_id":"clerk"}',
+        ChildStarted(work_id="delegate-c1", thread_id="t1/clerk", call_id="c1", agent_id="clerk"),
+        '{"event_type":"child_started","work_id":"delegate-c1","thread_id":"t1/clerk","call_id":"c1","agent_id":"clerk"}',
     ),
     Pin(
-        MailRead(message_id="msg_1", text="Hurry!"),
+        MailArrived(message_id="msg_1", text="Hurry!"),
         '{"event_type":"mail_received","message_id":"msg_1","text":"Hurry!"}',
     ),
     Pin(
@@ -182,8 +182,8 @@ BARE = (
         '{"event_type":"hook_failed","plugin":"guard","phase":"run_start","error":"it took longer than 5 s"}',
     ),
     Pin(
-        StateConflict(key="owner", source="c1", reason="somebody else has written it meanwhile"),
-        '{"event_type":"state_conflict","key":"owner","source":"c1","reason":"somebody else has written it meanwhile"}',
+        StateConflict(key="owner", source="c1", reason="a concurrent write changed it"),
+        '{"event_type":"state_conflict","key":"owner","source":"c1","reason":"a concurrent write changed it"}',
     ),
 )
 

@@ -8,15 +8,23 @@ from tests.contract.pinned.runs import IDENTITY
 from tests.contract.pinned.state import KEY, OP, VIEW
 from tests.contract.pinned.tools import SUNNY
 from wakeful.contract.context import ContextMessage
-from wakeful.contract.hooks import Emitted, HookEffects, HookReport, HooksInput, Moment, Phase, PluginBinding
+from wakeful.contract.hooks import (
+    EmittedEvent,
+    HookEffects,
+    HookFailure,
+    HooksInput,
+    LifecyclePhase,
+    Phase,
+    PluginBinding,
+)
 from wakeful.contract.inference import InferInput, ModelResponse
 from wakeful.contract.messages import TextBlock
 from wakeful.contract.runs import NaturalEnd, RunResult, StopDetail
 from wakeful.contract.stopping import MaxRounds
 from wakeful.contract.tools import ToolOutcome
 
-EMITTED = Emitted(plugin="p", name="seen", payload=1)
-REPORT = HookReport(plugin="p", phase="run_start", error="boom")
+EMITTED = EmittedEvent(plugin="p", name="seen", payload=1)
+REPORT = HookFailure(plugin="p", phase="run_start", error="boom")
 BLOCKS = HookEffects(base=3, block="not today")
 RESULT = RunResult(
     thread_id="t1", run_id="r1", agent_id="assistant", status_reason="natural", termination=NaturalEnd(), response="Hi"
@@ -25,13 +33,13 @@ RESULT = RunResult(
 PINS = (
     Pin(PluginBinding(id="p"), '{"id":"p"}'),
     Pin(
-        PluginBinding(id="p", settings={"n": 1}, phases=tuple(Phase), moments=tuple(Moment)),
+        PluginBinding(id="p", settings={"n": 1}, phases=tuple(Phase), moments=tuple(LifecyclePhase)),
         '{"id":"p","settings":{"n":1},"phases":["run_start","step_start","before_inference",'
         '"after_inference","tool_gate","before_tool_execute","after_tool_execute","step_end",'
         '"run_end"],"moments":["activate","run_start","step_end","run_end","deactivate"]}',
     ),
     Pin(EMITTED, '{"plugin":"p","name":"seen","payload":1}'),
-    Pin(Emitted(plugin="p", name="seen"), '{"plugin":"p","name":"seen","payload":null}'),
+    Pin(EmittedEvent(plugin="p", name="seen"), '{"plugin":"p","name":"seen","payload":null}'),
     Pin(REPORT, '{"plugin":"p","phase":"run_start","error":"boom"}'),
     Pin(HookEffects(), '{"base":0}'),
     Pin(BLOCKS, '{"base":3,"block":"not today"}'),
@@ -58,13 +66,19 @@ PINS = (
         '"fail":"no audit"}',
     ),
     Pin(
-        HooksInput(agent="d1", moments=(Moment.RUN_START,), identity=IDENTITY),
+        HooksInput(agent="d1", moments=(LifecyclePhase.RUN_START,), identity=IDENTITY),
         '{"agent":"d1","moments":["run_start"],"identity":{"thread_id":"t1","run_id":"r1",'
         '"agent_id":"assistant","origin":"user"},"step":0,"state":{"revision":0}}',
     ),
     Pin(
         HooksInput(
-            agent="d1", moments=(Moment.STEP_END,), identity=IDENTITY, step=2, state=VIEW, response="Hi", result=RESULT
+            agent="d1",
+            moments=(LifecyclePhase.STEP_END,),
+            identity=IDENTITY,
+            step=2,
+            state=VIEW,
+            response="Hi",
+            result=RESULT,
         ),
         '{"agent":"d1","moments":["step_end"],"identity":{"thread_id":"t1","run_id":"r1",'
         '"agent_id":"assistant","origin":"user"},"step":2,"state":{"revision":3,'
@@ -87,7 +101,7 @@ PINS = (
         '"stop_conditions":[{"type":"max_rounds","rounds":3}]}',
     ),
     Pin(
-        ModelResponse(model="model-1", effects=BLOCKS, unasked=True),
+        ModelResponse(model="model-1", effects=BLOCKS, skipped=True),
         '{"model":"model-1","text":"","stop_reason":"EndTurn","usage":{},"effects":{"base":3,'
         '"block":"not today"},"unasked":true}',
     ),

@@ -1,9 +1,9 @@
 """Pins of `wakeful.contract.inference`."""
 
-from tests.contract.pinned.family import KEEPS
 from tests.contract.pinned.messages import ASKED, CALL
 from tests.contract.pinned.pin import Pin
 from tests.contract.pinned.runs import USAGE
+from tests.contract.pinned.subagents import KEEPS
 from tests.contract.pinned.tools import LOOK
 from wakeful.contract.context import CompactionMark
 from wakeful.contract.inference import (
@@ -140,11 +140,11 @@ PINS = (
         InferInput(
             agent="a1b2",
             transcript=REF,
-            appended=("input:0", "submit:0:1", "infer-1", "carried:m1", Rewind(rewind=1), ASKED),
+            appended=("input:0", "submit:0:1", "infer-1", "snapshot:m1", Rewind(rewind=1), ASKED),
             frontend_tools=(FrontendTool(id="pick").descriptor(),),
         ),
         '{"agent":"a1b2","transcript":{"length":1,"digest":"d1"},"appended":["input:0","submit:0:1",'
-        '"infer-1","carried:m1",{"rewind":1},{"id":"r1:1","role":"user","content":[{"type":"text","text":"Hello"}],'
+        '"infer-1","snapshot:m1",{"rewind":1},{"id":"r1:1","role":"user","content":[{"type":"text","text":"Hello"}],'
         '"visibility":"all"}],"frontend_tools":[{"id":"pick","name":"pick","description":"",'
         '"parameters":{"type":"object","properties":{}},"frontend":true,"effects":"once",'
         '"timeout_seconds":600.0,"heartbeat_seconds":30.0}]}',
@@ -155,7 +155,7 @@ PINS = (
         '"continuing":true}',
     ),
     Pin(
-        TranscriptTail(length=0, digest="d1", messages=(), keeps=KEEPS),
+        TranscriptTail(length=0, digest="d1", messages=(), carryover=KEEPS),
         '{"length":0,"digest":"d1","messages":[],"keeps":{"agent_id":"clerk","tasks":[{"task_id":"bg_0",'
         '"owner_thread_id":"t1","task_type":"tool","description":"","status":"running","created_at_ms":0,'
         '"parent_context":{}}],"spawned":1,"letters":[{"letter":{"kind":"letter","message_id":"m1",'

@@ -4,9 +4,9 @@ from tests.contract.pinned.budgets import BUDGET
 from tests.contract.pinned.pin import Pin
 from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.messages import InputMessage
-from wakeful.contract.requests import CancelRequest, LettersRequest, PageRequest, RunRequest, Submission
+from wakeful.contract.requests import CancelRequest, PageRequest, RunRequest, Submission, UndeliveredRequest
 from wakeful.contract.runs import OnBusy, Origin, ThreadMode
-from wakeful.contract.subagents import Family
+from wakeful.contract.subagents import SubagentContext
 from wakeful.contract.tools import FrontendTool
 
 PINS = (
@@ -52,10 +52,12 @@ PINS = (
     Pin(CancelRequest(reason="too slow"), '{"reason":"too slow"}'),
     Pin(PageRequest(), '{"after":0,"limit":200}'),
     Pin(
-        RunRequest(agent_id="clerk", input="Add up.", budget=BUDGET, family=Family(path=("t1",), work_id="c1")),
+        RunRequest(
+            agent_id="clerk", input="Add up.", budget=BUDGET, subagent=SubagentContext(path=("t1",), work_id="c1")
+        ),
         '{"agent_id":"clerk","input":"Add up.","mode":"run","origin":"user","budget":{"tokens":1000},'
         '"family":{"path":["t1"],"work_id":"c1"}}',
     ),
-    Pin(LettersRequest(action="replay"), '{"action":"replay"}'),
-    Pin(LettersRequest(action="clear"), '{"action":"clear"}'),
+    Pin(UndeliveredRequest(action="replay"), '{"action":"replay"}'),
+    Pin(UndeliveredRequest(action="clear"), '{"action":"clear"}'),
 )

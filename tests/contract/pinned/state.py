@@ -3,8 +3,8 @@
 from tests.contract.pinned.messages import CALL
 from tests.contract.pinned.pin import Pin
 from tests.contract.pinned.runs import IDENTITY
+from wakeful.contract.carryover import Carryover
 from wakeful.contract.state import StateAction, StateKeySpec, StateMerge, StateOp, StateScope, StateView
-from wakeful.contract.subagents import Keeps
 from wakeful.contract.tools import ToolCallInput
 
 KEY = StateKeySpec(key="draft")
@@ -29,7 +29,7 @@ PINS = (
     Pin(StateOp(key="draft", action=StateAction.RESET), '{"key":"draft","action":"reset"}'),
     Pin(StateView(), '{"revision":0}'),
     Pin(VIEW, '{"revision":3,"values":{"visits":1}}'),
-    Pin(Keeps(state={"visits": 1}), '{"spawned":0,"state":{"visits":1}}'),
+    Pin(Carryover(state={"visits": 1}), '{"spawned":0,"state":{"visits":1}}'),
     Pin(
         ToolCallInput(call=CALL, identity=IDENTITY, idempotency_key="t1/c1", state=VIEW, step=2),
         '{"call":{"id":"c1","name":"look","arguments":{"at":"Paris"}},"identity":{"thread_id":"t1",'

@@ -3,22 +3,22 @@
 from tests.contract.pinned.budgets import BUDGET, SPENT
 from tests.contract.pinned.decisions import REFUSAL, TICKET
 from tests.contract.pinned.events import record
-from tests.contract.pinned.letters import DEAD
+from tests.contract.pinned.mail import DEAD
 from tests.contract.pinned.messages import ASKED
 from tests.contract.pinned.pin import Pin
 from tests.contract.pinned.runs import IDENTITY, USAGE, ended
 from tests.contract.pinned.tasks import TASK
 from wakeful.contract.events import StepEnd
 from wakeful.contract.runs import NaturalEnd, RunStatus, ToolCallStatus, Usage
-from wakeful.contract.views import Earlier, EventsPage, StatusView, ToolCallView, TranscriptPage, WaitsFor
+from wakeful.contract.views import EarlierExecution, EventsPage, StatusView, ToolCallView, TranscriptPage, WaitingFor
 
 RUNNING = ToolCallView(call_id="c1", tool_name="look", status=ToolCallStatus.RUNNING)
 SUSPENDED = ToolCallView(call_id="c1", tool_name="look", status=ToolCallStatus.SUSPENDED, ticket=TICKET, since=7)
 
 
-def waiting(what: WaitsFor) -> StatusView:
+def waiting(what: WaitingFor) -> StatusView:
     return StatusView(
-        identity=IDENTITY, status=RunStatus.WAITING, doing="waiting", steps=1, usage=Usage(), waits_for=what
+        identity=IDENTITY, status=RunStatus.WAITING, doing="waiting", steps=1, usage=Usage(), waiting_for=what
     )
 
 
@@ -29,9 +29,9 @@ WAITING = (
 )
 
 PINS = (
-    Pin(waiting(WaitsFor.DECISIONS), WAITING.format(what='"decisions"')),
-    Pin(waiting(WaitsFor.TASKS), WAITING.format(what='"tasks"')),
-    Pin(waiting(WaitsFor.BUDGET), WAITING.format(what='"budget"')),
+    Pin(waiting(WaitingFor.DECISIONS), WAITING.format(what='"decisions"')),
+    Pin(waiting(WaitingFor.TASKS), WAITING.format(what='"tasks"')),
+    Pin(waiting(WaitingFor.BUDGET), WAITING.format(what='"budget"')),
     Pin(RUNNING, '{"call_id":"c1","tool_name":"look","status":"running"}'),
     Pin(
         SUSPENDED,
@@ -86,9 +86,9 @@ PINS = (
         TranscriptPage(messages=(ASKED,)),
         '{"messages":[{"id":"r1:1","role":"user","content":[{"type":"text","text":"Hello"}],"visibility":"all"}]}',
     ),
-    Pin(Earlier(run_id="0190", through=7), '{"run_id":"0190","through":7}'),
+    Pin(EarlierExecution(run_id="0190", through=7), '{"run_id":"0190","through":7}'),
     Pin(
-        Earlier(run_id="0190", through=7, digest="d1", thread_id="t0"),
+        EarlierExecution(run_id="0190", through=7, digest="d1", thread_id="t0"),
         '{"run_id":"0190","through":7,"digest":"d1","thread_id":"t0"}',
     ),
     Pin(
@@ -100,11 +100,11 @@ PINS = (
         '{"events":[],"last":9,"done":false,"in_flight":["infer-3"]}',
     ),
     Pin(
-        TranscriptPage(messages=(), next=200, earlier=Earlier(run_id="0190", through=7, digest="d1")),
+        TranscriptPage(messages=(), next=200, earlier=EarlierExecution(run_id="0190", through=7, digest="d1")),
         '{"messages":[],"next":200,"earlier":{"run_id":"0190","through":7,"digest":"d1"}}',
     ),
     Pin(
-        EventsPage(events=(), last=9, done=True, earlier=Earlier(run_id="0190", through=9)),
+        EventsPage(events=(), last=9, done=True, earlier=EarlierExecution(run_id="0190", through=9)),
         '{"events":[],"last":9,"done":true,"earlier":{"run_id":"0190","through":9}}',
     ),
     Pin(
@@ -125,7 +125,7 @@ PINS = (
             usage=Usage(),
             active_agent="clerk",
             tasks=(TASK,),
-            letters=(DEAD,),
+            undelivered=(DEAD,),
             spent=SPENT,
             budget=BUDGET,
         ),

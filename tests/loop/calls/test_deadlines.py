@@ -47,47 +47,47 @@ def until(seconds: float, then: ExpiryAction = ExpiryAction.CANCEL, result: str 
 
 def test_a_ticket_says_when_its_times_are() -> None:
     driver = waiting(a_ticket("s1", expiry=until(60), escalate_after=30))
-    assert driver.state.batch is not None
-    (suspended,) = driver.state.batch.suspended
+    assert driver.thread.batch is not None
+    (suspended,) = driver.thread.batch.suspended
     assert (suspended.ticket.expires_at, suspended.ticket.escalates_at) == (driver.now + 60_000, driver.now + 30_000)
-    assert (driver.state.next_alarm, carry(driver.state)) == (driver.now + 30_000, driver.state)
+    assert (driver.thread.next_alarm, carry(driver.thread)) == (driver.now + 30_000, driver.thread)
 
 
 @pytest.mark.parametrize(
     "driver", [awaiting_decisions(), idle(), done(), Driver()], ids=["waiting", "idle", "done", "running"]
 )
 def test_without_a_deadline_nothing_ever_rings_and_time_changes_nothing(driver: Driver) -> None:
-    state = driver.state
+    state = driver.thread
     assert (state.next_alarm, driver.wait(10**9)) == (None, Advance(state))
 
 
 def test_a_wait_ends_some_day_however_long_it_was_meant_to_be() -> None:
     driver = waiting(a_ticket("s1", expiry=until(1e300)))
-    assert driver.state.next_alarm == driver.now + LONGEST_WAIT_MS
+    assert driver.thread.next_alarm == driver.now + LONGEST_WAIT_MS
 
 
 @pytest.mark.parametrize(
     ("then", "told", "status"),
     [
-        (ExpiryAction.CANCEL, "cancelled: nobody decided within 1.5 s", ToolCallStatus.CANCELLED),
-        (ExpiryAction.DENY, "denied: nobody decided within 1.5 s", ToolCallStatus.FAILED),
+        (ExpiryAction.CANCEL, "cancelled: no decision within 1.5 s", ToolCallStatus.CANCELLED),
+        (ExpiryAction.DENY, "denied: no decision within 1.5 s", ToolCallStatus.FAILED),
     ],
 )
 def test_a_call_that_nobody_decided_in_time_is_settled(then: ExpiryAction, told: str, status: ToolCallStatus) -> None:
     driver = waiting(a_ticket("s1", expiry=until(1.5, then)), a_ticket("s2"))
     driver.wait(1_500)
-    assert (driver.statuses, driver.state.next_alarm) == ([status, ToolCallStatus.SUSPENDED], None)
+    assert (driver.statuses, driver.thread.next_alarm) == ([status, ToolCallStatus.SUSPENDED], None)
     assert [event.event_type for event in driver.last.events] == ["run_start", "tool_call_resumed", "run_finish"]
     assert driver.last.events[1] == ToolCallResumed(target_id="c1", result={"error": told})
     driver.decide(resume("c1"), resume("c2"))
-    assert driver.reasons == [f"call 'c1' is already settled ({status.value})"]
+    assert driver.reasons == [f"call 'c1' has already finished ({status.value})"]
 
 
 def test_a_run_whose_only_call_expires_goes_on_with_its_next_step() -> None:
     driver = waiting(a_ticket("s1", expiry=until(1)))
     driver.wait(1_000)
-    assert driver.answers == [("c1", "cancelled: nobody decided within 1 s")]
-    assert isinstance(driver.state.stage, Inferring)
+    assert driver.answers == [("c1", "cancelled: no decision within 1 s")]
+    assert isinstance(driver.thread.stage, Inferring)
 
 
 def test_a_call_may_go_on_by_itself_when_nobody_says_no() -> None:
@@ -108,7 +108,7 @@ def test_a_deadline_may_say_what_the_result_is() -> None:
 
 def test_an_alarm_that_rings_too_early_changes_nothing() -> None:
     driver = waiting(a_ticket("s1", expiry=until(1)))
-    state = driver.state
+    state = driver.thread
     assert driver.wait(999) == Advance(state)
 
 
@@ -117,10 +117,10 @@ def test_watchers_are_told_once_that_a_decision_is_overdue_and_the_run_goes_on_w
     driver.wait(1_000)
     overdue = DecisionOverdue(call_id="c1", tool_name="look", suspension_id="s1", message="May I?", waited_ms=1_000)
     assert driver.last.events == (overdue,)
-    assert isinstance(driver.state.stage, AwaitingDecisions)
-    assert carry(driver.state) == driver.state
+    assert isinstance(driver.thread.stage, AwaitingDecisions)
+    assert carry(driver.thread) == driver.thread
     later = driver.wait(1_000)
-    assert (later.events, later.state.next_alarm) == ((), driver.now + 7_000)
+    assert (later.events, later.thread.next_alarm) == ((), driver.now + 7_000)
 
 
 def test_what_is_due_at_once_is_done_at_once_and_what_expires_is_not_said_to_be_overdue() -> None:
@@ -146,9 +146,9 @@ def test_a_deadline_counts_while_a_neighbour_still_runs() -> None:
 def test_a_call_that_suspends_again_has_its_time_anew() -> None:
     driver = waiting(a_ticket("s1", expiry=until(1)))
     driver.decide(resume("c1"))
-    assert driver.state.next_alarm is None
+    assert driver.thread.next_alarm is None
     driver.tool("c1", waits(a_ticket("s2", expiry=until(1))))
-    assert driver.state.next_alarm == driver.now + 1_000
+    assert driver.thread.next_alarm == driver.now + 1_000
 
 
 def test_a_decision_that_is_taken_goes_before_the_alarm() -> None:
@@ -165,18 +165,18 @@ def test_a_run_that_is_being_cancelled_waits_for_no_alarm() -> None:
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", waits(a_ticket("s1", expiry=until(1))))
     driver.cancel()
-    assert (driver.state.next_alarm, driver.wait(2_000).events) == (None, ())
+    assert (driver.thread.next_alarm, driver.wait(2_000).events) == (None, ())
     driver.stopped("c2")
-    assert (driver.state.status, driver.state.next_alarm) == (RunStatus.DONE, None)
+    assert (driver.thread.status, driver.thread.next_alarm) == (RunStatus.DONE, None)
 
 
 def test_a_suspended_run_that_is_cancelled_has_no_alarm_any_more() -> None:
     """H-06"""
     driver = waiting(a_ticket("s1", expiry=until(1)))
     driver.cancel()
-    assert (driver.result.status_reason, driver.state.next_alarm) == ("cancelled", None)
+    assert (driver.result.status_reason, driver.thread.next_alarm) == ("cancelled", None)
 
 
 def test_the_earliest_alarm_is_the_next() -> None:
     driver = waiting(a_ticket("s1", expiry=until(9)), a_ticket("s2", expiry=until(5)), a_ticket("s3"))
-    assert driver.state.next_alarm == driver.now - 10 + 5_000
+    assert driver.thread.next_alarm == driver.now - 10 + 5_000

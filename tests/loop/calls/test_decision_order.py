@@ -23,7 +23,7 @@ from tests.loop.driving import (
 from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.tools import ToolResult
-from wakeful.loop.machine.facts import LoopBroken
+from wakeful.loop.machine.facts import LoopFailed
 from wakeful.loop.machine.stages import AwaitingDecisions
 from wakeful.loop.machine.state import Advance
 from wakeful.loop.thread.views import status_view
@@ -35,7 +35,7 @@ def test_a_repeated_decision_is_acknowledged_and_changes_nothing(again: str, act
     """B-320, H-03, I-05"""
     driver = two_suspended()
     driver.decide(Decision(target="c1", action=action, decision_id="d1"))
-    before = driver.state
+    before = driver.thread
     assert driver.decide(Decision(target=again, action=action, decision_id="d1")) == Advance(before)
 
 
@@ -52,7 +52,7 @@ def test_a_repeat_is_still_a_repeat_when_the_call_has_suspended_again() -> None:
     driver = awaiting_decisions()
     driver.decide(resume("c1", id="d1"))
     driver.tool("c1", pending("s1"))
-    before = driver.state
+    before = driver.thread
     assert driver.decide(resume("c1", id="d1")) == Advance(before)
     driver.decide(resume("c1", id="d2"))
     assert len(driver.executions("c1")) == 3
@@ -66,7 +66,7 @@ def test_a_decision_that_comes_before_its_call_has_suspended_is_held_until_it_ha
     driver.tool("c1", pending())
     assert [command.resume.result for command in driver.executions("c1") if command.resume] == [{"approved": True}]
     assert driver.event_types[-2:] == ["run_finish", "run_start"]
-    assert driver.state.held == ()
+    assert driver.thread.current.held == ()
 
 
 def test_a_decision_that_comes_before_its_call_has_started_is_held_too() -> None:
@@ -85,7 +85,7 @@ def test_a_decision_about_a_name_that_is_not_there_yet_is_unknown(target: str) -
     driver.model(asks(call("c1")))
     driver.decide(resume(target))
     assert driver.reasons == [f"unknown key: tool call or suspension {target!r} not found"]
-    assert driver.state.held == ()
+    assert driver.thread.current.held == ()
 
 
 def test_a_batch_is_held_as_a_whole() -> None:
@@ -105,14 +105,14 @@ def test_a_held_decision_about_a_call_that_never_suspends_is_refused() -> None:
     driver.model(asks(call("c1"), call("c2")))
     driver.decide(resume("c1"))
     driver.tool("c1", ok("sunny"))
-    assert driver.reasons == ["call 'c1' is already settled (succeeded)"]
+    assert driver.reasons == ["call 'c1' has already finished (succeeded)"]
 
 
 def test_a_held_decision_is_refused_when_the_run_ends() -> None:
     driver = calling_tools()
     driver.decide(resume("c1"))
-    driver.feed(LoopBroken("boom"))
-    assert (driver.reasons, driver.state.held) == (["the run has ended"], ())
+    driver.feed(LoopFailed("boom"))
+    assert (driver.reasons, driver.thread.current.held) == (["the run has ended"], ())
 
 
 @pytest.mark.parametrize(
@@ -160,10 +160,10 @@ def test_a_held_decision_is_refused_when_the_run_is_cancelled() -> None:
 def test_no_decision_ends_a_run(stage: str) -> None:
     """B-325, H-02, I-05"""
     driver = LIVE_STAGES[stage]()
-    before = driver.state.stage
+    before = driver.thread.stage
     driver.decide(resume("nobody"))
     driver.decide(reject("nobody"), reject("somebody"))
-    assert driver.state.stage == before
+    assert driver.thread.stage == before
 
 
 @pytest.mark.parametrize("target", ["c1", "s1"], ids=["call id", "suspension id"])
@@ -174,7 +174,7 @@ def test_a_second_answer_to_one_question_never_answers_the_next_question(target:
     driver.decide(resume(target))
     driver.tool("c1", pending("s1", message="And this, too?"))
     assert len(driver.executions("c1")) == 2
-    assert isinstance(driver.state.stage, AwaitingDecisions)
+    assert isinstance(driver.thread.stage, AwaitingDecisions)
 
 
 AGAIN = {"without an id": None, "with another id": "d2", "with the same id": "d1"}
@@ -197,7 +197,7 @@ def test_a_late_decision_never_answers_a_later_call_that_asks_under_the_same_nam
     for happens in following:
         happens()
     assert len(driver.executions("c2")) == 1
-    assert isinstance(driver.state.stage, AwaitingDecisions)
+    assert isinstance(driver.thread.stage, AwaitingDecisions)
 
 
 @pytest.mark.parametrize("id", AGAIN.values(), ids=AGAIN)
@@ -218,7 +218,7 @@ def test_a_later_call_is_answered_by_the_name_on_its_own_ticket_whatever_the_dec
     for id in ("c1", "c2"):
         driver.model(asks(call(id, "pay")))
         driver.tool(id, pending("approve"))
-        (ticket,) = status_view(driver.state).pending
+        (ticket,) = status_view(driver.thread).pending
         driver.decide(resume(ticket.suspension.id, id="yes"))
         driver.tool(id, ok("paid"))
     assert (len(driver.executions("c1")), len(driver.executions("c2"))) == (2, 2)

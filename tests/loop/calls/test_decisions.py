@@ -21,7 +21,7 @@ from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode, Too
 from wakeful.contract.events import RunStart, SignalRefused, ToolCallResumed
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.tools import ToolResult
-from wakeful.loop.calls.batch import SettledCall
+from wakeful.loop.calls.batch import FinishedCall
 from wakeful.loop.machine.commands import CallTool
 from wakeful.loop.machine.stages import AwaitingDecisions, CallingTools, Inferring
 from wakeful.loop.machine.state import Advance
@@ -60,7 +60,7 @@ def test_a_decision_may_become_the_arguments_of_the_call() -> None:
         call("c1", arguments={"at": "Paris"}),
     ]
     driver.tool("c1", ok("sunny"))
-    assert driver.state.transcript.messages[1].tool_calls == (call("c1", arguments={"at": "?"}),)
+    assert driver.thread.transcript.messages[1].tool_calls == (call("c1", arguments={"at": "?"}),)
 
 
 @pytest.mark.parametrize("frontend", [True, False])
@@ -75,7 +75,7 @@ def test_a_decision_may_be_the_result_of_the_call_and_nothing_runs(frontend: boo
     assert driver.answers == [("c1", '{"colour":"red"}')]
     assert driver.of_type("tool_call_resumed") == [ToolCallResumed(target_id="c1", result={"colour": "red"})]
     assert len(driver.executions("c1")) == executions
-    assert driver.inference().appended == ("infer-1", driver.state.transcript.messages[-1])
+    assert driver.inference().appended == ("infer-1", driver.thread.transcript.messages[-1])
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_lost_replay_reads_outcome_unknown() -> None:
     driver = awaiting_decisions()
     driver.decide(resume("c1"))
     driver.lose("c1", "its worker was lost")
-    told = "outcome unknown: its worker was lost. Whether 'look' took effect is not known; check before retrying."
+    told = "outcome unknown: its worker was lost. It is not known whether 'look' took effect. Check before you call it again."
     assert driver.answers == [("c1", told)]
     assert driver.of_type("tool_call_resumed") == [ToolCallResumed(target_id="c1", result={"error": told})]
 
@@ -125,20 +125,20 @@ def test_a_cancelled_call_is_an_error_the_model_reads_and_the_run_goes_on(
     driver = awaiting_decisions()
     driver.decide(decision)
     assert driver.last.events[:2] == (
-        RunStart(thread_id="t1", run_id="r1", identity=driver.state.identity),
+        RunStart(thread_id="t1", run_id="r1", identity=driver.thread.identity),
         ToolCallResumed(target_id="c1", result=payload),
     )
     assert driver.answers == [("c1", told)]
-    assert isinstance(driver.state.stage, Inferring)
+    assert isinstance(driver.thread.stage, Inferring)
     assert len(driver.executions("c1")) == 1
 
 
 def test_a_cancelled_call_keeps_what_the_decision_said() -> None:
     driver = two_suspended()
     driver.decide(reject("c1", "no", result={"approved": False}))
-    assert driver.state.batch is not None
+    assert driver.thread.batch is not None
     result = ToolResult.error("look", "cancelled by decision: no").model_copy(update={"data": {"approved": False}})
-    assert driver.state.batch.find("c1") == SettledCall(call("c1"), ToolCallStatus.CANCELLED, result)
+    assert driver.thread.batch.find("c1") == FinishedCall(call("c1"), ToolCallStatus.CANCELLED, result)
 
 
 def test_a_batch_cancels_first_and_resumes_then_each_in_call_order() -> None:
@@ -166,9 +166,9 @@ def test_a_partial_decision_runs_what_it_can_and_pauses_again() -> None:
     """B-335, H-18"""
     driver = two_suspended()
     driver.decide(resume("c1"))
-    assert isinstance(driver.state.stage, CallingTools)
+    assert isinstance(driver.thread.stage, CallingTools)
     driver.tool("c1", ok("sunny"))
-    assert isinstance(driver.state.stage, AwaitingDecisions)
+    assert isinstance(driver.thread.stage, AwaitingDecisions)
     assert driver.event_types.count("run_finish") == 2
     driver.decide(reject("c2"))
     assert driver.answers == [("c1", "sunny"), ("c2", "cancelled by decision")]
@@ -200,7 +200,7 @@ def test_a_decision_is_applied_while_a_neighbour_still_runs() -> None:
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", pending("s1"))
     driver.decide(resume("c1"))
-    assert driver.state.in_flight == {driver.work_of("c1"), driver.work_of("c2")}
+    assert driver.thread.in_flight == {driver.work_of("c1"), driver.work_of("c2")}
     assert driver.of_type("run_finish") == []
 
 
@@ -217,25 +217,25 @@ def test_a_decision_is_applied_while_a_neighbour_still_runs() -> None:
 def test_a_batch_with_one_bad_decision_is_refused_as_a_whole(batch: tuple[Decision, ...], reason: str) -> None:
     """B-323, H-02"""
     driver = two_suspended()
-    before = driver.state
+    before = driver.thread
     driver.decide(*batch)
     assert driver.last.events == (SignalRefused(signal="decide", reason=reason),)
     assert driver.last.commands == ()
-    assert (driver.state.stage, driver.reasons) == (before.stage, [reason])
+    assert (driver.thread.stage, driver.reasons) == (before.stage, [reason])
 
 
 def test_a_decision_about_a_settled_call_is_refused_and_the_others_in_its_batch_too() -> None:
     """B-326, H-02"""
     driver = two_suspended()
     driver.decide(reject("c1"))
-    before = driver.state
+    before = driver.thread
     driver.decide(resume("c1"), resume("c2"))
-    assert driver.reasons == ["call 'c1' is already settled (cancelled)"]
-    assert driver.state.stage == before.stage
+    assert driver.reasons == ["call 'c1' has already finished (cancelled)"]
+    assert driver.thread.stage == before.stage
 
 
 def test_an_empty_batch_changes_nothing() -> None:
     """B-328"""
     driver = awaiting_decisions()
-    before = driver.state
+    before = driver.thread
     assert driver.decide() == Advance(before)

@@ -51,7 +51,7 @@ def test_a_tool_of_somebody_elses_is_judged_at_once_since_its_worker_asks_nobody
     foreign = tuple(tool.model_copy(update={"task_queue": "elsewhere"}) for tool in agent.tools)
     driver = Driver(agent.model_copy(update={"tools": foreign}))
     driver.model(asks_gated(call("c1"), call("c2"), c2=NO))
-    if driver.state.in_flight:
+    if driver.thread.in_flight:
         driver.tool("c1", ok("sunny"))
     assert driver.executions("c2") == []
     assert driver.result.status_reason == "blocked:not here"
@@ -62,12 +62,12 @@ def test_a_call_behind_one_that_runs_is_asked_about_again_when_that_has_ended(ag
     """B-231: an earlier call may unlock a later one."""
     driver = Driver(agent)
     driver.model(asks_gated(call("c1"), call("c2"), c2=NO))
-    assert driver.state.in_flight == {"tool-c1"}
+    assert driver.thread.in_flight == {"tool-c1"}
     driver.tool("c1", ok("unlocked"))
-    assert driver.state.in_flight == {"tool-c2"}
+    assert driver.thread.in_flight == {"tool-c2"}
     driver.tool("c2", ok("sunny"))
     assert driver.answers == [("c1", "unlocked"), ("c2", "sunny")]
-    assert isinstance(driver.state.stage, Inferring)
+    assert isinstance(driver.thread.stage, Inferring)
 
 
 @MODES
@@ -95,11 +95,11 @@ def test_calls_that_are_asked_about_again_run_one_after_another() -> None:
     """B-231"""
     driver = Driver(PARALLEL)
     driver.model(asks_gated(call("c1"), call("c2"), call("c3"), call("c4"), c2=NO, c3=ASK))
-    assert driver.state.in_flight == {"tool-c1", "tool-c4"}
+    assert driver.thread.in_flight == {"tool-c1", "tool-c4"}
     driver.tool("c1", ok("sunny"))
-    assert driver.state.in_flight == {"tool-c2", "tool-c4"}
+    assert driver.thread.in_flight == {"tool-c2", "tool-c4"}
     driver.tool("c2", ok("sunny"))
-    assert driver.state.in_flight == {"tool-c3", "tool-c4"}
+    assert driver.thread.in_flight == {"tool-c3", "tool-c4"}
 
 
 def test_what_runs_beside_a_blocked_call_is_stopped_before_the_run_ends() -> None:
@@ -107,7 +107,7 @@ def test_what_runs_beside_a_blocked_call_is_stopped_before_the_run_ends() -> Non
     driver = Driver(PARALLEL)
     driver.model(asks_gated(call("c1"), call("c2"), call("c3")))
     driver.block("c2", "not here")
-    assert isinstance(driver.state.stage, Cancelling)
+    assert isinstance(driver.thread.stage, Cancelling)
     assert [command.id for command in driver.last.commands] == ["tool-c1", "tool-c3"]
     driver.tool("c1", ok("just done"))
     driver.block("c3", "nor here")
@@ -126,10 +126,10 @@ def test_a_call_that_is_blocked_while_its_run_is_cancelled_says_so_and_the_run_i
 def test_a_thread_whose_run_was_blocked_takes_the_next_message() -> None:
     driver = Driver(request=THREAD)
     driver.model(asks_gated(call("c1"), c1=NO))
-    assert isinstance(driver.state.stage, Idle)
+    assert isinstance(driver.thread.stage, Idle)
     driver.submit("m1")
     driver.resolve()
-    assert driver.inference().appended[-2] == driver.state.transcript.messages[-2], "nothing else tells of the block"
+    assert driver.inference().appended[-2] == driver.thread.transcript.messages[-2], "nothing else tells of the block"
     driver.model(says("Hello!"))
     assert driver.result.status_reason == "natural"
 
@@ -138,7 +138,7 @@ def test_a_thread_whose_run_is_blocked_while_messages_wait_goes_on_with_them() -
     driver = Driver(request=THREAD)
     driver.submit("m1")
     driver.model(asks_gated(call("c1"), c1=NO))
-    assert (driver.state.status, driver.state.runs) == (RunStatus.CREATED, 2)
+    assert (driver.thread.status, driver.thread.counters.runs) == (RunStatus.CREATED, 2)
 
 
 @MODES
@@ -155,7 +155,7 @@ def test_a_call_that_needs_somebody_waits_and_the_others_go_on(agent: ResolvedAg
         )
     ]
     driver.tool("c2", ok("sunny"))
-    assert isinstance(driver.state.stage, AwaitingDecisions)
+    assert isinstance(driver.thread.stage, AwaitingDecisions)
     driver.decide(resume("c1", id="d1"))
     (run,) = driver.executions("c1")
     assert run.resume is not None
@@ -188,7 +188,7 @@ def test_calls_that_are_let_go_on_together_still_run_one_by_one_where_calls_do()
     driver.model(asks_gated(call("c1"), call("c2"), c1=ASK, c2=ASK))
     driver.decide(resume("c1"), resume("c2"))
     assert driver.statuses == [ToolCallStatus.RUNNING, ToolCallStatus.RESUMING]
-    assert carry(driver.state) == driver.state
+    assert carry(driver.thread) == driver.thread
     driver.tool("c1", ok("sunny"))
     assert driver.statuses == [ToolCallStatus.SUCCEEDED, ToolCallStatus.RUNNING]
     driver.tool("c2", ok("rainy"))
@@ -217,7 +217,7 @@ def test_a_call_whose_result_is_set_does_not_run(agent: ResolvedAgent, result: T
     driver.model(asks_gated(call("c1"), c1=SetResult(result=result)))
     assert (driver.answers, driver.executions("c1")) == ([("c1", result.text)], [])
     assert driver.event_types.count("tool_call_done") == 1
-    assert driver.inference().appended[-1] == driver.state.transcript.messages[-1]
+    assert driver.inference().appended[-1] == driver.thread.transcript.messages[-1]
 
 
 def test_a_call_whose_result_is_set_to_pending_waits() -> None:
@@ -254,8 +254,8 @@ def test_a_call_of_the_front_end_that_a_gate_held_back_is_then_performed_by_it(
     gate = Suspend(ticket=a_ticket("may-i", mode=mode))
     driver.model(asks_gated(call("c1", PICK.id, {"of": 2}), c1=gate))
     driver.decide(resume("may-i", {"of": 3}))
-    assert driver.state.batch is not None
-    (waiting,) = driver.state.batch.suspended
+    assert driver.thread.batch is not None
+    (waiting,) = driver.thread.batch.suspended
     assert (waiting.ticket.suspension.id, waiting.ticket.pending.arguments) == ("suspend_c1", shown)
     driver.decide(resume("c1", "red"))
     assert (driver.answers, driver.executions("c1")) == ([("c1", "red")], [])
@@ -272,4 +272,4 @@ def test_a_call_that_is_asked_about_again_does_not_wait_for_one_that_waits_for_s
     driver = Driver(PARALLEL)
     driver.model(asks_gated(call("c1"), call("c2"), c2=NO))
     driver.tool("c1", pending("s1"))
-    assert driver.state.in_flight == {"tool-c2"}
+    assert driver.thread.in_flight == {"tool-c2"}

@@ -46,7 +46,7 @@ def test_what_is_allowed_for_always_is_a_rule_of_the_thread_and_survives_its_run
     driver.submit("m1")
     driver.resolve()
     assert driver.inference().permissions == (rule("look(at = Paris)"),)
-    assert carry(driver.state).permissions == driver.state.permissions
+    assert carry(driver.thread).permissions == driver.thread.permissions
 
 
 def test_a_rule_of_the_run_goes_before_the_threads_for_the_same_tool_and_ends_with_the_run() -> None:
@@ -55,7 +55,7 @@ def test_a_rule_of_the_run_goes_before_the_threads_for_the_same_tool_and_ends_wi
     assert driver.inference().permissions == (rule("look", "deny"), rule("pay", "ask"))
     remembering(driver, "c1", "look")
     assert driver.executions("c1")[-1].permissions == (rule("look", "deny"), rule("pay", "ask"))
-    assert carry(driver.state).run_permissions == driver.state.run_permissions
+    assert carry(driver.thread).current.permissions == driver.thread.current.permissions
     driver.cancel()
     driver.stopped("c1")
     driver.submit("m1")
@@ -69,25 +69,25 @@ def test_a_rule_is_remembered_once_and_a_thread_remembers_so_many() -> None:
         remembering(driver, f"c{number}", f"tool_{number}")
         driver.tool(f"c{number}", ok("fine"))
     remembering(driver, "again", "tool_7")
-    kept = driver.state.permissions
+    kept = driver.thread.permissions
     assert (len(kept), kept[0], kept[-1]) == (KEPT_RULES, rule("tool_1"), rule("tool_7"))
 
 
 @pytest.mark.parametrize(
     ("decision", "reason"),
     [
-        (always(reject("c1")), "call 'c1': always goes with resume"),
+        (always(reject("c1")), "call 'c1': 'always' is only allowed with the action 'resume'"),
         (
             always(resume("c1")),
-            "call 'c1': its ticket names no rule that could be remembered, so it cannot be allowed for always",
+            "call 'c1': its ticket names no rule to remember, so 'always' is not possible",
         ),
     ],
 )
 def test_always_needs_a_yes_and_something_to_remember(decision: Decision, reason: str) -> None:
     driver = awaiting_decisions()
-    before = driver.state
+    before = driver.thread
     driver.decide(decision)
-    assert (driver.reasons, driver.state.stage, driver.state.permissions) == ([reason], before.stage, ())
+    assert (driver.reasons, driver.thread.stage, driver.thread.permissions) == ([reason], before.stage, ())
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from wakeful.loop.machine.stages import AwaitingDecisions, CallingTools
 
 
 def tickets(driver: Driver) -> list[SuspensionTicket]:
-    assert driver.state.batch is not None
-    return [suspended.ticket for suspended in driver.state.batch.suspended]
+    assert driver.thread.batch is not None
+    return [suspended.ticket for suspended in driver.thread.batch.suspended]
 
 
 def test_a_pending_result_with_a_ticket_suspends_its_call_and_the_run() -> None:
@@ -25,7 +25,7 @@ def test_a_pending_result_with_a_ticket_suspends_its_call_and_the_run() -> None:
     told = result.model_copy(update={"suspension": ticket})
     assert tickets(driver) == [ticket]
     assert driver.of_type("tool_call_done") == [ToolCallDone(id="c1", result=told, outcome=ToolCallOutcome.SUSPENDED)]
-    assert (driver.state.status, driver.last.commands) == (RunStatus.WAITING, ())
+    assert (driver.thread.status, driver.last.commands) == (RunStatus.WAITING, ())
 
 
 def test_a_pending_result_without_a_ticket_is_given_a_plain_one() -> None:
@@ -62,7 +62,7 @@ def test_a_pause_closes_its_step_and_is_finished_once() -> None:
     """B-313, H-18"""
     driver = awaiting_decisions()
     summary = FinishSummary(response="", status=RunStatus.WAITING, status_reason="suspended")
-    identity = driver.state.identity
+    identity = driver.thread.identity
     assert driver.events[-1] == RunFinish(
         thread_id="t1", run_id="r1", identity=identity, result=summary, termination=Suspended()
     )
@@ -74,8 +74,8 @@ def test_a_paused_run_starts_again_with_the_first_decision() -> None:
     """B-335"""
     driver = awaiting_decisions()
     driver.decide(resume("c1"))
-    assert driver.last.events == (RunStart(thread_id="t1", run_id="r1", identity=driver.state.identity),)
-    assert driver.state.status is RunStatus.RUNNING
+    assert driver.last.events == (RunStart(thread_id="t1", run_id="r1", identity=driver.thread.identity),)
+    assert driver.thread.status is RunStatus.RUNNING
 
 
 def test_a_run_pauses_only_when_nothing_runs_any_more() -> None:
@@ -83,9 +83,9 @@ def test_a_run_pauses_only_when_nothing_runs_any_more() -> None:
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", pending("s1"))
-    assert isinstance(driver.state.stage, CallingTools)
+    assert isinstance(driver.thread.stage, CallingTools)
     driver.tool("c2", ok("sunny"))
-    assert isinstance(driver.state.stage, AwaitingDecisions)
+    assert isinstance(driver.thread.stage, AwaitingDecisions)
     assert driver.event_types.count("run_finish") == 1
 
 
@@ -96,7 +96,7 @@ def test_a_suspension_id_names_one_call_of_the_step(chosen: str) -> None:
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", pending(chosen))
     driver.tool("c2", pending(chosen))
-    batch = driver.state.batch
+    batch = driver.thread.batch
     assert batch is not None
     first, second = (batch.find(ticket.suspension.id) for ticket in tickets(driver))
     assert (first, second) == batch.suspended
@@ -107,7 +107,7 @@ def test_a_frontend_calls_suspension_id_names_it_alone_whatever_ids_the_model_ch
     """B-240, B-321, I-05"""
     driver = Driver(PARALLEL)
     driver.model(asks(*(call(id, "pick") for id in ids)))
-    batch = driver.state.batch
+    batch = driver.thread.batch
     assert batch is not None
     assert tuple(batch.find(ticket.suspension.id) for ticket in tickets(driver)) == batch.suspended
 
@@ -118,7 +118,7 @@ def test_a_suspension_id_that_is_taken_twice_over_still_names_one_call() -> None
     driver.model(asks(call("c1"), call("c2"), call("c3")))
     for id, chosen in (("c1", "s:c3"), ("c2", "s"), ("c3", "s")):
         driver.tool(id, pending(chosen))
-    batch = driver.state.batch
+    batch = driver.thread.batch
     assert batch is not None
     assert tuple(batch.find(ticket.suspension.id) for ticket in tickets(driver)) == batch.suspended
 

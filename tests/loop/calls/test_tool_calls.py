@@ -11,7 +11,7 @@ from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock
 from wakeful.contract.names import TOOL_INTERRUPTED
 from wakeful.contract.tools import ToolResult
 from wakeful.loop.machine.commands import CallTool
-from wakeful.loop.machine.facts import AgentResolved, Fact, WorkFailed, WorkStopped
+from wakeful.loop.machine.facts import AgentResolved, Fact, WorkCancelled, WorkFailed
 from wakeful.loop.machine.stages import CallingTools, Inferring
 from wakeful.loop.machine.state import Advance
 
@@ -40,7 +40,7 @@ def test_an_error_does_not_stop_a_sequential_batch() -> None:
     driver.tool("c1", ToolResult.error("look", "Denied: not yours"))
     driver.tool("c2", ok("sunny"))
     assert driver.answers == [("c1", "Denied: not yours"), ("c2", "sunny")]
-    assert isinstance(driver.state.stage, Inferring)
+    assert isinstance(driver.thread.stage, Inferring)
 
 
 def test_the_first_suspension_stops_a_sequential_batch() -> None:
@@ -85,8 +85,8 @@ def test_a_parallel_call_is_not_stopped_by_anothers_failure_or_suspension() -> N
     driver.model(asks(call("c1"), call("c2"), call("c3")))
     driver.tool("c1", ToolResult.error("look", "no"))
     driver.tool("c2", pending("s1"))
-    assert isinstance(driver.state.stage, CallingTools)
-    assert driver.state.in_flight == {driver.work_of("c3")}
+    assert isinstance(driver.thread.stage, CallingTools)
+    assert driver.thread.in_flight == {driver.work_of("c3")}
 
 
 def test_an_unknown_tool_becomes_an_error_result_the_model_reads() -> None:
@@ -96,7 +96,7 @@ def test_an_unknown_tool_becomes_an_error_result_the_model_reads() -> None:
     result = ToolResult.error("fly", "tool 'fly' not found")
     assert driver.of_type("tool_call_done") == [ToolCallDone(id="c1", result=result, outcome=ToolCallOutcome.FAILED)]
     assert driver.answers == [("c1", "tool 'fly' not found")]
-    assert isinstance(driver.state.stage, Inferring)
+    assert isinstance(driver.thread.stage, Inferring)
 
 
 @pytest.mark.parametrize("agent", [AGENT, PARALLEL], ids=["sequential", "parallel"])
@@ -122,8 +122,8 @@ def test_a_tools_own_error_is_a_result_and_not_the_end_of_the_run() -> None:
     ("lose", "reason"),
     [
         (lambda id: WorkFailed(id, "its worker was lost"), "its worker was lost"),
-        (WorkStopped, "it was stopped from outside"),
-        (lambda id: AgentResolved(AGENT, id), "{id} ended as AgentResolved, which is not how it can end"),
+        (WorkCancelled, "it was cancelled from outside"),
+        (lambda id: AgentResolved(id, AGENT), "{id} ended as AgentResolved, which is not how it can end"),
     ],
     ids=["failed", "stopped", "nonsense"],
 )
@@ -133,10 +133,10 @@ def test_a_lost_tool_reads_outcome_unknown_and_the_run_goes_on(lose: Callable[[s
     driver.model(asks(call("c1", "pay")))
     id = driver.work_of("c1")
     driver.feed(lose(id))
-    told = f"outcome unknown: {reason.format(id=id)}. Whether 'pay' took effect is not known; check before retrying."
+    told = f"outcome unknown: {reason.format(id=id)}. It is not known whether 'pay' took effect. Check before you call it again."
     assert driver.answers == [("c1", told)]
     assert len(driver.executions("c1")) == 1
-    assert driver.inference().appended == ("infer-1", driver.state.transcript.messages[-1])
+    assert driver.inference().appended == ("infer-1", driver.thread.transcript.messages[-1])
 
 
 def test_the_step_is_committed_as_a_whole_with_one_result_a_call() -> None:
@@ -147,7 +147,7 @@ def test_the_step_is_committed_as_a_whole_with_one_result_a_call() -> None:
     assert driver.answers == []
     driver.tool("c2", ok("rainy"))
     metadata = MessageMetadata(run_id="r1", step_index=1)
-    assert driver.state.transcript.messages[1:] == (
+    assert driver.thread.transcript.messages[1:] == (
         Message(
             id="r1:2",
             role=Role.ASSISTANT,
@@ -167,7 +167,7 @@ def test_a_result_is_told_by_reference_and_what_the_loop_says_by_value() -> None
     assert driver.inference().appended == (
         "infer-1",
         driver.work_of("c1"),
-        driver.state.transcript.messages[-1],
+        driver.thread.transcript.messages[-1],
     )
 
 
@@ -176,5 +176,5 @@ def test_a_result_counts_once() -> None:
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", ok("sunny"))
-    before = driver.state
+    before = driver.thread
     assert driver.tool("c1", ok("rainy")) == Advance(before)

@@ -1,19 +1,28 @@
-"""Every edge of both lifecycles, legal and illegal."""
+"""Every stage and every edge of both lifecycles: legal ones are allowed, all others raise."""
 
+import ast
 from itertools import product
+from pathlib import Path
 
 import pytest
 
-from tests.loop.driving import call, done, ok
+from tests.loop.driving import call, ok
 from wakeful.contract.errors import IllegalTransition
 from wakeful.contract.inference import ModelResponse
 from wakeful.contract.runs import RunStatus, ToolCallStatus
-from wakeful.loop.calls.batch import Batch, RunningCall, SettledCall
-from wakeful.loop.machine.stages import CallingTools, Resolving
-from wakeful.loop.machine.transitions import RUN, TOOL_CALL, check_run, check_tool_call
+from wakeful.loop.calls.batch import Batch, FinishedCall, RunningCall
+from wakeful.loop.machine import stages
+from wakeful.loop.machine.transitions import (
+    STAGE_EDGES,
+    STAGES,
+    TOOL_CALL_EDGES,
+    check_stage,
+    check_tool_call,
+)
 
-RUN_EDGES = {
+RUN_STATUS_EDGES = {
     ("created", "running"),
+    ("created", "waiting"),
     ("created", "done"),
     ("running", "waiting"),
     ("running", "done"),
@@ -21,7 +30,7 @@ RUN_EDGES = {
     ("waiting", "done"),
 }
 ENDS = ("succeeded", "failed", "cancelled")
-TOOL_CALL_EDGES = {
+LEGAL_TOOL_CALL_EDGES = {
     *(("new", after) for after in ("running", "suspended", "resuming", *ENDS)),
     *(("running", after) for after in ("suspended", *ENDS)),
     *(("suspended", after) for after in ("resuming", "cancelled")),
@@ -31,7 +40,7 @@ BATCH = Batch(
     inference_id="infer-1",
     message_id="r1:2",
     response=ModelResponse(model="model-1"),
-    calls=(SettledCall(call("c1"), ToolCallStatus.SUCCEEDED, ok("sunny")),),
+    calls=(FinishedCall(call("c1"), ToolCallStatus.SUCCEEDED, ok("sunny")),),
 )
 
 
@@ -41,40 +50,58 @@ def test_a_run_has_four_statuses_and_a_call_has_seven() -> None:
     assert [status.value for status in ToolCallStatus] == ["new", "running", "suspended", "resuming", *ENDS]
 
 
-def test_the_tables_have_exactly_the_legal_edges() -> None:
-    """B-002, B-301"""
-    assert {(before, after) for before, follows in RUN.items() for after in follows} == RUN_EDGES
-    assert {(before, after) for before, follows in TOOL_CALL.items() for after in follows} == TOOL_CALL_EDGES
+def test_the_table_has_every_stage() -> None:
+    kinds = {stage.__dataclass_fields__["kind"].default for stage in stages.Stage.__origin__.__args__}  # type: ignore[attr-defined]
+    assert kinds == set(STAGES) == set(STAGE_EDGES)
 
 
-@pytest.mark.parametrize(("before", "after"), list(product(RunStatus, repeat=2)))
-def test_a_run_moves_along_its_edges_and_no_others(before: RunStatus, after: RunStatus) -> None:
-    """B-002: staying is always legal, and what is done stays done."""
-    if before is after or (before, after) in RUN_EDGES:
-        check_run(before, after)
+def test_within_a_run_the_edges_are_those_of_its_four_statuses() -> None:
+    """B-002: the only way out of `done` is the next run."""
+    edges = {(STAGES[before].value, STAGES[after].value) for before, ends in STAGE_EDGES.items() for after in ends}
+    assert {(before, after) for before, after in edges if before != after} - {("done", "created")} <= RUN_STATUS_EDGES
+    assert {after for before in ("idle", "done") for after in STAGE_EDGES[before]} == {"idle", "resolving", "done"}
+
+
+@pytest.mark.parametrize(("before", "after"), list(product(STAGES, repeat=2)))
+def test_a_thread_moves_along_its_edges_and_no_others(before: str, after: str) -> None:
+    """I-02: a stage may be updated in place."""
+    if before == after or after in STAGE_EDGES[before]:
+        check_stage(before, after)
     else:
-        with pytest.raises(IllegalTransition, match=rf"a run cannot go from {before!r} to {after!r}"):
-            check_run(before, after)
+        with pytest.raises(IllegalTransition, match=f"a thread cannot go from {before!r} to {after!r}"):
+            check_stage(before, after)
+
+
+def test_nothing_enters_a_stage_but_through_the_table() -> None:
+    """`replace(…, stage=…)` would bypass the check; only `Thread.entering` uses it."""
+    loop = Path(stages.__file__).parents[1]
+    bypasses = [
+        f"{path.relative_to(loop)}:{node.lineno}"
+        for path in sorted(loop.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and any(keyword.arg == "stage" for keyword in node.keywords)
+    ]
+    assert [bypass.partition(":")[0] for bypass in bypasses] == ["machine/advance.py", "machine/state.py"]
+
+
+def test_the_table_of_tool_calls_has_exactly_the_legal_edges() -> None:
+    """B-301"""
+    edges = {(before.value, after.value) for before, follows in TOOL_CALL_EDGES.items() for after in follows}
+    assert edges == LEGAL_TOOL_CALL_EDGES
 
 
 @pytest.mark.parametrize(("before", "after"), list(product(ToolCallStatus, repeat=2)))
 def test_a_tool_call_moves_along_its_edges_and_no_others(before: ToolCallStatus, after: ToolCallStatus) -> None:
     """B-301"""
-    if before is after or (before, after) in TOOL_CALL_EDGES:
+    if before is after or (before.value, after.value) in LEGAL_TOOL_CALL_EDGES:
         check_tool_call(before, after)
     else:
-        with pytest.raises(IllegalTransition, match=rf"a tool call cannot go from {before!r} to {after!r}"):
+        message = f"a tool call cannot go from {before.value!r} to {after.value!r}"
+        with pytest.raises(IllegalTransition, match=message):
             check_tool_call(before, after)
 
 
-@pytest.mark.parametrize("stage", [Resolving(), CallingTools(BATCH)], ids=["created", "running"])
-def test_what_is_done_is_never_left(stage: Resolving | CallingTools) -> None:
-    """B-002, I-02"""
-    with pytest.raises(IllegalTransition):
-        done().state.entering(stage)
-
-
-def test_a_settled_call_never_runs_again() -> None:
+def test_a_finished_call_never_runs_again() -> None:
     """B-301, I-04"""
     with pytest.raises(IllegalTransition):
         BATCH.with_call(RunningCall(call("c1"), id="tool-c1"))

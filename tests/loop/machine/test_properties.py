@@ -42,7 +42,7 @@ def test_the_shortest_history_that_breaks_an_invariant_is_found(chance: Random) 
 def _lives_and_can_be_closed(world: World) -> None:
     world.live()
     world.come_to_rest()
-    assert world.run.state.status in (RunStatus.WAITING, RunStatus.DONE)
+    assert world.run.thread.status in (RunStatus.WAITING, RunStatus.DONE)
     world.run.feed(CancelRequested(close=True))
     world.come_to_rest()  # its last hooks
-    assert isinstance(world.run.state.stage, Done)
+    assert isinstance(world.run.thread.stage, Done)

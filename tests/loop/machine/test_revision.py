@@ -11,13 +11,13 @@ from wakeful.loop.machine.state import REVISION
 def test_a_run_has_the_rules_that_its_resolution_recorded_as_far_as_the_code_knows_them(
     recorded: int, pinned: int
 ) -> None:
-    assert Driver(revision=recorded).state.revision == pinned
+    assert Driver(revision=recorded).thread.current.revision == pinned
 
 
 def test_a_resolution_that_records_no_rules_is_of_the_first() -> None:
     driver = resolving()
-    driver.feed(AgentResolved(AGENT))
-    assert driver.state.revision == 1
+    driver.feed(AgentResolved("resolve-1", AGENT))
+    assert driver.thread.current.revision == 1
 
 
 def test_the_next_run_of_a_thread_has_the_rules_of_its_own_resolution() -> None:
@@ -26,17 +26,17 @@ def test_the_next_run_of_a_thread_has_the_rules_of_its_own_resolution() -> None:
     driver.submit("m1")
     driver.revision = REVISION
     driver.resolve()
-    assert driver.state.revision == REVISION
+    assert driver.thread.current.revision == REVISION
 
 
 def test_the_rules_go_along_when_the_thread_is_carried() -> None:
     driver = Driver(revision=1)
-    assert carry(driver.state).revision == 1
+    assert carry(driver.thread).current.revision == 1
 
 
 def test_a_carried_run_goes_on_with_a_cut_off_answer_as_often_as_it_still_may() -> None:
     """B-141"""
     driver = Driver()
     driver.model(cut_off("Part 1"))
-    after = carry(driver.state)
-    assert (after.continuations, after.stage) == (1, driver.state.stage)
+    after = carry(driver.thread)
+    assert (after.current.step.continuations, after.stage) == (1, driver.thread.stage)

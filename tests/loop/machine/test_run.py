@@ -5,6 +5,7 @@ import pytest
 from tests.loop.driving import AGENT, LIVE_STAGES, Driver, asks, call, ok, says
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.budgets import Spent
+from wakeful.contract.carryover import Counters
 from wakeful.contract.errors import InternalError
 from wakeful.contract.events import FinishSummary, InferenceComplete, RunFinish, RunStart, StepEnd, StepStart, TextDelta
 from wakeful.contract.messages import InputMessage, Message, Role, TextBlock
@@ -12,22 +13,22 @@ from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Errored, NaturalEnd, Origin, RunIdentity, RunResult, RunStatus, Usage
 from wakeful.contract.tools import FrontendTool
 from wakeful.loop.machine.advance import begin
-from wakeful.loop.machine.commands import ResolveAgent, Stop
+from wakeful.loop.machine.commands import CancelWork, ResolveAgent
 from wakeful.loop.machine.facts import (
     AgentResolved,
     CancelRequested,
     DecisionsReceived,
     Fact,
     InferenceReturned,
-    LoopBroken,
+    LoopFailed,
     MessagesSubmitted,
-    SignalNotUnderstood,
+    SignalMalformed,
+    WorkCancelled,
     WorkFailed,
-    WorkStopped,
 )
 from wakeful.loop.machine.stages import Resolving
-from wakeful.loop.machine.state import REVISION, Advance, RunState
-from wakeful.loop.thread.transcript import Transcript
+from wakeful.loop.machine.state import Advance, Run, Thread
+from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
 
 IDENTITY = RunIdentity(thread_id="t1", run_id="r1", agent_id="assistant")
 
@@ -41,14 +42,16 @@ def test_a_run_begins_with_its_input_and_the_wish_to_know_its_agent() -> None:
     """B-031"""
     message = Message(id="r1:1", role=Role.USER, content=(TextBlock(text="Hello"),))
     assert begin(RunRequest(agent_id="assistant", input="Hello"), thread_id="t1", run_id="r1") == Advance(
-        state=RunState(
+        Thread(
             identity=IDENTITY,
-            stage=Resolving(),
+            seed="r1",
+            stage=Resolving("resolve-1"),
             transcript=Transcript().appending(message, "input:0"),
-            revision=REVISION,
+            run=Run(number=1, started_at_position=TranscriptPosition()),
+            counters=Counters(runs=1),
             seen_messages=("r1:1",),
         ),
-        commands=(ResolveAgent(agent_id="assistant"),),
+        commands=(ResolveAgent("resolve-1", "assistant"),),
         events=(RunStart(thread_id="t1", run_id="r1", identity=IDENTITY),),
     )
 
@@ -76,13 +79,13 @@ def test_a_sub_agents_run_knows_who_started_it() -> None:
         origin=Origin.SUBAGENT,
     )
     begun = begin(request, thread_id="t1", run_id="r1")
-    assert begun.state.identity == identity
+    assert begun.thread.identity == identity
     assert begun.events == (RunStart(thread_id="t1", run_id="r1", parent_run_id="r0", identity=identity),)
 
 
 def test_messages_keep_the_ids_they_came_with() -> None:
     messages = (InputMessage(content="Be brief", role=Role.SYSTEM, id="m1"), InputMessage(content="Hello"))
-    state = begin(RunRequest(agent_id="assistant", input=messages), thread_id="t1", run_id="r1").state
+    state = begin(RunRequest(agent_id="assistant", input=messages), thread_id="t1", run_id="r1").thread
     assert [message.id for message in state.transcript.messages] == ["m1", "r1:2"]
     assert state.transcript.unsent == ("input:0", "input:1")
 
@@ -108,16 +111,16 @@ def test_a_run_in_which_the_model_just_answers() -> None:
         response="Hello!",
         steps=1,
         usage=Usage(prompt_tokens=3, completion_tokens=2),
-        tree=Spent(tokens=5, turns=1),
+        spent=Spent(tokens=5, turns=1),
     )
 
 
 def test_the_statuses_of_a_run_from_created_to_done() -> None:
     """B-001"""
     driver = Driver(agent=None)
-    seen = [driver.state.status]
-    seen.append(driver.feed(AgentResolved(AGENT)).state.status)
-    seen.append(driver.model(says("Hello!")).state.status)
+    seen = [driver.thread.status]
+    seen.append(driver.feed(AgentResolved("resolve-1", AGENT)).thread.status)
+    seen.append(driver.model(says("Hello!")).thread.status)
     assert seen == [RunStatus.CREATED, RunStatus.RUNNING, RunStatus.DONE]
 
 
@@ -132,17 +135,17 @@ def test_steps_and_tokens_are_counted_over_the_whole_run() -> None:
 
 def test_the_agent_is_not_known_before_it_is_resolved() -> None:
     with pytest.raises(InternalError, match="the agent was needed before it was resolved"):
-        _ = Driver(agent=None).state.agent
+        _ = Driver(agent=None).thread.agent
 
 
 @pytest.mark.parametrize(
     ("fact", "error"),
     [
-        (WorkFailed("resolve", "no agent 'assistant'; registered: none"), "no agent 'assistant'; registered: none"),
-        (WorkStopped("resolve"), "it was stopped from outside"),
+        (WorkFailed("resolve-1", "no agent 'assistant'; registered: none"), "no agent 'assistant'; registered: none"),
+        (WorkCancelled("resolve-1"), "it was cancelled from outside"),
         (
-            InferenceReturned("resolve", says("Hello!")),
-            "resolve ended as InferenceReturned, which is not how it can end",
+            InferenceReturned("resolve-1", says("Hello!")),
+            "resolve-1 ended as InferenceReturned, which is not how it can end",
         ),
     ],
     ids=["failed", "stopped", "nonsense"],
@@ -160,32 +163,32 @@ def test_a_run_whose_agent_cannot_be_resolved_ends_and_says_why(fact: Fact, erro
 def test_a_bug_of_ours_ends_the_run_in_every_stage_instead_of_hanging_it(stage: str) -> None:
     """H-01, H-12"""
     driver = LIVE_STAGES[stage]()
-    in_flight = driver.state.in_flight
-    driver.feed(LoopBroken("boom"))
-    assert driver.last.commands == tuple(Stop(id) for id in sorted(in_flight))
+    in_flight = driver.thread.in_flight
+    driver.feed(LoopFailed("boom"))
+    assert driver.last.commands == tuple(CancelWork(id) for id in sorted(in_flight))
     assert driver.result.termination == Errored(value="boom")
     assert driver.events[-1] == finished("error:boom", Errored(value="boom"))
     assert driver.event_types.count("step_start") == driver.event_types.count("step_end")
-    assert driver.state.in_flight == frozenset()
+    assert driver.thread.in_flight == frozenset()
 
 
 @pytest.mark.parametrize("stage", LIVE_STAGES)
 def test_a_signal_that_is_not_understood_is_a_recorded_refusal_and_changes_nothing_else(stage: str) -> None:
     driver = LIVE_STAGES[stage]()
-    before = driver.state
-    driver.feed(SignalNotUnderstood("decide", "action: Field required"))
+    before = driver.thread
+    driver.feed(SignalMalformed("decide", "action: Field required"))
     assert driver.last.commands == ()
     assert [(event.event_type) for event in driver.last.events] == ["signal_refused"]
-    assert [(refusal.signal, refusal.reason, refusal.at) for refusal in driver.state.refusals] == [
+    assert [(refusal.signal, refusal.reason, refusal.at) for refusal in driver.thread.refusals] == [
         ("decide", "action: Field required", driver.now)
     ]
-    assert driver.state.stage == before.stage
+    assert driver.thread.stage == before.stage
 
 
 def test_the_newest_twenty_refusals_are_kept() -> None:
     driver = Driver()
     for number in range(25):
-        driver.feed(SignalNotUnderstood("submit", f"bad {number}"))
+        driver.feed(SignalMalformed("submit", f"bad {number}"))
     assert driver.reasons == [f"bad {number}" for number in range(5, 25)]
 
 
@@ -195,32 +198,32 @@ def test_the_newest_twenty_refusals_are_kept() -> None:
         (DecisionsReceived(()), "decide", "the run has ended"),
         (MessagesSubmitted(()), "submit", "the run has ended"),
         (CancelRequested(), "cancel", "the run has ended"),
-        (SignalNotUnderstood("decide", "not a decision"), "decide", "not a decision"),
+        (SignalMalformed("decide", "not a decision"), "decide", "not a decision"),
     ],
 )
 def test_a_signal_after_the_end_is_refused(fact: Fact, signal: str, reason: str) -> None:
     """I-02"""
     driver = Driver()
-    ended = driver.model(says("Hello!")).state
+    ended = driver.model(says("Hello!")).thread
     driver.feed(fact)
-    assert [(refusal.signal, refusal.reason) for refusal in driver.state.refusals] == [(signal, reason)]
-    assert (driver.state.stage, driver.last.commands) == (ended.stage, ())
+    assert [(refusal.signal, refusal.reason) for refusal in driver.thread.refusals] == [(signal, reason)]
+    assert (driver.thread.stage, driver.last.commands) == (ended.stage, ())
 
 
 @pytest.mark.parametrize(
     "fact",
     [
-        AgentResolved(AGENT),
+        AgentResolved("resolve-1", AGENT),
         InferenceReturned("infer-1", says("Again!")),
         WorkFailed("infer-1", "late"),
-        WorkStopped("infer-1"),
-        LoopBroken("boom"),
+        WorkCancelled("infer-1"),
+        LoopFailed("boom"),
     ],
 )
 def test_work_that_comes_back_after_the_end_changes_nothing(fact: Fact) -> None:
     """I-02"""
     driver = Driver()
-    ended = driver.model(says("Hello!")).state
+    ended = driver.model(says("Hello!")).thread
     assert driver.feed(fact) == Advance(ended)
 
 
@@ -228,8 +231,8 @@ def test_a_run_sees_one_version_of_its_agent_from_start_to_end() -> None:
     """I-12"""
     driver = Driver()
     newer: ResolvedAgent = AGENT.model_copy(update={"registry_version": 2})
-    before = driver.state
-    assert driver.feed(AgentResolved(newer)) == Advance(before)
+    before = driver.thread
+    assert driver.feed(AgentResolved("resolve-1", newer)) == Advance(before)
 
 
 def test_frontend_tools_belong_to_the_run_and_win_over_registered_ones() -> None:
@@ -237,4 +240,4 @@ def test_frontend_tools_belong_to_the_run_and_win_over_registered_ones() -> None
     request = RunRequest(agent_id="assistant", input="Hello", frontend_tools=(FrontendTool(id="look"),))
     driver = Driver(request=request)
     assert driver.inference().frontend_tools == (FrontendTool(id="look").descriptor(),)
-    assert driver.state.tool("look") == FrontendTool(id="look").descriptor()
+    assert driver.thread.tool("look") == FrontendTool(id="look").descriptor()

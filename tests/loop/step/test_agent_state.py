@@ -25,15 +25,15 @@ from tests.loop.driving import (
 from wakeful.contract.agents import ToolMode
 from wakeful.contract.events import StateConflict
 from wakeful.contract.state import STATE_LIMIT, StateAction, StateKeySpec, StateMerge, StateOp, StateView, applied
-from wakeful.loop.step.agent_state import Values
-from wakeful.loop.thread.views import keeps
+from wakeful.loop.step.agent_state import AgentState
+from wakeful.loop.thread.views import carryover
 
 LIMITS = {merge: StateKeySpec(key="k", merge=merge) for merge in StateMerge}
 
 
-def written(values: Values, *ops: StateOp, base: int = 0) -> Values:
+def written(values: AgentState, *ops: StateOp, base: int = 0) -> AgentState:
     after = values.writing(KEYS, ops, base=base, source="c1")
-    assert isinstance(after, Values)
+    assert isinstance(after, AgentState)
     return after
 
 
@@ -90,7 +90,7 @@ def test_a_key_begins_and_is_reset_with_its_default() -> None:
 
 
 def test_the_writes_of_one_outcome_make_one_revision() -> None:
-    values = written(Values(), merges("count", 1), merges("count", 2), puts("draft", "a"), merges("visits", 1))
+    values = written(AgentState(), merges("count", 1), merges("count", 2), puts("draft", "a"), merges("visits", 1))
     assert values.view == StateView(revision=1, values={"count": 3, "draft": "a", "visits": 1})
     assert (values.run, values.thread) == ({"count": 3, "draft": "a"}, {"visits": 1})
     assert written(values, merges("count", 1)).revision == 2
@@ -99,19 +99,19 @@ def test_the_writes_of_one_outcome_make_one_revision() -> None:
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (puts("nobody's", 1), "the agent has no such key"),
-        (puts("draft", "b"), "somebody else has written it meanwhile"),
+        (puts("nobody's", 1), "the agent declares no such key"),
+        (puts("draft", "b"), "a concurrent write changed it"),
         (merges("count", "one"), "'one' cannot be merged into key 'count' by add"),
     ],
 )
 def test_writes_are_refused_as_a_whole(bad: StateOp, reason: str) -> None:
-    values = written(Values(), puts("draft", "a"))
+    values = written(AgentState(), puts("draft", "a"))
     refused = values.writing(KEYS, (merges("count", 1), bad), base=0, source="c2")
     assert refused == StateConflict(key=bad.key, source="c2", reason=reason)
 
 
 def test_a_writer_who_has_seen_the_last_write_of_an_exclusive_key_is_not_refused() -> None:
-    values = written(written(Values(), puts("draft", "a")), merges("count", 1), base=0)
+    values = written(written(AgentState(), puts("draft", "a")), merges("count", 1), base=0)
     assert written(values, puts("draft", "b"), base=1).view == StateView(revision=3, values={"draft": "b", "count": 1})
 
 
@@ -121,7 +121,7 @@ def test_twenty_parallel_tools_lose_nothing_and_are_merged_in_call_order() -> No
     driver.model(asks(*(call(id) for id in ids)))
     for id in reversed(ids):
         driver.tool(id, ok(1), writing(merges("count", 1), merges("notes", [id])))
-    assert driver.state.values.view == StateView(revision=20, values={"count": 20, "notes": [*ids]})
+    assert driver.thread.agent_state.view == StateView(revision=20, values={"count": 20, "notes": [*ids]})
     assert driver.of_type("state_conflict") == []
 
 
@@ -130,9 +130,9 @@ def test_of_two_parallel_writers_of_an_exclusive_key_the_later_call_is_refused_a
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c2", ok(1), writing(merges("count", 1), puts("draft", "second")))
     driver.tool("c1", ok(1), writing(puts("draft", "first")))
-    assert driver.state.values.view == StateView(revision=1, values={"draft": "first"})
+    assert driver.thread.agent_state.view == StateView(revision=1, values={"draft": "first"})
     assert driver.of_type("state_conflict") == [
-        StateConflict(key="draft", source="c2", reason="somebody else has written it meanwhile")
+        StateConflict(key="draft", source="c2", reason="a concurrent write changed it")
     ]
 
 
@@ -144,7 +144,7 @@ def test_a_call_that_runs_after_another_sees_what_that_has_written() -> None:
     (second,) = driver.executions("c2")
     assert (first.state, second.state) == (StateView(), StateView(revision=1, values={"draft": "a"}))
     driver.tool("c2", ok(1), writing(puts("draft", "b"), base=1))
-    assert driver.state.values.view.values == {"draft": "b"}
+    assert driver.thread.agent_state.view.values == {"draft": "b"}
 
 
 def test_an_agent_without_keys_and_hooks_hands_no_state_out() -> None:
@@ -175,12 +175,12 @@ def a_thread_with_state() -> Driver:
 
 def test_the_state_of_a_run_ends_with_it_and_that_of_a_thread_does_not() -> None:
     driver = a_thread_with_state()
-    assert driver.state.values.view.values == {"visits": 1, "count": 1, "notes": ["a"]}
+    assert driver.thread.agent_state.view.values == {"visits": 1, "count": 1, "notes": ["a"]}
     driver.submit("m2")
-    assert driver.state.values.view.values == {"visits": 1}
+    assert driver.thread.agent_state.view.values == {"visits": 1}
     driver.resolve(hooked())
-    driver.model(says("Hello again!"), writing(merges("visits", 1), base=driver.state.values.revision))
-    assert driver.state.values.view.values == {"visits": 2}
+    driver.model(says("Hello again!"), writing(merges("visits", 1), base=driver.thread.agent_state.revision))
+    assert driver.thread.agent_state.view.values == {"visits": 2}
 
 
 def test_watchers_see_that_the_state_of_a_run_is_gone() -> None:
@@ -196,40 +196,40 @@ def test_a_run_that_wrote_only_the_threads_state_changes_nothing_by_its_end() ->
     driver = Driver(hooked(), request=THREAD)
     driver.model(says("Hello!"), writing(merges("visits", 1)))
     driver.submit("m2")
-    assert driver.state.values.revision == 1
+    assert driver.thread.agent_state.revision == 1
 
 
 def test_state_goes_along_when_the_workflow_continues_as_new() -> None:
-    state = a_thread_with_state().state
-    assert carry(state).values == state.values
+    state = a_thread_with_state().thread
+    assert carry(state).agent_state == state.agent_state
 
 
 def test_a_thread_that_is_woken_has_its_state_and_not_its_last_runs() -> None:
-    kept = keeps(a_thread_with_state().state)
+    kept = carryover(a_thread_with_state().thread)
     assert kept.state == {"visits": 1}
-    woken = Driver(hooked(), keeps=kept)
-    assert woken.state.values.view == StateView(values={"visits": 1})
+    woken = Driver(hooked(), carryover=kept)
+    assert woken.thread.agent_state.view == StateView(values={"visits": 1})
     woken.model(says("Hello!"), writing(merges("visits", 1)))
-    assert woken.state.values.thread == {"visits": 2}
+    assert woken.thread.agent_state.thread == {"visits": 2}
 
 
 def test_what_an_agent_may_write_is_bound_with_it() -> None:
     driver = Driver(hooked().model_copy(update={"state_keys": (NOTES, VISITS)}))
     driver.model(says("Hello!"), writing(merges("visits", 1), merges("count", 1)))
-    assert driver.state.values == Values()
+    assert driver.thread.agent_state == AgentState()
     assert driver.of_type("state_conflict") == [
-        StateConflict(key="count", source="infer-1", reason="the agent has no such key")
+        StateConflict(key="count", source="infer-1", reason="the agent declares no such key")
     ]
 
 
 def test_a_state_has_a_limit() -> None:
     """It goes along with inferences and calls, and one that is too big for the server would leave the run stuck."""
     spec = StateKeySpec(key="k")
-    refused = Values().writing(
+    refused = AgentState().writing(
         [spec], [StateOp(key="k", action=StateAction.SET, value="x" * STATE_LIMIT)], base=0, source="c1"
     )
     assert isinstance(refused, StateConflict)
-    assert "at most 400,000 fit" in refused.reason
+    assert "at most 400,000 are allowed" in refused.reason
 
 
 def test_a_sum_that_is_no_number_is_refused() -> None:

@@ -9,7 +9,7 @@ from wakeful.contract.inference import ModelResponse
 from wakeful.contract.messages import TextBlock
 from wakeful.contract.runs import OnBusy, Usage
 from wakeful.loop.machine.commands import Compact
-from wakeful.loop.machine.facts import CompactionReturned, WorkFailed, WorkStopped
+from wakeful.loop.machine.facts import CompactionReturned, WorkCancelled, WorkFailed
 from wakeful.loop.machine.state import Compaction
 
 POLICY = ContextPolicy(max_context_tokens=10_000, max_output_tokens=1_000, autocompact_threshold=5_000)
@@ -40,8 +40,8 @@ def test_a_conversation_over_the_threshold_is_summarised_in_the_background() -> 
     """B-460"""
     driver = pressed()
     (command,) = compactions(driver)
-    assert (command.id, command.previous, command.factor) == ("compact-1", None, 1.0)
-    assert driver.state.context.compacting == "compact-1"
+    assert (command.id, command.previous, command.token_factor) == ("compact-1", None, 1.0)
+    assert driver.thread.context.compacting == "compact-1"
     driver.tool("c1", ok("sunny"))
     driver.model(reporting(asks(call("c2")), 7_000))
     assert compactions(driver) == []
@@ -58,7 +58,7 @@ def test_a_summary_is_used_from_the_next_inference_on() -> None:
     """B-464"""
     driver = pressed()
     driver.feed(CompactionReturned("compact-1", MARK))
-    assert driver.state.context.compaction == Compaction("compact-1", MARK)
+    assert driver.thread.context.compaction == Compaction("compact-1", MARK)
     driver.tool("c1", ok("sunny"))
     assert driver.inference().compaction == "compact-1"
     driver.model(reporting(asks(call("c2")), 6_000))
@@ -71,7 +71,7 @@ def test_a_summary_that_does_not_come_harms_nothing_and_is_not_asked_for_again_a
 ) -> None:
     driver = pressed()
     driver.feed(fact)
-    assert (driver.state.context.compacting, driver.state.context.compaction) == (None, None)
+    assert (driver.thread.context.compacting, driver.thread.context.compaction) == (None, None)
     driver.tool("c1", ok("sunny"))
     driver.model(reporting(says("Done."), 6_001))
     assert compactions(driver) == []
@@ -82,7 +82,7 @@ def test_a_summary_may_come_when_the_thread_is_idle() -> None:
     driver = Driver(agent(), request=THREAD)
     driver.model(reporting(says("Hello!"), 6_000))
     driver.feed(CompactionReturned("compact-1", MARK))
-    assert driver.state.context.compaction == Compaction("compact-1", MARK)
+    assert driver.thread.context.compaction == Compaction("compact-1", MARK)
 
 
 def test_a_rollback_undoes_the_summary_of_what_it_undoes() -> None:
@@ -92,15 +92,15 @@ def test_a_rollback_undoes_the_summary_of_what_it_undoes() -> None:
     driver.resolve()
     driver.feed(CompactionReturned("compact-1", MARK.model_copy(update={"through": 3})))
     driver.submit("m2", on_busy=OnBusy.ROLLBACK)
-    driver.feed(*(WorkStopped(id) for id in driver.state.in_flight))
-    assert driver.state.context.compaction is None
+    driver.feed(*(WorkCancelled(id) for id in driver.thread.in_flight))
+    assert driver.thread.context.compaction is None
 
 
 def test_estimates_are_corrected_by_what_the_provider_reports() -> None:
     driver = Driver(agent())
     driver.model(reporting(asks(call("c1")), 1_000, prompt_tokens=2_000))
     driver.tool("c1", ok("sunny"))
-    factor = driver.inference().factor
+    factor = driver.inference().token_factor
     assert factor is not None
     assert factor > 1.0
 

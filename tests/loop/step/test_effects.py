@@ -25,14 +25,14 @@ from tests.loop.driving import (
 from wakeful.contract.context import ContextMessage, ContextTarget
 from wakeful.contract.decisions import Decision
 from wakeful.contract.events import HookFailed, PluginEvent, ToolCallCancel
-from wakeful.contract.hooks import Emitted, HookEffects, HookReport, Moment
+from wakeful.contract.hooks import EmittedEvent, HookEffects, HookFailure, LifecyclePhase
 from wakeful.contract.messages import TextBlock
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.runs import Blocked, Errored, NaturalEnd, StopDetail, Stopped, Termination
-from wakeful.loop.machine.commands import Infer, ResolveAgent, Stop
+from wakeful.loop.machine.commands import CancelWork, Infer, ResolveAgent
 from wakeful.loop.machine.facts import WorkFailed
 from wakeful.loop.machine.stages import CallingTools, Inferring
-from wakeful.loop.step.hooks import end_of, fold
+from wakeful.loop.step.hooks import apply_effects, requested_end
 
 ENOUGH = StopDetail(code="enough", detail="that will do")
 HINT = ContextMessage(key="hint", content=(TextBlock(text="Be brief."),), target=ContextTarget.SYSTEM, persistent=True)
@@ -59,7 +59,7 @@ def after_tool(effects: HookEffects) -> Driver:
 
 
 def after_hooks(effects: HookEffects) -> Driver:
-    driver = Driver(hooked(Moment.RUN_START))
+    driver = Driver(hooked(LifecyclePhase.RUN_START))
     driver.hooks(effects)
     return driver
 
@@ -76,9 +76,9 @@ def test_a_run_ends_as_it_is_asked_to(asked: Asked, effects: HookEffects, termin
 
 
 def test_what_failed_goes_before_what_is_forbidden_and_that_before_what_is_enough() -> None:
-    assert end_of(HookEffects(stop=ENOUGH, block="no", fail="broken")) == Errored(value="broken")
-    assert end_of(HookEffects(stop=ENOUGH, block="no")) == Blocked(value="no")
-    assert end_of(HookEffects()) is None
+    assert requested_end(HookEffects(stop=ENOUGH, block="no", fail="broken")) == Errored(value="broken")
+    assert requested_end(HookEffects(stop=ENOUGH, block="no")) == Blocked(value="no")
+    assert requested_end(HookEffects()) is None
 
 
 def test_the_first_end_that_is_asked_for_counts() -> None:
@@ -100,7 +100,7 @@ def test_whoever_saw_calls_come_that_are_not_made_is_told() -> None:
     stopped, again = after_inference(HookEffects(stop=ENOUGH)), after_inference(HookEffects(retry="Shorter."))
     assert stopped.of_type("tool_call_cancel") == [ToolCallCancel(id="c1", name="look", reason="the run ended")]
     assert again.of_type("tool_call_cancel") == [
-        ToolCallCancel(id="c1", name="look", reason="the model is asked again")
+        ToolCallCancel(id="c1", name="look", reason="the model is called again")
     ]
 
 
@@ -114,14 +114,14 @@ def test_a_stop_that_one_of_several_tools_asks_for_waits_for_the_others() -> Non
     driver = Driver(TOGETHER)
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", ok(1), HookEffects(stop=ENOUGH))
-    assert isinstance(driver.state.stage, CallingTools)
+    assert isinstance(driver.thread.stage, CallingTools)
     driver.tool("c2", ok(2))
     assert driver.result.termination == Stopped(value=ENOUGH)
 
 
 def test_hooks_that_end_the_run_before_the_model_is_asked_leave_no_answer() -> None:
     driver = Driver(hooked())
-    driver.model(says("").model_copy(update={"unasked": True}), HookEffects(block="not today"))
+    driver.model(says("").model_copy(update={"skipped": True}), HookEffects(block="not today"))
     assert (driver.result.termination, driver.said) == (Blocked(value="not today"), ["Hello"])
     assert driver.event_types[-2:] == ["step_end", "run_finish"]
     assert "inference_complete" not in driver.event_types
@@ -129,10 +129,10 @@ def test_hooks_that_end_the_run_before_the_model_is_asked_leave_no_answer() -> N
 
 def test_a_model_is_asked_again_in_place_of_taking_its_answer() -> None:
     driver = after_inference(HookEffects(retry="Shorter."))
-    assert isinstance(driver.state.stage, Inferring)
+    assert isinstance(driver.thread.stage, Inferring)
     assert driver.executions("c1") == []
     assert driver.said == ["Hello", "Shorter."]
-    assert (driver.state.rounds, driver.notes) == (1, ["Shorter."])
+    assert (driver.thread.current.step.rounds, driver.notes) == (1, ["Shorter."])
 
 
 def test_asking_again_is_bounded_by_the_agents_rounds() -> None:
@@ -166,21 +166,21 @@ def test_what_is_forgotten_and_told_at_once_is_told() -> None:
 def test_rules_hold_for_the_rest_of_the_run(asked: Asked) -> None:
     rule = Rule(tool="look", behavior=Behavior.DENY)
     driver = asked(HookEffects(permissions=(rule.model_copy(update={"behavior": Behavior.ASK}), rule)))
-    assert driver.state.rules == (rule,)
+    assert driver.thread.rules == (rule,)
 
 
 def test_rules_end_with_the_run() -> None:
     driver = Driver(hooked(), request=THREAD)
     driver.model(says("Hi!"), HookEffects(permissions=(Rule(tool="look", behavior=Behavior.DENY),)))
     driver.submit("m2")
-    assert driver.state.rules == ()
+    assert driver.thread.rules == ()
 
 
 @EVERYWHERE
 def test_watchers_see_what_plugins_tell_and_what_failed(asked: Asked) -> None:
     effects = HookEffects(
-        events=(Emitted(plugin="p", name="seen", payload=1),),
-        reports=(HookReport(plugin="q", phase="tool_gate", error="boom"),),
+        events=(EmittedEvent(plugin="p", name="seen", payload=1),),
+        failures=(HookFailure(plugin="q", phase="tool_gate", error="boom"),),
     )
     driver = asked(effects)
     assert driver.of_type("plugin_event", "hook_failed") == [
@@ -208,11 +208,11 @@ def test_effects_are_folded_as_soon_as_all_earlier_calls_are_settled() -> None:
     driver = Driver(TOGETHER)
     driver.model(asks(call("c1"), call("c2"), call("c3")))
     driver.tool("c2", ok(1), writing(merges("notes", ["c2"])))
-    assert driver.state.values.revision == 0
+    assert driver.thread.agent_state.revision == 0
     driver.tool("c1", ok(1), writing(merges("notes", ["c1"])))
-    assert driver.state.values.view.values == {"notes": ["c1", "c2"]}
+    assert driver.thread.agent_state.view.values == {"notes": ["c1", "c2"]}
     driver.tool("c3", ok(1), writing(merges("notes", ["c3"])))
-    assert driver.state.values.view.values == {"notes": ["c1", "c2", "c3"]}
+    assert driver.thread.agent_state.view.values == {"notes": ["c1", "c2", "c3"]}
 
 
 def test_a_call_that_is_lost_holds_nobody_up() -> None:
@@ -220,7 +220,7 @@ def test_a_call_that_is_lost_holds_nobody_up() -> None:
     driver.model(asks(call("c1"), call("c2"), call("c3")))
     driver.tool("c2", ok(1), writing(merges("count", 1)))
     driver.feed(WorkFailed(driver.work_of("c1"), "its worker was lost"))
-    assert driver.state.values.view.values == {"count": 1}
+    assert driver.thread.agent_state.view.values == {"count": 1}
 
 
 @pytest.mark.parametrize("decision", [resume("c1"), reject("c1")])
@@ -229,11 +229,11 @@ def test_calls_after_one_that_waits_are_folded_when_that_is_decided(decision: De
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", pending("s1"), writing(merges("notes", ["asked"])))
     driver.tool("c2", ok(1), writing(merges("notes", ["c2"])))
-    assert driver.state.values.view.values == {"notes": ["asked"]}
+    assert driver.thread.agent_state.view.values == {"notes": ["asked"]}
     driver.decide(decision)
-    if driver.state.batch is not None:
+    if driver.thread.batch is not None:
         driver.tool("c1", ok(1), writing(merges("notes", ["c1"])))
-    assert driver.state.values.view.values in ({"notes": ["asked", "c1", "c2"]}, {"notes": ["asked", "c2"]})
+    assert driver.thread.agent_state.view.values in ({"notes": ["asked", "c1", "c2"]}, {"notes": ["asked", "c2"]})
 
 
 def test_what_was_asked_for_before_a_call_waited_or_was_forbidden_is_done() -> None:
@@ -241,7 +241,7 @@ def test_what_was_asked_for_before_a_call_waited_or_was_forbidden_is_done() -> N
     driver.model(asks(call("c1"), call("c2")))
     driver.block("c1", "locked", writing(puts("draft", "a")))
     assert driver.result.termination == Blocked(value="locked")
-    assert driver.state.values.view.values == {"draft": "a"}
+    assert driver.thread.agent_state.view.values == {"draft": "a"}
     assert driver.event_types[-3:] == ["state_snapshot", "step_end", "run_finish"]
 
 
@@ -254,8 +254,8 @@ def test_what_tools_have_asked_for_counts_also_in_a_run_that_is_cancelled() -> N
     driver.block("c4", "locked", writing(merges("notes", ["c4"])))
     driver.tool("c1", ok(1), HookEffects(state=(merges("notes", ["c1"]),), stop=ENOUGH))
     assert driver.result.status_reason == "cancelled"
-    assert driver.state.values.view.values == {"notes": ["c3 waits", "c1", "c2", "c4"]}
-    assert Stop(driver.work_of("c1")) in driver.commands
+    assert driver.thread.agent_state.view.values == {"notes": ["c3 waits", "c1", "c2", "c4"]}
+    assert CancelWork(driver.work_of("c1")) in driver.commands
 
 
 def test_what_was_asked_for_in_a_step_that_waits_is_shown_when_the_step_pauses() -> None:
@@ -277,14 +277,14 @@ def test_what_was_asked_for_by_a_call_that_waits_once_more_is_shown() -> None:
 def test_a_run_that_nobody_asks_anything_of_ends_naturally() -> None:
     driver = Driver(hooked())
     driver.model(says("Hello!"), HookEffects())
-    assert (driver.result.termination, driver.state.values.revision) == (NaturalEnd(), 0)
+    assert (driver.result.termination, driver.thread.agent_state.revision) == (NaturalEnd(), 0)
 
 
 def test_what_the_model_is_told_besides_has_a_limit() -> None:
     driver = Driver(AGENT)
     long = ContextMessage(key="long", content=(TextBlock(text="x" * 200_000),), persistent=True)
-    folded = fold(driver.state, HookEffects(context=(long,)), source="infer-1")
-    assert folded.state.context.messages == driver.state.context.messages
+    folded = apply_effects(driver.thread, HookEffects(context=(long,)), source="infer-1")
+    assert folded.thread.context.messages == driver.thread.context.messages
     (event,) = folded.events
     assert isinstance(event, HookFailed)
-    assert "'long' is not told" in event.error
+    assert "'long' is dropped" in event.error

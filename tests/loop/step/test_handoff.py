@@ -8,14 +8,14 @@ from wakeful.contract.budgets import Budget
 from wakeful.contract.events import Handoff, StepEnd
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Blocked, Cancelled, Errored, NaturalEnd, OnBusy
-from wakeful.contract.subagents import Family
+from wakeful.contract.subagents import SubagentContext
 from wakeful.contract.tools import ToolOutcome
-from wakeful.loop.machine.commands import Infer, ResolveAgent, Stop
-from wakeful.loop.machine.facts import AgentResolved, InferenceReturned, ToolReturned, WorkFailed, WorkStopped
-from wakeful.loop.machine.stages import AwaitingTasks, HandingOver, Idle
+from wakeful.loop.machine.commands import CancelWork, Infer, ResolveAgent
+from wakeful.loop.machine.facts import AgentResolved, InferenceReturned, ToolReturned, WorkCancelled, WorkFailed
+from wakeful.loop.machine.stages import AwaitingTasks, HandingOff, Idle
 from wakeful.loop.machine.state import Advance
 from wakeful.loop.thread.continue_as_new import pending_commands
-from wakeful.loop.thread.views import doing, keeps, status_view
+from wakeful.loop.thread.views import carryover, doing, status_view
 
 HANDS_OVER = call("c1", "handoff_to_billing")
 
@@ -36,11 +36,11 @@ def handed_over(*, thread: bool = False) -> Driver:
 def test_a_run_that_hands_over_looks_the_other_agent_up_before_its_next_step() -> None:
     """B-520, B-522"""
     driver = handing_over()
-    assert driver.answers == [("c1", "billing goes on from here")]
-    assert driver.last.commands == (ResolveAgent("billing", id="handoff-1-1"),)
+    assert driver.answers == [("c1", "billing takes over from here")]
+    assert driver.last.commands == (ResolveAgent("handoff-1", "billing"),)
     assert driver.last.events[-1] == StepEnd()
-    assert driver.state.stage == HandingOver("handoff-1-1", "billing")
-    assert doing(driver.state) == "handing over to billing"
+    assert driver.thread.stage == HandingOff("handoff-1", "billing")
+    assert doing(driver.thread) == "handing off to billing"
 
 
 def test_the_other_agent_goes_on_with_the_whole_conversation_in_the_same_run() -> None:
@@ -52,7 +52,7 @@ def test_the_other_agent_goes_on_with_the_whole_conversation_in_the_same_run() -
     driver.model(says("You owe 3."))
     assert (driver.result.run_id, driver.result.agent_id) == ("r1", "assistant")
     assert (driver.result.termination, driver.result.steps) == (NaturalEnd(), 2)
-    assert (driver.state.identity.agent_id, status_view(driver.state).active_agent) == ("assistant", "billing")
+    assert (driver.thread.identity.agent_id, status_view(driver.thread).active_agent) == ("assistant", "billing")
     assert driver.event_types.count("run_start") == 1
 
 
@@ -61,33 +61,33 @@ def test_whoever_took_over_answers_the_next_run_too() -> None:
     driver = handed_over(thread=True)
     driver.model(says("You owe 3."))
     driver.submit("m1")
-    assert driver.last.commands == (ResolveAgent("billing", id="resolve-2"),)
-    assert keeps(driver.state).agent_id == "billing"
+    assert driver.last.commands == (ResolveAgent("resolve-2", "billing"),)
+    assert carryover(driver.thread).agent_id == "billing"
     driver.resolve(BILLING)
     driver.model(says("Still 3."))
     driver.submit("m2")
-    assert driver.last.commands == (ResolveAgent("billing", id="resolve-3"),)
+    assert driver.last.commands == (ResolveAgent("resolve-3", "billing"),)
 
 
 def test_whoever_took_over_answers_a_thread_that_was_closed_and_is_woken() -> None:
     """B-524"""
     driver = handed_over(thread=True)
     driver.model(says("You owe 3."))
-    woken = Driver(None, request=THREAD, keeps=keeps(driver.state))
-    assert woken.commands == [ResolveAgent("billing", id="resolve")]
+    woken = Driver(None, request=THREAD, carryover=carryover(driver.thread))
+    assert woken.commands == [ResolveAgent("resolve-2", "billing")]
 
 
 def test_whoever_took_over_reads_the_mail() -> None:
     driver = handed_over(thread=True)
     driver.model(says("You owe 3."))
     driver.feed(mail())
-    assert driver.last.commands == (ResolveAgent("billing", id="resolve-2"),)
+    assert driver.last.commands == (ResolveAgent("resolve-2", "billing"),)
 
 
 def test_a_target_that_cannot_be_found_blocks_the_run_without_a_step() -> None:
     """B-523"""
     driver = handing_over()
-    driver.feed(WorkFailed("handoff-1-1", "agent not found: 'billing'"))
+    driver.feed(WorkFailed("handoff-1", "agent not found: 'billing'"))
     assert driver.result.termination == Blocked(value="handoff resolve failed: agent not found: 'billing'")
     assert [event.event_type for event in driver.last.events] == ["run_finish"]
     assert len(driver.asked_for(Infer)) == 1
@@ -95,10 +95,10 @@ def test_a_target_that_cannot_be_found_blocks_the_run_without_a_step() -> None:
 
 def test_a_lookup_that_is_stopped_from_outside_blocks_the_run() -> None:
     driver = handing_over(thread=True)
-    driver.feed(WorkStopped("handoff-1-1"))
-    assert driver.result.termination == Blocked(value="handoff resolve failed: it was stopped from outside")
+    driver.feed(WorkCancelled("handoff-1"))
+    assert driver.result.termination == Blocked(value="handoff resolve failed: it was cancelled from outside")
     driver.submit("m1")
-    assert driver.last.commands == (ResolveAgent("assistant", id="resolve-2"),)
+    assert driver.last.commands == (ResolveAgent("resolve-2", "assistant"),)
 
 
 def test_of_several_handoffs_in_one_step_the_last_one_counts() -> None:
@@ -107,7 +107,7 @@ def test_of_several_handoffs_in_one_step_the_last_one_counts() -> None:
     assert driver.inference().agent == PARENT
     other = Driver(PARENT)
     other.model(asks(call("c2", "handoff_to_assistant"), HANDS_OVER))
-    assert other.state.stage == HandingOver("handoff-1-1", "billing")
+    assert other.thread.stage == HandingOff("handoff-1", "billing")
 
 
 def test_a_tool_may_hand_over() -> None:
@@ -115,13 +115,13 @@ def test_a_tool_may_hand_over() -> None:
     driver = Driver(PARENT)
     driver.model(asks(call("c1")))
     driver.feed(ToolReturned("tool-c1", ToolOutcome(result=ok("sunny"), handoff="billing")))
-    assert driver.last.commands == (ResolveAgent("billing", id="handoff-1-1"),)
+    assert driver.last.commands == (ResolveAgent("handoff-1", "billing"),)
 
 
 def test_an_agent_that_was_handed_to_may_hand_back() -> None:
     driver = handed_over()
     driver.model(asks(call("c2", "handoff_to_assistant")))
-    assert driver.last.commands == (ResolveAgent("assistant", id="handoff-1-2"),)
+    assert driver.last.commands == (ResolveAgent("handoff-2", "assistant"),)
     driver.resolve(PARENT)
     driver.model(says("Back again."))
     handoffs = [event for event in driver.events if isinstance(event, Handoff)]
@@ -133,12 +133,12 @@ def test_a_handoff_that_a_limit_forestalls_is_for_the_next_run() -> None:
     driver = Driver(a_parent(max_rounds=1), request=THREAD)
     driver.model(asks(HANDS_OVER))
     assert (driver.result.status_reason, driver.asked_for(ResolveAgent)[1:]) == ("stopped:max_rounds", [])
-    assert keeps(driver.state).agent_id == "billing"
+    assert carryover(driver.thread).agent_id == "billing"
     driver.submit("m1")
-    assert driver.last.commands == (ResolveAgent("billing", id="resolve-2"),)
+    assert driver.last.commands == (ResolveAgent("resolve-2", "billing"),)
     driver.resolve(BILLING)
     driver.model(says("You owe 3."))
-    assert (driver.result.agent_id, driver.state.active_agent) == ("billing", "billing")
+    assert (driver.result.agent_id, driver.thread.active_agent) == ("billing", "billing")
 
 
 def test_the_budget_of_the_other_agent_holds_for_the_rest_of_the_run() -> None:
@@ -148,8 +148,8 @@ def test_the_budget_of_the_other_agent_holds_for_the_rest_of_the_run() -> None:
 
 
 def test_a_part_of_a_task_is_told_so_when_it_looks_agents_up() -> None:
-    family = Family(path=("t0",), work_id="bg_0", task_id="bg_0")
-    request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", family=family)
+    family = SubagentContext(path=("t0",), work_id="bg_0", task_id="bg_0")
+    request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", subagent=family)
     driver = Driver(PARENT, request=request)
     driver.model(asks(HANDS_OVER))
     assert [asked.in_task for asked in driver.asked_for(ResolveAgent)] == [True, True]
@@ -158,17 +158,17 @@ def test_a_part_of_a_task_is_told_so_when_it_looks_agents_up() -> None:
 def test_a_run_that_is_cancelled_while_it_hands_over_ends() -> None:
     driver = handing_over()
     driver.cancel()
-    assert driver.last.commands == (Stop("handoff-1-1"),)
-    driver.feed(AgentResolved(BILLING, "handoff-1-1"))
+    assert driver.last.commands == (CancelWork("handoff-1"),)
+    driver.feed(AgentResolved("handoff-1", BILLING))
     assert (driver.result.termination, len(driver.asked_for(Infer))) == (Cancelled(), 1)
 
 
 def test_a_run_that_is_carried_while_it_hands_over_looks_up_again() -> None:
     driver = handing_over()
-    driver.last = Advance(carry(driver.state))
-    assert pending_commands(driver.state) == (ResolveAgent("billing", id="handoff-1-1"),)
+    driver.last = Advance(carry(driver.thread))
+    assert pending_commands(driver.thread) == (ResolveAgent("handoff-1", "billing"),)
     driver.resolve(BILLING)
-    driver.last = Advance(carry(driver.state))
+    driver.last = Advance(carry(driver.thread))
     driver.model(says("You owe 3."))
     assert driver.result.response == "You owe 3."
 
@@ -186,24 +186,24 @@ def test_a_run_that_waits_for_tasks_hands_over_when_it_goes_on() -> None:
     driver.model(asks(call("c2", "handoff_to_billing"), spawns("c3")))
     driver.resolve(BILLING)
     driver.model(says("I wait."))
-    assert driver.state.stage == AwaitingTasks()
-    assert driver.state.tasks[-1].parent_context.agent_id == "assistant"
+    assert driver.thread.stage == AwaitingTasks()
+    assert driver.thread.children.tasks[-1].parent_context.agent_id == "assistant"
     driver.feed(a_tool_end("bg_1"))
     assert driver.inference().agent == BILLING
 
 
 def test_a_lookup_that_ends_in_a_way_it_cannot_blocks_the_run() -> None:
     driver = handing_over()
-    driver.feed(InferenceReturned("handoff-1-1", says("?")))
+    driver.feed(InferenceReturned("handoff-1", says("?")))
     assert isinstance(driver.result.termination, Blocked)
 
 
-@pytest.mark.parametrize("fact", [WorkFailed("resolve", "no such agent"), WorkStopped("resolve")])
+@pytest.mark.parametrize("fact", [WorkFailed("resolve-1", "no such agent"), WorkCancelled("resolve-1")])
 def test_an_agent_that_cannot_be_found_at_the_start_is_an_error_and_no_handoff(fact: WorkFailed) -> None:
     driver = Driver(None, request=THREAD)
     driver.feed(fact)
     assert isinstance(driver.result.termination, Errored)
-    assert isinstance(driver.state.stage, Idle)
+    assert isinstance(driver.thread.stage, Idle)
     driver.submit("m1")
     driver.resolve(AGENT)
     driver.model(says("Here."))

@@ -28,7 +28,7 @@ from tests.loop.driving import (
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.budgets import Budget
 from wakeful.contract.events import HookFailed
-from wakeful.contract.hooks import HookEffects, Moment, Phase, PluginBinding
+from wakeful.contract.hooks import HookEffects, LifecyclePhase, Phase, PluginBinding
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import (
     Blocked,
@@ -42,17 +42,17 @@ from wakeful.contract.runs import (
     Termination,
 )
 from wakeful.contract.state import StateView
-from wakeful.contract.subagents import Family
-from wakeful.loop.machine.commands import CancelChild, Infer, ResolveAgent, RunHooks, Settle, Stop
-from wakeful.loop.machine.facts import HooksReturned, LoopBroken, TimePassed, WorkFailed, WorkStopped
-from wakeful.loop.machine.stages import Cancelling, Done, Hooking, Idle, Inferring
+from wakeful.contract.subagents import SubagentContext
+from wakeful.loop.machine.commands import CancelChild, CancelWork, Infer, NotifyParent, ResolveAgent, RunHooks
+from wakeful.loop.machine.facts import HooksReturned, LoopFailed, TimerFired, WorkCancelled, WorkFailed
+from wakeful.loop.machine.stages import Cancelling, Done, Idle, Inferring, RunningHooks
 from wakeful.loop.thread.continue_as_new import pack, pending_commands, unpack
 from wakeful.loop.thread.views import doing
 
-ALL = tuple(Moment)
-BEGIN = (Moment.ACTIVATE, Moment.RUN_START)
-LAST = (Moment.RUN_END, Moment.DEACTIVATE)
-LEAVING = (Moment.STEP_END, Moment.DEACTIVATE)
+ALL = tuple(LifecyclePhase)
+BEGIN = (LifecyclePhase.ACTIVATE, LifecyclePhase.RUN_START)
+LAST = (LifecyclePhase.RUN_END, LifecyclePhase.DEACTIVATE)
+LEAVING = (LifecyclePhase.STEP_END, LifecyclePhase.DEACTIVATE)
 ENOUGH = StopDetail(code="enough", detail="that will do")
 
 
@@ -70,8 +70,8 @@ def ending(*, request: RunRequest = REQUEST) -> Driver:
     return driver
 
 
-def moments(driver: Driver) -> list[tuple[Moment, ...]]:
-    return [command.moments for command in driver.asked_for(RunHooks)]
+def moments(driver: Driver) -> list[tuple[LifecyclePhase, ...]]:
+    return [command.phases for command in driver.asked_for(RunHooks)]
 
 
 def test_an_agent_without_hooks_has_none_run() -> None:
@@ -80,37 +80,37 @@ def test_an_agent_without_hooks_has_none_run() -> None:
     driver.tool("c1", ok(1))
     driver.model(says("Done."))
     assert (moments(driver), driver.result.termination) == ([], NaturalEnd())
-    assert driver.state.hookings == 0
+    assert driver.thread.counters.hooks == 0
 
 
 def test_only_the_moments_for_which_an_agent_has_hooks_are_asked_for() -> None:
-    driver = Driver(hooked(Moment.RUN_START, Moment.RUN_END))
+    driver = Driver(hooked(LifecyclePhase.RUN_START, LifecyclePhase.RUN_END))
     driver.hooks()
     driver.model(says("Done."))
-    assert moments(driver) == [(Moment.RUN_START,), (Moment.RUN_END,)]
+    assert moments(driver) == [(LifecyclePhase.RUN_START,), (LifecyclePhase.RUN_END,)]
 
 
 def test_a_run_begins_when_its_first_hooks_have_run() -> None:
     driver = Driver(hooked(*ALL))
     (command,) = driver.asked_for(RunHooks)
-    assert (command.id, command.moments, command.step, command.state) == ("hooks-1", BEGIN, 0, StateView())
+    assert (command.id, command.phases, command.step, command.state) == ("hooks-1", BEGIN, 0, StateView())
     assert driver.asked_for(Infer) == []
-    assert doing(driver.state) == "running hooks (activate, run_start)"
+    assert doing(driver.thread) == "running hooks (activate, run_start)"
     driver.hooks(writing(puts("draft", "a")))
-    assert isinstance(driver.state.stage, Inferring)
+    assert isinstance(driver.thread.stage, Inferring)
 
 
 def test_the_end_of_every_step_is_told_once_with_the_next_inference_or_with_the_end() -> None:
     driver = begun()
-    assert driver.inference().ended == 0
+    assert driver.inference().ended_step == 0
     driver.model(asks(call("c1")))
     driver.tool("c1", ok(1))
-    assert (driver.inference().ended, driver.inference().state) == (1, StateView())
+    assert (driver.inference().ended_step, driver.inference().state) == (1, StateView())
     driver.model(asks(call("c2")))
     driver.tool("c2", ok(1))
-    assert driver.inference().ended == 2
+    assert driver.inference().ended_step == 2
     driver.model(says("Done."))
-    assert moments(driver) == [BEGIN, (Moment.STEP_END, *LAST)]
+    assert moments(driver) == [BEGIN, (LifecyclePhase.STEP_END, *LAST)]
     assert driver.asked_for(RunHooks)[-1].step == 3
 
 
@@ -120,14 +120,14 @@ def test_a_step_that_waits_for_a_decision_ends_when_it_is_over() -> None:
     driver.tool("c1", pending("s1"))
     assert moments(driver) == [BEGIN]
     driver.cancel("enough")
-    assert moments(driver) == [BEGIN, (Moment.STEP_END, *LAST)]
+    assert moments(driver) == [BEGIN, (LifecyclePhase.STEP_END, *LAST)]
 
 
 def test_an_agent_without_hooks_for_steps_hears_of_none() -> None:
-    driver = begun(hooked(Moment.RUN_START))
+    driver = begun(hooked(LifecyclePhase.RUN_START))
     driver.model(asks(call("c1")))
     driver.tool("c1", ok(1))
-    assert (driver.inference().ended, driver.inference().state) == (0, None)
+    assert (driver.inference().ended_step, driver.inference().state) == (0, None)
 
 
 def test_the_last_hooks_are_told_how_the_run_ends_before_it_does() -> None:
@@ -146,7 +146,7 @@ def natural(driver: Driver) -> None:
 
 def cancelled(driver: Driver) -> None:
     driver.cancel("enough")
-    driver.feed(WorkStopped(driver.inference().id))
+    driver.feed(WorkCancelled(driver.inference().id))
 
 
 def stopped(driver: Driver) -> None:
@@ -175,17 +175,17 @@ def errored(driver: Driver) -> None:
 def test_the_last_hooks_run_once_before_every_end(end: Callable[[Driver], None], termination: Termination) -> None:
     driver = begun()
     end(driver)
-    assert moments(driver) == [BEGIN, (Moment.STEP_END, *LAST)]
-    assert isinstance(driver.state.stage, Hooking)
+    assert moments(driver) == [BEGIN, (LifecyclePhase.STEP_END, *LAST)]
+    assert isinstance(driver.thread.stage, RunningHooks)
     driver.hooks()
     assert driver.result.termination == termination
-    assert moments(driver) == [BEGIN, (Moment.STEP_END, *LAST)]
+    assert moments(driver) == [BEGIN, (LifecyclePhase.STEP_END, *LAST)]
     assert driver.event_types.count("step_end") == 1
 
 
 def test_a_run_whose_own_loop_broke_ends_at_once() -> None:
     driver = begun()
-    driver.feed(LoopBroken("boom"))
+    driver.feed(LoopFailed("boom"))
     assert (driver.result.termination, moments(driver)) == (Errored(value="boom"), [BEGIN])
 
 
@@ -193,26 +193,26 @@ def test_a_run_whose_own_loop_broke_ends_at_once() -> None:
 def test_a_loop_that_breaks_while_hooks_run_ends_the_run_without_them(make: Callable[[], Driver]) -> None:
     driver = make()
     running = driver.asked_for(RunHooks)[-1].id
-    driver.feed(LoopBroken("boom"))
+    driver.feed(LoopFailed("boom"))
     assert driver.result.termination == Errored(value="boom")
-    assert Stop(running) in driver.commands
+    assert CancelWork(running) in driver.commands
 
 
 def test_a_run_whose_agent_could_not_be_resolved_has_no_hooks() -> None:
     driver = Driver(agent=None)
-    driver.feed(WorkFailed("resolve", "no such agent"))
+    driver.feed(WorkFailed("resolve-1", "no such agent"))
     assert (driver.result.termination, moments(driver)) == (Errored(value="no such agent"), [])
 
 
 @pytest.mark.parametrize(
     ("fact", "error"),
-    [(WorkFailed("hooks-1", "no worker"), "no worker"), (WorkStopped("hooks-1"), "it was stopped from outside")],
+    [(WorkFailed("hooks-1", "no worker"), "no worker"), (WorkCancelled("hooks-1"), "it was cancelled from outside")],
 )
-def test_hooks_that_could_not_be_run_are_passed_over(fact: WorkFailed | WorkStopped, error: str) -> None:
+def test_hooks_that_could_not_be_run_are_passed_over(fact: WorkFailed | WorkCancelled, error: str) -> None:
     driver = Driver(hooked(*ALL))
     driver.feed(fact)
     assert driver.of_type("hook_failed") == [HookFailed(plugin="*", phase="activate+run_start", error=error)]
-    assert isinstance(driver.state.stage, Inferring)
+    assert isinstance(driver.thread.stage, Inferring)
 
 
 def test_a_run_ends_also_if_its_last_hooks_fail() -> None:
@@ -224,7 +224,7 @@ def test_a_run_ends_also_if_its_last_hooks_fail() -> None:
 def test_an_end_that_the_last_hooks_ask_for_comes_too_late() -> None:
     driver = ending(request=THREAD)
     driver.hooks(HookEffects(fail="too late"))
-    assert (driver.result.termination, driver.state.wanted_end) == (NaturalEnd(), None)
+    assert (driver.result.termination, driver.thread.current.requested_end) == (NaturalEnd(), None)
 
 
 def test_hooks_that_end_the_run_before_its_first_step() -> None:
@@ -238,12 +238,12 @@ def test_hooks_that_end_the_run_before_its_first_step() -> None:
 def test_hooks_that_run_are_stopped_when_the_run_is_cancelled_and_what_they_did_counts() -> None:
     driver = Driver(hooked(*ALL))
     driver.cancel("enough")
-    assert isinstance(driver.state.stage, Cancelling)
-    assert Stop("hooks-1") in driver.commands
+    assert isinstance(driver.thread.stage, Cancelling)
+    assert CancelWork("hooks-1") in driver.commands
     driver.feed(HooksReturned("hooks-1", writing(merges("visits", 1))))
     assert moments(driver) == [BEGIN, LAST]
     driver.hooks()
-    assert (driver.result.status_reason, driver.state.values.thread) == ("cancelled", {"visits": 1})
+    assert (driver.result.status_reason, driver.thread.agent_state.thread) == ("cancelled", {"visits": 1})
 
 
 def test_a_cancel_changes_nothing_of_a_run_that_ends_already() -> None:
@@ -252,7 +252,7 @@ def test_a_cancel_changes_nothing_of_a_run_that_ends_already() -> None:
     assert (moved.commands, moved.events) == ((), ())
     driver.hooks()
     assert driver.result.termination == NaturalEnd()
-    assert isinstance(driver.state.stage, Idle)
+    assert isinstance(driver.thread.stage, Idle)
 
 
 def test_a_thread_that_is_closed_while_the_last_hooks_run_ends_after_them() -> None:
@@ -261,20 +261,20 @@ def test_a_thread_that_is_closed_while_the_last_hooks_run_ends_after_them() -> N
     driver.cancel()
     driver.submit("m2", on_busy=OnBusy.INTERRUPT)
     driver.hooks()
-    assert isinstance(driver.state.stage, Done)
+    assert isinstance(driver.thread.stage, Done)
     assert (driver.result.termination, driver.result.unread) == (NaturalEnd(), ("m2",))
 
 
 def test_the_tasks_of_a_thread_that_is_closed_while_the_last_hooks_run_are_stopped_first() -> None:
     driver = begun(hooked(*ALL, agent=a_parent(max_rounds=1)), request=THREAD)
     driver.model(asks(spawns("c1")))
-    assert isinstance(driver.state.stage, Hooking)
+    assert isinstance(driver.thread.stage, RunningHooks)
     driver.cancel(close=True)
     driver.hooks()
-    assert isinstance(driver.state.stage, Idle)
+    assert isinstance(driver.thread.stage, Idle)
     assert driver.asked_for(CancelChild) == [CancelChild("bg_0", thread_of("bg_0"), None)]
     driver.feed(an_end("bg_0", termination=Cancelled()))
-    assert isinstance(driver.state.stage, Done)
+    assert isinstance(driver.thread.stage, Done)
     assert driver.result.status_reason == "stopped:max_rounds"
 
 
@@ -282,9 +282,9 @@ def test_the_tasks_of_a_thread_that_is_closed_while_the_last_hooks_run_are_stopp
 def test_a_message_that_comes_while_the_last_hooks_run_is_the_next_runs(on_busy: OnBusy) -> None:
     driver = ending(request=THREAD)
     driver.submit("m2", on_busy=on_busy)
-    assert driver.state.runs == 1
+    assert driver.thread.counters.runs == 1
     driver.hooks()
-    assert (driver.state.runs, driver.said) == (2, ["Hello", "Hello!", "And then?"])
+    assert (driver.thread.counters.runs, driver.said) == (2, ["Hello", "Hello!", "And then?"])
 
 
 def test_a_rollback_that_comes_while_the_last_hooks_run_undoes_the_run_whatever_comes_after() -> None:
@@ -292,7 +292,7 @@ def test_a_rollback_that_comes_while_the_last_hooks_run_undoes_the_run_whatever_
     driver.submit("m2", on_busy=OnBusy.ROLLBACK)
     driver.submit("m3", on_busy=OnBusy.INTERRUPT)
     driver.hooks()
-    assert (driver.state.runs, driver.said) == (2, ["And then?"])
+    assert (driver.thread.counters.runs, driver.said) == (2, ["And then?"])
 
 
 def test_mail_that_comes_while_hooks_run_is_read_with_the_next_step() -> None:
@@ -306,12 +306,12 @@ def test_time_that_runs_out_stops_hooks_but_not_the_last_ones() -> None:
     agent = hooked(*ALL).model_copy(update={"budget": Budget(seconds=1)})
     driver = Driver(agent)
     driver.wait(2000)
-    assert Stop("hooks-1") in driver.commands
-    driver.feed(WorkStopped("hooks-1"))
+    assert CancelWork("hooks-1") in driver.commands
+    driver.feed(WorkCancelled("hooks-1"))
     assert moments(driver) == [BEGIN, LAST]
-    assert driver.state.next_alarm is None
-    before = driver.state
-    assert driver.feed(TimePassed()).state == before
+    assert driver.thread.next_alarm is None
+    before = driver.thread
+    assert driver.feed(TimerFired()).thread == before
     driver.hooks()
     assert driver.result.status_reason == "stopped:budget"
 
@@ -324,23 +324,23 @@ def test_each_run_of_a_thread_has_its_hooks() -> None:
     driver.hooks()
     driver.model(says("Hello again!"))
     driver.hooks()
-    assert moments(driver) == [BEGIN, (Moment.STEP_END, *LAST)] * 2
+    assert moments(driver) == [BEGIN, (LifecyclePhase.STEP_END, *LAST)] * 2
     assert [command.id for command in driver.asked_for(RunHooks)] == ["hooks-1", "hooks-2", "hooks-3", "hooks-4"]
 
 
 @pytest.mark.parametrize("make", [lambda: Driver(hooked(*ALL)), ending])
 def test_hooks_run_again_in_the_execution_after(make: Callable[[], Driver]) -> None:
     driver = make()
-    after = unpack(pack(carried(driver.state))).state
-    assert (after.stage, after.hookings, after.hooked) == (
-        driver.state.stage,
-        driver.state.hookings,
-        driver.state.hooked,
+    after = unpack(pack(carried(driver.thread))).thread
+    assert (after.stage, after.counters.hooks, after.current.step.hooks_ran) == (
+        driver.thread.stage,
+        driver.thread.counters.hooks,
+        driver.thread.current.step.hooks_ran,
     )
     assert pending_commands(after) == (driver.asked_for(RunHooks)[-1],)
-    driver.last = type(driver.last)(carry(driver.state))
+    driver.last = type(driver.last)(carry(driver.thread))
     driver.hooks()
-    assert isinstance(driver.state.stage, Inferring | Done)
+    assert isinstance(driver.thread.stage, Inferring | Done)
 
 
 def handing_over() -> Driver:
@@ -354,17 +354,17 @@ def handing_over() -> Driver:
 def test_an_agent_that_hands_over_hears_of_its_last_step_and_lets_go_and_the_next_takes_on() -> None:
     driver = handing_over()
     leaving = driver.asked_for(RunHooks)[-1]
-    assert (leaving.agent.agent_id, leaving.moments, leaving.step) == ("assistant", LEAVING, 1)
+    assert (leaving.agent.agent_id, leaving.phases, leaving.step) == ("assistant", LEAVING, 1)
     assert len(driver.asked_for(ResolveAgent)) == 1
     driver.hooks()
     next_agent = hooked(*ALL, agent=BILLING)
     driver.resolve(next_agent)
     taking = driver.asked_for(RunHooks)[-1]
-    assert (taking.agent, taking.moments) == (next_agent, (Moment.ACTIVATE,))
+    assert (taking.agent, taking.phases) == (next_agent, (LifecyclePhase.ACTIVATE,))
     driver.hooks()
-    assert (driver.inference().agent, driver.inference().ended) == (next_agent, 0)
+    assert (driver.inference().agent, driver.inference().ended_step) == (next_agent, 0)
     driver.model(says("Done."), HookEffects(handoff="assistant"))
-    assert moments(driver) == [BEGIN, LEAVING, (Moment.ACTIVATE,), (Moment.STEP_END, *LAST)]
+    assert moments(driver) == [BEGIN, LEAVING, (LifecyclePhase.ACTIVATE,), (LifecyclePhase.STEP_END, *LAST)]
 
 
 def test_each_agent_of_a_run_lets_go_of_it_once() -> None:
@@ -374,7 +374,7 @@ def test_each_agent_of_a_run_lets_go_of_it_once() -> None:
     driver.hooks()
     driver.model(asks(call("c2")))
     driver.tool("c2", ok(1), HookEffects(handoff="assistant"))
-    assert moments(driver) == [BEGIN, LEAVING, (Moment.ACTIVATE,), LEAVING]
+    assert moments(driver) == [BEGIN, LEAVING, (LifecyclePhase.ACTIVATE,), LEAVING]
 
 
 def test_a_run_that_ends_when_its_agent_has_let_go_of_it_does_not_tell_it_again() -> None:
@@ -384,7 +384,9 @@ def test_a_run_that_ends_when_its_agent_has_let_go_of_it_does_not_tell_it_again(
     cancelled.hooks()
     failed.hooks()
     failed.feed(WorkFailed(failed.asked_for(ResolveAgent)[-1].id, "no such agent"))
-    assert [moments(driver) for driver in (stopped, cancelled, failed)] == [[BEGIN, LEAVING, (Moment.RUN_END,)]] * 3
+    assert [moments(driver) for driver in (stopped, cancelled, failed)] == [
+        [BEGIN, LEAVING, (LifecyclePhase.RUN_END,)]
+    ] * 3
     failed.hooks()
     assert failed.result.termination == Blocked(value="handoff resolve failed: no such agent")
 
@@ -399,27 +401,27 @@ def test_the_next_run_of_a_thread_lets_go_again() -> None:
     driver.resolve(hooked(*ALL))
     driver.hooks()
     driver.model(says("Done."))
-    assert moments(driver)[-1] == (Moment.STEP_END, *LAST)
+    assert moments(driver)[-1] == (LifecyclePhase.STEP_END, *LAST)
 
 
 def test_an_agent_that_takes_over_does_not_hear_of_steps_before() -> None:
     driver = Driver(PARENT)
     driver.model(asks(call("c1", "handoff_to_billing")))
-    driver.resolve(hooked(Moment.STEP_END, agent=BILLING))
-    assert (driver.inference().ended, moments(driver)) == (0, [])
+    driver.resolve(hooked(LifecyclePhase.STEP_END, agent=BILLING))
+    assert (driver.inference().ended_step, moments(driver)) == (0, [])
     driver.model(says("Done."))
-    assert moments(driver) == [(Moment.STEP_END,)]
+    assert moments(driver) == [(LifecyclePhase.STEP_END,)]
 
 
 def test_a_sub_agent_tells_its_end_when_its_last_hooks_have_run() -> None:
-    family = Family(path=("t0",), work_id="bg_0", task_id="bg_0")
+    family = SubagentContext(path=("t0",), work_id="bg_0", task_id="bg_0")
     request = RunRequest(
-        agent_id="assistant", input="Hello", parent_thread_id="t0", origin=Origin.SUBAGENT, family=family
+        agent_id="assistant", input="Hello", parent_thread_id="t0", origin=Origin.SUBAGENT, subagent=family
     )
     driver = ending(request=request)
-    assert driver.asked_for(Settle) == []
+    assert driver.asked_for(NotifyParent) == []
     driver.hooks()
-    assert len(driver.asked_for(Settle)) == 1
+    assert len(driver.asked_for(NotifyParent)) == 1
 
 
 def test_a_run_that_is_at_its_limit_of_rounds_has_its_last_hooks() -> None:
@@ -428,12 +430,12 @@ def test_a_run_that_is_at_its_limit_of_rounds_has_its_last_hooks() -> None:
     driver.tool("c1", ok(1))
     driver.hooks()
     assert driver.result.status_reason == "stopped:max_rounds"
-    assert moments(driver) == [BEGIN, (Moment.STEP_END, *LAST)]
+    assert moments(driver) == [BEGIN, (LifecyclePhase.STEP_END, *LAST)]
 
 
 def test_a_run_ends_if_hooks_cannot_be_run_that_it_cannot_do_without() -> None:
     """A guard whose activity fails as a whole must not be passed over."""
-    guard = PluginBinding(id="guard", moments=(Moment.RUN_START,), on_error="fail")
+    guard = PluginBinding(id="guard", lifecycle=(LifecyclePhase.RUN_START,), on_error="fail")
     driver = Driver(AGENT.model_copy(update={"plugins": (guard,)}))
     driver.feed(WorkFailed("hooks-1", "no worker"))
     assert driver.result.status_reason == "error:plugin 'guard' failed at run_start: no worker"

@@ -19,21 +19,21 @@ from wakeful.contract.inference import ModelResponse
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock, ThinkingBlock
 from wakeful.contract.runs import Errored, NaturalEnd, StopDetail, Stopped, Usage
 from wakeful.loop.machine.commands import Infer
-from wakeful.loop.machine.facts import AgentResolved, Fact, InferenceReturned, WorkFailed, WorkStopped
+from wakeful.loop.machine.facts import AgentResolved, Fact, InferenceReturned, WorkCancelled, WorkFailed
 from wakeful.loop.machine.state import Advance
 
 
 def test_the_model_is_asked_with_references_whose_size_does_not_grow() -> None:
     driver = Driver(agent=None)
-    driver.feed(AgentResolved(AGENT))
+    driver.feed(AgentResolved("resolve-1", AGENT))
     assert driver.last.commands == (
         Infer(
             id="infer-1",
             agent=AGENT,
             step=1,
-            transcript=driver.state.transcript.ref,
+            transcript=driver.thread.transcript.ref,
             appended=("input:0",),
-            frontend_tools=driver.state.frontend_tools,
+            frontend_tools=driver.thread.frontend_tools,
         ),
     )
 
@@ -60,7 +60,7 @@ def test_thoughts_are_seen_before_words_and_both_are_kept() -> None:
     driver = Driver()
     driver.model(ModelResponse(model="model-1", reasoning="Hm.", text="Hello!"))
     assert driver.of_type("reasoning_delta", "text_delta") == [ReasoningDelta(delta="Hm."), TextDelta(delta="Hello!")]
-    assert driver.state.transcript.messages[-1] == Message(
+    assert driver.thread.transcript.messages[-1] == Message(
         id="r1:2",
         role=Role.ASSISTANT,
         content=(ThinkingBlock(thinking="Hm."), TextBlock(text="Hello!")),
@@ -73,7 +73,7 @@ def test_signed_thoughts_are_seen_as_one_and_kept_as_they_are() -> None:
     driver = Driver()
     driver.model(ModelResponse(model="model-1", thinking=blocks, text="Hello!"))
     assert driver.of_type("reasoning_delta") == [ReasoningDelta(delta="Hm. Yes.")]
-    assert driver.state.transcript.messages[-1].content == (*blocks, TextBlock(text="Hello!"))
+    assert driver.thread.transcript.messages[-1].content == (*blocks, TextBlock(text="Hello!"))
 
 
 def test_thoughts_that_are_only_signed_are_not_seen() -> None:
@@ -87,7 +87,7 @@ def test_an_empty_answer_ends_the_run_and_is_kept() -> None:
     driver = Driver()
     driver.model(says(""))
     assert driver.result.termination == NaturalEnd()
-    assert driver.state.transcript.messages[-1].role is Role.ASSISTANT
+    assert driver.thread.transcript.messages[-1].role is Role.ASSISTANT
     assert driver.of_type("text_delta") == []
 
 
@@ -119,8 +119,8 @@ def test_time_that_runs_backwards_is_no_duration() -> None:
     ("fact", "error"),
     [
         (WorkFailed("infer-1", "inference failed: 401 no such key"), "inference failed: 401 no such key"),
-        (WorkStopped("infer-1"), "it was stopped from outside"),
-        (AgentResolved(AGENT, id="infer-1"), "infer-1 ended as AgentResolved, which is not how it can end"),
+        (WorkCancelled("infer-1"), "it was cancelled from outside"),
+        (AgentResolved("infer-1", AGENT), "infer-1 ended as AgentResolved, which is not how it can end"),
     ],
     ids=["failed", "stopped", "nonsense"],
 )
@@ -137,7 +137,7 @@ def test_an_inference_that_fails_for_good_ends_the_run_and_says_why(fact: Fact, 
 def test_tool_calls_that_cannot_be_told_apart_end_the_run(ids: tuple[str, ...]) -> None:
     driver = Driver()
     driver.model(asks(*(call(id) for id in ids)))
-    error = f"inference failed: the model's tool calls need ids that differ, got {list(ids)!r}"
+    error = f"inference failed: the answer's tool calls have no distinct ids: {list(ids)!r}"
     assert driver.result.termination == Errored(value=error)
     assert driver.event_types[-2:] == ["step_end", "run_finish"]
 
@@ -174,5 +174,5 @@ def test_an_agent_without_a_limit_goes_on() -> None:
 def test_an_answer_is_folded_once() -> None:
     driver = Driver()
     driver.model(asks(call("c1")))
-    before = driver.state
+    before = driver.thread
     assert driver.feed(InferenceReturned("infer-1", asks(call("c2")))) == Advance(before)

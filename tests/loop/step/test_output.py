@@ -6,15 +6,15 @@ from tests.loop.driving import REQUEST, THREAD, Driver, an_agent, asks, call, cu
 from wakeful.contract.inference import ModelResponse, OutputSpec
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock, Visibility
 from wakeful.contract.runs import Cancelled, Errored, NaturalEnd, OnBusy
-from wakeful.loop.machine.facts import WorkStopped
+from wakeful.loop.machine.facts import WorkCancelled
 from wakeful.loop.step.model_notes import CONTINUE
 
 WEATHER = an_agent(output=OutputSpec(name="Weather", json_schema={"type": "object"}))
 NOTE = (
-    "Your answer does not fit the required output: 'sky' is a required property. "
-    "Answer again, with nothing but JSON that fits the schema."
+    "Your last response does not match the required output schema: 'sky' is a required property. "
+    "Respond again with only a JSON value that matches the schema: no other text, no code fence."
 )
-ERROR = "the answer does not fit the agent's output type: 'sky' is a required property"
+ERROR = "the answer does not match the agent's output type: 'sky' is a required property"
 
 
 def unfit(text: str = "{}") -> ModelResponse:
@@ -35,7 +35,7 @@ def test_an_answer_that_fits_is_the_output() -> None:
 def test_an_answer_that_does_not_fit_is_kept_and_the_model_is_told_what_is_wrong() -> None:
     driver = Driver(WEATHER)
     driver.model(unfit())
-    assert driver.state.transcript.messages[-1] == Message(
+    assert driver.thread.transcript.messages[-1] == Message(
         id="r1:3",
         role=Role.USER,
         content=(TextBlock(text=NOTE),),
@@ -89,7 +89,7 @@ def test_the_next_run_of_a_thread_has_an_output_of_its_own() -> None:
     driver.model(fitting())
     driver.submit("m1")
     driver.cancel()
-    driver.feed(WorkStopped("resolve-2"))
+    driver.feed(WorkCancelled("resolve-2"))
     assert (driver.result.termination, driver.result.output) == (Cancelled(), None)
 
 
@@ -98,7 +98,7 @@ def test_an_answer_that_was_not_the_last_word_is_not_the_output() -> None:
     driver.submit("m1")
     driver.model(fitting())
     driver.cancel()
-    driver.feed(WorkStopped("infer-2"))
+    driver.feed(WorkCancelled("infer-2"))
     assert (driver.result.output, driver.result.response) == (None, '{"sky":"blue"}')
 
 

@@ -8,13 +8,13 @@ from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import OnBusy
 from wakeful.loop.machine.commands import Infer
-from wakeful.loop.machine.facts import WorkStopped
+from wakeful.loop.machine.facts import WorkCancelled
 from wakeful.loop.thread.continue_as_new import pending_commands
 from wakeful.loop.thread.views import status_view
 
 BRIEF = InferenceOverrides(max_tokens=9)
 OTHER = InferenceOverrides(upstream_model="model-2")
-REFUSED = "overrides are for the run that messages begin, and these are read by the run under way"
+REFUSED = "overrides apply to the run that messages start, but the run under way reads these"
 
 
 def asked(driver: Driver) -> list[InferenceOverrides | None]:
@@ -60,7 +60,7 @@ def test_the_overrides_of_queued_messages_wait_for_the_run_they_begin() -> None:
 def test_whoever_interrupts_may_want_it_otherwise(request_: RunRequest, on_busy: OnBusy) -> None:
     driver = Driver(request=request_)
     driver.submit("m1", on_busy=on_busy, overrides=BRIEF)
-    driver.feed(WorkStopped("infer-1"))
+    driver.feed(WorkCancelled("infer-1"))
     driver.resolve()
     assert asked(driver) == [None, BRIEF]
 
@@ -68,10 +68,10 @@ def test_whoever_interrupts_may_want_it_otherwise(request_: RunRequest, on_busy:
 @pytest.mark.parametrize("on_busy", [OnBusy.STEER, OnBusy.ENQUEUE])
 def test_messages_that_the_run_under_way_reads_cannot_change_how_it_is_asked(on_busy: OnBusy) -> None:
     driver = Driver()
-    before = driver.state
+    before = driver.thread
     driver.submit("m1", on_busy=on_busy, overrides=BRIEF)
     assert driver.reasons == [REFUSED]
-    assert (driver.state.queued, driver.state.steering, driver.state.seen_messages) == ((), (), before.seen_messages)
+    assert (driver.thread.queued, driver.thread.steering, driver.thread.seen_messages) == ((), (), before.seen_messages)
     driver.submit("m1", on_busy=on_busy)
     driver.model(says("Hello!"))
     assert (driver.said, asked(driver)) == (["Hello", "Hello!", "And then?"], [None, None])
@@ -86,7 +86,7 @@ def test_a_thread_cannot_be_steered_by_overrides_either() -> None:
 def test_they_go_along_when_the_thread_is_carried() -> None:
     driver = Driver(request=THREAD.model_copy(update={"overrides": BRIEF}))
     driver.submit("m1", overrides=OTHER)
-    after = carry(driver.state)
+    after = carry(driver.thread)
     assert [command.overrides for command in pending_commands(after) if isinstance(command, Infer)] == [BRIEF]
     assert after.queued[0].overrides == OTHER
 
@@ -94,7 +94,7 @@ def test_they_go_along_when_the_thread_is_carried() -> None:
 def test_the_model_that_is_asked_is_the_one_that_is_shown() -> None:
     """B-104"""
     driver = Driver(request=REQUEST.model_copy(update={"overrides": OTHER}))
-    assert (driver.inference().model, status_view(driver.state).doing) == ("model-2", "asking model-2")
+    assert (driver.inference().model, status_view(driver.thread).doing) == ("model-2", "calling model-2")
     brief = Driver(request=REQUEST.model_copy(update={"overrides": BRIEF}))
     assert (Driver().inference().model, brief.inference().model) == ("model-1", "model-1")
 

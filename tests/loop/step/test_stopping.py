@@ -1,11 +1,12 @@
 """B-080 to B-087, H-16, H-17, H-20: which stop condition an answer meets, and what the conditions count."""
 
+from typing import Any
+
 import pytest
 from pydantic import TypeAdapter
 
 from tests.loop.driving import AGENT, asks, call, cut_off, ok, says
 from wakeful.contract.inference import ModelResponse
-from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import StopDetail, ToolCallStatus, Usage
 from wakeful.contract.stopping import (
     ConsecutiveErrors,
@@ -18,19 +19,19 @@ from wakeful.contract.stopping import (
     TokenBudget,
 )
 from wakeful.contract.tools import ToolResult
-from wakeful.loop.calls.batch import SettledCall, SettledStatus
-from wakeful.loop.machine.advance import begin
+from wakeful.loop.calls.batch import FinishedCall, FinishedStatus
 from wakeful.loop.machine.replace import replace
-from wakeful.loop.machine.state import RunState
+from wakeful.loop.machine.state import Run, Step
 from wakeful.loop.step.stopping import (
     INVALID_REGEX,
     MAX_PATTERN,
     MAX_WINDOW,
     failed_rounds_after,
-    said_after,
+    first_met,
+    recent_answers_after,
     stop_problems,
-    stopping,
 )
+from wakeful.loop.thread.transcript import TranscriptPosition
 from wakeful.permissions.texts import TEXT_LIMIT
 
 NOW = 100_000
@@ -38,15 +39,22 @@ SAYS = says("Hello!")
 ASKS = asks(call("c1"))
 
 
-def a_run(*conditions: StopCondition) -> RunState:
+def a_run(*conditions: StopCondition, usage: Usage | None = None, started_at: int = NOW, **counted: Any) -> Run:
     """A run of an agent with these conditions."""
-    begun = begin(RunRequest(agent_id="assistant", input="Hello"), thread_id="t1", run_id="r1").state
-    return replace(begun, resolved=AGENT.model_copy(update={"stop_conditions": conditions}), began_at=NOW)
+    agent = AGENT.model_copy(update={"stop_conditions": conditions})
+    return Run(
+        number=1,
+        started_at_position=TranscriptPosition(),
+        started_at=started_at,
+        resolved=agent,
+        step=Step(**counted),
+        usage=usage or Usage(),
+    )
 
 
-def met(state: RunState, response: ModelResponse = SAYS, *, now: int = NOW) -> str | None:
+def met(run: Run, response: ModelResponse = SAYS, *, now: int = NOW) -> str | None:
     """The code of the condition that is met."""
-    detail = stopping(state, response, now=now)
+    detail = first_met(run, response, now=now)
     return None if detail is None else detail.code
 
 
@@ -66,33 +74,36 @@ def test_conditions_are_written_with_their_type_b080() -> None:
 
 
 def test_an_agent_without_conditions_is_never_stopped() -> None:
-    assert stopping(a_run(), ASKS, now=NOW * 1000) is None
+    assert first_met(a_run(), ASKS, now=NOW * 1000) is None
 
 
 def test_the_first_condition_of_the_list_wins_b081() -> None:
     first, second = ContentMatch(pattern="Hello"), ConsecutiveErrors(max=1)
-    failing = replace(a_run(first, second), failed_rounds=1)
+    failing = a_run(first, second, failed_rounds=1)
     assert met(failing) == "content_match"
-    assert met(replace(a_run(second, first), failed_rounds=1)) == "consecutive_errors"
+    assert met(a_run(second, first, failed_rounds=1)) == "consecutive_errors"
     assert met(failing, says("Bye!")) == "consecutive_errors"
 
 
 def test_the_detail_says_in_words_what_was_met_h17() -> None:
-    state = replace(
-        a_run(), rounds=2, failed_rounds=3, usage=Usage(prompt_tokens=8, completion_tokens=4), said=("a", "a")
+    run = a_run(
+        rounds=2,
+        failed_rounds=3,
+        recent_answers=("a", "a"),
+        usage=Usage(prompt_tokens=8, completion_tokens=4),
     )
     conditions: dict[StopCondition, str] = {
         MaxRounds(rounds=2): "2 rounds of tool calls were made",
         Timeout(seconds=1.5): "1.5 seconds have passed",
-        TokenBudget(max_total=10): "12 tokens were used, and 10 are allowed",
+        TokenBudget(max_total=10): "12 tokens were used; 10 are allowed",
         ConsecutiveErrors(max=2): "every tool call failed, 3 rounds in a row",
         StopOnTool(tool_name="look"): "the model asked for 'look'",
         ContentMatch(pattern="^Let"): "the answer matches '^Let'",
-        LoopDetection(window=2): "the model said the same 2 times in a row",
+        LoopDetection(window=2): "the model gave the same answer 2 times in a row",
     }
     for condition, words in conditions.items():
         agent = AGENT.model_copy(update={"stop_conditions": (condition,)})
-        detail = stopping(replace(state, resolved=agent), asks(call("c1"), text="Let me see"), now=NOW + 2000)
+        detail = first_met(replace(run, resolved=agent), asks(call("c1"), text="Let me see"), now=NOW + 2000)
         assert detail == StopDetail(code=condition.type, detail=words)
 
 
@@ -108,16 +119,12 @@ def test_the_detail_says_in_words_what_was_met_h17() -> None:
 def test_max_rounds_stops_the_round_that_would_be_one_too_many_b082(
     rounds: int, response: ModelResponse, code: str | None
 ) -> None:
-    assert met(replace(a_run(MaxRounds(rounds=2)), rounds=rounds), response) == code
+    assert met(a_run(MaxRounds(rounds=2), rounds=rounds), response) == code
 
 
 @pytest.mark.parametrize(("after", "code"), [(2000, None), (2001, "timeout")])
 def test_a_timeout_is_met_when_more_time_has_passed_since_the_run_began_b083(after: int, code: str | None) -> None:
     assert met(a_run(Timeout(seconds=2)), now=NOW + after) == code
-
-
-def test_a_run_that_began_before_runs_were_timed_has_no_timeout() -> None:
-    assert met(replace(a_run(Timeout(seconds=2)), began_at=0)) is None
 
 
 @pytest.mark.parametrize(
@@ -131,18 +138,18 @@ def test_a_run_that_began_before_runs_were_timed_has_no_timeout() -> None:
     ],
 )
 def test_a_token_budget_is_met_when_the_run_has_used_more_b083(usage: Usage, code: str | None) -> None:
-    assert met(replace(a_run(TokenBudget(max_total=10)), usage=usage)) == code
+    assert met(a_run(TokenBudget(max_total=10), usage=usage)) == code
 
 
 @pytest.mark.parametrize(("rounds", "code"), [(1, None), (2, "consecutive_errors"), (3, "consecutive_errors")])
 def test_consecutive_errors_are_rounds_in_which_every_call_failed_b084(rounds: int, code: str | None) -> None:
-    assert met(replace(a_run(ConsecutiveErrors(max=2)), failed_rounds=rounds), ASKS) == code
+    assert met(a_run(ConsecutiveErrors(max=2), failed_rounds=rounds), ASKS) == code
 
 
-def settled(*statuses: SettledStatus) -> list[SettledCall]:
+def settled(*statuses: FinishedStatus) -> list[FinishedCall]:
     results = {ToolCallStatus.SUCCEEDED: ok("seen")}
     error = ToolResult.error("look", "it failed")
-    return [SettledCall(call(f"c{n}"), status, results.get(status, error)) for n, status in enumerate(statuses)]
+    return [FinishedCall(call(f"c{n}"), status, results.get(status, error)) for n, status in enumerate(statuses)]
 
 
 @pytest.mark.parametrize(
@@ -155,8 +162,8 @@ def settled(*statuses: SettledStatus) -> list[SettledCall]:
         ([], 3),
     ],
 )
-def test_one_call_that_did_not_fail_begins_the_count_anew_b084(calls: list[SettledCall], count: int) -> None:
-    assert failed_rounds_after(replace(a_run(), failed_rounds=2), calls) == count
+def test_one_call_that_did_not_fail_begins_the_count_anew_b084(calls: list[FinishedCall], count: int) -> None:
+    assert failed_rounds_after(Step(failed_rounds=2), calls) == count
 
 
 def test_a_tool_stops_the_run_when_it_is_asked_for_before_it_runs_b087() -> None:
@@ -173,7 +180,7 @@ def test_words_stop_the_run_where_the_pattern_is_found_b087() -> None:
 
 
 def test_an_invalid_regex_stops_the_run_and_is_refused_when_the_registry_is_built_b087() -> None:
-    detail = stopping(a_run(ContentMatch(pattern="(")), SAYS, now=NOW)
+    detail = first_met(a_run(ContentMatch(pattern="(")), SAYS, now=NOW)
     assert detail is not None
     assert detail.code == INVALID_REGEX
     assert detail.detail is not None
@@ -217,10 +224,10 @@ def test_of_a_very_long_answer_the_end_is_searched() -> None:
     assert met(state, says("DONE" + "." * 3 * TEXT_LIMIT)) is None
 
 
-def hearing(state: RunState, *texts: str) -> RunState:
+def hearing(run: Run, *texts: str) -> Run:
     for text in texts:
-        state = replace(state, said=said_after(state, says(text)))
-    return state
+        run = replace(run, step=replace(run.step, recent_answers=recent_answers_after(run, says(text))))
+    return run
 
 
 @pytest.mark.parametrize(
@@ -240,11 +247,11 @@ def test_a_loop_is_the_same_words_so_many_times_in_a_row_b087(texts: tuple[str, 
 
 
 def test_no_more_answers_are_remembered_than_are_compared() -> None:
-    assert hearing(a_run(), "Hm.", "Hm.").said == ()
-    assert len(hearing(a_run(LoopDetection(window=2), LoopDetection(window=4)), *["Hm."] * 9).said) == 4
-    assert len(hearing(a_run(LoopDetection(window=500)), *["Hm."] * 150).said) == MAX_WINDOW
+    assert hearing(a_run(), "Hm.", "Hm.").step.recent_answers == ()
+    assert len(hearing(a_run(LoopDetection(window=2), LoopDetection(window=4)), *["Hm."] * 9).step.recent_answers) == 4
+    assert len(hearing(a_run(LoopDetection(window=500)), *["Hm."] * 150).step.recent_answers) == MAX_WINDOW
 
 
 def test_a_window_that_is_never_filled_is_refused() -> None:
-    problem = "loop_detection: the window is 101; at most 100 answers are compared"
+    problem = "loop_detection: the window is 101; at most 100 answers can be compared"
     assert stop_problems([LoopDetection(window=100), LoopDetection(window=101), MaxRounds(rounds=1)]) == [problem]

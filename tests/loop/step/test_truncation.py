@@ -5,7 +5,7 @@ import pytest
 from tests.loop.driving import THREAD, Driver, an_agent, asks, call, cut_off, ok, says
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.inference import ModelResponse
-from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock, ToolCall, Visibility
+from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock, Visibility
 from wakeful.contract.runs import Errored, NaturalEnd, OnBusy, Usage
 from wakeful.loop.machine.facts import WorkFailed
 from wakeful.loop.step.model_notes import CONTINUE
@@ -23,7 +23,7 @@ def test_a_cut_off_answer_is_kept_and_the_model_is_asked_to_go_on_with_it() -> N
     """B-140"""
     driver = Driver()
     driver.model(cut_off("Once upon"))
-    assert driver.state.transcript.messages[1:] == (
+    assert driver.thread.transcript.messages[1:] == (
         Message(
             id="r1:2",
             role=Role.ASSISTANT,
@@ -42,8 +42,8 @@ def test_a_cut_off_answer_is_kept_and_the_model_is_asked_to_go_on_with_it() -> N
 def test_the_model_is_told_of_the_limit_in_these_words() -> None:
     """B-140"""
     assert CONTINUE == (
-        "Your response exceeded the output token limit. Please break your work into smaller pieces. "
-        "Continue from where you left off."
+        "Your last response was cut off at the output token limit. Continue exactly where it ended. "
+        "Do not repeat or summarise what you have already written."
     )
 
 
@@ -69,8 +69,8 @@ def test_a_call_that_was_cut_off_is_dropped_and_the_words_before_it_are_kept() -
     driver = Driver()
     driver.model(cut_off("Let me look.", incomplete=("look",)))
     assert driver.said == ["Hello", "Let me look.", CONTINUE]
-    assert driver.state.transcript.messages[1].tool_calls == ()
-    assert (driver.inference().continuing, driver.state.rounds) == (True, 0)
+    assert driver.thread.transcript.messages[1].tool_calls == ()
+    assert (driver.inference().continuing, driver.thread.current.step.rounds) == (True, 0)
 
 
 def test_a_cut_off_call_without_a_word_leaves_no_empty_message() -> None:
@@ -79,7 +79,7 @@ def test_a_cut_off_call_without_a_word_leaves_no_empty_message() -> None:
     driver.tool("c1", ok("sunny"))
     driver.model(cut_off(incomplete=("look",)))
     assert driver.said == ["Hello", "Let me look.", "sunny", CONTINUE]
-    assert driver.inference().appended[0] == driver.state.transcript.messages[-1]
+    assert driver.inference().appended[0] == driver.thread.transcript.messages[-1]
     driver.feed(WorkFailed("infer-3", "no credit"))
     assert (driver.result.termination, driver.result.response) == (Errored(value="no credit"), "Let me look.")
 
@@ -119,7 +119,7 @@ def test_the_next_run_of_a_thread_may_go_on_as_often_again() -> None:
     driver.model(cut_off("Part 2"))
     driver.submit("m1")
     driver.resolve(agent)
-    assert (driver.state.continuations, driver.inference().continuing) == (0, False)
+    assert (driver.thread.current.step.continuations, driver.inference().continuing) == (0, False)
     driver.model(cut_off("Part 3"))
     assert driver.inference().continuing
 
@@ -141,17 +141,17 @@ def test_complete_calls_run_beside_one_that_was_cut_off_and_the_model_is_told_of
     driver = Driver()
     driver.model(cut_off("Both.", call("c1"), incomplete=("pay",)))
     driver.tool("c1", ok("sunny"))
-    assert [(message.role, message.text) for message in driver.state.transcript.messages[1:]] == [
+    assert [(message.role, message.text) for message in driver.thread.transcript.messages[1:]] == [
         (Role.ASSISTANT, "Both."),
         (Role.TOOL, "sunny"),
         (
             Role.USER,
-            "Your response exceeded the output token limit. Please break your work into smaller pieces. One or more "
-            "of your tool calls had malformed arguments and were not executed: pay. Call them again with arguments "
-            "that are valid JSON if they are still needed.",
+            "Your last response was cut off at the output token limit. These tool calls were not executed because "
+            "their arguments are not valid JSON: pay. If you still need them, call the tools again with complete, "
+            "valid JSON arguments. Use shorter arguments, or split the work into several calls.",
         ),
     ]
-    assert (driver.inference().continuing, driver.state.continuations) == (False, 0)
+    assert (driver.inference().continuing, driver.thread.current.step.continuations) == (False, 0)
 
 
 def test_an_answer_that_was_used_up_in_thought_is_an_end() -> None:
@@ -173,14 +173,3 @@ def test_every_part_is_paid_for() -> None:
     driver.model(cut_off("Once upon").model_copy(update={"usage": Usage(total_tokens=5)}))
     driver.model(says(" a time.", Usage(total_tokens=3)))
     assert driver.result.usage == Usage(total_tokens=8)
-
-
-@pytest.mark.parametrize("calls", [(), (call("c1"),)])
-def test_a_run_of_the_first_rules_takes_a_cut_off_answer_as_it_is(calls: tuple[ToolCall, ...]) -> None:
-    driver = Driver(revision=1)
-    driver.model(cut_off("Once upon", *calls, incomplete=("look",)))
-    for asked in calls:
-        driver.tool(asked.id, ok("sunny"))
-        driver.model(says("Once upon"))
-    assert (driver.result.termination, driver.result.response) == (NaturalEnd(), "Once upon")
-    assert driver.notes == []

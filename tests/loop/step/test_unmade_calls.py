@@ -10,15 +10,15 @@ from wakeful.contract.names import TOOL_INTERRUPTED
 from wakeful.contract.runs import Errored, NaturalEnd, StopDetail, Stopped
 from wakeful.contract.tools import ToolOutcome
 from wakeful.loop.machine.advance import advance
-from wakeful.loop.machine.facts import LoopBroken, ToolReturned, WorkStopped
+from wakeful.loop.machine.facts import LoopFailed, ToolReturned, WorkCancelled
 
 MALFORMED = (
-    "One or more of your tool calls had malformed arguments and were not executed: pay. "
-    "Call them again with arguments that are valid JSON if they are still needed."
+    "These tool calls were not executed because their arguments are not valid JSON: pay. "
+    "If you still need them, call the tools again with complete, valid JSON arguments."
 )
 INTERRUPTED = (
-    "Your response was interrupted while you called pay. That call was not executed. "
-    "Call it again if it is still needed."
+    "Your last response was interrupted while you were writing a call of pay. That call was not executed. "
+    "If you still need it, call the tool again."
 )
 DROPPED = Interruption(cause="connection reset", plan=RecoveryPlan.SYNTHESIZE_TOOL_USE, call_id="c9", call_name="pay")
 
@@ -32,7 +32,7 @@ def broken(*calls: ToolCall, text: str = "", by: tuple[Interruption, ...] = (DRO
 
 
 def roles(driver: Driver) -> list[Role]:
-    return [message.role for message in driver.state.transcript.messages[1:]]
+    return [message.role for message in driver.thread.transcript.messages[1:]]
 
 
 def test_complete_calls_run_and_then_the_model_is_told_what_did_not() -> None:
@@ -42,21 +42,21 @@ def test_complete_calls_run_and_then_the_model_is_told_what_did_not() -> None:
     driver.tool("c1", ok("sunny"))
     driver.tool("c2", ok("rainy"))
     assert roles(driver) == [Role.ASSISTANT, Role.TOOL, Role.TOOL, Role.USER]
-    assert [asked.id for asked in driver.state.transcript.messages[1].tool_calls] == ["c1", "c2"]
-    assert driver.state.transcript.messages[-1] == Message(
+    assert [asked.id for asked in driver.thread.transcript.messages[1].tool_calls] == ["c1", "c2"]
+    assert driver.thread.transcript.messages[-1] == Message(
         id="r1:5",
         role=Role.USER,
         content=(TextBlock(text=MALFORMED),),
         visibility=Visibility.INTERNAL,
         metadata=MessageMetadata(run_id="r1", step_index=1),
     )
-    assert driver.inference().appended == ("infer-1", "tool-c1", "tool-c2", driver.state.transcript.messages[-1])
+    assert driver.inference().appended == ("infer-1", "tool-c1", "tool-c2", driver.thread.transcript.messages[-1])
 
 
 def test_a_tool_that_was_called_badly_twice_is_named_once() -> None:
     driver = Driver()
     driver.model(garbled(text="?", names=("pay", "look", "pay")))
-    assert "not executed: pay, look. Call" in driver.notes[0]
+    assert "not valid JSON: pay, look. If" in driver.notes[0]
 
 
 @pytest.mark.parametrize(("text", "said"), [("Let me.", ["Hello", "Let me.", MALFORMED]), ("", ["Hello", MALFORMED])])
@@ -115,11 +115,11 @@ def test_the_note_waits_for_every_result_and_goes_along_when_the_thread_is_carri
     driver.tool("c2", pending("s2"))
     driver.tool("c1", ok("sunny"))
     assert driver.notes == []
-    carried = carry(driver.state)
-    assert carried == driver.state
+    carried = carry(driver.thread)
+    assert carried == driver.thread
     driver.decide(resume("c2"))
     after = ToolReturned(driver.work_of("c2"), ToolOutcome(result=ok("rainy")))
-    assert advance(carry(driver.state), after, now=driver.now + 10).state.transcript.messages[-1].text == INTERRUPTED
+    assert advance(carry(driver.thread), after, now=driver.now + 10).thread.transcript.messages[-1].text == INTERRUPTED
     driver.feed(after)
     assert (roles(driver), driver.notes) == ([Role.ASSISTANT, Role.TOOL, Role.TOOL, Role.USER], [INTERRUPTED])
 
@@ -129,7 +129,7 @@ def test_a_run_that_is_cancelled_says_nothing_more_to_the_model() -> None:
     driver = Driver()
     driver.model(broken(call("c1"), call("c2")).model_copy(update={"incomplete_calls": ("pay",)}))
     driver.cancel()
-    driver.feed(WorkStopped(driver.work_of("c1")))
+    driver.feed(WorkCancelled(driver.work_of("c1")))
     assert driver.answers == [("c1", TOOL_INTERRUPTED), ("c2", TOOL_INTERRUPTED)]
     assert (roles(driver), driver.notes) == ([Role.ASSISTANT, Role.TOOL, Role.TOOL], [])
 
@@ -137,7 +137,7 @@ def test_a_run_that_is_cancelled_says_nothing_more_to_the_model() -> None:
 def test_a_run_that_breaks_says_nothing_more_to_the_model() -> None:
     driver = Driver()
     driver.model(broken(call("c1")))
-    driver.feed(LoopBroken("boom"))
+    driver.feed(LoopFailed("boom"))
     assert (driver.result.termination, driver.notes) == (Errored(value="boom"), [])
 
 
@@ -162,17 +162,3 @@ def test_an_answer_that_was_gone_on_with_is_one_answer() -> None:
     driver = Driver()
     driver.model(broken(text="Hello!", by=(Interruption(cause="goaway", plan=RecoveryPlan.CONTINUE_TEXT),)))
     assert (driver.event_types[2:4], driver.said[-1]) == (["text_delta", "inference_complete"], "Hello!")
-
-
-@pytest.mark.parametrize("answer", [garbled(call("c1")), broken(call("c1"))])
-def test_a_run_of_the_first_rules_tells_the_model_nothing(answer: ModelResponse) -> None:
-    driver = Driver(revision=1)
-    driver.model(answer)
-    driver.tool("c1", ok("sunny"))
-    assert (driver.notes, driver.inference().id) == ([], "infer-2")
-
-
-def test_a_run_of_the_first_rules_ends_with_an_answer_whose_calls_were_all_malformed() -> None:
-    driver = Driver(revision=1)
-    driver.model(garbled())
-    assert (driver.result.termination, driver.said) == (NaturalEnd(), ["Hello", ""])

@@ -16,36 +16,37 @@ from tests.loop.children import (
     spawns,
     with_tasks,
 )
-from tests.loop.driving import THREAD, Driver, a_message, a_ticket, asks, asks_gated, call, carry, ok, resume, says
+from tests.loop.driving import THREAD, Driver, a_ticket, asks, asks_gated, call, carry, ok, resume, says
 from wakeful.contract.budgets import Budget
 from wakeful.contract.events import FinishSummary, RunFinish, RunStart
 from wakeful.contract.gates import Suspend
 from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Cancelled, NaturalEnd, OnBusy, RunStatus, StopDetail, Stopped, TaskRef, Usage
-from wakeful.contract.subagents import Family
+from wakeful.contract.subagents import SubagentContext
 from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.views import ToolCallView
-from wakeful.loop.machine.commands import CancelChild, Infer, Settle, Stop
-from wakeful.loop.machine.facts import ChildNamed, MessagesSubmitted
+from wakeful.loop.machine.commands import CancelChild, CancelWork, Infer, NotifyParent
+from wakeful.loop.machine.facts import ChildIdAssigned
 from wakeful.loop.machine.stages import AwaitingTasks, Done, Inferring
 from wakeful.loop.machine.state import Advance
 from wakeful.loop.thread.continue_as_new import pending_commands
-from wakeful.loop.thread.views import doing, keeps, status_view
+from wakeful.loop.thread.submissions import count_submission
+from wakeful.loop.thread.views import carryover, doing, status_view
 
 
 def test_a_run_that_waits_for_its_tasks_says_so_and_asks_for_nothing() -> None:
     """B-539, I-02"""
     driver = awaiting_tasks(spawns("c1", "scout"), spawns("c2"))
-    assert driver.state.stage == AwaitingTasks()
+    assert driver.thread.stage == AwaitingTasks()
     summary = FinishSummary(response="I wait.", status=RunStatus.WAITING, status_reason="awaiting_tasks")
-    identity = driver.state.identity
+    identity = driver.thread.identity
     assert driver.last.events[-1] == RunFinish(
         thread_id="t1", run_id="r1", identity=identity, result=summary, termination=NaturalEnd()
     )
-    assert (driver.last.commands, driver.state.in_flight, driver.state.next_alarm) == ((), frozenset(), None)
-    assert doing(driver.state) == "waiting for scout, bg_1"
-    assert status_view(driver.state).children == ("t1/bg_0", "t1/bg_1")
+    assert (driver.last.commands, driver.thread.in_flight, driver.thread.next_alarm) == ((), frozenset(), None)
+    assert doing(driver.thread) == "waiting for scout, bg_1"
+    assert status_view(driver.thread).children == ("t1/bg_0", "t1/bg_1")
 
 
 def test_the_end_of_a_task_goes_on_with_the_run_that_waited() -> None:
@@ -54,7 +55,7 @@ def test_the_end_of_a_task_goes_on_with_the_run_that_waited() -> None:
     driver.model(asks(spawns("c1"), usage=Usage(total_tokens=2)))
     driver.model(says("I wait.", Usage(total_tokens=3)))
     driver.feed(a_tool_end("bg_0"))
-    identity = driver.state.identity
+    identity = driver.thread.identity
     types = [event.event_type for event in driver.last.events]
     assert types == ["task_changed", "run_start", "mail_received", "step_start"]
     assert driver.last.events[1] == RunStart(thread_id="t1", run_id="r1", identity=identity)
@@ -69,10 +70,10 @@ def test_a_run_waits_until_the_last_of_its_tasks_has_ended() -> None:
     driver = awaiting_tasks(spawns("c1"), spawns("c2"))
     driver.feed(a_tool_end("bg_1"))
     driver.model(says("One more."))
-    assert driver.state.stage == AwaitingTasks()
+    assert driver.thread.stage == AwaitingTasks()
     driver.feed(a_tool_end("bg_0"))
     driver.model(says("Both."))
-    assert isinstance(driver.state.stage, Done)
+    assert isinstance(driver.thread.stage, Done)
     assert driver.event_types.count("run_start") == driver.event_types.count("run_finish") == 3
     assert events_in(driver) == [("completed", "bg_1"), ("completed", "bg_0")]
 
@@ -85,7 +86,7 @@ def test_a_run_that_waits_reads_at_once_what_somebody_says(on_busy: OnBusy, thre
     assert (driver.said[-1], driver.reasons) == ("And then?", [])
     assert driver.inference().id == "infer-3"
     driver.model(says("Patience."))
-    assert driver.state.stage == AwaitingTasks()
+    assert driver.thread.stage == AwaitingTasks()
 
 
 @pytest.mark.parametrize("on_busy", [OnBusy.INTERRUPT, OnBusy.ROLLBACK])
@@ -96,7 +97,7 @@ def test_whoever_interrupts_a_run_that_waits_stops_its_tasks(on_busy: OnBusy) ->
     assert isinstance(cancel, CancelChild)
     assert [event.event_type for event in driver.last.events] == ["run_start"]
     driver.feed(an_end("bg_0", termination=Cancelled()))
-    assert (driver.state.identity.run_id, driver.state.running_tasks) == ("r1.2", ())
+    assert (driver.thread.identity.run_id, driver.thread.children.running) == ("r1.2", ())
     driver.resolve(PARENT)
     said = ["And then?", event_of("bg_0", "cancelled")]
     assert driver.said == (said if on_busy is OnBusy.ROLLBACK else [*driver.said[:-2], *said])
@@ -106,24 +107,24 @@ def test_a_repeat_does_not_wake_a_run_that_waits() -> None:
     driver = awaiting_tasks(thread=True)
     driver.submit("m1")
     driver.model(says("Patience."))
-    before = driver.state
-    assert driver.submit("m1") == Advance(before)
+    before = driver.thread
+    assert driver.submit("m1") == Advance(count_submission(before))
 
 
 def test_a_message_that_wants_a_run_of_its_own_waits_for_it() -> None:
     driver = awaiting_tasks(thread=True)
     driver.submit("m1", overrides=InferenceOverrides(max_tokens=9))
-    assert driver.state.stage == AwaitingTasks()
-    driver.feed(MessagesSubmitted((a_message("m2", agent_id="billing"),)))
-    assert driver.state.stage == AwaitingTasks()
+    assert driver.thread.stage == AwaitingTasks()
+    driver.submit("m2", agent_id="billing")
+    assert driver.thread.stage == AwaitingTasks()
     driver.feed(a_tool_end("bg_0"))
     driver.model(says("Gold!"))
-    assert (driver.state.runs, [later.message.id for later in driver.state.queued]) == (2, ["m2"])
+    assert (driver.thread.counters.runs, [later.message.id for later in driver.thread.queued]) == (2, ["m2"])
 
 
 def test_a_message_for_the_agent_that_answers_is_read_at_once() -> None:
     driver = awaiting_tasks(thread=True)
-    driver.feed(MessagesSubmitted((a_message("m1", agent_id="assistant"),)))
+    driver.submit("m1", agent_id="assistant")
     assert driver.said[-1] == "And then?"
 
 
@@ -131,7 +132,7 @@ def test_overrides_are_refused_where_no_run_begins() -> None:
     driver = awaiting_tasks()
     driver.submit("m1", overrides=InferenceOverrides(max_tokens=9))
     assert len(driver.reasons) == 1
-    assert driver.state.stage == AwaitingTasks()
+    assert driver.thread.stage == AwaitingTasks()
 
 
 def test_a_queued_message_is_read_before_a_run_begins_to_wait() -> None:
@@ -140,14 +141,14 @@ def test_a_queued_message_is_read_before_a_run_begins_to_wait() -> None:
     driver.model(says("I wait."))
     assert driver.said[-1] == "And then?"
     driver.model(says("Patience."))
-    assert (driver.state.stage, driver.state.runs) == (AwaitingTasks(), 1)
+    assert (driver.thread.stage, driver.thread.counters.runs) == (AwaitingTasks(), 1)
 
 
 def test_mail_wakes_a_run_that_waits() -> None:
     driver = awaiting_tasks()
     driver.feed(mail())
     assert driver.said[-1] == '<agent-message from="boss" thread_id="t0">\nHurry!\n</agent-message>'
-    assert isinstance(driver.state.stage, Inferring)
+    assert isinstance(driver.thread.stage, Inferring)
 
 
 def test_a_run_that_has_used_up_its_rounds_ends_when_it_is_woken() -> None:
@@ -158,20 +159,20 @@ def test_a_run_that_has_used_up_its_rounds_ends_when_it_is_woken() -> None:
     two.model(asks(call("c2")))
     two.feed(a_tool_end("bg_0"))
     two.tool("c2", ok("sunny"))
-    assert (two.result.status_reason, two.result.unread) == ("stopped:max_rounds", ("settled:t1/bg_0",))
-    assert [message.id for message in keeps(two.state).mail] == ["settled:t1/bg_0"]
+    assert (two.result.status_reason, two.result.unread) == ("stopped:max_rounds", ("child_settled:t1/bg_0",))
+    assert [message.id for message in carryover(two.thread).mail] == ["child_settled:t1/bg_0"]
 
 
 def test_a_run_that_waits_is_carried_and_goes_on() -> None:
     driver = awaiting_tasks(spawns("c1"), spawns("c2"))
-    driver.last = Advance(carry(driver.state))
-    assert (driver.state.stage, pending_commands(driver.state)) == (AwaitingTasks(), ())
-    assert driver.state.bound == frozenset()
+    driver.last = Advance(carry(driver.thread))
+    assert (driver.thread.stage, pending_commands(driver.thread)) == (AwaitingTasks(), ())
+    assert driver.thread.bound_to_execution == frozenset()
     driver.feed(a_word("bg_0"))
-    driver.last = Advance(carry(driver.state))
-    assert [command.id for command in pending_commands(driver.state)] == ["infer-3"]
+    driver.last = Advance(carry(driver.thread))
+    assert [command.id for command in pending_commands(driver.thread)] == ["infer-3"]
     driver.feed(a_tool_end("bg_0"))
-    driver.last = Advance(carry(driver.state))
+    driver.last = Advance(carry(driver.thread))
     driver.model(says("I see."))
     assert events_in(driver) == [("custom", "bg_0"), ("completed", "bg_0")]
 
@@ -190,61 +191,61 @@ def test_wall_time_stops_a_run_that_waits_and_its_tasks() -> None:
 
 
 def test_a_deadline_of_the_tree_stops_a_sub_agent_that_has_no_limit_of_its_own() -> None:
-    family = Family(path=("t0",), work_id="w", deadline=500)
-    driver = Driver(PARENT, request=RunRequest(agent_id="assistant", input="Hello", family=family))
-    assert driver.state.next_alarm == 500
+    family = SubagentContext(path=("t0",), work_id="w", deadline=500)
+    driver = Driver(PARENT, request=RunRequest(agent_id="assistant", input="Hello", subagent=family))
+    assert driver.thread.next_alarm == 500
     driver.wait(500)
-    assert driver.last.commands == (Stop("infer-1"),)
+    assert driver.last.commands == (CancelWork("infer-1"),)
     driver.model(says("Too late."))
     assert driver.result.termination == Stopped(value=StopDetail(code="budget", detail="the wall time is spent"))
 
 
 def test_a_task_tells_its_owner_when_it_has_ended() -> None:
     """B-535"""
-    family = Family(path=("t0",), work_id="bg_3", task_id="bg_3", name="scout")
-    request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", family=family)
+    family = SubagentContext(path=("t0",), work_id="bg_3", task_id="bg_3", name="scout")
+    request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", subagent=family)
     driver = Driver(PARENT, request=request)
-    assert driver.state.identity.task == TaskRef(task_id="bg_3", thread_id="t1", owner_thread_id="t0", name="scout")
+    assert driver.thread.identity.task == TaskRef(task_id="bg_3", thread_id="t1", owner_thread_id="t0", name="scout")
     driver.model(says("Found."))
-    (settle,) = driver.asked_for(Settle)
-    assert (settle.owner_thread_id, settle.is_task, settle.settled.work_id) == ("t0", True, "bg_3")
-    assert settle.settled.name == "scout"
-    assert (settle.settled.status, settle.settled.steps) == (TaskStatus.COMPLETED, 1)
+    (settle,) = driver.asked_for(NotifyParent)
+    assert (settle.parent_thread_id, settle.is_task, settle.result.work_id) == ("t0", True, "bg_3")
+    assert settle.result.name == "scout"
+    assert (settle.result.status, settle.result.steps) == (TaskStatus.COMPLETED, 1)
 
 
 def test_a_delegate_tells_its_owner_once_and_is_no_task() -> None:
-    family = Family(path=("t0",), work_id="child-c9")
-    request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", family=family)
+    family = SubagentContext(path=("t0",), work_id="delegate-c9")
+    request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", subagent=family)
     driver = Driver(PARENT, request=request)
     driver.submit("m1", on_busy=OnBusy.INTERRUPT)
     driver.model(says("In vain."))
     driver.resolve(PARENT)
     driver.model(says("Found."))
-    (settle,) = driver.asked_for(Settle)
-    assert (settle.settled.status, settle.is_task) == (TaskStatus.CANCELLED, False)
+    (settle,) = driver.asked_for(NotifyParent)
+    assert (settle.result.status, settle.is_task) == (TaskStatus.CANCELLED, False)
 
 
 def test_a_task_that_gets_its_name_late_changes_nothing_else() -> None:
     driver = with_tasks()
-    driver.feed(ChildNamed("bg_0", "t1/renamed"))
-    assert driver.state.tasks[0].thread_id == "t1/renamed"
+    driver.feed(ChildIdAssigned("bg_0", "t1/renamed"))
+    assert driver.thread.children.tasks[0].thread_id == "t1/renamed"
     assert driver.last.commands == ()
 
 
 def test_the_status_names_the_thread_that_a_call_waits_for() -> None:
     driver = Driver(PARENT)
     driver.model(asks(delegates("c1")))
-    view = status_view(driver.state)
+    view = status_view(driver.thread)
     assert view.calls == (
         ToolCallView(
             call_id="c1",
             tool_name="agent_run_researcher",
             status=driver.statuses[0],
-            child="t1/child-c1",
-            work_id="child-c1",
+            child_thread_id="t1/delegate-c1",
+            work_id="delegate-c1",
         ),
     )
-    assert view.children == ("t1/child-c1",)
+    assert view.children == ("t1/delegate-c1",)
 
 
 def test_a_decision_and_a_task_may_end_in_any_order() -> None:

@@ -5,20 +5,21 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 import pytest
 
 from wakeful.contract.budgets import Budget, Spent
-from wakeful.contract.names import SIGNAL_GRANT, SIGNAL_LEND
+from wakeful.contract.names import SIGNAL_BUDGET_GRANT, SIGNAL_BUDGET_REQUEST
 from wakeful.contract.runs import RunIdentity, StopDetail, Stopped, Usage
-from wakeful.contract.subagents import Grant, Loan
-from wakeful.loop.machine.commands import Tell
+from wakeful.contract.subagents import BudgetGrant, BudgetRequest, SubagentContext
+from wakeful.loop.machine.commands import SendSignal
 from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import AwaitingBudget, BetweenSteps, Done, Inferring, Resolving, Stage
-from wakeful.loop.machine.state import Advance, RunState
+from wakeful.loop.machine.state import Advance, Ledger, Run, Step, Thread
 from wakeful.loop.subagents import budgets, ledger
-from wakeful.loop.thread import ending
-from wakeful.loop.thread.transcript import Transcript
+from wakeful.loop.thread import cancelling
+from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
 
 NOW = 1_000
 INFERRING = Inferring(id="infer-1", message_id="m1", since=0)
@@ -35,38 +36,56 @@ def a_run(
     budget: Budget | None = None,
     allowance: Budget | None = None,
     stage: Stage | None = None,
-) -> RunState:
+) -> Thread:
     """A run that has spent this much; one with a parent is called `w-<thread>` there."""
-    return RunState(
+    run = Run(
+        number=1,
+        started_at_position=TranscriptPosition(),
+        usage=Usage(total_tokens=tokens, cost=cost),
+        step=Step(number=turns),
+        budget=Ledger(limit=budget or Budget(), allowance=allowance, tool_calls=calls),
+    )
+    return Thread(
         identity=RunIdentity(thread_id=thread_id, run_id="r1", agent_id="assistant", parent_thread_id=parent),
+        seed="r1",
         stage=stage or BetweenSteps(),
         transcript=Transcript(),
-        usage=Usage(total_tokens=tokens, cost=cost),
-        steps=turns,
-        calls_made=calls,
-        budget=budget or Budget(),
-        allowance=allowance,
-        work_id=f"w-{thread_id}" if parent else None,
+        run=run,
+        parent=SubagentContext(path=(parent,), work_id=f"w-{thread_id}") if parent else None,
     )
 
 
-def a_child(*, tokens: int = 0, **given: object) -> RunState:
+def with_ledger(thread: Thread, **changes: Any) -> Thread:
+    return thread.with_budget(replace(thread.current.budget, **changes))
+
+
+def left(thread: Thread) -> Budget:
+    return Budget.model_validate(ledger.room_left(thread.current))
+
+
+def reserving(thread: Thread, work_id: str, allowance: Budget | None) -> Thread:
+    return thread.with_budget(ledger.reserve(thread.current.budget, work_id, allowance))
+
+
+def a_child(*, tokens: int = 0, **given: object) -> Thread:
     return a_run(thread_id="child", parent="root", tokens=tokens, **given)  # type: ignore[arg-type]  # as a_run's
 
 
-def a_loan(tokens: int = 0, *, work_id: str = "w-child", cost: float = 0.0, turns: int = 0, calls: int = 0) -> Loan:
+def a_loan(
+    tokens: int = 0, *, work_id: str = "w-child", cost: float = 0.0, turns: int = 0, calls: int = 0
+) -> BudgetRequest:
     spent = Spent(tokens=tokens, cost=cost, turns=turns, tool_calls=calls)
-    return Loan(work_id=work_id, thread_id=work_id.removeprefix("w-"), spent=spent)
+    return BudgetRequest(work_id=work_id, thread_id=work_id.removeprefix("w-"), spent=spent)
 
 
 def told(moved: Advance) -> list[object]:
-    return [command.payload for command in moved.commands if isinstance(command, Tell)]
+    return [command.payload for command in moved.commands if isinstance(command, SendSignal)]
 
 
 def why_stopped(moved: Advance | None) -> str | None:
     assert moved is not None
-    assert isinstance(moved.state.stage, Done)
-    termination = moved.state.stage.result.termination
+    assert isinstance(moved.thread.stage, Done)
+    termination = moved.thread.stage.result.termination
     assert isinstance(termination, Stopped)
     assert termination.value.code == "budget"
     return termination.value.detail
@@ -77,23 +96,25 @@ def why_stopped(moved: Advance | None) -> str | None:
 
 def test_without_a_budget_nothing_is_limited_and_nobody_is_asked() -> None:
     state = a_child(tokens=10**9, cost=1e9, turns=10**6, calls=10**6)
-    assert ledger.left(state) == Budget()
-    assert ledger.calls_left(state) is None
-    assert ledger.share(state, 3) is None
-    assert ledger.lending(state, "w", ledger.share(state, 3)) is state
+    assert left(state) == Budget()
+    assert ledger.calls_left(state.current) is None
+    assert ledger.share(state.current, 3) is None
+    assert reserving(state, "w", ledger.share(state.current, 3)) == state
     assert budgets.before_step(state, now=NOW) is None
     assert ledger.deadline(ledger.tightest(None, Budget()), None, NOW) is None
     assert ledger.tightest() == Budget()
 
 
 def test_a_run_that_has_spent_nothing_tells_nothing() -> None:
-    assert ledger.tree(a_run()) is None
-    assert ledger.tree(a_run(turns=1)) == Spent(turns=1)
+    assert ledger.spent_or_none(a_run().current) is None
+    assert ledger.spent(a_run(turns=1).current) == Spent(turns=1)
 
 
 def test_what_is_spent_is_the_runs_own_and_what_ended_sub_agents_took() -> None:
-    state = replace(a_run(tokens=5, cost=0.1, turns=2, calls=3), below=Spent(tokens=7, cost=0.2, turns=1, tool_calls=1))
-    assert ledger.spent(state) == Spent(tokens=12, cost=0.3, turns=3, tool_calls=4)
+    state = with_ledger(
+        a_run(tokens=5, cost=0.1, turns=2, calls=3), descendants=Spent(tokens=7, cost=0.2, turns=1, tool_calls=1)
+    )
+    assert ledger.spent(state.current) == Spent(tokens=12, cost=0.3, turns=3, tool_calls=4)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +128,7 @@ def test_what_is_spent_is_the_runs_own_and_what_ended_sub_agents_took() -> None:
     ],
 )
 def test_tokens_are_the_total_or_the_sum_of_their_parts_where_a_provider_left_it_out(usage: Usage, tokens: int) -> None:
-    assert ledger.spent(replace(a_run(), usage=usage)).tokens == tokens
+    assert ledger.spent(replace(a_run().current, usage=usage)).tokens == tokens
 
 
 def test_the_tightest_of_several_budgets_takes_each_limit_from_whoever_set_the_smallest() -> None:
@@ -123,25 +144,25 @@ def test_what_is_left_is_the_smaller_of_own_budget_and_allowance_without_what_is
         budget=Budget(tokens=100, cost=0.4, tool_calls=3, seconds=60),
         allowance=Budget(tokens=60, cost=9.0, turns=4),
     )
-    state = ledger.lending(state, "w1", Budget(tokens=20, turns=1))
-    assert ledger.left(state) == Budget(tokens=30, cost=0.3, turns=2, tool_calls=3)
-    assert ledger.calls_left(state) == 3
+    state = reserving(state, "w1", Budget(tokens=20, turns=1))
+    assert left(state) == Budget(tokens=30, cost=0.3, turns=2, tool_calls=3)
+    assert ledger.calls_left(state.current) == 3
 
 
 def test_what_is_left_is_never_less_than_nothing() -> None:
     state = a_run(tokens=150, budget=Budget(tokens=100, cost=0.0))
-    assert ledger.left(state) == Budget(tokens=0, cost=0.0)
+    assert left(state) == Budget(tokens=0, cost=0.0)
     assert budgets.before_step(state, now=NOW) is not None
 
 
 def test_tenths_do_not_add_up_to_a_little_less_than_the_limit() -> None:
-    state = replace(a_run(cost=0.1, budget=Budget(cost=0.3)), below=Spent(cost=0.2))
-    assert ledger.left(state) == Budget(cost=0.0)
+    state = with_ledger(a_run(cost=0.1, budget=Budget(cost=0.3)), descendants=Spent(cost=0.2))
+    assert left(state) == Budget(cost=0.0)
 
 
 def test_spent_tool_calls_forbid_calls_and_no_step() -> None:
     state = a_run(calls=2, budget=Budget(tool_calls=2))
-    assert ledger.calls_left(state) == 0
+    assert ledger.calls_left(state.current) == 0
     assert budgets.before_step(state, now=NOW) is None
 
 
@@ -160,26 +181,26 @@ def test_the_deadline_is_the_earlier_of_the_runs_own_and_the_trees(
 
 def test_sub_agents_and_the_run_itself_get_equal_parts() -> None:
     state = a_run(budget=Budget(tokens=100, cost=1.0, turns=2, tool_calls=0, seconds=60))
-    assert ledger.share(state, 3) == Budget(tokens=25, cost=0.25, turns=1, tool_calls=0)
-    assert ledger.share(state, 2) == Budget(tokens=33, cost=0.333333333, turns=1, tool_calls=0)
+    assert ledger.share(state.current, 3) == Budget(tokens=25, cost=0.25, turns=1, tool_calls=0)
+    assert ledger.share(state.current, 2) == Budget(tokens=33, cost=0.333333333, turns=1, tool_calls=0)
 
 
 def test_the_last_billionth_of_a_cost_is_not_rounded_away() -> None:
-    assert ledger.share(a_run(budget=Budget(cost=1e-9)), 3) == Budget(cost=1e-9)
+    assert ledger.share(a_run(budget=Budget(cost=1e-9)).current, 3) == Budget(cost=1e-9)
 
 
 def test_what_is_lent_is_reserved_until_it_is_given_back_and_then_counts_as_what_was_spent() -> None:
-    state = ledger.lending(a_run(tokens=10, budget=Budget(tokens=100)), "w1", Budget(tokens=40))
-    state = ledger.lending(state, "w2", Budget(tokens=20))
-    assert ledger.left(state) == Budget(tokens=30)
-    state = ledger.giving_back(state, "w1", Spent(tokens=5, turns=1))
-    assert state.lent == (("w2", Budget(tokens=20)),)
-    assert ledger.left(state) == Budget(tokens=65)
-    assert ledger.tree(state) == Spent(tokens=15, turns=1)
+    state = reserving(a_run(tokens=10, budget=Budget(tokens=100)), "w1", Budget(tokens=40))
+    state = reserving(state, "w2", Budget(tokens=20))
+    assert left(state) == Budget(tokens=30)
+    state = budgets.release_child(state, "w1", Spent(tokens=5, turns=1))
+    assert state.current.budget.reserved == (("w2", Budget(tokens=20)),)
+    assert left(state) == Budget(tokens=65)
+    assert ledger.spent(state.current) == Spent(tokens=15, turns=1)
 
 
 def test_what_a_sub_agent_without_an_allowance_took_is_spent_too() -> None:
-    assert ledger.giving_back(a_run(), "w1", Spent(tokens=5)).below == Spent(tokens=5)
+    assert budgets.release_child(a_run(), "w1", Spent(tokens=5)).current.budget.descendants == Spent(tokens=5)
 
 
 # Before a step
@@ -198,13 +219,13 @@ def test_a_step_is_free_while_anything_is_left() -> None:
         (a_run(turns=3, tokens=1, budget=Budget(turns=3, tokens=1)), "tokens budget is spent: 1 of 1 tokens"),
         (a_run(tokens=50, allowance=Budget(tokens=50)), "tokens budget is spent: 50 of 50 tokens"),
         (
-            ledger.lending(a_run(tokens=60, budget=Budget(tokens=100)), "w1", Budget(tokens=40)),
+            reserving(a_run(tokens=60, budget=Budget(tokens=100)), "w1", Budget(tokens=40)),
             "tokens budget is spent: 100 of 100 tokens, of which sub-agents hold 40",
         ),
     ],
     ids=["tokens", "cost", "turns", "the first of two", "an allowance of nobody", "lent"],
 )
-def test_a_spent_budget_stops_the_run_before_the_model_is_asked(state: RunState, why: str) -> None:
+def test_a_spent_budget_stops_the_run_before_the_model_is_asked(state: Thread, why: str) -> None:
     assert why_stopped(budgets.before_step(state, now=NOW)) == why
 
 
@@ -216,18 +237,18 @@ def test_calls_that_were_refused_can_stop_a_run() -> None:
 
 def test_a_spent_allowance_makes_the_run_ask_its_parent_and_wait() -> None:
     state = a_child(tokens=50, turns=2, allowance=Budget(tokens=50), budget=Budget(tokens=80))
-    loan = Loan(work_id="w-child", thread_id="child", spent=Spent(tokens=50, turns=2))
+    loan = BudgetRequest(work_id="w-child", thread_id="child", spent=Spent(tokens=50, turns=2))
     assert budgets.before_step(state, now=NOW) == Advance(
         replace(state, stage=AwaitingBudget("tokens")),
-        (Tell(id="lend-tokens-50", thread_id="root", signal=SIGNAL_LEND, payload=loan),),
+        (SendSignal(id="budget_request-tokens-50", thread_id="root", signal=SIGNAL_BUDGET_REQUEST, payload=loan),),
     )
 
 
 def test_a_run_that_was_allowed_nothing_asks_before_its_first_step() -> None:
-    state = a_child(allowance=Budget(turns=0), stage=Resolving())
+    state = a_child(allowance=Budget(turns=0), stage=Resolving("resolve-1"))
     moved = budgets.before_step(state, now=NOW)
     assert moved is not None
-    assert moved.state.stage == AwaitingBudget("turns")
+    assert moved.thread.stage == AwaitingBudget("turns")
 
 
 def test_a_run_whose_own_budget_is_spent_with_its_allowance_asks_nobody() -> None:
@@ -239,93 +260,93 @@ def test_a_run_without_tool_calls_left_asks_for_some_and_goes_on_without_when_re
     state = a_child(calls=2, allowance=Budget(tool_calls=2, tokens=9))
     moved = budgets.before_step(state, now=NOW)
     assert moved is not None
-    assert moved.state.stage == AwaitingBudget("tool_calls")
-    refused = budgets.granted(moved.state, Grant(refused="tool_calls"), now=NOW)
-    assert refused == Advance(replace(state, budget=Budget(tool_calls=2)))
-    assert budgets.before_step(refused.state, now=NOW) is None
-    assert ledger.calls_left(refused.state) == 0
+    assert moved.thread.stage == AwaitingBudget("tool_calls")
+    refused = budgets.on_budget_granted(moved.thread, BudgetGrant(refused="tool_calls"), now=NOW)
+    assert refused == Advance(with_ledger(state, limit=Budget(tool_calls=2)))
+    assert budgets.before_step(refused.thread, now=NOW) is None
+    assert ledger.calls_left(refused.thread.current) == 0
 
 
 def test_a_run_that_asks_for_a_sub_agent_does_not_ask_again_for_itself() -> None:
-    state = ledger.lending(a_child(tokens=10, allowance=Budget(tokens=20)), "w-grandchild", Budget(tokens=10))
-    waiting = budgets.asked(state, a_loan(10, work_id="w-grandchild"), now=NOW)
+    state = reserving(a_child(tokens=10, allowance=Budget(tokens=20)), "w-grandchild", Budget(tokens=10))
+    waiting = budgets.on_budget_requested(state, a_loan(10, work_id="w-grandchild"), now=NOW)
     assert len(waiting.commands) == 1
-    moved = budgets.before_step(waiting.state, now=NOW)
-    assert moved == Advance(replace(waiting.state, stage=AwaitingBudget("tokens")))
+    moved = budgets.before_step(waiting.thread, now=NOW)
+    assert moved == Advance(replace(waiting.thread, stage=AwaitingBudget("tokens")))
 
 
 # A sub-agent asks
 
 
-def lending_to_child(*lent: tuple[str, Budget], **given: object) -> RunState:
+def lending_to_child(*lent: tuple[str, Budget], **given: object) -> Thread:
     state = a_run(**given)  # type: ignore[arg-type]  # as a_run's
     for work_id, allowance in lent:
-        state = ledger.lending(state, work_id, allowance)
+        state = reserving(state, work_id, allowance)
     return state
 
 
 def test_a_sub_agent_is_granted_half_of_what_is_left_on_top_of_what_it_has_spent() -> None:
     state = lending_to_child(("w-child", Budget(tokens=40)), tokens=10, budget=Budget(tokens=100), stage=INFERRING)
     allowance = Budget(tokens=44 + 23)
-    grant = Tell("grant-w-child-tokens-67", "child", SIGNAL_GRANT, Grant(allowance=allowance))
-    assert budgets.asked(state, a_loan(44), now=NOW) == Advance(
-        replace(state, lent=(("w-child", allowance),)), (grant,)
+    grant = SendSignal("budget_grant-w-child:tokens-67", "child", SIGNAL_BUDGET_GRANT, BudgetGrant(allowance=allowance))
+    assert budgets.on_budget_requested(state, a_loan(44), now=NOW) == Advance(
+        with_ledger(state, reserved=(("w-child", allowance),)), (grant,)
     )
 
 
 def test_the_last_token_is_granted_too() -> None:
     state = lending_to_child(("w-child", Budget(tokens=40)), tokens=59, budget=Budget(tokens=100))
-    moved = budgets.asked(state, a_loan(40), now=NOW)
-    assert told(moved) == [Grant(allowance=Budget(tokens=41))]
-    assert told(budgets.asked(moved.state, a_loan(41), now=NOW)) == [Grant(refused="tokens")]
+    moved = budgets.on_budget_requested(state, a_loan(40), now=NOW)
+    assert told(moved) == [BudgetGrant(allowance=Budget(tokens=41))]
+    assert told(budgets.on_budget_requested(moved.thread, a_loan(41), now=NOW)) == [BudgetGrant(refused="tokens")]
 
 
 def test_only_what_a_sub_agent_is_short_of_is_granted() -> None:
     lent = Budget(tokens=40, cost=0.5, turns=3)
     state = lending_to_child(("w-child", lent), budget=Budget(tokens=100, cost=1.0, turns=10))
-    moved = budgets.asked(state, a_loan(40, cost=0.6, turns=2), now=NOW)
-    assert told(moved) == [Grant(allowance=Budget(tokens=70, cost=0.8, turns=3))]
+    moved = budgets.on_budget_requested(state, a_loan(40, cost=0.6, turns=2), now=NOW)
+    assert told(moved) == [BudgetGrant(allowance=Budget(tokens=70, cost=0.8, turns=3))]
 
 
 def test_what_a_sub_agent_has_overspent_is_gone_even_if_it_is_refused() -> None:
     state = lending_to_child(("w-child", Budget(tokens=40, turns=1)), budget=Budget(tokens=100, turns=1))
-    moved = budgets.asked(state, a_loan(70, turns=1), now=NOW)
-    assert told(moved) == [Grant(refused="turns")]
-    assert ledger.left(moved.state) == Budget(tokens=30, turns=0)
+    moved = budgets.on_budget_requested(state, a_loan(70, turns=1), now=NOW)
+    assert told(moved) == [BudgetGrant(refused="turns")]
+    assert left(moved.thread) == Budget(tokens=30, turns=0)
 
 
 def test_a_sub_agent_nobody_knows_is_refused_and_noted() -> None:
-    moved = budgets.asked(a_run(budget=Budget(tokens=100)), a_loan(40), now=NOW)
-    assert told(moved) == [Grant(refused="its parent does not know 'w-child'")]
-    assert [(refusal.signal, refusal.reason) for refusal in moved.state.refusals] == [
-        (SIGNAL_LEND, "its parent does not know 'w-child'")
+    moved = budgets.on_budget_requested(a_run(budget=Budget(tokens=100)), a_loan(40), now=NOW)
+    assert told(moved) == [BudgetGrant(refused="the parent has no sub-agent 'w-child'")]
+    assert [(refusal.signal, refusal.reason) for refusal in moved.thread.refusals] == [
+        (SIGNAL_BUDGET_REQUEST, "the parent has no sub-agent 'w-child'")
     ]
 
 
 def test_a_sub_agent_that_missed_its_grant_is_told_again() -> None:
     state = lending_to_child(("w-child", Budget(tokens=40)), budget=Budget(tokens=100))
-    moved = budgets.asked(state, a_loan(10), now=NOW)
-    assert moved.state == state
-    assert told(moved) == [Grant(allowance=Budget(tokens=40))]
+    moved = budgets.on_budget_requested(state, a_loan(10), now=NOW)
+    assert moved.thread == state
+    assert told(moved) == [BudgetGrant(allowance=Budget(tokens=40))]
 
 
 def test_a_limit_that_the_parent_does_not_have_is_lifted() -> None:
     state = lending_to_child(("w-child", Budget(tokens=40, turns=1)), budget=Budget(turns=9))
-    assert told(budgets.asked(state, a_loan(40), now=NOW)) == [Grant(allowance=Budget(turns=1))]
+    assert told(budgets.on_budget_requested(state, a_loan(40), now=NOW)) == [BudgetGrant(allowance=Budget(turns=1))]
 
 
 def test_a_sub_agent_is_granted_tokens_although_no_tool_calls_are_left() -> None:
     state = lending_to_child(("w-child", Budget(tokens=40, tool_calls=1)), budget=Budget(tokens=100, tool_calls=1))
-    moved = budgets.asked(state, a_loan(40, calls=1), now=NOW)
-    assert told(moved) == [Grant(allowance=Budget(tokens=70, tool_calls=1), refused="tool_calls")]
+    moved = budgets.on_budget_requested(state, a_loan(40, calls=1), now=NOW)
+    assert told(moved) == [BudgetGrant(allowance=Budget(tokens=70, tool_calls=1), refused="tool_calls")]
 
 
 def test_a_sub_agent_that_asks_for_tool_calls_alone_is_refused_when_none_are_left() -> None:
     state = lending_to_child(("w-child", Budget(tokens=40, tool_calls=1)), budget=Budget(tokens=100, tool_calls=1))
-    assert told(budgets.asked(state, a_loan(calls=1), now=NOW)) == [Grant(refused="tool_calls")]
+    assert told(budgets.on_budget_requested(state, a_loan(calls=1), now=NOW)) == [BudgetGrant(refused="tool_calls")]
 
 
-def a_middle(*lent: tuple[str, Budget], budget: Budget | None = None, stage: Stage = INFERRING) -> RunState:
+def a_middle(*lent: tuple[str, Budget], budget: Budget | None = None, stage: Stage = INFERRING) -> Thread:
     """A sub-agent that was allowed 100 tokens, has spent 20 and lent the rest."""
     return lending_to_child(
         *lent,
@@ -341,18 +362,20 @@ def a_middle(*lent: tuple[str, Budget], budget: Budget | None = None, stage: Sta
 def test_a_parent_with_nothing_left_asks_its_own_for_what_it_and_all_below_it_have_taken() -> None:
     state = a_middle(("w-a", Budget(tokens=40)), ("w-b", Budget(tokens=40)))
     first, second = a_loan(45, work_id="w-a"), a_loan(40, work_id="w-b")
-    moved = budgets.asked(state, first, now=NOW)
-    loan = Loan(work_id="w-middle", thread_id="middle", spent=Spent(tokens=20 + 45 + 40))
-    assert moved.commands == (Tell("lend-tokens-100", "root", SIGNAL_LEND, loan),)
-    assert moved.state.loans == (first,)
-    again = moved.then(budgets.asked, second, now=NOW).then(budgets.asked, first, now=NOW)
+    moved = budgets.on_budget_requested(state, first, now=NOW)
+    loan = BudgetRequest(work_id="w-middle", thread_id="middle", spent=Spent(tokens=20 + 45 + 40))
+    assert moved.commands == (SendSignal("budget_request-tokens-100", "root", SIGNAL_BUDGET_REQUEST, loan),)
+    assert moved.thread.current.budget.requests == (first,)
+    again = moved.then(budgets.on_budget_requested, second, now=NOW).then(budgets.on_budget_requested, first, now=NOW)
     assert again.commands == moved.commands
-    assert again.state.loans == (second, first)
+    assert again.thread.current.budget.requests == (second, first)
 
 
 def test_a_parent_whose_own_budget_is_spent_refuses() -> None:
     state = a_middle(("w-a", Budget(tokens=80)), budget=Budget(tokens=100))
-    assert told(budgets.asked(state, a_loan(80, work_id="w-a"), now=NOW)) == [Grant(refused="tokens")]
+    assert told(budgets.on_budget_requested(state, a_loan(80, work_id="w-a"), now=NOW)) == [
+        BudgetGrant(refused="tokens")
+    ]
 
 
 # The parent answers
@@ -360,9 +383,9 @@ def test_a_parent_whose_own_budget_is_spent_refuses() -> None:
 
 def test_a_grant_lets_a_waiting_run_go_on() -> None:
     state = a_child(tokens=50, allowance=Budget(tokens=50), stage=AwaitingBudget("tokens"))
-    moved = budgets.granted(state, Grant(allowance=Budget(tokens=60)), now=NOW)
-    assert moved == Advance(replace(state, allowance=Budget(tokens=60), stage=BetweenSteps()))
-    assert budgets.before_step(moved.state, now=NOW) is None
+    moved = budgets.on_budget_granted(state, BudgetGrant(allowance=Budget(tokens=60)), now=NOW)
+    assert moved == Advance(with_ledger(replace(state, stage=BetweenSteps()), allowance=Budget(tokens=60)))
+    assert budgets.before_step(moved.thread, now=NOW) is None
 
 
 def test_a_refusal_stops_a_waiting_run_and_names_the_budget() -> None:
@@ -373,74 +396,80 @@ def test_a_refusal_stops_a_waiting_run_and_names_the_budget() -> None:
         budget=Budget(seconds=9),
         stage=AwaitingBudget("tokens"),
     )
-    moved = budgets.granted(state, Grant(refused="turns"), now=NOW)
+    moved = budgets.on_budget_granted(state, BudgetGrant(refused="turns"), now=NOW)
     assert why_stopped(moved) == "turns budget is spent: 2 of 2 turns"
-    assert moved.state.budget == Budget(tokens=50, turns=2, seconds=9)
+    assert moved.thread.current.budget.limit == Budget(tokens=50, turns=2, seconds=9)
 
 
 def test_a_parent_that_cannot_be_reached_has_refused_everything() -> None:
     state = a_child(tokens=50, allowance=Budget(tokens=50, turns=2), stage=AwaitingBudget("tokens"))
-    moved = budgets.lend_failed(state, now=NOW)
+    moved = budgets.on_parent_unreachable(state, now=NOW)
     assert why_stopped(moved) == "tokens budget is spent: 50 of 50 tokens"
-    assert moved.state.budget == Budget(tokens=50, turns=2)
+    assert moved.thread.current.budget.limit == Budget(tokens=50, turns=2)
 
 
 def test_a_run_that_was_refused_goes_on_with_what_a_sub_agent_gave_back_and_asks_no_more() -> None:
     state = a_middle(("w-a", Budget(tokens=80)), stage=AwaitingBudget("tokens"))
-    state = ledger.giving_back(state, "w-a", Spent(tokens=70))
-    moved = budgets.granted(state, Grant(refused="tokens"), now=NOW)
-    assert moved.state.stage == BetweenSteps()
-    assert ledger.left(moved.state) == Budget(tokens=10)
-    later = replace(moved.state, usage=Usage(total_tokens=31))
+    state = budgets.release_child(state, "w-a", Spent(tokens=70))
+    moved = budgets.on_budget_granted(state, BudgetGrant(refused="tokens"), now=NOW)
+    assert moved.thread.stage == BetweenSteps()
+    assert left(moved.thread) == Budget(tokens=10)
+    later = moved.thread.with_run(replace(moved.thread.current, usage=Usage(total_tokens=31)))
     assert why_stopped(budgets.before_step(later, now=NOW)) == "tokens budget is spent: 101 of 100 tokens"
 
 
 def test_a_run_that_was_refused_one_budget_refuses_its_sub_agents_the_others_and_asks_no_more() -> None:
     """Its parent would name the same budget again, whatever it asks for: the two would never stop asking."""
     state = a_child(cost=1.0, turns=2, allowance=Budget(cost=1.0, turns=4), stage=INFERRING)
-    state = ledger.lending(state, "w-a", Budget(cost=0.0, turns=2))
-    waiting = budgets.asked(state, a_loan(turns=2, work_id="w-a"), now=NOW)
-    moved = budgets.granted(waiting.state, Grant(refused="cost"), now=NOW)
-    assert told(moved) == [Grant(refused="cost")]
-    assert told(budgets.asked(moved.state, a_loan(turns=2, work_id="w-a"), now=NOW)) == [Grant(refused="cost")]
+    state = reserving(state, "w-a", Budget(cost=0.0, turns=2))
+    waiting = budgets.on_budget_requested(state, a_loan(turns=2, work_id="w-a"), now=NOW)
+    moved = budgets.on_budget_granted(waiting.thread, BudgetGrant(refused="cost"), now=NOW)
+    assert told(moved) == [BudgetGrant(refused="cost")]
+    assert told(budgets.on_budget_requested(moved.thread, a_loan(turns=2, work_id="w-a"), now=NOW)) == [
+        BudgetGrant(refused="cost")
+    ]
 
 
-def waiting_middle(stage: Stage = INFERRING) -> RunState:
+def waiting_middle(stage: Stage = INFERRING) -> Thread:
     """Two sub-agents wait for what the parent's parent says."""
     state = a_middle(("w-a", Budget(tokens=40)), ("w-b", Budget(tokens=40)), stage=stage)
-    moved = budgets.asked(state, a_loan(40, work_id="w-a"), now=NOW)
-    return moved.then(budgets.asked, a_loan(40, work_id="w-b"), now=NOW).state
+    moved = budgets.on_budget_requested(state, a_loan(40, work_id="w-a"), now=NOW)
+    return moved.then(budgets.on_budget_requested, a_loan(40, work_id="w-b"), now=NOW).thread
 
 
 def test_a_grant_is_passed_on_to_every_sub_agent_that_waits() -> None:
-    moved = budgets.granted(waiting_middle(), Grant(allowance=Budget(tokens=120)), now=NOW)
-    assert told(moved) == [Grant(allowance=Budget(tokens=50)), Grant(allowance=Budget(tokens=45))]
-    assert moved.state.loans == ()
-    assert moved.state.stage == INFERRING
+    moved = budgets.on_budget_granted(waiting_middle(), BudgetGrant(allowance=Budget(tokens=120)), now=NOW)
+    assert told(moved) == [BudgetGrant(allowance=Budget(tokens=50)), BudgetGrant(allowance=Budget(tokens=45))]
+    assert moved.thread.current.budget.requests == ()
+    assert moved.thread.stage == INFERRING
 
 
 def test_a_grant_too_small_for_all_makes_the_parent_ask_again_for_the_rest() -> None:
-    moved = budgets.granted(waiting_middle(AwaitingBudget("tokens")), Grant(allowance=Budget(tokens=101)), now=NOW)
-    rest = Loan(work_id="w-middle", thread_id="middle", spent=Spent(tokens=101))
-    assert told(moved) == [Grant(allowance=Budget(tokens=41)), rest]
-    assert [loan.work_id for loan in moved.state.loans] == ["w-b"]
-    assert moved.state.stage == BetweenSteps()
-    own = budgets.before_step(moved.state, now=NOW)
-    assert own == Advance(replace(moved.state, stage=AwaitingBudget("tokens")))
+    moved = budgets.on_budget_granted(
+        waiting_middle(AwaitingBudget("tokens")), BudgetGrant(allowance=Budget(tokens=101)), now=NOW
+    )
+    rest = BudgetRequest(work_id="w-middle", thread_id="middle", spent=Spent(tokens=101))
+    assert told(moved) == [BudgetGrant(allowance=Budget(tokens=41)), rest]
+    assert [loan.work_id for loan in moved.thread.current.budget.requests] == ["w-b"]
+    assert moved.thread.stage == BetweenSteps()
+    own = budgets.before_step(moved.thread, now=NOW)
+    assert own == Advance(replace(moved.thread, stage=AwaitingBudget("tokens")))
 
 
 def test_a_refusal_is_passed_on_to_every_sub_agent_that_waits() -> None:
-    moved = budgets.granted(waiting_middle(), Grant(refused="tokens"), now=NOW)
-    assert told(moved) == [Grant(refused="tokens"), Grant(refused="tokens")]
-    assert moved.state.stage == INFERRING
+    moved = budgets.on_budget_granted(waiting_middle(), BudgetGrant(refused="tokens"), now=NOW)
+    assert told(moved) == [BudgetGrant(refused="tokens"), BudgetGrant(refused="tokens")]
+    assert moved.thread.stage == INFERRING
 
 
 def test_a_sub_agent_that_ended_while_it_waited_is_told_nothing_and_frees_what_it_held() -> None:
-    state = ledger.giving_back(waiting_middle(), "w-a", Spent(tokens=40))
-    moved = budgets.granted(state, Grant(refused="tokens"), now=NOW)
-    assert told(moved) == [Grant(refused="tokens")]
-    freed = ledger.giving_back(waiting_middle(), "w-a", Spent(tokens=10))
-    assert told(budgets.granted(freed, Grant(refused="tokens"), now=NOW)) == [Grant(allowance=Budget(tokens=55))]
+    state = budgets.release_child(waiting_middle(), "w-a", Spent(tokens=40))
+    moved = budgets.on_budget_granted(state, BudgetGrant(refused="tokens"), now=NOW)
+    assert told(moved) == [BudgetGrant(refused="tokens")]
+    freed = budgets.release_child(waiting_middle(), "w-a", Spent(tokens=10))
+    assert told(budgets.on_budget_granted(freed, BudgetGrant(refused="tokens"), now=NOW)) == [
+        BudgetGrant(allowance=Budget(tokens=55))
+    ]
 
 
 @pytest.mark.parametrize("module", ["subagents.budgets", "thread.ending", "step.steps", "machine.advance"])
@@ -458,17 +487,17 @@ FROM_ABOVE = Stopped(value=StopDetail(code="budget"))
 
 @dataclass
 class Node:
-    state: RunState
+    thread: Thread
     budget: Budget
     """Its own, before anybody was refused anything."""
     children: list[str] = field(default_factory=list)
     calling: bool = False
-    waits_for: set[str] = field(default_factory=set)
+    waiting_for: set[str] = field(default_factory=set)
     """Sub-agents without which it does not go on."""
 
     @property
     def ended(self) -> bool:
-        return isinstance(self.state.stage, Done)
+        return isinstance(self.thread.stage, Done)
 
 
 class Tree:
@@ -477,7 +506,7 @@ class Tree:
     def __init__(self, chance: Random, budget: Budget, *, own: float = 0.3) -> None:
         self.chance, self.own, self.largest = chance, own, chance.randint(1, 14)
         self.nodes = {"root": Node(a_run(budget=budget), budget)}
-        self.post: list[tuple[str, str, Loan | Grant | Spent]] = []
+        self.post: list[tuple[str, str, BudgetRequest | BudgetGrant | Spent]] = []
         self.peak = 1
         """How many agents were at work at once."""
         self.told: set[tuple[str, str]] = set()
@@ -499,41 +528,43 @@ class Tree:
         return [("deliver", name) for name in dict.fromkeys(f"{source}>{target}" for source, target, _ in self.post)]
 
     def _can_act(self, node: Node) -> bool:
-        return node.calling or (isinstance(node.state.stage, BetweenSteps) and not node.waits_for)
+        return node.calling or (isinstance(node.thread.stage, BetweenSteps) and not node.waiting_for)
 
-    def _deliver(self, entry: tuple[str, str, Loan | Grant | Spent]) -> None:
+    def _deliver(self, entry: tuple[str, str, BudgetRequest | BudgetGrant | Spent]) -> None:
         self.post.remove(entry)
         source, target, payload = entry
         node = self.nodes[target]
         if node.ended:
             return
         match payload:
-            case Loan():
-                self._moved(target, budgets.asked(node.state, payload, now=NOW))
-            case Grant() if self.chance.random() < 0.02:
-                self._moved(target, budgets.lend_failed(node.state, now=NOW))
-            case Grant():
-                self._moved(target, budgets.granted(node.state, payload, now=NOW))
+            case BudgetRequest():
+                self._moved(target, budgets.on_budget_requested(node.thread, payload, now=NOW))
+            case BudgetGrant() if self.chance.random() < 0.02:
+                self._moved(target, budgets.on_parent_unreachable(node.thread, now=NOW))
+            case BudgetGrant():
+                self._moved(target, budgets.on_budget_granted(node.thread, payload, now=NOW))
             case Spent():
-                node.state = ledger.giving_back(node.state, f"w-{source}", payload)
-                node.waits_for.discard(source)
+                node.thread = budgets.release_child(node.thread, f"w-{source}", payload)
+                node.waiting_for.discard(source)
 
     def _act(self, id: str) -> None:
         node = self.nodes[id]
         if node.calling:
             self._answered(id, node)
-        elif (moved := budgets.before_step(node.state, now=NOW)) is not None:
+        elif (moved := budgets.before_step(node.thread, now=NOW)) is not None:
             self._moved(id, moved)
         else:
-            node.state = replace(node.state, steps=node.state.steps + 1, stage=INFERRING)
+            step = node.thread.current.step
+            node.thread = replace(node.thread.with_step(Step(number=step.number + 1)), stage=INFERRING)
             node.calling = True
 
     def _answered(self, id: str, node: Node) -> None:
         """The model has answered: with calls, with sub-agents, or, sometimes, with its last word."""
         self._pay(node)
-        free = ledger.calls_left(node.state)
+        free = ledger.calls_left(node.thread.current)
         calls = self.chance.randint(0, 3) if free is None else min(free, self.chance.randint(0, 3))
-        node.state = replace(node.state, calls_made=node.state.calls_made + calls, stage=BetweenSteps())
+        made = node.thread.current.budget.tool_calls + calls
+        node.thread = replace(with_ledger(node.thread, tool_calls=made), stage=BetweenSteps())
         if self.chance.random() < (0.01 if id == "root" else 0.05) and not self._below(node):
             self._end(id)
         elif self.chance.random() < 0.3:
@@ -542,34 +573,35 @@ class Tree:
     def _pay(self, node: Node) -> None:
         cost = self.chance.choice([0.0, round(self.chance.uniform(0, CALL["cost"]), 9)])
         usage = Usage(total_tokens=self.chance.randint(0, 20), cost=cost)
-        node.state = replace(node.state, usage=node.state.usage.plus(usage))
+        run = node.thread.current
+        node.thread = node.thread.with_run(replace(run, usage=run.usage.plus(usage)))
         node.calling = False
 
     def _start(self, id: str, node: Node) -> None:
         among = min(self.chance.randint(1, 3), self.largest - len(self.nodes))
-        allowance = ledger.share(node.state, among) if among > 0 else None
+        allowance = ledger.share(node.thread.current, among) if among > 0 else None
         for _ in range(among):
             child = f"t{len(self.nodes)}"
             own = self._own_budget() if self.chance.random() < self.own else Budget()
             state = a_run(thread_id=child, parent=id, budget=own, allowance=allowance)
-            node.state = ledger.lending(node.state, f"w-{child}", allowance)
+            node.thread = reserving(node.thread, f"w-{child}", allowance)
             node.children.append(child)
             self.nodes[child] = Node(state, own)
             if self.chance.random() < 0.6:
-                node.waits_for.add(child)
+                node.waiting_for.add(child)
 
     def _own_budget(self) -> Budget:
         return Budget(tokens=self.chance.randint(0, 200), turns=self.chance.randint(0, 30))
 
     def _moved(self, id: str, moved: Advance) -> None:
         """What `next_step` and the workflow do with it."""
-        node, before = self.nodes[id], self.nodes[id].state.stage
-        node.state = moved.state
+        node, before = self.nodes[id], self.nodes[id].thread.stage
+        node.thread = moved.thread
         for command in moved.commands:
-            if isinstance(command, Tell):
+            if isinstance(command, SendSignal):
                 assert (id, command.id) not in self.told, "two commands of one run have the same id"
                 self.told.add((id, command.id))
-                assert isinstance(command.payload, Loan | Grant)
+                assert isinstance(command.payload, BudgetRequest | BudgetGrant)
                 self.post.append((id, command.thread_id, command.payload))
         if node.ended and not isinstance(before, Done):
             self._end(id)
@@ -587,15 +619,15 @@ class Tree:
         for entry in [entry for entry in self.post if entry[1] == id]:
             self.post.remove(entry)
             if isinstance(entry[2], Spent):
-                node.state = ledger.giving_back(node.state, f"w-{entry[0]}", entry[2])
-        parent = node.state.identity.parent_thread_id
+                node.thread = budgets.release_child(node.thread, f"w-{entry[0]}", entry[2])
+        parent = node.thread.identity.parent_thread_id
         if not node.ended:
-            node.state = ending.stop(replace(node.state, stage=BetweenSteps()), FROM_ABOVE, now=NOW).state
+            node.thread = cancelling.stop(replace(node.thread, stage=BetweenSteps()), FROM_ABOVE, now=NOW).thread
         if parent is not None:
-            self.post.append((id, parent, ledger.tree(node.state) or Spent()))
+            self.post.append((id, parent, ledger.spent(node.thread.current) or Spent()))
 
     def subtree(self, id: str) -> Spent:
-        total = ledger.spent(replace(self.nodes[id].state, below=Spent()))
+        total = ledger.spent(with_ledger(self.nodes[id].thread, descendants=Spent()).current)
         for child in self.nodes[id].children:
             total = total.plus(self.subtree(child))
         return total
@@ -620,7 +652,9 @@ def test_no_tree_spends_more_than_its_limit_and_one_call_for_each_agent_at_work(
         for id, node in tree.nodes.items():
             taken = tree.subtree(id)
             assert node.ended, f"seed {seed}: {id} waits for ever"
-            assert (ledger.spent(node.state), node.state.lent) == (taken, ()), f"seed {seed}: {id} lost count"
+            assert (ledger.spent(node.thread.current), node.thread.current.budget.reserved) == (taken, ()), (
+                f"seed {seed}: {id} lost count"
+            )
             for name, limit in node.budget:
                 bound = math.inf if limit is None else limit + tree.peak * CALL[name] + 1e-6
                 assert getattr(taken, name, 0) <= bound, f"seed {seed}: {id} spent {taken} of {node.budget}"

@@ -24,10 +24,10 @@ from tests.loop.driving import LOOK, THREAD, Driver, asks, call, carry, ok, pend
 from wakeful.contract.names import TOOL_INTERRUPTED
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Cancelled, CancelReceipt, NaturalEnd, Origin, TaskRef
-from wakeful.contract.subagents import Family
+from wakeful.contract.subagents import SubagentContext
 from wakeful.contract.tools import ToolDescriptor
-from wakeful.loop.machine.commands import CallTool, CancelChild, Infer, Stop
-from wakeful.loop.machine.facts import ChildGone, ChildNamed, WorkStopped
+from wakeful.loop.machine.commands import CallTool, CancelChild, CancelWork, Infer
+from wakeful.loop.machine.facts import ChildClosed, ChildIdAssigned, WorkCancelled
 from wakeful.loop.machine.stages import CallingTools, Cancelling, Done, Idle
 from wakeful.loop.machine.state import Advance
 from wakeful.loop.thread.continue_as_new import pending_commands
@@ -74,12 +74,12 @@ def test_a_child_is_cancelled_by_its_id_or_name_and_the_answer_comes_when_it_has
     driver = with_tasks(spawns("c1", "scout"), spawns("c2"))
     driver.model(asks(cancels("c3", name)))
     assert driver.last.commands == (CancelChild("bg_0", "t1/bg_0", "cancelled by assistant"),)
-    assert (isinstance(driver.state.stage, CallingTools), driver.state.in_flight) == (True, frozenset())
+    assert (isinstance(driver.thread.stage, CallingTools), driver.thread.in_flight) == (True, frozenset())
     below = CancelReceipt(cancelled=("t1/x", "t1/y"), ended=("t1/z",))
     driver.feed(an_end("bg_0", termination=CANCELLED, receipt=below))
     assert receipt_of(driver, "c3") == accepted("bg_0", 3)
     assert events_in(driver) == [("cancelled", "bg_0")]
-    assert [task.task_id for task in driver.state.running_tasks] == ["bg_1"]
+    assert [task.task_id for task in driver.thread.children.running] == ["bg_1"]
     assert driver.inference().id == "infer-3"
 
 
@@ -105,8 +105,8 @@ def test_a_child_that_had_ended_cannot_be_cancelled() -> None:
     assert receipt_of(driver, "c2") == not_found("scout")
 
 
-@pytest.mark.parametrize("fact", [a_tool_end("bg_0"), ChildGone("bg_0", "it has ended without a word")])
-def test_a_child_that_ends_by_itself_before_it_hears_of_it_was_not_cancelled(fact: ChildGone) -> None:
+@pytest.mark.parametrize("fact", [a_tool_end("bg_0"), ChildClosed("bg_0", "it closed without reporting a result")])
+def test_a_child_that_ends_by_itself_before_it_hears_of_it_was_not_cancelled(fact: ChildClosed) -> None:
     driver = with_tasks(spawns("c1"))
     driver.model(asks(cancels("c2", "bg_0")))
     driver.feed(fact)
@@ -118,7 +118,7 @@ def test_a_child_is_cancelled_in_the_step_that_started_it() -> None:
     driver = Driver(PARENT)
     nameless(driver, spawns("c1", "scout"), cancels("c2", "scout"))
     assert not any(isinstance(command, CancelChild) for command in driver.commands)
-    driver.feed(ChildNamed("bg_0", "t1/bg_0"))
+    driver.feed(ChildIdAssigned("bg_0", "t1/bg_0"))
     assert isinstance(driver.last.commands[0], CancelChild)
     driver.feed(an_end("bg_0", termination=CANCELLED))
     assert receipt_of(driver, "c2") == accepted("bg_0", 1)
@@ -127,7 +127,7 @@ def test_a_child_is_cancelled_in_the_step_that_started_it() -> None:
 def test_a_child_that_could_not_be_started_is_not_found() -> None:
     driver = Driver(PARENT)
     nameless(driver, spawns("c1", "scout"), cancels("c2", "scout"))
-    driver.feed(ChildGone("bg_0", "no worker"))
+    driver.feed(ChildClosed("bg_0", "no worker"))
     assert receipt_of(driver, "c2") == not_found("scout")
 
 
@@ -142,9 +142,9 @@ def test_other_calls_go_on_while_a_task_stops() -> None:
     driver = with_tasks(spawns("c1"), agent=PARALLEL_PARENT)
     driver.model(asks(cancels("c2", "bg_0"), call("c3")))
     driver.tool("c3", pending("s1"))
-    assert isinstance(driver.state.stage, CallingTools)
+    assert isinstance(driver.thread.stage, CallingTools)
     driver.feed(an_end("bg_0", termination=CANCELLED))
-    assert driver.state.status.value == "waiting"
+    assert driver.thread.status.value == "waiting"
     driver.decide(resume("s1"))
     driver.tool("c3", ok("sunny"))
     assert receipt_of(driver, "c2") == accepted("bg_0", 1)
@@ -153,8 +153,8 @@ def test_other_calls_go_on_while_a_task_stops() -> None:
 def test_a_run_that_is_carried_while_a_task_stops_goes_on() -> None:
     driver = with_tasks(spawns("c1"))
     driver.model(asks(cancels("c2", "bg_0")))
-    driver.last = Advance(carry(driver.state))
-    assert (pending_commands(driver.state), driver.state.bound) == ((), frozenset())
+    driver.last = Advance(carry(driver.thread))
+    assert (pending_commands(driver.thread), driver.thread.bound_to_execution) == ((), frozenset())
     driver.feed(an_end("bg_0", termination=CANCELLED))
     assert receipt_of(driver, "c2") == accepted("bg_0", 1)
 
@@ -174,9 +174,9 @@ def test_a_call_that_waits_for_a_task_of_another_run_is_interrupted_with_its_run
     driver.resolve(PARALLEL_PARENT)
     driver.model(asks(cancels("c2", "bg_0"), cancels("c4", "bg_0"), call("c3")))
     driver.cancel()
-    assert driver.last.commands == (Stop("tool-c3"),)
+    assert driver.last.commands == (CancelWork("tool-c3"),)
     driver.stopped("c3")
-    assert (dict(driver.answers)["c2"], isinstance(driver.state.stage, Idle)) == (TOOL_INTERRUPTED, True)
+    assert (dict(driver.answers)["c2"], isinstance(driver.thread.stage, Idle)) == (TOOL_INTERRUPTED, True)
 
 
 def test_a_task_of_another_run_that_stops_while_the_run_is_cancelled_answers_the_call_that_waits() -> None:
@@ -186,7 +186,7 @@ def test_a_task_of_another_run_that_stops_while_the_run_is_cancelled_answers_the
     driver.model(asks(cancels("c2", "bg_0"), call("c3")))
     driver.cancel()
     driver.feed(an_end("bg_0", termination=CANCELLED))
-    assert isinstance(driver.state.stage, Cancelling)
+    assert isinstance(driver.thread.stage, Cancelling)
     driver.stopped("c3")
     assert receipt_of(driver, "c2") == accepted("bg_0", 1)
 
@@ -199,10 +199,10 @@ def test_a_run_that_cancels_itself_ends_with_everything_below_it_and_has_no_furt
     assert driver.last.commands[-4:] == (
         CancelChild("bg_0", "t1/bg_0", "cancelled by the agent itself"),
         CancelChild("bg_1", "t1/bg_1", "cancelled by the agent itself"),
-        Stop("child-c3"),
-        Stop("tool-c4"),
+        CancelWork("delegate-c3"),
+        CancelWork("tool-c4"),
     )
-    driver.feed(WorkStopped("child-c3"), an_end("bg_0", termination=CANCELLED), a_tool_end("bg_1"))
+    driver.feed(WorkCancelled("delegate-c3"), an_end("bg_0", termination=CANCELLED), a_tool_end("bg_1"))
     driver.stopped("c4")
     assert (driver.result.termination, driver.result.detail) == (CANCELLED, "cancelled by the agent itself")
     assert (receipt_of(driver, "c5"), driver.executions("c6")) == (accepted("r1", 2), [])
@@ -215,13 +215,15 @@ def test_a_run_with_nothing_below_it_cancels_itself_at_once() -> None:
     driver.model(asks(cancels("c1"), call("c2")))
     assert (receipt_of(driver, "c1"), driver.result.termination) == (accepted("r1", 1), CANCELLED)
     assert dict(driver.answers)["c2"] == TOOL_INTERRUPTED
-    assert (driver.executions("c2"), isinstance(driver.state.stage, Idle)) == ([], True)
+    assert (driver.executions("c2"), isinstance(driver.thread.stage, Idle)) == ([], True)
 
 
 def a_task(**family: object) -> RunRequest:
     """The request of a sub-agent of the thread `t0`."""
-    stands = Family.model_validate({"path": ("t0",), "work_id": "bg_3", **family})
-    return RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", origin=Origin.SUBAGENT, family=stands)
+    stands = SubagentContext.model_validate({"path": ("t0",), "work_id": "bg_3", **family})
+    return RunRequest(
+        agent_id="assistant", input="Hello", parent_thread_id="t0", origin=Origin.SUBAGENT, subagent=stands
+    )
 
 
 def test_a_task_that_cancels_itself_is_named_by_its_id() -> None:
@@ -237,12 +239,12 @@ def test_a_delegate_within_a_task_cancels_the_task_and_ends() -> None:
     task = TaskRef(task_id="bg_3", thread_id="t0/bg_3", owner_thread_id="t0")
     driver = Driver(PARENT, request=a_task(within=task))
     driver.model(asks(cancels("c1")))
-    told = CancelChild("cancel-c1", "t0/bg_3", "cancelled by assistant, which is a part of it")
+    told = CancelChild("cancel-c1", "t0/bg_3", "cancelled by assistant, which is part of it")
     assert driver.asked_for(CancelChild) == [told]
     assert receipt_of(driver, "c1") == accepted("bg_3", 1)
-    ended = driver.state
+    ended = driver.thread
     assert isinstance(ended.stage, Done)
-    assert driver.feed(ChildGone("cancel-c1", "it has ended without a word")) == Advance(ended)
+    assert driver.feed(ChildClosed("cancel-c1", "it closed without reporting a result")) == Advance(ended)
 
 
 def test_a_tool_of_that_name_of_the_agents_own_wins() -> None:

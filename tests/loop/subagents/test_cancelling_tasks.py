@@ -21,11 +21,11 @@ from wakeful.contract.gates import Suspend
 from wakeful.contract.inference import ModelResponse
 from wakeful.contract.runs import Cancelled, CancelReceipt, OnBusy
 from wakeful.contract.tasks import Task, TaskType
-from wakeful.loop.machine.commands import CancelChild, Stop
-from wakeful.loop.machine.facts import ChildGone, WorkStopped
+from wakeful.loop.machine.commands import CancelChild, CancelWork
+from wakeful.loop.machine.facts import ChildClosed, WorkCancelled
 from wakeful.loop.machine.stages import Cancelling, Done, Idle
 from wakeful.loop.machine.state import Advance
-from wakeful.loop.thread.views import keeps
+from wakeful.loop.thread.views import carryover
 
 ANSWERS: Mapping[str, ModelResponse | None] = {
     "inferring": None,
@@ -44,22 +44,22 @@ def test_cancel_waits_for_every_task_whatever_the_run_is_doing(stage: str, threa
     driver = with_tasks(spawns("c1"), spawns("c2"), driver=Driver(PARENT, request=THREAD) if thread else None)
     if (answer := ANSWERS[stage]) is not None:
         driver.model(answer)
-    working = sorted(driver.state.in_flight)
+    working = sorted(driver.thread.in_flight)
     driver.cancel("enough")
-    told = {command.id for command in driver.last.commands if isinstance(command, CancelChild | Stop)}
+    told = {command.id for command in driver.last.commands if isinstance(command, CancelChild | CancelWork)}
     assert told == {*working, "bg_0", "bg_1"}
     for id in working:
-        driver.feed(an_end(id, termination=Cancelled()) if id.startswith("child") else WorkStopped(id))
+        driver.feed(an_end(id, termination=Cancelled()) if id.startswith("child") else WorkCancelled(id))
     driver.feed(a_word("bg_0"), an_end("bg_0", termination=Cancelled(), receipt=CancelReceipt(cancelled=("t1/x",))))
-    assert isinstance(driver.state.stage, Cancelling)
+    assert isinstance(driver.thread.stage, Cancelling)
     driver.feed(a_tool_end("bg_1"))
     assert (driver.result.termination, driver.result.detail) == (Cancelled(), "enough")
     assert driver.result.receipt is not None
     assert driver.result.receipt.cancelled[-2:] == ("t1/bg_0", "t1/x")
     assert driver.result.receipt.ended == ("t1/bg_1",)
     assert driver.result.unread == ()
-    assert (driver.state.runs, driver.state.running_tasks) == (1, ())
-    assert isinstance(driver.state.stage, Idle if thread else Done)
+    assert (driver.thread.counters.runs, driver.thread.children.running) == (1, ())
+    assert isinstance(driver.thread.stage, Idle if thread else Done)
     assert driver.event_types.count("run_start") == driver.event_types.count("run_finish")
     if thread:
         driver.submit("m1")
@@ -77,8 +77,8 @@ def test_a_run_that_is_cancelled_leaves_the_tasks_of_another_run_alone() -> None
     assert [command.id for command in driver.last.commands] == ["bg_1", "infer-3"]
     driver.model(says("In vain."))
     driver.feed(an_end("bg_1", termination=Cancelled()))
-    assert isinstance(driver.state.stage, Idle)
-    assert [task.task_id for task in driver.state.running_tasks] == ["bg_0"]
+    assert isinstance(driver.thread.stage, Idle)
+    assert [task.task_id for task in driver.thread.children.running] == ["bg_0"]
 
 
 def test_a_task_of_another_run_that_ends_while_the_run_is_cancelled_is_told_to_the_next() -> None:
@@ -87,8 +87,8 @@ def test_a_task_of_another_run_that_ends_while_the_run_is_cancelled_is_told_to_t
     driver.submit("m1")
     driver.cancel()
     driver.feed(a_tool_end("bg_0"))
-    driver.feed(WorkStopped("resolve-2"))
-    assert driver.state.identity.run_id == "r1.3"
+    driver.feed(WorkCancelled("resolve-2"))
+    assert driver.thread.identity.run_id == "r1.3"
     driver.resolve(PARENT)
     assert events_in(driver) == [("completed", "bg_0")]
 
@@ -106,9 +106,9 @@ def test_a_thread_that_is_closed_stops_the_tasks_of_all_its_runs(first: str) -> 
     assert sorted(told) == ["bg_0", "bg_1"]
     driver.model(says("In vain."))
     driver.feed(an_end("bg_1", termination=Cancelled()))
-    assert isinstance(driver.state.stage, Cancelling)
+    assert isinstance(driver.thread.stage, Cancelling)
     driver.feed(an_end("bg_0", termination=Cancelled()))
-    assert (isinstance(driver.state.stage, Done), driver.state.running_tasks) == (True, ())
+    assert (isinstance(driver.thread.stage, Done), driver.thread.children.running) == (True, ())
 
 
 def test_an_idle_thread_is_closed_when_its_last_task_has_stopped() -> None:
@@ -124,21 +124,21 @@ def test_an_idle_thread_is_closed_when_its_last_task_has_stopped() -> None:
     driver.submit("m1")
     assert driver.reasons == ["the thread is being closed"]
     driver.feed(mail(), a_word("bg_0"), an_end("bg_0", termination=Cancelled()))
-    assert driver.state.running_tasks != ()
-    driver.feed(ChildGone("bg_1", "it has ended without a word"))
-    assert driver.state.stage == Done(result)
+    assert driver.thread.children.running != ()
+    driver.feed(ChildClosed("bg_1", "it closed without reporting a result"))
+    assert driver.thread.stage == Done(result)
     assert driver.event_types.count("run_start") == 1
-    kept = [message.id for message in keeps(driver.state).mail]
-    assert kept == ["msg_1", "word_1", "settled:t1/bg_0", "settled:t1/bg_1"]
+    kept = [message.id for message in carryover(driver.thread).mail]
+    assert kept == ["msg_1", "word_1", "child_settled:t1/bg_0", "child_settled:t1/bg_1"]
 
 
 def test_a_thread_that_never_ran_is_closed_after_its_tasks_too() -> None:
     running = Task(task_id="bg_0", owner_thread_id="t1", task_type=TaskType.TOOL, thread_id="t1/bg_0")
-    kept = keeps(idle_with_task().state).model_copy(update={"tasks": (running,)})
-    driver = Driver(None, request=THREAD.model_copy(update={"input": ""}), keeps=kept)
+    kept = carryover(idle_with_task().thread).model_copy(update={"tasks": (running,)})
+    driver = Driver(None, request=THREAD.model_copy(update={"input": ""}), carryover=kept)
     driver.cancel(close=True)
     driver.feed(a_tool_end("bg_0"))
-    assert isinstance(driver.state.stage, Done)
+    assert isinstance(driver.thread.stage, Done)
     assert driver.result.termination == Cancelled()
 
 
@@ -147,9 +147,9 @@ def test_the_tasks_of_an_idle_thread_can_be_cancelled_and_their_ends_begin_no_ru
     driver = idle_with_task(spawns("c1"), spawns("c2"))
     driver.cancel("enough")
     assert [command.id for command in driver.last.commands] == ["bg_0", "bg_1"]
-    driver.last = Advance(carry(driver.state))
+    driver.last = Advance(carry(driver.thread))
     driver.feed(a_word("bg_0"), an_end("bg_0", termination=Cancelled()), an_end("bg_1", termination=Cancelled()))
-    assert (isinstance(driver.state.stage, Idle), driver.state.runs) == (True, 1)
+    assert (isinstance(driver.thread.stage, Idle), driver.thread.counters.runs) == (True, 1)
     driver.submit("m1")
     driver.resolve(PARENT)
     assert events_in(driver) == [("custom", "bg_0"), ("cancelled", "bg_0"), ("cancelled", "bg_1")]
@@ -163,4 +163,4 @@ def test_a_rollback_of_a_run_that_is_being_cancelled_stops_no_more_than_the_canc
     driver.submit("m2", on_busy=OnBusy.ROLLBACK)
     assert driver.last.commands == ()
     driver.model(says("In vain."))
-    assert driver.state.identity.run_id == "r1.3"
+    assert driver.thread.identity.run_id == "r1.3"

@@ -35,25 +35,40 @@ from tests.loop.driving import (
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.gates import Suspend
-from wakeful.contract.hooks import Moment
-from wakeful.contract.names import SIGNAL_GRANT
+from wakeful.contract.hooks import LifecyclePhase
+from wakeful.contract.names import SIGNAL_BUDGET_GRANT
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Cancelled, OnBusy, Origin, ToolCallStatus, Usage
-from wakeful.contract.subagents import Family, Loan
-from wakeful.loop.machine.commands import CallTool, CancelChild, Deliver, Settle, StartChild, Stop, Tell
-from wakeful.loop.machine.facts import LetterReturned, LettersWanted, LoanAsked, LoopBroken, WorkFailed, WorkStopped
-from wakeful.loop.machine.stages import Cancelling, Done, Hooking
-from wakeful.loop.thread.views import keeps
+from wakeful.contract.subagents import BudgetRequest, SubagentContext
+from wakeful.loop.machine.commands import (
+    CallTool,
+    CancelChild,
+    CancelWork,
+    DeliverMessage,
+    NotifyParent,
+    SendSignal,
+    StartChild,
+)
+from wakeful.loop.machine.facts import (
+    BudgetRequested,
+    LoopFailed,
+    MailReturned,
+    UndeliveredRequested,
+    WorkCancelled,
+    WorkFailed,
+)
+from wakeful.loop.machine.stages import Cancelling, Done, RunningHooks
+from wakeful.loop.thread.views import carryover
 
 AS_A_TASK = RunRequest(
     agent_id="assistant",
     input="Hello",
     parent_thread_id="t0",
     origin=Origin.SUBAGENT,
-    family=Family(path=("t0",), work_id="bg_0", task_id="bg_0", allowance=Budget(tokens=1000)),
+    subagent=SubagentContext(path=("t0",), work_id="bg_0", task_id="bg_0", allowance=Budget(tokens=1000)),
 )
-A_LOAN = LoanAsked(Loan(work_id="bg_0", thread_id=thread_of("bg_0"), spent=Spent(tokens=500)))
+A_LOAN = BudgetRequested(BudgetRequest(work_id="bg_0", thread_id=thread_of("bg_0"), spent=Spent(tokens=500)))
 
 
 def at_its_limit(driver: Driver) -> None:
@@ -75,29 +90,29 @@ def forbidden(driver: Driver) -> None:
     [(at_its_limit, "stopped:max_rounds"), (failing, "error:no model"), (forbidden, "blocked:locked")],
     ids=["max_rounds", "error", "block"],
 )
-@pytest.mark.parametrize("moments", [(), (Moment.RUN_END,)], ids=["plain", "hooked"])
+@pytest.mark.parametrize("moments", [(), (LifecyclePhase.RUN_END,)], ids=["plain", "hooked"])
 def test_a_sub_agent_that_ends_stops_its_own_tasks_first(
-    end: Callable[[Driver], None], reason: str, moments: tuple[Moment, ...]
+    end: Callable[[Driver], None], reason: str, moments: tuple[LifecyclePhase, ...]
 ) -> None:
     agent = hooked(*moments, agent=a_parent(max_rounds=2))
     driver = with_tasks(spawns("c1"), driver=Driver(agent, request=AS_A_TASK))
     end(driver)
-    assert isinstance(driver.state.stage, Cancelling)
+    assert isinstance(driver.thread.stage, Cancelling)
     assert [command.id for command in driver.asked_for(CancelChild)] == ["bg_0"]
-    assert driver.asked_for(Settle) == []
+    assert driver.asked_for(NotifyParent) == []
     driver.feed(an_end("bg_0", termination=Cancelled(), spent=Spent(tokens=70)))
     if moments:
-        assert isinstance(driver.state.stage, Hooking)
+        assert isinstance(driver.thread.stage, RunningHooks)
         driver.hooks()
-    (settle,) = driver.asked_for(Settle)
-    assert (driver.result.status_reason, settle.settled.spent.tokens) == (reason, 70)
-    assert driver.state.running_tasks == ()
+    (settle,) = driver.asked_for(NotifyParent)
+    assert (driver.result.status_reason, settle.result.spent.tokens) == (reason, 70)
+    assert driver.thread.children.running == ()
 
 
 def test_a_sub_agent_whose_own_loop_broke_stops_its_tasks_without_waiting() -> None:
     driver = with_tasks(spawns("c1"), driver=Driver(PARENT, request=AS_A_TASK))
-    driver.feed(LoopBroken("boom"))
-    assert isinstance(driver.state.stage, Done)
+    driver.feed(LoopFailed("boom"))
+    assert isinstance(driver.thread.stage, Done)
     assert [command.id for command in driver.asked_for(CancelChild)] == ["bg_0"]
 
 
@@ -106,19 +121,19 @@ def test_a_loan_is_refused_when_the_lender_ends() -> None:
     driver.model(asks(spawns("c1"), usage=Usage(total_tokens=100)))
     driver.model(asks(call("x1"), usage=Usage(total_tokens=1000)))
     driver.feed(A_LOAN)
-    assert driver.state.loans
+    assert driver.thread.current.budget.requests
     driver.tool("x1", ok(1))
     driver.feed(an_end("bg_0", termination=Cancelled()))
-    assert isinstance(driver.state.stage, Done)
-    assert driver.state.loans == ()
+    assert isinstance(driver.thread.stage, Done)
+    assert driver.thread.current.budget.requests == ()
 
 
 def test_a_loan_that_is_asked_for_after_the_end_is_refused() -> None:
     driver = with_tasks(spawns("c1"), driver=Driver(a_parent(max_rounds=1)))
-    assert isinstance(driver.state.stage, Done)
+    assert isinstance(driver.thread.stage, Done)
     (tell,) = driver.feed(A_LOAN).commands
-    assert isinstance(tell, Tell)
-    assert (tell.thread_id, tell.signal) == (thread_of("bg_0"), SIGNAL_GRANT)
+    assert isinstance(tell, SendSignal)
+    assert (tell.thread_id, tell.signal) == (thread_of("bg_0"), SIGNAL_BUDGET_GRANT)
 
 
 def test_loans_that_wait_are_refused_when_a_run_ends_by_a_bug() -> None:
@@ -126,9 +141,9 @@ def test_loans_that_wait_are_refused_when_a_run_ends_by_a_bug() -> None:
     driver.model(asks(spawns("c1"), usage=Usage(total_tokens=100)))
     driver.model(asks(call("x1"), usage=Usage(total_tokens=1000)))
     driver.feed(A_LOAN)
-    before = len(driver.asked_for(Tell))
-    driver.feed(LoopBroken("boom"))
-    refused = [tell for tell in driver.asked_for(Tell)[before:] if tell.signal == SIGNAL_GRANT]
+    before = len(driver.asked_for(SendSignal))
+    driver.feed(LoopFailed("boom"))
+    refused = [tell for tell in driver.asked_for(SendSignal)[before:] if tell.signal == SIGNAL_BUDGET_GRANT]
     assert [tell.thread_id for tell in refused] == [thread_of("bg_0")]
 
 
@@ -139,7 +154,7 @@ def test_a_run_does_not_pay_for_the_task_of_an_earlier_one() -> None:
     driver.feed(an_end("bg_0", spent=Spent(tokens=5000)))
     driver.model(asks(call("x1")))
     driver.tool("x1", ok(1))
-    assert driver.state.below == Spent()
+    assert driver.thread.current.budget.descendants == Spent()
     assert driver.inference().step == 2
 
 
@@ -152,7 +167,7 @@ def test_a_rollback_gives_back_letters_and_the_ends_of_older_tasks() -> None:
     driver.feed(an_end("bg_1"))
     driver.tool("x1", ok(1))
     driver.submit("m3", on_busy=OnBusy.ROLLBACK)
-    driver.feed(WorkStopped(driver.inference().id))
+    driver.feed(WorkCancelled(driver.inference().id))
     driver.resolve(PARENT)
     told = "\n".join(driver.said)
     assert ("precious" in told, 'task_id="bg_0"' in told, 'task_id="bg_1"' in told) == (True, True, False)
@@ -162,7 +177,7 @@ def test_a_message_that_waits_for_a_tasks_name_keeps_its_place_in_a_sequential_s
     driver = Driver(PARENT)
     to_scout = writes("c2", {"relation": "child", "name": "scout"})
     driver.model(asks(spawns("c1", "scout"), to_scout, call("c3")))
-    assert [type(command) for command in driver.commands if isinstance(command, Tell | CallTool)] == [Tell]
+    assert [type(command) for command in driver.commands if isinstance(command, SendSignal | CallTool)] == [SendSignal]
 
 
 def test_a_message_that_waits_for_a_tasks_name_is_not_taken_for_one_after_a_suspension() -> None:
@@ -178,7 +193,7 @@ def test_approved_messages_go_one_after_another() -> None:
     gated = {"c1": Suspend(ticket=a_ticket("s1")), "c2": Suspend(ticket=a_ticket("s2"))}
     driver.model(asks_gated(first, second, **gated))
     driver.decide(resume("c1"), resume("c2"))
-    assert [command.letter.content for command in driver.asked_for(Deliver)] == ["first"]
+    assert [command.message.content for command in driver.asked_for(DeliverMessage)] == ["first"]
 
 
 @pytest.mark.parametrize("agent", [PARENT, PARALLEL_PARENT])
@@ -190,15 +205,15 @@ def test_an_approved_message_to_a_task_that_is_approved_with_it_goes_as_soon_as_
     gated = {"c1": Suspend(ticket=a_ticket("s1")), "c2": Suspend(ticket=a_ticket("s2"))}
     driver.model(asks_gated(spawns("c1", "scout"), to_scout, **gated))
     driver.decide(resume("c1"), resume("c2"))
-    assert [command.thread_id for command in driver.asked_for(Tell)] == [thread_of("bg_0")]
+    assert [command.thread_id for command in driver.asked_for(SendSignal)] == [thread_of("bg_0")]
 
 
 def test_a_letter_to_a_child_that_is_sent_again_wakes_nobody() -> None:
     driver = with_tasks(spawns("c1", "scout"))
     letter = a_letter("msg_1", relation="child", task_id="bg_0")
-    driver.feed(LetterReturned(letter.model_copy(update={"recipient_thread_id": thread_of("bg_0")}), "unavailable"))
-    (command,) = driver.feed(LettersWanted("replay")).commands
-    assert isinstance(command, Tell)
+    driver.feed(MailReturned(letter.model_copy(update={"recipient_thread_id": thread_of("bg_0")}), "unavailable"))
+    (command,) = driver.feed(UndeliveredRequested("replay")).commands
+    assert isinstance(command, SendSignal)
     assert command.thread_id == thread_of("bg_0")
 
 
@@ -222,15 +237,15 @@ def test_events_of_tasks_that_are_unknown_or_have_ended_are_dropped() -> None:
     driver.feed(an_end("bg_0"))
     driver.resolve(PARENT)
     driver.model(says("All right."))
-    runs = driver.state.runs
+    runs = driver.thread.counters.runs
     driver.feed(a_word("bg_0", "w1"), a_word("bg_99", "w2"))
-    assert (driver.state.runs, driver.state.steering) == (runs, ())
+    assert (driver.thread.counters.runs, driver.thread.steering) == (runs, ())
 
 
 @pytest.mark.parametrize("name", ["bg_1", "bg_0", "bg_99"])
 def test_a_task_cannot_be_named_like_the_id_of_another(name: str) -> None:
     driver = with_tasks(spawns("c1", name))
-    assert driver.state.tasks == ()
+    assert driver.thread.children.tasks == ()
     assert f"'{name}' is a reserved name" in driver.answers[0][1]
 
 
@@ -245,11 +260,11 @@ def test_a_word_of_a_task_that_comes_after_the_end_is_kept() -> None:
     driver = with_tasks(spawns("c1"), driver=Driver(a_parent(max_rounds=1)))
     moved = driver.feed(a_word("bg_0", "w1"))
     assert (moved.commands, moved.events) == ((), ())
-    assert [message.id for message in keeps(driver.state).mail] == ["w1"]
+    assert [message.id for message in carryover(driver.thread).mail] == ["w1"]
 
 
 def test_a_run_that_breaks_while_it_waits_stops_what_is_in_flight() -> None:
     driver = Driver(PARALLEL_PARENT, request=THREAD)
     driver.model(asks(call("x1")))
-    driver.feed(LoopBroken("boom"))
-    assert Stop(driver.work_of("x1")) in driver.commands
+    driver.feed(LoopFailed("boom"))
+    assert CancelWork(driver.work_of("x1")) in driver.commands

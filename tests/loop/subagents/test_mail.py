@@ -21,38 +21,38 @@ from tests.loop.children import (
 from tests.loop.driving import Driver, a_ticket, asks, asks_gated, call, carried, carry, done, idle, ok, resume, says
 from wakeful.contract.agents import ToolMode
 from wakeful.contract.gates import Suspend
-from wakeful.contract.mail import LETTER_LIMIT, DeadLetter, Letter, Returned, Sender
+from wakeful.contract.mail import AGENT_MESSAGE_LIMIT, AgentMessage, ReturnedMessage, Sender, UndeliveredMessage
 from wakeful.contract.messages import Visibility
-from wakeful.contract.names import SIGNAL_DELIVER, SIGNAL_RETURNED
+from wakeful.contract.names import SIGNAL_DELIVER, SIGNAL_MAIL_RETURNED
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Cancelled, Origin, RunIdentity, TaskRef
-from wakeful.contract.subagents import Family
-from wakeful.loop.machine.commands import Deliver, Stop, Tell
+from wakeful.contract.subagents import SubagentContext
+from wakeful.loop.machine.commands import CancelWork, DeliverMessage, SendSignal
 from wakeful.loop.machine.facts import (
-    ChildNamed,
-    LetterReturned,
-    LettersWanted,
+    ChildIdAssigned,
+    Delivered,
     MailReceived,
-    Told,
+    MailReturned,
+    UndeliveredRequested,
+    WorkCancelled,
     WorkFailed,
-    WorkStopped,
 )
 from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import Cancelling, Resolving
 from wakeful.loop.machine.state import Advance
-from wakeful.loop.subagents.mail import KEPT_LETTERS
+from wakeful.loop.subagents.mail import KEPT_UNDELIVERED
 from wakeful.loop.thread.continue_as_new import pack, pending_commands, size_of
-from wakeful.loop.thread.views import HEAD_LENGTH, keeps, status_view
+from wakeful.loop.thread.views import CONTENT_LENGTH, carryover, status_view
 
 TO_AGENT: JsonValue = {"relation": "agent", "thread_id": "t5"}
 TO_CHILD: JsonValue = {"relation": "child", "name": "scout"}
 TO_PARENT: JsonValue = {"relation": "parent"}
 SUB_AGENT = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", origin=Origin.SUBAGENT)
-TASK = Family(path=("t0",), work_id="bg_3", task_id="bg_3", name="scout")
-UNNAMED = Family(path=("t0",), work_id="bg_3", task_id="bg_3")
-WITHIN_A_TASK = Family(
+TASK = SubagentContext(path=("t0",), work_id="bg_3", task_id="bg_3", name="scout")
+UNNAMED = SubagentContext(path=("t0",), work_id="bg_3", task_id="bg_3")
+WITHIN_A_TASK = SubagentContext(
     path=("t9", "t0"),
-    work_id="child-c9",
+    work_id="delegate-c9",
     within=TaskRef(task_id="bg_3", thread_id="t0", owner_thread_id="t9", name="scout"),
 )
 
@@ -74,10 +74,10 @@ def failed(error: str) -> JsonValue:
     return {"message_id": "", "status": "failed", "error": error}
 
 
-def letter_of(driver: Driver) -> Letter:
-    (sent,) = [command for command in driver.commands if isinstance(command, Deliver | Tell)]
-    letter = sent.letter if isinstance(sent, Deliver) else sent.payload
-    assert isinstance(letter, Letter)
+def letter_of(driver: Driver) -> AgentMessage:
+    (sent,) = [command for command in driver.commands if isinstance(command, DeliverMessage | SendSignal)]
+    letter = sent.message if isinstance(sent, DeliverMessage) else sent.payload
+    assert isinstance(letter, AgentMessage)
     return letter
 
 
@@ -105,8 +105,8 @@ def with_dead_letters(count: int = 1) -> Driver:
         ({"to": {"relation": "parent"}}, "missing 'message'"),
         ({"to": {"relation": "parent"}, "message": None}, "missing 'message'"),
         (
-            {"to": {"relation": "parent"}, "message": "x" * (LETTER_LIMIT + 1)},
-            "the message has 200,001 characters, and at most 200,000 fit",
+            {"to": {"relation": "parent"}, "message": "x" * (AGENT_MESSAGE_LIMIT + 1)},
+            "the message has 200,001 characters; at most 200,000 are allowed",
         ),
     ],
 )
@@ -115,7 +115,7 @@ def test_a_wrong_message_is_an_error_and_is_not_sent(arguments: JsonValue, error
     driver = Driver(PARENT, request=SUB_AGENT)
     driver.model(asks(call("c1", "send_message", arguments)))
     assert driver.answers == [("c1", f"Invalid arguments: {error}")]
-    assert driver.asked_for(Deliver) == []
+    assert driver.asked_for(DeliverMessage) == []
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,11 @@ def test_a_message_to_nobody_has_a_receipt_that_says_so(to: JsonValue, error: st
     """B-561, B-563, B-564, B-565"""
     driver = writing(to)
     assert receipt(driver) == failed(error)
-    assert (driver.asked_for(Deliver), driver.asked_for(Tell), driver.state.letters) == ([], [], ())
+    assert (driver.asked_for(DeliverMessage), driver.asked_for(SendSignal), driver.thread.mail.undelivered) == (
+        [],
+        [],
+        (),
+    )
 
 
 def test_a_parents_run_alone_is_no_parent_to_write_to() -> None:
@@ -152,9 +156,9 @@ def test_a_child_that_has_ended_is_not_found() -> None:
 def test_a_child_is_written_to_in_the_step_that_started_it() -> None:
     driver = Driver(PARENT)
     nameless(driver, spawns("c1", "scout"), writes("c2", TO_CHILD))
-    assert not any(isinstance(command, Tell) for command in driver.commands)
-    driver.feed(ChildNamed("bg_0", "t1/bg_0"))
-    assert [command.thread_id for command in driver.last.commands if isinstance(command, Tell)] == ["t1/bg_0"]
+    assert not any(isinstance(command, SendSignal) for command in driver.commands)
+    driver.feed(ChildIdAssigned("bg_0", "t1/bg_0"))
+    assert [command.thread_id for command in driver.last.commands if isinstance(command, SendSignal)] == ["t1/bg_0"]
 
 
 @pytest.mark.parametrize("name", ["scout", "bg_0"])
@@ -162,8 +166,8 @@ def test_a_child_is_told_directly(name: str) -> None:
     """B-562, B-563, B-564"""
     driver = writing({"relation": "child", "name": name})
     letter = letter_of(driver)
-    assert driver.last.commands == (Tell("send-c2", "t1/bg_0", SIGNAL_DELIVER, letter),)
-    assert letter == Letter(
+    assert driver.last.commands == (SendSignal("send-c2", "t1/bg_0", SIGNAL_DELIVER, letter),)
+    assert letter == AgentMessage(
         message_id=letter.message_id,
         sender=Sender(agent_id="assistant", thread_id="t1"),
         content="Hurry!",
@@ -171,7 +175,7 @@ def test_a_child_is_told_directly(name: str) -> None:
         recipient_thread_id="t1/bg_0",
         task_id="bg_0",
     )
-    driver.feed(Told("send-c2"))
+    driver.feed(Delivered("send-c2"))
     assert receipt(driver) == {"message_id": letter.message_id, "status": "accepted"}
 
 
@@ -179,9 +183,9 @@ def test_a_parent_is_reached_awake_or_not() -> None:
     """B-562, B-565"""
     driver = writing(TO_PARENT, request=SUB_AGENT)
     letter = letter_of(driver)
-    assert driver.last.commands == (Deliver("send-c2", letter),)
+    assert driver.last.commands == (DeliverMessage("send-c2", letter),)
     assert (letter.relation, letter.recipient_thread_id, letter.recipient_agent_id) == ("parent", "t0", None)
-    driver.feed(Told("send-c2"))
+    driver.feed(Delivered("send-c2"))
     assert receipt(driver) == {"message_id": letter.message_id, "status": "accepted"}
 
 
@@ -196,15 +200,15 @@ def test_a_parent_is_reached_awake_or_not() -> None:
     ],
     ids=["to its owner", "without a name", "to a stranger", "to its own child", "a delegate of a task"],
 )
-def test_a_task_tells_its_owner_alone_which_one_it_is(family: Family, to: JsonValue, sender: Sender) -> None:
+def test_a_task_tells_its_owner_alone_which_one_it_is(family: SubagentContext, to: JsonValue, sender: Sender) -> None:
     """B-565"""
-    driver = writing(to, request=SUB_AGENT.model_copy(update={"family": family}))
+    driver = writing(to, request=SUB_AGENT.model_copy(update={"subagent": family}))
     assert letter_of(driver).sender == sender
 
 
 def test_the_owner_reads_which_of_its_tasks_has_written() -> None:
     """B-565"""
-    child = writing(TO_PARENT, request=SUB_AGENT.model_copy(update={"family": TASK}))
+    child = writing(TO_PARENT, request=SUB_AGENT.model_copy(update={"subagent": TASK}))
     owner = idle()
     owner.feed(MailReceived(letter_of(child)))
     head = '<agent-message from="assistant" thread_id="t1" task_id="bg_3" name="scout">'
@@ -217,7 +221,7 @@ def test_another_thread_is_addressed_as_it_is_given(agent_id: JsonValue, named: 
     driver = writing({"relation": "agent", "thread_id": " t5 ", "agent_id": agent_id})
     letter = letter_of(driver)
     assert (letter.relation, letter.recipient_thread_id, letter.recipient_agent_id) == ("agent", " t5 ", named)
-    assert carry(driver.state) is not None
+    assert carry(driver.thread) is not None
 
 
 def test_an_empty_message_is_delivered() -> None:
@@ -240,11 +244,11 @@ def test_a_message_has_an_id_of_its_own_that_is_the_same_whenever_history_is_rep
 def test_messages_go_one_after_another_in_the_order_they_were_written_in(mode: ToolMode) -> None:
     driver = Driver(a_parent(mode))
     driver.model(asks(writes("c1", TO_AGENT, "one"), writes("c2", TO_AGENT, "two"), call("c3")))
-    assert [sent.id for sent in driver.asked_for(Deliver)] == ["send-c1"]
+    assert [sent.id for sent in driver.asked_for(DeliverMessage)] == ["send-c1"]
     assert len(driver.executions("c3")) == (1 if mode is ToolMode.PARALLEL else 0)
-    driver.feed(Told("send-c1"))
-    assert [sent.letter.content for sent in driver.asked_for(Deliver)] == ["one", "two"]
-    driver.feed(Told("send-c2"))
+    driver.feed(Delivered("send-c1"))
+    assert [sent.message.content for sent in driver.asked_for(DeliverMessage)] == ["one", "two"]
+    driver.feed(Delivered("send-c2"))
     driver.tool("c3", ok("sunny"))
     assert [call_id for call_id, _ in driver.answers] == ["c1", "c2", "c3"]
 
@@ -253,8 +257,8 @@ def test_messages_queue_where_gates_have_something_to_say_too() -> None:
     driver = Driver(PARALLEL_PARENT)
     verdict = Suspend(ticket=a_ticket("s1"))
     driver.model(asks_gated(writes("c1", TO_AGENT), writes("c2", TO_AGENT), call("c3"), c3=verdict))
-    assert [sent.id for sent in driver.asked_for(Deliver)] == ["send-c1"]
-    driver.feed(Told("send-c1"), Told("send-c2"))
+    assert [sent.id for sent in driver.asked_for(DeliverMessage)] == ["send-c1"]
+    driver.feed(Delivered("send-c1"), Delivered("send-c2"))
     driver.decide(resume("s1"))
     driver.tool("c3", ok("sunny"))
     assert [call_id for call_id, _ in driver.answers] == ["c1", "c2", "c3"]
@@ -263,10 +267,10 @@ def test_messages_queue_where_gates_have_something_to_say_too() -> None:
 def test_a_message_that_a_gate_held_back_is_sent_once_it_is_decided() -> None:
     driver = Driver(PARENT)
     driver.model(asks_gated(writes("c1", TO_AGENT), c1=Suspend(ticket=a_ticket("s1"))))
-    assert driver.asked_for(Deliver) == []
+    assert driver.asked_for(DeliverMessage) == []
     driver.decide(resume("s1"))
-    driver.feed(Told("send-c1"))
-    assert (len(driver.asked_for(Deliver)), driver.event_types.count("tool_call_resumed")) == (1, 1)
+    driver.feed(Delivered("send-c1"))
+    assert (len(driver.asked_for(DeliverMessage)), driver.event_types.count("tool_call_resumed")) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +278,7 @@ def test_a_message_that_a_gate_held_back_is_sent_once_it_is_decided() -> None:
     [
         (WorkFailed("send-c2", "recipient_not_found"), "recipient_not_found"),
         (WorkFailed("send-c2", "transport_failed: no server"), "transport_failed: no server"),
-        (WorkStopped("send-c2"), "recipient_unavailable"),
+        (WorkCancelled("send-c2"), "recipient_unavailable"),
     ],
     ids=["not found", "transport", "stopped"],
 )
@@ -283,44 +287,44 @@ def test_a_letter_that_cannot_be_delivered_is_kept(fact: WorkFailed, error: str)
     driver = writing()
     driver.feed(fact)
     assert receipt(driver) == failed(error)
-    dead = DeadLetter(letter=letter_of(driver), error=error, at=driver.now)
-    assert driver.state.letters == (dead,)
-    assert status_view(driver.state).letters == (dead,)
-    assert keeps(driver.state).letters == (dead,)
+    dead = UndeliveredMessage(message=letter_of(driver), error=error, at=driver.now)
+    assert driver.thread.mail.undelivered == (dead,)
+    assert status_view(driver.thread).undelivered == (dead,)
+    assert carryover(driver.thread).undelivered == (dead,)
 
 
 def test_a_letter_that_a_child_did_not_hear_is_not_kept() -> None:
     """B-568"""
     driver = writing(TO_CHILD)
     driver.feed(WorkFailed("send-c2", "recipient_unavailable"))
-    assert (receipt(driver), driver.state.letters) == (failed("recipient_unavailable"), ())
+    assert (receipt(driver), driver.thread.mail.undelivered) == (failed("recipient_unavailable"), ())
 
 
 def test_a_thread_keeps_so_many_dead_letters_and_each_of_them_once() -> None:
     driver = Driver(PARENT)
-    for number in range(KEPT_LETTERS + 5):
-        driver.feed(LetterReturned(a_letter(f"m{number}"), "recipient_unavailable"))
-    driver.feed(LetterReturned(a_letter("m50"), "recipient_not_found"))
-    ids = [dead.letter.message_id for dead in driver.state.letters]
-    assert (len(ids), ids[0], ids[-1], ids.count("m50")) == (KEPT_LETTERS, "m5", "m50", 1)
+    for number in range(KEPT_UNDELIVERED + 5):
+        driver.feed(MailReturned(a_letter(f"m{number}"), "recipient_unavailable"))
+    driver.feed(MailReturned(a_letter("m50"), "recipient_not_found"))
+    ids = [dead.message.message_id for dead in driver.thread.mail.undelivered]
+    assert (len(ids), ids[0], ids[-1], ids.count("m50")) == (KEPT_UNDELIVERED, "m5", "m50", 1)
 
 
-@pytest.mark.parametrize("text", ["x" * LETTER_LIMIT, "漢" * LETTER_LIMIT, "🦉" * LETTER_LIMIT])
+@pytest.mark.parametrize("text", ["x" * AGENT_MESSAGE_LIMIT, "漢" * AGENT_MESSAGE_LIMIT, "🦉" * AGENT_MESSAGE_LIMIT])
 def test_of_long_dead_letters_the_newest_are_kept_and_do_not_keep_a_thread_from_going_on(text: str) -> None:
     driver = Driver(PARENT)
     for number in range(5):
-        driver.feed(LetterReturned(a_letter(f"m{number}", text), "recipient_unavailable"))
-    assert [dead.letter.message_id for dead in driver.state.letters] == ["m4"]
-    assert [dead.letter.content for dead in keeps(driver.state).letters] == [text]
-    assert size_of(pack(carried(driver.state))) < 1_000_000
+        driver.feed(MailReturned(a_letter(f"m{number}", text), "recipient_unavailable"))
+    assert [dead.message.message_id for dead in driver.thread.mail.undelivered] == ["m4"]
+    assert [dead.message.content for dead in carryover(driver.thread).undelivered] == [text]
+    assert size_of(pack(carried(driver.thread))) < 1_000_000
 
 
 def test_a_status_shows_the_beginning_of_a_long_dead_letter() -> None:
     driver = Driver(PARENT)
-    driver.feed(LetterReturned(a_letter("m1", "x" * 2 * HEAD_LENGTH), "recipient_unavailable"))
-    (dead,) = driver.state.letters
-    head = dead.letter.model_copy(update={"content": "x" * HEAD_LENGTH})
-    assert status_view(driver.state).letters == (dead.model_copy(update={"letter": head}),)
+    driver.feed(MailReturned(a_letter("m1", "x" * 2 * CONTENT_LENGTH), "recipient_unavailable"))
+    (dead,) = driver.thread.mail.undelivered
+    head = dead.message.model_copy(update={"content": "x" * CONTENT_LENGTH})
+    assert status_view(driver.thread).undelivered == (dead.model_copy(update={"message": head}),)
 
 
 @pytest.mark.parametrize("action", [None, "list", ""])
@@ -329,13 +333,13 @@ def test_dead_letters_are_listed(action: str | None) -> None:
     driver = with_dead_letters()
     arguments: JsonValue = {} if action is None else {"action": action}
     driver.model(asks(call("c9", "recover_failed_messages", arguments)))
-    (dead,) = driver.state.letters
+    (dead,) = driver.thread.mail.undelivered
     assert receipt(driver, "c9") == {
         "action": "list",
         "count": 1,
         "messages": [
             {
-                "message_id": dead.letter.message_id,
+                "message_id": dead.message.message_id,
                 "recipient_thread_id": "t5",
                 "recipient_agent_id": None,
                 "error": "recipient_not_found",
@@ -362,63 +366,63 @@ def test_a_model_forgets_its_dead_letters() -> None:
     """B-570"""
     driver = with_dead_letters(2)
     driver.model(asks(call("c9", "recover_failed_messages", {"action": "clear"})))
-    assert (receipt(driver, "c9"), driver.state.letters) == ({"action": "clear", "count": 2}, ())
+    assert (receipt(driver, "c9"), driver.thread.mail.undelivered) == ({"action": "clear", "count": 2}, ())
 
 
 def test_a_model_has_its_dead_letters_sent_again_one_after_another_under_their_ids() -> None:
     """B-570, I-11"""
     driver = with_dead_letters(3)
-    letters = [dead.letter for dead in driver.state.letters]
+    undelivered = [dead.message for dead in driver.thread.mail.undelivered]
     driver.model(asks(call("c9", "recover_failed_messages", {"action": "replay"})))
-    assert (receipt(driver, "c9"), driver.state.letters) == ({"action": "replay", "count": 3}, ())
-    ids = [f"letter-{letter.message_id}" for letter in letters]
-    assert driver.last.commands[0] == Deliver(ids[0], letters[0])
-    assert driver.feed(Told(ids[0])).commands == (Deliver(ids[1], letters[1]),)
-    assert driver.feed(WorkFailed(ids[1], "recipient_not_found")).commands == (Deliver(ids[2], letters[2]),)
-    assert driver.feed(WorkStopped(ids[2])).commands == ()
-    assert [(dead.letter, dead.error) for dead in driver.state.letters] == [
-        (letters[1], "recipient_not_found"),
-        (letters[2], "it was stopped"),
+    assert (receipt(driver, "c9"), driver.thread.mail.undelivered) == ({"action": "replay", "count": 3}, ())
+    ids = [f"resend-{letter.message_id}" for letter in undelivered]
+    assert driver.last.commands[0] == DeliverMessage(ids[0], undelivered[0])
+    assert driver.feed(Delivered(ids[0])).commands == (DeliverMessage(ids[1], undelivered[1]),)
+    assert driver.feed(WorkFailed(ids[1], "recipient_not_found")).commands == (DeliverMessage(ids[2], undelivered[2]),)
+    assert driver.feed(WorkCancelled(ids[2])).commands == ()
+    assert [(dead.message, dead.error) for dead in driver.thread.mail.undelivered] == [
+        (undelivered[1], "recipient_not_found"),
+        (undelivered[2], "it was cancelled"),
     ]
 
 
 def test_what_is_sent_again_meanwhile_goes_after_what_is_on_its_way() -> None:
     driver = with_dead_letters(1)
-    driver.feed(LettersWanted("replay"))
-    driver.feed(LetterReturned(a_letter("m7"), "recipient_unavailable"))
-    assert driver.feed(LettersWanted("replay")).commands == ()
-    first, second = driver.state.outbox
-    assert driver.state.bound == {driver.inference().id, f"letter-{first.message_id}"}
-    assert driver.feed(Told(f"letter-{first.message_id}")).commands == (Deliver("letter-m7", second),)
+    driver.feed(UndeliveredRequested("replay"))
+    driver.feed(MailReturned(a_letter("m7"), "recipient_unavailable"))
+    assert driver.feed(UndeliveredRequested("replay")).commands == ()
+    first, second = driver.thread.mail.resending
+    assert driver.thread.bound_to_execution == {driver.inference().id, f"resend-{first.message_id}"}
+    assert driver.feed(Delivered(f"resend-{first.message_id}")).commands == (DeliverMessage("resend-m7", second),)
 
 
 def test_somebody_has_the_dead_letters_sent_again_or_forgotten() -> None:
     driver = with_dead_letters(1)
-    (dead,) = driver.state.letters
-    driver.feed(LettersWanted("clear"))
-    assert driver.state.letters == ()
+    (dead,) = driver.thread.mail.undelivered
+    driver.feed(UndeliveredRequested("clear"))
+    assert driver.thread.mail.undelivered == ()
     other = with_dead_letters(1)
-    other.feed(LettersWanted("replay"))
-    assert (other.state.letters, other.state.outbox) == ((), (dead.letter,))
+    other.feed(UndeliveredRequested("replay"))
+    assert (other.thread.mail.undelivered, other.thread.mail.resending) == ((), (dead.message,))
 
 
 def test_a_letter_that_is_on_its_way_when_the_thread_is_closed_counts_as_dead() -> None:
     driver = with_dead_letters(1)
-    driver.feed(LettersWanted("replay"))
-    (letter,) = driver.state.outbox
-    assert keeps(driver.state).letters == (DeadLetter(letter=letter, error="it was on its way"),)
-    woken = Driver(PARENT, keeps=keeps(driver.state))
-    assert [dead.letter for dead in woken.state.letters] == [letter]
+    driver.feed(UndeliveredRequested("replay"))
+    (letter,) = driver.thread.mail.resending
+    assert carryover(driver.thread).undelivered == (UndeliveredMessage(message=letter, error="it was being sent"),)
+    woken = Driver(PARENT, carryover=carryover(driver.thread))
+    assert [dead.message for dead in woken.thread.mail.undelivered] == [letter]
 
 
 def test_letters_on_their_way_are_carried_and_sent() -> None:
     driver = with_dead_letters(1)
-    driver.feed(LettersWanted("replay"))
+    driver.feed(UndeliveredRequested("replay"))
     driver.model(asks(writes("c9", TO_AGENT)))
-    after = carry(driver.state)
-    assert pending_commands(after) == (driver.asked_for(Deliver)[-1], driver.asked_for(Deliver)[-2])
+    after = carry(driver.thread)
+    assert pending_commands(after) == (driver.asked_for(DeliverMessage)[-1], driver.asked_for(DeliverMessage)[-2])
     child = writing(TO_CHILD)
-    assert pending_commands(carry(child.state)) == tuple(child.asked_for(Tell))
+    assert pending_commands(carry(child.thread)) == tuple(child.asked_for(SendSignal))
 
 
 @pytest.mark.parametrize("sent", [True, False])
@@ -426,23 +430,23 @@ def test_a_run_that_is_cancelled_while_it_writes_knows_what_became_of_the_letter
     """I-11"""
     driver = writing()
     driver.cancel()
-    assert Stop("send-c2") in driver.last.commands
-    driver.feed(Told("send-c2") if sent else WorkStopped("send-c2"))
-    assert isinstance(driver.state.stage, Cancelling)
+    assert CancelWork("send-c2") in driver.last.commands
+    driver.feed(Delivered("send-c2") if sent else WorkCancelled("send-c2"))
+    assert isinstance(driver.thread.stage, Cancelling)
     driver.feed(a_tool_end("bg_0"), a_tool_end("bg_1"))
     assert driver.result.termination == Cancelled()
-    assert (len(driver.state.letters), "accepted" in dict(driver.answers)["c2"]) == (0 if sent else 1, sent)
+    assert (len(driver.thread.mail.undelivered), "accepted" in dict(driver.answers)["c2"]) == (0 if sent else 1, sent)
 
 
 def test_a_letter_begins_a_run_of_an_idle_thread() -> None:
     """B-567, B-569"""
     driver = idle()
     driver.feed(mail())
-    assert isinstance(driver.state.stage, Resolving)
-    assert driver.state.identity == RunIdentity(
+    assert isinstance(driver.thread.stage, Resolving)
+    assert driver.thread.identity == RunIdentity(
         thread_id="t1", run_id="r1.2", agent_id="assistant", origin=Origin.INTERNAL
     )
-    message = driver.state.transcript.messages[-1]
+    message = driver.thread.transcript.messages[-1]
     assert (message.id, message.visibility) == ("msg_1", Visibility.ALL)
     assert message.text == '<agent-message from="boss" thread_id="t0">\nHurry!\n</agent-message>'
 
@@ -462,11 +466,11 @@ def test_a_letter_is_read_once_however_often_it_comes() -> None:
     """B-569, I-11"""
     driver = idle()
     driver.feed(mail())
-    before = driver.state
+    before = driver.thread
     assert driver.feed(mail()) == Advance(before)
     driver.resolve(PARENT)
     driver.model(says("I do."))
-    before = driver.state
+    before = driver.thread
     assert driver.feed(mail()) == Advance(before)
 
 
@@ -474,43 +478,45 @@ def test_a_long_letter_is_looked_up_where_history_has_it() -> None:
     driver = idle()
     driver.feed(mail(text="x" * 3000))
     driver.resolve(PARENT)
-    assert driver.inference().appended[-1] == "deliver:msg_1"
+    assert driver.inference().appended[-1] == "mail:msg_1"
 
 
 def test_a_letter_that_comes_after_the_end_is_returned() -> None:
     """H-07, I-11"""
     driver = done()
     letter = a_letter()
-    before = driver.state
-    returned = Returned(letter=letter, error="recipient_unavailable")
-    tell = Tell("returned-msg_1", "t0", SIGNAL_RETURNED, returned)
-    assert driver.feed(MailReceived(letter)) == Advance(replace(before, returning=(letter,)), (tell,))
-    assert driver.feed(Told("returned-msg_1")) == Advance(before)
+    before = driver.thread
+    returned = ReturnedMessage(message=letter, error="recipient_unavailable")
+    tell = SendSignal("return-msg_1", "t0", SIGNAL_MAIL_RETURNED, returned)
+    assert driver.feed(MailReceived(letter)) == Advance(
+        replace(before, mail=replace(before.mail, returning=(letter,))), (tell,)
+    )
+    assert driver.feed(Delivered("return-msg_1")) == Advance(before)
 
 
 def test_a_letter_that_cannot_be_returned_is_read_by_whoever_wakes_the_thread() -> None:
     """I-11"""
     driver = done()
-    driver.feed(MailReceived(a_letter()), WorkFailed("returned-msg_1", "recipient_unavailable"))
-    assert [message.id for message in keeps(driver.state).mail] == ["msg_1"]
+    driver.feed(MailReceived(a_letter()), WorkFailed("return-msg_1", "recipient_unavailable"))
+    assert [message.id for message in carryover(driver.thread).mail] == ["msg_1"]
 
 
 def test_a_letter_that_is_returned_after_the_end_is_kept() -> None:
     """I-11"""
     driver = done()
-    driver.feed(LetterReturned(a_letter(), "recipient_unavailable"))
+    driver.feed(MailReturned(a_letter(), "recipient_unavailable"))
     assert (driver.last.commands, driver.last.events) == ((), ())
-    assert [dead.letter.message_id for dead in keeps(driver.state).letters] == ["msg_1"]
+    assert [dead.message.message_id for dead in carryover(driver.thread).undelivered] == ["msg_1"]
 
 
 def test_what_is_wanted_of_the_letters_of_a_run_that_has_ended_is_too_late() -> None:
     driver = done()
-    before = driver.state
-    assert driver.feed(LettersWanted("clear")) == Advance(before)
+    before = driver.thread
+    assert driver.feed(UndeliveredRequested("clear")) == Advance(before)
 
 
 def test_mail_for_a_restored_thread_is_read_by_its_first_run() -> None:
     old = done()
-    old.feed(MailReceived(a_letter()), WorkFailed("returned-msg_1", "recipient_unavailable"))
-    driver = Driver(PARENT, keeps=keeps(old.state))
-    assert [message.id for message in driver.state.transcript.messages] == ["r1:1", "msg_1"]
+    old.feed(MailReceived(a_letter()), WorkFailed("return-msg_1", "recipient_unavailable"))
+    driver = Driver(PARENT, carryover=carryover(old.thread))
+    assert [message.id for message in driver.thread.transcript.messages] == ["r1:1", "msg_1"]

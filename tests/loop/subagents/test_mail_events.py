@@ -32,22 +32,22 @@ from tests.loop.driving import (
     resume,
 )
 from wakeful.contract.budgets import Budget
-from wakeful.contract.events import MailRead
+from wakeful.contract.events import MailArrived
 from wakeful.contract.gates import Suspend
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Cancelled
-from wakeful.loop.machine.facts import ChildGone
+from wakeful.loop.machine.facts import ChildClosed
 from wakeful.loop.machine.stages import AwaitingBudget
 from wakeful.loop.machine.state import Advance
-from wakeful.loop.subagents.child_events import SHOWN_LENGTH
+from wakeful.loop.subagents.child_events import EVENT_TEXT_LENGTH
 
-HURRY = MailRead(message_id="msg_1", text='<agent-message from="boss" thread_id="t0">\nHurry!\n</agent-message>')
-GOLD = MailRead(message_id="settled:t1/bg_0", text=event_of("bg_0", "completed", result="gold"))
+HURRY = MailArrived(message_id="msg_1", text='<agent-message from="boss" thread_id="t0">\nHurry!\n</agent-message>')
+GOLD = MailArrived(message_id="child_settled:t1/bg_0", text=event_of("bg_0", "completed", result="gold"))
 
 
-def seen(driver: Driver) -> list[MailRead]:
+def seen(driver: Driver) -> list[MailArrived]:
     """What watchers were told of by the newest fact."""
-    return [event for event in driver.last.events if isinstance(event, MailRead)]
+    return [event for event in driver.last.events if isinstance(event, MailArrived)]
 
 
 def types(driver: Driver) -> list[str]:
@@ -65,7 +65,7 @@ def short_of_turns() -> Driver:
     """A run that waits for what its task may leave of the budget."""
     request = RunRequest(agent_id="assistant", input="Hello", budget=Budget(turns=2))
     driver = with_tasks(driver=Driver(PARENT, request=request))
-    assert isinstance(driver.state.stage, AwaitingBudget)
+    assert isinstance(driver.thread.stage, AwaitingBudget)
     return driver
 
 
@@ -112,7 +112,7 @@ def test_mail_is_not_told_after_the_end() -> None:
 def test_mail_that_comes_again_is_told_once() -> None:
     driver = inferring()
     driver.feed(mail())
-    before = driver.state
+    before = driver.thread
     assert driver.feed(mail()) == Advance(before)
 
 
@@ -144,7 +144,7 @@ def test_what_a_task_tells_before_its_end_is_seen() -> None:
 
 def test_the_end_of_a_task_that_vanished_has_the_name_of_the_task() -> None:
     driver = with_tasks(spawns("c1", "scout"))
-    driver.feed(ChildGone("bg_0", "it was terminated"))
+    driver.feed(ChildClosed("bg_0", "it was terminated"))
     (event,) = seen(driver)
     assert event.text.split("\n")[0] == '<background-task-event kind="failed" task_id="bg_0" name="scout">'
 
@@ -153,7 +153,7 @@ def test_watchers_are_shown_the_beginning_of_what_is_long() -> None:
     driver = inferring()
     driver.feed(mail(text="x" * 3000))
     (event,) = seen(driver)
-    assert len(event.text) == SHOWN_LENGTH
+    assert len(event.text) == EVENT_TEXT_LENGTH
     driver.model(asks(call("c1")))
     driver.tool("c1", ok("sunny"))
     assert "x" * 3000 in driver.said[-1]

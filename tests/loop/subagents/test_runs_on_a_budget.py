@@ -3,12 +3,12 @@
 from tests.loop.children import PARENT, an_end, delegates, spawns
 from tests.loop.driving import Driver, asks, call, carry, ok, says
 from wakeful.contract.budgets import Budget, Spent
-from wakeful.contract.names import SIGNAL_GRANT, SIGNAL_LEND
+from wakeful.contract.names import SIGNAL_BUDGET_GRANT, SIGNAL_BUDGET_REQUEST
 from wakeful.contract.requests import RunRequest
-from wakeful.contract.subagents import Family, Grant, Loan
-from wakeful.contract.views import WaitsFor
-from wakeful.loop.machine.commands import Infer, Tell
-from wakeful.loop.machine.facts import Granted, LoanAsked, Told, WorkFailed
+from wakeful.contract.subagents import BudgetGrant, BudgetRequest, SubagentContext
+from wakeful.contract.views import WaitingFor
+from wakeful.loop.machine.commands import Infer, SendSignal
+from wakeful.loop.machine.facts import BudgetGranted, BudgetRequested, Delivered, WorkFailed
 from wakeful.loop.machine.stages import AwaitingBudget
 from wakeful.loop.thread.continue_as_new import pending_commands
 from wakeful.loop.thread.views import doing, status_view
@@ -20,8 +20,8 @@ def on(budget: Budget) -> Driver:
 
 def a_sub_agent(turns: int) -> Driver:
     """A delegate of `t0` that may ask the model so often before it has to ask its parent."""
-    family = Family(path=("t0",), work_id="child-c9", allowance=Budget(turns=turns))
-    return Driver(PARENT, request=RunRequest(agent_id="assistant", input="Hi", parent_thread_id="t0", family=family))
+    family = SubagentContext(path=("t0",), work_id="delegate-c9", allowance=Budget(turns=turns))
+    return Driver(PARENT, request=RunRequest(agent_id="assistant", input="Hi", parent_thread_id="t0", subagent=family))
 
 
 def short_of_turns() -> Driver:
@@ -35,9 +35,12 @@ def test_calls_beyond_the_budget_are_not_made_and_the_run_stops() -> None:
     driver = on(Budget(tool_calls=1))
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", ok("sunny"))
-    assert driver.answers == [("c1", "sunny"), ("c2", "the call was not made: the budget of tool calls is spent")]
+    assert driver.answers == [
+        ("c1", "sunny"),
+        ("c2", "the call was not executed: the run's budget of tool calls is spent"),
+    ]
     assert (driver.result.status_reason, driver.executions("c2")) == ("stopped:budget", [])
-    assert driver.result.tree == Spent(turns=1, tool_calls=1)
+    assert driver.result.spent == Spent(turns=1, tool_calls=1)
 
 
 def test_a_run_that_needs_no_more_calls_ends_by_itself() -> None:
@@ -50,22 +53,22 @@ def test_a_run_that_needs_no_more_calls_ends_by_itself() -> None:
 
 def test_a_sub_agent_that_has_spent_its_share_asks_its_parent_and_waits() -> None:
     driver = short_of_turns()
-    assert isinstance(driver.state.stage, AwaitingBudget)
+    assert isinstance(driver.thread.stage, AwaitingBudget)
     (asked,) = driver.last.commands
-    assert isinstance(asked, Tell)
-    assert (asked.thread_id, asked.signal) == ("t0", SIGNAL_LEND)
-    assert doing(driver.state) == "asking its parent for more turns"
-    assert status_view(driver.state).waits_for is WaitsFor.BUDGET
-    assert pending_commands(carry(driver.state)) == ()
-    driver.feed(Told(asked.id))
-    driver.feed(Granted(Grant(allowance=Budget(turns=2))))
+    assert isinstance(asked, SendSignal)
+    assert (asked.thread_id, asked.signal) == ("t0", SIGNAL_BUDGET_REQUEST)
+    assert doing(driver.thread) == "asking its parent for more turns"
+    assert status_view(driver.thread).waiting_for is WaitingFor.BUDGET
+    assert pending_commands(carry(driver.thread)) == ()
+    driver.feed(Delivered(asked.id))
+    driver.feed(BudgetGranted(BudgetGrant(allowance=Budget(turns=2))))
     driver.model(says("Done."))
     assert (driver.result.response, driver.result.steps) == ("Done.", 2)
 
 
 def test_a_sub_agent_whose_parent_refuses_or_cannot_be_reached_stops() -> None:
     refused = short_of_turns()
-    refused.feed(Granted(Grant(refused="turns")))
+    refused.feed(BudgetGranted(BudgetGrant(refused="turns")))
     lost = short_of_turns()
     lost.feed(WorkFailed(lost.last.commands[0].id, "recipient_unavailable"))
     assert [driver.result.status_reason for driver in (refused, lost)] == ["stopped:budget", "stopped:budget"]
@@ -74,27 +77,31 @@ def test_a_sub_agent_whose_parent_refuses_or_cannot_be_reached_stops() -> None:
 
 def test_a_grant_that_comes_while_the_run_is_busy_does_not_disturb_it() -> None:
     driver = a_sub_agent(turns=5)
-    stage = driver.state.stage
-    driver.feed(Granted(Grant(allowance=Budget(turns=9))))
-    assert (driver.state.stage, driver.state.allowance, driver.last.commands) == (stage, Budget(turns=9), ())
+    stage = driver.thread.stage
+    driver.feed(BudgetGranted(BudgetGrant(allowance=Budget(turns=9))))
+    assert (driver.thread.stage, driver.thread.current.budget.allowance, driver.last.commands) == (
+        stage,
+        Budget(turns=9),
+        (),
+    )
 
 
 def test_a_parent_lends_more_while_its_call_waits() -> None:
     driver = on(Budget(turns=9))
     driver.model(asks(delegates("c1")))
-    driver.feed(LoanAsked(Loan(work_id="child-c1", thread_id="t1/child-c1", spent=Spent(turns=4))))
+    driver.feed(BudgetRequested(BudgetRequest(work_id="delegate-c1", thread_id="t1/delegate-c1", spent=Spent(turns=4))))
     (answer,) = driver.last.commands
-    assert isinstance(answer, Tell)
-    assert (answer.thread_id, answer.signal) == ("t1/child-c1", SIGNAL_GRANT)
-    driver.feed(an_end("child-c1", spent=Spent(turns=5)))
-    assert driver.state.below == Spent(turns=5)
+    assert isinstance(answer, SendSignal)
+    assert (answer.thread_id, answer.signal) == ("t1/delegate-c1", SIGNAL_BUDGET_GRANT)
+    driver.feed(an_end("delegate-c1", spent=Spent(turns=5)))
+    assert driver.thread.current.budget.descendants == Spent(turns=5)
 
 
 def test_a_run_waits_for_what_its_tasks_may_leave_it() -> None:
     driver = on(Budget(turns=2))
     driver.model(asks(spawns("c1")))
-    assert driver.state.stage == AwaitingBudget("turns", asked=False)
-    assert doing(driver.state) == "waiting until its tasks leave it some turns"
+    assert driver.thread.stage == AwaitingBudget("turns", asked_parent=False)
+    assert doing(driver.thread) == "waiting for its tasks to release turns"
     driver.feed(an_end("bg_0", spent=Spent(turns=0)))
     assert driver.inference().id == "infer-2"
     driver.model(says("Done."))

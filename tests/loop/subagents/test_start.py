@@ -25,25 +25,25 @@ from wakeful.contract.runs import (
     Termination,
     ToolCallStatus,
 )
-from wakeful.contract.subagents import Family, Settled
+from wakeful.contract.subagents import ChildResult, SubagentContext
 from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.tools import ToolResult, ToolStatus
 from wakeful.loop.machine.advance import begin
-from wakeful.loop.machine.commands import CancelChild, StartChild, Stop
+from wakeful.loop.machine.commands import CancelChild, CancelWork, StartChild
 from wakeful.loop.machine.facts import (
-    ChildGone,
-    ChildNamed,
+    ChildClosed,
+    ChildIdAssigned,
     ChildSettled,
-    LoopBroken,
-    TimePassed,
+    LoopFailed,
+    TimerFired,
+    WorkCancelled,
     WorkFailed,
-    WorkStopped,
 )
 from wakeful.loop.machine.stages import CallingTools, Cancelling
 from wakeful.loop.machine.state import Advance
 from wakeful.loop.thread.continue_as_new import pending_commands
 
-CHILD = "child-c1"
+CHILD = "delegate-c1"
 FOUND: JsonValue = {
     "agent_id": "researcher",
     "status": "completed",
@@ -100,25 +100,26 @@ def test_a_delegate_is_told_its_prompt_and_where_it_stands_and_nothing_else() ->
         parent_tool_call_id="c1",
         session_id="s9",
         origin=Origin.SUBAGENT,
-        family=Family(path=("t1",), work_id=CHILD),
+        subagent=SubagentContext(path=("t1",), work_id=CHILD),
     )
     assert driver.last.commands == (StartChild(CHILD, request, "researcher"),)
-    child = begin(request, thread_id="t1/x", run_id="t1/x").state
+    child = begin(request, thread_id="t1/x", run_id="t1/x").thread
     assert [message.text for message in child.transcript.messages] == ["Look into it."]
     identity = child.identity
     assert (identity.parent_thread_id, identity.parent_run_id, identity.parent_tool_call_id) == ("t1", "r1", "c1")
     assert (identity.origin, identity.path, identity.task) == (Origin.SUBAGENT, ("t1",), None)
-    assert child.work_id == CHILD
+    assert child.parent is not None
+    assert child.parent.work_id == CHILD
 
 
 def test_a_delegate_within_a_task_knows_the_task() -> None:
     """B-511"""
     task = TaskRef(task_id="bg_0", thread_id="t0/bg_0", owner_thread_id="t0")
-    family = Family(path=("t0",), work_id="child-c0", within=task)
-    driver = Driver(PARENT, request=RunRequest(agent_id="assistant", input="Hello", family=family))
+    family = SubagentContext(path=("t0",), work_id="delegate-c0", within=task)
+    driver = Driver(PARENT, request=RunRequest(agent_id="assistant", input="Hello", subagent=family))
     driver.model(asks(delegates("c1")))
     (started,) = driver.asked_for(StartChild)
-    assert started.request.family == Family(path=("t0", "t1"), work_id=CHILD, within=task)
+    assert started.request.subagent == SubagentContext(path=("t0", "t1"), work_id=CHILD, within=task)
 
 
 @pytest.mark.parametrize(
@@ -191,18 +192,12 @@ def test_watchers_are_told_where_a_delegate_can_be_watched() -> None:
     assert driver.of_type("child_started") == [started]
 
 
-def test_a_run_of_older_rules_has_numbered_its_events_without_the_threads_of_its_children() -> None:
-    driver = Driver(PARENT, revision=3)
-    driver.model(asks(delegates("c1")))
-    assert driver.of_type("child_started") == []
-
-
 def test_no_event_follows_the_end_when_a_child_gets_its_name_too_late() -> None:
     """B-042"""
     driver = Driver(PARENT)
     nameless(driver, delegates("c1"))
-    driver.feed(LoopBroken("boom"))
-    driver.feed(ChildNamed(CHILD, "t1/late"))
+    driver.feed(LoopFailed("boom"))
+    driver.feed(ChildIdAssigned(CHILD, "t1/late"))
     assert driver.events[-1].event_type == "run_finish"
 
 
@@ -219,11 +214,11 @@ def test_the_last_progress_of_a_delegate_says_how_it_ended(termination: Terminat
 def test_a_delegate_that_takes_too_long_is_cancelled_and_waited_for() -> None:
     """B-505, H-10"""
     driver = delegating(delegate_timeout_seconds=60)
-    assert driver.state.next_alarm == driver.now + 60_000
+    assert driver.thread.next_alarm == driver.now + 60_000
     driver.wait(60_000)
-    assert driver.last.commands == (CancelChild(CHILD, thread_of(CHILD), "it took too long"),)
+    assert driver.last.commands == (CancelChild(CHILD, thread_of(CHILD), "it timed out"),)
     assert driver.statuses == [ToolCallStatus.RUNNING]
-    before = driver.state
+    before = driver.thread
     assert driver.wait(1000) == Advance(before), "it is told once"
     driver.feed(an_end(CHILD, termination=Cancelled()))
     assert driver.answers == [("c1", "delegation to researcher timed out")]
@@ -239,24 +234,24 @@ def test_a_delegate_that_was_done_before_it_heard_that_it_was_late_has_its_resul
 
 def test_a_delegate_is_waited_for_until_its_time_has_come() -> None:
     driver = delegating(delegate_timeout_seconds=60)
-    before = driver.state
+    before = driver.thread
     assert driver.wait(59_000) == Advance(before)
 
 
 def test_time_does_nothing_to_a_delegate_that_has_no_name_yet() -> None:
     driver = Driver(a_parent(delegate_timeout_seconds=0.001))
     nameless(driver, delegates("c1"))
-    before = driver.state
+    before = driver.thread
     assert driver.wait(1000) == Advance(before)
 
 
 def test_sub_agents_have_a_depth_limit() -> None:
     """B-510, as we have it"""
-    family = Family(path=("t0", "t0/a"), work_id="child-c0")
-    deep = Driver(a_parent(max_depth=2), request=RunRequest(agent_id="assistant", input="Hello", family=family))
+    family = SubagentContext(path=("t0", "t0/a"), work_id="delegate-c0")
+    deep = Driver(a_parent(max_depth=2), request=RunRequest(agent_id="assistant", input="Hello", subagent=family))
     deep.model(asks(delegates("c1")))
     assert deep.answers == [
-        ("c1", "Execution failed: no sub-agent was started: 2 levels of them are the limit (max_depth)")
+        ("c1", "Execution failed: no sub-agent was started: a tree may have at most 2 levels of them (max_depth)")
     ]
     assert deep.asked_for(StartChild) == []
     assert delegating(max_depth=1).asked_for(StartChild) != []
@@ -274,7 +269,7 @@ def test_parallel_delegates_run_together_and_answer_in_call_order() -> None:
     driver = Driver(PARALLEL_PARENT)
     driver.model(asks(delegates("c1"), delegates("c2", to="writer"), call("c3")))
     assert [started.name for started in driver.asked_for(StartChild)] == ["researcher", "writer"]
-    driver.feed(an_end("child-c2", response="Written."), an_end(CHILD))
+    driver.feed(an_end("delegate-c2", response="Written."), an_end(CHILD))
     driver.tool("c3", ok("sunny"))
     assert [call_id for call_id, _ in driver.answers] == ["c1", "c2", "c3"]
     assert '"response":"Written."' in driver.answers[1][1]
@@ -285,67 +280,69 @@ def test_delegates_of_a_sequential_agent_run_one_by_one() -> None:
     driver.model(asks(delegates("c1"), delegates("c2")))
     assert [started.id for started in driver.asked_for(StartChild)] == [CHILD]
     driver.feed(an_end(CHILD))
-    assert [started.id for started in driver.asked_for(StartChild)] == [CHILD, "child-c2"]
+    assert [started.id for started in driver.asked_for(StartChild)] == [CHILD, "delegate-c2"]
 
 
 @pytest.mark.parametrize(
-    ("response", "source"), [("Found.", None), ("x" * 3000, f"settled:{CHILD}")], ids=["short", "long"]
+    ("response", "source"), [("Found.", None), ("x" * 3000, f"child:{CHILD}")], ids=["short", "long"]
 )
 def test_a_long_result_is_looked_up_where_history_has_it(response: str, source: str | None) -> None:
     driver = delegating()
     driver.feed(an_end(CHILD, response=response))
     appended = driver.inference().appended
-    assert appended == ("infer-1", source or driver.state.transcript.messages[-1])
+    assert appended == ("infer-1", source or driver.thread.transcript.messages[-1])
 
 
 def test_a_long_error_goes_along_with_the_transcript() -> None:
     driver = delegating()
     driver.feed(an_end(CHILD, termination=Errored(value="x" * 3000)))
-    assert driver.inference().appended == ("infer-1", driver.state.transcript.messages[-1])
+    assert driver.inference().appended == ("infer-1", driver.thread.transcript.messages[-1])
 
 
 @pytest.mark.parametrize(
     "fact",
     [
-        ChildSettled(Settled(work_id=CHILD, thread_id="t9/another", status=TaskStatus.COMPLETED)),
-        ChildSettled(Settled(work_id="child-c9", thread_id=thread_of("child-c9"), status=TaskStatus.COMPLETED)),
-        ChildGone("child-c9", "it was terminated"),
-        ChildNamed("child-c9", "t1/another"),
-        WorkStopped("child-c9"),
+        ChildSettled(ChildResult(work_id=CHILD, thread_id="t9/another", status=TaskStatus.COMPLETED)),
+        ChildSettled(
+            ChildResult(work_id="delegate-c9", thread_id=thread_of("delegate-c9"), status=TaskStatus.COMPLETED)
+        ),
+        ChildClosed("delegate-c9", "it was terminated"),
+        ChildIdAssigned("delegate-c9", "t1/another"),
+        WorkCancelled("delegate-c9"),
     ],
     ids=["another's thread", "another's name", "another that is gone", "another that is named", "other work"],
 )
 def test_what_another_child_says_is_not_taken_for_the_delegates_word(fact: ChildSettled) -> None:
     driver = delegating()
-    before = driver.state
+    before = driver.thread
     assert driver.feed(fact) == Advance(before)
 
 
 def test_the_end_of_a_delegate_is_heard_once() -> None:
     driver = delegating()
     driver.feed(an_end(CHILD))
-    before = driver.state
-    assert driver.feed(an_end(CHILD), ChildGone(CHILD, "it has ended")) == Advance(before)
+    before = driver.thread
+    assert driver.feed(an_end(CHILD), ChildClosed(CHILD, "it has ended")) == Advance(before)
 
 
 def test_the_call_of_an_ordinary_tool_has_no_child_that_could_be_gone() -> None:
     driver = Driver(PARENT)
     driver.model(asks(call("c1")))
-    before = driver.state
-    assert driver.feed(ChildGone("tool-c1", "who?")) == Advance(before)
+    before = driver.thread
+    assert driver.feed(ChildClosed("tool-c1", "who?")) == Advance(before)
 
 
 def test_a_delegate_that_is_gone_has_failed() -> None:
     driver = delegating()
-    driver.feed(ChildGone(CHILD, "it was terminated from outside"))
-    assert driver.answers == [("c1", "delegation to researcher failed: it was terminated from outside")]
+    driver.feed(ChildClosed(CHILD, "it was terminated"))
+    assert driver.answers == [("c1", "delegation to researcher failed: it was terminated")]
     assert result_of(driver).metadata == {"child_thread_id": thread_of(CHILD)}
 
 
 def test_a_child_that_does_not_say_why_it_failed_has_failed_all_the_same() -> None:
     driver = delegating()
-    driver.feed(ChildSettled(Settled(work_id=CHILD, thread_id=thread_of(CHILD), status=TaskStatus.FAILED)))
-    assert driver.answers == [("c1", "delegation to researcher failed: it did not say why")]
+    driver.feed(ChildSettled(ChildResult(work_id=CHILD, thread_id=thread_of(CHILD), status=TaskStatus.FAILED)))
+    assert driver.answers == [("c1", "delegation to researcher failed: no reason was reported")]
 
 
 def test_a_delegate_that_a_gate_held_back_is_started_once_and_by_the_decision() -> None:
@@ -355,10 +352,10 @@ def test_a_delegate_that_a_gate_held_back_is_started_once_and_by_the_decision() 
     assert (driver.statuses, driver.asked_for(StartChild)) == ([ToolCallStatus.SUSPENDED], [])
     driver.decide(resume("s1"))
     (started,) = driver.asked_for(StartChild)
-    assert (started.id, started.request.input) == ("child.2-c1", "Look into it.")
-    driver.feed(an_end("child.2-c1"))
+    assert (started.id, started.request.input) == ("delegate.2-c1", "Look into it.")
+    driver.feed(an_end("delegate.2-c1"))
     (resumed,) = [event for event in driver.events if isinstance(event, ToolCallResumed)]
-    metadata: JsonValue = {"child_thread_id": "t1/child.2-c1", "child_run_id": "t1/child.2-c1"}
+    metadata: JsonValue = {"child_thread_id": "t1/delegate.2-c1", "child_run_id": "t1/delegate.2-c1"}
     assert (resumed.target_id, resumed.result) == ("c1", {"data": FOUND, "metadata": metadata})
     driver.model(says("Done."))
     assert len(driver.asked_for(StartChild)) == 1
@@ -385,12 +382,12 @@ def test_a_delegate_is_lent_a_share_of_the_budget_and_gives_it_back() -> None:
     request = RunRequest(agent_id="assistant", input="Hello", budget=Budget(tokens=900))
     driver = Driver(PARALLEL_PARENT, request=request)
     driver.model(asks(delegates("c1"), delegates("c2")))
-    allowances = [asked.request.family and asked.request.family.allowance for asked in driver.asked_for(StartChild)]
+    allowances = [asked.request.subagent and asked.request.subagent.allowance for asked in driver.asked_for(StartChild)]
     assert allowances == [Budget(tokens=300), Budget(tokens=300)]
-    assert dict(driver.state.lent) == {CHILD: Budget(tokens=300), "child-c2": Budget(tokens=300)}
+    assert dict(driver.thread.current.budget.reserved) == {CHILD: Budget(tokens=300), "delegate-c2": Budget(tokens=300)}
     driver.feed(an_end(CHILD, spent=Spent(tokens=40, turns=2)))
-    assert (dict(driver.state.lent), driver.state.below) == (
-        {"child-c2": Budget(tokens=300)},
+    assert (dict(driver.thread.current.budget.reserved), driver.thread.current.budget.descendants) == (
+        {"delegate-c2": Budget(tokens=300)},
         Spent(tokens=40, turns=2),
     )
 
@@ -399,8 +396,8 @@ def test_a_delegate_is_lent_a_share_of_the_budget_and_gives_it_back() -> None:
 def test_a_run_that_is_carried_in_the_midst_of_a_delegation_starts_nobody_twice(mode: ToolMode) -> None:
     driver = Driver(a_parent(mode))
     driver.model(asks(delegates("c1")))
-    driver.last = Advance(carry(driver.state))
-    assert (pending_commands(driver.state), driver.state.bound) == ((), frozenset())
+    driver.last = Advance(carry(driver.thread))
+    assert (pending_commands(driver.thread), driver.thread.bound_to_execution) == ((), frozenset())
     driver.feed(an_end(CHILD))
     assert [call_id for call_id, _ in driver.answers] == ["c1"]
 
@@ -419,16 +416,16 @@ def test_cancel_reaches_every_delegate_and_waits_for_all_of_them() -> None:
     driver.cancel("enough")
     assert driver.last.commands == (
         CancelChild(CHILD, thread_of(CHILD), "enough"),
-        CancelChild("child-c2", thread_of("child-c2"), "enough"),
-        Stop("tool-c3"),
+        CancelChild("delegate-c2", thread_of("delegate-c2"), "enough"),
+        CancelWork("tool-c3"),
     )
     driver.stopped("c3")
     driver.feed(an_end(CHILD, termination=Cancelled()))
-    assert isinstance(driver.state.stage, Cancelling)
-    driver.feed(an_end("child-c2"))
+    assert isinstance(driver.thread.stage, Cancelling)
+    driver.feed(an_end("delegate-c2"))
     assert (driver.result.termination, driver.result.detail) == (Cancelled(), "enough")
     assert driver.result.receipt is not None
-    assert (driver.result.receipt.cancelled, driver.result.receipt.ended) == ((thread_of(CHILD),), ("t1/child-c2",))
+    assert (driver.result.receipt.cancelled, driver.result.receipt.ended) == ((thread_of(CHILD),), ("t1/delegate-c2",))
     assert [text[:31] for _, text in driver.answers] == [
         "delegation to researcher cancel",
         '{"agent_id":"researcher","statu',
@@ -441,16 +438,16 @@ def test_a_gate_that_ends_the_run_cancels_its_delegates() -> None:
     driver.model(asks(delegates("c1"), call("c2")))
     driver.block("c2", "locked")
     assert driver.last.commands == (CancelChild(CHILD, thread_of(CHILD), "locked"),)
-    driver.feed(ChildGone(CHILD, "it was terminated"))
+    driver.feed(ChildClosed(CHILD, "it was terminated"))
     assert driver.result.termination == Blocked(value="locked")
 
 
 def test_a_bug_of_ours_cancels_the_delegates_that_nobody_will_wait_for() -> None:
     driver = delegating()
-    driver.feed(LoopBroken("boom"))
+    driver.feed(LoopFailed("boom"))
     assert driver.last.commands == (CancelChild(CHILD, thread_of(CHILD), None),)
     assert driver.result.termination == Errored(value="boom")
-    ended = driver.state
+    ended = driver.thread
     assert driver.feed(an_end(CHILD)) == Advance(ended)
 
 
@@ -458,8 +455,8 @@ def test_a_delegate_that_is_cancelled_before_it_was_started_never_is() -> None:
     driver = Driver(PARENT)
     nameless(driver, delegates("c1"))
     driver.cancel()
-    assert driver.last.commands == (Stop(CHILD),)
-    driver.feed(WorkStopped(CHILD))
+    assert driver.last.commands == (CancelWork(CHILD),)
+    driver.feed(WorkCancelled(CHILD))
     assert (driver.answers, driver.result.receipt) == ([("c1", TOOL_INTERRUPTED)], None)
 
 
@@ -468,16 +465,16 @@ def test_a_delegate_that_gets_its_name_while_the_run_is_being_stopped_is_told() 
     driver = Driver(PARENT)
     nameless(driver, delegates("c1"))
     driver.cancel("enough")
-    driver.feed(ChildNamed(CHILD, "t1/late"))
+    driver.feed(ChildIdAssigned(CHILD, "t1/late"))
     assert driver.last.commands == (CancelChild(CHILD, "t1/late", "enough"),)
-    driver.feed(ChildGone(CHILD, "it has ended without a word"))
+    driver.feed(ChildClosed(CHILD, "it closed without reporting a result"))
     assert driver.result.termination == Cancelled()
 
 
 def test_an_alarm_that_is_not_due_changes_nothing_while_a_delegate_runs() -> None:
     driver = delegating()
-    before = driver.state
-    assert driver.feed(TimePassed()) == Advance(before)
+    before = driver.thread
+    assert driver.feed(TimerFired()) == Advance(before)
     assert isinstance(before.stage, CallingTools)
 
 

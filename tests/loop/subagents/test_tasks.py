@@ -40,16 +40,16 @@ from wakeful.contract.gates import Suspend
 from wakeful.contract.messages import Visibility
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Cancelled, Errored, OnBusy, Origin, TaskRef
-from wakeful.contract.subagents import Family, Settled
+from wakeful.contract.subagents import ChildResult, SubagentContext
 from wakeful.contract.tasks import Task, TaskContext, TaskStatus, TaskType
 from wakeful.loop.machine.advance import begin
 from wakeful.loop.machine.commands import Infer, StartChild, StartTask
-from wakeful.loop.machine.facts import ChildGone, ChildSettled, LoopBroken, WorkStopped
+from wakeful.loop.machine.facts import ChildClosed, ChildSettled, LoopFailed, WorkCancelled
 from wakeful.loop.machine.stages import AwaitingDecisions, Done, Idle, Inferring, Resolving
 from wakeful.loop.machine.state import Advance
 from wakeful.loop.subagents.tasks import KEPT_ENDED, KEPT_RESULT, MAX_RUNNING
 from wakeful.loop.thread.continue_as_new import pending_commands
-from wakeful.loop.thread.views import keeps
+from wakeful.loop.thread.views import carryover
 
 SILENT = THREAD.model_copy(update={"input": ""})
 
@@ -84,37 +84,39 @@ def test_a_spawned_agent_runs_in_the_background_and_the_model_goes_on() -> None:
         parent_run_id="r1",
         parent_tool_call_id="c1",
         origin=Origin.SUBAGENT,
-        family=Family(path=("t1",), work_id="bg_0", task_id="bg_0"),
+        subagent=SubagentContext(path=("t1",), work_id="bg_0", task_id="bg_0"),
     )
     assert driver.asked_for(StartChild) == [StartChild("bg_0", request, "researcher")]
-    assert driver.state.tasks == (a_task(driver),)
+    assert driver.thread.children.tasks == (a_task(driver),)
     assert driver.of_type("task_changed") == [TaskChanged(task=a_task(driver, thread_id=None))]
-    started = ChildStarted(work_id="bg_0", thread_id=driver.state.tasks[0].thread_id or "", agent_id="researcher")
+    started = ChildStarted(
+        work_id="bg_0", thread_id=driver.thread.children.tasks[0].thread_id or "", agent_id="researcher"
+    )
     assert driver.of_type("child_started") == [started]
-    assert isinstance(driver.state.stage, Inferring)
+    assert isinstance(driver.thread.stage, Inferring)
 
 
 def test_a_spawned_agent_knows_that_it_is_a_task() -> None:
     """B-511"""
     (started,) = with_tasks().asked_for(StartChild)
-    identity = begin(started.request, thread_id="t1/x", run_id="t1/x").state.identity
+    identity = begin(started.request, thread_id="t1/x", run_id="t1/x").thread.identity
     assert identity.task == TaskRef(task_id="bg_0", thread_id="t1/x", owner_thread_id="t1")
 
 
 def test_a_task_that_is_started_within_a_task_knows_the_one_above() -> None:
     """B-534"""
-    family = Family(path=("t0",), work_id="bg_4", task_id="bg_4")
-    request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", family=family)
+    family = SubagentContext(path=("t0",), work_id="bg_4", task_id="bg_4")
+    request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", subagent=family)
     driver = with_tasks(driver=Driver(PARENT, request=request))
     context = TaskContext(task_id="bg_4", run_id="r1", call_id="c1", agent_id="assistant")
-    assert driver.state.tasks[0].parent_context == context
+    assert driver.thread.children.tasks[0].parent_context == context
 
 
 def test_a_background_tool_is_a_task_too() -> None:
     driver = with_tasks(digs("c1"))
     assert answer_of(driver) == '{"task_id":"bg_0","status":"running"}'
     assert driver.asked_for(StartTask) == [StartTask("bg_0", DIG, digs("c1"))]
-    (task,) = driver.state.tasks
+    (task,) = driver.thread.children.tasks
     assert (task.task_type, task.description) == (TaskType.TOOL, 'dig {"at": "the garden"}')
 
 
@@ -129,7 +131,7 @@ def test_a_background_tool_that_a_gate_held_back_runs_with_the_arguments_of_the_
 
 def test_a_long_description_is_cut() -> None:
     driver = with_tasks(spawns("c1", prompt="long  words\n" * 50))
-    (task,) = driver.state.tasks
+    (task,) = driver.thread.children.tasks
     assert (len(task.description), task.description[:12], task.description[-1]) == (100, "long words l", "…")
 
 
@@ -142,7 +144,7 @@ def test_a_long_description_is_cut() -> None:
         ({"agent": ["writer"], "prompt": "Go"}, "agent must be one of: researcher, writer"),
         ({"agent": "writer"}, 'missing required field "prompt"'),
         ({"agent": "writer", "prompt": " "}, "prompt must not be empty"),
-        ({"agent": "writer", "prompt": "Go", "name": 5}, "name must be a text"),
+        ({"agent": "writer", "prompt": "Go", "name": 5}, "name must be a string"),
         ({"agent": "writer", "prompt": "Go", "name": "parent"}, "'parent' is a reserved name"),
         ({"agent": "writer", "prompt": "Go", "name": "self"}, "'self' is a reserved name"),
         ({"agent": "writer", "prompt": "Go", "name": "all"}, "'all' is a reserved name"),
@@ -154,7 +156,7 @@ def test_a_wrong_spawn_starts_nothing(arguments: JsonValue, error: str) -> None:
     """B-531, B-532"""
     driver = with_tasks(spawns("c1", "taken"), call("c2", "spawn_agent", arguments))
     assert answer_of(driver, "c2") == f"Invalid arguments: {error}"
-    assert (len(driver.state.tasks), len(driver.asked_for(StartChild))) == (1, 1)
+    assert (len(driver.thread.children.tasks), len(driver.asked_for(StartChild))) == (1, 1)
 
 
 def test_a_name_may_be_used_again_when_its_task_has_ended() -> None:
@@ -162,7 +164,7 @@ def test_a_name_may_be_used_again_when_its_task_has_ended() -> None:
     driver = with_tasks(spawns("c1", "scout"))
     driver.feed(an_end("bg_0"))
     driver.model(asks(spawns("c2", "scout")))
-    assert [(task.task_id, task.name, task.status.value) for task in driver.state.tasks] == [
+    assert [(task.task_id, task.name, task.status.value) for task in driver.thread.children.tasks] == [
         ("bg_0", "scout", "completed"),
         ("bg_1", "scout", "running"),
     ]
@@ -171,41 +173,41 @@ def test_a_name_may_be_used_again_when_its_task_has_ended() -> None:
 
 
 def test_an_empty_name_is_none() -> None:
-    assert with_tasks(spawns("c1", "")).state.tasks[0].name is None
+    assert with_tasks(spawns("c1", "")).thread.children.tasks[0].name is None
 
 
 def test_task_ids_never_come_back() -> None:
     """B-530, H-09"""
     driver = with_tasks(spawns("c1"), spawns("c2"))
     driver.feed(an_end("bg_0"), an_end("bg_1"))
-    driver.last = Advance(carry(driver.state))
+    driver.last = Advance(carry(driver.thread))
     driver.model(asks(spawns("c3")))
-    assert driver.state.tasks[-1].task_id == "bg_2"
-    restored = Driver(PARENT, request=THREAD, keeps=keeps(driver.state))
+    assert driver.thread.children.tasks[-1].task_id == "bg_2"
+    restored = Driver(PARENT, request=THREAD, carryover=carryover(driver.thread))
     restored.model(asks(spawns("c4")))
-    assert restored.state.tasks[-1].task_id == "bg_3"
+    assert restored.thread.children.tasks[-1].task_id == "bg_3"
 
 
 def test_a_thread_has_a_limit_of_running_tasks() -> None:
     driver = with_tasks(*(spawns(f"c{number}") for number in range(MAX_RUNNING + 1)))
-    assert answer_of(driver, f"c{MAX_RUNNING}").startswith("Execution failed: 100 tasks run already")
-    assert len(driver.state.running_tasks) == MAX_RUNNING
+    assert answer_of(driver, f"c{MAX_RUNNING}").startswith("Execution failed: 100 tasks are running")
+    assert len(driver.thread.children.running) == MAX_RUNNING
     driver.feed(an_end("bg_0"))
     driver.model(asks(spawns("again")))
-    assert driver.state.tasks[-1].task_id == "bg_100"
+    assert driver.thread.children.tasks[-1].task_id == "bg_100"
 
 
 def test_a_task_is_lent_a_share_of_the_budget() -> None:
     request = RunRequest(agent_id="assistant", input="Hello", budget=Budget(turns=9))
     driver = with_tasks(driver=Driver(PARENT, request=request))
     (started,) = driver.asked_for(StartChild)
-    assert started.request.family is not None
-    assert started.request.family.allowance == Budget(turns=4)
+    assert started.request.subagent is not None
+    assert started.request.subagent.allowance == Budget(turns=4)
 
 
 def test_tasks_are_listed() -> None:
     driver = with_tasks(spawns("c1", "scout"), digs("c2"))
-    driver.feed(ChildGone("bg_1", "it was terminated"))
+    driver.feed(ChildClosed("bg_1", "it was terminated"))
     driver.model(asks(call("c3", "list_tasks")))
     assert answer_of(driver, "c3") == (
         '{"tasks":[{"task_id":"bg_0","task_type":"sub_agent","name":"scout","description":"Look into it.",'
@@ -249,9 +251,9 @@ def test_the_result_of_no_task_is_an_error(arguments: JsonValue, error: str) -> 
 def test_a_long_result_is_kept_short_and_told_whole() -> None:
     driver = with_tasks(digs("c1"))
     driver.feed(a_tool_end("bg_0", "x" * (2 * KEPT_RESULT)))
-    kept = driver.state.tasks[0].result
+    kept = driver.thread.children.tasks[0].result
     assert isinstance(kept, dict)
-    assert kept == {"cut": '"' + "x" * (KEPT_RESULT - 1) + "…", "note": "the whole result was in the task's event"}
+    assert kept == {"cut": '"' + "x" * (KEPT_RESULT - 1) + "…", "note": "the task's event had the whole result"}
     driver.model(says("I wait."))
     assert "x" * 2 * KEPT_RESULT in driver.said[-1]
 
@@ -260,20 +262,20 @@ def test_a_long_error_is_kept_short_and_told_whole() -> None:
     error = "x" * (2 * KEPT_RESULT)
     driver = with_tasks(digs("c1"))
     driver.feed(
-        ChildSettled(Settled(work_id="bg_0", thread_id=thread_of("bg_0"), status=TaskStatus.FAILED, error=error))
+        ChildSettled(ChildResult(work_id="bg_0", thread_id=thread_of("bg_0"), status=TaskStatus.FAILED, error=error))
     )
     driver.model(says("Oh."))
-    assert driver.state.tasks[0].error == "x" * KEPT_RESULT + "…"
+    assert driver.thread.children.tasks[0].error == "x" * KEPT_RESULT + "…"
     assert error in "".join(driver.said)
-    assert driver.inference().appended[-1] == "settled:bg_0"
+    assert driver.inference().appended[-1] == "child:bg_0"
 
 
 def test_the_oldest_tasks_that_ended_are_forgotten() -> None:
     driver = with_tasks(*(spawns(f"c{number}") for number in range(KEPT_ENDED + 3)))
     driver.feed(*(an_end(f"bg_{number}") for number in range(1, KEPT_ENDED + 3)))
-    ids = [task.task_id for task in driver.state.tasks]
+    ids = [task.task_id for task in driver.thread.children.tasks]
     assert ids == ["bg_0", *(f"bg_{number}" for number in range(3, KEPT_ENDED + 3))]
-    assert driver.state.running_tasks[0].task_id == "bg_0"
+    assert driver.thread.children.running[0].task_id == "bg_0"
 
 
 @pytest.mark.parametrize(
@@ -282,10 +284,10 @@ def test_the_oldest_tasks_that_ended_are_forgotten() -> None:
         (a_tool_end("bg_0"), event_of("bg_0", "completed", result="gold")),
         (an_end("bg_0", termination=Errored(value="boom")), event_of("bg_0", "failed", error="boom")),
         (an_end("bg_0", termination=Cancelled()), event_of("bg_0", "cancelled")),
-        (ChildGone("bg_0", "it was terminated"), event_of("bg_0", "failed", error="it was terminated")),
+        (ChildClosed("bg_0", "it was terminated"), event_of("bg_0", "failed", error="it was terminated")),
         (
-            ChildSettled(Settled(work_id="bg_0", thread_id="t1/bg_0", status=TaskStatus.FAILED)),
-            event_of("bg_0", "failed", error="it did not say why"),
+            ChildSettled(ChildResult(work_id="bg_0", thread_id="t1/bg_0", status=TaskStatus.FAILED)),
+            event_of("bg_0", "failed", error="no reason was reported"),
         ),
     ],
     ids=["completed", "failed", "cancelled", "gone", "silent"],
@@ -294,16 +296,16 @@ def test_the_model_is_told_how_a_task_ended(fact: ChildSettled, text: str) -> No
     """B-535, B-537"""
     driver = awaiting_tasks()
     driver.feed(fact)
-    message = driver.state.transcript.messages[-1]
-    assert (message.id, message.text, message.visibility) == ("settled:t1/bg_0", text, Visibility.INTERNAL)
+    message = driver.thread.transcript.messages[-1]
+    assert (message.id, message.text, message.visibility) == ("child_settled:t1/bg_0", text, Visibility.INTERNAL)
 
 
 def test_what_a_task_came_to_is_known_and_seen() -> None:
     """B-533, B-535"""
     driver = awaiting_tasks()
-    began = driver.state.tasks[0]
+    began = driver.thread.children.tasks[0]
     driver.feed(an_end("bg_0", termination=Errored(value="boom")))
-    ended = driver.state.tasks[0]
+    ended = driver.thread.children.tasks[0]
     assert (ended.status, ended.error, ended.completed_at_ms) == (TaskStatus.FAILED, "boom", driver.now)
     assert driver.last.events[0] == TaskChanged(task=ended)
     assert began.status is TaskStatus.RUNNING
@@ -312,14 +314,14 @@ def test_what_a_task_came_to_is_known_and_seen() -> None:
 @pytest.mark.parametrize(
     "fact",
     [
-        ChildSettled(Settled(work_id="bg_0", thread_id="t9/another", status=TaskStatus.COMPLETED)),
-        ChildSettled(Settled(work_id="bg_9", thread_id=thread_of("bg_9"), status=TaskStatus.COMPLETED)),
-        ChildGone("bg_9", "it was terminated"),
+        ChildSettled(ChildResult(work_id="bg_0", thread_id="t9/another", status=TaskStatus.COMPLETED)),
+        ChildSettled(ChildResult(work_id="bg_9", thread_id=thread_of("bg_9"), status=TaskStatus.COMPLETED)),
+        ChildClosed("bg_9", "it was terminated"),
     ],
 )
 def test_what_somebody_else_says_is_not_taken_for_the_end_of_a_task(fact: ChildSettled) -> None:
     driver = with_tasks()
-    before = driver.state
+    before = driver.thread
     assert driver.feed(fact) == Advance(before)
 
 
@@ -327,8 +329,8 @@ def test_a_task_ends_once() -> None:
     """I-09"""
     driver = awaiting_tasks()
     driver.feed(a_tool_end("bg_0"))
-    before = driver.state
-    assert driver.feed(a_tool_end("bg_0"), ChildGone("bg_0", "it has ended")) == Advance(before)
+    before = driver.thread
+    assert driver.feed(a_tool_end("bg_0"), ChildClosed("bg_0", "it has ended")) == Advance(before)
 
 
 def test_an_event_that_comes_while_the_model_is_asked_is_read_by_its_next_step() -> None:
@@ -359,9 +361,9 @@ def test_an_event_that_comes_while_a_decision_is_awaited_is_kept_until_it_is_mad
     driver.model(asks(call("c2")))
     driver.tool("c2", pending("s1"))
     driver.feed(a_word("bg_0"), a_tool_end("bg_0"))
-    assert isinstance(driver.state.stage, AwaitingDecisions)
+    assert isinstance(driver.thread.stage, AwaitingDecisions)
     assert (events_in(driver), driver.last.commands) == ([], ())
-    driver.last = Advance(carry(driver.state))
+    driver.last = Advance(carry(driver.thread))
     driver.decide(resume("s1"))
     driver.tool("c2", ok("sunny"))
     assert events_in(driver) == [("custom", "bg_0"), ("completed", "bg_0")]
@@ -371,14 +373,14 @@ def test_an_event_that_comes_to_an_idle_thread_begins_a_run_that_nobody_asked_fo
     """B-540, I-09"""
     driver = idle_with_task()
     driver.feed(a_tool_end("bg_0"))
-    identity = driver.state.identity
+    identity = driver.thread.identity
     assert (identity.run_id, identity.origin) == ("r1.2", Origin.INTERNAL)
-    assert isinstance(driver.state.stage, Resolving)
+    assert isinstance(driver.thread.stage, Resolving)
     driver.resolve(PARENT)
     assert events_in(driver) == [("completed", "bg_0")]
     driver.model(says("Gold!"))
     driver.submit("m1")
-    assert driver.state.identity.origin is Origin.USER
+    assert driver.thread.identity.origin is Origin.USER
 
 
 def test_an_event_that_comes_before_the_agent_is_known_is_read_with_its_first_step() -> None:
@@ -392,38 +394,38 @@ def test_an_event_that_comes_before_the_agent_is_known_is_read_with_its_first_st
 def test_a_run_that_is_over_keeps_what_its_tasks_tell_too_late() -> None:
     """B-541, H-07, I-09"""
     driver = with_tasks(spawns("c1"), spawns("c2"), agent=a_parent(max_rounds=1))
-    assert isinstance(driver.state.stage, Done)
-    driver.feed(a_word("bg_0"), a_tool_end("bg_0"), ChildGone("bg_1", "it was terminated"))
+    assert isinstance(driver.thread.stage, Done)
+    driver.feed(a_word("bg_0"), a_tool_end("bg_0"), ChildClosed("bg_1", "it was terminated"))
     assert (driver.last.commands, driver.last.events) == ((), ())
-    kept = keeps(driver.state)
-    assert [message.id for message in kept.mail] == ["word_1", "settled:t1/bg_0", "settled:t1/bg_1"]
+    kept = carryover(driver.thread)
+    assert [message.id for message in kept.mail] == ["word_1", "child_settled:t1/bg_0", "child_settled:t1/bg_1"]
     assert [task.status.value for task in kept.tasks] == ["completed", "failed"]
-    woken = Driver(PARENT, request=THREAD, keeps=kept)
+    woken = Driver(PARENT, request=THREAD, carryover=kept)
     assert events_in(woken) == [("custom", "bg_0"), ("completed", "bg_0"), ("failed", "bg_1")]
-    before = woken.state
+    before = woken.thread
     assert woken.feed(a_tool_end("bg_0")) == Advance(before)
 
 
 def test_what_a_thread_kept_begins_no_run_by_itself() -> None:
     driver = with_tasks(agent=a_parent(max_rounds=1))
     driver.feed(a_tool_end("bg_0"))
-    woken = Driver(None, request=SILENT, keeps=keeps(driver.state))
-    assert (woken.state.stage, woken.commands) == (Idle(), [])
+    woken = Driver(None, request=SILENT, carryover=carryover(driver.thread))
+    assert (woken.thread.stage, woken.commands) == (Idle(), [])
     woken.submit()
-    assert (woken.state.stage, woken.commands) == (Idle(), [])
+    assert (woken.thread.stage, woken.commands) == (Idle(), [])
     woken.submit("m1")
     woken.resolve(PARENT)
     assert woken.said == ["And then?", event_of("bg_0", "completed", result="gold")]
-    assert woken.state.identity.origin is Origin.USER
+    assert woken.thread.identity.origin is Origin.USER
 
 
 def test_a_message_that_steers_begins_a_run_as_it_wants_it_whatever_the_thread_kept() -> None:
     driver = with_tasks(agent=a_parent(max_rounds=1))
     driver.feed(a_tool_end("bg_0"))
-    woken = Driver(None, request=SILENT, keeps=keeps(driver.state))
+    woken = Driver(None, request=SILENT, carryover=carryover(driver.thread))
     wanted = RunRequest.model_validate({"agent_id": "a", "input": "b", "overrides": {"max_tokens": 9}}).overrides
     woken.submit("m1", on_busy=OnBusy.STEER, overrides=wanted)
-    assert woken.state.overrides == wanted
+    assert woken.thread.current.overrides == wanted
     woken.resolve(PARENT)
     assert woken.said == [event_of("bg_0", "completed", result="gold"), "And then?"]
 
@@ -431,9 +433,9 @@ def test_a_message_that_steers_begins_a_run_as_it_wants_it_whatever_the_thread_k
 def test_a_restored_thread_waits_for_the_tasks_it_had() -> None:
     """H-08"""
     old = with_tasks(spawns("c1", "scout"), agent=a_parent(max_rounds=1))
-    driver = Driver(PARENT, request=THREAD, keeps=keeps(old.state))
+    driver = Driver(PARENT, request=THREAD, carryover=carryover(old.thread))
     driver.model(says("Hello again!"))
-    assert driver.state.status.value == "waiting"
+    assert driver.thread.status.value == "waiting"
     driver.feed(a_tool_end("bg_0"))
     driver.model(says("Gold!"))
     assert (driver.result.response, events_in(driver)) == ("Gold!", [("completed", "bg_0")])
@@ -463,20 +465,20 @@ def test_what_a_task_says_reads_like_its_end() -> None:
 def test_a_long_word_is_looked_up_where_history_has_it() -> None:
     driver = awaiting_tasks()
     driver.feed(a_word("bg_0", payload="x" * 3000))
-    assert driver.inference().appended[-1] == "deliver:word_1"
+    assert driver.inference().appended[-1] == "mail:word_1"
 
 
 def test_a_run_that_stops_leaves_its_tasks_alone() -> None:
     """B-539"""
     driver = with_tasks(agent=a_parent(max_rounds=1))
-    assert (driver.result.status_reason, len(driver.state.running_tasks)) == ("stopped:max_rounds", 1)
+    assert (driver.result.status_reason, len(driver.thread.children.running)) == ("stopped:max_rounds", 1)
 
 
 @pytest.mark.parametrize("thread", [False, True])
 def test_a_run_that_breaks_leaves_its_tasks_alone(thread: bool) -> None:
     driver = awaiting_tasks(thread=thread)
-    driver.feed(LoopBroken("boom"))
-    assert (driver.result.termination, len(driver.state.running_tasks)) == (Errored(value="boom"), 1)
+    driver.feed(LoopFailed("boom"))
+    assert (driver.result.termination, len(driver.thread.children.running)) == (Errored(value="boom"), 1)
     assert driver.last.commands == ()
     assert [event.event_type for event in driver.last.events] == ["run_start", "run_finish"]
 
@@ -486,8 +488,8 @@ def test_tasks_that_were_stopped_before_they_were_started_have_an_end_each() -> 
     driver = Driver(PARALLEL_PARENT, request=THREAD)
     nameless(driver, spawns("c1"), spawns("c2"))
     driver.cancel()
-    driver.feed(*(WorkStopped(id) for id in sorted(driver.state.in_flight)))
-    assert [task.status.value for task in driver.state.tasks] == ["cancelled", "cancelled"]
+    driver.feed(*(WorkCancelled(id) for id in sorted(driver.thread.in_flight)))
+    assert [task.status.value for task in driver.thread.children.tasks] == ["cancelled", "cancelled"]
     assert driver.result.termination == Cancelled()
     driver.submit("m1")
     driver.resolve(PARENT)
@@ -496,13 +498,13 @@ def test_tasks_that_were_stopped_before_they_were_started_have_an_end_each() -> 
 
 def test_a_run_that_is_carried_starts_no_task_twice() -> None:
     driver = with_tasks(spawns("c1"), digs("c2"))
-    after = carry(driver.state)
+    after = carry(driver.thread)
     assert [command.id for command in pending_commands(after)] == ["infer-2"]
-    assert (after.tasks, after.spawned) == (driver.state.tasks, 2)
+    assert (after.children.tasks, after.counters.tasks) == (driver.thread.children.tasks, 2)
 
 
 def test_a_task_that_a_rewind_has_undone_is_not_heard_although_its_id_is_taken_again() -> None:
     driver = awaiting_tasks()
-    before = driver.state
+    before = driver.thread
     assert driver.feed(a_word("bg_0", thread_id="t1/undone")) == Advance(before)
     assert driver.feed(a_word("bg_0", thread_id="t1/bg_0")) != Advance(before)

@@ -2,24 +2,38 @@
 
 import pytest
 
-from tests.loop.driving import LIVE_STAGES, THREAD, Driver, a_message, an_agent, asks, call, idle, ok, pending, says
+from tests.loop.driving import (
+    LIVE_STAGES,
+    THREAD,
+    Driver,
+    a_message,
+    an_agent,
+    asks,
+    call,
+    idle,
+    ok,
+    pending,
+    says,
+    submitted,
+)
 from wakeful.contract.events import RunFinish
 from wakeful.contract.inference import Rewind
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Cancelled, OnBusy, ThreadMode
-from wakeful.loop.machine.commands import ResolveAgent, Stop
-from wakeful.loop.machine.facts import WorkStopped
+from wakeful.loop.machine.commands import CancelWork, ResolveAgent
+from wakeful.loop.machine.facts import WorkCancelled
 from wakeful.loop.machine.stages import Inferring, Resolving
 from wakeful.loop.machine.state import Advance
+from wakeful.loop.thread.submissions import count_submission
 
 
 def queued(driver: Driver) -> list[str]:
-    return [submitted.message.id for submitted in driver.state.queued]
+    return [submitted.message.id for submitted in driver.thread.queued]
 
 
 def stop_everything(driver: Driver) -> None:
-    for id in sorted(driver.state.in_flight):
-        driver.feed(WorkStopped(id))
+    for id in sorted(driver.thread.in_flight):
+        driver.feed(WorkCancelled(id))
 
 
 @pytest.mark.parametrize("mode", ThreadMode)
@@ -29,7 +43,7 @@ def test_what_steers_is_read_at_the_next_step(mode: ThreadMode) -> None:
     driver.submit("m1", on_busy=OnBusy.STEER)
     assert driver.last.commands == ()
     driver.tool("c1", ok("sunny"))
-    assert driver.inference().appended == ("infer-1", driver.work_of("c1"), "submit:m1:0")
+    assert driver.inference().appended == ("infer-1", driver.work_of("c1"), submitted("m1"))
 
 
 @pytest.mark.parametrize("mode", ThreadMode)
@@ -37,7 +51,7 @@ def test_what_steers_is_read_before_the_run_ends(mode: ThreadMode) -> None:
     driver = Driver(request=RunRequest(agent_id="assistant", input="Hello", mode=mode))
     driver.submit("m1", on_busy=OnBusy.STEER)
     driver.model(says("Hello!"))
-    assert isinstance(driver.state.stage, Inferring)
+    assert isinstance(driver.thread.stage, Inferring)
     driver.model(says("Nothing."))
     assert (driver.result.run_id, driver.result.response) == ("r1", "Nothing.")
 
@@ -47,9 +61,9 @@ def test_what_came_too_late_to_steer_begins_the_next_run() -> None:
     driver.model(asks(call("c1")))
     driver.submit("m1", on_busy=OnBusy.STEER)
     driver.tool("c1", ok("sunny"))
-    assert isinstance(driver.state.stage, Resolving)
-    assert driver.state.identity.run_id == "r1.2"
-    assert driver.state.steering == ()
+    assert isinstance(driver.thread.stage, Resolving)
+    assert driver.thread.identity.run_id == "r1.2"
+    assert driver.thread.steering == ()
 
 
 def test_in_a_run_of_its_own_what_came_too_late_to_steer_is_unread() -> None:
@@ -65,17 +79,17 @@ def test_in_a_run_of_its_own_what_came_too_late_to_steer_is_unread() -> None:
 def test_an_idle_thread_takes_every_message(on_busy: OnBusy) -> None:
     driver = idle()
     driver.submit("m1", on_busy=on_busy)
-    assert (driver.state.runs, driver.reasons) == (2, [])
+    assert (driver.thread.counters.runs, driver.reasons) == (2, [])
     assert driver.said == ["Hello", "Hello!", "And then?"]
 
 
 @pytest.mark.parametrize("stage", LIVE_STAGES)
 def test_a_busy_thread_refuses_what_does_not_want_to_wait(stage: str) -> None:
     driver = LIVE_STAGES[stage]()
-    before = driver.state.stage
+    before = driver.thread.stage
     driver.submit("m1", on_busy=OnBusy.REJECT)
     assert driver.reasons == ["the thread is busy, and on_busy is reject"]
-    assert (driver.state.stage, driver.state.queued, driver.last.commands) == (before, (), ())
+    assert (driver.thread.stage, driver.thread.queued, driver.last.commands) == (before, (), ())
     driver.submit("m1")
     assert queued(driver) == ["m1"]
 
@@ -86,12 +100,12 @@ def test_an_interrupt_stops_the_run_and_goes_before_what_is_queued(mode: ThreadM
     driver.model(asks(call("c1")))
     driver.submit("m1")
     driver.submit("m2", on_busy=OnBusy.INTERRUPT)
-    assert driver.last.commands == (Stop(driver.work_of("c1")),)
+    assert driver.last.commands == (CancelWork(driver.work_of("c1")),)
     driver.tool("c1", ok("sunny"))
     (finish,) = [event for event in driver.events if isinstance(event, RunFinish)]
     assert (finish.run_id, finish.termination) == ("r1", Cancelled())
     assert driver.event_types[-2:] == ["run_finish", "run_start"]
-    assert (driver.state.identity.run_id, queued(driver)) == ("r1.2", ["m1"])
+    assert (driver.thread.identity.run_id, queued(driver)) == ("r1.2", ["m1"])
     assert driver.said == ["Hello", "", "sunny", "And then?"]
 
 
@@ -102,7 +116,7 @@ def test_an_interrupt_goes_before_what_was_meant_to_steer() -> None:
     driver.submit("m2", on_busy=OnBusy.INTERRUPT)
     stop_everything(driver)
     driver.resolve()
-    assert driver.inference().appended == ("submit:m2:0", "submit:m1:0")
+    assert driver.inference().appended == (submitted("m2"), submitted("m1"))
 
 
 def test_a_run_that_waits_for_a_decision_gives_way_at_once() -> None:
@@ -121,8 +135,8 @@ def test_a_repeat_of_an_interrupt_interrupts_nothing(on_busy: OnBusy) -> None:
     driver = Driver(request=THREAD)
     driver.submit("m1", on_busy=on_busy)
     stop_everything(driver)
-    before = driver.state
-    assert driver.submit("m1", on_busy=on_busy) == Advance(before)
+    before = driver.thread
+    assert driver.submit("m1", on_busy=on_busy) == Advance(count_submission(before))
 
 
 def test_the_newest_interrupt_is_next() -> None:
@@ -132,22 +146,22 @@ def test_the_newest_interrupt_is_next() -> None:
     assert driver.last.commands == ()
     stop_everything(driver)
     assert (driver.said, queued(driver)) == (["Hello", "And then?"], ["m1"])
-    assert driver.state.transcript.messages[-1].id == "m2"
+    assert driver.thread.transcript.messages[-1].id == "m2"
 
 
 def test_a_rollback_undoes_what_the_run_said_and_heard() -> None:
     driver = idle()
-    kept = driver.state.transcript
+    kept = driver.thread.transcript
     driver.submit("m1")
     driver.resolve()
     driver.model(asks(call("c1")))
     driver.tool("c1", ok("sunny"))
     driver.submit("m2", on_busy=OnBusy.ROLLBACK)
     stop_everything(driver)
-    assert [message.id for message in driver.state.transcript.messages] == ["r1:1", "r1:2", "m2"]
+    assert [message.id for message in driver.thread.transcript.messages] == ["r1:1", "r1:2", "m2"]
     driver.resolve()
-    assert driver.inference().appended == (Rewind(rewind=2), "submit:m2:0")
-    assert driver.inference().transcript == kept.appending(a_message("m2").message, "").ref
+    assert driver.inference().appended == (Rewind(rewind=2), submitted("m2"))
+    assert driver.inference().transcript == kept.appending(a_message("m2").as_message(""), "").ref
 
 
 def test_a_rollback_of_what_no_inference_was_told_of_is_told_too() -> None:
@@ -155,7 +169,7 @@ def test_a_rollback_of_what_no_inference_was_told_of_is_told_too() -> None:
     driver.submit("m1", on_busy=OnBusy.ROLLBACK)
     stop_everything(driver)
     driver.resolve()
-    assert driver.inference().appended == ("input:0", Rewind(rewind=0), "submit:m1:0")
+    assert driver.inference().appended == ("input:0", Rewind(rewind=0), submitted("m1"))
     assert driver.said == ["And then?"]
 
 
@@ -164,7 +178,7 @@ def test_a_rolled_back_run_that_waited_leaves_nothing_behind() -> None:
     driver.model(asks(call("c1")))
     driver.tool("c1", pending("s1"))
     driver.submit("m1", on_busy=OnBusy.ROLLBACK)
-    assert (driver.said, driver.state.batch) == (["And then?"], None)
+    assert (driver.said, driver.thread.batch) == (["And then?"], None)
 
 
 @pytest.mark.parametrize("first", ["cancel", "interrupt"])
@@ -176,4 +190,4 @@ def test_a_rollback_undoes_a_run_that_is_being_stopped_already(first: str) -> No
         driver.submit("m1", on_busy=OnBusy.INTERRUPT)
     driver.submit("m2", on_busy=OnBusy.ROLLBACK)
     stop_everything(driver)
-    assert [message.id for message in driver.state.transcript.messages] == ["m2"]
+    assert [message.id for message in driver.thread.transcript.messages] == ["m2"]

@@ -35,8 +35,8 @@ from wakeful.contract.inference import Interruption, RecoveryPlan
 from wakeful.contract.names import OUTCOME_UNKNOWN, TOOL_INTERRUPTED
 from wakeful.contract.runs import Cancelled, RunStatus, Usage
 from wakeful.contract.tools import ToolOutcome, ToolResult
-from wakeful.loop.machine.commands import Stop
-from wakeful.loop.machine.facts import AgentResolved, Fact, InferenceReturned, ToolReturned, WorkFailed, WorkStopped
+from wakeful.loop.machine.commands import CancelWork
+from wakeful.loop.machine.facts import AgentResolved, Fact, InferenceReturned, ToolReturned, WorkCancelled, WorkFailed
 from wakeful.loop.machine.stages import Cancelling
 from wakeful.loop.machine.state import Advance
 
@@ -46,8 +46,8 @@ def test_a_cancelled_run_always_ends_as_cancelled(stage: str) -> None:
     """B-018, H-06, H-12, I-02"""
     driver = LIVE_STAGES[stage]()
     driver.cancel("enough")
-    for id in sorted(driver.state.in_flight):
-        driver.feed(WorkStopped(id))
+    for id in sorted(driver.thread.in_flight):
+        driver.feed(WorkCancelled(id))
     assert (driver.result.termination, driver.result.status_reason) == (Cancelled(), "cancelled")
     assert driver.result.detail == "enough"
     assert driver.event_types[-1] == "run_finish"
@@ -58,12 +58,12 @@ def test_a_cancelled_run_always_ends_as_cancelled(stage: str) -> None:
 def test_a_run_that_is_cancelled_waits_until_what_is_in_flight_has_stopped(stage: str) -> None:
     """H-10"""
     driver = LIVE_STAGES[stage]()
-    (id,) = driver.state.in_flight
-    assert driver.cancel().commands == (Stop(id),)
-    assert (driver.state.status, driver.last.events) == (RunStatus.RUNNING, ())
-    assert driver.state.in_flight == {id}
-    driver.feed(WorkStopped(id))
-    assert driver.state.status is RunStatus.DONE
+    (id,) = driver.thread.in_flight
+    assert driver.cancel().commands == (CancelWork(id),)
+    assert (driver.thread.status, driver.last.events) == (RunStatus.RUNNING, ())
+    assert driver.thread.in_flight == {id}
+    driver.feed(WorkCancelled(id))
+    assert driver.thread.status is RunStatus.DONE
 
 
 def test_every_parallel_call_is_told_to_stop_and_waited_for() -> None:
@@ -72,9 +72,9 @@ def test_every_parallel_call_is_told_to_stop_and_waited_for() -> None:
     driver.model(asks(call("c1"), call("c2"), call("c3")))
     driver.tool("c2", ok("sunny"))
     driver.cancel()
-    assert driver.last.commands == (Stop(driver.work_of("c1")), Stop(driver.work_of("c3")))
+    assert driver.last.commands == (CancelWork(driver.work_of("c1")), CancelWork(driver.work_of("c3")))
     driver.stopped("c3")
-    assert isinstance(driver.state.stage, Cancelling)
+    assert isinstance(driver.thread.stage, Cancelling)
     driver.stopped("c1")
     assert driver.answers == [("c1", TOOL_INTERRUPTED), ("c2", "sunny"), ("c3", TOOL_INTERRUPTED)]
 
@@ -83,10 +83,10 @@ def test_every_parallel_call_is_told_to_stop_and_waited_for() -> None:
 def test_cancelling_twice_changes_nothing(stage: str) -> None:
     driver = LIVE_STAGES[stage]()
     driver.cancel("first")
-    before = driver.state
+    before = driver.thread
     assert driver.cancel("second") == Advance(before)
-    for id in driver.state.in_flight:
-        driver.feed(WorkStopped(id))
+    for id in driver.thread.in_flight:
+        driver.feed(WorkCancelled(id))
     assert driver.result.detail == "first"
 
 
@@ -96,18 +96,18 @@ def test_a_run_that_waits_for_a_decision_is_cancelled_at_once() -> None:
     driver.cancel("enough")
     assert [event.event_type for event in driver.last.events] == ["run_start", "tool_call_cancel", "run_finish"]
     assert driver.last.events[:2] == (
-        RunStart(thread_id="t1", run_id="r1", identity=driver.state.identity),
+        RunStart(thread_id="t1", run_id="r1", identity=driver.thread.identity),
         ToolCallCancel(id="c1", name="look", reason="the run ended"),
     )
     assert driver.answers == [("c1", TOOL_INTERRUPTED)]
-    assert (driver.state.batch, driver.last.commands) == (None, ())
+    assert (driver.thread.batch, driver.last.commands) == (None, ())
 
 
 def test_an_agent_that_is_resolved_while_cancelling_starts_nothing() -> None:
     """B-032"""
     driver = resolving()
     driver.cancel()
-    driver.feed(AgentResolved(AGENT))
+    driver.feed(AgentResolved("resolve-1", AGENT))
     assert (driver.last.commands, driver.event_types) == ((), ["run_start", "run_finish"])
     assert driver.result.steps == 0
 
@@ -177,7 +177,7 @@ def test_a_resumed_tool_that_finishes_while_cancelling_is_seen_as_resumed() -> N
     driver = awaiting_decisions()
     driver.decide(resume("c1"))
     driver.cancel()
-    assert driver.last.commands == (Stop(driver.work_of("c1")),)
+    assert driver.last.commands == (CancelWork(driver.work_of("c1")),)
     driver.tool("c1", ok("sunny"))
     assert driver.of_type("tool_call_resumed") == [ToolCallResumed(target_id="c1", result="sunny")]
     assert driver.answers == [("c1", "sunny")]
@@ -196,7 +196,7 @@ def test_a_suspended_call_is_cancelled_with_its_running_neighbour() -> None:
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", pending("s1"))
     driver.cancel()
-    assert driver.last.commands == (Stop(driver.work_of("c2")),)
+    assert driver.last.commands == (CancelWork(driver.work_of("c2")),)
     driver.tool("c2", ok("sunny"))
     assert driver.answers == [("c1", TOOL_INTERRUPTED), ("c2", "sunny")]
 
@@ -206,7 +206,7 @@ def test_work_that_is_stopped_twice_is_stopped_once() -> None:
     driver.model(asks(call("c1"), call("c2")))
     driver.cancel()
     driver.stopped("c1")
-    before = driver.state
+    before = driver.thread
     assert driver.stopped("c1") == Advance(before)
 
 
@@ -214,7 +214,7 @@ def test_work_that_is_stopped_twice_is_stopped_once() -> None:
     "fact",
     [
         WorkFailed("infer-1", "503"),
-        AgentResolved(AGENT, id="infer-1"),
+        AgentResolved("infer-1", AGENT),
         ToolReturned("infer-1", ToolOutcome(result=ok("sunny"))),
     ],
     ids=["failed", "nonsense", "nonsense of a tool"],
@@ -229,5 +229,5 @@ def test_however_work_ends_while_cancelling_it_has_ended(fact: Fact) -> None:
 def test_a_late_answer_after_the_cancel_is_ignored() -> None:
     driver = inferring()
     driver.cancel()
-    ended = driver.feed(WorkStopped("infer-1")).state
+    ended = driver.feed(WorkCancelled("infer-1")).thread
     assert driver.feed(InferenceReturned("infer-1", says("Late"))) == Advance(ended)

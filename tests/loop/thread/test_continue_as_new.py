@@ -26,9 +26,9 @@ from tests.loop.driving import (
 from wakeful.contract.decisions import ResumeMode
 from wakeful.contract.runs import OnBusy
 from wakeful.loop.machine.advance import advance
-from wakeful.loop.machine.facts import InferenceReturned, SignalNotUnderstood
+from wakeful.loop.machine.facts import InferenceReturned, SignalMalformed
 from wakeful.loop.machine.stages import BetweenSteps
-from wakeful.loop.machine.state import RunState
+from wakeful.loop.machine.state import Thread
 from wakeful.loop.thread.continue_as_new import TAIL_BYTES, pack, pending_commands, size_of, unpack
 
 STAGES = {**LIVE_STAGES, "idle": idle, "done": done}
@@ -36,7 +36,7 @@ STAGES = {**LIVE_STAGES, "idle": idle, "done": done}
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_thread_is_the_same_on_the_other_side_whatever_it_was_doing(stage: str) -> None:
-    state = STAGES[stage]().state
+    state = STAGES[stage]().thread
     assert unpack(pack(carried(state))) == carried(replace(state, transcript=state.transcript.sent()))
 
 
@@ -46,8 +46,8 @@ def test_decisions_refusals_and_ids_go_along() -> None:
     driver.tool("c1", pending("s1"))
     driver.decide(reject("s1", id="d1"))
     driver.decide(resume("c2", id="d2"))
-    driver.feed(SignalNotUnderstood("submit", "not a message"))
-    assert carry(driver.state) == driver.state
+    driver.feed(SignalMalformed("submit", "not a message"))
+    assert carry(driver.thread) == driver.thread
 
 
 def test_queued_messages_go_along_and_say_so() -> None:
@@ -55,12 +55,12 @@ def test_queued_messages_go_along_and_say_so() -> None:
     driver.submit("m0")
     driver.submit("m1", "m2")
     driver.submit("m3", on_busy=OnBusy.STEER)
-    after = carry(driver.state)
+    after = carry(driver.thread)
     sources = [(submitted.source, submitted.group) for submitted in (*after.queued, *after.steering)]
     assert sources == [
-        ("carried:m1", "carried:m1"),
-        ("carried:m2", "carried:m1"),
-        ("carried:m3", "carried:m3"),
+        ("snapshot:m1", "submit:2"),
+        ("snapshot:m2", "submit:2"),
+        ("snapshot:m3", "submit:3"),
     ]
 
 
@@ -69,22 +69,22 @@ def test_old_messages_stay_behind_and_the_chain_goes_on() -> None:
     for number in range(3):
         driver.model(asks(call(f"c{number}")))
         driver.tool(f"c{number}", ok("x" * (TAIL_BYTES // 2)))
-    after = carry(driver.state)
-    assert after.transcript.ref == driver.state.transcript.ref
+    after = carry(driver.thread)
+    assert after.transcript.ref == driver.thread.transcript.ref
     assert [message.tool_call_id for message in after.transcript.messages] == [None, "c2"]
     now, answer = driver.now, InferenceReturned(driver.inference().id, says("Done."))
-    assert advance(after, answer, now=now).state.transcript.ref == driver.feed(answer).state.transcript.ref
+    assert advance(after, answer, now=now).thread.transcript.ref == driver.feed(answer).thread.transcript.ref
 
 
 def test_what_the_inference_under_way_is_the_first_to_hear_stays_whatever_its_size() -> None:
     driver = Driver()
     driver.model(asks(call("c1")))
     driver.tool("c1", ok("x" * TAIL_BYTES))
-    assert len(carry(driver.state).transcript.messages) == 2
+    assert len(carry(driver.thread).transcript.messages) == 2
 
 
 def test_the_packed_state_has_a_size() -> None:
-    packed = pack(carried(replace(idle().state, active_agent="漢字")))
+    packed = pack(carried(replace(idle().thread, active_agent="漢字")))
     (written,) = PydanticPayloadConverter().to_payloads([packed])
     assert size_of(packed) == len(written.data)
 
@@ -92,7 +92,7 @@ def test_the_packed_state_has_a_size() -> None:
 @pytest.mark.parametrize("stage", ["resolving", "inferring", "calling tools"])
 def test_what_was_asked_for_and_not_started_is_asked_for_again(stage: str) -> None:
     driver = LIVE_STAGES[stage]()
-    assert {command.id for command in pending_commands(carry(driver.state))} == driver.state.in_flight
+    assert {command.id for command in pending_commands(carry(driver.thread))} == driver.thread.in_flight
 
 
 def test_a_call_is_asked_for_again_as_it_was() -> None:
@@ -100,32 +100,32 @@ def test_a_call_is_asked_for_again_as_it_was() -> None:
     driver.model(asks(call("c1", arguments={"at": "?"}), call("c2")))
     driver.tool("c1", pending("s1", mode=ResumeMode.PASS_DECISION_TO_TOOL))
     driver.decide(resume("c1", {"at": "Paris"}, id="d1"))
-    assert pending_commands(carry(driver.state)) == (driver.executions("c1")[-1], driver.executions("c2")[-1])
+    assert pending_commands(carry(driver.thread)) == (driver.executions("c1")[-1], driver.executions("c2")[-1])
 
 
 def test_an_agent_and_a_model_are_asked_for_again_as_they_were() -> None:
     driver = Driver(agent=None)
-    assert pending_commands(carry(driver.state)) == tuple(driver.commands)
+    assert pending_commands(carry(driver.thread)) == tuple(driver.commands)
     driver.resolve()
-    (command,) = pending_commands(carry(driver.state))
+    (command,) = pending_commands(carry(driver.thread))
     assert command == replace(driver.inference(), appended=())
 
 
 def test_a_model_that_goes_on_with_a_cut_off_answer_is_asked_for_again_as_it_was() -> None:
     driver = Driver()
     driver.model(cut_off("Once upon"))
-    (command,) = pending_commands(carry(driver.state))
+    (command,) = pending_commands(carry(driver.thread))
     assert command == replace(driver.inference(), appended=())
 
 
-@pytest.mark.parametrize("state", [awaiting_decisions().state, idle().state, done().state])
-def test_a_thread_that_waits_asks_for_nothing(state: RunState) -> None:
+@pytest.mark.parametrize("state", [awaiting_decisions().thread, idle().thread, done().thread])
+def test_a_thread_that_waits_asks_for_nothing(state: Thread) -> None:
     assert pending_commands(carry(state)) == ()
 
 
 def test_a_run_between_two_steps_or_being_stopped_asks_for_nothing() -> None:
-    between = LIVE_STAGES["inferring"]().state.entering(BetweenSteps())
-    assert (pending_commands(between), pending_commands(LIVE_STAGES["cancelling"]().state)) == ((), ())
+    between = LIVE_STAGES["inferring"]().thread.entering(BetweenSteps())
+    assert (pending_commands(between), pending_commands(LIVE_STAGES["cancelling"]().thread)) == ((), ())
 
 
 def test_a_packed_state_is_the_same_text_every_time() -> None:
@@ -136,5 +136,5 @@ def test_a_packed_state_is_the_same_text_every_time() -> None:
         driver.tool(f"c{number}", pending(f"s{number}"))
     for number in range(3):
         driver.decide(reject(f"c{number}", id=f"d{number}"))
-    packed = pack(carried(driver.state))["state"]["applied"]
+    packed = pack(carried(driver.thread))["thread"]["run"]["applied"]
     assert packed == sorted(packed)

@@ -19,20 +19,20 @@ from tests.loop.driving import (
     writing,
 )
 from wakeful.contract.budgets import Budget
+from wakeful.contract.carryover import Carryover, Counters
 from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.requests import Fork, RunRequest
 from wakeful.contract.runs import ForkedFrom, OnBusy, Origin, RunIdentity
-from wakeful.contract.subagents import Keeps
 from wakeful.loop.machine.advance import begin
 from wakeful.loop.machine.commands import ResolveAgent
 from wakeful.loop.machine.facts import AgentResolved, MessagesSubmitted
 from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import Inferring
-from wakeful.loop.machine.state import Advance, RunState
-from wakeful.loop.step.agent_state import Values
-from wakeful.loop.thread.fork_points import Point
-from wakeful.loop.thread.transcript import Mark, Transcript
+from wakeful.loop.machine.state import Advance, Thread
+from wakeful.loop.step.agent_state import AgentState
+from wakeful.loop.thread.fork_points import ForkPoint
+from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
 
 FORK = Fork(thread_id="t0", run_id="0190", step=1, messages=3)
 DENY_LOOK = Rule(tool="look", behavior=Behavior.DENY)
@@ -42,17 +42,17 @@ ALLOW_PAY = Rule(tool="pay", behavior=Behavior.ALLOW)
 class Watched(Driver):
     """A run whose points are kept."""
 
-    points: tuple[Point, ...] = ()
+    fork_points: tuple[ForkPoint, ...] = ()
 
     def feed(self, *facts: object) -> Advance:
         for fact in facts:
             super().feed(fact)  # type: ignore[arg-type]  # whatever the driver takes
-            self.points += self.last.points
+            self.fork_points += self.last.fork_points
         return self.last
 
     @property
     def lengths(self) -> list[int]:
-        return [point.mark.length for point in self.points]
+        return [point.position.length for point in self.fork_points]
 
 
 def a_past() -> Transcript:
@@ -60,12 +60,12 @@ def a_past() -> Transcript:
     driver = Driver()
     driver.model(asks(call("c1")))
     driver.tool("c1", ok("seen"))
-    return driver.state.transcript.sent()
+    return driver.thread.transcript.sent()
 
 
-def fork_of(keeps: Keeps | None = None, *, says: str = "", request: RunRequest | None = None) -> Advance:
+def fork_of(carryover: Carryover | None = None, *, says: str = "", request: RunRequest | None = None) -> Advance:
     request = request or RunRequest(agent_id="assistant", input=says, fork=FORK)
-    return begin(request, thread_id="t1", run_id="r9", transcript=a_past(), keeps=keeps)
+    return begin(request, thread_id="t1", run_id="r9", transcript=a_past(), carryover=carryover)
 
 
 def test_every_step_ends_in_a_point() -> None:
@@ -76,7 +76,7 @@ def test_every_step_ends_in_a_point() -> None:
     run.tool("c2", ok("two"))
     run.model(says("Done."))
     assert run.lengths == [4, 5]
-    assert run.points[-1].mark == run.state.transcript.mark
+    assert run.fork_points[-1].position == run.thread.transcript.position
 
 
 def test_a_step_that_paused_has_its_point_when_it_is_decided() -> None:
@@ -94,13 +94,13 @@ def test_what_steers_the_next_step_comes_after_the_point() -> None:
     run.model(asks(call("c1")))
     run.submit("m1", on_busy=OnBusy.STEER)
     run.tool("c1", ok("seen"))
-    assert (run.lengths, run.state.transcript.length) == ([3], 4)
+    assert (run.lengths, run.thread.transcript.length) == ([3], 4)
 
 
 def test_what_the_loop_notes_on_a_step_comes_before_it() -> None:
     run = Watched()
     run.model(cut_off("I was just"))
-    assert (run.lengths, run.state.transcript.length) == ([3], 3)
+    assert (run.lengths, run.thread.transcript.length) == ([3], 3)
 
 
 def test_a_run_that_is_cancelled_within_a_step_ends_in_a_point() -> None:
@@ -118,75 +118,83 @@ def test_a_point_has_what_was_kept_at_that_very_step() -> None:
     run.tool("c1", ok("seen"), writing(puts("draft", "one"), merges("visits", 1)))
     run.submit("m1")
     run.model(says("Done."), writing(puts("draft", "two"), base=1))
-    first, last = run.points
-    assert run.state.values.run == {}
-    assert first.keeps == Keeps(agent_id="assistant", state={"visits": 1}, run_state={"draft": "one"})
-    assert last.keeps == Keeps(agent_id="assistant", state={"visits": 1}, run_state={"draft": "two"})
+    first, last = run.fork_points
+    assert run.thread.agent_state.run == {}
+    kept = Carryover(agent_id="assistant", state={"visits": 1}, counters=Counters(runs=1, steps=1))
+    assert first.carryover == kept.model_copy(update={"run_state": {"draft": "one"}})
+    later = Counters(runs=1, steps=2, submissions=1)
+    assert last.carryover == kept.model_copy(update={"run_state": {"draft": "two"}, "counters": later})
 
 
 def test_a_point_knows_who_answers_next() -> None:
-    state = Driver().state
-    assert state.point.agent_id == "assistant"
-    assert replace(state, active_agent="clerk").point.agent_id == "clerk"
-    assert replace(state, active_agent="clerk", requested_agent="chief").point.agent_id == "chief"
+    state = Driver().thread
+    assert state.fork_point.agent_id == "assistant"
+    assert replace(state, active_agent="clerk").fork_point.agent_id == "clerk"
+    assert replace(state, active_agent="clerk", requested_agent="chief").fork_point.agent_id == "chief"
 
 
 def test_a_point_keeps_permissions_and_numbers_and_nobody_else() -> None:
-    state = replace(Driver().state, permissions=(ALLOW_PAY,), run_permissions=(DENY_LOOK,), spawned=3)
-    assert state.point.keeps == Keeps(
-        agent_id="assistant", permissions=(ALLOW_PAY,), run_permissions=(DENY_LOOK,), spawned=3
+    thread, counters = Driver().thread, Counters(runs=1, steps=1, tasks=3)
+    run = replace(thread.current, permissions=(DENY_LOOK,))
+    thread = replace(thread, permissions=(ALLOW_PAY,), run=run, counters=counters)
+    assert thread.fork_point.carryover == Carryover(
+        agent_id="assistant", permissions=(ALLOW_PAY,), run_permissions=(DENY_LOOK,), counters=counters
     )
 
 
 def test_a_fork_goes_on_without_a_word() -> None:
     begun = fork_of()
-    assert begun.commands == (ResolveAgent(agent_id="assistant", id="resolve"),)
+    assert begun.commands == (ResolveAgent("resolve-1", "assistant"),)
     assert [event.event_type for event in begun.events] == ["run_start"]
-    assert begun.state.transcript == a_past()
-    assert (begun.state.runs, begun.state.steps, begun.state.identity.origin) == (1, 0, Origin.USER)
-    asked = advanced(begun.state)
+    assert begun.thread.transcript == a_past()
+    assert (begun.thread.counters.runs, begun.thread.current.step.number, begun.thread.identity.origin) == (
+        1,
+        0,
+        Origin.USER,
+    )
+    asked = advanced(begun.thread)
     assert isinstance(asked.stage, Inferring)
     assert asked.transcript.messages == a_past().messages
 
 
 def test_what_is_said_to_a_fork_comes_after_what_it_keeps() -> None:
     begun = fork_of(says="Not like that.")
-    assert [message.text for message in begun.state.transcript.messages] == ["Hello", "", "seen", "Not like that."]
-    assert begun.state.transcript.unsent == ("input:0",)
+    assert [message.text for message in begun.thread.transcript.messages] == ["Hello", "", "seen", "Not like that."]
+    assert begun.thread.transcript.unsent == ("input:0",)
 
 
 def test_a_fork_knows_where_it_comes_from_and_so_does_whoever_wakes_it() -> None:
-    identity = fork_of().state.identity
+    identity = fork_of().thread.identity
     assert identity == RunIdentity(
         thread_id="t1", run_id="r9", agent_id="assistant", forked_from=ForkedFrom(thread_id="t0", step=1)
     )
-    woken = begin(REQUEST, thread_id="t1", run_id="r10", keeps=Keeps(identity=identity))
-    assert woken.state.identity.forked_from == ForkedFrom(thread_id="t0", step=1)
+    woken = begin(REQUEST, thread_id="t1", run_id="r10", carryover=Carryover(identity=identity))
+    assert woken.thread.identity.forked_from == ForkedFrom(thread_id="t0", step=1)
 
 
 def test_a_fork_begins_with_what_was_kept() -> None:
-    keeps = Keeps(
+    carryover = Carryover(
         state={"visits": 1},
         run_state={"draft": "one"},
         permissions=(ALLOW_PAY,),
         run_permissions=(DENY_LOOK,),
-        spawned=3,
+        counters=Counters(tasks=3),
     )
-    for begun in (fork_of(keeps), fork_of(keeps, says="Go on.")):
-        state = begun.state
-        assert state.values == Values(thread={"visits": 1}, run={"draft": "one"})
-        assert (state.permissions, state.run_permissions, state.spawned) == ((ALLOW_PAY,), (DENY_LOOK,), 3)
+    for begun in (fork_of(carryover), fork_of(carryover, says="Go on.")):
+        state = begun.thread
+        assert state.agent_state == AgentState(thread={"visits": 1}, run={"draft": "one"})
+        assert (state.permissions, state.current.permissions, state.counters.tasks) == ((ALLOW_PAY,), (DENY_LOOK,), 3)
 
 
 def test_the_next_run_of_a_fork_begins_anew() -> None:
-    keeps = Keeps(state={"visits": 1}, run_state={"draft": "one"}, run_permissions=(DENY_LOOK,))
+    carryover = Carryover(state={"visits": 1}, run_state={"draft": "one"}, run_permissions=(DENY_LOOK,))
     request = THREAD.model_copy(update={"input": "", "fork": FORK})
-    state = advanced(fork_of(keeps, request=request).state)
+    state = advanced(fork_of(carryover, request=request).thread)
     driver = Driver(request=THREAD)
     driver.last = Advance(state)
     driver.model(says("Done."))
     driver.feed(MessagesSubmitted((a_message("m1"),)))
-    assert (driver.state.values.view.values, driver.state.run_permissions) == ({"visits": 1}, ())
+    assert (driver.thread.agent_state.view.values, driver.thread.current.permissions) == ({"visits": 1}, ())
 
 
 def test_a_fork_has_its_own_wishes_for_its_run() -> None:
@@ -197,23 +205,31 @@ def test_a_fork_has_its_own_wishes_for_its_run() -> None:
         permissions=(ALLOW_PAY,),
         budget=Budget(tokens=7),
     )
-    state = fork_of(Keeps(run_permissions=(DENY_LOOK,)), request=request).state
-    assert (state.identity.agent_id, state.overrides, state.budget) == ("clerk", request.overrides, request.budget)
-    assert state.run_permissions == (DENY_LOOK, ALLOW_PAY)
+    state = fork_of(Carryover(run_permissions=(DENY_LOOK,)), request=request).thread
+    assert (state.identity.agent_id, state.current.overrides, state.current.budget.limit) == (
+        "clerk",
+        request.overrides,
+        request.budget,
+    )
+    assert state.current.permissions == (DENY_LOOK, ALLOW_PAY)
 
 
 def test_a_place_is_named_by_its_length_and_digest() -> None:
     past = a_past()
-    assert past.mark_at(3) == past.mark
-    assert past.mark_at(0) == Mark()
-    assert past.mark_at(4) is None
+    assert past.position_at(3) == past.position
+    assert past.position_at(0) == TranscriptPosition()
+    assert past.position_at(4) is None
     tail = past.tail(1)
-    assert (tail.mark_at(0), tail.mark_at(tail.before.length), tail.mark_at(3)) == (None, tail.before, past.mark)
+    assert (tail.position_at(0), tail.position_at(tail.before.length), tail.position_at(3)) == (
+        None,
+        tail.before,
+        past.position,
+    )
 
 
-def advanced(state: RunState) -> RunState:
+def advanced(state: Thread) -> Thread:
     """The run with its agent."""
     driver = Driver()
     driver.last = Advance(state)
-    driver.feed(AgentResolved(AGENT))
-    return driver.state
+    driver.feed(AgentResolved("resolve-1", AGENT))
+    return driver.thread

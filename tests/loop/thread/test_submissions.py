@@ -2,29 +2,30 @@
 
 import pytest
 
-from tests.loop.driving import LIVE_STAGES, Driver, a_message, asks, awaiting_decisions, call, done, ok, says
+from tests.loop.driving import LIVE_STAGES, Driver, a_message, asks, awaiting_decisions, call, done, ok, says, submitted
 from wakeful.contract.messages import InputMessage
 from wakeful.contract.requests import RunRequest
 from wakeful.loop.machine.facts import InferenceReturned, MessagesSubmitted
-from wakeful.loop.machine.state import REMEMBERED, Advance
+from wakeful.loop.machine.state import REMEMBERED_IDS, Advance
+from wakeful.loop.thread.submissions import count_submission
 
 
 @pytest.mark.parametrize("stage", LIVE_STAGES)
 def test_a_submitted_message_is_queued_and_disturbs_nothing(stage: str) -> None:
     """B-338"""
     driver = LIVE_STAGES[stage]()
-    before = driver.state
+    before = driver.thread
     driver.submit("m1", "m2")
-    assert [submitted.message.id for submitted in driver.state.queued] == ["m1", "m2"]
-    assert (driver.state.stage, driver.last.commands, driver.last.events) == (before.stage, (), ())
+    assert [submitted.message.id for submitted in driver.thread.queued] == ["m1", "m2"]
+    assert (driver.thread.stage, driver.last.commands, driver.last.events) == (before.stage, (), ())
 
 
 def test_the_model_reads_what_was_submitted_before_the_run_ends() -> None:
     driver = Driver()
     driver.submit("m1", "m2")
     driver.model(says("Hello!"))
-    assert driver.inference().appended == ("infer-1", "submit:m1:0", "submit:m2:0")
-    assert [message.id for message in driver.state.transcript.messages] == ["r1:1", "r1:2", "m1", "m2"]
+    assert driver.inference().appended == ("infer-1", submitted("m1"), submitted("m2"))
+    assert [message.id for message in driver.thread.transcript.messages] == ["r1:1", "r1:2", "m1", "m2"]
     driver.model(says("Then nothing."))
     assert (driver.result.response, driver.result.unread) == ("Then nothing.", ())
 
@@ -36,27 +37,27 @@ def test_what_was_submitted_waits_until_the_round_of_tools_is_over() -> None:
     driver.tool("c1", ok("sunny"))
     assert driver.inference().appended == ("infer-1", driver.work_of("c1"))
     driver.model(says("Sunny."))
-    assert driver.inference().appended == ("infer-2", "submit:m1:0")
+    assert driver.inference().appended == ("infer-2", submitted("m1"))
 
 
 def test_what_is_submitted_while_a_decision_is_awaited_does_not_wake_the_model() -> None:
     """B-338, H-21, I-06"""
     driver = awaiting_decisions()
     assert driver.submit("m1").commands == ()
-    assert len(driver.state.batch.suspended if driver.state.batch else ()) == 1
+    assert len(driver.thread.batch.suspended if driver.thread.batch else ()) == 1
 
 
 def test_a_message_with_a_known_id_is_a_repeat_and_changes_nothing() -> None:
     driver = Driver()
     driver.submit("m1")
-    before = driver.state
-    assert driver.submit("m1") == Advance(before)
+    before = driver.thread
+    assert driver.submit("m1") == Advance(count_submission(before))
 
 
 def test_a_repeat_within_one_submission_counts_once() -> None:
     driver = Driver()
     driver.feed(MessagesSubmitted((a_message("m1", "first"), a_message("m1", "second"), a_message("m2"))))
-    assert driver.state.queued == (a_message("m1", "first"), a_message("m2"))
+    assert [later.message.text for later in driver.thread.queued] == ["first", "And then?"]
 
 
 def test_a_message_that_was_read_already_is_still_a_repeat() -> None:
@@ -64,20 +65,20 @@ def test_a_message_that_was_read_already_is_still_a_repeat() -> None:
     driver.submit("m1")
     driver.model(says("Hello!"))
     driver.submit("m1")
-    assert driver.state.queued == ()
+    assert driver.thread.queued == ()
 
 
 def test_a_message_of_the_request_that_is_submitted_again_is_a_repeat() -> None:
     request = RunRequest(agent_id="assistant", input=(InputMessage(content="Hello", id="m1"),))
     driver = Driver(request=request)
     driver.submit("m1")
-    assert driver.state.queued == ()
+    assert driver.thread.queued == ()
 
 
 def test_a_message_that_stands_twice_in_the_request_counts_once() -> None:
     hello = InputMessage(content="Hello", id="m1")
     driver = Driver(request=RunRequest(agent_id="assistant", input=(hello, hello)))
-    assert [message.id for message in driver.state.transcript.messages] == ["m1"]
+    assert [message.id for message in driver.thread.transcript.messages] == ["m1"]
 
 
 def test_the_result_names_what_the_run_ended_too_early_to_read() -> None:
@@ -90,11 +91,11 @@ def test_the_result_names_what_the_run_ended_too_early_to_read() -> None:
 
 def test_a_thread_remembers_the_ids_of_its_newest_messages_only() -> None:
     driver = Driver()
-    driver.feed(MessagesSubmitted(tuple(a_message(f"m{number}") for number in range(REMEMBERED + 1))))
-    assert driver.state.seen_messages == tuple(f"m{number}" for number in range(1, REMEMBERED + 1))
+    driver.feed(MessagesSubmitted(tuple(a_message(f"m{number}") for number in range(REMEMBERED_IDS + 1))))
+    assert driver.thread.seen_messages == tuple(f"m{number}" for number in range(1, REMEMBERED_IDS + 1))
 
 
 def test_what_is_submitted_after_the_end_is_refused_and_not_queued() -> None:
     driver = done()
     driver.submit("m1")
-    assert (driver.state.queued, driver.reasons) == ((), ["the run has ended"])
+    assert (driver.thread.queued, driver.reasons) == ((), ["the run has ended"])

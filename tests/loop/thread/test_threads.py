@@ -6,7 +6,6 @@ from tests.loop.driving import (
     LIVE_STAGES,
     THREAD,
     Driver,
-    a_message,
     an_agent,
     asks,
     call,
@@ -16,13 +15,14 @@ from tests.loop.driving import (
     reject,
     resume,
     says,
+    submitted,
 )
 from wakeful.contract.events import RunStart
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Cancelled, Errored, NaturalEnd, OnBusy, RunIdentity, RunStatus, ThreadMode, Usage
 from wakeful.loop.machine.advance import begin
 from wakeful.loop.machine.commands import ResolveAgent
-from wakeful.loop.machine.facts import LoopBroken, MessagesSubmitted, WorkStopped
+from wakeful.loop.machine.facts import LoopFailed, WorkCancelled
 from wakeful.loop.machine.stages import Done, Idle
 from wakeful.loop.machine.state import Advance
 from wakeful.loop.thread.transcript import Transcript
@@ -31,26 +31,26 @@ SILENT = RunRequest(agent_id="assistant", mode=ThreadMode.THREAD)
 
 
 def queued(driver: Driver) -> list[str]:
-    return [submitted.message.id for submitted in driver.state.queued]
+    return [submitted.message.id for submitted in driver.thread.queued]
 
 
 def stop_everything(driver: Driver) -> None:
-    for id in sorted(driver.state.in_flight):
-        driver.feed(WorkStopped(id))
+    for id in sorted(driver.thread.in_flight):
+        driver.feed(WorkCancelled(id))
 
 
 def test_a_thread_without_input_waits_for_its_first_message() -> None:
     driver = Driver(agent=None, request=SILENT)
-    assert (driver.state.stage, driver.commands, driver.events) == (Idle(), [], [])
+    assert (driver.thread.stage, driver.commands, driver.events) == (Idle(), [], [])
     driver.submit("m1")
-    assert driver.commands == [ResolveAgent(agent_id="assistant", id="resolve")]
-    assert driver.events == [RunStart(thread_id="t1", run_id="r1", identity=driver.state.identity)]
-    assert driver.state.runs == 1
+    assert driver.commands == [ResolveAgent(agent_id="assistant", id="resolve-1")]
+    assert driver.events == [RunStart(thread_id="t1", run_id="r1", identity=driver.thread.identity)]
+    assert driver.thread.counters.runs == 1
 
 
 def test_a_thread_is_idle_after_a_run_and_keeps_its_result() -> None:
     driver = idle()
-    assert driver.state.status is RunStatus.DONE
+    assert driver.thread.status is RunStatus.DONE
     assert (driver.result.termination, driver.result.response) == (NaturalEnd(), "Hello!")
     assert driver.event_types[-1] == "run_finish"
 
@@ -63,7 +63,7 @@ def test_the_next_message_begins_a_run_of_its_own_on_the_same_conversation() -> 
     assert driver.last.events == (RunStart(thread_id="t1", run_id="r1.2", identity=identity),)
     driver.resolve()
     assert (driver.inference().id, driver.inference().step) == ("infer-2", 1)
-    assert driver.inference().appended == ("infer-1", "submit:m1:0")
+    assert driver.inference().appended == ("infer-1", submitted("m1"))
     driver.model(says("Nothing.", Usage(total_tokens=3)))
     assert (driver.result.run_id, driver.result.steps, driver.result.usage) == ("r1.2", 1, Usage(total_tokens=3))
     assert driver.said == ["Hello", "Hello!", "And then?", "Nothing."]
@@ -81,13 +81,13 @@ def test_every_run_counts_its_own_rounds() -> None:
 
 def test_a_message_may_bring_another_agent() -> None:
     driver = idle()
-    driver.feed(MessagesSubmitted((a_message("m1", agent_id="researcher"),)))
+    driver.submit("m1", agent_id="researcher")
     assert driver.last.commands == (ResolveAgent(agent_id="researcher", id="resolve-2"),)
-    assert driver.state.identity.agent_id == "researcher"
+    assert driver.thread.identity.agent_id == "researcher"
     driver.resolve()
     driver.model(says("Found."))
     driver.submit("m2")
-    assert driver.state.identity.agent_id == "researcher"
+    assert driver.thread.identity.agent_id == "researcher"
 
 
 def test_what_is_queued_begins_one_run_a_group_in_the_order_it_came() -> None:
@@ -95,14 +95,14 @@ def test_what_is_queued_begins_one_run_a_group_in_the_order_it_came() -> None:
     driver.submit("m1", "m2")
     driver.submit("m3")
     driver.model(says("Hello!"))
-    assert (driver.state.runs, queued(driver)) == (2, ["m3"])
+    assert (driver.thread.counters.runs, queued(driver)) == (2, ["m3"])
     assert [event.event_type for event in driver.last.events[-2:]] == ["run_finish", "run_start"]
     driver.resolve()
     driver.model(says("One and two."))
-    assert (driver.state.runs, queued(driver)) == (3, [])
+    assert (driver.thread.counters.runs, queued(driver)) == (3, [])
     driver.resolve()
     driver.model(says("Three."))
-    assert [message.id for message in driver.state.transcript.messages] == [
+    assert [message.id for message in driver.thread.transcript.messages] == [
         *("r1:1", "r1:2", "m1", "m2", "r1.2:5", "m3", "r1.3:7")
     ]
 
@@ -119,7 +119,7 @@ def test_a_cancelled_run_leaves_its_thread_idle(stage: str) -> None:
         driver.tool("c1", pending("s1"))
     driver.cancel("enough")
     stop_everything(driver)
-    assert isinstance(driver.state.stage, Idle)
+    assert isinstance(driver.thread.stage, Idle)
     assert (driver.result.termination, driver.result.detail) == (Cancelled(), "enough")
 
 
@@ -128,27 +128,27 @@ def test_a_cancelled_run_makes_room_for_what_is_queued() -> None:
     driver.submit("m1")
     driver.cancel()
     stop_everything(driver)
-    assert (driver.state.identity.run_id, queued(driver)) == ("r1.2", [])
+    assert (driver.thread.identity.run_id, queued(driver)) == ("r1.2", [])
 
 
 def test_there_is_nothing_to_cancel_in_an_idle_thread() -> None:
     driver = idle()
-    before = driver.state.stage
+    before = driver.thread.stage
     driver.cancel()
-    assert (driver.reasons, driver.state.stage) == (["no run is under way"], before)
+    assert (driver.reasons, driver.thread.stage) == (["no run is under way"], before)
 
 
 def test_an_idle_thread_is_closed_with_the_result_of_its_last_run() -> None:
     driver = idle()
     result = driver.result
     driver.cancel("goodbye", close=True)
-    assert (driver.state.stage, driver.last.events, driver.last.commands) == (Done(result), (), ())
+    assert (driver.thread.stage, driver.last.events, driver.last.commands) == (Done(result), (), ())
 
 
 def test_a_thread_that_never_ran_is_closed_as_cancelled() -> None:
     driver = Driver(agent=None, request=SILENT)
     driver.cancel("goodbye", close=True)
-    assert isinstance(driver.state.stage, Done)
+    assert isinstance(driver.thread.stage, Done)
     assert (driver.result.termination, driver.result.detail) == (Cancelled(), "goodbye")
 
 
@@ -162,16 +162,16 @@ def test_a_thread_that_is_closed_stops_its_run_and_names_what_nobody_will_read(f
         driver.submit("m2", on_busy=OnBusy.INTERRUPT)
     driver.cancel("goodbye", close=True)
     stop_everything(driver)
-    assert isinstance(driver.state.stage, Done)
+    assert isinstance(driver.thread.stage, Done)
     assert driver.result.unread == (("m2", "m1") if first == "interrupt" else ("m1",))
 
 
 def test_a_closed_thread_takes_nothing_any_more() -> None:
     driver = idle()
     driver.cancel(close=True)
-    ended = driver.state.stage
+    ended = driver.thread.stage
     driver.submit("m1", on_busy=OnBusy.INTERRUPT)
-    assert (driver.reasons, driver.state.stage) == (["the run has ended"], ended)
+    assert (driver.reasons, driver.thread.stage) == (["the run has ended"], ended)
 
 
 def test_a_decision_for_an_idle_thread_is_refused() -> None:
@@ -182,7 +182,7 @@ def test_a_decision_for_an_idle_thread_is_refused() -> None:
 
 def test_a_failed_run_leaves_its_thread_ready_for_the_next() -> None:
     driver = Driver(request=THREAD)
-    driver.feed(LoopBroken("boom"))
+    driver.feed(LoopFailed("boom"))
     assert driver.result.termination == Errored(value="boom")
     driver.submit("m1")
     driver.resolve()
@@ -192,17 +192,17 @@ def test_a_failed_run_leaves_its_thread_ready_for_the_next() -> None:
 
 def test_work_of_a_run_that_failed_is_not_taken_for_work_of_the_next() -> None:
     driver = Driver(request=THREAD)
-    driver.feed(LoopBroken("boom"))
+    driver.feed(LoopFailed("boom"))
     driver.submit("m1")
-    before = driver.state
-    assert driver.feed(WorkStopped("infer-1")) == Advance(before)
+    before = driver.thread
+    assert driver.feed(WorkCancelled("infer-1")) == Advance(before)
 
 
 def test_a_bug_between_two_runs_ends_no_run() -> None:
     """I-07: a run that ended is not ended again."""
     driver = idle()
     result = driver.result
-    driver.feed(LoopBroken("boom"))
+    driver.feed(LoopFailed("boom"))
     assert driver.event_types.count("run_finish") == 1
     assert driver.result == result
 
@@ -227,19 +227,19 @@ def test_a_thread_forgets_the_decisions_of_its_earlier_runs() -> None:
     driver.decide(reject("c1", id="d1"))
     driver.model(says("Too bad."))
     driver.submit("m1")
-    assert driver.state.applied == frozenset()
+    assert driver.thread.current.applied == frozenset()
 
 
 def test_a_thread_that_was_closed_goes_on_from_its_old_conversation() -> None:
-    old = idle().state.transcript.sent()
+    old = idle().thread.transcript.sent()
     begun = begin(THREAD, thread_id="t1", run_id="r9", transcript=old)
-    assert begun.state.transcript.unsent == ("input:0",)
-    assert [message.text for message in begun.state.transcript.messages] == ["Hello", "Hello!", "Hello"]
-    assert begun.state.began == old.mark
+    assert begun.thread.transcript.unsent == ("input:0",)
+    assert [message.text for message in begun.thread.transcript.messages] == ["Hello", "Hello!", "Hello"]
+    assert begun.thread.current.started_at_position == old.position
 
 
 def test_a_rollback_undoes_nothing_of_the_conversation_that_was_restored() -> None:
-    old = idle().state.transcript.sent()
+    old = idle().thread.transcript.sent()
     driver = Driver(agent=None, request=THREAD)
     driver.last = begin(THREAD, thread_id="t1", run_id="r9", transcript=old)
     driver.submit("m1", on_busy=OnBusy.ROLLBACK)
@@ -249,4 +249,4 @@ def test_a_rollback_undoes_nothing_of_the_conversation_that_was_restored() -> No
 
 def test_an_empty_conversation_is_restored_as_an_empty_one() -> None:
     begun = begin(SILENT, thread_id="t1", run_id="r9", transcript=Transcript())
-    assert (begun.state.stage, begun.state.transcript) == (Idle(), Transcript())
+    assert (begun.thread.stage, begun.thread.transcript) == (Idle(), Transcript())

@@ -4,7 +4,7 @@ from functools import reduce
 
 import pytest
 
-from tests.loop.driving import PARALLEL, Driver, asks, call, ok, says
+from tests.loop.driving import PARALLEL, Driver, asks, call, ok, says, submitted
 from wakeful.contract.inference import Rewind, TranscriptRef, TranscriptTail
 from wakeful.contract.messages import Message, Role, TextBlock
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
@@ -39,35 +39,35 @@ def test_every_inference_is_told_what_came_since_the_last_one_and_no_more() -> N
     driver.submit("m1")
     driver.model(says("Sunny."))
     told.append(driver.inference().appended)
-    assert told == [("input:0",), ("infer-1", driver.work_of("c1")), ("infer-2", "submit:m1:0")]
-    assert driver.inference().transcript == driver.state.transcript.ref
+    assert told == [("input:0",), ("infer-1", driver.work_of("c1")), ("infer-2", submitted("m1"))]
+    assert driver.inference().transcript == driver.thread.transcript.ref
 
 
 def test_a_transcript_is_rewound_to_a_place_and_the_next_inference_is_told() -> None:
     first = Transcript().appending(FIRST, "input:0")
     both = first.sent().appending(SECOND, "submit:0:0")
-    assert both.rewound(first.mark) == Transcript(
+    assert both.rewound(first.position) == Transcript(
         messages=(FIRST,), digest=first.digest, unsent=("submit:0:0", Rewind(rewind=1))
     )
 
 
 def test_nothing_is_told_when_nothing_is_undone() -> None:
     transcript = Transcript().appending(FIRST, "input:0")
-    assert transcript.rewound(transcript.mark) == transcript
+    assert transcript.rewound(transcript.position) == transcript
 
 
 def test_a_transcript_may_be_rewound_to_before_what_it_holds() -> None:
     whole = Transcript().appending(FIRST, "input:0").sent()
-    start = Transcript().mark
+    start = Transcript().position
     tail = whole.appending(SECOND, "input:1").sent().tail(0, at_least=1)
-    assert (tail.before, tail.messages) == (whole.mark, (SECOND,))
+    assert (tail.before, tail.messages) == (whole.position, (SECOND,))
     assert tail.rewound(start) == Transcript(unsent=(Rewind(rewind=0),))
 
 
 def test_what_a_tail_holds_is_rewound_like_any_other() -> None:
     first = Transcript().appending(FIRST, "input:0").appending(SECOND, "input:1").sent()
     tail = first.appending(FIRST, "input:2").appending(SECOND, "input:3").sent().tail(0, at_least=3)
-    assert tail.rewound(first.mark) == Transcript(
+    assert tail.rewound(first.position) == Transcript(
         messages=(SECOND,), digest=first.digest, unsent=(Rewind(rewind=2),), before=tail.before
     )
 
@@ -79,7 +79,7 @@ def long_conversation() -> Transcript:
         driver.tool(f"a{number}", ok("sunny"))
         driver.tool(f"b{number}", ok("rainy"))
     driver.model(says("Done."))
-    return driver.state.transcript.sent()
+    return driver.thread.transcript.sent()
 
 
 @pytest.mark.parametrize("budget", range(0, 3000, 100))

@@ -20,8 +20,8 @@ from wakeful.contract.budgets import Spent
 from wakeful.contract.decisions import Refusal
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock
 from wakeful.contract.runs import OnBusy, RunStatus, ToolCallStatus, Usage
-from wakeful.contract.views import StatusView, ToolCallView, WaitsFor
-from wakeful.loop.machine.facts import SignalNotUnderstood
+from wakeful.contract.views import StatusView, ToolCallView, WaitingFor
+from wakeful.loop.machine.facts import SignalMalformed
 from wakeful.loop.machine.stages import BetweenSteps
 from wakeful.loop.thread.views import doing, status_view, visible_messages
 
@@ -30,47 +30,47 @@ from wakeful.loop.thread.views import doing, status_view, visible_messages
     ("stage", "words"),
     [
         ("resolving", "looking up agent assistant"),
-        ("inferring", "asking model-1"),
+        ("inferring", "calling model-1"),
         ("calling tools", "running look"),
         ("awaiting decisions", "waiting for a decision on look"),
-        ("cancelling", "stopping what is in flight"),
+        ("cancelling", "cancelling what is in flight"),
     ],
 )
 def test_a_status_says_in_a_few_words_what_the_run_is_about(stage: str, words: str) -> None:
-    assert doing(LIVE_STAGES[stage]().state) == words
+    assert doing(LIVE_STAGES[stage]().thread) == words
 
 
 def test_a_finished_run_says_how_it_ended() -> None:
-    assert doing(done().state) == "ended: natural"
+    assert doing(done().thread) == "ended: natural"
 
 
 def test_a_thread_between_two_runs_says_so() -> None:
-    assert doing(idle().state) == "idle, waiting for a message"
+    assert doing(idle().thread) == "idle, waiting for a message"
 
 
 def test_the_status_of_an_idle_thread_holds_the_result_of_its_last_run() -> None:
     driver = idle()
-    view = status_view(driver.state)
+    view = status_view(driver.thread)
     assert (view.status, view.result, view.runs) == (RunStatus.DONE, driver.result, 1)
 
 
 def test_a_run_between_two_steps_says_so() -> None:
-    assert doing(inferring().state.entering(BetweenSteps())) == "between two steps"
+    assert doing(inferring().thread.entering(BetweenSteps())) == "between two steps"
 
 
 def test_all_that_runs_or_waits_is_named() -> None:
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2", "pay")))
-    assert doing(driver.state) == "running look, pay"
+    assert doing(driver.thread) == "running look, pay"
     driver.tool("c1", pending())
     driver.tool("c2", pending())
-    assert doing(driver.state) == "waiting for a decision on look, pay"
+    assert doing(driver.thread) == "waiting for a decision on look, pay"
 
 
 def test_the_status_of_a_fresh_run() -> None:
     driver = Driver(agent=None)
-    assert status_view(driver.state) == StatusView(
-        identity=driver.state.identity,
+    assert status_view(driver.thread) == StatusView(
+        identity=driver.thread.identity,
         status=RunStatus.CREATED,
         doing="looking up agent assistant",
         steps=0,
@@ -88,12 +88,12 @@ def test_the_status_of_a_waiting_run_names_what_it_waits_for() -> None:
     since = driver.now
     driver.submit("m1")
     driver.submit("m2", on_busy=OnBusy.STEER)
-    driver.feed(SignalNotUnderstood("decide", "not a decision"))
-    assert status_view(driver.state) == StatusView(
-        identity=driver.state.identity,
+    driver.feed(SignalMalformed("decide", "not a decision"))
+    assert status_view(driver.thread) == StatusView(
+        identity=driver.thread.identity,
         status=RunStatus.WAITING,
         doing="waiting for a decision on look",
-        waits_for=WaitsFor.DECISIONS,
+        waiting_for=WaitingFor.DECISIONS,
         steps=1,
         usage=Usage(total_tokens=5),
         calls=(
@@ -114,7 +114,7 @@ def test_the_status_of_a_waiting_run_names_what_it_waits_for() -> None:
 
 def test_the_status_of_a_finished_run_holds_its_result() -> None:
     driver = done()
-    view = status_view(driver.state)
+    view = status_view(driver.thread)
     assert (view.status, view.result, view.calls) == (RunStatus.DONE, driver.result, ())
 
 
@@ -122,13 +122,13 @@ def test_a_cancelled_run_waits_for_nothing_any_more() -> None:
     """H-06"""
     driver = awaiting_decisions()
     driver.cancel()
-    assert status_view(driver.state).pending == ()
+    assert status_view(driver.thread).pending == ()
 
 
 def test_the_transcript_of_a_run_between_batches_is_its_messages() -> None:
     driver = done()
-    assert visible_messages(driver.state) == driver.state.transcript.messages
-    assert [message.text for message in visible_messages(driver.state)] == ["Hello", "Hello!"]
+    assert visible_messages(driver.thread) == driver.thread.transcript.messages
+    assert [message.text for message in visible_messages(driver.thread)] == ["Hello", "Hello!"]
 
 
 def test_of_the_step_under_way_what_is_settled_is_visible_already() -> None:
@@ -137,8 +137,8 @@ def test_of_the_step_under_way_what_is_settled_is_visible_already() -> None:
     driver.tool("c3", ok("hidden until what stands before it is there"))
     driver.tool("c1", ok("sunny"))
     metadata = MessageMetadata(run_id="r1", step_index=1)
-    assert visible_messages(driver.state) == (
-        *driver.state.transcript.messages,
+    assert visible_messages(driver.thread) == (
+        *driver.thread.transcript.messages,
         Message(
             id="r1:2",
             role=Role.ASSISTANT,

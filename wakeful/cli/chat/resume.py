@@ -13,7 +13,7 @@ from wakeful.client.wake import describe
 from wakeful.contract.events import EventRecord
 from wakeful.contract.messages import Message, Role, Visibility
 from wakeful.contract.runs import RunStatus
-from wakeful.contract.views import WaitsFor
+from wakeful.contract.views import WaitingFor
 
 SHOWN_MESSAGES = 6
 
@@ -43,7 +43,7 @@ async def place_of(client: WakefulClient, thread_id: str) -> Place:
     view = await client.status(thread_id, within=PATIENCE)
     told = [message for message in await client.transcript(thread_id) if message.visibility is Visibility.ALL]
     is_open = described.status is WorkflowExecutionStatus.RUNNING
-    busy = is_open and view.status is not RunStatus.DONE and view.waits_for is not WaitsFor.TASKS
+    busy = is_open and view.status is not RunStatus.DONE and view.waiting_for is not WaitingFor.TASKS
     records = await newest_events(client, thread_id)
     run_id = view.identity.run_id
     of_run = [record.seq for record in records if record.run_id == run_id] if busy else []

@@ -23,7 +23,7 @@ from wakeful.client.client import WakefulClient
 from wakeful.client.queries import PATIENCE
 from wakeful.contract.decisions import Decision, DecisionAction
 from wakeful.contract.errors import CallerError, DecisionRefused, NoAnswer, ThreadNotFound, WakefulError
-from wakeful.contract.views import ticket_name
+from wakeful.contract.ids import ticket_id
 
 Tickets = Annotated[
     list[str],
@@ -196,7 +196,7 @@ async def send_answer(
         if shown
         else ""
     )
-    named = printable(ticket_name(thread_id, target)) + (f": {about}" if about else "")
+    named = printable(ticket_id(thread_id, target)) + (f": {about}" if about else "")
     try:
         status = await client.decide_many(thread_id, [decision], confirm=True)
     except NoAnswer as error:

@@ -15,16 +15,16 @@ from wakeful.cli.session import with_client
 from wakeful.cli.terminal.render import aligned, duration, printable, send_command, short
 from wakeful.client.client import WakefulClient
 from wakeful.client.queries import PATIENCE
-from wakeful.client.undelivered import ThreadLetters, undelivered
+from wakeful.client.undelivered import ThreadUndelivered, read_undelivered
 from wakeful.client.wake import describe
 from wakeful.contract.errors import CallerError, NoAnswer
-from wakeful.contract.mail import DeadLetter
+from wakeful.contract.mail import UndeliveredMessage
 
 A_MOMENT = 1.0
 FIRST_WORDS = 60
 
 
-def letters(
+def undelivered(
     thread: Annotated[
         str | None, typer.Argument(metavar="THREAD", help="Whose. [default: all open threads are asked]")
     ] = None,
@@ -49,28 +49,28 @@ def letters(
             print(line)
     else:
         none = "no dead letters on open threads" if thread is None else f"thread {thread} has no dead letters"
-        print("\n".join(letter_lines(found, now=int(time() * 1000))) or none)
+        print("\n".join(undelivered_lines(found, now=int(time() * 1000))) or none)
 
 
-def json_lines(found: Sequence[ThreadLetters]) -> list[str]:
+def json_lines(found: Sequence[ThreadUndelivered]) -> list[str]:
     """One letter a line, and a line for each thread that could not be asked."""
     single = [
         each.model_copy(update={"letters": (dead,)}) if dead else each
         for each in found
-        for dead in (each.letters or ((None,) if each.unknown else ()))
+        for dead in (each.undelivered or ((None,) if each.unknown else ()))
     ]
     return [each.model_dump_json() for each in single]
 
 
-def letter_lines(found: Sequence[ThreadLetters], *, now: int) -> list[str]:
+def undelivered_lines(found: Sequence[ThreadUndelivered], *, now: int) -> list[str]:
     """A table of the letters of each thread, and the commands under it."""
     lines: list[str] = []
     for each in found:
         if each.unknown is not None:
             lines.append(f"thread {printable(each.thread_id)} could not be asked: {printable(each.unknown)}")
-        if not each.letters:
+        if not each.undelivered:
             continue
-        rows = [("AGE", "MESSAGE", "TO", "ERROR", "TEXT"), *(_row(dead, now) for dead in each.letters)]
+        rows = [("AGE", "MESSAGE", "TO", "ERROR", "TEXT"), *(_row(dead, now) for dead in each.undelivered)]
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         lines.append(f"thread {printable(each.thread_id)}")
         lines += [f"  {aligned(row, widths)}" for row in rows]
@@ -78,8 +78,8 @@ def letter_lines(found: Sequence[ThreadLetters], *, now: int) -> list[str]:
     return lines
 
 
-def _row(dead: DeadLetter, now: int) -> tuple[str, str, str, str, str]:
-    letter = dead.letter
+def _row(dead: UndeliveredMessage, now: int) -> tuple[str, str, str, str, str]:
+    letter = dead.message
     agent = f" ({letter.recipient_agent_id})" if letter.recipient_agent_id else ""
     age = duration(max(0, now - dead.at) / 1000) if dead.at else "?"
     words = printable(letter.content)
@@ -92,9 +92,9 @@ def _commands(thread_id: str) -> list[str]:
     return [shlex.join(["wakeful", "letters", flag, *end_of_options, thread_id]) for flag in ("--replay", "--clear")]
 
 
-async def _found(client: WakefulClient, thread: str | None) -> list[ThreadLetters]:
+async def _found(client: WakefulClient, thread: str | None) -> list[ThreadUndelivered]:
     if thread is not None:
-        return [ThreadLetters(thread_id=thread, letters=await client.letters(thread))]
+        return [ThreadUndelivered(thread_id=thread, undelivered=await client.undelivered(thread))]
     said: list[asyncio.TimerHandle] = []
 
     def asking(number: int) -> None:
@@ -102,7 +102,7 @@ async def _found(client: WakefulClient, thread: str | None) -> list[ThreadLetter
         said.append(loop.call_later(A_MOMENT, print_asking, number))
 
     try:
-        return await undelivered(client.temporal, asking=asking)
+        return await read_undelivered(client.temporal, asking=asking)
     finally:
         for timer in said:
             timer.cancel()
@@ -114,7 +114,7 @@ def print_asking(number: int) -> None:
 
 async def _recover(client: WakefulClient, thread: str, action: Literal["replay", "clear"]) -> str:
     try:
-        number = len((await client.status(thread, within=PATIENCE)).letters)
+        number = len((await client.status(thread, within=PATIENCE)).undelivered)
     except NoAnswer as error:
         await _tell(client, thread, action)
         return f"sent: {action} waits in the thread's history: {error}"

@@ -54,7 +54,7 @@ def event_lines(event: e.AgentEvent) -> list[str]:
             return [f"⇒ {before} hands over to {after}"]
         case e.TaskChanged(task=task):
             return [_task_line(task)]
-        case e.MailRead(text=text):
+        case e.MailArrived(text=text):
             return [f"← {short(_mail(text))}"]
         case e.PluginEvent(plugin=plugin, name=name, payload=payload):
             told = "" if payload is None else f" {compact(payload)}"
@@ -124,7 +124,7 @@ def status_lines(thread_id: str, view: StatusView) -> list[str]:
         f"steps    {view.steps}    tokens {view.usage.total_tokens or 0}",
     ]
     for call in view.calls:
-        child = f"  in thread {printable(call.child)}" if call.child else ""
+        child = f"  in thread {printable(call.child_thread_id)}" if call.child_thread_id else ""
         lines.append(f"call     {call.call_id}  {call.tool_name}  {call.status.value}{child}")
     for pending in pending_of(view):
         lines += pending_lines(pending)

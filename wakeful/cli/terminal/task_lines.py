@@ -23,10 +23,10 @@ def family_lines(thread_id: str, view: StatusView, below: Sequence[PendingDecisi
     elif _is_more(view.spent, view.usage, view.steps):
         lines.append(f"spent    {spent_words(view.spent)}, with what has ended below")
     lines += [f"task     {_task(task)}" for task in view.tasks]
-    if view.letters:
-        number = f"{len(view.letters)} dead letter{'' if len(view.letters) == 1 else 's'}"
+    if view.undelivered:
+        number = f"{len(view.undelivered)} dead letter{'' if len(view.undelivered) == 1 else 's'}"
         end_of_options = ["--"] if thread_id.startswith("-") else []
-        lines.append(f"letters  {number}: {shlex.join(['wakeful', 'letters', *end_of_options, thread_id])}")
+        lines.append(f"letters  {number}: {shlex.join(['wakeful', 'undelivered', *end_of_options, thread_id])}")
     for pending in below:
         lines += below_lines(pending)
     return lines
@@ -43,8 +43,8 @@ def below_lines(pending: PendingDecision) -> list[str]:
 def result_lines(result: RunResult) -> list[str]:
     """What a run's end has to say beyond its answer: what the tree spent, and what was stopped below."""
     lines = []
-    if result.tree is not None and _is_more(result.tree, result.usage, result.steps):
-        lines.append(f"spent with everything below: {spent_words(result.tree)}")
+    if result.spent is not None and _is_more(result.spent, result.usage, result.steps):
+        lines.append(f"spent with everything below: {spent_words(result.spent)}")
     return lines + receipt_lines(result)
 
 

@@ -117,9 +117,9 @@ def _says(node: TreeNode, now: int) -> str:
         return short(node.unknown)
     if node.status is RunStatus.DONE:
         return "" if _ended_well(node) else short(node.reason.partition(":")[2])
-    if not node.waits_for:
+    if not node.waiting_for:
         return short(node.doing)
-    waits_for = node.waits_for
+    waits_for = node.waiting_for
     for ticket in node.pending:  # it stands under the line, in the command that answers it
         waits_for = waits_for.replace(f" ({ticket})", "")
     waited = "" if node.since is None else f", for {duration(max(0, now - node.since) / 1000)}"

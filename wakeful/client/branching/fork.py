@@ -20,20 +20,20 @@ from wakeful.client.queries import query
 from wakeful.client.wake import Described, describe
 from wakeful.client.watching.reading import read_messages
 from wakeful.contract import names
-from wakeful.contract.errors import CallerError, ThreadNotFound
+from wakeful.contract.errors import CallerError, ThreadNotFound, validation_problems
 from wakeful.contract.messages import Message, Role
-from wakeful.contract.requests import Fork, PointRequest, RunRequest, title_of
+from wakeful.contract.requests import Fork, ForkPointRequest, RunRequest, title_of
 from wakeful.contract.runs import ForkedFrom, ThreadMode
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
-from wakeful.contract.views import PointView
-from wakeful.rpc_errors import translated
+from wakeful.contract.views import ForkPointView
+from wakeful.rpc_errors import error_of
 
 SUMMARY_LENGTH = 200
 """Characters of the line that Temporal UI shows of a workflow; the server takes 400 bytes."""
 
 
 @dataclass(frozen=True)
-class Wish:
+class ForkRequest:
     """What a fork is to be: what is said after which step, who answers, and what it is called."""
 
     at: int
@@ -43,7 +43,7 @@ class Wish:
     mode: ThreadMode = ThreadMode.RUN
 
 
-async def fork_thread(temporal: Client, thread_id: str, wish: Wish) -> str:
+async def fork_thread(temporal: Client, thread_id: str, wish: ForkRequest) -> str:
     """Start the fork, on its origin's task queue, and return its thread's id.
 
     Raises:
@@ -60,7 +60,7 @@ async def fork_thread(temporal: Client, thread_id: str, wish: Wish) -> str:
         reason = f"step {wish.at} of thread {thread_id!r} is an answer, and nothing is left to do"
         raise CallerError(f"{reason}: give the fork a message to go on with")
     digest = reduce(chained, messages[:kept], EMPTY_DIGEST)
-    run_id, agent_id = await _place(temporal, origin, wish.at, PointRequest(messages=kept, digest=digest))
+    run_id, agent_id = await _place(temporal, origin, wish.at, ForkPointRequest(messages=kept, digest=digest))
     try:
         request = RunRequest(
             agent_id=wish.agent_id or agent_id,
@@ -70,8 +70,7 @@ async def fork_thread(temporal: Client, thread_id: str, wish: Wish) -> str:
             title=None if wish.message else await _title(origin),
         )
     except ValidationError as error:
-        wrong = (problem["msg"].removeprefix("Value error, ") for problem in error.errors(include_url=False))
-        raise CallerError("; ".join(wrong)) from None
+        raise CallerError("; ".join(validation_problems(error))) from None
     return await _start(temporal, request, wish.new_thread_id, task_queue=origin.task_queue)
 
 
@@ -115,20 +114,20 @@ def _end(messages: Sequence[Message], step: Step) -> int:
     return end
 
 
-async def _place(temporal: Client, origin: Described, at: int, asked: PointRequest) -> tuple[str, str]:
+async def _place(temporal: Client, origin: Described, at: int, asked: ForkPointRequest) -> tuple[str, str]:
     """The execution of the origin that has the place, or that leads to it, and who answers there."""
     thread_id, run_id = origin.id, origin.run_id
     execution = run_id
     while True:
-        point = await query(temporal, thread_id, names.QUERY_POINT, PointView, asked, run_id=execution)
+        point = await query(temporal, thread_id, names.QUERY_FORK_POINT, ForkPointView, asked, run_id=execution)
         if (earlier := point.earlier) is None:
             break
         # A step that the origin has from its own origin: the fork is still the fork of whom its maker has named.
         thread_id, execution = earlier.thread_id or thread_id, earlier.run_id
         run_id = execution if thread_id == origin.id else run_id
-    if point.keeps is None or point.keeps.agent_id is None:
+    if point.carryover is None or point.carryover.agent_id is None:
         raise CallerError(f"step {at} of thread {origin.id!r} is just ending: try again in a moment")
-    return run_id, point.keeps.agent_id
+    return run_id, point.carryover.agent_id
 
 
 async def _title(origin: Described) -> str | None:
@@ -156,7 +155,7 @@ async def _start(temporal: Client, request: RunRequest, thread_id: str | None, *
     except WorkflowAlreadyStartedError as error:
         raise CallerError(f"there is a thread {thread_id!r} already: a fork needs an id of its own") from error
     except RPCError as error:
-        raise translated(error, thread_id) from error
+        raise error_of(error, thread_id) from error
     return thread_id
 
 

@@ -1,11 +1,11 @@
-"""Where a thread can be rewound to: which workflow task stands for the end of a step, in which execution.
+"""Where a thread can be rewound to: the workflow task that stands for the end of a step, and its execution.
 
-It looks through the thread's executions, from the newest back, until one has the place. What is done there is for
-`rewinding`.
+`rewind` resets the thread there.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
 
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
@@ -15,15 +15,16 @@ from wakeful.contract.errors import CallerError
 from wakeful.contract.inference import TranscriptRef
 from wakeful.contract.messages import Message
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
-from wakeful.history.timeline import Asked, Moment, RunBegan, Timeline, WorkEnded, read_timeline
-from wakeful.rpc_errors import translated
+from wakeful.history.decoder import ExecutionRef, walk_chain
+from wakeful.history.timeline import ModelCalled, RunStarted, Timeline, TimelineEntry, WorkEnded, read_timeline
+from wakeful.rpc_errors import error_of
 
-Moments = Sequence[tuple[Timeline, Moment]]
+Entries = Sequence[tuple[Timeline, TimelineEntry]]
 
 
 @dataclass(frozen=True)
-class Place:
-    """A workflow task that the thread can be reset to, as the execution and the event that completed it."""
+class ResetPoint:
+    """A workflow task that the thread can be reset to: the execution, and the event that completed the task."""
 
     run_id: str
     task: int
@@ -31,8 +32,8 @@ class Place:
     """How many messages of the thread stay."""
 
 
-class Finder:
-    """Looks for the place in the thread's executions, from the newest back."""
+class ResetPointFinder:
+    """Searches the thread's executions, from the newest back, until one has the step."""
 
     def __init__(self, temporal: Client, thread_id: str, messages: Sequence[Message], steps: Sequence[Step]) -> None:
         self._temporal = temporal
@@ -41,67 +42,64 @@ class Finder:
         self._steps = steps
         self.timelines: list[Timeline] = []
 
-    async def find(self, newest: str, to: int, *, is_first: bool) -> Place:
-        wanted: str | None = newest
-        while wanted is not None:
-            self.timelines.insert(0, await self._read(wanted, to))
-            moments = [(timeline, moment) for timeline in self.timelines for moment in timeline.moments]
-            start = self._run_of(moments, to) if is_first else self._answer_of(moments, to)
+    async def find(self, newest: str, to: int, *, is_first: bool) -> ResetPoint:
+        read = partial(self._read, to)
+        async for timeline in walk_chain(read, ExecutionRef(self._thread_id, newest)):
+            self.timelines.insert(0, timeline)
+            entries = [(timeline, entry) for timeline in self.timelines for entry in timeline.entries]
+            start = self._run_of(entries, to) if is_first else self._model_call_of(entries, to)
             if start is not None:
-                return self._after(moments[start + 1 :], to)
-            wanted = self.timelines[0].earlier
+                return self._after(entries[start + 1 :], to)
         if is_first and to == len(self._steps):
-            raise CallerError(f"thread {self._thread_id!r} has not asked the model yet: there is nothing to undo")
-        raise self._lost(to)
+            raise CallerError(f"thread {self._thread_id!r} has not called the model yet: there is nothing to undo")
+        raise self._deleted(to)
 
-    async def _read(self, run_id: str, to: int) -> Timeline:
+    async def _read(self, to: int, execution: ExecutionRef) -> Timeline:
         try:
-            return await read_timeline(self._temporal, self._thread_id, run_id)
+            return await read_timeline(self._temporal, execution)
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
-                raise self._lost(to) from error
-            raise translated(error, self._thread_id) from error
+                raise self._deleted(to) from error
+            raise error_of(error, self._thread_id) from error
 
-    def _lost(self, to: int) -> CallerError:
-        return CallerError(
-            f"step {to} of thread {self._thread_id!r} stands in an execution that Temporal does not keep any more"
-        )
+    def _deleted(self, to: int) -> CallerError:
+        return CallerError(f"Temporal has deleted the execution that has step {to} of thread {self._thread_id!r}")
 
-    def _answer_of(self, moments: Moments, to: int) -> int | None:
-        """Where the model was asked for step `to`: the newest time, since what was rolled back was before."""
+    def _model_call_of(self, entries: Entries, to: int) -> int | None:
+        """Where the model was called for step `to`: the newest call, since what was rolled back came before."""
         ref = self._ref(self._steps[to - 1])
-        found = [n for n, (_, moment) in enumerate(moments) if isinstance(moment, Asked) and moment.transcript == ref]
+        found = [
+            n for n, (_, entry) in enumerate(entries) if isinstance(entry, ModelCalled) and entry.transcript == ref
+        ]
         return found[-1] if found else None
 
-    def _run_of(self, moments: Moments, to: int) -> int | None:
-        """Where the run began that step `to + 1` is of, or, if there is none, the newest run."""
-        end: int | None = len(moments)
+    def _run_of(self, entries: Entries, to: int) -> int | None:
+        """Where the run of step `to + 1` started, or, if there is no such step, the newest run."""
+        end: int | None = len(entries)
         if to < len(self._steps):
-            end = self._answer_of(moments, to + 1)
+            end = self._model_call_of(entries, to + 1)
         if end is None:
             return None
-        return next((n for n in reversed(range(end)) if isinstance(moments[n][1], RunBegan)), None)
+        return next((n for n in reversed(range(end)) if isinstance(entries[n][1], RunStarted)), None)
 
-    def _after(self, moments: Moments, to: int) -> Place:
-        """The next time that the model was asked; or, if the run ended with the step, where that was."""
-        ended: Place | None = None
-        for timeline, moment in moments:
-            match moment:
-                case Asked() as asked:
-                    return Place(timeline.run_id, timeline.task_asking(asked), asked.transcript.length)
+    def _after(self, entries: Entries, to: int) -> ResetPoint:
+        """The next call of the model; or, if the run ended with the step, where that was."""
+        ended: ResetPoint | None = None
+        for timeline, entry in entries:
+            match entry:
+                case ModelCalled() as call:
+                    return ResetPoint(timeline.run_id, timeline.task_calling(call), call.transcript.length)
                 case WorkEnded(event=event) if (handled := timeline.task_after(event)) is not None:
-                    ended = Place(timeline.run_id, handled, self._steps[to - 1].end if to else 0)
-                case RunBegan() if ended is not None:
+                    ended = ResetPoint(timeline.run_id, handled, self._steps[to - 1].end if to else 0)
+                case RunStarted() if ended is not None:
                     return ended
                 case _:
                     pass
         raise CallerError(
             f"nothing came after step {to} of thread {self._thread_id!r} that could be undone: "
-            f"`wakeful fork` goes on from it in a thread of its own"
+            f"use `wakeful fork` to continue from it in a new thread"
         )
 
     def _ref(self, step: Step) -> TranscriptRef:
-        digest = EMPTY_DIGEST
-        for message in self._messages[: step.asked]:
-            digest = chained(digest, message)
+        digest = reduce(chained, self._messages[: step.asked], EMPTY_DIGEST)
         return TranscriptRef(length=step.asked, digest=digest)

@@ -16,19 +16,20 @@ from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.client.branching.reset_points import Finder, Place
+from wakeful.client.branching.reset_points import ResetPoint, ResetPointFinder
 from wakeful.client.branching.steps import Step, steps_of
 from wakeful.client.queries import query
-from wakeful.client.wake import Word, describe, reach
+from wakeful.client.wake import WakeSignal, describe, signal_or_wake
 from wakeful.client.watching.reading import read_messages
 from wakeful.contract import names
 from wakeful.contract.base import Few, Wire
 from wakeful.contract.errors import CallerError, ThreadNotFound
-from wakeful.contract.subagents import WITHOUT_A_WORD, Settled
+from wakeful.contract.subagents import CLOSED_SILENTLY, ChildResult
 from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.views import StatusView
-from wakeful.history.timeline import ChildBegan, ChildClosed, Heard, LetterSent, Timeline, read_timeline
-from wakeful.rpc_errors import translated
+from wakeful.history.decoder import ExecutionRef
+from wakeful.history.timeline import ChildClosed, ChildInitiated, MessageSent, ThreadSignal, Timeline, read_timeline
+from wakeful.rpc_errors import error_of
 
 REWOUND = "its parent was rewound"
 
@@ -63,7 +64,7 @@ class RewindPlan:
 
     thread_id: str
     step: int
-    place: Place
+    place: ResetPoint
     undone: tuple[Step, ...]
     messages: int
     """How many messages are undone."""
@@ -94,7 +95,7 @@ async def plan_rewind(temporal: Client, thread_id: str, *, to: int) -> RewindPla
         raise CallerError(f"thread {thread_id!r} has no step {to}: its newest is {len(steps)}")
     if to < first:
         raise CallerError(f"thread {thread_id!r} was forked after step {first}: what came before is not its own")
-    finder = Finder(temporal, thread_id, messages, steps)
+    finder = ResetPointFinder(temporal, thread_id, messages, steps)
     place = await finder.find(newest.run_id, to, is_first=to == first)
     past = finder.timelines
     base = next(number for number, timeline in enumerate(past) if timeline.run_id == place.run_id)
@@ -114,45 +115,47 @@ async def plan_rewind(temporal: Client, thread_id: str, *, to: int) -> RewindPla
 class _Undone:
     """What stands after a place: the children that were started there, and what came from other threads."""
 
-    children: tuple[ChildBegan, ...]
-    heard: tuple[Heard, ...]
+    children: tuple[ChildInitiated, ...]
+    heard: tuple[ThreadSignal, ...]
     ended: frozenset[str]
     """The threads of children that have said so."""
 
     @classmethod
-    def of(cls, past: Sequence[Timeline], place: Place) -> "_Undone":
+    def of(cls, past: Sequence[Timeline], place: ResetPoint) -> "_Undone":
         """Of the executions from the one on that has the place."""
         after = [(timeline, place.task if timeline.run_id == place.run_id else 0) for timeline in past]
-        children = [child for timeline, event in after for child in timeline.of(ChildBegan, after=event)]
-        letters = {letter.message_id for timeline, event in after for letter in timeline.of(LetterSent, after=event)}
-        heard = [word for timeline, event in after for word in timeline.of(Heard, after=event)]
-        ended = {word.speaker for timeline in past for word in timeline.of(Heard) if _is_end(word)}
+        children = [child for timeline, event in after for child in timeline.of(ChildInitiated, after=event)]
+        undelivered = {
+            letter.message_id for timeline, event in after for letter in timeline.of(MessageSent, after=event)
+        }
+        heard = [word for timeline, event in after for word in timeline.of(ThreadSignal, after=event)]
+        ended = {word.sender for timeline in past for word in timeline.of(ThreadSignal) if _is_end(word)}
         heard += _unsaid(past[0], place, ended)
         gone = tuple(child.thread_id for child in children)
-        about = letters | {child.work_id for child in children}
-        kept = tuple(word for word in heard if word.about not in about and not _is_below(word.speaker, gone))
+        about = undelivered | {child.work_id for child in children}
+        kept = tuple(word for word in heard if word.about not in about and not _is_below(word.sender, gone))
         return cls(tuple(children), kept, frozenset(ended))
 
 
-def _is_end(word: Heard) -> bool:
-    return word.signal == names.SIGNAL_SETTLED
+def _is_end(word: ThreadSignal) -> bool:
+    return word.signal == names.SIGNAL_CHILD_SETTLED
 
 
 def _is_below(thread_id: str, tops: Sequence[str]) -> bool:
     return any(thread_id == top or thread_id.startswith(f"{top}/") for top in tops)
 
 
-def _unsaid(base: Timeline, place: Place, ended: set[str]) -> list[Heard]:
+def _unsaid(base: Timeline, place: ResetPoint, ended: set[str]) -> list[ThreadSignal]:
     """The ends of children that said nothing: the server told the execution that is undone, and tells no other."""
-    work = {child.thread_id: child.work_id for child in base.of(ChildBegan) if child.event < place.task}
-    said: list[Heard] = []
+    work = {child.thread_id: child.work_id for child in base.of(ChildInitiated) if child.event < place.task}
+    said: list[ThreadSignal] = []
     for closed in base.of(ChildClosed, after=place.task):
         work_id = work.get(closed.thread_id)
         if work_id and closed.thread_id not in ended:
-            error = closed.error or WITHOUT_A_WORD
-            settled = Settled(work_id=work_id, thread_id=closed.thread_id, status=TaskStatus.FAILED, error=error)
+            error = closed.error or CLOSED_SILENTLY
+            settled = ChildResult(work_id=work_id, thread_id=closed.thread_id, status=TaskStatus.FAILED, error=error)
             payload = settled.model_dump(mode="json")
-            said.append(Heard(closed.event, names.SIGNAL_SETTLED, payload, closed.thread_id, work_id))
+            said.append(ThreadSignal(closed.event, names.SIGNAL_CHILD_SETTLED, payload, closed.thread_id, work_id))
     return said
 
 
@@ -191,7 +194,7 @@ async def _reset(temporal: Client, plan: RewindPlan, reason: str) -> str:
     try:
         return (await temporal.workflow_service.reset_workflow_execution(request)).run_id
     except RPCError as error:
-        raise translated(error, plan.thread_id) from error
+        raise error_of(error, plan.thread_id) from error
 
 
 async def goes_on(temporal: Client, thread_id: str) -> bool:
@@ -206,10 +209,10 @@ async def _past(temporal: Client, plan: RewindPlan) -> list[Timeline]:
     wanted: list[str] = list(plan.executions)
     while wanted:
         try:
-            past.append(await read_timeline(temporal, plan.thread_id, wanted.pop(0)))
+            past.append(await read_timeline(temporal, ExecutionRef(plan.thread_id, wanted.pop(0))))
         except RPCError as error:
-            raise translated(error, plan.thread_id) from error
-        if not wanted and (following := past[-1].following):
+            raise error_of(error, plan.thread_id) from error
+        if not wanted and (following := past[-1].successor):
             wanted.append(following)
     return past
 
@@ -220,19 +223,19 @@ async def _cancelled(temporal: Client, thread_id: str) -> bool:
         await temporal.get_workflow_handle(thread_id).signal(names.SIGNAL_CANCEL, {"reason": REWOUND})
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
-            raise translated(error, thread_id) from error
+            raise error_of(error, thread_id) from error
         return False
     return True
 
 
-async def _tell_again(temporal: Client, thread_id: str, word: Heard) -> None:
+async def _tell_again(temporal: Client, thread_id: str, word: ThreadSignal) -> None:
     """An end and a letter wake a thread that has ended, as they do when they come for the first time."""
-    spoken = Word(word.signal, word.payload, None, "a background task has ended")
-    if word.signal in (names.SIGNAL_SETTLED, names.SIGNAL_DELIVER):
-        await reach(temporal, thread_id, spoken, queue_of=lambda closed: closed.task_queue if closed else "")
+    spoken = WakeSignal(word.signal, word.payload, None, "a background task has ended")
+    if word.signal in (names.SIGNAL_CHILD_SETTLED, names.SIGNAL_DELIVER):
+        await signal_or_wake(temporal, thread_id, spoken, queue_of=lambda closed: closed.task_queue if closed else "")
         return
     try:
         await temporal.get_workflow_handle(thread_id).signal(word.signal, word.payload)
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
-            raise translated(error, thread_id) from error
+            raise error_of(error, thread_id) from error

@@ -20,8 +20,9 @@ from wakeful.client.diagnosis.wording import (
     wakeful,
 )
 from wakeful.contract import names
+from wakeful.contract.ids import ticket_id
 from wakeful.contract.runs import RunStatus
-from wakeful.contract.views import StatusView, ToolCallView, WaitsFor, ticket_name
+from wakeful.contract.views import StatusView, ToolCallView, WaitingFor
 
 
 def diagnose(evidence: Evidence, *, now: int) -> Diagnosis:
@@ -76,9 +77,9 @@ def _of_view(evidence: Evidence, now: int) -> list[Finding]:
     found = []
     if asking := [call for call in view.calls if call.ticket is not None]:
         found.append(_decisions(view, asking, now))
-    if view.waits_for is WaitsFor.BUDGET:
+    if view.waiting_for is WaitingFor.BUDGET:
         found.append(_budget(evidence, view, now))
-    elif view.waits_for is WaitsFor.TASKS:
+    elif view.waiting_for is WaitingFor.TASKS:
         found.append(_tasks(evidence, view, now))
     elif view.status is RunStatus.DONE:
         found.append(_idle(evidence, view, now))
@@ -87,7 +88,7 @@ def _of_view(evidence: Evidence, now: int) -> list[Finding]:
 
 def _unheard(evidence: Evidence) -> Finding:
     """Nobody answers, but its search attribute names the calls; and no turn is due, so none has been decided."""
-    tickets = [ticket_name(evidence.thread_id, call) for call in evidence.calls]
+    tickets = [ticket_id(evidence.thread_id, call) for call in evidence.calls]
     why = (
         f"Its search attribute says so; what is asked, and since when, is not known, because "
         f"{said(evidence.silence or 'nobody answers')}. Temporal keeps the decision until a worker takes it."
@@ -98,7 +99,7 @@ def _unheard(evidence: Evidence) -> Finding:
 def _decisions(view: StatusView, asking: list[ToolCallView], now: int) -> Finding:
     oldest = min(asking, key=lambda call: call.since or 0)
     thread = view.identity.thread_id
-    tickets = [ticket_name(thread, call.call_id) for call in sorted(asking, key=lambda call: call.since or 0)]
+    tickets = [ticket_id(thread, call.call_id) for call in sorted(asking, key=lambda call: call.since or 0)]
     ticket = oldest.ticket
     asked = plain((ticket.suspension.message or ticket.suspension.action) if ticket else "")
     others = "" if len(asking) == 1 else f" (and on {counted(len(asking) - 1, 'other call')})"

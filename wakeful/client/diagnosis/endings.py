@@ -7,7 +7,7 @@ from wakeful.client.diagnosis.evidence import Asked, Closing, Ended, Evidence, F
 from wakeful.client.diagnosis.wording import ago, capital, code, counted, go_on, plain, said, wakeful
 from wakeful.contract.errors import ProviderErrorKind
 from wakeful.contract.runs import Blocked, Cancelled, Errored, RunResult, Stopped
-from wakeful.contract.subagents import Settled
+from wakeful.contract.subagents import ChildResult
 from wakeful.contract.tasks import TaskStatus
 
 COOLDOWN = "30s"
@@ -63,7 +63,7 @@ def ending(evidence: Evidence, ended: Ended, *, now: int) -> Finding:
             return _of_run(
                 _Over(evidence.thread_id, result.steps, ended.at, now), result, ended.failure, evidence.cancel
             )
-        case Settled() as settled:
+        case ChildResult() as settled:
             return _of_tool(settled, ended.at, now=now)
         case None:
             return _from_outside(evidence, ended, now=now)
@@ -127,7 +127,7 @@ def _errored(over: _Over, error: str, failure: Failure | None) -> Finding:
     return over.finding(Cause.FAILED, f"ended with an error{over.when}", why, f"{fix} {over.goes_on}")
 
 
-def _of_tool(settled: Settled, at: int | None, *, now: int) -> Finding:
+def _of_tool(settled: ChildResult, at: int | None, *, now: int) -> Finding:
     """A background tool that has told, or is telling, its owner."""
     when = f" {ago(at, now)}" if at is not None else ""
     match settled.status:

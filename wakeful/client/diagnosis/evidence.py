@@ -12,7 +12,7 @@ from pydantic import JsonValue, ValidationError
 from wakeful.contract import names
 from wakeful.contract.runs import RunResult
 from wakeful.contract.streaming import StreamCheckpoint
-from wakeful.contract.subagents import Settled
+from wakeful.contract.subagents import ChildResult
 from wakeful.contract.views import StatusView
 
 POLL_SECONDS = 75.0
@@ -185,7 +185,7 @@ class Ended:
 
     closing: Closing
     at: int | None = None
-    result: RunResult | Settled | None = None
+    result: RunResult | ChildResult | None = None
     failure: Failure | None = None
     """Of a workflow that failed; else of the last activity that failed for good."""
     by: str = ""

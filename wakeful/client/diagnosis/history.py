@@ -1,8 +1,10 @@
-"""What the ends of a history say: the newest events, why a turn fails and who ended it; the oldest, who is asked."""
+"""What the newest and the oldest events of a history say: why tasks fail, who ended the run, which models are tried."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from temporalio.api.common.v1 import Payloads, WorkflowExecution
+from temporalio.api.common.v1 import Payloads as RawPayloads
+from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import (
@@ -18,17 +20,31 @@ from wakeful.client.queries import PATIENCE
 from wakeful.contract import names
 from wakeful.contract.agents import Resolution, ResolvedAgent, RetryPolicy
 from wakeful.contract.inference import InferInput
+from wakeful.history.decoder import (
+    ActivityCompleted,
+    ActivityFailed,
+    ActivityScheduled,
+    CancelRequested,
+    Closed,
+    HistoryMoment,
+    Payloads,
+    SignalReceived,
+    Started,
+    TaskCompleted,
+    TaskFailed,
+    moment_of,
+    moments_of,
+)
 from wakeful.loop.thread.continue_as_new import unpack
 
 NEWEST = 100
 """Events that are read from the end."""
 OLDEST = 20
-"""Events that are read from the beginning: the agent is looked up first of all."""
+"""Events that are read from the start: the agent is looked up first of all."""
 
 HANDLED_EARLY = "HandledEarly"
-"""What the workflow raises to have a turn handed out again; it means no harm."""
+"""What the workflow raises to have a task retried; it is harmless."""
 
-_RESET = WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
 _HARMLESS = frozenset(
     {
         WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND,
@@ -36,22 +52,21 @@ _HARMLESS = frozenset(
         WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND,
     }
 )
-"""A signal came just as the run was about to end, and the like: the turn is taken again, and comes through."""
-_OUTCOMES = (EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED, EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED)
+"""For example a signal that came just as the run completed: the server retries the task, and it succeeds."""
 
 
 @dataclass(frozen=True)
 class Scheduled:
-    """When an activity was asked for, and what stood beside it."""
+    """When an activity was first scheduled, and its summary."""
 
     at: int | None
     summary: str = ""
-    input: Payloads | None = None
+    input: RawPayloads | None = None
 
 
 @dataclass
 class Past:
-    """What the newest events tell."""
+    """What the newest events say."""
 
     last_event_at: int | None = None
     reset_at: int | None = None
@@ -68,13 +83,13 @@ class Past:
 
 
 async def read_past(temporal: Client, thread_id: str, run_id: str) -> Past:
-    """The newest events of one execution, from the last one back."""
+    """Read the newest events of one execution, from the last one back."""
     request = GetWorkflowExecutionHistoryReverseRequest(
         namespace=temporal.namespace,
         execution=WorkflowExecution(workflow_id=thread_id, run_id=run_id),
         maximum_page_size=NEWEST,
     )
-    past = Past()
+    past, payloads = Past(), Payloads(temporal.data_converter)
     try:
         answer = await temporal.workflow_service.get_workflow_execution_history_reverse(request, timeout=PATIENCE)
     except RPCError as error:
@@ -82,73 +97,57 @@ async def read_past(temporal: Client, thread_id: str, run_id: str) -> Past:
         return past
     for event in answer.history.events:
         past.last_event_at = past.last_event_at or server_answers.moment(event.event_time)
-        await _take(temporal, past, event)
+        if (moment := moment_of(event)) is not None:
+            await _take(payloads, past, moment)
     return past
 
 
-async def _take(temporal: Client, past: Past, event: HistoryEvent) -> None:
-    """Newer events were taken before."""
-    at = server_answers.moment(event.event_time)
-    if event.event_type in _OUTCOMES:
-        _take_turn(past, event, at)
-    match event.event_type:
-        case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-            scheduled = event.activity_task_scheduled_event_attributes
-            summary = await _text(temporal, event)
-            past.scheduled.setdefault(scheduled.activity_id, Scheduled(at, summary, scheduled.input))
-        case EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED if past.last_failure is None:
-            past.last_failure = server_answers.failure(event.activity_task_failed_event_attributes.failure)
-        case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED if past.cancel is None:
-            signalled = event.workflow_execution_signaled_event_attributes
-            if signalled.signal_name == names.SIGNAL_CANCEL:
-                sender = signalled.external_workflow_execution.workflow_id
-                past.cancel = Asked(at, f"thread {sender}" if sender else f"client {signalled.identity}")
-        case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED if past.cancel is None:
-            requested = event.workflow_execution_cancel_requested_event_attributes
-            past.cancel = Asked(at, f"client {requested.identity}", requested.cause)
-        case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:
-            terminated = event.workflow_execution_terminated_event_attributes
-            past.ended_by, past.ended_because = terminated.identity, terminated.reason
-        case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
-            past.failure = server_answers.failure(event.workflow_execution_failed_event_attributes.failure)
+async def _take(payloads: Payloads, past: Past, moment: HistoryMoment) -> None:
+    """Newer moments were taken before."""
+    match moment:
+        case TaskCompleted():
+            past.is_task_known = True
+        case TaskFailed():
+            _take_failed_task(past, moment)
+        case ActivityScheduled(activity_id=id):
+            summary = await payloads.text(moment.summary)
+            past.scheduled.setdefault(id, Scheduled(moment.at, summary, moment.input))
+        case ActivityFailed(how=EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED) if past.last_failure is None:
+            past.last_failure = server_answers.failure(moment.failure) if moment.failure is not None else None
+        case SignalReceived(signal=names.SIGNAL_CANCEL | names.SIGNAL_CLOSE) if past.cancel is None:
+            sender = moment.sender_thread_id
+            past.cancel = Asked(moment.at, f"thread {sender}" if sender else f"client {moment.identity}")
+        case CancelRequested(identity=identity, cause=cause) if past.cancel is None:
+            past.cancel = Asked(moment.at, f"client {identity}", cause)
+        case Closed(identity=identity, reason=reason, failure=failure):
+            past.ended_by, past.ended_because = identity, reason
+            past.failure = server_answers.failure(failure) if failure is not None else None
         case _:
             pass
 
 
-def _take_turn(past: Past, event: HistoryEvent, at: int | None) -> None:
-    """The newest turn counts: one that came through outdoes the failures before it."""
-    failed = event.workflow_task_failed_event_attributes
-    is_failure = event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED
-    is_harmless = failed.cause in _HARMLESS or failed.failure.application_failure_info.type == HANDLED_EARLY
-    if is_failure and failed.cause == _RESET:
-        past.reset_at = past.reset_at or at
-    elif is_failure and not is_harmless and not past.is_task_known:
-        cause = WorkflowTaskFailedCause.Name(failed.cause).removeprefix("WORKFLOW_TASK_FAILED_CAUSE_")
-        past.task_failure = Failure(failed.failure.message, cause.replace("_", " ").lower(), at)
+def _take_failed_task(past: Past, task: TaskFailed) -> None:
+    """The newest workflow task counts: one that completed outranks the failures before it."""
+    is_harmless = task.cause in _HARMLESS or task.failure.application_failure_info.type == HANDLED_EARLY
+    if task.is_reset:
+        past.reset_at = past.reset_at or task.at
+    elif not is_harmless and not past.is_task_known:
+        cause = WorkflowTaskFailedCause.Name(task.cause).removeprefix("WORKFLOW_TASK_FAILED_CAUSE_")
+        past.task_failure = Failure(task.failure.message, cause.replace("_", " ").lower(), task.at)
     past.is_task_known = True
 
 
-async def _text(temporal: Client, event: HistoryEvent) -> str:
-    """What stands beside an event in Temporal UI."""
-    if not event.user_metadata.HasField("summary"):
-        return ""
+async def read_tries(temporal: Client, thread_id: str, run_id: str, given: RawPayloads) -> Tries | None:
+    """How the model call with this input is tried; None if its agent is not found where it should be."""
+    payloads = Payloads(temporal.data_converter)
     try:
-        (text,) = await temporal.data_converter.decode([event.user_metadata.summary], [str])
-    except Exception:  # without the codec there is no summary, and all else is as it is
-        return ""
-    return str(text)
-
-
-async def read_tries(temporal: Client, thread_id: str, run_id: str, given: Payloads) -> Tries | None:
-    """How the model call with this input is tried; None if the agent that it names is not found where it should be."""
-    try:
-        (asked,) = await temporal.data_converter.decode(given.payloads, [InferInput])
-        agent = await _agent(temporal, thread_id, run_id, asked.agent)
-    except Exception:  # told besides: what is known without it stands
+        input = await payloads.value(given, InferInput)
+        agent = await _agent(temporal, thread_id, run_id, input.agent)
+    except Exception:  # a detail: what is known without it is reported anyway
         return None
     if agent is None:
         return None
-    overrides, policy = asked.overrides, agent.retry or RetryPolicy()
+    overrides, policy = input.overrides, agent.retry or RetryPolicy()
     others = [binding.name for binding in agent.fallbacks]
     first = agent.model.name
     if overrides is not None:
@@ -160,33 +159,28 @@ async def read_tries(temporal: Client, thread_id: str, run_id: str, given: Paylo
 
 
 async def _agent(temporal: Client, thread_id: str, run_id: str, digest: str) -> ResolvedAgent | None:
-    """The agent of this digest, if the execution was given it, or looked it up first of all."""
+    """The agent with this digest, if the execution was started with it, or looked it up first of all."""
     request = GetWorkflowExecutionHistoryRequest(
         namespace=temporal.namespace,
         execution=WorkflowExecution(workflow_id=thread_id, run_id=run_id),
         maximum_page_size=OLDEST,
     )
     answer = await temporal.workflow_service.get_workflow_execution_history(request, timeout=PATIENCE)
-    lookups: set[int] = set()
-    for event in answer.history.events:
-        found: ResolvedAgent | None = None
-        match event.event_type:
-            case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
-                (begun,) = await temporal.data_converter.decode(
-                    event.workflow_execution_started_event_attributes.input.payloads
-                )
-                if isinstance(begun, dict) and names.CARRIED in begun:
-                    found = unpack(begun[names.CARRIED]).state.resolved
-            case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-                if event.activity_task_scheduled_event_attributes.activity_type.name == names.ACTIVITY_RESOLVE_AGENT:
-                    lookups.add(event.event_id)
-            case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-                completed = event.activity_task_completed_event_attributes
-                if completed.scheduled_event_id in lookups:
-                    (resolution,) = await temporal.data_converter.decode(completed.result.payloads, [Resolution])
-                    found = resolution.agent
+    agents = await _first_agents(Payloads(temporal.data_converter), answer.history.events)
+    return next((agent for agent in agents if agent.digest() == digest), None)
+
+
+async def _first_agents(payloads: Payloads, events: Sequence[HistoryEvent]) -> list[ResolvedAgent]:
+    agents: list[ResolvedAgent] = []
+    for moment in moments_of(events):
+        match moment:
+            case Started(input=input):
+                given = await payloads.json(input)
+                snapshot = given.get(names.SNAPSHOT) if isinstance(given, dict) else None
+                run = unpack(snapshot).thread.run if isinstance(snapshot, dict) else None
+                agents += [run.resolved] if run is not None and run.resolved is not None else []
+            case ActivityCompleted(activity_type=names.ACTIVITY_RESOLVE_AGENT, result=result):
+                agents.append((await payloads.value(result, Resolution)).agent)
             case _:
                 pass
-        if found is not None and found.digest() == digest:
-            return found
-    return None
+    return agents

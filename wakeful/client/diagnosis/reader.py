@@ -23,9 +23,9 @@ from wakeful.client.queries import PATIENCE
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError
 from wakeful.contract.runs import RunResult
-from wakeful.contract.subagents import Settled
-from wakeful.contract.views import StatusView, WaitsFor
-from wakeful.rpc_errors import translated
+from wakeful.contract.subagents import ChildResult
+from wakeful.contract.views import StatusView, WaitingFor
+from wakeful.rpc_errors import error_of
 
 LOOK_SECONDS = 2.0
 """How long an answer is watched to see whether it grows."""
@@ -137,7 +137,7 @@ class EvidenceReader:
         try:
             return await self._temporal.get_workflow_handle(thread_id).describe(rpc_timeout=PATIENCE)
         except RPCError as error:
-            raise translated(error, thread_id) from error
+            raise error_of(error, thread_id) from error
 
     async def _with_work(self, evidence: Evidence, described: WorkflowExecutionDescription, past: Past) -> Evidence:
         """With the activities that are pending, and who polls for them and for the run."""
@@ -215,14 +215,14 @@ class EvidenceReader:
         closing = server_answers.closing(described.status)
         assert closing is not None
         at = server_answers.millis(described.close_time) if described.close_time else None
-        kind: type[RunResult | Settled] = RunResult if described.workflow_type == names.WORKFLOW else Settled
+        kind: type[RunResult | ChildResult] = RunResult if described.workflow_type == names.WORKFLOW else ChildResult
         handle: Any = self._temporal.get_workflow_handle(described.id, run_id=described.run_id, result_type=kind)
         failure = past.failure or past.last_failure
         try:
             result = await handle.result(follow_runs=False, rpc_timeout=PATIENCE)
         except (WorkflowFailureError, RPCError, ValueError):
             result = None
-        read = result if isinstance(result, RunResult | Settled) else None
+        read = result if isinstance(result, RunResult | ChildResult) else None
         return Ended(closing, at, read, failure, past.ended_by, past.ended_because)
 
 
@@ -238,8 +238,8 @@ def _grown(before: Activity, after: Activity) -> Activity:
 
 def _waited_for(view: StatusView) -> list[str]:
     """The threads below that hold the run up: a task only when there is nothing else to do."""
-    calls = [call.child for call in view.calls if call.child is not None and call.ticket is None]
-    if view.waits_for in (WaitsFor.TASKS, WaitsFor.BUDGET):
+    calls = [call.child_thread_id for call in view.calls if call.child_thread_id is not None and call.ticket is None]
+    if view.waiting_for in (WaitingFor.TASKS, WaitingFor.BUDGET):
         return list(view.children)
     return calls
 

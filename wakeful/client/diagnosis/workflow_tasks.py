@@ -19,7 +19,7 @@ from wakeful.client.diagnosis.wording import (
     wakeful,
 )
 from wakeful.contract import names
-from wakeful.contract.views import ticket_name
+from wakeful.contract.ids import ticket_id
 
 STALE_SECONDS = 60.0
 """A run that is at work has events; one that says so and has none for this long is not understood."""
@@ -50,7 +50,7 @@ def _no_worker(evidence: Evidence, queue: Queue, now: int) -> Finding:
     next = f"Start one: {code(worker)}. Nothing is lost, and the run goes on where it stands."
     commands = [worker]
     if evidence.calls:
-        tickets = [ticket_name(evidence.thread_id, call) for call in evidence.calls]
+        tickets = [ticket_id(evidence.thread_id, call) for call in evidence.calls]
         approve = wakeful("approve", *tickets)
         next += f" It also waits for a decision ({code(approve)}), which may be given already: Temporal keeps it."
         commands.append(approve)

@@ -16,20 +16,10 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHistoryEv
 
 from wakeful.client.watching.live import Pending
 from wakeful.client.watching.retrying import Patience
+from wakeful.history.decoder import Closed, TaskCompleted, TaskStarted, moment_of
 
 GLANCE = timedelta(seconds=2)
 """How long a look at pending activities may take: the next one shows more anyway."""
-
-_CLOSING = frozenset(
-    {
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
-    }
-)
 
 _CLOSED_BY_ITSELF = (
     WorkflowExecutionStatus.COMPLETED,
@@ -50,7 +40,7 @@ class Execution:
 
     def __init__(self, temporal: Client, thread_id: str, run_id: str, patience: Patience) -> None:
         self.run_id = run_id
-        self.closing: HistoryEvent | None = None
+        self.closing: Closed | None = None
         """Its last event, once it is closed."""
         self.firm = 0
         """When its newest workflow task began of those that are completed: what it tells of later times may change.
@@ -69,9 +59,7 @@ class Execution:
     @property
     def successor(self) -> str | None:
         """The execution that it has continued as."""
-        if self.closing is None:
-            return None
-        return self.closing.workflow_execution_continued_as_new_event_attributes.new_execution_run_id or None
+        return self.closing.continued_as or None if self.closing is not None else None
 
     @property
     def never_began(self) -> bool:
@@ -113,18 +101,21 @@ class Execution:
 
     def _note(self, events: Sequence[HistoryEvent]) -> None:
         for event in events:
-            if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED:
-                self._begun = (event.event_id, event.event_time.ToMilliseconds())
-            elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
-                self._is_changed = True
-                if event.workflow_task_completed_event_attributes.started_event_id == self._begun[0]:
-                    # A server's clock may step back; that of a workflow stands still meanwhile. It is told in whole
-                    # milliseconds on both sides, and may be rounded up there and down here.
-                    self.firm = max(self.firm, self._begun[1] + 1)
-            elif event.event_type in _CLOSING:
-                self.closing = event
-                if event.event_type not in _CLOSED_FROM_OUTSIDE:
-                    self.firm = sys.maxsize
+            match moment_of(event):
+                case TaskStarted(event_id=id, at=at):
+                    self._begun = (id, at)
+                case TaskCompleted(started=started):
+                    self._is_changed = True
+                    if started == self._begun[0]:
+                        # A server's clock may step back; a workflow's stands still meanwhile. Both sides use whole
+                        # milliseconds, and may round up there and down here.
+                        self.firm = max(self.firm, self._begun[1] + 1)
+                case Closed(how=how) as closed:
+                    self.closing = closed
+                    if how not in _CLOSED_FROM_OUTSIDE:
+                        self.firm = sys.maxsize
+                case _:
+                    pass
 
     async def pending(self) -> list[Pending]:
         """What the activities that it waits for have said with their newest heartbeats.

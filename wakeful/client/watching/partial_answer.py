@@ -37,8 +37,6 @@ class Draft:
         thought = "".join(block.thinking for block in came.thinking) + came.reasoning
         calls: dict[str, Call] = {}
         for call in came.calls:
-            if not call.id or call.id in calls:
-                break  # it is given another id when the answer is whole
             calls[call.id] = Call(call.id, call.name, settled_arguments(call.arguments))
         return cls(thought, came.text, tuple(calls.values()))
 

@@ -13,8 +13,8 @@ from wakeful.contract.messages import Message
 from wakeful.contract.requests import MAX_PAGE
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
 from wakeful.contract.views import EventsPage, TranscriptPage
-from wakeful.history.latest_execution import begun_before
-from wakeful.rpc_errors import translated
+from wakeful.history.latest_execution import started_before
+from wakeful.rpc_errors import error_of
 
 
 async def read_messages(
@@ -55,8 +55,8 @@ async def _begun_before(temporal: Client, thread_id: str, run_id: str | None) ->
         try:
             run_id = (await temporal.get_workflow_handle(thread_id).describe()).run_id
         except RPCError as error:
-            raise translated(error, thread_id) from error
-    return await begun_before(temporal, thread_id, run_id)
+            raise error_of(error, thread_id) from error
+    return await started_before(temporal, thread_id, run_id)
 
 
 async def read_events(

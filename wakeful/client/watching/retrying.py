@@ -10,12 +10,12 @@ from typing import Any, TypeVar, cast
 from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.contract.errors import WakefulError
-from wakeful.rpc_errors import PASSING, translated
+from wakeful.rpc_errors import RETRYABLE, error_of
 
 FIRST_WAIT_SECONDS = 0.1
 LONGEST_WAIT_SECONDS = 2.0
 
-_PASSING = PASSING | {RPCStatusCode.FAILED_PRECONDITION}  # no worker was seen for minutes
+_PASSING = RETRYABLE | {RPCStatusCode.FAILED_PRECONDITION}  # no worker was seen for minutes
 
 OnTrouble = Callable[[WakefulError], None]
 R = TypeVar("R")
@@ -58,7 +58,7 @@ class Patience:
                 try:
                     return await ask()
                 except (RPCError, WakefulError) as error:
-                    refusal = translated(error, self._thread_id) if isinstance(error, RPCError) else error
+                    refusal = error_of(error, self._thread_id) if isinstance(error, RPCError) else error
                     if not _passes(error):
                         raise refusal from error
                     self._troubles.begin(self, refusal)

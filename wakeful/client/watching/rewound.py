@@ -5,12 +5,11 @@ It only reads. `branching` is who rewinds, and anybody may reset a thread in Tem
 
 from dataclasses import dataclass
 
-from temporalio.api.enums.v1 import WorkflowTaskFailedCause
-from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.client.watching.reading import read_events
+from wakeful.history.decoder import ExecutionRef, Started, TaskFailed, read_moments, walk_chain
 
 
 @dataclass(frozen=True)
@@ -22,36 +21,46 @@ class Reset:
 
 
 async def first_reset(temporal: Client, thread_id: str, *, since: int) -> Reset | None:
-    """The first reset from this time on, as the executions tell that the thread consists of now.
+    """The first reset from this time on, in the executions that the thread consists of now.
 
     Raises:
         RPCError: Temporal did not answer.
     """
+
+    async def read(execution: ExecutionRef) -> _Resets:
+        return await _read_resets(temporal, execution, since=since)
+
     found: Reset | None = None
-    run_id: str | None = (await temporal.get_workflow_handle(thread_id).describe()).run_id
-    while run_id:
-        try:
-            history = await temporal.get_workflow_handle(thread_id, run_id=run_id).fetch_history()
-        except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND:
-                break  # so old that the server has deleted it
+    newest = (await temporal.get_workflow_handle(thread_id).describe()).run_id
+    try:
+        async for resets in walk_chain(read, ExecutionRef(thread_id, newest)):
+            found = resets.first or found
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:  # else the server has deleted the older executions
             raise
-        resets = [reset for event in history.events if _is_reset(event) and (reset := _at(event)) >= since]
-        if resets:
-            found = Reset(run_id, resets[0])
-        first = history.events[0]
-        before = first.workflow_execution_started_event_attributes.continued_execution_run_id
-        run_id = before if _at(first) >= since else None
     return found
 
 
-def _is_reset(event: HistoryEvent) -> bool:
-    cause = event.workflow_task_failed_event_attributes.cause
-    return cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
+@dataclass
+class _Resets:
+    """The resets that one execution's history records."""
+
+    first: Reset | None = None
+    predecessor: ExecutionRef | None = None
+    """Only if it may record resets that are recent enough."""
 
 
-def _at(event: HistoryEvent) -> int:
-    return event.event_time.ToMilliseconds()
+async def _read_resets(temporal: Client, execution: ExecutionRef, *, since: int) -> _Resets:
+    resets = _Resets()
+    async for moment in read_moments(temporal, execution):
+        match moment:
+            case Started(continued_run_id=run_id) if run_id and moment.at >= since:
+                resets.predecessor = ExecutionRef(execution.thread_id, run_id)
+            case TaskFailed(is_reset=True) if moment.at >= since and resets.first is None:
+                resets.first = Reset(execution.run_id, moment.at)
+            case _:
+                pass
+    return resets
 
 
 async def last_standing(temporal: Client, thread_id: str, reset: Reset) -> int:

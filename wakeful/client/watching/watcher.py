@@ -24,8 +24,8 @@ from wakeful.client.watching.rewound import Reset, first_reset, last_standing
 from wakeful.contract import names
 from wakeful.contract.errors import ThreadNotFound, WakefulError
 from wakeful.contract.events import EventRecord
-from wakeful.contract.views import Earlier, EventsPage, StatusView
-from wakeful.history.latest_execution import begun_before
+from wakeful.contract.views import EarlierExecution, EventsPage, StatusView
+from wakeful.history.latest_execution import started_before
 
 ANSWER_TIME = timedelta(seconds=10)
 """How long a thread is given to answer before its watcher calls it trouble: a long one may have to be replayed."""
@@ -162,7 +162,7 @@ class Watcher:
         While that is found out the thread may be rewound again: the execution that is gone on with knows of it.
         """
         closing = execution.closing
-        since = closing.event_time.ToMilliseconds() if closing is not None and not self._is_behind else 0
+        since = closing.at if closing is not None and not self._is_behind else 0
         reset = await self._reset_since(since)
         if reset is None and (self._is_behind or closing is None):  # it has begun anew, or has fewer events than seen
             yield await self._forgetting(0, at=0), await self._execution()
@@ -210,9 +210,9 @@ class Watcher:
             await execution.changed()
         if not (page.restoring or execution.never_began):
             return page
-        asking = partial(begun_before, self._temporal, self._thread_id, execution.run_id)
+        asking = partial(started_before, self._temporal, self._thread_id, execution.run_id)
         before = await self._patience.get(asking)
-        earlier = None if before is None else Earlier(run_id=before, through=self._position)
+        earlier = None if before is None else EarlierExecution(run_id=before, through=self._position)
         return page.model_copy(update={"earlier": earlier})
 
     async def _opened(self, run_id: str) -> Execution:

@@ -1,4 +1,4 @@
-"""The calls of one step, and where each of them stands. They are a union, so that a wrong state cannot be said."""
+"""The tool calls of one step, each in exactly one state. The results of finished calls are built here, too."""
 
 from dataclasses import dataclass
 from itertools import takewhile
@@ -6,17 +6,22 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
+from wakeful.contract import ids
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
+from wakeful.contract.events import AgentEvent, ToolCallDone, ToolCallOutcome, ToolCallResumed
 from wakeful.contract.hooks import HookEffects
 from wakeful.contract.inference import ModelResponse
-from wakeful.contract.mail import Letter
+from wakeful.contract.mail import AgentMessage
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.runs import ToolCallStatus
-from wakeful.contract.tools import ToolResult
+from wakeful.contract.tools import ToolResult, ToolStatus
 from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.transitions import check_tool_call
 
-Performer = Literal["activity", "sub_agent", "runtime"]
+Performer = Literal["activity", "subagent", "runtime"]
+
+INLINE_LENGTH = 2_000
+"""Characters of a text that inference inputs spell out instead of referring to its place in history."""
 
 
 @dataclass(frozen=True)
@@ -31,28 +36,26 @@ class NewCall:
 
 @dataclass(frozen=True)
 class RunningCall:
-    """`id` names the work in flight; `grants` counts the decisions that let the call run (again).
-
-    `edited` are the arguments that a decision put in place of the model's; they hold until the next one edits them.
-    """
+    """`id` is the work id; `resumes` counts the decisions that let the call run again."""
 
     call: ToolCall
     id: str
-    grants: int = 0
+    resumes: int = 0
     resume: ToolCallResume | None = None
     ticket: SuspensionTicket | None = None
     edited: JsonValue = None
-    child: str | None = None
-    """The thread of the sub-agent that it was delegated to, once it has a name."""
+    """The arguments that a decision replaced the model's with; they apply until another decision replaces them."""
+    child_thread_id: str | None = None
+    """The thread of the sub-agent that it waits for, once that has one."""
     awaits: str | None = None
-    """The background task whose end it waits for; it has no work of its own."""
+    """The background task whose end it waits for; the call has no work of its own."""
     expires_at: int | None = None
-    """When it will not wait for its sub-agent any longer."""
+    """When it stops waiting for its sub-agent."""
     timed_out: bool = False
-    letter: Letter | None = None
+    message: AgentMessage | None = None
     """The message that it sends."""
     by: Performer = "activity"
-    """Who does its work: a tool's activity, a sub-agent, or the runtime itself."""
+    """What performs it: an activity, a sub-agent, or the loop itself."""
     kind: Literal["running"] = "running"
 
     @property
@@ -62,16 +65,16 @@ class RunningCall:
 
 @dataclass(frozen=True)
 class SuspendedCall:
-    """`gated`: a gate asked for it before the tool ran, so other calls of the step go on."""
+    """`gated`: a gate suspended the call before its tool ran, so the other calls of the step continue."""
 
     call: ToolCall
     ticket: SuspensionTicket
     since: int
-    grants: int = 0
+    resumes: int = 0
     edited: JsonValue = None
     gated: bool = False
     escalated: bool = False
-    """Watchers were told that its decision is overdue."""
+    """`decision_overdue` was emitted."""
     kind: Literal["suspended"] = "suspended"
 
     @property
@@ -80,19 +83,19 @@ class SuspendedCall:
 
     @property
     def alarms(self) -> tuple[int, ...]:
-        """When time alone will do something about it: the milliseconds since 1970 that are still to come."""
+        """When a timer has to fire for it, in milliseconds since 1970."""
         escalates_at = None if self.escalated else self.ticket.escalates_at
         return tuple(at for at in (self.ticket.expires_at, escalates_at) if at is not None)
 
 
 @dataclass(frozen=True)
 class ResumingCall:
-    """A suspended call that a decision let go on; where calls run one by one, it waits for its turn."""
+    """A decision resumed the call; in sequential mode it waits for its turn."""
 
     call: ToolCall
     ticket: SuspensionTicket
     resume: ToolCallResume
-    grants: int
+    resumes: int
     edited: JsonValue = None
     kind: Literal["resuming"] = "resuming"
 
@@ -101,23 +104,25 @@ class ResumingCall:
         return ToolCallStatus.RESUMING
 
 
-SettledStatus = Literal[ToolCallStatus.SUCCEEDED, ToolCallStatus.FAILED, ToolCallStatus.CANCELLED]
+FinishedStatus = Literal[ToolCallStatus.SUCCEEDED, ToolCallStatus.FAILED, ToolCallStatus.CANCELLED]
 
 
 @dataclass(frozen=True)
-class SettledCall:
-    """`source` is the activity whose recorded result this is; without one the loop itself made the result."""
+class FinishedCall:
+    """`source` is where history records the result; None if the loop itself made the result."""
 
     call: ToolCall
-    status: SettledStatus
+    status: FinishedStatus
     result: ToolResult
     source: str | None = None
     effects: HookEffects | None = None
-    """What its hooks and the tool itself asked for besides; folded in call order."""
-    kind: Literal["settled"] = "settled"
+    """What the call's hooks and its tool request; applied in call order."""
+    kind: Literal["finished"] = "finished"
 
 
-Call = Annotated[NewCall | RunningCall | SuspendedCall | ResumingCall | SettledCall, Field(discriminator="kind")]
+Startable = NewCall | ResumingCall
+Unfinished = NewCall | RunningCall | ResumingCall
+Call = Annotated[NewCall | RunningCall | SuspendedCall | ResumingCall | FinishedCall, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True)
@@ -128,11 +133,11 @@ class Batch:
     message_id: str
     response: ModelResponse
     calls: tuple[Call, ...]
-    folded: int = 0
-    """Of how many calls the effects are folded."""
+    effects_applied: int = 0
+    """Of how many calls the effects are applied."""
 
     def find(self, target: str) -> Call | None:
-        """The call with this id, else the one suspended under this suspension id."""
+        """The call with this id, or else the one that is suspended under this suspension id."""
         for call in self.calls:
             if call.call.id == target:
                 return call
@@ -142,7 +147,7 @@ class Batch:
         return None
 
     def with_call(self, after: Call) -> "Batch":
-        """The batch with one call moved on; an edge that the table does not have is a bug, and loud."""
+        """The batch with one call in its next state; the table has to allow it."""
         moved = []
         for before in self.calls:
             if before.call.id == after.call.id:
@@ -169,10 +174,58 @@ class Batch:
         return tuple(call for call in self.calls if isinstance(call, NewCall))
 
     @property
-    def waiting(self) -> tuple[NewCall | ResumingCall, ...]:
-        """Those that have still to be started: first what a decision let go on, then the model's order."""
+    def startable(self) -> tuple[Startable, ...]:
+        """Those that have yet to start: first the resumed ones, then the new ones in the model's order."""
         return (*self.resuming, *self.new)
 
     def before(self, id: str) -> tuple[Call, ...]:
         """The calls that the model asked for before this one."""
         return tuple(takewhile(lambda call: call.call.id != id, self.calls))
+
+
+def finished(call: Unfinished, result: ToolResult) -> FinishedCall:
+    source = _source(call, result)
+    if result.status is ToolStatus.SUCCESS:
+        return FinishedCall(call.call, ToolCallStatus.SUCCEEDED, result, source=source)
+    return FinishedCall(call.call, ToolCallStatus.FAILED, result, source=source)
+
+
+def _source(call: Unfinished, result: ToolResult) -> str | None:
+    """Where history records the result; None if it does not, or if the result is short enough to spell out."""
+    if not isinstance(call, RunningCall) or call.by == "runtime":
+        return None
+    if call.by == "activity":
+        return ids.source(ids.FromActivity(call.id))
+    is_long = result.status is ToolStatus.SUCCESS and len(result.text) > INLINE_LENGTH
+    return ids.source(ids.FromChild(call.id)) if is_long else None
+
+
+def finish_event(call: Unfinished, result: ToolResult) -> AgentEvent:
+    """`tool_call_done` after the first execution, `tool_call_resumed` after one that a decision resumed."""
+    if isinstance(call, ResumingCall) or (isinstance(call, RunningCall) and call.resumes):
+        return ToolCallResumed(target_id=call.call.id, result=resumed_payload(result))
+    return done_event(call.call, result)
+
+
+def done_event(call: ToolCall, result: ToolResult) -> ToolCallDone:
+    return ToolCallDone(id=call.id, result=result, outcome=_OUTCOMES[result.status])
+
+
+def resumed_payload(result: ToolResult) -> JsonValue:
+    """The result of a resumed call, as its event carries it."""
+    if result.status is ToolStatus.ERROR:
+        return {"error": result.message} if result.message is not None else result.data
+    return {"data": result.data, "metadata": result.metadata} if result.metadata else result.data
+
+
+def blocked(call: NewCall | RunningCall, reason: str, effects: HookEffects | None = None) -> FinishedCall:
+    """A call that a gate blocked: the loop itself makes its result."""
+    result = ToolResult.error(call.call.name, reason)
+    return replace(finished(call, result), source=None, effects=effects)
+
+
+_OUTCOMES = {
+    ToolStatus.SUCCESS: ToolCallOutcome.SUCCEEDED,
+    ToolStatus.PENDING: ToolCallOutcome.SUSPENDED,
+    ToolStatus.ERROR: ToolCallOutcome.FAILED,
+}

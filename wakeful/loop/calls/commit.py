@@ -1,132 +1,77 @@
-"""The calls of one step as a value: find one, move one along its lifecycle, and commit them when all are settled."""
+"""Move the calls of a step through their lifecycle, and commit the step to the transcript when all are finished."""
 
 from itertools import takewhile
 
-from wakeful.contract.events import AgentEvent, ToolCallDone, ToolCallOutcome, ToolCallResumed
-from wakeful.contract.hooks import HookEffects
-from wakeful.contract.messages import MessageMetadata, ToolCall
-from wakeful.contract.runs import ToolCallStatus
-from wakeful.contract.tools import ToolResult, ToolStatus, outcome_unknown
+from wakeful.contract.events import AgentEvent
+from wakeful.contract.messages import MessageMetadata
+from wakeful.contract.tools import ToolResult, outcome_unknown
 from wakeful.contract.transcript import assistant_message, tool_message
-from wakeful.loop.calls.batch import Batch, Call, NewCall, ResumingCall, RunningCall, SettledCall
-from wakeful.loop.machine.events import next_message_id, resumed_payload
+from wakeful.loop.calls.batch import Batch, Call, FinishedCall, RunningCall, Unfinished, finish_event, finished
+from wakeful.loop.machine.events import next_message_id
 from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import AwaitingDecisions, BetweenSteps, CallingTools, Cancelling
-from wakeful.loop.machine.state import Advance, RunState
-from wakeful.loop.step.hooks import fold
+from wakeful.loop.machine.state import Advance, Thread
+from wakeful.loop.step.hooks import apply_effects
 from wakeful.loop.step.stopping import failed_rounds_after
 
-INLINE_LENGTH = 2_000
-"""Characters of a result that goes along with the transcript rather than being looked up in history."""
 
-
-def batch_of(state: RunState) -> Batch:
-    batch = state.batch
+def batch_of(thread: Thread) -> Batch:
+    batch = thread.batch
     assert batch is not None  # only asked between the first call of a step and its commit
     return batch
 
 
-def running_call(state: RunState, id: str) -> RunningCall:
-    return next(call for call in batch_of(state).running if call.id == id)
+def running_call(thread: Thread, id: str) -> RunningCall:
+    return next(call for call in batch_of(thread).running if call.id == id)
 
 
-def move(state: RunState, call: Call, *events: AgentEvent) -> Advance:
-    """Move one call along its lifecycle."""
-    stage = state.stage
-    assert isinstance(stage, CallingTools | AwaitingDecisions | Cancelling)  # the stages that have calls
-    moved = replace(stage, batch=batch_of(state).with_call(call))
-    return Advance(replace(state, stage=moved), events=events)
+def move(thread: Thread, call: Call, *events: AgentEvent) -> Advance:
+    """Put one call into its next state."""
+    return Advance(_with_batch(thread, batch_of(thread).with_call(call)), events=events)
 
 
-def settled(call: NewCall | RunningCall | ResumingCall, result: ToolResult) -> SettledCall:
-    source = _source(call, result)
-    if result.status is ToolStatus.SUCCESS:
-        return SettledCall(call.call, ToolCallStatus.SUCCEEDED, result, source=source)
-    return SettledCall(call.call, ToolCallStatus.FAILED, result, source=source)
+def finish_call(thread: Thread, call: Unfinished, result: ToolResult) -> Advance:
+    """Finish a call with a result."""
+    return move(thread, finished(call, result), finish_event(call, result))
 
 
-def _source(call: NewCall | RunningCall | ResumingCall, result: ToolResult) -> str | None:
-    """Where history has the result; what has no place of its own there, or is short, goes along with the transcript."""
-    if not isinstance(call, RunningCall) or call.by == "runtime":
-        return None
-    if call.by == "activity":
-        return call.id
-    is_long = result.status is ToolStatus.SUCCESS and len(result.text) > INLINE_LENGTH
-    return f"settled:{call.id}" if is_long else None
+def finish_lost(thread: Thread, call: RunningCall, reason: str) -> Advance:
+    """Finish a call whose outcome is unknown."""
+    result = ToolResult.error(call.call.name, outcome_unknown(call.call.name, reason))
+    return move(thread, replace(finished(call, result), source=None), finish_event(call, result))
 
 
-def answer(state: RunState, call: NewCall | RunningCall | ResumingCall, result: ToolResult) -> Advance:
-    """Settle a call with what the runtime itself has to say."""
-    if isinstance(call, ResumingCall):
-        event: AgentEvent = ToolCallResumed(target_id=call.call.id, result=resumed_payload(result))
-    else:
-        event = ended(call, result) if isinstance(call, RunningCall) else done(call.call, result)
-    return move(state, settled(call, result), event)
+def apply_effects_in_order(thread: Thread) -> Advance:
+    """Apply the effects of calls in the model's order: up to the first call that is not finished."""
+    batch, moved = batch_of(thread), Advance(thread)
+    ready = tuple(takewhile(lambda call: isinstance(call, FinishedCall), batch.calls))
+    if len(ready) == batch.effects_applied:
+        return moved
+    for call in ready[batch.effects_applied :]:
+        assert isinstance(call, FinishedCall)
+        if call.effects is not None:
+            moved = moved.then(apply_effects, call.effects, source=call.call.id)
+    return replace(moved, thread=_with_batch(moved.thread, replace(batch, effects_applied=len(ready))))
 
 
-def blocked(
-    call: NewCall | RunningCall, reason: str, effects: HookEffects | None = None
-) -> tuple[SettledCall, AgentEvent]:
-    """A call that a gate forbade, settled by the loop itself, and what watchers see of it."""
-    result = ToolResult.error(call.call.name, reason)
-    event = ended(call, result) if isinstance(call, RunningCall) else done(call.call, result)
-    return replace(settled(call, result), source=None, effects=effects), event
-
-
-def ended(call: RunningCall, result: ToolResult) -> AgentEvent:
-    """A first execution is done; one that a decision let go on is resumed."""
-    if call.grants:
-        return ToolCallResumed(target_id=call.call.id, result=resumed_payload(result))
-    return done(call.call, result)
-
-
-def settle_lost(state: RunState, call: RunningCall, reason: str) -> Advance:
-    """Settle a call of which nobody knows what it did."""
-    name = call.call.name
-    result = ToolResult.error(name, outcome_unknown(name, reason))
-    return move(state, replace(settled(call, result), source=None), ended(call, result))
-
-
-def done(call: ToolCall, result: ToolResult) -> ToolCallDone:
-    return ToolCallDone(id=call.id, result=result, outcome=_OUTCOMES[result.status])
-
-
-def fold_in_order(state: RunState) -> Advance:
-    """Fold what calls asked for, in the model's order: up to the first that is not settled yet."""
-    stage, moved = state.stage, Advance(state)
-    assert isinstance(stage, CallingTools | AwaitingDecisions | Cancelling)  # the stages that have calls
-    batch = batch_of(state)
-    ready = tuple(takewhile(lambda call: isinstance(call, SettledCall), batch.calls))
-    for call in ready[batch.folded :]:
-        assert isinstance(call, SettledCall)
-        moved = moved.then(fold, call.effects, source=call.call.id)
-    counted = replace(stage, batch=replace(batch, folded=len(ready)))
-    return replace(moved, state=replace(moved.state, stage=counted))
-
-
-def commit(state: RunState) -> Advance:
-    """Write the model's answer and exactly one result a call, in call order, into the transcript."""
-    return fold_in_order(state).then(_commit)
-
-
-def _commit(state: RunState) -> Advance:
-    batch = batch_of(state)
-    metadata = MessageMetadata(run_id=state.identity.run_id, step_index=state.steps)
-    message = assistant_message(batch.response, id=batch.message_id, metadata=metadata)
-    committed = replace(state, transcript=state.transcript.appending(message, batch.inference_id))
+def commit(thread: Thread) -> Advance:
+    """Append the model's answer and exactly one result per call, in call order, to the transcript."""
+    moved = apply_effects_in_order(thread)
+    thread = moved.thread
+    batch, run = batch_of(thread), thread.current
+    metadata = MessageMetadata(run_id=thread.identity.run_id, step_index=run.step.number)
+    answer = assistant_message(batch.response, id=batch.message_id, metadata=metadata)
+    thread = replace(thread, transcript=thread.transcript.appending(answer, batch.inference_id))
     for call in batch.calls:
-        assert isinstance(call, SettledCall)  # a batch is committed when nothing in it can change any more
-        message = tool_message(call.call.id, call.result, id=next_message_id(committed), metadata=metadata)
-        transcript = committed.transcript.appending(message, call.source or message)
-        committed = replace(committed, transcript=transcript)
-    response = batch.response.text or state.response
-    failed = failed_rounds_after(state, batch.calls)
-    rounds = replace(committed, rounds=state.rounds + 1, response=response, failed_rounds=failed)
-    return Advance(rounds.entering(BetweenSteps()))
+        assert isinstance(call, FinishedCall)  # a step is committed when nothing in it can change any more
+        message = tool_message(call.call.id, call.result, id=next_message_id(thread), metadata=metadata)
+        thread = replace(thread, transcript=thread.transcript.appending(message, call.source or message))
+    step = replace(run.step, rounds=run.step.rounds + 1, failed_rounds=failed_rounds_after(run.step, batch.calls))
+    run = replace(run, step=step, response=batch.response.text or run.response)
+    return replace(moved, thread=thread.with_run(run).entering(BetweenSteps()))
 
 
-_OUTCOMES = {
-    ToolStatus.SUCCESS: ToolCallOutcome.SUCCEEDED,
-    ToolStatus.PENDING: ToolCallOutcome.SUSPENDED,
-    ToolStatus.ERROR: ToolCallOutcome.FAILED,
-}
+def _with_batch(thread: Thread, batch: Batch) -> Thread:
+    stage = thread.stage
+    assert isinstance(stage, CallingTools | AwaitingDecisions | Cancelling)  # the stages that have calls
+    return thread.entering(replace(stage, batch=batch))

@@ -1,7 +1,7 @@
-"""Decisions: judge a batch as a whole, apply it as a whole, or refuse it as a whole. Nothing here can end a run.
+"""Decisions: a batch is judged, and then applied or rejected, as a whole. Nothing here can end a run.
 
-A decision that names a call of the current step which has not suspended yet is held until it has. A repeat of a
-decision that was applied is acknowledged by doing nothing.
+A decision for a call of the current step that has not suspended yet is held until it has. A repeat of a decision that
+was applied is a no-op.
 """
 
 from dataclasses import dataclass
@@ -12,15 +12,23 @@ from wakeful.contract.events import ToolCallResumed
 from wakeful.contract.names import SIGNAL_DECIDE
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.runs import ToolCallStatus
-from wakeful.contract.schemas import misfit
+from wakeful.contract.schemas import mismatch
 from wakeful.contract.tools import ToolResult
-from wakeful.loop.calls.batch import Call, NewCall, ResumingCall, RunningCall, SettledCall, SuspendedCall
+from wakeful.loop.calls.batch import (
+    Call,
+    FinishedCall,
+    NewCall,
+    ResumingCall,
+    RunningCall,
+    SuspendedCall,
+    resumed_payload,
+)
 from wakeful.loop.calls.commit import batch_of, move
-from wakeful.loop.calls.tool_calls import go_on
-from wakeful.loop.machine.events import refuse, resumed_payload, run_start
+from wakeful.loop.calls.tool_calls import continue_batch
+from wakeful.loop.machine.events import refuse, run_start
 from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import AwaitingDecisions, CallingTools, Cancelling, Done, Idle
-from wakeful.loop.machine.state import KEPT_RULES, Advance, RunState
+from wakeful.loop.machine.state import KEPT_RULES, Advance, Thread
 
 
 @dataclass(frozen=True)
@@ -38,55 +46,62 @@ class Refuse:
     reason: str
 
 
-Verdict = Apply | Hold | Refuse
+Judgement = Apply | Hold | Refuse
 
 
-def reconsider_held(state: RunState, *, now: int) -> Advance:
-    """Apply or refuse every held batch that can be judged by now, in the order they came."""
-    moved, kept = Advance(state), 0
-    while kept < len(moved.state.held):
-        held = moved.state.held
+def on_decisions_received(thread: Thread, batch: tuple[Decision, ...], *, now: int) -> Advance:
+    """Take a batch; `judge_held`, which follows every fact, applies or rejects it."""
+    if thread.run is None or isinstance(thread.stage, Done | Idle):
+        return refuse(thread, SIGNAL_DECIDE, "the run has ended", now=now)
+    return Advance(thread.with_run(replace(thread.run, held=(*thread.run.held, batch))))
+
+
+def judge_held(thread: Thread, *, now: int) -> Advance:
+    """Apply or reject every held batch that can be judged by now, in the order they came."""
+    moved, kept = Advance(thread), 0
+    while kept < len(held := moved.thread.current.held):
         batch = held[kept]
-        # The others stay in the state meanwhile: if this one ends the run, the end refuses them.
-        alone = replace(moved, state=replace(moved.state, held=held[:kept] + held[kept + 1 :]))
-        match judge(alone.state, batch):
+        # The others stay in the state meanwhile: if this one ends the run, its end rejects them.
+        rest = replace(moved.thread.current, held=held[:kept] + held[kept + 1 :])
+        alone = replace(moved, thread=moved.thread.with_run(rest))
+        match judge(alone.thread, batch):
             case Apply(decisions=decisions):
                 moved = alone.then(_apply, decisions, now=now)
             case Refuse(reason=reason):
                 moved = alone.then(refuse, SIGNAL_DECIDE, reason, now=now)
             case Hold():
                 kept += 1
-            case verdict:
-                assert_never(verdict)
+            case judgement:
+                assert_never(judgement)
     return moved
 
 
-def judge(state: RunState, batch: tuple[Decision, ...]) -> Verdict:
-    """What becomes of a batch now. One bad decision refuses all of it."""
-    if isinstance(state.stage, Done | Idle):
+def judge(thread: Thread, batch: tuple[Decision, ...]) -> Judgement:
+    """What happens to a batch now. One bad decision rejects all of it."""
+    if isinstance(thread.stage, Done | Idle):
         return Refuse("the run has ended")
-    if isinstance(state.stage, Cancelling):
+    if isinstance(thread.stage, Cancelling):
         return Refuse("the run is being cancelled")
     targets: dict[str, tuple[SuspendedCall, Decision]] = {}
     hold = False
     for decision in batch:
-        call = state.batch.find(decision.target) if state.batch else None
-        if _was_applied(state, call, decision):
+        call = thread.batch.find(decision.target) if thread.batch else None
+        if _was_applied(thread, call, decision):
             continue
         match call:
             case SuspendedCall():
                 if call.call.id in targets and targets[call.call.id][1] != decision:
                     return Refuse(f"two decisions for call {call.call.id!r} in one batch")
-                if (objection := _objection(state, call, decision)) is not None:
+                if (objection := _objection(thread, call, decision)) is not None:
                     return Refuse(f"call {decision.target!r}: {objection}")
                 targets[call.call.id] = (call, decision)
-            case NewCall() | RunningCall(grants=0):
+            case NewCall() | RunningCall(resumes=0):
                 hold = True
             case RunningCall() | ResumingCall():
                 # Held, it would answer whatever the tool asks next, which nobody has seen yet.
-                return Refuse(f"call {decision.target!r} was already decided and runs")
-            case SettledCall():
-                return Refuse(f"call {decision.target!r} is already settled ({call.status.value})")
+                return Refuse(f"call {decision.target!r} was already decided and is running")
+            case FinishedCall():
+                return Refuse(f"call {decision.target!r} has already finished ({call.status.value})")
             case None:
                 return Refuse(f"unknown key: tool call or suspension {decision.target!r} not found")
             case _:
@@ -94,105 +109,102 @@ def judge(state: RunState, batch: tuple[Decision, ...]) -> Verdict:
     return Hold() if hold else Apply(tuple(targets.values()))
 
 
-def _objection(state: RunState, call: SuspendedCall, decision: Decision) -> str | None:
-    """Why this decision cannot be what this call waits for."""
+def _objection(thread: Thread, call: SuspendedCall, decision: Decision) -> str | None:
+    """Why the decision does not fit the call."""
     ticket, resumes = call.ticket, decision.action is DecisionAction.RESUME
     if decision.arguments_digest not in (None, digest_arguments(ticket.pending.arguments)):
         return "the arguments have changed since they were shown"
     if decision.always and not resumes:
-        return "always goes with resume"
+        return "'always' is only allowed with the action 'resume'"
     if decision.always and ticket.remember is None:
-        return "its ticket names no rule that could be remembered, so it cannot be allowed for always"
+        return "its ticket names no rule to remember, so 'always' is not possible"
     if decision.arguments is not None and not (resumes and ticket.resume_mode is ResumeMode.REPLAY_TOOL_CALL):
-        return "arguments go with resume, and with a call that runs again with its own (replay_tool_call)"
-    return _misfit(state, call, decision) if resumes else None
+        return "'arguments' are only allowed with the action 'resume' and the resume mode 'replay_tool_call'"
+    return _schema_objection(thread, call, decision) if resumes else None
 
 
-def _misfit(state: RunState, call: SuspendedCall, decision: Decision) -> str | None:
-    """What a decision says has to fit what the ticket asks for, and the tool where it becomes its arguments."""
-    ticket, tool = call.ticket, state.tool(call.call.name)
+def _schema_objection(thread: Thread, call: SuspendedCall, decision: Decision) -> str | None:
+    """The result must match what the ticket asks for, and what becomes the tool's arguments its parameters."""
+    ticket, tool = call.ticket, thread.tool(call.call.name)
     assert tool is not None  # only a known tool suspends
-    if decision.arguments is not None and (wrong := misfit(decision.arguments, tool.parameters)) is not None:
-        return f"the arguments do not fit the tool's parameters: {wrong}"
-    if state.revision < 3:
-        return None
+    if decision.arguments is not None and (problem := mismatch(decision.arguments, tool.parameters)) is not None:
+        return f"the arguments do not match the tool's parameters: {problem}"
     schema = ticket.suspension.response_schema
-    if schema is not None and (wrong := misfit(decision.result, schema)) is not None:
-        return f"the result does not fit what was asked for: {wrong}"
+    if schema is not None and (problem := mismatch(decision.result, schema)) is not None:
+        return f"the result does not match the requested schema: {problem}"
     passes = ticket.resume_mode is ResumeMode.PASS_DECISION_TO_TOOL
-    if passes and (wrong := misfit(decision.result, tool.parameters)) is not None:
-        return f"the result does not fit the tool's parameters: {wrong}"
+    if passes and (problem := mismatch(decision.result, tool.parameters)) is not None:
+        return f"the result does not match the tool's parameters: {problem}"
     return None
 
 
-def _was_applied(state: RunState, call: Call | None, decision: Decision) -> bool:
-    """The same decision id for the same call, by whichever of its names."""
+def _was_applied(thread: Thread, call: Call | None, decision: Decision) -> bool:
+    """Whether the same decision id was applied to the same call, by whichever of its names."""
     names = {decision.target} if call is None else {decision.target, call.call.id}
-    return any((name, decision.decision_id) in state.applied for name in names)
+    return any((name, decision.decision_id) in thread.current.applied for name in names)
 
 
-def _apply(state: RunState, decisions: tuple[tuple[SuspendedCall, Decision], ...], *, now: int) -> Advance:
-    """Cancelled calls first, then resumed ones, each in call order; then the batch goes on."""
+def _apply(thread: Thread, decisions: tuple[tuple[SuspendedCall, Decision], ...], *, now: int) -> Advance:
+    """Cancelled calls first, then resumed ones, each in call order; then the batch continues."""
     if not decisions:
-        return Advance(state)
-    moved = wake(state)
-    order = [call.call.id for call in batch_of(state).calls]
+        return Advance(thread)
+    moved = resume_run(thread)
+    order = [call.call.id for call in batch_of(thread).calls]
     ranked = sorted(decisions, key=lambda pair: (pair[1].action is DecisionAction.RESUME, order.index(pair[0].call.id)))
     for call, decision in ranked:
-        moved = moved.then(_settle, call, decision, now=now)
-    return moved.then(go_on, now=now)
+        moved = moved.then(_apply_one, call, decision, now=now)
+    return moved.then(continue_batch, now=now)
 
 
-def wake(state: RunState) -> Advance:
-    """A run that paused is active again; one that is active stays so."""
-    if not isinstance(state.stage, AwaitingDecisions):
-        return Advance(state)
-    return Advance(state.entering(CallingTools(state.stage.batch)), events=(run_start(state),))
+def resume_run(thread: Thread) -> Advance:
+    """A run that awaits decisions is active again; any other is not changed."""
+    if not isinstance(thread.stage, AwaitingDecisions):
+        return Advance(thread)
+    return Advance(thread.entering(CallingTools(thread.stage.batch)), events=(run_start(thread),))
 
 
-def _settle(state: RunState, call: SuspendedCall, decision: Decision, *, now: int) -> Advance:
-    state = _remember(state, call, decision)
+def _apply_one(thread: Thread, call: SuspendedCall, decision: Decision, *, now: int) -> Advance:
+    thread = _remember(thread, call, decision)
     resume = decision.resume(now)
     match decision.action:
         case DecisionAction.CANCEL:
-            return _cancelled(state, call, resume)
+            return _cancel_call(thread, call, resume)
         case DecisionAction.RESUME:
-            return let_go_on(state, call, resume)
+            return resume_call(thread, call, resume)
         case _:
             assert_never(decision.action)
 
 
-def _remember(state: RunState, call: SuspendedCall, decision: Decision) -> RunState:
-    """The state that knows this decision should it come again, and what it allows for always."""
+def _remember(thread: Thread, call: SuspendedCall, decision: Decision) -> Thread:
+    """Remember the decision, to recognise a repeat, and the rule that `always` allows."""
     if decision.always and call.ticket.remember is not None:
         rule = Rule(tool=call.ticket.remember, behavior=Behavior.ALLOW)
-        others = tuple(known for known in state.permissions if known.tool != rule.tool)
-        state = replace(state, permissions=(*others, rule)[-KEPT_RULES:])
+        others = tuple(known for known in thread.permissions if known.tool != rule.tool)
+        thread = replace(thread, permissions=(*others, rule)[-KEPT_RULES:])
     if decision.decision_id is None:
-        return state
-    names = (call.call.id, call.ticket.suspension.id)
-    return replace(state, applied=state.applied | {(name, decision.decision_id) for name in names})
+        return thread
+    run, names = thread.current, (call.call.id, call.ticket.suspension.id)
+    applied = run.applied | {(name, decision.decision_id) for name in names}
+    return thread.with_run(replace(run, applied=applied))
 
 
-def _cancelled(state: RunState, call: SuspendedCall, resume: ToolCallResume) -> Advance:
-    name = call.call.name
+def _cancel_call(thread: Thread, call: SuspendedCall, resume: ToolCallResume) -> Advance:
     message = f"cancelled by decision: {resume.reason}" if resume.reason else "cancelled by decision"
-    result = ToolResult.error(name, message)
+    result = ToolResult.error(call.call.name, message)
     if resume.result is not None:
         result = result.model_copy(update={"data": resume.result})
-    after = SettledCall(call.call, ToolCallStatus.CANCELLED, result)
-    return move(state, after, ToolCallResumed(target_id=call.call.id, result=resume.result))
+    after = FinishedCall(call.call, ToolCallStatus.CANCELLED, result)
+    return move(thread, after, ToolCallResumed(target_id=call.call.id, result=resume.result))
 
 
-def let_go_on(state: RunState, call: SuspendedCall, resume: ToolCallResume) -> Advance:
-    """Resume a call: it has its result by that, or it is to run, when it is its turn."""
+def resume_call(thread: Thread, call: SuspendedCall, resume: ToolCallResume) -> Advance:
+    """Resume a call: the decision is its result, or it runs again when it is its turn."""
     edited = call.edited if resume.arguments is None else resume.arguments
     if call.ticket.resume_mode is ResumeMode.PASS_DECISION_TO_TOOL:
-        edited = resume.result  # should it suspend again, this is what it goes on with, and what is shown
-    resuming = ResumingCall(call.call, call.ticket, resume, grants=call.grants + 1, edited=edited)
-    moved = move(state, resuming)
+        edited = resume.result  # should it suspend again, these are its arguments, and what is shown
+    moved = move(thread, ResumingCall(call.call, call.ticket, resume, resumes=call.resumes + 1, edited=edited))
     if call.ticket.resume_mode is not ResumeMode.USE_DECISION_AS_TOOL_RESULT:
         return moved
     result = ToolResult.success(call.call.name, resume.result)
-    after = SettledCall(call.call, ToolCallStatus.SUCCEEDED, result)
+    after = FinishedCall(call.call, ToolCallStatus.SUCCEEDED, result)
     return moved.then(move, after, ToolCallResumed(target_id=call.call.id, result=resumed_payload(result)))

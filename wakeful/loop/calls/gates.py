@@ -1,7 +1,8 @@
-"""What gates say of the calls of a step, and when it counts.
+"""When the verdicts of gates apply.
 
-They are asked with the model's answer, before any of its calls runs. A call that runs can change what they say of a
-later one, so a call they object to is then not judged by that: it is begun, and its activity asks them again.
+Gates judge the calls of a step together with the model's answer, before any call runs. A call that runs may change what
+they say about a later one. So where earlier calls run, a verdict is not final: the call starts, and its activity asks
+the gates again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,48 +10,48 @@ from collections.abc import Iterable, Mapping
 from wakeful.contract.gates import Block, Verdict
 from wakeful.loop.calls.batch import Call, NewCall, ResumingCall, RunningCall
 from wakeful.loop.calls.commit import batch_of
-from wakeful.loop.machine.state import RunState
+from wakeful.loop.machine.state import Thread
 
 
-def final_verdict(state: RunState, new: NewCall) -> Verdict | None:
-    """What is done with the call instead of running it; None if it runs, perhaps to be judged there."""
-    verdict = _verdicts(state).get(new.call.id)
-    if verdict is None or (_is_asked_again(state, new) and _any_runs_before(state, new)):
+def final_verdict(thread: Thread, new: NewCall) -> Verdict | None:
+    """What happens instead of running the call; None if it runs, perhaps to be judged again."""
+    verdict = _verdicts(thread).get(new.call.id)
+    if verdict is None or (_is_judged_again(thread, new) and _any_runs_before(thread, new)):
         return None
     return verdict
 
 
-def first_to_start(state: RunState, news: Iterable[NewCall]) -> NewCall | None:
-    """Of calls that run together, the next to start: one that is forbidden, or else any that need not wait."""
-    free = [new for new in news if not _has_to_wait(state, new)]
-    return min(free, key=lambda new: not isinstance(final_verdict(state, new), Block), default=None)
+def first_to_start(thread: Thread, candidates: Iterable[NewCall]) -> NewCall | None:
+    """Of calls that run in parallel, the next to start: a blocked one first, then any that need not wait."""
+    free = [new for new in candidates if not _has_to_wait(thread, new)]
+    return min(free, key=lambda new: not isinstance(final_verdict(thread, new), Block), default=None)
 
 
-def _has_to_wait(state: RunState, new: NewCall) -> bool:
-    """A call that gates will be asked about again waits until what came before it has done what it does."""
-    if new.call.id not in _verdicts(state) or final_verdict(state, new) is not None:
+def _has_to_wait(thread: Thread, new: NewCall) -> bool:
+    """A call whose gates will be asked again waits until the calls before it have finished or suspended."""
+    if new.call.id not in _verdicts(thread) or final_verdict(thread, new) is not None:
         return False
-    earlier = batch_of(state).before(new.call.id)
+    earlier = batch_of(thread).before(new.call.id)
     return any(isinstance(call, NewCall | RunningCall | ResumingCall) for call in earlier)
 
 
-def _any_runs_before(state: RunState, new: NewCall) -> bool:
-    verdicts = _verdicts(state)
-    earlier = batch_of(state).before(new.call.id)
-    return any(call.call.id not in verdicts and _runs(state, call) for call in earlier)
+def _any_runs_before(thread: Thread, new: NewCall) -> bool:
+    verdicts = _verdicts(thread)
+    earlier = batch_of(thread).before(new.call.id)
+    return any(call.call.id not in verdicts and _has_activity(thread, call) for call in earlier)
 
 
-def _is_asked_again(state: RunState, new: NewCall) -> bool:
-    """Whether its activity will ask: one on a queue of its own is somebody else's, and asks nobody."""
-    tool = state.tool(new.call.name)
-    return _runs(state, new) and tool is not None and tool.task_queue is None
+def _is_judged_again(thread: Thread, new: NewCall) -> bool:
+    """Whether its activity will ask the gates; one on another task queue is not ours and asks none."""
+    tool = thread.tool(new.call.name)
+    return _has_activity(thread, new) and tool is not None and tool.task_queue is None
 
 
-def _runs(state: RunState, call: Call) -> bool:
-    """Whether the call has an activity: what the front end or the runtime performs, or nobody knows, has none."""
-    tool = state.tool(call.call.name)
+def _has_activity(thread: Thread, call: Call) -> bool:
+    """Frontend tools, runtime tools, background tools and unknown tools have none in this workflow."""
+    tool = thread.tool(call.call.name)
     return tool is not None and not (tool.frontend or tool.runtime or tool.background)
 
 
-def _verdicts(state: RunState) -> Mapping[str, Verdict]:
-    return batch_of(state).response.verdicts
+def _verdicts(thread: Thread) -> Mapping[str, Verdict]:
+    return batch_of(thread).response.verdicts

@@ -1,35 +1,34 @@
-"""Suspend a call: the ticket it waits under, its name, and the times at which it will not wait any longer."""
+"""Suspend a call: give its ticket an id of its own, and compute the times at which it stops waiting."""
 
+from wakeful.contract import ids
 from wakeful.contract.decisions import ResumeMode, Suspension, SuspensionTicket, digest_arguments
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.tools import ToolDescriptor, ToolResult
-from wakeful.loop.calls.batch import NewCall, ResumingCall, RunningCall, SuspendedCall
-from wakeful.loop.calls.commit import batch_of, done, move
+from wakeful.loop.calls.batch import NewCall, SuspendedCall, Unfinished, done_event
+from wakeful.loop.calls.commit import batch_of, move
 from wakeful.loop.machine.replace import replace
-from wakeful.loop.machine.state import REMEMBERED, Advance, RunState
+from wakeful.loop.machine.state import REMEMBERED_IDS, Advance, Thread
 
 LONGEST_WAIT_MS = 10 * 365 * 24 * 3_600_000
-"""Ten years: no timer is set for longer."""
+"""Ten years: no timer runs longer."""
 
 
-def suspend(
-    state: RunState, call: NewCall | RunningCall | ResumingCall, result: ToolResult, *, now: int, gated: bool = False
-) -> Advance:
-    """Suspend a call under an id that names it alone and for ever, whatever ids the tool and the model chose."""
-    grants, edited = (0, None) if isinstance(call, NewCall) else (call.grants, call.edited)
-    ticket = result.suspension or _plain_ticket(call.call, edited, result)
-    taken = {*state.suspensions, *(other.call.id for other in batch_of(state).calls)}
-    id = ticket.suspension.id or f"suspend_{call.call.id}"
+def suspend(thread: Thread, call: Unfinished, result: ToolResult, *, now: int, gated: bool = False) -> Advance:
+    """Suspend a call under an id that no other suspension of the thread has, whatever id its tool chose."""
+    resumes, edited = (0, None) if isinstance(call, NewCall) else (call.resumes, call.edited)
+    ticket = result.suspension or _default_ticket(call.call, edited, result)
+    taken = {*thread.suspensions, *(other.call.id for other in batch_of(thread).calls)}
+    id = ticket.suspension.id or ids.suspension_id(call.call.id)
     while id in taken:
         id = f"{id}:{call.call.id}"
-    ticket = _stamped(ticket, id, now)
-    suspended = SuspendedCall(call.call, ticket, since=now, grants=grants, edited=edited, gated=gated)
-    state = replace(state, suspensions=(*state.suspensions, id)[-REMEMBERED:])
-    return move(state, suspended, done(call.call, result.model_copy(update={"suspension": ticket})))
+    ticket = _completed(ticket, id, now)
+    suspended = SuspendedCall(call.call, ticket, since=now, resumes=resumes, edited=edited, gated=gated)
+    thread = replace(thread, suspensions=(*thread.suspensions, id)[-REMEMBERED_IDS:])
+    return move(thread, suspended, done_event(call.call, result.model_copy(update={"suspension": ticket})))
 
 
 def frontend_result(tool: ToolDescriptor, call: ToolCall) -> ToolResult:
-    """A call of a frontend tool is pending until the front end has performed it and says what came of it."""
+    """The pending result of a frontend tool: a decision brings what the front end made of it."""
     suspension = Suspension(
         id="", action=f"tool:{call.name}", parameters=call.arguments, response_schema=tool.result_schema
     )
@@ -37,23 +36,25 @@ def frontend_result(tool: ToolDescriptor, call: ToolCall) -> ToolResult:
     return ToolResult.suspended(call.name, SuspensionTicket(suspension=suspension, pending=call, resume_mode=mode))
 
 
-def _plain_ticket(call: ToolCall, edited: object, result: ToolResult) -> SuspensionTicket:
-    plain = Suspension(id="", action=f"tool:{call.name}", message=result.message)
+def _default_ticket(call: ToolCall, edited: object, result: ToolResult) -> SuspensionTicket:
+    suspension = Suspension(id="", action=f"tool:{call.name}", message=result.message)
     pending = call if edited is None else call.model_copy(update={"arguments": edited})
-    return SuspensionTicket(suspension=plain, pending=pending)
+    return SuspensionTicket(suspension=suspension, pending=pending)
 
 
-def _stamped(ticket: SuspensionTicket, id: str, now: int) -> SuspensionTicket:
-    """The ticket with what only the loop can know: its name, what its arguments come to, and when its times are."""
+def _completed(ticket: SuspensionTicket, id: str, now: int) -> SuspensionTicket:
+    """The ticket with what only the loop knows: its id, the digest of its arguments, and its deadlines."""
     suspension = ticket.suspension
     expiry = suspension.expiry
-    stamps = {
-        "suspension": suspension.model_copy(update={"id": id}),
-        "arguments_digest": digest_arguments(ticket.pending.arguments),
-        "expires_at": _later(now, expiry.after_seconds if expiry else None),
-        "escalates_at": _later(now, suspension.escalate_after_seconds),
-    }
-    return ticket.model_copy(update=stamps)
+    return ticket.model_copy(
+        update={
+            "suspension": suspension.model_copy(update={"id": id}),
+            "pending": ticket.pending.for_tool,
+            "arguments_digest": digest_arguments(ticket.pending.arguments),
+            "expires_at": _later(now, expiry.after_seconds if expiry else None),
+            "escalates_at": _later(now, suspension.escalate_after_seconds),
+        }
+    )
 
 
 def _later(now: int, seconds: float | None) -> int | None:

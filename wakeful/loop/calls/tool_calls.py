@@ -1,9 +1,10 @@
-"""The calls of one step: start them in their mode, and settle, suspend, block or lose each one."""
+"""Run the calls of a step: start each in its mode, and finish, suspend, block or lose it."""
 
 from typing import assert_never
 
 from pydantic import JsonValue
 
+from wakeful.contract import ids
 from wakeful.contract.agents import ToolMode
 from wakeful.contract.decisions import ResumeMode
 from wakeful.contract.errors import ToolError
@@ -15,248 +16,253 @@ from wakeful.contract.names import TOOL_INTERRUPTED
 from wakeful.contract.runs import Suspended
 from wakeful.contract.tools import RuntimeKind, RuntimeTool, ToolDescriptor, ToolResult, ToolStatus
 from wakeful.loop.calls import gates
-from wakeful.loop.calls.batch import Batch, NewCall, ResumingCall, RunningCall
-from wakeful.loop.calls.commit import (
-    answer,
-    batch_of,
+from wakeful.loop.calls.batch import (
+    Batch,
+    NewCall,
+    ResumingCall,
+    RunningCall,
+    Startable,
     blocked,
+    finish_event,
+    finished,
+)
+from wakeful.loop.calls.commit import (
+    apply_effects_in_order,
+    batch_of,
     commit,
-    done,
-    ended,
-    fold_in_order,
+    finish_call,
+    finish_lost,
     move,
     running_call,
-    settle_lost,
-    settled,
 )
 from wakeful.loop.calls.suspension import frontend_result, suspend
 from wakeful.loop.machine.commands import CallTool
-from wakeful.loop.machine.events import end_step, leave_point, run_finish, shown
+from wakeful.loop.machine.events import emit_state, end_step, record_fork_point, run_finish
 from wakeful.loop.machine.facts import ToolReturned, WorkFact
 from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import AwaitingDecisions, CallingTools, Inferring
-from wakeful.loop.machine.state import Advance, RunState
+from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.step import handoff
-from wakeful.loop.step.hooks import fold
-from wakeful.loop.step.model_notes import noting, on_calls
+from wakeful.loop.step.hooks import apply_effects
+from wakeful.loop.step.model_notes import append_notes, unexecuted_call_notes
 from wakeful.loop.step.steps import next_step
 from wakeful.loop.subagents import ledger, mail, start, tasks
-from wakeful.loop.thread import ending
+from wakeful.loop.thread import cancelling
+
+TOOL_HOOKS = (Phase.TOOL_GATE, Phase.BEFORE_TOOL_EXECUTE, Phase.AFTER_TOOL_EXECUTE)
 
 
-def begin_batch(state: RunState, inferring: Inferring, response: ModelResponse, *, now: int) -> Advance:
+def start_batch(thread: Thread, inferring: Inferring, response: ModelResponse, *, now: int) -> Advance:
+    """Start the calls of an answer."""
     calls = tuple(NewCall(call) for call in response.tool_calls)
     batch = Batch(inference_id=inferring.id, message_id=inferring.message_id, response=response, calls=calls)
-    return Advance(state.entering(CallingTools(batch))).then(go_on, now=now)
+    return continue_batch(thread.entering(CallingTools(batch)), now=now)
 
 
-def go_on(state: RunState, *, now: int) -> Advance:
-    """Start what may start now; when nothing runs any more, pause for decisions or end the round."""
-    moved = fold_in_order(state)
-    while (call := _next_to_start(moved.state)) is not None:
+def continue_batch(thread: Thread, *, now: int) -> Advance:
+    """Start what may start now; when nothing is running any more, pause for decisions or end the round."""
+    moved = apply_effects_in_order(thread)
+    while (call := _next_to_start(moved.thread)) is not None:
         moved = moved.then(_start, call, now=now)
-        if not isinstance(moved.state.stage, CallingTools):
+        if not isinstance(moved.thread.stage, CallingTools):
             return moved  # a gate ended the run
-        moved = moved.then(fold_in_order)
-    batch = batch_of(moved.state)
-    if batch.running or batch.waiting:
+        moved = moved.then(apply_effects_in_order)
+    batch = batch_of(moved.thread)
+    if batch.running or batch.startable:
         return moved
     if batch.suspended:
         return moved.then(_pause)
-    told = moved.then(commit).then(_note_what_was_not_called, batch.response).then(leave_point)
-    return told.then(end_step).then(next_step, now=now)
+    committed = moved.then(commit).then(append_notes, *unexecuted_call_notes(batch.response))
+    return committed.then(record_fork_point).then(end_step).then(next_step, now=now)
 
 
-def _note_what_was_not_called(state: RunState, response: ModelResponse) -> Advance:
-    return Advance(noting(state, *on_calls(response)) if state.revision >= 2 else state)
-
-
-def returned(state: RunState, fact: ToolReturned, *, now: int) -> Advance:
-    """A tool gave its result or asked to be suspended, or a gate spoke just before it ran."""
-    call, outcome = running_call(state, fact.id), fact.outcome
+def on_tool_returned(thread: Thread, fact: ToolReturned, *, now: int) -> Advance:
+    """A tool returned its result or suspended, or a gate blocked the call just before it ran."""
+    call, outcome = running_call(thread, fact.id), fact.outcome
     if outcome.handoff is not None:
-        state = replace(state, requested_agent=outcome.handoff)
+        thread = replace(thread, requested_agent=outcome.handoff)
     if outcome.blocked is not None:
-        stopped = move(state, *blocked(call, outcome.blocked, outcome.effects))
-        return stopped.then(ending.block, outcome.blocked, now=now)
+        after = blocked(call, outcome.blocked, outcome.effects)
+        stopped = move(thread, after, finish_event(call, after.result))
+        return stopped.then(cancelling.block, outcome.blocked, now=now)
     if outcome.result.status is ToolStatus.PENDING:
-        # At once: calls after it would have to wait for the decision with what they ask for.
-        asked = fold(state, outcome.effects, source=call.call.id)
-        return asked.then(suspend, call, outcome.result, now=now, gated=outcome.gated).then(go_on, now=now)
-    after = replace(settled(call, outcome.result), effects=outcome.effects)
-    return move(state, after, ended(call, outcome.result)).then(go_on, now=now)
+        # At once: the effects of the calls after it would otherwise have to wait for the decision.
+        requested = apply_effects(thread, outcome.effects, source=call.call.id)
+        suspended = requested.then(suspend, call, outcome.result, now=now, gated=outcome.gated)
+        return suspended.then(continue_batch, now=now)
+    after = replace(finished(call, outcome.result), effects=outcome.effects)
+    return move(thread, after, finish_event(call, outcome.result)).then(continue_batch, now=now)
 
 
-def sent(state: RunState, call: RunningCall, fact: WorkFact, *, now: int) -> Advance:
-    """A message of the model's has arrived, or cannot."""
-    return mail.sent(state, call, fact, now=now).then(go_on, now=now)
+def on_message_sent(thread: Thread, call: RunningCall, fact: WorkFact, *, now: int) -> Advance:
+    """A message to another agent was delivered, or could not be."""
+    return mail.on_message_sent(thread, call, fact, now=now).then(continue_batch, now=now)
 
 
-def lost(state: RunState, id: str, reason: str, *, now: int) -> Advance:
-    """The tool's worker was lost and the call may not run again: the model is told, and decides."""
-    return settle_lost(state, running_call(state, id), reason).then(go_on, now=now)
+def on_tool_lost(thread: Thread, id: str, reason: str, *, now: int) -> Advance:
+    """The tool's worker was lost and the call may not run again: the model reads that the outcome is unknown."""
+    return finish_lost(thread, running_call(thread, id), reason).then(continue_batch, now=now)
 
 
-def call_command(state: RunState, call: RunningCall) -> CallTool:
-    """Run a call's tool, with the arguments that its decision, if it had one, makes of it."""
-    tool, rules = state.tool(call.call.name), state.rules
+def call_command(thread: Thread, call: RunningCall) -> CallTool:
+    """The command that executes a call."""
+    tool, rules, agent = thread.tool(call.call.name), thread.rules, thread.agent
     assert tool is not None  # only a known tool runs
-    agent = state.agent
-    has_hooks = agent.has_hooks(Phase.TOOL_GATE, Phase.BEFORE_TOOL_EXECUTE, Phase.AFTER_TOOL_EXECUTE)
-    is_asked = bool(agent.gates or agent.permissions or rules or has_hooks or agent.state_keys)
+    has_hooks = agent.has_hooks(*TOOL_HOOKS)
+    is_judged = bool(agent.gates or agent.permissions or rules or has_hooks or agent.state_keys)
     return CallTool(
         id=call.id,
         tool=tool,
-        call=_as_it_runs(call),
+        call=_as_executed(call),
         resume=call.resume,
         ticket=call.ticket,
-        agent=agent if is_asked else None,
+        agent=agent if is_judged else None,
         permissions=rules,
-        state=state.values.view if agent.state_keys or has_hooks else None,
-        step=state.steps if has_hooks else 0,
+        state=thread.agent_state.view if agent.state_keys or has_hooks else None,
+        step=thread.current.step.number if has_hooks else 0,
     )
 
 
-def _next_to_start(state: RunState) -> NewCall | ResumingCall | None:
-    batch, one_by_one = batch_of(state), _one_by_one(state)
-    if one_by_one and batch.running:
-        return None
-    if one_by_one:
-        first = next(iter(batch.waiting), None)
-        return first if first is not None and not _has_to_queue(state, first) else None
-    resuming = next((call for call in batch.resuming if not _has_to_queue(state, call)), None)
+def _next_to_start(thread: Thread) -> Startable | None:
+    batch = batch_of(thread)
+    if _is_sequential(thread):
+        if batch.running:
+            return None
+        first = next(iter(batch.startable), None)
+        return first if first is not None and not _has_to_queue(thread, first) else None
+    resuming = next((call for call in batch.resuming if not _has_to_queue(thread, call)), None)
     if resuming is not None:
         return resuming
-    free = tuple(new for new in batch.new if not _has_to_queue(state, new))
-    return gates.first_to_start(state, free) if batch.response.verdicts else next(iter(free), None)
+    free = tuple(new for new in batch.new if not _has_to_queue(thread, new))
+    return gates.first_to_start(thread, free) if batch.response.verdicts else next(iter(free), None)
 
 
-def _has_to_queue(state: RunState, new: NewCall | ResumingCall) -> bool:
-    """Messages go one after another, so that they arrive in the order they were written in.
+def _has_to_queue(thread: Thread, call: Startable) -> bool:
+    """Messages are sent one after another, so that they arrive in order.
 
-    What is for a task waits until the tasks that the step has started have their names.
+    A call that addresses a task waits until every task that the step has started has its thread id.
     """
-    tool = state.tool(new.call.name)
+    tool = thread.tool(call.call.name)
     kind = tool.runtime.kind if tool is not None and tool.runtime is not None else None
-    if kind is RuntimeKind.SEND_MESSAGE and any(call.letter is not None for call in batch_of(state).running):
+    if kind is RuntimeKind.SEND_MESSAGE and any(other.message is not None for other in batch_of(thread).running):
         return True
-    is_for_a_task = kind in (RuntimeKind.SEND_MESSAGE, RuntimeKind.CANCEL_TASK)
-    return is_for_a_task and any(task.thread_id is None for task in state.running_tasks)
+    addresses_task = kind in (RuntimeKind.SEND_MESSAGE, RuntimeKind.CANCEL_TASK)
+    return addresses_task and any(task.thread_id is None for task in thread.children.running)
 
 
-def _one_by_one(state: RunState) -> bool:
-    return state.agent.tool_mode is ToolMode.SEQUENTIAL
+def _is_sequential(thread: Thread) -> bool:
+    return thread.agent.tool_mode is ToolMode.SEQUENTIAL
 
 
-def _start(state: RunState, call: NewCall | ResumingCall, *, now: int) -> Advance:
+def _start(thread: Thread, call: Startable, *, now: int) -> Advance:
     if isinstance(call, ResumingCall):
-        return _start_again(state, call, now=now)
-    if _one_by_one(state) and any(not suspended.gated for suspended in batch_of(state).suspended):
-        return _settle_unstarted(state, call, TOOL_INTERRUPTED)
-    tool = state.tool(call.call.name)
+        return _start_again(thread, call, now=now)
+    if _is_sequential(thread) and any(not suspended.gated for suspended in batch_of(thread).suspended):
+        return finish_call(thread, call, ToolResult.error(call.call.name, TOOL_INTERRUPTED))
+    tool = thread.tool(call.call.name)
     if tool is None:
-        return _settle_unstarted(state, call, f"tool '{call.call.name}' not found")
-    if ledger.calls_left(state) == 0:
-        refused = replace(state, refused_calls=True)
-        return _settle_unstarted(refused, call, "the call was not made: the budget of tool calls is spent")
-    state = replace(state, calls_made=state.calls_made + 1)
-    if (verdict := gates.final_verdict(state, call)) is not None:
-        return _intercept(state, call, verdict, now=now)
+        return finish_call(thread, call, ToolResult.error(call.call.name, f"tool '{call.call.name}' not found"))
+    run = thread.current
+    if ledger.calls_left(run) == 0:
+        refused = thread.with_step(replace(run.step, refused_calls=True))
+        reason = "the call was not executed: the run's budget of tool calls is spent"
+        return finish_call(refused, call, ToolResult.error(call.call.name, reason))
+    thread = thread.with_budget(replace(run.budget, tool_calls=run.budget.tool_calls + 1))
+    if batch_of(thread).response.verdicts and (verdict := gates.final_verdict(thread, call)) is not None:
+        return _apply_verdict(thread, call, verdict, now=now)
     if tool.frontend:
-        return suspend(state, call, frontend_result(tool, call.call), now=now)
-    if is_performed_here(tool):
-        return perform(state, call, call.call, tool, now=now)
-    return _run(state, RunningCall(call.call, id=f"tool-{call.call.id}"))
+        return suspend(thread, call, frontend_result(tool, call.call), now=now)
+    if _is_performed_here(tool):
+        return _perform(thread, call, call.call, tool, now=now)
+    return _execute(thread, RunningCall(call.call, id=ids.work_id(ids.CallTool(call.call.id))))
 
 
-def _start_again(state: RunState, call: ResumingCall, *, now: int) -> Advance:
-    """Run a call that a decision let go on. A frontend tool that a gate had held back is now the front end's."""
-    tool = state.tool(call.call.name)
+def _start_again(thread: Thread, call: ResumingCall, *, now: int) -> Advance:
+    """Run a call that a decision resumed. A frontend tool that a gate had suspended now waits for the front end."""
+    tool = thread.tool(call.call.name)
     if tool is not None and tool.frontend:
-        return suspend(state, call, frontend_result(tool, _as_it_runs(call)), now=now)
-    if tool is not None and is_performed_here(tool):
-        return perform(state, call, _as_it_runs(call), tool, now=now)
-    # The count stands before the call id, which a model chose: no other call can come to the same work id.
-    id = f"tool.{call.grants + 1}-{call.call.id}"
-    running = RunningCall(call.call, id, grants=call.grants, resume=call.resume, ticket=call.ticket, edited=call.edited)
-    return _run(state, running)
+        return suspend(thread, call, frontend_result(tool, _as_executed(call)), now=now)
+    if tool is not None and _is_performed_here(tool):
+        return _perform(thread, call, _as_executed(call), tool, now=now)
+    id = ids.work_id(ids.CallTool(call.call.id, call.resumes + 1))
+    running = RunningCall(
+        call.call, id, resumes=call.resumes, resume=call.resume, ticket=call.ticket, edited=call.edited
+    )
+    return _execute(thread, running)
 
 
-def _run(state: RunState, call: RunningCall) -> Advance:
-    return replace(move(state, call), commands=(call_command(state, call),))
+def _execute(thread: Thread, call: RunningCall) -> Advance:
+    return replace(move(thread, call), commands=(call_command(thread, call),))
 
 
-def _as_it_runs(call: RunningCall | ResumingCall) -> ToolCall:
-    """The call with the arguments that the tool is given; in the transcript stand the model's."""
+def _as_executed(call: RunningCall | ResumingCall) -> ToolCall:
+    """The call with the arguments that its tool is given; the transcript keeps the model's."""
     arguments: JsonValue = call.edited
     if call.resume and call.ticket and call.ticket.resume_mode is ResumeMode.PASS_DECISION_TO_TOOL:
         arguments = call.resume.result
     elif call.edited is None:
-        return call.call
-    return call.call.model_copy(update={"arguments": arguments})
+        return call.call.for_tool
+    return ToolCall(id=call.call.id, name=call.call.name, arguments=arguments)
 
 
-def _intercept(state: RunState, new: NewCall, verdict: Verdict, *, now: int) -> Advance:
-    """Do with a call what a gate says, in place of running it."""
+def _apply_verdict(thread: Thread, new: NewCall, verdict: Verdict, *, now: int) -> Advance:
+    """Do what a gate says instead of running the call."""
     name = new.call.name
     match verdict:
         case Block(reason=reason):
-            return move(state, *blocked(new, reason)).then(ending.block, reason, now=now)
+            after = blocked(new, reason)
+            stopped = move(thread, after, finish_event(new, after.result))
+            return stopped.then(cancelling.block, reason, now=now)
         case Suspend(ticket=ticket):
-            return suspend(state, new, ToolResult.suspended(name, ticket), now=now, gated=True)
+            return suspend(thread, new, ToolResult.suspended(name, ticket), now=now, gated=True)
         case SetResult(result=result) if result.status is ToolStatus.PENDING:
-            return suspend(state, new, result, now=now, gated=True)
+            return suspend(thread, new, result, now=now, gated=True)
         case SetResult(result=result):
-            return move(state, settled(new, result), done(new.call, result))
+            return finish_call(thread, new, result)
         case _:
             assert_never(verdict)
 
 
-def _settle_unstarted(state: RunState, new: NewCall, message: str) -> Advance:
-    result = ToolResult.error(new.call.name, message)
-    return move(state, settled(new, result), done(new.call, result))
-
-
-def _pause(state: RunState) -> Advance:
-    ended_step = end_step(state).then(shown)  # a step that pauses once more has ended before
-    waiting = ended_step.state.entering(AwaitingDecisions(batch_of(state)))
-    return replace(ended_step, state=waiting).emitting(run_finish(waiting, Suspended()))
-
-
-def is_performed_here(tool: ToolDescriptor) -> bool:
-    """Whether a call of it has no activity in the run's own workflow."""
+def _is_performed_here(tool: ToolDescriptor) -> bool:
+    """Whether a call of the tool has no activity in this workflow."""
     return tool.runtime is not None or tool.background
 
 
-def perform(
-    state: RunState, call: NewCall | ResumingCall, asked: ToolCall, tool: ToolDescriptor, *, now: int
-) -> Advance:
-    """Do what the call asks for; `asked` has the arguments that a decision may have put in place of the model's."""
+def _perform(thread: Thread, call: Startable, executed: ToolCall, tool: ToolDescriptor, *, now: int) -> Advance:
+    """Perform a call of a runtime tool or a background tool; `executed` has the arguments to use."""
     try:
         if tool.runtime is None:
-            return tasks.run_in_background(state, call, asked, tool, now=now)
-        return _perform(state, call, asked, tool.runtime, now=now)
+            return tasks.start_background_tool(thread, call, executed, tool, now=now)
+        return _perform_runtime_tool(thread, call, executed, tool.runtime, now=now)
     except ToolError as error:
-        return answer(state, call, ToolResult.error(call.call.name, str(error)))
+        return finish_call(thread, call, ToolResult.error(call.call.name, str(error)))
 
 
-def _perform(state: RunState, call: NewCall | ResumingCall, asked: ToolCall, tool: RuntimeTool, *, now: int) -> Advance:
+def _perform_runtime_tool(
+    thread: Thread, call: Startable, executed: ToolCall, tool: RuntimeTool, *, now: int
+) -> Advance:
     match tool.kind:
         case RuntimeKind.DELEGATE:
-            return start.delegate(state, call, asked, tool, now=now)
+            return start.delegate(thread, call, executed, tool, now=now)
         case RuntimeKind.SPAWN:
-            return tasks.spawn(state, call, asked, tool, now=now)
+            return tasks.spawn(thread, call, executed, tool, now=now)
         case RuntimeKind.CANCEL_TASK:
-            return tasks.cancel_task(state, call, asked, now=now)
+            return tasks.cancel_task(thread, call, executed, now=now)
         case RuntimeKind.LIST_TASKS:
-            return tasks.listed(state, call)
+            return tasks.list_tasks(thread, call)
         case RuntimeKind.TASK_RESULT:
-            return tasks.result_of(state, call, asked)
+            return tasks.task_result(thread, call, executed)
         case RuntimeKind.SEND_MESSAGE:
-            return mail.send(state, call, asked)
+            return mail.send_message(thread, call, executed)
         case RuntimeKind.RECOVER_MESSAGES:
-            return mail.recover(state, call, asked)
+            return mail.recover_messages(thread, call, executed)
         case RuntimeKind.HANDOFF:
-            return handoff.request(state, call, tool)
+            return handoff.request_handoff(thread, call, tool)
         case _:
             assert_never(tool.kind)
+
+
+def _pause(thread: Thread) -> Advance:
+    moved = end_step(thread).then(emit_state)  # a step that pauses a second time has ended before
+    waiting = moved.thread.entering(AwaitingDecisions(batch_of(thread)))
+    return replace(moved, thread=waiting).emitting(run_finish(waiting, Suspended()))

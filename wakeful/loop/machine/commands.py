@@ -1,38 +1,40 @@
-"""Commands: everything a run can ask for. Each ends as exactly one fact that carries the command's id."""
+"""Commands: everything a thread can ask the workflow to do. Each ends as exactly one fact with the command's id."""
 
 from dataclasses import dataclass
 
+from wakeful.contract import ids
 from wakeful.contract.agents import ResolvedAgent, RetryPolicy
 from wakeful.contract.base import Wire
 from wakeful.contract.context import ContextMessage
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
-from wakeful.contract.hooks import Moment
+from wakeful.contract.hooks import LifecyclePhase
 from wakeful.contract.inference import InferenceOverrides, Source, TranscriptRef
-from wakeful.contract.mail import Letter
+from wakeful.contract.mail import AgentMessage
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.permissions import Rule
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import RunResult
 from wakeful.contract.state import StateView
-from wakeful.contract.subagents import Settled
+from wakeful.contract.subagents import ChildResult
 from wakeful.contract.tools import ToolDescriptor
 
-RESOLVE_ID = "resolve"
-SETTLE_ID = "settle"
+NOTIFY_PARENT_ID = ids.work_id(ids.NotifyParent())
 
 LOST_WORKERS = 5
-"""How many workers may be lost while they wait for one answer."""
+"""How many workers may be lost during one inference."""
 
 
 @dataclass(frozen=True)
 class ResolveAgent:
+    id: str
     agent_id: str
-    id: str = RESOLVE_ID
     in_task: bool = False
 
 
 @dataclass(frozen=True)
 class Infer:
+    """Call the model."""
+
     id: str
     agent: ResolvedAgent
     step: int
@@ -40,24 +42,24 @@ class Infer:
     appended: tuple[Source, ...]
     frontend_tools: tuple[ToolDescriptor, ...]
     compaction: str | None = None
-    factor: float | None = None
+    token_factor: float | None = None
     context: tuple[ContextMessage, ...] = ()
     overrides: InferenceOverrides | None = None
     continuing: bool = False
     permissions: tuple[Rule, ...] = ()
     state: StateView | None = None
     """For hooks."""
-    ended: int = 0
-    """The step before, if hooks are still to hear of its end."""
+    ended_step: int = 0
+    """The previous step, if its `step_end` hooks run with this inference."""
 
     @property
     def model(self) -> str:
-        """The model that is asked first, by its provider's name for it."""
+        """The model that is tried first, by its provider's name for it."""
         return (self.overrides and self.overrides.upstream_model) or self.agent.model.name
 
     @property
     def attempts(self) -> int:
-        """How often it may be tried: each model with its retries, streams that broke off, and lost workers."""
+        """The most attempts that Temporal makes: retries of every model, interrupted streams, and lost workers."""
         policy = self.agent.retry or RetryPolicy()
         wanted = self.overrides.fallback_upstream_models if self.overrides else None
         models = 1 + len(self.agent.fallbacks if wanted is None else wanted)
@@ -72,14 +74,14 @@ class Compact:
     agent: ResolvedAgent
     transcript: TranscriptRef
     previous: str | None
-    factor: float
+    token_factor: float
 
 
 @dataclass(frozen=True)
 class CallTool:
-    """Run a tool. When it is resumed, `call.arguments` are already what the decision makes of them.
+    """Execute a tool call. If a decision resumed it, `call.arguments` are already the arguments to run it with.
 
-    `agent` is the one whose gates are asked once more just before; without one there is nobody to ask.
+    `agent` is set if its gates and hooks are to be asked again just before.
     """
 
     id: str
@@ -95,25 +97,25 @@ class CallTool:
 
 
 @dataclass(frozen=True)
-class Stop:
-    """Stop the work with this id and wait until it has stopped."""
+class CancelWork:
+    """Cancel the command with this id; its fact follows when it has stopped."""
 
     id: str
 
 
 @dataclass(frozen=True)
 class StartChild:
-    """Start a sub-agent under a thread of its own. It is named at once, and tells its end itself."""
+    """Start a sub-agent in a child workflow. It gets its thread id at once, and reports its end itself."""
 
     id: str
     request: RunRequest
     name: str
-    """What its thread is called by, under its parent's: an agent, or a task's name."""
+    """The readable part of its thread id: an agent, or a task's name."""
 
 
 @dataclass(frozen=True)
 class StartTask:
-    """Run a tool in the background, in a workflow of its own. It is named at once, and tells its end itself."""
+    """Run a tool in the background, in a child workflow. It gets its thread id at once, and reports its end itself."""
 
     id: str
     tool: ToolDescriptor
@@ -122,7 +124,7 @@ class StartTask:
 
 @dataclass(frozen=True)
 class CancelChild:
-    """Ask a sub-agent or task to stop, with everything below it; it tells when it has."""
+    """Signal a sub-agent or task to cancel, with all its descendants; it reports when it has stopped."""
 
     id: str
     thread_id: str
@@ -130,8 +132,8 @@ class CancelChild:
 
 
 @dataclass(frozen=True)
-class Tell:
-    """Signal a thread that is awake."""
+class SendSignal:
+    """Signal a thread that is running."""
 
     id: str
     thread_id: str
@@ -140,30 +142,30 @@ class Tell:
 
 
 @dataclass(frozen=True)
-class Deliver:
-    """Bring a letter to its thread, awake or not."""
+class DeliverMessage:
+    """Deliver a message to a thread, and wake the thread if it is closed."""
 
     id: str
-    letter: Letter
+    message: AgentMessage
 
 
 @dataclass(frozen=True)
-class Settle:
-    """Tell the owner that this sub-agent has ended, before its workflow does; one who sleeps is woken for a task."""
+class NotifyParent:
+    """Report this sub-agent's result before its workflow completes; a closed parent is woken for a task."""
 
-    owner_thread_id: str
-    settled: Settled
+    parent_thread_id: str
+    result: ChildResult
     is_task: bool
-    id: str = SETTLE_ID
+    id: str = NOTIFY_PARENT_ID
 
 
 @dataclass(frozen=True)
 class RunHooks:
-    """Run the hooks that plugins of the agent have for these moments."""
+    """Run the lifecycle hooks of the agent's plugins."""
 
     id: str
     agent: ResolvedAgent
-    moments: tuple[Moment, ...]
+    phases: tuple[LifecyclePhase, ...]
     step: int
     state: StateView
     response: str = ""
@@ -175,12 +177,12 @@ Command = (
     | Infer
     | Compact
     | CallTool
-    | Stop
+    | CancelWork
     | StartChild
     | StartTask
     | CancelChild
-    | Tell
-    | Deliver
-    | Settle
+    | SendSignal
+    | DeliverMessage
+    | NotifyParent
     | RunHooks
 )

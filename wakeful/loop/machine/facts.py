@@ -1,4 +1,4 @@
-"""Facts: everything that can happen to a run. The loop knows the world only through them."""
+"""Facts: everything that can happen to a thread. `advance` learns about the world only through them."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,21 +9,20 @@ from wakeful.contract.context import CompactionMark
 from wakeful.contract.decisions import Decision
 from wakeful.contract.hooks import HookEffects
 from wakeful.contract.inference import InferenceOverrides, ModelResponse, Source
-from wakeful.contract.mail import Letter, TaskEvent
-from wakeful.contract.messages import Message
+from wakeful.contract.mail import AgentMessage, TaskEvent
+from wakeful.contract.messages import InputMessage, Message
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import OnBusy
-from wakeful.contract.subagents import Grant, Loan, Settled
+from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult
 from wakeful.contract.tools import ToolOutcome
-from wakeful.loop.machine.commands import RESOLVE_ID
 
 
 @dataclass(frozen=True)
 class AgentResolved:
-    """The agent, and the revision of the rules that its run was resolved under; old histories tell none."""
+    """The agent, and the revision of the loop that its run is pinned to."""
 
+    id: str
     agent: ResolvedAgent
-    id: str = RESOLVE_ID
     revision: int = 1
 
 
@@ -41,25 +40,10 @@ class ToolReturned:
 
 @dataclass(frozen=True)
 class CompactionReturned:
-    """A summary, or none if it would have saved too little."""
+    """A summary, or None if it would have saved too little."""
 
     id: str
     mark: CompactionMark | None
-
-
-@dataclass(frozen=True)
-class WorkFailed:
-    """Work failed for good. Of a tool this means that nobody knows what it did: a tool's own errors are results."""
-
-    id: str
-    error: str
-
-
-@dataclass(frozen=True)
-class WorkStopped:
-    """Work was stopped before it came to anything."""
-
-    id: str
 
 
 @dataclass(frozen=True)
@@ -69,8 +53,23 @@ class HooksReturned:
 
 
 @dataclass(frozen=True)
-class Told:
-    """A signal or a letter has reached its thread."""
+class Delivered:
+    """A signal or a message has reached its recipient."""
+
+    id: str
+
+
+@dataclass(frozen=True)
+class WorkFailed:
+    """A command failed for good. Of a tool call this means that its outcome is unknown: a tool's errors are results."""
+
+    id: str
+    error: str
+
+
+@dataclass(frozen=True)
+class WorkCancelled:
+    """A command was cancelled before it had a result."""
 
     id: str
 
@@ -81,16 +80,16 @@ WorkFact = (
     | ToolReturned
     | CompactionReturned
     | HooksReturned
-    | Told
+    | Delivered
     | WorkFailed
-    | WorkStopped
+    | WorkCancelled
 )
 """How a command ended; `id` is the command's."""
 
 
 @dataclass(frozen=True)
-class ChildNamed:
-    """A sub-agent or task is being started under this thread."""
+class ChildIdAssigned:
+    """A sub-agent or task is being started, with this thread id."""
 
     id: str
     thread_id: str
@@ -98,14 +97,14 @@ class ChildNamed:
 
 @dataclass(frozen=True)
 class ChildSettled:
-    """A sub-agent or task has ended, and said how."""
+    """A sub-agent or task ended and reported its result."""
 
-    settled: Settled
+    result: ChildResult
 
 
 @dataclass(frozen=True)
-class ChildGone:
-    """A sub-agent or task could not be started, or was ended from outside; it will never say anything."""
+class ChildClosed:
+    """A sub-agent or task could not be started, or closed without reporting: no result will follow."""
 
     id: str
     reason: str
@@ -113,30 +112,32 @@ class ChildGone:
 
 @dataclass(frozen=True)
 class MailReceived:
-    mail: Letter | TaskEvent
+    mail: AgentMessage | TaskEvent
 
 
 @dataclass(frozen=True)
-class LetterReturned:
-    letter: Letter
+class MailReturned:
+    """A message of this thread came back: its recipient had ended."""
+
+    message: AgentMessage
     error: str
 
 
 @dataclass(frozen=True)
-class LettersWanted:
-    """Somebody wants the dead letters sent again, or forgotten."""
+class UndeliveredRequested:
+    """Send the undelivered messages again, or drop them."""
 
     action: Literal["replay", "clear"]
 
 
 @dataclass(frozen=True)
-class LoanAsked:
-    loan: Loan
+class BudgetRequested:
+    request: BudgetRequest
 
 
 @dataclass(frozen=True)
-class Granted:
-    grant: Grant
+class BudgetGranted:
+    grant: BudgetGrant
 
 
 @dataclass(frozen=True)
@@ -145,8 +146,16 @@ class DecisionsReceived:
 
 
 @dataclass(frozen=True)
+class MessagesSubmitted:
+    messages: tuple[InputMessage, ...]
+    on_busy: OnBusy = OnBusy.ENQUEUE
+    agent_id: str | None = None
+    overrides: InferenceOverrides | None = None
+
+
+@dataclass(frozen=True)
 class Submitted:
-    """A message on its way into the transcript. Those of one `group` came together and are one run's input."""
+    """An accepted message that is not in the transcript yet. Those of one `group` start one run together."""
 
     message: Message
     source: Source
@@ -156,50 +165,46 @@ class Submitted:
     permissions: tuple[Rule, ...] = ()
     budget: Budget | None = None
     internal: bool = False
-    """It is from a task or another agent: a run that it begins is nobody's wish."""
+    """It is mail: no person asked for the run that it starts."""
     passive: bool = False
-    """It is read when there is a next step, and is no reason for one."""
-
-
-@dataclass(frozen=True)
-class MessagesSubmitted:
-    messages: tuple[Submitted, ...]
-    on_busy: OnBusy = OnBusy.ENQUEUE
+    """It is read with the next step, but is no reason for one."""
 
 
 @dataclass(frozen=True)
 class CancelRequested:
-    """Stop the run, or, with `close`, the whole thread."""
+    """Cancel the run, or, with `close`, end the whole thread."""
 
     reason: str | None = None
     close: bool = False
 
 
 @dataclass(frozen=True)
-class SignalNotUnderstood:
+class SignalMalformed:
     signal: str
     reason: str
 
 
 @dataclass(frozen=True)
-class TimePassed:
-    """The time of the next alarm has come, or a little more."""
+class TimerFired:
+    """The time of the next alarm has come."""
 
 
 @dataclass(frozen=True)
-class LoopBroken:
-    """Our own code raised: the run ends with the message instead of hanging."""
+class LoopFailed:
+    """Our own code raised: the run ends with the error instead of hanging."""
 
     error: str
 
 
-LateFamilyFact = ChildSettled | ChildGone | MailReceived | LetterReturned | LettersWanted | LoanAsked | Granted
-"""What other threads bring about, also when the run has ended."""
+LateChildFact = (
+    ChildSettled | ChildClosed | MailReceived | MailReturned | UndeliveredRequested | BudgetRequested | BudgetGranted
+)
+"""What other threads cause, also after the run has ended."""
 
-FamilyFact = ChildNamed | LateFamilyFact
-"""What other threads bring about."""
+ChildFact = ChildIdAssigned | LateChildFact
+"""What other threads cause."""
 
-SignalFact = DecisionsReceived | MessagesSubmitted | CancelRequested | SignalNotUnderstood | TimePassed | LoopBroken
-"""What people, time and our own failings bring about."""
+SignalFact = DecisionsReceived | MessagesSubmitted | CancelRequested | SignalMalformed | TimerFired | LoopFailed
+"""What clients, timers and our own bugs cause."""
 
-Fact = WorkFact | FamilyFact | SignalFact
+Fact = WorkFact | ChildFact | SignalFact

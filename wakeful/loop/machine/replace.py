@@ -1,7 +1,7 @@
-"""Change a frozen value: `replace`, as `dataclasses` has it, without running the constructor again.
+"""`replace` as `dataclasses` has it, without running the constructor.
 
-A step makes some thirty small changes to a value of thirty fields, and the constructor of a frozen class sets each of
-them through a function call. Copying the fields as a whole saves that, which was most of the loop's time.
+A step makes some thirty small changes to values of up to thirty fields, and the constructor of a frozen dataclass sets
+each field through a function call. Copying the fields at once removes what was most of the loop's time.
 """
 
 from typing import TYPE_CHECKING

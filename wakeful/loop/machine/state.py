@@ -1,4 +1,8 @@
-"""The whole state of a run as one value, and what a fact makes of it."""
+"""The whole state of a thread as one value, and `Advance`: what a fact makes of it.
+
+`Thread` outlives its runs. Everything that belongs to one run is in `Run`, which is constructed when the run starts, so
+that the next run cannot inherit anything by accident.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,17 +11,19 @@ from typing import Concatenate, ParamSpec, assert_never
 from pydantic import JsonValue
 
 from wakeful.context.messages import ContextMessages
+from wakeful.contract import ids
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.budgets import Budget, Spent
+from wakeful.contract.carryover import Counters
 from wakeful.contract.context import CompactionMark
 from wakeful.contract.decisions import Decision, Refusal
 from wakeful.contract.errors import InternalError
 from wakeful.contract.events import AgentEvent
 from wakeful.contract.inference import InferenceOverrides
-from wakeful.contract.mail import DeadLetter, Letter
+from wakeful.contract.mail import AgentMessage, UndeliveredMessage
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import CancelReceipt, RunIdentity, RunStatus, Termination, ThreadMode, Usage
-from wakeful.contract.subagents import Loan
+from wakeful.contract.subagents import BudgetRequest, SubagentContext
 from wakeful.contract.tasks import Task
 from wakeful.contract.tools import ToolDescriptor
 from wakeful.loop.calls.batch import Batch
@@ -32,38 +38,29 @@ from wakeful.loop.machine.stages import (
     CallingTools,
     Cancelling,
     Done,
-    HandingOver,
-    Hooking,
+    HandingOff,
     Idle,
     Inferring,
     Resolving,
+    RunningHooks,
     Stage,
 )
-from wakeful.loop.machine.transitions import check_run
-from wakeful.loop.step.agent_state import Values
-from wakeful.loop.thread.fork_points import Point
-from wakeful.loop.thread.transcript import Mark, Transcript
+from wakeful.loop.machine.transitions import STAGES, check_stage
+from wakeful.loop.step.agent_state import AgentState
+from wakeful.loop.thread.fork_points import ForkPoint
+from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
 
-REVISION = 4
-"""The rules a new run is pinned to. Raise it with every change of what `advance` does, and branch on it there.
+REVISION = 1
+"""The revision of the loop that new runs are pinned to. Raise it with every change of what `advance` does, and branch
+on `run.revision` there: a recorded history must replay on every later revision."""
 
-2: an answer that was cut off, has calls nobody can read, broke off, or does not fit its type is followed up.
-3: what a decision says has to fit what was asked for, and the tool's parameters where it becomes its arguments.
-4: watchers are told the thread of a sub-agent or task as soon as it has one.
-"""
-
-REMEMBERED = 2000
-"""How many ids of messages and of suspensions a thread remembers, to know a repeat; it may live for years."""
+REMEMBERED_IDS = 2000
+"""How many ids of messages and suspensions a thread remembers, to recognise a repeat; it may live for years."""
 
 KEPT_RULES = 200
-"""How many permissions a thread remembers of decisions, and a run of its hooks; the oldest are forgotten."""
+"""How many permission rules a thread keeps of decisions, and a run of its hooks; the oldest are dropped."""
 
 P = ParamSpec("P")
-
-
-def letter_id(letter: Letter) -> str:
-    """The name of the work that sends a dead letter again."""
-    return f"letter-{letter.message_id}"
 
 
 @dataclass(frozen=True)
@@ -76,127 +73,121 @@ class Compaction:
 
 @dataclass(frozen=True)
 class ContextState:
-    """What a thread knows about its context window."""
+    """The thread's context window."""
 
     messages: ContextMessages = ContextMessages()
-    factor: float = 1.0
+    token_factor: float = 1.0
     compaction: Compaction | None = None
     compacting: str | None = None
-    compactions: int = 0
+    """The compaction that is in flight."""
     pressure: int = 0
-    """The size that the newest summary was asked for."""
+    """The tokens of the conversation when the newest compaction was scheduled."""
     skipped_at: int | None = None
 
 
 @dataclass(frozen=True)
-class RunState:
-    """Everything a run is. `advance` is the only function that makes the next one."""
+class Children:
+    """The thread's background tasks: all that are running, and the newest that have ended."""
 
-    identity: RunIdentity
-    stage: Stage
-    transcript: Transcript
-    revision: int = REVISION
-    """The rules the run is pinned to; until its agent is resolved, nothing asks for them."""
-    resolved: ResolvedAgent | None = None
-    mode: ThreadMode = ThreadMode.RUN
-    began: Mark = Mark()
-    """The transcript as it was before the run's own messages."""
-    runs: int = 1
-    inferences: int = 0
-    context: ContextState = ContextState()
-    frontend_tools: tuple[ToolDescriptor, ...] = ()
-    steps: int = 0
-    step_open: bool = False
+    tasks: tuple[Task, ...] = ()
+
+    @property
+    def running(self) -> tuple[Task, ...]:
+        return tuple(task for task in self.tasks if not task.status.is_terminal)
+
+    def find(self, name: str) -> Task | None:
+        """A running task, by its id or else by its name."""
+        by_id = (task for task in self.running if task.task_id == name)
+        by_name = (task for task in self.running if task.name == name)
+        return next(by_id, None) or next(by_name, None)
+
+
+@dataclass(frozen=True)
+class Mail:
+    """The thread's messages to other agents that have not arrived."""
+
+    undelivered: tuple[UndeliveredMessage, ...] = ()
+    resending: tuple[AgentMessage, ...] = ()
+    """Undelivered messages that are being sent again; the first one is in flight."""
+    returning: tuple[AgentMessage, ...] = ()
+    """Messages of others that arrived after this thread had ended, and are being returned."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far a run has come: its steps, and what stop conditions count."""
+
+    number: int = 0
+    """The steps that the run has started."""
+    is_open: bool = False
+    hooks_ran: int = 0
+    """The newest step whose `step_end` hooks have run, or are running."""
     rounds: int = 0
+    """Steps that called tools, and answers that had to be corrected."""
+    failed_rounds: int = 0
+    """Rounds in a row in which every tool call failed."""
     continuations: int = 0
-    """How often an answer that hit the token limit was gone on with."""
+    """How often an answer that hit the token limit was continued."""
     repairs: int = 0
-    """How often the model was asked to correct an answer that does not fit the agent's output type."""
+    """How often the model had to correct an answer that does not match the agent's output type."""
+    recent_answers: tuple[str, ...] = ()
+    """Digests of the newest answers, for loop detection."""
+    refused_calls: bool = False
+    """Tool calls of the newest step were refused because their budget is spent."""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What a run may spend, what its sub-agents hold of it, and what those that ended have spent."""
+
+    limit: Budget = Budget()
+    """By the request and the agent, for the run and its descendants."""
+    allowance: Budget | None = None
+    """Of a sub-agent: what its parent lets it spend in all."""
+    reserved: tuple[tuple[str, Budget], ...] = ()
+    """What running sub-agents may spend, by their work ids."""
+    requests: tuple[BudgetRequest, ...] = ()
+    """Sub-agents that asked for more while the parent was being asked."""
+    descendants: Spent = Spent()
+    """What sub-agents that have ended spent."""
+    deadline: int | None = None
+    """When the wall time of the run, or of the whole tree, is spent: milliseconds since 1970."""
+    tool_calls: int = 0
+    """Tool calls that the run has started."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that belongs to one run."""
+
+    number: int
+    started_at_position: TranscriptPosition
+    """The transcript before the run's own messages."""
+    started_at: int = 0
+    """Milliseconds since 1970."""
+    revision: int = REVISION
+    """The revision that the run is pinned to, once its agent is resolved."""
+    resolved: ResolvedAgent | None = None
     overrides: InferenceOverrides | None = None
     permissions: tuple[Rule, ...] = ()
-    """What was decided for the thread once and for all; it survives its runs."""
-    run_permissions: tuple[Rule, ...] = ()
-    """What the run itself was begun with; a rule of these goes before the thread's for the same tool."""
+    """Rules for this run; a rule replaces the thread's for the same tool."""
+    step: Step = Step()
+    budget: Ledger = Ledger()
     usage: Usage = Usage()
     response: str = ""
     output: JsonValue = None
-    queued: tuple[Submitted, ...] = ()
-    """Messages for later: the next run's, or, in a run of its own, this one's before it ends."""
-    steering: tuple[Submitted, ...] = ()
-    """Messages that the model reads at its next step."""
-    seen_messages: tuple[str, ...] = ()
     held: tuple[tuple[Decision, ...], ...] = ()
+    """Batches of decisions whose calls have not suspended yet."""
     applied: frozenset[tuple[str, str]] = frozenset()
-    """What was decided, by each name of the call, with the decision's id."""
-    suspensions: tuple[str, ...] = ()
-    """The suspension ids there were: an answer to one question must not fit the next."""
-    refusals: tuple[Refusal, ...] = ()
-    work_id: str | None = None
-    """Of a sub-agent: what its parent calls it, and is told its end under."""
-    tasks: tuple[Task, ...] = ()
-    """The thread's background tasks: all that run, and the newest of those that ended."""
-    spawned: int = 0
-    """How many tasks the thread has ever had: the next one's number."""
-    active_agent: str | None = None
-    """Who answers on the thread by now, if it was handed over; it survives its runs."""
-    requested_agent: str | None = None
-    """Who is to go on with the run from its next step."""
-    handoffs: int = 0
-    letters: tuple[DeadLetter, ...] = ()
-    """Messages to others that could not be delivered."""
-    returning: tuple[Letter, ...] = ()
-    """Letters that came too late and are on their way back."""
-    outbox: tuple[Letter, ...] = ()
-    """Dead letters that are being sent again; the first one is on its way."""
-    calls_made: int = 0
-    """Tool calls of the run, for its budget."""
-    budget: Budget = Budget()
-    """What the run may spend, with everything it starts, by its request and its agent."""
-    allowance: Budget | None = None
-    """Of a sub-agent: what its parent lets it spend, in all."""
-    lent: tuple[tuple[str, Budget], ...] = ()
-    """What the sub-agents that run may spend, by their work ids."""
-    loans: tuple[Loan, ...] = ()
-    """Sub-agents that asked for more while the parent was asked itself."""
-    below: Spent = Spent()
-    """What the sub-agents of the run that have ended have spent."""
-    deadline: int | None = None
-    """When the wall time of the run, or of the whole tree, is spent."""
+    """Applied decisions: each name of the call, with the decision's id."""
+    read_mail: tuple[str, ...] = ()
+    """Ids of the mail that the run has read."""
+    requested_end: Termination | None = None
+    """How hooks want the run to end before its next step."""
+    has_deactivated: bool = False
+    """The `on_deactivate` hooks of the agent that hands the run off have run."""
     receipt: CancelReceipt | None = None
-    """What was stopped below the run when it was cancelled."""
-
-    values: Values = Values()
-    """What the agents keep beside the conversation."""
-    wanted_end: Termination | None = None
-    """How hooks want the run to end, at its next step."""
-    hooked: int = 0
-    """The step whose end hooks have heard of."""
-    has_left: bool = False
-    """The agent that hands the run over has heard of it."""
-    hookings: int = 0
-    """How often hooks had an activity of their own, for its name."""
-    began_at: int = 0
-    """When the run began, in milliseconds since 1970."""
-    failed_rounds: int = 0
-    """Rounds in a row in which every tool call failed."""
-    said: tuple[str, ...] = ()
-    """Digests of the newest answers."""
-    refused_calls: bool = False
-    """Calls were not made because the budget for them is spent."""
-
-    def find_task(self, name: str) -> Task | None:
-        """A task that runs, by its id or else by its name."""
-        by_id = (task for task in self.running_tasks if task.task_id == name)
-        by_name = (task for task in self.running_tasks if task.name == name)
-        return next(by_id, None) or next(by_name, None)
-
-    @property
-    def running_tasks(self) -> tuple[Task, ...]:
-        return tuple(task for task in self.tasks if not task.status.is_terminal)
-
-    @property
-    def status(self) -> RunStatus:
-        return self.stage.status
+    """Which descendants were cancelled with the run."""
 
     @property
     def agent(self) -> ResolvedAgent:
@@ -204,9 +195,64 @@ class RunState:
             raise InternalError("the agent was needed before it was resolved")
         return self.resolved
 
+
+@dataclass(frozen=True)
+class Thread:
+    """Everything a thread is. `advance` is the only function that makes the next one."""
+
+    identity: RunIdentity
+    """The newest run's; before the first run, what that will be."""
+    seed: str
+    """What the run ids of this chain of executions are made of."""
+    stage: Stage
+    transcript: Transcript
+    run: Run | None = None
+    """The newest run: under way, or ended if the thread is idle or done. None before the first."""
+    parent: SubagentContext | None = None
+    """Of a sub-agent: what its parent told it; None once the parent has been notified of the end."""
+    mode: ThreadMode = ThreadMode.RUN
+    counters: Counters = Counters()
+    context: ContextState = ContextState()
+    frontend_tools: tuple[ToolDescriptor, ...] = ()
+    agent_state: AgentState = AgentState()
+    permissions: tuple[Rule, ...] = ()
+    """What decisions with `always` have allowed."""
+    inherited_permissions: tuple[Rule, ...] = ()
+    """Of a fork: the rules of the run that its first run continues."""
+    active_agent: str | None = None
+    """The agent that answers on the thread now, if it was handed off."""
+    requested_agent: str | None = None
+    """The agent that takes over with the next step."""
+    queued: tuple[Submitted, ...] = ()
+    """Messages for the next run, or, in run mode, for this one before it ends."""
+    steering: tuple[Submitted, ...] = ()
+    """Messages that the model reads in its next step."""
+    seen_messages: tuple[str, ...] = ()
+    """Ids of the newest messages, to recognise a repeat."""
+    suspensions: tuple[str, ...] = ()
+    """Ids of the newest suspensions: a decision for one must never fit another."""
+    refusals: tuple[Refusal, ...] = ()
+    children: Children = Children()
+    mail: Mail = Mail()
+
+    @property
+    def current(self) -> Run:
+        """The newest run. Raises if the thread never had one."""
+        if self.run is None:
+            raise InternalError("a run was needed before the thread had one")
+        return self.run
+
+    @property
+    def agent(self) -> ResolvedAgent:
+        return self.current.agent
+
+    @property
+    def status(self) -> RunStatus:
+        return STAGES[self.stage.kind]
+
     @property
     def batch(self) -> Batch | None:
-        """The calls of the current step, while there are any."""
+        """The tool calls of the current step, while there are any."""
         match self.stage:
             case CallingTools(batch=batch) | AwaitingDecisions(batch=batch) | Cancelling(batch=batch):
                 return batch
@@ -215,79 +261,101 @@ class RunState:
 
     @property
     def in_flight(self) -> frozenset[str]:
-        """The ids of the commands whose facts are still to come."""
+        """The ids of the commands whose facts the stage waits for."""
         match self.stage:
-            case Resolving(id=id):
-                return frozenset({id})
-            case Inferring(id=id) | HandingOver(id=id) | Hooking(id=id):
+            case Resolving(id=id) | Inferring(id=id) | HandingOff(id=id) | RunningHooks(id=id):
                 return frozenset({id})
             case CallingTools(batch=batch):
                 return frozenset(call.id for call in batch.running if call.awaits is None)
-            case Cancelling(in_flight=ids):
-                return ids
+            case Cancelling(in_flight=in_flight):
+                return in_flight
             case AwaitingDecisions() | AwaitingTasks() | AwaitingBudget() | BetweenSteps() | Idle() | Done():
                 return frozenset()
             case _:
                 assert_never(self.stage)
 
     @property
-    def bound(self) -> frozenset[str]:
-        """What is in flight and would be lost if the execution ended here; sub-agents have workflows of their own."""
-        named = {call.id for call in self.batch.running if call.child is not None} if self.batch else set()
-        sending = {letter_id(letter) for letter in self.outbox[:1]}
-        return (self.in_flight - named - {task.task_id for task in self.running_tasks}) | sending
+    def bound_to_execution(self) -> frozenset[str]:
+        """Commands in flight whose facts would be lost if the execution ended now; children outlive it."""
+        delegates = {call.id for call in self.batch.running if call.child_thread_id} if self.batch else set()
+        resending = {ids.work_id(ids.ResendMessage(message.message_id)) for message in self.mail.resending[:1]}
+        return (self.in_flight - delegates - {task.task_id for task in self.children.running}) | resending
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The permissions in force besides the agent's own: the thread's, and over them the run's."""
-        return tuple({rule.tool: rule for rule in (*self.permissions, *self.run_permissions)}.values())
+        """The permission rules on top of the agent's: the thread's, overridden by the run's."""
+        return tuple({rule.tool: rule for rule in (*self.permissions, *self.current.permissions)}.values())
 
     @property
-    def point(self) -> Point:
-        """What a fork from here begins with."""
-        agent_id = self.requested_agent or self.active_agent or self.identity.agent_id
-        return Point(self.transcript.mark, agent_id, self.values, self.permissions, self.run_permissions, self.spawned)
+    def fork_point(self) -> ForkPoint:
+        """What a fork from here starts with."""
+        return ForkPoint(
+            position=self.transcript.position,
+            agent_id=self.requested_agent or self.active_agent or self.identity.agent_id,
+            agent_state=self.agent_state,
+            permissions=self.permissions,
+            run_permissions=self.run.permissions if self.run else self.inherited_permissions,
+            counters=self.counters,
+        )
 
     @property
     def next_alarm(self) -> int | None:
-        """When time alone will do something to the run; None if it never does."""
+        """When a timer has to fire, in milliseconds since 1970; None if time alone changes nothing."""
         if isinstance(self.stage, Cancelling | Idle | Done):
             return None
-        if isinstance(self.stage, Hooking) and self.stage.ending is not None:
-            return None  # it is ending already, and a limit that has passed would ring for ever
-        alarms = [] if self.deadline is None else [self.deadline]
+        if isinstance(self.stage, RunningHooks) and self.stage.ending is not None:
+            return None  # the run is ending already, and a deadline that has passed would fire forever
+        deadline = self.current.budget.deadline
+        alarms = [] if deadline is None else [deadline]
         if self.batch is not None:
             alarms += [at for suspended in self.batch.suspended for at in suspended.alarms]
             alarms += [at for call in self.batch.running if (at := call.expires_at) is not None and not call.timed_out]
         return min(alarms, default=None)
 
-    def entering(self, stage: Stage) -> "RunState":
-        check_run(self.stage.status, stage.status)
-        return replace(self, stage=stage)
-
     def tool(self, name: str) -> ToolDescriptor | None:
-        """What the model means by a tool's name; a frontend tool wins over a registered one."""
+        """The tool that the model means by a name; a frontend tool wins over a registered one."""
         for tool in (*self.frontend_tools, *self.agent.tools):
             if tool.id == name:
                 return tool
         return None
 
+    def entering(self, stage: Stage) -> "Thread":
+        """The thread in this stage. The only way to change the stage: the table has to allow it."""
+        check_stage(self.stage.kind, stage.kind)
+        return replace(self, stage=stage)
+
+    def with_run(self, run: Run) -> "Thread":
+        return replace(self, run=run)
+
+    def with_step(self, step: Step) -> "Thread":
+        return replace(self, run=replace(self.current, step=step))
+
+    def with_budget(self, budget: Ledger) -> "Thread":
+        return replace(self, run=replace(self.current, budget=budget))
+
+    def counting(self, counters: Counters) -> "Thread":
+        return replace(self, counters=counters)
+
 
 @dataclass(frozen=True)
 class Advance:
-    """What a fact made of a state: the next state, what to do, and what watchers see."""
+    """What a fact makes of a thread: the next state, the commands to perform, and the events for watchers."""
 
-    state: RunState
+    thread: Thread
     commands: tuple[Command, ...] = ()
     events: tuple[AgentEvent, ...] = ()
-    points: tuple[Point, ...] = ()
-    """The steps that have ended."""
+    fork_points: tuple[ForkPoint, ...] = ()
+    """Where steps ended."""
 
-    def then(self, move: Callable[Concatenate[RunState, P], "Advance"], *args: P.args, **kwargs: P.kwargs) -> "Advance":
-        """Go on from here: one more move, with its commands and events after these."""
-        following = move(self.state, *args, **kwargs)
-        commands, events = self.commands + following.commands, self.events + following.events
-        return Advance(following.state, commands, events, self.points + following.points)
+    def then(self, move: Callable[Concatenate[Thread, P], "Advance"], *args: P.args, **kwargs: P.kwargs) -> "Advance":
+        """One more move from here, with its commands and events after these."""
+        following = move(self.thread, *args, **kwargs)
+        return Advance(
+            following.thread,
+            self.commands + following.commands,
+            self.events + following.events,
+            self.fork_points + following.fork_points,
+        )
 
     def emitting(self, *events: AgentEvent) -> "Advance":
         return replace(self, events=self.events + events)

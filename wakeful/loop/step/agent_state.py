@@ -1,4 +1,4 @@
-"""The state that agents keep beside the conversation: writes are applied as a whole, or refused as a whole."""
+"""Agent state: the values of state keys. The writes of one outcome are applied or rejected as a whole."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,37 +12,37 @@ from wakeful.loop.machine.replace import replace
 
 
 @dataclass(frozen=True)
-class Values:
-    """What keys hold, by their scope. A write that is applied makes the next revision of all of it."""
+class AgentState:
+    """Values by scope. Every applied batch of writes makes the next revision."""
 
     revision: int = 0
     run: Mapping[str, JsonValue] = field(default_factory=dict)
     thread: Mapping[str, JsonValue] = field(default_factory=dict)
     written: Mapping[str, int] = field(default_factory=dict)
-    """Which revision has written a key last."""
-    shown: int = 0
-    """The revision that watchers have seen."""
+    """The revision that last wrote each key."""
+    emitted: int = 0
+    """The revision of the newest `state_snapshot` event."""
 
     @property
     def view(self) -> StateView:
         return StateView(revision=self.revision, values={**self.thread, **self.run})
 
-    def for_next_run(self) -> "Values":
-        """Without what belonged to the run that is over."""
+    def for_next_run(self) -> "AgentState":
+        """Without the values of run scope."""
         return replace(self, run={}, revision=self.revision + 1) if self.run else self
 
     def writing(
         self, specs: Sequence[StateKeySpec], ops: Sequence[StateOp], *, base: int, source: str
-    ) -> "Values | StateConflict":
-        """The values after these writes, or why none of them is applied."""
+    ) -> "AgentState | StateConflict":
+        """The state after these writes, or why they are rejected."""
         by_key = {spec.key: spec for spec in specs}
         run, thread, touched = dict(self.run), dict(self.thread), set[str]()
         for op in ops:
             spec = by_key.get(op.key)
             if spec is None:
-                return StateConflict(key=op.key, source=source, reason="the agent has no such key")
-            if self._is_taken(spec, base):
-                return StateConflict(key=op.key, source=source, reason="somebody else has written it meanwhile")
+                return StateConflict(key=op.key, source=source, reason="the agent declares no such key")
+            if self._is_stale(spec, base):
+                return StateConflict(key=op.key, source=source, reason="a concurrent write changed it")
             values = thread if spec.scope is StateScope.THREAD else run
             try:
                 values[op.key] = applied(spec, values.get(op.key), op)
@@ -51,11 +51,11 @@ class Values:
             touched.add(op.key)
         size = len(json.dumps({**thread, **run}, ensure_ascii=False).encode())
         if size > STATE_LIMIT:
-            reason = f"the state would have {size:,} bytes, and at most {STATE_LIMIT:,} fit"
+            reason = f"the state would have {size:,} bytes; at most {STATE_LIMIT:,} are allowed"
             return StateConflict(key=ops[-1].key, source=source, reason=reason)
         revision = self.revision + 1
         written = {**self.written, **dict.fromkeys(sorted(touched), revision)}
         return replace(self, revision=revision, run=run, thread=thread, written=written)
 
-    def _is_taken(self, spec: StateKeySpec, base: int) -> bool:
+    def _is_stale(self, spec: StateKeySpec, base: int) -> bool:
         return spec.merge is StateMerge.EXCLUSIVE and self.written.get(spec.key, 0) > base

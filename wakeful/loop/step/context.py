@@ -1,49 +1,51 @@
-"""The context window in the loop: what the model will be shown of a long thread, and when its past is summarised.
+"""The context window in the loop: what inferences report about it, and when the conversation is compacted.
 
-Summarising is work in the background: the run goes on meanwhile, and a thread whose summary fails is only longer. The
-log is never rewritten; a summary is a mark on it.
+Compaction runs in the background: the run continues meanwhile, and if it fails, requests are only longer. The
+transcript is never rewritten; a summary is a mark on it.
 """
 
 from wakeful.context.compaction import should_compact
 from wakeful.context.tokens import calibrated
+from wakeful.contract import ids
 from wakeful.contract.inference import ModelResponse
 from wakeful.loop.machine.commands import Compact
 from wakeful.loop.machine.facts import CompactionReturned, WorkFact
 from wakeful.loop.machine.replace import replace
-from wakeful.loop.machine.state import Advance, Compaction, ContextState, RunState
+from wakeful.loop.machine.state import Advance, Compaction, ContextState, Thread
 
 
-def learn(state: RunState, response: ModelResponse) -> Advance:
-    """Take what an inference found out about the window, and begin a summary when the policy asks for one."""
-    policy, report = state.agent.context, response.context
+def on_answer(thread: Thread, response: ModelResponse) -> Advance:
+    """Take what an inference reports about the window, and schedule a compaction if the policy asks for one."""
+    policy, report = thread.agent.context, response.context
     if policy is None or report is None:
-        return Advance(state)
-    factor = calibrated(state.context.factor, report.estimated_tokens, response.usage.prompt_tokens)
-    context = replace(state.context, factor=factor)
+        return Advance(thread)
+    factor = calibrated(thread.context.token_factor, report.estimated_tokens, response.usage.prompt_tokens)
+    context = replace(thread.context, token_factor=factor)
     if context.compacting or not should_compact(report.history_tokens, policy, skipped_at=context.skipped_at):
-        return Advance(replace(state, context=context))
-    number = context.compactions + 1
+        return Advance(replace(thread, context=context))
+    counters = thread.counters.model_copy(update={"compactions": thread.counters.compactions + 1})
     command = Compact(
-        id=f"compact-{number}",
-        agent=state.agent,
-        transcript=state.transcript.ref,
+        id=ids.work_id(ids.Compact(counters.compactions)),
+        agent=thread.agent,
+        transcript=thread.transcript.ref,
         previous=context.compaction.source if context.compaction else None,
-        factor=factor,
+        token_factor=factor,
     )
-    context = replace(context, compacting=command.id, compactions=number, pressure=report.history_tokens)
-    return Advance(replace(state, context=context), (command,))
+    context = replace(context, compacting=command.id, pressure=report.history_tokens)
+    return Advance(replace(thread, context=context, counters=counters), (command,))
 
 
-def ended(state: RunState, fact: WorkFact) -> Advance:
-    """A summary is there, or did not come; either way the next may begin."""
-    context = replace(state.context, compacting=None)
+def on_compaction_ended(thread: Thread, fact: WorkFact) -> Advance:
+    """The summary is there, or was discarded, or failed; either way the next compaction may start."""
+    context = replace(thread.context, compacting=None)
     if isinstance(fact, CompactionReturned) and fact.mark is not None:
-        compaction = Compaction(fact.id, fact.mark)
-        return Advance(replace(state, context=replace(context, compaction=compaction, skipped_at=None)))
-    return Advance(replace(state, context=replace(context, skipped_at=context.pressure)))
+        context = replace(context, compaction=Compaction(fact.id, fact.mark), skipped_at=None)
+    else:
+        context = replace(context, skipped_at=context.pressure)
+    return Advance(replace(thread, context=context))
 
 
 def after_rewind(context: ContextState, length: int) -> ContextState:
-    """A summary of messages that were undone goes with them."""
+    """A summary of messages that were removed is removed, too."""
     compaction = context.compaction
     return replace(context, compaction=None) if compaction and compaction.mark.through > length else context

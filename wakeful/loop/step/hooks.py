@@ -1,104 +1,122 @@
-"""Hooks that need an activity of their own: when a run begins, when a step has ended, when a run ends."""
+"""Hooks in the loop: when lifecycle hooks run in an activity of their own, and how hooks' requests are applied."""
 
+from wakeful.contract import ids
 from wakeful.contract.events import AgentEvent, HookFailed, PluginEvent, StateConflict
-from wakeful.contract.hooks import HookEffects, Moment
+from wakeful.contract.hooks import HookEffects, LifecyclePhase
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import Blocked, Errored, Stopped, Termination
 from wakeful.loop.machine.commands import RunHooks
 from wakeful.loop.machine.facts import HooksReturned, WorkFact
 from wakeful.loop.machine.replace import replace
-from wakeful.loop.machine.stages import BetweenSteps, Ending, Hooking
-from wakeful.loop.machine.state import KEPT_RULES, Advance, RunState
+from wakeful.loop.machine.stages import BetweenSteps, PendingEnd, RunningHooks
+from wakeful.loop.machine.state import KEPT_RULES, Advance, Run, Thread
+
+CONTEXT_LIMIT = 200_000
+"""Characters of all context messages together."""
 
 
-def at_beginning(state: RunState) -> Advance | None:
-    """The hooks of a run that begins; None if there are none."""
-    moments = state.agent.hooks_at(Moment.ACTIVATE, Moment.RUN_START)
-    return _running(state.entering(BetweenSteps()), Hooking(_id(state), moments)) if moments else None
+def run_at_start(thread: Thread) -> Advance | None:
+    """The hooks of a run that starts; None if there are none."""
+    phases = thread.agent.hooks_at(LifecyclePhase.ACTIVATE, LifecyclePhase.RUN_START)
+    return _run(thread.entering(BetweenSteps()), phases) if phases else None
 
 
-def at_leaving(state: RunState) -> Advance | None:
-    """The hooks of an agent that hands a run over, once."""
-    moments = () if state.has_left else (*step_moments(state), *state.agent.hooks_at(Moment.DEACTIVATE))
-    if not moments:
+def run_at_handoff(thread: Thread) -> Advance | None:
+    """The hooks of an agent that hands the run off; they run once."""
+    run = thread.current
+    phases = () if run.has_deactivated else (*pending_step_end(run), *run.agent.hooks_at(LifecyclePhase.DEACTIVATE))
+    if not phases:
         return None
-    leaving = replace(state, has_left=True).entering(BetweenSteps())
-    return _running(leaving, Hooking(_id(state), moments))
+    return _run(thread.with_run(replace(run, has_deactivated=True)).entering(BetweenSteps()), phases)
 
 
-def at_takeover(state: RunState) -> Advance | None:
-    """The hooks of an agent that takes a run over."""
-    moments = state.agent.hooks_at(Moment.ACTIVATE)
-    return _running(state, Hooking(_id(state), moments)) if moments else None
+def run_at_takeover(thread: Thread) -> Advance | None:
+    """The hooks of an agent that takes the run over."""
+    phases = thread.agent.hooks_at(LifecyclePhase.ACTIVATE)
+    return _run(thread, phases) if phases else None
 
 
-def at_end(state: RunState, moments: tuple[Moment, ...], ending: Ending) -> Advance:
+def run_at_end(thread: Thread, phases: tuple[LifecyclePhase, ...], ending: PendingEnd) -> Advance:
     """The hooks of a run that ends."""
-    return _running(state.entering(BetweenSteps()), Hooking(_id(state), moments, ending=ending))
+    return _run(thread.entering(BetweenSteps()), phases, ending)
 
 
-def step_moments(state: RunState) -> tuple[Moment, ...]:
-    """Whether hooks are still to hear that a step has ended. The next inference tells them, or the end of the run."""
-    is_due = state.resolved is not None and state.steps > state.hooked
-    return state.agent.hooks_at(Moment.STEP_END) if is_due else ()
+def pending_step_end(run: Run) -> tuple[LifecyclePhase, ...]:
+    """The `step_end` hooks that are still to run. They run with the next inference, or at the end of the run."""
+    is_due = run.resolved is not None and run.step.number > run.step.hooks_ran
+    return run.agent.hooks_at(LifecyclePhase.STEP_END) if is_due else ()
 
 
-def _running(state: RunState, hooking: Hooking) -> Advance:
-    is_step = Moment.STEP_END in hooking.moments
-    state = replace(state, hookings=state.hookings + 1, hooked=state.steps if is_step else state.hooked)
-    state = state.entering(hooking)
-    return Advance(state, (hooks_command(state, hooking),))
+def _run(thread: Thread, phases: tuple[LifecyclePhase, ...], ending: PendingEnd | None = None) -> Advance:
+    if LifecyclePhase.STEP_END in phases:
+        step = thread.current.step
+        thread = thread.with_step(replace(step, hooks_ran=step.number))
+    counters = thread.counters.model_copy(update={"hooks": thread.counters.hooks + 1})
+    stage = RunningHooks(ids.work_id(ids.Hooks(counters.hooks)), phases, ending)
+    thread = thread.counting(counters).entering(stage)
+    return Advance(thread, (hooks_command(thread, stage),))
 
 
-def hooks_command(state: RunState, hooking: Hooking) -> RunHooks:
+def hooks_command(thread: Thread, stage: RunningHooks) -> RunHooks:
+    run = thread.current
     return RunHooks(
-        id=hooking.id,
-        agent=state.agent,
-        moments=hooking.moments,
-        step=state.steps,
-        state=state.values.view,
-        response=state.response,
-        result=hooking.ending.result if hooking.ending else None,
+        id=stage.id,
+        agent=run.agent,
+        phases=stage.phases,
+        step=run.step.number,
+        state=thread.agent_state.view,
+        response=run.response,
+        result=stage.ending.result if stage.ending else None,
     )
 
 
-def folded(state: RunState, hooking: Hooking, fact: WorkFact, why: str) -> Advance:
-    """The run between two steps again, with what its hooks asked for. Hooks that could not be run are passed over."""
-    state = state.entering(BetweenSteps())
-    named = "+".join(moment.value for moment in hooking.moments)
+def on_hooks_returned(thread: Thread, stage: RunningHooks, fact: WorkFact, why: str) -> Advance:
+    """The hooks have run, and the run is between two steps. Hooks that could not run are skipped, or fail the run."""
+    thread = thread.entering(BetweenSteps())
+    source = "+".join(phase.value for phase in stage.phases)
     if isinstance(fact, HooksReturned):
-        return fold(state, fact.effects, source=named)
-    guards = [plugin.id for plugin in state.agent.plugins if plugin.on_error and {*plugin.moments} & {*hooking.moments}]
-    if guards:
-        broken = Errored(value=f"plugin {guards[0]!r} failed at {named}: {why}")
-        state = replace(state, wanted_end=state.wanted_end or broken)
-    return Advance(state, events=(HookFailed(plugin="*", phase=named, error=why),))
+        return apply_effects(thread, fact.effects, source=source)
+    run = thread.current
+    failing = [plugin.id for plugin in run.agent.plugins if plugin.on_error and {*plugin.lifecycle} & {*stage.phases}]
+    if failing:
+        failure = Errored(value=f"plugin {failing[0]!r} failed at {source}: {why}")
+        thread = thread.with_run(replace(run, requested_end=run.requested_end or failure))
+    return Advance(thread, events=(HookFailed(plugin="*", phase=source, error=why),))
 
 
-def _id(state: RunState) -> str:
-    return f"hooks-{state.hookings + 1}"
-
-
-CONTEXT_LIMIT = 200_000
-"""Characters of everything that the model is told besides the conversation."""
-
-
-def fold(state: RunState, effects: HookEffects | None, *, source: str) -> Advance:
-    """The state with everything that was asked for. An end that was asked for comes with the next step."""
+def apply_effects(thread: Thread, effects: HookEffects | None, *, source: str) -> Advance:
+    """Apply everything that hooks or a tool requested. An end that they requested comes before the next step."""
     if effects is None:
-        return Advance(state)
+        return Advance(thread)
     events: list[AgentEvent] = [
         PluginEvent(plugin=event.plugin, name=event.name, payload=event.payload) for event in effects.events
     ]
-    events += [HookFailed(plugin=report.plugin, phase=report.phase, error=report.error) for report in effects.reports]
-    values = state.values
-    if effects.state:
-        written = values.writing(state.agent.state_keys, effects.state, base=effects.base, source=source)
-        if isinstance(written, StateConflict):
-            events.append(written)
-        else:
-            values = written
-    messages = state.context.messages
+    events += [
+        HookFailed(plugin=failure.plugin, phase=failure.phase, error=failure.error) for failure in effects.failures
+    ]
+    thread = _write_state(thread, effects, events, source=source)
+    thread = _update_context(thread, effects, events, source=source)
+    run = replace(
+        thread.current,
+        permissions=_with_rules(thread.current.permissions, effects.permissions),
+        requested_end=thread.current.requested_end or requested_end(effects),
+    )
+    thread = replace(thread, run=run, requested_agent=effects.handoff or thread.requested_agent)
+    return Advance(thread, events=tuple(events))
+
+
+def _write_state(thread: Thread, effects: HookEffects, events: list[AgentEvent], *, source: str) -> Thread:
+    if not effects.state:
+        return thread
+    written = thread.agent_state.writing(thread.agent.state_keys, effects.state, base=effects.base, source=source)
+    if isinstance(written, StateConflict):
+        events.append(written)
+        return thread
+    return replace(thread, agent_state=written)
+
+
+def _update_context(thread: Thread, effects: HookEffects, events: list[AgentEvent], *, source: str) -> Thread:
+    messages = thread.context.messages
     for key in effects.forget:
         messages = messages.removing(key)
     for message in effects.context:
@@ -107,22 +125,15 @@ def fold(state: RunState, effects: HookEffects | None, *, source: str) -> Advanc
             messages = more
         else:
             error = (
-                f"context message {message.key!r} is not told: all of them have at most {CONTEXT_LIMIT:,} characters"
+                f"context message {message.key!r} is dropped: all of them together may have at most "
+                f"{CONTEXT_LIMIT:,} characters"
             )
             events.append(HookFailed(plugin="*", phase=source, error=error))
-    folded = replace(
-        state,
-        values=values,
-        context=replace(state.context, messages=messages),
-        run_permissions=_permitting(state.run_permissions, effects.permissions),
-        requested_agent=effects.handoff or state.requested_agent,
-        wanted_end=state.wanted_end or end_of(effects),
-    )
-    return Advance(folded, events=tuple(events))
+    return replace(thread, context=replace(thread.context, messages=messages))
 
 
-def end_of(effects: HookEffects) -> Termination | None:
-    """How the run is to end, if it is to: what failed goes before what is forbidden, and that before what is enough."""
+def requested_end(effects: HookEffects) -> Termination | None:
+    """How the run is to end, if it is: a failure outranks a block, and a block a stop."""
     if effects.fail is not None:
         return Errored(value=effects.fail)
     if effects.block is not None:
@@ -130,5 +141,5 @@ def end_of(effects: HookEffects) -> Termination | None:
     return Stopped(value=effects.stop) if effects.stop is not None else None
 
 
-def _permitting(rules: tuple[Rule, ...], new: tuple[Rule, ...]) -> tuple[Rule, ...]:
+def _with_rules(rules: tuple[Rule, ...], new: tuple[Rule, ...]) -> tuple[Rule, ...]:
     return tuple({rule.tool: rule for rule in (*rules, *new)}.values())[-KEPT_RULES:]

@@ -1,60 +1,67 @@
-"""What the loop itself tells the model: messages of the transcript that people are not shown."""
+"""Notes to the model: internal messages with which the loop follows up an answer that falls short."""
 
 from wakeful.contract.inference import ModelResponse, RecoveryPlan, StopReason
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock, Visibility
 from wakeful.loop.machine.events import next_message_id
 from wakeful.loop.machine.replace import replace
-from wakeful.loop.machine.state import RunState
+from wakeful.loop.machine.state import Advance, Thread
 
-TOO_LONG = "Your response exceeded the output token limit. Please break your work into smaller pieces."
-CONTINUE = f"{TOO_LONG} Continue from where you left off."
+TOO_LONG = "Your last response was cut off at the output token limit."
+CONTINUE = f"{TOO_LONG} Continue exactly where it ended. Do not repeat or summarise what you have already written."
 
 
-def noting(state: RunState, *texts: str) -> RunState:
-    """The state with these notes at the end of its transcript: the model reads them with its next step."""
-    metadata = MessageMetadata(run_id=state.identity.run_id, step_index=state.steps)
-    for text in texts:
-        note = Message(
-            id=next_message_id(state),
+def append_notes(thread: Thread, *notes: str) -> Advance:
+    """Append these notes to the transcript: the model reads them in its next step, people do not see them."""
+    return Advance(with_notes(thread, *notes))
+
+
+def with_notes(thread: Thread, *notes: str) -> Thread:
+    if not notes:
+        return thread
+    metadata = MessageMetadata(run_id=thread.identity.run_id, step_index=thread.current.step.number)
+    for note in notes:
+        message = Message(
+            id=next_message_id(thread),
             role=Role.USER,
-            content=(TextBlock(text=text),),
+            content=(TextBlock(text=note),),
             visibility=Visibility.INTERNAL,
             metadata=metadata,
         )
-        state = replace(state, transcript=state.transcript.appending(note, note))
-    return state
+        thread = replace(thread, transcript=thread.transcript.appending(message, message))
+    return thread
 
 
-def on_calls(response: ModelResponse) -> tuple[str, ...]:
-    """What the model has to know of the calls it wanted and nobody made."""
+def unexecuted_call_notes(response: ModelResponse) -> tuple[str, ...]:
+    """What the model has to know about calls that it asked for and that were not executed."""
     notes = []
-    if interrupted := _interrupted(response):
+    if interrupted := _interrupted_calls(response):
         notes.append(
-            f"Your response was interrupted while you called {interrupted}. That call was not executed. "
-            "Call it again if it is still needed."
+            f"Your last response was interrupted while you were writing a call of {interrupted}. That call was not "
+            "executed. If you still need it, call the tool again."
         )
     if response.incomplete_calls:
-        named = ", ".join(dict.fromkeys(response.incomplete_calls))
+        tools = ", ".join(dict.fromkeys(response.incomplete_calls))
         cut_off = f"{TOO_LONG} " if response.stop_reason is StopReason.MAX_TOKENS else ""
+        shorter = " Use shorter arguments, or split the work into several calls." if cut_off else ""
         notes.append(
-            f"{cut_off}One or more of your tool calls had malformed arguments and were not executed: {named}. "
-            "Call them again with arguments that are valid JSON if they are still needed."
+            f"{cut_off}These tool calls were not executed because their arguments are not valid JSON: {tools}. If you "
+            f"still need them, call the tools again with complete, valid JSON arguments.{shorter}"
         )
     return tuple(notes)
 
 
-def on_output(problem: str) -> str:
-    """What the model is told of an answer that does not fit the agent's output type."""
+def output_note(problem: str) -> str:
+    """What the model reads about an answer that does not match the agent's output type."""
     return (
-        f"Your answer does not fit the required output: {problem}. "
-        "Answer again, with nothing but JSON that fits the schema."
+        f"Your last response does not match the required output schema: {problem}. "
+        "Respond again with only a JSON value that matches the schema: no other text, no code fence."
     )
 
 
-def _interrupted(response: ModelResponse) -> str:
-    """The tools whose calls were half written when the answer broke off and its complete calls were taken for it."""
+def _interrupted_calls(response: ModelResponse) -> str:
+    """The tools whose calls were incomplete when the stream was interrupted, if its complete calls were taken."""
     return ", ".join(
-        broken.call_name
-        for broken in response.interruptions
-        if broken.plan is RecoveryPlan.SYNTHESIZE_TOOL_USE and broken.call_name
+        interruption.call_name
+        for interruption in response.interruptions
+        if interruption.plan is RecoveryPlan.SYNTHESIZE_TOOL_USE and interruption.call_name
     )

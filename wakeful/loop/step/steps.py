@@ -1,5 +1,6 @@
-"""Open a step: one question to the model, and later the calls it asks for."""
+"""Start a step: one call of the model, and later the tool calls it asks for."""
 
+from wakeful.contract import ids
 from wakeful.contract.events import StepStart
 from wakeful.contract.hooks import Phase
 from wakeful.contract.runs import StopDetail, Stopped
@@ -7,7 +8,7 @@ from wakeful.loop.machine.commands import Infer
 from wakeful.loop.machine.events import next_message_id
 from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import Inferring
-from wakeful.loop.machine.state import Advance, RunState
+from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.step import handoff, hooks
 from wakeful.loop.subagents import budgets, ledger
 from wakeful.loop.thread.ending import finish
@@ -16,59 +17,70 @@ from wakeful.loop.thread.submissions import read
 INFERENCE_PHASES = (Phase.STEP_START, Phase.BEFORE_INFERENCE, Phase.AFTER_INFERENCE, Phase.TOOL_GATE)
 
 
-def next_step(state: RunState, *, now: int, continuing: bool = False) -> Advance:
-    """Open a step and ask the model, unless the agent has used up its rounds or its budget, or hands over.
+def next_step(thread: Thread, *, now: int, continuing: bool = False) -> Advance:
+    """Start a step and call the model, unless the run has to end, wait for budget, or be handed off first.
 
-    The limit is checked before the model is asked, so that no answer is paid for only to be thrown away.
+    Limits are checked before the model is called, so that no answer is paid for only to be discarded.
     """
-    if state.wanted_end is not None:
-        return finish(replace(state, wanted_end=None), state.wanted_end, now=now)
-    limit = state.agent.max_rounds
-    if limit and state.rounds >= limit:
+    run = thread.current
+    if run.requested_end is not None:
+        return finish(thread.with_run(replace(run, requested_end=None)), run.requested_end, now=now)
+    limit = run.agent.max_rounds
+    if limit and run.step.rounds >= limit:
         detail = StopDetail(code="max_rounds", detail=f"{limit} rounds of tool calls were made")
-        return finish(state, Stopped(value=detail), now=now)
-    if (stopped := budgets.before_step(state, now=now)) is not None:
-        return stopped
-    if state.refused_calls and ledger.calls_left(state) == 0:
-        return budgets.stop_for(state, ledger.TOOL_CALLS, now=now)
-    if state.requested_agent not in (None, state.agent.agent_id):
-        return hooks.at_leaving(state) or handoff.look_up(state, state.requested_agent)
-    state = replace(read(state, state.steering), steering=())
-    step, number = state.steps + 1, state.inferences + 1
-    inferring = Inferring(
-        id=f"infer-{number}",
-        message_id=next_message_id(state),
+        return finish(thread, Stopped(value=detail), now=now)
+    if ledger.has_limits(run):
+        if (stopped := budgets.before_step(thread, now=now)) is not None:
+            return stopped
+        if run.step.refused_calls and ledger.calls_left(run) == 0:
+            return budgets.stop_for(thread, ledger.TOOL_CALLS, now=now)
+    if thread.requested_agent not in (None, run.agent.agent_id):
+        return hooks.run_at_handoff(thread) or handoff.resolve_handoff(thread, thread.requested_agent)
+    return _infer(thread, now=now, continuing=continuing)
+
+
+def _infer(thread: Thread, *, now: int, continuing: bool) -> Advance:
+    thread = replace(read(thread, thread.steering), steering=())
+    run = thread.current
+    counters = thread.counters.model_copy(update={"steps": thread.counters.steps + 1})
+    number, messages = run.step.number + 1, thread.context.messages
+    stage = Inferring(
+        id=ids.work_id(ids.Infer(counters.steps)),
+        message_id=next_message_id(thread),
         since=now,
-        told=len(state.transcript.unsent),
-        context=state.context.messages.due(step),
+        new_entries=len(thread.transcript.unsent),
+        context=messages.due(number),
         continuing=continuing,
-        ended=state.steps if hooks.step_moments(state) else 0,
+        ended_step=run.step.number if run.agent.plugins and hooks.pending_step_end(run) else 0,
     )
-    messages = state.context.messages.after(step)
-    asked = replace(
-        state, refused_calls=False, hooked=state.steps, steps=step, inferences=number, step_open=True
-    ).entering(inferring)
-    command = infer_command(asked, inferring)
-    asked = replace(asked, transcript=asked.transcript.sent(), context=replace(asked.context, messages=messages))
-    return Advance(asked, (command,), (StepStart(message_id=inferring.message_id),))
+    step = replace(run.step, number=number, is_open=True, hooks_ran=run.step.number, refused_calls=False)
+    thread = thread.counting(counters).with_step(step).entering(stage)
+    command = infer_command(thread, stage)
+    thread = replace(
+        thread,
+        transcript=thread.transcript.sent(),
+        context=replace(thread.context, messages=messages.after(number)),
+    )
+    return Advance(thread, (command,), (StepStart(message_id=stage.message_id),))
 
 
-def infer_command(state: RunState, inferring: Inferring) -> Infer:
-    """Ask the model about the transcript as it is."""
-    compaction = state.context.compaction
+def infer_command(thread: Thread, stage: Inferring) -> Infer:
+    """Call the model with the transcript as it is."""
+    run, compaction = thread.current, thread.context.compaction
+    has_hooks = stage.ended_step or run.agent.has_hooks(*INFERENCE_PHASES)
     return Infer(
-        id=inferring.id,
-        agent=state.agent,
-        step=state.steps,
-        transcript=state.transcript.ref,
-        appended=state.transcript.unsent,
-        frontend_tools=state.frontend_tools,
+        id=stage.id,
+        agent=run.agent,
+        step=run.step.number,
+        transcript=thread.transcript.ref,
+        appended=thread.transcript.unsent,
+        frontend_tools=thread.frontend_tools,
         compaction=compaction.source if compaction else None,
-        factor=state.context.factor if state.agent.context else None,
-        context=inferring.context,
-        overrides=state.overrides,
-        continuing=inferring.continuing,
-        permissions=state.rules,
-        state=state.values.view if inferring.ended or state.agent.has_hooks(*INFERENCE_PHASES) else None,
-        ended=inferring.ended,
+        token_factor=thread.context.token_factor if run.agent.context else None,
+        context=stage.context,
+        overrides=run.overrides,
+        continuing=stage.continuing,
+        permissions=thread.rules,
+        state=thread.agent_state.view if has_hooks else None,
+        ended_step=stage.ended_step,
     )

@@ -1,21 +1,26 @@
-"""What other threads bring about: sub-agents and tasks that end, and mail. Each reaches the model once."""
+"""What other threads cause: sub-agents and tasks end, and mail arrives. Each reaches the model exactly once.
 
+A child's end comes here by one of three paths, which `docs/concepts.md` draws: the child's own `child_settled` signal;
+`ChildClosed`, if its workflow closed without that signal; or the worker's sweep, which signals in the child's place.
+"""
+
+from wakeful.contract import ids
 from wakeful.contract.budgets import Spent
-from wakeful.contract.events import MailRead
+from wakeful.contract.events import MailArrived
 from wakeful.contract.inference import Source
-from wakeful.contract.mail import Letter, Returned, TaskEvent, mail_message
+from wakeful.contract.mail import AgentMessage, ReturnedMessage, TaskEvent, mail_message
 from wakeful.contract.messages import Message
-from wakeful.contract.names import RECIPIENT_UNAVAILABLE, SIGNAL_RETURNED
+from wakeful.contract.names import RECIPIENT_UNAVAILABLE, SIGNAL_MAIL_RETURNED
 from wakeful.contract.runs import CancelReceipt
-from wakeful.contract.subagents import EndStatus, Settled, delegate_result, settled_message
+from wakeful.contract.subagents import ChildResult, EndStatus, child_result_message, delegate_result
 from wakeful.contract.tasks import Task, TaskStatus
 from wakeful.contract.tools import ToolOutcome, ToolResult
 from wakeful.loop.calls import tool_calls
-from wakeful.loop.calls.batch import RunningCall
-from wakeful.loop.calls.commit import INLINE_LENGTH, answer
-from wakeful.loop.machine.commands import Tell
+from wakeful.loop.calls.batch import INLINE_LENGTH, RunningCall
+from wakeful.loop.calls.commit import finish_call
+from wakeful.loop.machine.commands import SendSignal
 from wakeful.loop.machine.events import run_start
-from wakeful.loop.machine.facts import Submitted, Told, ToolReturned, WorkFact
+from wakeful.loop.machine.facts import Delivered, Submitted, ToolReturned, WorkFact
 from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import (
     AwaitingBudget,
@@ -27,183 +32,187 @@ from wakeful.loop.machine.stages import (
     Done,
     Idle,
 )
-from wakeful.loop.machine.state import REMEMBERED, Advance, RunState
+from wakeful.loop.machine.state import REMEMBERED_IDS, Advance, Thread
 from wakeful.loop.step.steps import next_step
-from wakeful.loop.subagents import budgets, ledger, start, tasks
-from wakeful.loop.thread import ending
-from wakeful.loop.thread.submissions import begin_next_run, for_this_run, reading_queued
+from wakeful.loop.subagents import budgets, start, tasks
+from wakeful.loop.thread import cancelling, ending
+from wakeful.loop.thread.submissions import for_this_run, read_queued, start_next_run
 
-SHOWN_LENGTH = 500
-"""Characters of what came that watchers are shown."""
-
-
-def named(state: RunState, work_id: str, thread_id: str, *, now: int) -> Advance:
-    """A sub-agent or task has its thread; calls of the step that are for it may go on."""
-    moved = start.named(state, work_id, thread_id)
-    waits = isinstance(moved.state.stage, CallingTools) and moved.state.stage.batch.waiting
-    return moved.then(tool_calls.go_on, now=now) if waits else moved
+EVENT_TEXT_LENGTH = 500
+"""Characters of mail that its event shows."""
 
 
-def settled(state: RunState, settled: Settled, *, now: int) -> Advance:
-    """A sub-agent or task has ended. One that nobody waits for, or any more, changes nothing."""
-    task, call = _find(state, settled.work_id)
-    if task is not None and task.thread_id == settled.thread_id:
-        return _task_ended(state, task, settled, now=now)
-    if call is not None and call.child == settled.thread_id:
-        return _delegate_ended(state, call, settled, now=now)
-    return Advance(state)
+def on_child_id_assigned(thread: Thread, work_id: str, thread_id: str, *, now: int) -> Advance:
+    """A sub-agent or task has its thread; calls of the step that address it may start."""
+    moved = start.assign_thread_id(thread, work_id, thread_id)
+    waits = isinstance(moved.thread.stage, CallingTools) and moved.thread.stage.batch.startable
+    return moved.then(tool_calls.continue_batch, now=now) if waits else moved
 
 
-def gone(state: RunState, work_id: str, reason: str, *, now: int) -> Advance:
-    """A sub-agent or task will never say anything."""
-    task, call = _find(state, work_id)
+def on_child_settled(thread: Thread, child: ChildResult, *, now: int) -> Advance:
+    """A sub-agent or task reported its end. A repeat, or a child that nothing waits for, is a no-op."""
+    task, call = _find(thread, child.work_id)
+    if task is not None and task.thread_id == child.thread_id:
+        return _on_task_ended(thread, task, child, now=now)
+    if call is not None and call.child_thread_id == child.thread_id:
+        return _on_delegate_ended(thread, call, child, now=now)
+    return Advance(thread)
+
+
+def on_child_closed(thread: Thread, work_id: str, reason: str, *, now: int) -> Advance:
+    """A sub-agent or task will never report a result."""
+    task, call = _find(thread, work_id)
     if task is not None:
-        told = _unsaid(task, TaskStatus.FAILED, error=reason)
-        return _task_ended(state, task, told, now=now)
-    if call is not None and call.by == "sub_agent":
-        told = Settled(work_id=work_id, thread_id=call.child or "", status=TaskStatus.FAILED, error=reason)
-        return _delegate_ended(state, call, told, now=now)
-    return Advance(state)
+        return _on_task_ended(thread, task, _unreported(task, TaskStatus.FAILED, error=reason), now=now)
+    if call is not None and call.by == "subagent":
+        child = ChildResult(
+            work_id=work_id, thread_id=call.child_thread_id or "", status=TaskStatus.FAILED, error=reason
+        )
+        return _on_delegate_ended(thread, call, child, now=now)
+    return Advance(thread)
 
 
-def never_started(state: RunState, task_id: str, *, now: int) -> Advance:
-    """A task was stopped before it was begun."""
-    task, _ = _find(state, task_id)
-    assert task is not None  # whoever asks has seen it among those that run
-    return _task_ended(state, task, _unsaid(task, TaskStatus.CANCELLED), now=now)
+def on_task_never_started(thread: Thread, task_id: str, *, now: int) -> Advance:
+    """A task was cancelled before it was started."""
+    task, _ = _find(thread, task_id)
+    assert task is not None  # the caller has seen it among those that run
+    return _on_task_ended(thread, task, _unreported(task, TaskStatus.CANCELLED), now=now)
 
 
-def _unsaid(task: Task, status: EndStatus, *, error: str | None = None) -> Settled:
-    """The end of a task that could not tell it itself."""
-    return Settled(work_id=task.task_id, thread_id=task.thread_id or "", name=task.name, status=status, error=error)
+def _unreported(task: Task, status: EndStatus, *, error: str | None = None) -> ChildResult:
+    """The end of a task that did not report it itself."""
+    return ChildResult(work_id=task.task_id, thread_id=task.thread_id or "", name=task.name, status=status, error=error)
 
 
-def _find(state: RunState, work_id: str) -> tuple[Task | None, RunningCall | None]:
-    task = next((task for task in state.running_tasks if task.task_id == work_id), None)
-    calls = state.batch.running if state.batch else ()
+def _find(thread: Thread, work_id: str) -> tuple[Task | None, RunningCall | None]:
+    task = next((task for task in thread.children.running if task.task_id == work_id), None)
+    calls = thread.batch.running if thread.batch else ()
     return task, next((call for call in calls if call.id == work_id), None)
 
 
-def _delegate_ended(state: RunState, call: RunningCall, settled: Settled, *, now: int) -> Advance:
-    state = _reached(ledger.giving_back(state, call.id, settled.spent), settled)
-    result = delegate_result(call.call.name, settled, timed_out=call.timed_out)
-    word = {TaskStatus.COMPLETED: "done", TaskStatus.CANCELLED: "cancelled"}.get(settled.status, "failed")
-    progress = start.progress(call.call, word, result.message or f"{settled.agent_id} is done")
-    told = Advance(state, events=(progress,))
+def _on_delegate_ended(thread: Thread, call: RunningCall, child: ChildResult, *, now: int) -> Advance:
+    thread = _with_receipt(budgets.release_child(thread, call.id, child.spent), child)
+    result = delegate_result(call.call.name, child, timed_out=call.timed_out)
+    status = {TaskStatus.COMPLETED: "done", TaskStatus.CANCELLED: "cancelled"}.get(child.status, "failed")
+    progress = start.progress(call.call, status, result.message or f"{child.agent_id} is done")
+    moved = Advance(thread, events=(progress,))
     fact = ToolReturned(call.id, ToolOutcome(result=result))
-    if isinstance(state.stage, Cancelling):
-        return told.then(ending.wound_down, state.stage, fact, now=now)
-    return told.then(tool_calls.returned, fact, now=now)
+    if isinstance(thread.stage, Cancelling):
+        return moved.then(cancelling.on_work_ended, thread.stage, fact, now=now)
+    return moved.then(tool_calls.on_tool_returned, fact, now=now)
 
 
-def _task_ended(state: RunState, task: Task, settled: Settled, *, now: int) -> Advance:
-    """Its one terminal event goes to the model, except that of a run which is being stopped: the next one reads it."""
-    stopping = state.stage if isinstance(state.stage, Cancelling) and task.task_id in state.in_flight else None
-    state = ledger.giving_back(state, task.task_id, settled.spent if ending.is_own(state, task) else Spent())
-    moved = tasks.ended(_reached(state, settled) if stopping else state, task, settled, now=now)
-    waited_for = [call for call in state.batch.running if call.awaits == task.task_id] if state.batch else []
-    for call in waited_for:
-        receipt = ToolResult.success(call.call.name, tasks.cancel_receipt(task, settled))
-        moved = moved.then(answer, call, receipt)
-    message = settled_message(settled)
-    source: Source = message if len(message.text) <= INLINE_LENGTH else f"settled:{settled.work_id}"
-    moved = moved.then(_post, message, source, now=now, passive=_wakes_nobody(state, task.task_id))
-    match moved.state.stage:
-        case Cancelling() as cancelling if task.task_id in cancelling.in_flight:
-            return moved.then(ending.task_stopped, cancelling, task.task_id, now=now)
-        case CallingTools(batch=batch) if waited_for or batch.waiting:
-            return moved.then(tool_calls.go_on, now=now)
-        case AwaitingBudget(asked=False):
-            return replace(moved, state=budgets.tasks_gave_back(moved.state)).then(next_step, now=now)
+def _on_task_ended(thread: Thread, task: Task, child: ChildResult, *, now: int) -> Advance:
+    """Its one terminal event goes to the model, or, if the run is being cancelled, to the model of the next run."""
+    is_cancelled_with_run = isinstance(thread.stage, Cancelling) and task.task_id in thread.in_flight
+    is_passive = _wakes_nobody(thread, task.task_id)
+    callers = [call for call in thread.batch.running if call.awaits == task.task_id] if thread.batch else []
+    spent = child.spent if ending.is_own_task(thread, task) else Spent()
+    thread = budgets.release_child(thread, task.task_id, spent)
+    moved = tasks.record_end(_with_receipt(thread, child) if is_cancelled_with_run else thread, task, child, now=now)
+    for call in callers:
+        receipt = ToolResult.success(call.call.name, tasks.cancel_receipt(task, child))
+        moved = moved.then(finish_call, call, receipt)
+    message = child_result_message(child)
+    is_short = len(message.text) <= INLINE_LENGTH
+    source: Source = message if is_short else ids.source(ids.FromChild(child.work_id))
+    moved = moved.then(_post, message, source, now=now, passive=is_passive)
+    match moved.thread.stage:
+        case Cancelling() as stage if task.task_id in stage.in_flight:
+            return moved.then(cancelling.on_task_stopped, stage, task.task_id, now=now)
+        case CallingTools(batch=batch) if callers or batch.startable:
+            return moved.then(tool_calls.continue_batch, now=now)
+        case AwaitingBudget(asked_parent=False):
+            return replace(moved, thread=budgets.on_tasks_released(moved.thread)).then(next_step, now=now)
         case _:
-            return replace(moved, state=ending.close_if_quiet(moved.state))
+            return replace(moved, thread=cancelling.close_if_quiet(moved.thread))
 
 
-def _wakes_nobody(state: RunState, task_id: str) -> bool:
-    """Whether what the task tells is no reason for a step: it was stopped with the run or thread, or that has ended."""
-    match state.stage:
-        case Cancelling(in_flight=ids) | Idle(stopping=ids):
-            return task_id in ids
+def _wakes_nobody(thread: Thread, task_id: str) -> bool:
+    """Whether what the task reports starts no step: it was cancelled with the run or the thread, or that has ended."""
+    match thread.stage:
+        case Cancelling(in_flight=stopping) | Idle(stopping=stopping):
+            return task_id in stopping
         case Done():
             return True
         case _:
             return False
 
 
-def _reached(state: RunState, settled: Settled) -> RunState:
-    """A run that is being stopped notes what it stopped, and what had ended before."""
-    if not isinstance(state.stage, Cancelling):
-        return state
-    receipt, below = state.receipt or CancelReceipt(), settled.receipt or CancelReceipt()
-    is_cancelled = settled.status is TaskStatus.CANCELLED
-    mine = (settled.thread_id,) if settled.thread_id else ()
-    return replace(
-        state,
-        receipt=CancelReceipt(
-            cancelled=(*receipt.cancelled, *(mine if is_cancelled else ()), *below.cancelled),
-            ended=(*receipt.ended, *(() if is_cancelled else mine), *below.ended),
-        ),
+def _with_receipt(thread: Thread, child: ChildResult) -> Thread:
+    """A run that is being cancelled records which descendants it cancelled, and which had ended before."""
+    if not isinstance(thread.stage, Cancelling):
+        return thread
+    run = thread.current
+    receipt, descendants = run.receipt or CancelReceipt(), child.receipt or CancelReceipt()
+    is_cancelled = child.status is TaskStatus.CANCELLED
+    own = (child.thread_id,) if child.thread_id else ()
+    total = CancelReceipt(
+        cancelled=(*receipt.cancelled, *(own if is_cancelled else ()), *descendants.cancelled),
+        ended=(*receipt.ended, *(() if is_cancelled else own), *descendants.ended),
     )
+    return thread.with_run(replace(run, receipt=total))
 
 
-def received(state: RunState, mail: Letter | TaskEvent, *, now: int) -> Advance:
-    """Mail is read at the next step; where no step is to come, it is the reason for one."""
-    if isinstance(mail, TaskEvent) and not _runs(state, mail):
-        return Advance(state)  # its end was told, and nothing comes after that; or a rewind has undone it
+def on_mail_received(thread: Thread, mail: AgentMessage | TaskEvent, *, now: int) -> Advance:
+    """Mail is read in the next step; if none is due, it is the reason for one."""
+    if isinstance(mail, TaskEvent) and not _is_running(thread, mail):
+        return Advance(thread)  # its end was reported, and nothing comes after that; or a rewind has undone it
     message = mail_message(mail)
-    source: Source = message if len(message.text) <= INLINE_LENGTH else f"deliver:{mail.message_id}"
-    passive = isinstance(mail, TaskEvent) and _wakes_nobody(state, mail.task_id)
-    return _post(state, message, source, now=now, passive=passive)
+    is_short = len(message.text) <= INLINE_LENGTH
+    source: Source = message if is_short else ids.source(ids.FromMail(mail.message_id))
+    passive = isinstance(mail, TaskEvent) and _wakes_nobody(thread, mail.task_id)
+    return _post(thread, message, source, now=now, passive=passive)
 
 
-def _runs(state: RunState, event: TaskEvent) -> bool:
-    task = state.find_task(event.task_id)
+def _is_running(thread: Thread, event: TaskEvent) -> bool:
+    task = thread.children.find(event.task_id)
     return task is not None and event.thread_id in (None, task.thread_id)
 
 
-RETURNED_ID = "returned-"
+def return_message(thread: Thread, message: AgentMessage) -> Advance:
+    """Return a message that arrived when the thread had ended and could not be woken yet."""
+    returned = ReturnedMessage(message=message, error=RECIPIENT_UNAVAILABLE)
+    id = ids.work_id(ids.ReturnMessage(message.message_id))
+    command = SendSignal(id, message.sender.thread_id, SIGNAL_MAIL_RETURNED, returned)
+    returning = (*thread.mail.returning, message)
+    return Advance(replace(thread, mail=replace(thread.mail, returning=returning)), (command,))
 
 
-def send_back(state: RunState, letter: Letter) -> Advance:
-    """Send back a letter that came when the thread had ended and could not be woken yet."""
-    returned = Returned(letter=letter, error=RECIPIENT_UNAVAILABLE)
-    tell = Tell(f"{RETURNED_ID}{letter.message_id}", letter.sender.thread_id, SIGNAL_RETURNED, returned)
-    return Advance(replace(state, returning=(*state.returning, letter)), (tell,))
+def on_message_returned(thread: Thread, message_id: str, fact: WorkFact, *, now: int) -> Thread:
+    """The sender has the message again; if it is unreachable, the next run of this thread reads the message."""
+    message = next(message for message in thread.mail.returning if message.message_id == message_id)
+    others = tuple(other for other in thread.mail.returning if other is not message)
+    thread = replace(thread, mail=replace(thread.mail, returning=others))
+    return thread if isinstance(fact, Delivered) else on_mail_received(thread, message, now=now).thread
 
 
-def sent_back(state: RunState, fact: WorkFact, *, now: int) -> RunState:
-    """The sender has it again; where it cannot be reached either, whoever wakes this thread reads the letter."""
-    letter = next(letter for letter in state.returning if fact.id == f"{RETURNED_ID}{letter.message_id}")
-    state = replace(state, returning=tuple(other for other in state.returning if other is not letter))
-    return state if isinstance(fact, Told) else received(state, letter, now=now).state
-
-
-def _post(state: RunState, message: Message, source: Source, *, now: int, passive: bool = False) -> Advance:
-    if message.id in state.seen_messages:
-        return Advance(state)
+def _post(thread: Thread, message: Message, source: Source, *, now: int, passive: bool = False) -> Advance:
+    if message.id in thread.seen_messages:
+        return Advance(thread)
     submitted = Submitted(message, source, internal=True, passive=passive)
-    seen = (*state.seen_messages, message.id)[-REMEMBERED:]
-    state = replace(state, seen_messages=seen, steering=(*state.steering, submitted))
-    arrived = MailRead(message_id=message.id, text=message.text[:SHOWN_LENGTH])
-    match state.stage:
+    seen = (*thread.seen_messages, message.id)[-REMEMBERED_IDS:]
+    thread = replace(thread, seen_messages=seen, steering=(*thread.steering, submitted))
+    arrived = MailArrived(message_id=message.id, text=message.text[:EVENT_TEXT_LENGTH])
+    match thread.stage:
         case _ if passive:
-            return Advance(state)
+            return Advance(thread)
         case AwaitingDecisions():
-            return Advance(state)  # nobody reads it before the run goes on
+            return Advance(thread)  # nobody reads it before the run continues
         case AwaitingTasks():
-            return _woken(state).emitting(arrived).then(next_step, now=now)
+            return _resume_run(thread).emitting(arrived).then(next_step, now=now)
         case Idle(closing=False):
-            return begin_next_run(state).emitting(arrived)
+            return start_next_run(thread).emitting(arrived)
         case _:
-            return Advance(state, events=(arrived,))
+            return Advance(thread, events=(arrived,))
 
 
-def go_on_with_messages(state: RunState, *, now: int) -> Advance:
-    """Somebody says something to a run that only waits for its tasks: it reads that at once."""
-    if not (state.steering or for_this_run(state)):
-        return Advance(state)
-    return _woken(reading_queued(state)).then(next_step, now=now)
+def continue_with_messages(thread: Thread, *, now: int) -> Advance:
+    """A message arrived for a run that only waits for its tasks: it reads the message at once."""
+    if not (thread.steering or for_this_run(thread)):
+        return Advance(thread)
+    return _resume_run(read_queued(thread)).then(next_step, now=now)
 
 
-def _woken(state: RunState) -> Advance:
-    return Advance(state.entering(BetweenSteps()), events=(run_start(state),))
+def _resume_run(thread: Thread) -> Advance:
+    return Advance(thread.entering(BetweenSteps()), events=(run_start(thread),))

@@ -1,34 +1,35 @@
-"""What a run has spent, what is left to it, and what its sub-agents hold. `budgets` says what follows from it."""
+"""What a run has spent, what is left, and what its sub-agents hold. `budgets` decides what follows from it."""
 
+from wakeful.contract import ids
 from wakeful.contract.budgets import Budget, Spent
-from wakeful.contract.names import SIGNAL_GRANT
-from wakeful.contract.subagents import Grant, Loan
-from wakeful.loop.machine.commands import Tell
+from wakeful.contract.names import SIGNAL_BUDGET_GRANT
+from wakeful.contract.subagents import BudgetGrant, BudgetRequest
+from wakeful.loop.machine.commands import SendSignal
 from wakeful.loop.machine.replace import replace
-from wakeful.loop.machine.state import RunState
+from wakeful.loop.machine.state import Ledger, Run
 
 TOOL_CALLS = "tool_calls"
 FIELDS = ("tokens", "cost", "turns", TOOL_CALLS)
-"""What is shared out, in the order in which it is named when several are spent."""
+"""What is shared out, in the order in which spent budgets are reported."""
 
 
-def spent(state: RunState) -> Spent:
-    """What the run and the sub-agents of it that have ended have spent."""
-    usage = state.usage
+def spent(run: Run) -> Spent:
+    """What the run and its ended sub-agents have spent."""
+    usage = run.usage
     # Not every provider reports a total: after a fallback to one that does not, the sum of the totals is too small.
     parts = (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
     own = Spent(
         tokens=max(usage.total_tokens or 0, parts),
         cost=usage.cost or 0.0,
-        turns=state.steps,
-        tool_calls=state.calls_made,
+        turns=run.step.number,
+        tool_calls=run.budget.tool_calls,
     )
-    return own.plus(state.below)
+    return own.plus(run.budget.descendants)
 
 
-def tree(state: RunState) -> Spent | None:
-    """The same for a run's result, which says nothing of a run that has spent nothing."""
-    total = spent(state)
+def spent_or_none(run: Run) -> Spent | None:
+    """The same for a run's result, which omits it if nothing was spent."""
+    total = spent(run)
     return None if total == Spent() else total
 
 
@@ -43,81 +44,90 @@ def tightest(*budgets: Budget | None) -> Budget:
 
 
 def deadline(budget: Budget, inherited: int | None, now: int) -> int | None:
-    """When the wall time is spent: the tree's, or the run's own if that is earlier."""
+    """When the wall time is spent: the tree's deadline, or the run's own if that is earlier."""
     own = None if budget.seconds is None else now + round(budget.seconds * 1000)
     return min((at for at in (own, inherited) if at is not None), default=None)
 
 
-def left(state: RunState) -> Budget:
-    """What the run itself may still spend; what its sub-agents hold is theirs."""
-    return Budget.model_validate(room_left(state))
+def has_limits(run: Run) -> bool:
+    """Whether anything but wall time is limited."""
+    return bool(limits_of(run.budget.limit) or limits_of(run.budget.allowance))
 
 
-def calls_left(state: RunState) -> int | None:
-    """How many tool calls may still be started; after `before_step` let a step begin, 0 is final."""
-    return left(state).tool_calls
+def calls_left(run: Run) -> int | None:
+    """How many tool calls may still start; after `budgets.before_step` let a step start, 0 is final."""
+    if run.budget.limit.tool_calls is None and (run.budget.allowance or Budget()).tool_calls is None:
+        return None
+    return round(room_left(run)[TOOL_CALLS])
 
 
-def share(state: RunState, among: int) -> Budget | None:
-    """The allowance of each of `among` sub-agents that are started together, with one part kept for the run itself."""
-    room = room_left(state)
+def share(run: Run, among: int) -> Budget | None:
+    """The allowance of each of `among` sub-agents that start together; one part stays with the run itself."""
+    room = room_left(run)
     return Budget.model_validate({field: part_of(room[field], among + 1) for field in room}) if room else None
 
 
-def refusing(loan: Loan, why: str) -> Tell:
-    """Tell a sub-agent that there is nothing more."""
-    return Tell(f"grant-{loan.work_id}-ended", loan.thread_id, SIGNAL_GRANT, Grant(refused=why))
-
-
-def lending(state: RunState, work_id: str, allowance: Budget | None) -> RunState:
+def reserve(ledger: Ledger, work_id: str, allowance: Budget | None) -> Ledger:
     """Reserve a sub-agent's allowance; one without limits holds nothing."""
     if allowance is None:
-        return state
-    return replace(state, lent=tuple({**dict(state.lent), work_id: allowance}.items()))
+        return ledger
+    return replace(ledger, reserved=tuple({**dict(ledger.reserved), work_id: allowance}.items()))
 
 
-def giving_back(state: RunState, work_id: str, spent: Spent) -> RunState:
-    """A sub-agent has ended: what it held is free again, and what its subtree took is spent.
+def release(ledger: Ledger, work_id: str, spent: Spent) -> Ledger:
+    """A sub-agent has ended: its reservation is free again, and what its subtree spent is spent.
 
-    Its request for more, if one waits, stays: it says that the parent was asked and has still to answer.
+    Its pending request for more, if there is one, stays: it means that the parent was asked and has yet to answer.
     """
-    kept = tuple((id, allowance) for id, allowance in state.lent if id != work_id)
-    return replace(state, lent=kept, below=state.below.plus(spent))
+    kept = tuple((id, allowance) for id, allowance in ledger.reserved if id != work_id)
+    return replace(ledger, reserved=kept, descendants=ledger.descendants.plus(spent))
 
 
-def room_left(state: RunState) -> dict[str, float]:
-    return room_in(state, tightest(state.budget, state.allowance))
+def room_left(run: Run) -> dict[str, float]:
+    return room_in(run, tightest(run.budget.limit, run.budget.allowance))
 
 
-def room_in(state: RunState, budget: Budget | None) -> dict[str, float]:
+def room_in(run: Run, budget: Budget | None) -> dict[str, float]:
     """What is left of each limit that is set."""
     limits = limits_of(budget)
     if not limits:
         return {}
-    used = committed(state)
+    used = committed(run)
     return {field: max(0, round(limit - getattr(used, field), 9)) for field, limit in limits.items()}
 
 
-def committed(state: RunState) -> Spent:
-    """What is spent, and what running sub-agents may spend."""
-    return spent(state).plus(held_below(state))
+def committed(run: Run) -> Spent:
+    """What is spent, plus what running sub-agents may spend."""
+    return spent(run).plus(reserved(run))
 
 
-def held_below(state: RunState) -> Spent:
+def reserved(run: Run) -> Spent:
+    """What running sub-agents may spend."""
     total = Spent()
-    for _, allowance in state.lent:
+    for _, allowance in run.budget.reserved:
         total = total.plus(Spent.model_validate(limits_of(allowance)))
     return total
 
 
 def limits_of(budget: Budget | None) -> dict[str, float]:
-    """The limits that are set, but for wall time."""
+    """The limits that are set, without wall time."""
     amounts: dict[str, float | None] = {field: getattr(budget, field, None) for field in FIELDS}
     return {field: amount for field, amount in amounts.items() if amount is not None}
 
 
+def answer_request(request: BudgetRequest, answer: str, grant: BudgetGrant) -> SendSignal:
+    """Answer a sub-agent that asked for more; `answer` tells this answer from every other one."""
+    id = ids.work_id(ids.GrantBudget(request.work_id, answer))
+    return SendSignal(id=id, thread_id=request.thread_id, signal=SIGNAL_BUDGET_GRANT, payload=grant)
+
+
+def refuse_request(request: BudgetRequest) -> SendSignal:
+    """Tell a sub-agent that there is no more, because the run has ended."""
+    return answer_request(request, "ended", BudgetGrant(refused="its parent has ended"))
+
+
 def part_of(amount: float, ways: int) -> float:
-    """One part of several, but something as long as anything is left: every grant has to be one."""
+    """One part of several, but never nothing as long as anything is left: every grant has to grant something."""
     if isinstance(amount, int):
         return max(1, amount // ways) if amount else 0
     return round(amount / ways, 9) or amount

@@ -1,36 +1,34 @@
-"""Start sub-agents: as a call that waits for them (delegates), or as background tasks."""
+"""Start sub-agents: delegates, which a tool call waits for, and those that run as background tasks."""
 
 from pydantic import JsonValue, ValidationError
 
-from wakeful.contract.errors import ToolError, ToolErrorKind
+from wakeful.contract import ids
+from wakeful.contract.errors import ToolError, ToolErrorKind, validation_problems
 from wakeful.contract.events import ActivitySnapshot, ChildStarted
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.names import TOOL_DELEGATE
 from wakeful.contract.permissions import Behavior
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Origin
-from wakeful.contract.subagents import Family
+from wakeful.contract.subagents import SubagentContext
 from wakeful.contract.tools import RuntimeKind, RuntimeTool
-from wakeful.loop.calls.batch import NewCall, ResumingCall, RunningCall
+from wakeful.loop.calls.batch import ResumingCall, RunningCall, Startable
 from wakeful.loop.calls.commit import batch_of, move
 from wakeful.loop.machine.commands import CancelChild, Command, StartChild
 from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import Cancelling, Done
-from wakeful.loop.machine.state import Advance, RunState
+from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.subagents import ledger
 
 STARTS_CHILDREN = (RuntimeKind.DELEGATE, RuntimeKind.SPAWN)
 PROGRESS = "tool-call-progress"
 
-STARTED_SINCE_REVISION = 4
-"""An older run has numbered its events without these."""
-
 
 def prompt_of(call: ToolCall) -> str:
-    """What the sub-agent is asked.
+    """The prompt for the sub-agent.
 
     Raises:
-        ToolError: there is nothing to ask.
+        ToolError: there is none.
     """
     prompt = call.arguments.get("prompt") if isinstance(call.arguments, dict) else None
     if not isinstance(prompt, str):
@@ -40,24 +38,24 @@ def prompt_of(call: ToolCall) -> str:
     return prompt.strip()
 
 
-def delegate(state: RunState, call: NewCall | ResumingCall, asked: ToolCall, tool: RuntimeTool, *, now: int) -> Advance:
+def delegate(thread: Thread, call: Startable, executed: ToolCall, tool: RuntimeTool, *, now: int) -> Advance:
     """Start the sub-agent that a call waits for."""
     agent_id = tool.agent_id or ""
-    grants = call.grants if isinstance(call, ResumingCall) else 0
-    work_id = f"child-{call.call.id}" if not grants else f"child.{grants + 1}-{call.call.id}"
-    started = start(state, work_id, agent_id, prompt_of(asked), call_id=call.call.id)
+    resumes = call.resumes if isinstance(call, ResumingCall) else 0
+    work_id = ids.work_id(ids.Delegate(call.call.id, resumes + 1))
+    started = start_subagent(thread, work_id, agent_id, prompt_of(executed), call_id=call.call.id)
     running = RunningCall(
         call.call,
         work_id,
-        grants=grants,
-        by="sub_agent",
-        expires_at=now + round(state.agent.delegate_timeout_seconds * 1000),
+        resumes=resumes,
+        by="subagent",
+        expires_at=now + round(thread.agent.delegate_timeout_seconds * 1000),
     )
     return started.then(move, running, progress(call.call, "running", f"delegating to {agent_id}"))
 
 
-def start(
-    state: RunState,
+def start_subagent(
+    thread: Thread,
     work_id: str,
     agent_id: str,
     prompt: str,
@@ -66,24 +64,24 @@ def start(
     task_id: str | None = None,
     task_name: str | None = None,
 ) -> Advance:
-    """Start a sub-agent with one message and nothing else of its parent's; it is told where it stands.
+    """Start a sub-agent with one message and nothing else of its parent's conversation.
 
     Raises:
-        ToolError: there are too many levels of sub-agents already, or the message is too long.
+        ToolError: the tree is too deep, or the prompt is too long.
     """
-    identity, limit = state.identity, state.agent.max_depth
+    identity, limit, run = thread.identity, thread.agent.max_depth, thread.current
     path = (*identity.path, identity.thread_id)
     if len(path) > limit:
-        raise ToolError(f"no sub-agent was started: {limit} levels of them are the limit (max_depth)")
-    allowance = ledger.share(state, among=_about_to_start(state))
-    family = Family(
+        raise ToolError(f"no sub-agent was started: a tree may have at most {limit} levels of them (max_depth)")
+    allowance = ledger.share(run, among=_about_to_start(thread))
+    context = SubagentContext(
         path=path,
         work_id=work_id,
         task_id=task_id,
         name=task_name,
         within=None if task_id else identity.task,
         allowance=allowance,
-        deadline=state.deadline,
+        deadline=run.budget.deadline,
     )
     try:
         request = RunRequest(
@@ -94,55 +92,52 @@ def start(
             parent_tool_call_id=call_id,
             session_id=identity.session_id,
             origin=Origin.SUBAGENT,
-            permissions=tuple(rule for rule in state.run_permissions if rule.behavior is Behavior.DENY),
-            family=family,
+            permissions=tuple(rule for rule in run.permissions if rule.behavior is Behavior.DENY),
+            subagent=context,
         )
     except ValidationError as error:
-        wrong = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-        raise ToolError(f"no sub-agent was started: {wrong}") from error
-    lending = state if allowance is None else ledger.lending(state, work_id, allowance)
-    return Advance(lending, (StartChild(work_id, request, task_name or agent_id),))
+        raise ToolError(f"no sub-agent was started: {validation_problems(error)[0]}") from error
+    reserving = thread.with_budget(ledger.reserve(run.budget, work_id, allowance))
+    return Advance(reserving, (StartChild(work_id, request, task_name or agent_id),))
 
 
-def _about_to_start(state: RunState) -> int:
-    """How many calls of the step start a sub-agent and have not done so, this one included."""
-    batch = batch_of(state)
-    names = [*(new.call.name for new in batch.new), *(call.call.name for call in batch.resuming)]
-    tools = [state.tool(name) for name in names]
+def _about_to_start(thread: Thread) -> int:
+    """How many calls of the step start a sub-agent and have not done so yet, including this one."""
+    tools = [thread.tool(call.call.name) for call in batch_of(thread).startable]
     kinds = [tool.runtime.kind for tool in tools if tool is not None and tool.runtime is not None]
     return max(1, sum(kind in STARTS_CHILDREN for kind in kinds))
 
 
-def named(state: RunState, work_id: str, thread_id: str) -> Advance:
-    """The state that knows the thread of the sub-agent or task that is being started.
+def assign_thread_id(thread: Thread, work_id: str, thread_id: str) -> Advance:
+    """Record the thread id of a sub-agent or task that is being started.
 
-    A run that is being stopped has told its work to stop before that had a name, and has to say it again.
+    A run that is being cancelled has cancelled the work before it had a thread, and has to cancel the thread, too.
     """
     commands: tuple[Command, ...] = ()
-    if isinstance(state.stage, Cancelling) and work_id in state.in_flight:
-        commands = (CancelChild(work_id, thread_id, state.stage.reason),)
+    if isinstance(thread.stage, Cancelling) and work_id in thread.in_flight:
+        commands = (CancelChild(work_id, thread_id, thread.stage.reason),)
     tasks = tuple(
-        task.model_copy(update={"thread_id": thread_id}) if task.task_id == work_id else task for task in state.tasks
+        task.model_copy(update={"thread_id": thread_id}) if task.task_id == work_id else task
+        for task in thread.children.tasks
     )
-    state = replace(state, tasks=tasks)
-    for call in state.batch.running if state.batch else ():
+    thread = replace(thread, children=replace(thread.children, tasks=tasks))
+    for call in thread.batch.running if thread.batch else ():
         if call.id == work_id:
-            state = move(state, replace(call, child=thread_id)).state
-    return Advance(state, commands, _started(state, work_id, thread_id))
+            thread = move(thread, replace(call, child_thread_id=thread_id)).thread
+    return Advance(thread, commands, _child_started(thread, work_id, thread_id))
 
 
-def _started(state: RunState, work_id: str, thread_id: str) -> tuple[ChildStarted, ...]:
-    """What watchers are told; nothing after the end, and nothing of work that nobody waits for any more."""
-    if state.revision < STARTED_SINCE_REVISION or isinstance(state.stage, Done):
+def _child_started(thread: Thread, work_id: str, thread_id: str) -> tuple[ChildStarted, ...]:
+    """The event for watchers; none after the run's end, and none for work that nothing waits for any more."""
+    if isinstance(thread.stage, Done):
         return ()
-    started = ChildStarted(work_id=work_id, thread_id=thread_id)
-    for call in state.batch.running if state.batch else ():
+    for call in thread.batch.running if thread.batch else ():
         if call.id == work_id:
             agent_id = call.call.name.removeprefix(TOOL_DELEGATE)
-            return (started.model_copy(update={"call_id": call.call.id, "agent_id": agent_id}),)
-    for task in state.running_tasks:
+            return (ChildStarted(work_id=work_id, thread_id=thread_id, call_id=call.call.id, agent_id=agent_id),)
+    for task in thread.children.running:
         if task.task_id == work_id:
-            return (started.model_copy(update={"agent_id": task.agent_id}),)
+            return (ChildStarted(work_id=work_id, thread_id=thread_id, agent_id=task.agent_id),)
     return ()
 
 

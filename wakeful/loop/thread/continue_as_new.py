@@ -1,7 +1,8 @@
-"""What a thread takes along when its workflow continues as new: everything, except old messages.
+"""What continue-as-new passes to the next execution: the whole thread, except old messages.
 
-Old messages stay in the history of the execution that heard them. The newest go along, packed, as many as fit a
-budget; their place in the chain of digests goes along too, so a worker can prove that what it reads back is whole.
+Old messages stay in the history of the execution that recorded them. The newest ones go along, compressed, as many as
+fit a limit; so does their position in the chain of digests, with which a worker can prove that what it reads back is
+complete.
 """
 
 import base64
@@ -12,6 +13,7 @@ from typing import Any, assert_never
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
+from wakeful.contract import ids
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.messages import Message
 from wakeful.contract.runs import RunStatus
@@ -28,98 +30,99 @@ from wakeful.loop.machine.stages import (
     CallingTools,
     Cancelling,
     Done,
-    HandingOver,
-    Hooking,
+    HandingOff,
     Idle,
     Inferring,
     Resolving,
+    RunningHooks,
 )
-from wakeful.loop.machine.state import RunState
-from wakeful.loop.step.handoff import look_up_command
+from wakeful.loop.machine.state import Thread
+from wakeful.loop.step.handoff import handoff_command
 from wakeful.loop.step.hooks import hooks_command
 from wakeful.loop.step.steps import infer_command
-from wakeful.loop.subagents.mail import first_letter, send_command
+from wakeful.loop.subagents.mail import resend_command, send_command
 
 TAIL_BYTES = 256_000
-"""How much of the newest conversation goes along, before it is packed."""
+"""How much of the newest conversation goes along, before compression."""
 
 
 @dataclass(frozen=True)
-class Carried:
-    """A thread between two executions of its workflow; no work is in flight."""
+class ThreadSnapshot:
+    """A thread between two executions of its workflow; no command is in flight."""
 
-    state: RunState
-    events: int
+    thread: Thread
     search_attributes: bool
-    shown: RunStatus | None
+    status: RunStatus | None
+    """The status that the search attributes show."""
     budget: HistoryBudget
 
 
-_CARRIED = TypeAdapter(Carried)
+_SNAPSHOT = TypeAdapter(ThreadSnapshot)
 _MESSAGES = TypeAdapter(tuple[Message, ...])
 
 
-def pack(carried: Carried) -> dict[str, Any]:
+def pack(snapshot: ThreadSnapshot) -> dict[str, Any]:
     """The JSON that the next execution starts with."""
-    state = _to_carry(carried.state)
-    messages = _MESSAGES.dump_json(state.transcript.messages)
-    bare = replace(state, transcript=replace(state.transcript, messages=()))
-    packed: dict[str, Any] = _CARRIED.dump_python(replace(carried, state=bare), mode="json")
-    # Sorted: a set has another order in another process, and one history must have one continuation.
-    packed["state"]["applied"] = sorted(packed["state"]["applied"])
+    thread = _for_next_execution(snapshot.thread)
+    messages = _MESSAGES.dump_json(thread.transcript.messages)
+    bare = replace(thread, transcript=replace(thread.transcript, messages=()))
+    packed: dict[str, Any] = _SNAPSHOT.dump_python(replace(snapshot, thread=bare), mode="json")
+    if (run := packed["thread"]["run"]) is not None:
+        # Sorted: a set has another order in another process, and one history must have one continuation.
+        run["applied"] = sorted(run["applied"])
     packed["messages"] = base64.b64encode(zlib.compress(messages)).decode()
     return packed
 
 
 def size_of(packed: dict[str, Any]) -> int:
-    """Bytes that it takes in history: Temporal's converter writes it the same way."""
+    """The bytes it takes in history; Temporal's converter encodes it the same way."""
     return len(to_json(packed))
 
 
-def unpack(packed: dict[str, Any]) -> Carried:
-    carried = _CARRIED.validate_python({key: value for key, value in packed.items() if key != "messages"})
+def unpack(packed: dict[str, Any]) -> ThreadSnapshot:
+    snapshot = _SNAPSHOT.validate_python({key: value for key, value in packed.items() if key != "messages"})
     messages = _MESSAGES.validate_json(zlib.decompress(base64.b64decode(packed["messages"])))
-    transcript = replace(carried.state.transcript, messages=messages)
-    return replace(carried, state=replace(carried.state, transcript=transcript))
+    transcript = replace(snapshot.thread.transcript, messages=messages)
+    return replace(snapshot, thread=replace(snapshot.thread, transcript=transcript))
 
 
-def pending_commands(state: RunState) -> tuple[Command, ...]:
-    """The commands of a state that was carried: what it waits for has not been started, but for its sub-agents."""
-    return (*_pending(state), *first_letter(state))
+def pending_commands(thread: Thread) -> tuple[Command, ...]:
+    """The commands that a thread from a snapshot waits for: none has been started, except for its children."""
+    return (*_stage_commands(thread), *resend_command(thread))
 
 
-def _call_again(state: RunState, call: RunningCall) -> Command:
-    return call_command(state, call) if call.letter is None else send_command(call.id, call.letter)
-
-
-def _pending(state: RunState) -> tuple[Command, ...]:
-    match state.stage:
+def _stage_commands(thread: Thread) -> tuple[Command, ...]:
+    match thread.stage:
         case Resolving(id=id):
-            return (ResolveAgent(state.identity.agent_id, id=id, in_task=state.identity.task is not None),)
-        case Inferring() as inferring:
-            return (infer_command(state, inferring),)
-        case HandingOver() as handing:
-            return (look_up_command(state, handing),)
-        case Hooking() as hooking:
-            return (hooks_command(state, hooking),)
+            return (ResolveAgent(id, thread.identity.agent_id, in_task=thread.identity.task is not None),)
+        case Inferring() as stage:
+            return (infer_command(thread, stage),)
+        case HandingOff() as stage:
+            return (handoff_command(thread, stage),)
+        case RunningHooks() as stage:
+            return (hooks_command(thread, stage),)
         case CallingTools(batch=batch):
-            return tuple(_call_again(state, call) for call in batch.running if call.by == "activity" or call.letter)
+            return tuple(_call_again(thread, call) for call in batch.running if call.by == "activity" or call.message)
         case AwaitingDecisions() | AwaitingTasks() | AwaitingBudget() | BetweenSteps() | Cancelling() | Idle() | Done():
             return ()
         case _:
-            assert_never(state.stage)
+            assert_never(thread.stage)
 
 
-def _to_carry(state: RunState) -> RunState:
-    """The state with its transcript cut to the newest entries, and sources that the next execution can follow."""
-    told = state.stage.told if isinstance(state.stage, Inferring) else 0
+def _call_again(thread: Thread, call: RunningCall) -> Command:
+    return call_command(thread, call) if call.message is None else send_command(call.id, call.message)
+
+
+def _for_next_execution(thread: Thread) -> Thread:
+    """The thread with only the newest messages, and with sources that the next execution can follow."""
+    new_entries = thread.stage.new_entries if isinstance(thread.stage, Inferring) else 0
     return replace(
-        state,
-        transcript=state.transcript.tail(TAIL_BYTES, at_least=told),
-        queued=tuple(_carried_source(submitted) for submitted in state.queued),
-        steering=tuple(_carried_source(submitted) for submitted in state.steering),
+        thread,
+        transcript=thread.transcript.tail(TAIL_BYTES, at_least=new_entries),
+        queued=tuple(map(_from_snapshot, thread.queued)),
+        steering=tuple(map(_from_snapshot, thread.steering)),
     )
 
 
-def _carried_source(submitted: Submitted) -> Submitted:
-    return replace(submitted, source=f"carried:{submitted.message.id}", group=f"carried:{submitted.group}")
+def _from_snapshot(submitted: Submitted) -> Submitted:
+    return replace(submitted, source=ids.source(ids.FromSnapshot(submitted.message.id)))

@@ -1,37 +1,37 @@
-"""Where a fork can go on from: the end of a step, and what the thread kept then besides its conversation.
+"""Fork points: the end of each step, and what the thread kept then besides its conversation.
 
-A point is light, since every value in it is shared with the state it was taken from. It is remembered by the workflow
-that took it, never written to history and never carried: a closed execution that is asked replays, and knows it again.
+A fork point shares every value with the state it was taken from, so it costs next to nothing. The workflow keeps it in
+memory, never in history: an execution that is queried again replays, and knows its fork points again.
 """
 
 from dataclasses import dataclass
 
+from wakeful.contract.carryover import Carryover, Counters
 from wakeful.contract.permissions import Rule
-from wakeful.contract.subagents import Keeps
-from wakeful.loop.step.agent_state import Values
-from wakeful.loop.thread.transcript import Mark
+from wakeful.loop.step.agent_state import AgentState
+from wakeful.loop.thread.transcript import TranscriptPosition
 
 
 @dataclass(frozen=True)
-class Point:
-    """A place in a thread's conversation, and what a fork from there begins with."""
+class ForkPoint:
+    """A position in a conversation, and what a fork from there starts with."""
 
-    mark: Mark
+    position: TranscriptPosition
     agent_id: str
-    """Who answers from there on."""
-    values: Values
+    """The agent that answers from there on."""
+    agent_state: AgentState
     permissions: tuple[Rule, ...]
     run_permissions: tuple[Rule, ...]
-    spawned: int
+    counters: Counters
 
     @property
-    def keeps(self) -> Keeps:
-        """Nothing of the tasks, letters and relatives of the thread: those stay where they are."""
-        return Keeps(
+    def carryover(self) -> Carryover:
+        """The thread's tasks, mail and parent are not included: a fork has none of them."""
+        return Carryover(
+            counters=self.counters,
             agent_id=self.agent_id,
-            spawned=self.spawned,
             permissions=self.permissions,
             run_permissions=self.run_permissions,
-            state=dict(self.values.thread),
-            run_state=dict(self.values.run),
+            state=dict(self.agent_state.thread),
+            run_state=dict(self.agent_state.run),
         )

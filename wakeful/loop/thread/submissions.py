@@ -1,145 +1,161 @@
-"""Messages that come to a thread: begin a run with them, keep them for later, steer with them, or make way for them."""
+"""Messages that clients submit: start a run with them, queue them, steer with them, or interrupt the run for them."""
 
 from itertools import takewhile
 from typing import assert_never
 
-from wakeful.contract.budgets import Budget, Spent
+from wakeful.contract import ids
+from wakeful.contract.budgets import Budget
+from wakeful.contract.inference import Source
 from wakeful.contract.names import SIGNAL_SUBMIT
 from wakeful.contract.requests import RunRequest
-from wakeful.contract.runs import OnBusy, Origin, ThreadMode, Usage
-from wakeful.loop.machine.commands import RESOLVE_ID, ResolveAgent
+from wakeful.contract.runs import OnBusy, Origin, ThreadMode
+from wakeful.loop.machine.commands import ResolveAgent
 from wakeful.loop.machine.events import refuse, run_start
 from wakeful.loop.machine.facts import MessagesSubmitted, Submitted
 from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import AwaitingTasks, Idle, Resolving
-from wakeful.loop.machine.state import REMEMBERED, Advance, RunState
+from wakeful.loop.machine.state import REMEMBERED_IDS, Advance, Ledger, Run, Thread
+
+INLINE_BYTES = 2_000
+"""Bytes of a message that inference inputs spell out, so that their worker need not read history for it."""
 
 
-def accept(state: RunState, fact: MessagesSubmitted, *, now: int) -> Advance:
-    """Take what is new; a message whose id was seen before is a repeat and changes nothing."""
-    if fact.on_busy is OnBusy.REJECT and not isinstance(state.stage, Idle | AwaitingTasks):
-        return refuse(state, SIGNAL_SUBMIT, "the thread is busy, and on_busy is reject", now=now)
-    if any(submitted.overrides for submitted in fact.messages) and not _begins_a_run(state, fact.on_busy):
-        reason = "overrides are for the run that messages begin, and these are read by the run under way"
-        return refuse(state, SIGNAL_SUBMIT, reason, now=now)
-    seen, new = dict.fromkeys(state.seen_messages), []
-    for submitted in fact.messages:
+def count_submission(thread: Thread) -> Thread:
+    """Every `submit` signal is numbered, also one that is rejected: readers of history count them as well."""
+    counters = thread.counters
+    return thread.counting(counters.model_copy(update={"submissions": counters.submissions + 1}))
+
+
+def accept(thread: Thread, fact: MessagesSubmitted, *, now: int) -> Advance:
+    """Accept the messages of the newest `submit` signal."""
+    number, submitted = thread.counters.submissions, []
+    for index, written in enumerate(fact.messages):
+        message = written.as_message(ids.submitted_message_id(number, index))
+        is_short = len(message.model_dump_json()) <= INLINE_BYTES
+        source: Source = message if is_short else ids.source(ids.FromSubmit(number, index))
+        submitted.append(Submitted(message, source, f"submit:{number}", fact.agent_id, fact.overrides))
+    return accept_submitted(thread, tuple(submitted), fact.on_busy, now=now)
+
+
+def accept_submitted(thread: Thread, messages: tuple[Submitted, ...], on_busy: OnBusy, *, now: int) -> Advance:
+    """Queue what is new; a message whose id was seen before is a repeat, and a no-op."""
+    if on_busy is OnBusy.REJECT and not isinstance(thread.stage, Idle | AwaitingTasks):
+        return refuse(thread, SIGNAL_SUBMIT, "the thread is busy, and on_busy is reject", now=now)
+    if any(submitted.overrides for submitted in messages) and not _start_a_run(thread, on_busy):
+        reason = "overrides apply to the run that messages start, but the run under way reads these"
+        return refuse(thread, SIGNAL_SUBMIT, reason, now=now)
+    seen, new = dict.fromkeys(thread.seen_messages), []
+    for submitted in messages:
         if submitted.message.id not in seen:
             seen[submitted.message.id] = None
             new.append(submitted)
-    state = replace(state, seen_messages=tuple(seen)[-REMEMBERED:])
-    match fact.on_busy:
+    thread = replace(thread, seen_messages=tuple(seen)[-REMEMBERED_IDS:])
+    match on_busy:
         case _ if not new:
-            return Advance(state)
+            return Advance(thread)
         case OnBusy.ENQUEUE | OnBusy.REJECT:
-            return Advance(replace(state, queued=(*state.queued, *new)))
+            return Advance(replace(thread, queued=(*thread.queued, *new)))
         case OnBusy.STEER:
-            return Advance(replace(state, steering=(*state.steering, *new)))
+            return Advance(replace(thread, steering=(*thread.steering, *new)))
         case OnBusy.INTERRUPT | OnBusy.ROLLBACK:
-            return Advance(replace(state, queued=(*new, *state.queued)))
+            return Advance(replace(thread, queued=(*new, *thread.queued)))
         case _:
-            assert_never(fact.on_busy)
+            assert_never(on_busy)
 
 
-def _begins_a_run(state: RunState, on_busy: OnBusy) -> bool:
-    """Whether messages that come now are a run's first ones, and not read by one that was begun by others."""
-    if isinstance(state.stage, Idle) or on_busy in (OnBusy.INTERRUPT, OnBusy.ROLLBACK):
+def _start_a_run(thread: Thread, on_busy: OnBusy) -> bool:
+    """Whether messages that arrive now start a run, rather than being read by the one under way."""
+    if isinstance(thread.stage, Idle) or on_busy in (OnBusy.INTERRUPT, OnBusy.ROLLBACK):
         return True
-    return on_busy is OnBusy.ENQUEUE and state.mode is ThreadMode.THREAD
+    return on_busy is OnBusy.ENQUEUE and thread.mode is ThreadMode.THREAD
 
 
-def begin_next_run(state: RunState, *, interrupted: bool = False) -> Advance:
-    """Begin a run with what waits longest: what was meant to steer, or else the first group of queued messages.
+def start_next_run(thread: Thread, *, interrupted: bool = False) -> Advance:
+    """Start a run with the messages that steer, or else with the first group of queued ones.
 
-    Whoever interrupted is first of all; what was meant to steer is then read with the run's first step.
+    A message that interrupted the last run comes first; those that steer are then read with the run's first step.
     """
-    if any(not later.passive for later in state.steering) and not interrupted:
-        taken, left = state.steering, replace(state, steering=())
+    if any(not later.passive for later in thread.steering) and not interrupted:
+        taken, left = thread.steering, replace(thread, steering=())
     else:
-        group = state.queued[0].group
-        count = next((n for n, later in enumerate(state.queued) if later.group != group), len(state.queued))
-        taken, left = state.queued[:count], replace(state, queued=state.queued[count:])
-    return begin_run(left, taken, next(later for later in taken if not later.passive))
+        group = thread.queued[0].group
+        count = next((n for n, later in enumerate(thread.queued) if later.group != group), len(thread.queued))
+        taken, left = thread.queued[:count], replace(thread, queued=thread.queued[count:])
+    return start_run(left, taken, next(later for later in taken if not later.passive))
 
 
-def begin_run(state: RunState, taken: tuple[Submitted, ...], first: Submitted | RunRequest) -> Advance:
-    """Begin a run that reads `taken`, as `first` wants it.
-
-    The first run of a fork goes on within a run of its origin, and with what was kept for that.
-    """
-    runs, is_later = state.runs + 1, state.runs > 0
-    agent_id = first.agent_id or state.requested_agent or state.active_agent or state.identity.agent_id
-    seed = state.identity.run_id.removesuffix(f".{state.runs}")
-    run_id, resolve_id = (seed, RESOLVE_ID) if runs == 1 else (f"{seed}.{runs}", f"{RESOLVE_ID}-{runs}")
-    fresh = replace(
-        state,
-        identity=state.identity.model_copy(
-            update={"run_id": run_id, "agent_id": agent_id, "origin": _origin(state, taken)}
-        ),
-        stage=Resolving(id=resolve_id),
-        began=state.transcript.mark,
-        runs=runs,
-        resolved=None,
-        steps=0,
-        rounds=0,
-        continuations=0,
-        repairs=0,
-        overrides=first.overrides,
-        run_permissions=first.permissions if is_later else (*state.run_permissions, *first.permissions),
-        active_agent=agent_id if agent_id != state.identity.agent_id or state.active_agent else None,
-        requested_agent=None,
-        values=state.values.for_next_run() if is_later else state.values,
-        wanted_end=None,
-        hooked=0,
-        has_left=False,
-        failed_rounds=0,
-        said=(),
-        calls_made=0,
-        refused_calls=False,
-        budget=first.budget or Budget(),
-        deadline=state.deadline if runs == 1 else None,
-        lent=(),
-        loans=(),
-        below=Spent(),
-        receipt=None,
-        usage=Usage(),
-        response="",
-        output=None,
-        applied=frozenset(),
+def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | RunRequest) -> Advance:
+    """Start a run that reads `taken`; `first` has its agent, overrides, permissions and budget."""
+    counters = thread.counters.model_copy(update={"runs": thread.counters.runs + 1})
+    number, is_first = counters.runs, thread.run is None
+    agent_id = first.agent_id or thread.requested_agent or thread.active_agent or thread.identity.agent_id
+    identity = thread.identity.model_copy(
+        update={
+            "run_id": ids.run_id(thread.seed, number),
+            "agent_id": agent_id,
+            "origin": _origin(thread, taken),
+        }
     )
-    fresh = read(fresh, taken)
-    resolve = ResolveAgent(agent_id=agent_id, id=resolve_id, in_task=fresh.identity.task is not None)
-    return Advance(fresh, (resolve,), (run_start(fresh),))
+    # The first run of a fork continues a run of its origin, with the permissions and the state of that run.
+    inherited = thread.inherited_permissions if is_first else ()
+    parent = thread.parent if is_first else None
+    run = Run(
+        number=number,
+        started_at_position=thread.transcript.position,
+        overrides=first.overrides,
+        permissions=(*inherited, *first.permissions),
+        budget=Ledger(
+            limit=first.budget or Budget(),
+            allowance=parent.allowance if parent else None,
+            deadline=parent.deadline if parent else None,
+        ),
+    )
+    resolve_id = ids.work_id(ids.Resolve(number))
+    started = replace(
+        thread,
+        identity=identity,
+        run=run,
+        counters=counters,
+        active_agent=agent_id if agent_id != thread.identity.agent_id or thread.active_agent else None,
+        requested_agent=None,
+        agent_state=thread.agent_state if is_first else thread.agent_state.for_next_run(),
+    ).entering(Resolving(id=resolve_id))
+    started = read(started, taken)
+    resolve = ResolveAgent(id=resolve_id, agent_id=agent_id, in_task=identity.task is not None)
+    return Advance(started, (resolve,), (run_start(started),))
 
 
-def _origin(state: RunState, taken: tuple[Submitted, ...]) -> Origin:
-    """A run that a task or another agent woke is nobody's wish; one that a person begins afterwards is theirs again."""
+def _origin(thread: Thread, taken: tuple[Submitted, ...]) -> Origin:
+    """A run that only mail started is internal; one that a person starts afterwards is the user's again."""
     if taken and all(submitted.internal for submitted in taken):
         return Origin.INTERNAL
-    return Origin.USER if state.identity.origin is Origin.INTERNAL and state.runs else state.identity.origin
+    return Origin.USER if thread.identity.origin is Origin.INTERNAL and thread.run else thread.identity.origin
 
 
-def for_this_run(state: RunState) -> tuple[Submitted, ...]:
-    """Queued messages that a run which is not over yet can read: up to the first that wants a run of its own."""
-    return tuple(takewhile(lambda later: not _wants_its_own_run(state, later), state.queued))
+def for_this_run(thread: Thread) -> tuple[Submitted, ...]:
+    """Queued messages that the run under way can read: up to the first that needs a run of its own."""
+    return tuple(takewhile(lambda later: not _needs_own_run(thread, later), thread.queued))
 
 
-def _wants_its_own_run(state: RunState, later: Submitted) -> bool:
-    answers = state.active_agent or state.identity.agent_id
-    if state.mode is ThreadMode.RUN:
-        return False  # there will be no other
+def _needs_own_run(thread: Thread, later: Submitted) -> bool:
+    if thread.mode is ThreadMode.RUN:
+        return False  # there will be no other run
+    answers = thread.active_agent or thread.identity.agent_id
     return later.overrides is not None or later.agent_id not in (None, answers)
 
 
-def reading_queued(state: RunState) -> RunState:
-    """The run that reads now what was queued and needs no run of its own."""
-    mine = for_this_run(state)
-    return replace(read(state, mine), queued=state.queued[len(mine) :])
+def read_queued(thread: Thread) -> Thread:
+    """Append the queued messages that need no run of their own to the transcript."""
+    mine = for_this_run(thread)
+    return replace(read(thread, mine), queued=thread.queued[len(mine) :])
 
 
-def read(state: RunState, messages: tuple[Submitted, ...]) -> RunState:
-    """Write messages into the transcript: the model reads them with its next step."""
-    transcript = state.transcript
+def read(thread: Thread, messages: tuple[Submitted, ...]) -> Thread:
+    """Append messages to the transcript: the model reads them in its next step."""
+    if not messages:
+        return thread
+    transcript, run = thread.transcript, thread.current
     for submitted in messages:
         transcript = transcript.appending(submitted.message, submitted.source)
-    return replace(state, transcript=transcript)
+    mail = tuple(submitted.message.id for submitted in messages if submitted.internal)
+    return replace(thread, transcript=transcript, run=replace(run, read_mail=(*run.read_mail, *mail)))

@@ -1,7 +1,7 @@
-"""The conversation as the loop keeps it: append-only, named by a chain of digests, with the place of each new entry.
+"""The transcript: append-only, identified by a chain of digests, with the source of each new entry.
 
-After a thread has continued as new, only the newest entries are here; `before` says how much stands in earlier
-executions and what its digest is, so that the chain goes on unbroken.
+After continue-as-new only the newest entries are here; `before` is the position of the first one, so that the chain of
+digests continues unbroken.
 """
 
 from dataclasses import dataclass, field
@@ -13,8 +13,8 @@ from wakeful.loop.machine.replace import replace
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A place in a transcript: how many entries stand before it, and what their digest is."""
+class TranscriptPosition:
+    """A position in a transcript: how many entries precede it, and their digest."""
 
     length: int = 0
     digest: str = EMPTY_DIGEST
@@ -22,12 +22,12 @@ class Mark:
 
 @dataclass(frozen=True)
 class Transcript:
-    """`unsent` says where the entries stand that no inference has been told of yet."""
+    """`unsent` has the sources of the entries that no inference has been given yet."""
 
     messages: tuple[Message, ...] = ()
     digest: str = EMPTY_DIGEST
     unsent: tuple[Source, ...] = ()
-    before: Mark = field(default_factory=Mark)
+    before: TranscriptPosition = field(default_factory=TranscriptPosition)
 
     @property
     def length(self) -> int:
@@ -38,17 +38,18 @@ class Transcript:
         return TranscriptRef(length=self.length, digest=self.digest)
 
     @property
-    def mark(self) -> Mark:
-        return Mark(self.length, self.digest)
+    def position(self) -> TranscriptPosition:
+        """The end."""
+        return TranscriptPosition(self.length, self.digest)
 
-    def mark_at(self, length: int) -> Mark | None:
-        """The place after so many entries, unless it stands in an earlier execution or is still to come."""
+    def position_at(self, length: int) -> TranscriptPosition | None:
+        """The position after this many entries; None if an earlier execution has it, or nobody yet."""
         if not self.before.length <= length <= self.length:
             return None
         digest = self.before.digest
         for message in self.messages[: length - self.before.length]:
             digest = chained(digest, message)
-        return Mark(length, digest)
+        return TranscriptPosition(length, digest)
 
     def appending(self, message: Message, source: Source) -> "Transcript":
         return replace(
@@ -61,19 +62,19 @@ class Transcript:
     def sent(self) -> "Transcript":
         return replace(self, unsent=())
 
-    def rewound(self, mark: Mark) -> "Transcript":
-        """Without the entries after `mark`; the next inference is told so."""
-        if mark.length == self.length:
+    def rewound(self, position: TranscriptPosition) -> "Transcript":
+        """Without the entries after `position`; the next inference input records the rewind."""
+        if position.length == self.length:
             return self
-        kept = self.messages[: max(0, mark.length - self.before.length)]
-        before = min(self.before, mark, key=lambda place: place.length)
-        unsent = (*self.unsent, Rewind(rewind=mark.length))
-        return Transcript(messages=kept, digest=mark.digest, unsent=unsent, before=before)
+        kept = self.messages[: max(0, position.length - self.before.length)]
+        before = min(self.before, position, key=lambda place: place.length)
+        unsent = (*self.unsent, Rewind(rewind=position.length))
+        return Transcript(messages=kept, digest=position.digest, unsent=unsent, before=before)
 
     def tail(self, budget: int, *, at_least: int = 0) -> "Transcript":
-        """The newest entries that fit `budget` bytes, from a place where no call is parted from its result.
+        """The newest entries that fit `budget` bytes, never separating a tool call from its result.
 
-        What no inference was told of yet stays whatever its size: nothing else says where it stands.
+        Entries that no inference has been given yet are kept whatever their size: nothing else records their source.
         """
         at_least = max(at_least, len(self.unsent))
         total, start, size = len(self.messages), len(self.messages), 0
@@ -83,14 +84,14 @@ class Transcript:
                 break
             if self.messages[place].role is not Role.TOOL:
                 start = place
-        before = self.mark_at(self.before.length + start)
-        assert before is not None  # it is one of its own places
+        before = self.position_at(self.before.length + start)
+        assert before is not None  # it is one of its own positions
         return Transcript(messages=self.messages[start:], digest=self.digest, before=before)
 
 
 def transcript_of(tail: TranscriptTail) -> Transcript:
-    """A transcript that goes on from what was read back."""
-    transcript = Transcript(digest=tail.digest, before=Mark(tail.length, tail.digest))
+    """A transcript that continues what was read back."""
+    transcript = Transcript(digest=tail.digest, before=TranscriptPosition(tail.length, tail.digest))
     for message in tail.messages:
         transcript = transcript.appending(message, message.id)
     return transcript.sent()

@@ -1,31 +1,39 @@
 """Pins of `wakeful.contract.subagents`."""
 
 from tests.contract.pinned.budgets import BUDGET, SPENT
-from tests.contract.pinned.letters import DEAD
+from tests.contract.pinned.mail import DEAD
 from tests.contract.pinned.messages import ASKED, CALL
 from tests.contract.pinned.pin import Pin
 from tests.contract.pinned.runs import IDENTITY, RECEIPT, TASK_REF
 from tests.contract.pinned.tasks import TASK
 from tests.contract.pinned.tools import LOOK
 from wakeful.contract.permissions import Behavior, Rule
-from wakeful.contract.subagents import DeliverInput, Family, Grant, Keeps, Loan, Settled, ToolTaskInput
+from wakeful.contract.subagents import (
+    BudgetGrant,
+    BudgetRequest,
+    Carryover,
+    ChildResult,
+    DeliverInput,
+    SubagentContext,
+    ToolTaskInput,
+)
 from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.tools import ToolCallInput
 
-KEEPS = Keeps(
+KEEPS = Carryover(
     agent_id="clerk",
     tasks=(TASK,),
     spawned=1,
-    letters=(DEAD,),
+    undelivered=(DEAD,),
     mail=(ASKED,),
     permissions=(Rule(tool="look", behavior=Behavior.ALLOW),),
     identity=IDENTITY,
 )
 
 PINS = (
-    Pin(Family(path=("t1",), work_id="c1"), '{"path":["t1"],"work_id":"c1"}'),
+    Pin(SubagentContext(path=("t1",), work_id="c1"), '{"path":["t1"],"work_id":"c1"}'),
     Pin(
-        Family(
+        SubagentContext(
             path=("t0", "t1"),
             work_id="c1",
             task_id="bg_0",
@@ -37,16 +45,16 @@ PINS = (
         '"owner_thread_id":"t1"},"allowance":{"tokens":1000},"deadline":7}',
     ),
     Pin(
-        Family(path=("t1",), work_id="bg_0", task_id="bg_0", name="scout"),
+        SubagentContext(path=("t1",), work_id="bg_0", task_id="bg_0", name="scout"),
         '{"path":["t1"],"work_id":"bg_0","task_id":"bg_0","name":"scout"}',
     ),
     Pin(
-        Settled(work_id="c1", thread_id="t2", status=TaskStatus.CANCELLED),
+        ChildResult(work_id="c1", thread_id="t2", status=TaskStatus.CANCELLED),
         '{"work_id":"c1","thread_id":"t2","status":"cancelled","steps":0,"spent":{"tokens":0,"cost":0.0,'
         '"turns":0,"tool_calls":0}}',
     ),
     Pin(
-        Settled(
+        ChildResult(
             work_id="bg_0",
             thread_id="t2",
             agent_id="clerk",
@@ -62,12 +70,12 @@ PINS = (
         '"receipt":{"cancelled":["t2"],"ended":["t3"]}}',
     ),
     Pin(
-        Settled(work_id="bg_0", thread_id="t2", status=TaskStatus.FAILED, error="no"),
+        ChildResult(work_id="bg_0", thread_id="t2", status=TaskStatus.FAILED, error="no"),
         '{"work_id":"bg_0","thread_id":"t2","status":"failed","error":"no","steps":0,"spent":{"tokens":0,'
         '"cost":0.0,"turns":0,"tool_calls":0}}',
     ),
     Pin(
-        Settled(work_id="bg_0", thread_id="t2", agent_id="clerk", name="scout", status=TaskStatus.CANCELLED),
+        ChildResult(work_id="bg_0", thread_id="t2", agent_id="clerk", name="scout", status=TaskStatus.CANCELLED),
         '{"work_id":"bg_0","thread_id":"t2","agent_id":"clerk","name":"scout","status":"cancelled","steps":0,'
         '"spent":{"tokens":0,"cost":0.0,"turns":0,"tool_calls":0}}',
     ),
@@ -85,13 +93,13 @@ PINS = (
         '"idempotency_key":"t1/c1"}}',
     ),
     Pin(
-        Loan(work_id="bg_0", thread_id="t2", spent=SPENT),
+        BudgetRequest(work_id="bg_0", thread_id="t2", spent=SPENT),
         '{"work_id":"bg_0","thread_id":"t2","spent":{"tokens":7,"cost":0.5,"turns":2,"tool_calls":1}}',
     ),
-    Pin(Grant(allowance=BUDGET), '{"allowance":{"tokens":1000}}'),
-    Pin(Grant(refused="tokens"), '{"refused":"tokens"}'),
-    Pin(Keeps(), '{"spawned":0}'),
-    Pin(Keeps(events=7), '{"spawned":0,"events":7}'),
+    Pin(BudgetGrant(allowance=BUDGET), '{"allowance":{"tokens":1000}}'),
+    Pin(BudgetGrant(refused="tokens"), '{"refused":"tokens"}'),
+    Pin(Carryover(), '{"spawned":0}'),
+    Pin(Carryover(events=7), '{"spawned":0,"events":7}'),
     Pin(
         KEEPS,
         '{"agent_id":"clerk","tasks":[{"task_id":"bg_0","owner_thread_id":"t1","task_type":"tool",'

@@ -1,11 +1,11 @@
 """Pins of `wakeful.contract.mail`."""
 
 from tests.contract.pinned.pin import Pin
-from wakeful.contract.mail import DeadLetter, Letter, Returned, Sender, TaskEvent
+from wakeful.contract.mail import AgentMessage, ReturnedMessage, Sender, TaskEvent, UndeliveredMessage
 
 SENDER = Sender(agent_id="assistant", thread_id="t1")
-LETTER = Letter(message_id="m1", sender=SENDER, content="Hello", relation="parent", recipient_thread_id="t0")
-DEAD = DeadLetter(letter=LETTER, error="recipient_not_found", at=7)
+LETTER = AgentMessage(message_id="m1", sender=SENDER, content="Hello", relation="parent", recipient_thread_id="t0")
+DEAD = UndeliveredMessage(message=LETTER, error="recipient_not_found", at=7)
 
 PINS = (
     Pin(SENDER, '{"agent_id":"assistant","thread_id":"t1"}'),
@@ -19,7 +19,7 @@ PINS = (
         '"content":"Hello","relation":"parent","recipient_thread_id":"t0"}',
     ),
     Pin(
-        Letter(
+        AgentMessage(
             message_id="m1",
             sender=SENDER,
             content="Hello",
@@ -52,7 +52,7 @@ PINS = (
         '"at":7}',
     ),
     Pin(
-        Returned(letter=LETTER, error="recipient_unavailable"),
+        ReturnedMessage(message=LETTER, error="recipient_unavailable"),
         '{"letter":{"kind":"letter","message_id":"m1","sender":{"agent_id":"assistant","thread_id":"t1"},'
         '"content":"Hello","relation":"parent","recipient_thread_id":"t0"},'
         '"error":"recipient_unavailable"}',

@@ -1,0 +1,79 @@
+"""What a thread keeps besides its conversation: a later execution of the thread continues with it, and so does a fork.
+
+Sizes are bytes of JSON. Temporal refuses query answers and activity results over two megabytes, so a carryover that
+were larger could not be read, and the thread could not be woken.
+"""
+
+from pydantic import JsonValue
+
+from wakeful.contract.base import Few, Maybe, Wire
+from wakeful.contract.mail import UndeliveredMessage
+from wakeful.contract.messages import Message
+from wakeful.contract.permissions import Rule
+from wakeful.contract.runs import RunIdentity
+from wakeful.contract.tasks import Task
+
+UNDELIVERED_BYTES = 300_000
+"""Of all undelivered messages together."""
+
+CARRYOVER_BYTES = 900_000
+"""Of undelivered messages and mail. The largest message fits alone, even where each character takes four bytes."""
+
+
+class Counters(Wire):
+    """The numbers that ids are made of. They never restart: every later execution of the thread continues them."""
+
+    runs: int = 0
+    steps: int = 0
+    submissions: int = 0
+    tasks: int = 0
+    compactions: int = 0
+    handoffs: int = 0
+    hooks: int = 0
+    events: int = 0
+
+
+class Carryover(Wire):
+    """What a closed thread, or a step of an open one, passes on."""
+
+    counters: Counters = Counters()
+    agent_id: Maybe[str] = None
+    """The agent that answers now, if the run was handed off."""
+    tasks: Few[tuple[Task, ...]] = ()
+    undelivered: Few[tuple[UndeliveredMessage, ...]] = ()
+    mail: Few[tuple[Message, ...]] = ()
+    """Mail that arrived too late for the last run to read it."""
+    permissions: Few[tuple[Rule, ...]] = ()
+    state: Few[dict[str, JsonValue]] = {}
+    """Agent state with thread scope."""
+    run_state: Few[dict[str, JsonValue]] = {}
+    """Only for a fork, which continues a run: agent state with run scope."""
+    run_permissions: Few[tuple[Rule, ...]] = ()
+    """Only for a fork: the permissions of the run."""
+    identity: Maybe[RunIdentity] = None
+    """The last run's: a sub-agent that is woken still knows its parent."""
+
+    def fitting(self) -> "Carryover":
+        """As much as fits: the newest undelivered messages, then mail, the oldest first."""
+        undelivered, mail = newest_undelivered(self.undelivered), []
+        room = CARRYOVER_BYTES - sum(map(json_bytes, undelivered))
+        for message in self.mail:
+            if (size := json_bytes(message)) <= room:
+                mail.append(message)
+                room -= size
+        return self.model_copy(update={"undelivered": undelivered, "mail": tuple(mail)})
+
+
+def newest_undelivered(messages: tuple[UndeliveredMessage, ...]) -> tuple[UndeliveredMessage, ...]:
+    """The newest that fit, in their order; the very newest may take more room than all of them are meant to."""
+    size, start = 0, len(messages)
+    for place in reversed(range(len(messages))):
+        size += json_bytes(messages[place])
+        if size > (CARRYOVER_BYTES if start == len(messages) else UNDELIVERED_BYTES):
+            break
+        start = place
+    return messages[start:]
+
+
+def json_bytes(value: Wire) -> int:
+    return len(value.model_dump_json().encode())

@@ -1,0 +1,395 @@
+"""Every id and transcript source that Wakeful writes to history: made here, parsed here, and nowhere else.
+
+An id in history is permanent and never reused: its numbers come from `Counters`, which a thread keeps through every
+later run, execution, wake and fork. `tests/contract/test_ids.py` pins the spelling of each.
+
+- A **work id** names a command until it ends: the id of an activity, or of the child that does the work.
+- A **source** says where in history a transcript entry is recorded, so that an inference input can refer to it.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+
+@dataclass(frozen=True)
+class Resolve:
+    """Look up the agent of the thread's n-th run."""
+
+    run: int
+
+
+@dataclass(frozen=True)
+class ResolveHandoff:
+    """Look up the agent that takes a run over."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Infer:
+    """Call the model for the thread's n-th step."""
+
+    step: int
+
+
+@dataclass(frozen=True)
+class Compact:
+    """Summarise the oldest messages."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """Run lifecycle hooks."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class CallTool:
+    """Execute a tool call; every decision that resumes the call makes one more execution."""
+
+    call_id: str
+    execution: int = 1
+
+
+@dataclass(frozen=True)
+class Delegate:
+    """Run the sub-agent that a tool call waits for."""
+
+    call_id: str
+    execution: int = 1
+
+
+@dataclass(frozen=True)
+class Task:
+    """Run a background task."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class CancelTask:
+    """The tool call that cancels a task, or its own run."""
+
+    call_id: str
+
+
+@dataclass(frozen=True)
+class SendMessage:
+    """The tool call that sends a message to another agent."""
+
+    call_id: str
+
+
+@dataclass(frozen=True)
+class ResendMessage:
+    """Send an undelivered message again."""
+
+    message_id: str
+
+
+@dataclass(frozen=True)
+class ReturnMessage:
+    """Return a message that arrived after the thread had ended."""
+
+    message_id: str
+
+
+@dataclass(frozen=True)
+class RequestBudget:
+    """Ask the parent for more of one budget, once the limit it granted is spent."""
+
+    field: str
+    limit: float
+
+
+@dataclass(frozen=True)
+class GrantBudget:
+    """Answer a sub-agent that asked for more budget."""
+
+    child_work_id: str
+    answer: str
+
+
+@dataclass(frozen=True)
+class NotifyParent:
+    """Signal the parent how this sub-agent ended."""
+
+
+@dataclass(frozen=True)
+class Restore:
+    """Read the conversation that a woken or forked thread continues."""
+
+
+Work = (
+    Resolve
+    | ResolveHandoff
+    | Infer
+    | Compact
+    | Hooks
+    | CallTool
+    | Delegate
+    | Task
+    | CancelTask
+    | SendMessage
+    | ResendMessage
+    | ReturnMessage
+    | RequestBudget
+    | GrantBudget
+    | NotifyParent
+    | Restore
+)
+
+
+def work_id(work: Work) -> str:
+    """How history spells the id of a command."""
+    match work:
+        case Resolve(run=number):
+            return f"resolve-{number}"
+        case ResolveHandoff(number=number):
+            return f"handoff-{number}"
+        case Infer(step=number):
+            return f"infer-{number}"
+        case Compact(number=number):
+            return f"compact-{number}"
+        case Hooks(number=number):
+            return f"hooks-{number}"
+        case CallTool(call_id=call, execution=execution):
+            return f"tool{_nth(execution)}-{call}"
+        case Delegate(call_id=call, execution=execution):
+            return f"delegate{_nth(execution)}-{call}"
+        case Task(number=number):
+            return f"bg_{number}"
+        case CancelTask(call_id=call):
+            return f"cancel-{call}"
+        case SendMessage(call_id=call):
+            return f"send-{call}"
+        case ResendMessage(message_id=message):
+            return f"resend-{message}"
+        case ReturnMessage(message_id=message):
+            return f"return-{message}"
+        case RequestBudget(field=field, limit=limit):
+            return f"budget_request-{field}-{limit}"
+        case GrantBudget(child_work_id=child, answer=answer):
+            return f"budget_grant-{child}:{answer}"
+        case NotifyParent():
+            return "notify_parent"
+        case Restore():
+            return "restore_thread"
+        case _:
+            assert_never(work)
+
+
+_NUMBERED = re.compile(r"(resolve|handoff|infer|compact|hooks)-(\d+)")
+_NUMBERED_WORK: Mapping[str, Callable[[int], Work]] = {
+    "resolve": Resolve,
+    "handoff": ResolveHandoff,
+    "infer": Infer,
+    "compact": Compact,
+    "hooks": Hooks,
+}
+_CALLED = re.compile(r"(tool|delegate)(?:\.(\d+))?-(.*)", re.DOTALL)
+_CALLED_WORK: Mapping[str, Callable[[str, int], Work]] = {"tool": CallTool, "delegate": Delegate}
+_NAMED = re.compile(r"(cancel|send|resend|return)-(.*)", re.DOTALL)
+_NAMED_WORK: Mapping[str, Callable[[str], Work]] = {
+    "cancel": CancelTask,
+    "send": SendMessage,
+    "resend": ResendMessage,
+    "return": ReturnMessage,
+}
+_CONSTANT_WORK: Mapping[str, Work] = {"notify_parent": NotifyParent(), "restore_thread": Restore()}
+_TASK = re.compile(r"bg_(\d+)")
+_REQUEST = re.compile(r"budget_request-(\w+)-([\d.e+-]+)")
+_GRANT = re.compile(r"budget_grant-(.*):([^:]*)", re.DOTALL)
+
+
+def parse_work(id: str) -> Work | None:
+    """What an id names; None of an id that is not Wakeful's."""
+    if match := _NUMBERED.fullmatch(id):
+        return _NUMBERED_WORK[match[1]](int(match[2]))
+    if match := _CALLED.fullmatch(id):
+        return _CALLED_WORK[match[1]](match[3], int(match[2] or 1))
+    if match := _NAMED.fullmatch(id):
+        return _NAMED_WORK[match[1]](match[2])
+    if match := _TASK.fullmatch(id):
+        return Task(int(match[1]))
+    if match := _REQUEST.fullmatch(id):
+        return RequestBudget(match[1], float(match[2]))
+    if match := _GRANT.fullmatch(id):
+        return GrantBudget(match[1], match[2])
+    return _CONSTANT_WORK.get(id)
+
+
+def _nth(execution: int) -> str:
+    # Before the call id, which may contain anything: no two calls can have the same work id.
+    return f".{execution}" if execution > 1 else ""
+
+
+@dataclass(frozen=True)
+class FromActivity:
+    """The result of the activity with this id."""
+
+    activity_id: str
+
+
+@dataclass(frozen=True)
+class FromInput:
+    """The n-th message of the request that started the execution."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class FromSubmit:
+    """A message of the thread's n-th `submit` signal."""
+
+    submission: int
+    index: int
+
+
+@dataclass(frozen=True)
+class FromSnapshot:
+    """A message that was waiting when the thread continued as new; it came with the snapshot."""
+
+    message_id: str
+
+
+@dataclass(frozen=True)
+class FromChild:
+    """The result that a sub-agent or a background task reported with `child_settled`."""
+
+    work_id: str
+
+
+@dataclass(frozen=True)
+class FromMail:
+    """Mail that the `deliver` signal brought."""
+
+    message_id: str
+
+
+Location = FromActivity | FromInput | FromSubmit | FromSnapshot | FromChild | FromMail
+"""Where a transcript entry is recorded, if it is not spelled out."""
+
+
+def source(location: Location) -> str:
+    """How an inference input spells where an entry is recorded."""
+    match location:
+        case FromActivity(activity_id=id):
+            return id
+        case FromInput(index=index):
+            return f"input:{index}"
+        case FromSubmit(submission=number, index=index):
+            return f"submit:{number}:{index}"
+        case FromSnapshot(message_id=message):
+            return f"snapshot:{message}"
+        case FromChild(work_id=id):
+            return f"child:{id}"
+        case FromMail(message_id=message):
+            return f"mail:{message}"
+        case _:
+            assert_never(location)
+
+
+_SUBMIT = re.compile(r"submit:(\d+):(\d+)")
+_NAMED_SOURCES: Mapping[str, Callable[[str], Location]] = {
+    "snapshot": FromSnapshot,
+    "child": FromChild,
+    "mail": FromMail,
+}
+
+
+def parse_source(written: str) -> Location:
+    """Where an entry is recorded. Whatever has no prefix of ours is an activity's id."""
+    if match := _SUBMIT.fullmatch(written):
+        return FromSubmit(int(match[1]), int(match[2]))
+    prefix, colon, rest = written.partition(":")
+    if colon and prefix == "input" and rest.isdecimal():
+        return FromInput(int(rest))
+    return _NAMED_SOURCES[prefix](rest) if colon and prefix in _NAMED_SOURCES else FromActivity(written)
+
+
+def run_id(seed: str, number: int) -> str:
+    """The id of a thread's n-th run; the seed is unique to the chain of executions that begins the run."""
+    return seed if number == 1 else f"{seed}.{number}"
+
+
+def call_id(step: int, index: int) -> str:
+    """Wakeful's own id of a tool call: the thread's step and the call's position in its answer, from 1."""
+    return f"{step}-{index}"
+
+
+def idempotency_key(run_id: str, call_id: str) -> str:
+    """What a tool passes on to make a repeated call harmless; the same for every attempt and after every decision."""
+    return f"{run_id}:{call_id}"
+
+
+def suspension_id(call_id: str) -> str:
+    """What a suspended call waits under, if its tool chose no id."""
+    return f"suspend_{call_id}"
+
+
+def ticket_id(thread_id: str, call_id: str) -> str:
+    """How people name a pending decision: `wakeful approve THREAD/CALL`."""
+    return f"{thread_id}/{call_id}"
+
+
+def message_id(run_id: str, position: int) -> str:
+    """The id of the transcript's n-th entry, written by this run."""
+    return f"{run_id}:{position}"
+
+
+def submitted_message_id(submission: int, index: int) -> str:
+    """The id of a submitted message that its sender gave none."""
+    return f"submit:{submission}:{index}"
+
+
+def child_message_id(thread_id: str) -> str:
+    """The id of the message that reports a background task's end to its owner's model."""
+    return f"child_settled:{thread_id}"
+
+
+def agent_message_id(thread_id: str, run_id: str, call_id: str) -> str:
+    """The id of a message between agents: the same whenever this call sends it."""
+    sender = "\n".join((thread_id, run_id, call_id))
+    return f"msg_{hashlib.sha256(sender.encode()).hexdigest()[:24]}"
+
+
+def task_event_id(thread_id: str, emitter: str, number: int) -> str:
+    """The id of an event of a background task; `emitter` is unique to the attempt of the activity that emits it."""
+    return f"{thread_id}:{emitter}:{number}"
+
+
+def is_task_message(message_id: str, thread_id: str) -> bool:
+    """Whether a message reports the end of the task that runs in this thread, or an event of it."""
+    return message_id == child_message_id(thread_id) or message_id.startswith(f"{thread_id}:")
+
+
+def context_message_id(key: str) -> str:
+    """The id of a context message in a request; it is never part of a transcript."""
+    return f"context:{key}"
+
+
+CHILD_NAME_LENGTH = 40
+CHILD_ID_BYTES = 250
+"""SQL stores keep 255 characters of a workflow id for lists, fewer than the server accepts."""
+
+
+def child_thread_id(parent: str, root: str, name: str, unique: str) -> str:
+    """A child's thread id: below its parent's, or below its root's where that gets too long, or by itself."""
+    readable = re.sub(r"[^A-Za-z0-9_.-]+", "-", name)[:CHILD_NAME_LENGTH] or "task"
+    for above in (parent, root):
+        id = f"{above}/{readable}-{unique[:8]}"
+        if len(id.encode()) <= CHILD_ID_BYTES:
+            return id
+    return f"{readable}-{unique}"
+
+
+def is_descendant(thread_id: str, ancestor: str) -> bool:
+    """Whether a thread's id says that it is below another thread."""
+    return thread_id.startswith(f"{ancestor}/")

@@ -1,0 +1,374 @@
+"""The one decoder of workflow history: every history event that Wakeful reads, as a typed moment.
+
+`moment_of` names what happened; payloads stay encoded until a reader asks `Payloads` for them, because decoding may run
+a codec. `walk_chain` follows a thread from its newest execution back. The readers on top of this are `conversation`
+(cold rebuild), `timeline` (rewind), `latest_execution` (wake), and those of `wakeful.client.diagnosis`,
+`wakeful.client.watching` and the sweep.
+"""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
+
+from pydantic import JsonValue
+from temporalio.api.common.v1 import Payload
+from temporalio.api.common.v1 import Payloads as RawPayloads
+from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
+from temporalio.api.failure.v1 import Failure
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+from temporalio.converter import DataConverter
+
+LOCAL_ACTIVITY_MARKER = "core_local_activity"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ExecutionRef:
+    """One execution of a thread; `run_id` is Temporal's."""
+
+    thread_id: str
+    run_id: str
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Something that history records: the event's id, and its time in milliseconds since 1970."""
+
+    event_id: int
+    at: int
+
+
+@dataclass(frozen=True)
+class Started(Moment):
+    input: RawPayloads
+    continued_run_id: str
+    """The execution that continued as this one; empty if none did."""
+    original_run_id: str
+    """The execution itself, or, after a reset, the one whose history it begins with."""
+
+
+@dataclass(frozen=True)
+class TaskStarted(Moment):
+    pass
+
+
+@dataclass(frozen=True)
+class TaskCompleted(Moment):
+    started: int
+    """The event with which the workflow task started."""
+
+
+@dataclass(frozen=True)
+class TaskFailed(Moment):
+    cause: WorkflowTaskFailedCause.ValueType
+    failure: Failure
+
+    @property
+    def is_reset(self) -> bool:
+        """A reset ends the history it keeps with a failed workflow task."""
+        return self.cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
+
+
+@dataclass(frozen=True)
+class SignalReceived(Moment):
+    signal: str
+    input: RawPayloads
+    sender_thread_id: str
+    """Empty if a client sent it."""
+    identity: str
+
+
+@dataclass(frozen=True)
+class SignalSent(Moment):
+    signal: str
+    input: RawPayloads
+    thread_id: str
+
+
+@dataclass(frozen=True)
+class ActivityScheduled(Moment):
+    activity_id: str
+    activity_type: str
+    input: RawPayloads
+    task: int
+    """The event with which the workflow task completed that scheduled it."""
+    summary: Payload | None
+
+
+@dataclass(frozen=True)
+class ActivityCompleted(Moment):
+    scheduled: int | None
+    """The event that scheduled it; None for a local activity."""
+    activity_id: str
+    activity_type: str
+    result: RawPayloads
+
+
+@dataclass(frozen=True)
+class ActivityFailed(Moment):
+    """It failed, timed out or was cancelled."""
+
+    scheduled: int
+    how: EventType.ValueType
+    """The type of the event."""
+    failure: Failure | None
+
+
+@dataclass(frozen=True)
+class ChildInitiated(Moment):
+    thread_id: str
+    input: RawPayloads
+    task: int
+    """The event with which the workflow task completed that started it."""
+
+
+@dataclass(frozen=True)
+class ChildStarted(Moment):
+    thread_id: str
+
+
+@dataclass(frozen=True)
+class ChildClosed(Moment):
+    thread_id: str
+    how: EventType.ValueType
+    """The type of the event."""
+
+
+@dataclass(frozen=True)
+class CancelRequested(Moment):
+    identity: str
+    cause: str
+
+
+@dataclass(frozen=True)
+class Closed(Moment):
+    """The last event of an execution."""
+
+    how: EventType.ValueType
+    """The type of the event."""
+    continued_as: str = ""
+    identity: str = ""
+    reason: str = ""
+    failure: Failure | None = None
+
+
+HistoryMoment = (
+    Started
+    | TaskStarted
+    | TaskCompleted
+    | TaskFailed
+    | SignalReceived
+    | SignalSent
+    | ActivityScheduled
+    | ActivityCompleted
+    | ActivityFailed
+    | ChildInitiated
+    | ChildStarted
+    | ChildClosed
+    | CancelRequested
+    | Closed
+)
+
+_CHILD_CLOSED = frozenset(
+    {
+        EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED,
+        EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_FAILED,
+        EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_CANCELED,
+        EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TIMED_OUT,
+        EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TERMINATED,
+    }
+)
+_CLOSED = frozenset(
+    {
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
+    }
+)
+_ACTIVITY_FAILED = frozenset(
+    {
+        EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED,
+        EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT,
+        EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED,
+    }
+)
+
+
+def moment_of(event: HistoryEvent) -> HistoryMoment | None:
+    """What an event records; None if no reader needs it. A completed activity is without its type: see `Decoder`."""
+    id, at = event.event_id, event.event_time.ToMilliseconds()
+    match event.event_type:
+        case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+            started = event.workflow_execution_started_event_attributes
+            return Started(id, at, started.input, started.continued_execution_run_id, started.original_execution_run_id)
+        case EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED:
+            return TaskStarted(id, at)
+        case EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
+            return TaskCompleted(id, at, event.workflow_task_completed_event_attributes.started_event_id)
+        case EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+            task = event.workflow_task_failed_event_attributes
+            return TaskFailed(id, at, task.cause, task.failure)
+        case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
+            received = event.workflow_execution_signaled_event_attributes
+            sender = received.external_workflow_execution.workflow_id
+            return SignalReceived(id, at, received.signal_name, received.input, sender, received.identity)
+        case EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED:
+            sent = event.signal_external_workflow_execution_initiated_event_attributes
+            return SignalSent(id, at, sent.signal_name, sent.input, sent.workflow_execution.workflow_id)
+        case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+            scheduled = event.activity_task_scheduled_event_attributes
+            return ActivityScheduled(
+                id,
+                at,
+                scheduled.activity_id,
+                scheduled.activity_type.name,
+                scheduled.input,
+                scheduled.workflow_task_completed_event_id,
+                event.user_metadata.summary if event.user_metadata.HasField("summary") else None,
+            )
+        case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+            completed = event.activity_task_completed_event_attributes
+            return ActivityCompleted(id, at, completed.scheduled_event_id, "", "", completed.result)
+        case EventType.EVENT_TYPE_MARKER_RECORDED:
+            return _local_activity(event, id, at)
+        case EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
+            child = event.start_child_workflow_execution_initiated_event_attributes
+            return ChildInitiated(id, at, child.workflow_id, child.input, child.workflow_task_completed_event_id)
+        case EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
+            running = event.child_workflow_execution_started_event_attributes.workflow_execution
+            return ChildStarted(id, at, running.workflow_id)
+        case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
+            cancel = event.workflow_execution_cancel_requested_event_attributes
+            return CancelRequested(id, at, cancel.identity, cause=cancel.cause)
+        case how if how in _CHILD_CLOSED:
+            return ChildClosed(id, at, _attributes(event).workflow_execution.workflow_id, how)
+        case how if how in _ACTIVITY_FAILED:
+            attributes = _attributes(event)
+            failure = attributes.failure if how != EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED else None
+            return ActivityFailed(id, at, attributes.scheduled_event_id, how, failure)
+        case how if how in _CLOSED:
+            return _closed(event, id, at)
+        case _:
+            return None
+
+
+def _local_activity(event: HistoryEvent, id: int, at: int) -> ActivityCompleted | None:
+    marker = event.marker_recorded_event_attributes
+    if marker.marker_name != LOCAL_ACTIVITY_MARKER or "result" not in marker.details:
+        return None
+    recorded = json.loads(marker.details["data"].payloads[0].data)
+    return ActivityCompleted(id, at, None, recorded["activity_id"], recorded["activity_type"], marker.details["result"])
+
+
+def _closed(event: HistoryEvent, id: int, at: int) -> Closed:
+    closed = Closed(id, at, event.event_type)
+    match event.event_type:
+        case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
+            continued = event.workflow_execution_continued_as_new_event_attributes
+            return replace(closed, continued_as=continued.new_execution_run_id)
+        case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:
+            terminated = event.workflow_execution_terminated_event_attributes
+            return replace(closed, identity=terminated.identity, reason=terminated.reason)
+        case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
+            return replace(closed, failure=event.workflow_execution_failed_event_attributes.failure)
+        case _:
+            return closed
+
+
+def _attributes(event: HistoryEvent):  # type: ignore[no-untyped-def]  # one of many generated classes
+    return getattr(event, str(event.WhichOneof("attributes")))
+
+
+class Decoder:
+    """Decodes the events of one execution, in order: a completed activity has the type it was scheduled with."""
+
+    def __init__(self) -> None:
+        self._scheduled: dict[int, ActivityScheduled] = {}
+
+    def decode(self, event: HistoryEvent) -> HistoryMoment | None:
+        moment = moment_of(event)
+        match moment:
+            case ActivityScheduled():
+                self._scheduled[moment.event_id] = moment
+            case ActivityCompleted(scheduled=int(scheduled)) if (known := self._scheduled.get(scheduled)) is not None:
+                return replace(moment, activity_id=known.activity_id, activity_type=known.activity_type)
+        return moment
+
+    def scheduled(self, event_id: int) -> ActivityScheduled | None:
+        """The activity that an event scheduled."""
+        return self._scheduled.get(event_id)
+
+
+class Payloads:
+    """Decodes payloads with the data converter and codec of a client."""
+
+    def __init__(self, converter: DataConverter) -> None:
+        self._converter = converter
+
+    async def json(self, payloads: RawPayloads) -> JsonValue:
+        """The first payload as JSON; None if there is none."""
+        decoded = await self._converter.decode(payloads.payloads)
+        value: JsonValue = decoded[0] if decoded else None
+        return value
+
+    async def value(self, payloads: RawPayloads, kind: type[T]) -> T:
+        """The one payload as a value of this type."""
+        value: T
+        (value,) = await self._converter.decode(payloads.payloads, [kind])
+        return value
+
+    async def text(self, payload: Payload | None) -> str:
+        """A payload of Temporal UI's metadata; empty if it cannot be decoded."""
+        if payload is None:
+            return ""
+        try:
+            (text,) = await self._converter.decode([payload], [str])
+        except Exception:  # without the codec there is no summary, and nothing else depends on it
+            return ""
+        return str(text)
+
+
+async def read_moments(
+    client: Client, execution: ExecutionRef, *, page_size: int | None = None
+) -> AsyncIterator[HistoryMoment]:
+    """The moments of one execution, in order.
+
+    Raises:
+        RPCError: the server does not have the execution any more, or is unreachable.
+    """
+    decoder = Decoder()
+    handle = client.get_workflow_handle(execution.thread_id, run_id=execution.run_id)
+    async for event in handle.fetch_history_events(page_size=page_size):
+        if (moment := decoder.decode(event)) is not None:
+            yield moment
+
+
+def moments_of(events: Sequence[HistoryEvent]) -> list[HistoryMoment]:
+    """The moments of these events."""
+    decoder = Decoder()
+    return [moment for event in events if (moment := decoder.decode(event)) is not None]
+
+
+class HasPredecessor(Protocol):
+    """What a reader makes of one execution."""
+
+    @property
+    def predecessor(self) -> ExecutionRef | None: ...
+
+
+E = TypeVar("E", bound=HasPredecessor)
+
+
+async def walk_chain(read: Callable[[ExecutionRef], Awaitable[E]], newest: ExecutionRef) -> AsyncIterator[E]:
+    """Read a thread's executions, from the newest back, for as long as the caller wants more."""
+    wanted: ExecutionRef | None = newest
+    while wanted is not None:
+        execution = await read(wanted)
+        yield execution
+        wanted = execution.predecessor
