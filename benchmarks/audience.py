@@ -11,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from benchmarks.sights import Sights
 from wakeful.cli.process import run_and_leave
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.connection import Address, connect
 from wakeful.contract.events import RunFinish, StreamReset, TextDelta
 
@@ -29,7 +29,7 @@ class Watched(BaseModel):
 AUDIENCE = TypeAdapter(list[Watched])
 
 
-async def watch(client: WakefulClient, thread_id: str, paused: asyncio.Event) -> Watched:
+async def watch(client: Client, thread_id: str, paused: asyncio.Event) -> Watched:
     """See a run through to its end, as a person would: live, and putting together what comes."""
     watched = Watched(sights=Sights())
     text = ""
@@ -49,7 +49,7 @@ async def watch(client: WakefulClient, thread_id: str, paused: asyncio.Event) ->
 
 
 async def attend(address: str, thread_id: str, count: int) -> None:
-    clients = [WakefulClient(await connect(Address(address=address))) for _ in range(0, count, A_CONNECTION)]
+    clients = [Client(await connect(Address(address=address))) for _ in range(0, count, A_CONNECTION)]
     pauses = [asyncio.Event() for _ in range(count)]
     async with asyncio.TaskGroup() as group:
         watchers = [

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.client import Client, WorkflowHistory
+from temporalio.client import Client as TemporalClient
+from temporalio.client import WorkflowHistory
 
 from benchmarks import bare, ours
 from benchmarks.sides import BARE, BARE_SANDBOXED, LOCAL, OURS, WHOLE, streaming
 from benchmarks.workload import ASK, PAD, PAD_LOCAL, Work
 from wakeful import RunStatus
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.connection import embedded_server
 
 ROOT = Path(__file__).parents[1]
@@ -32,7 +33,7 @@ _numbers = itertools.count(1)
 class Wakeful:
     """Our side. `pid` is the process of its worker, `tool` the tool its script calls."""
 
-    client: WakefulClient
+    client: Client
     pid: int
     name: str = OURS
     tool: str = PAD
@@ -61,7 +62,7 @@ class Wakeful:
 class Bare:
     """The hand-written side."""
 
-    client: Client
+    client: TemporalClient
     pid: int
     name: str = BARE
     tool: str = PAD
@@ -105,7 +106,7 @@ class Execution:
 class Stage:
     """`sides` are compared: the yardstick first. `whole` is only weighed."""
 
-    client: Client
+    client: TemporalClient
     sides: tuple[Side, ...]
     whole: Side
     address: str
@@ -158,7 +159,7 @@ async def stage(*, sandboxed: bool) -> AsyncIterator[Stage]:
         worker_process(OURS, server.address) as our_pid,
     ):
         client = server.client
-        wakeful = WakefulClient(client, task_queue=OURS)
+        wakeful = Client(client, task_queue=OURS)
         sides: list[Side] = [Bare(client, bare_pid), Wakeful(wakeful, our_pid)]
         if ours.HAS_LOCAL_TOOLS:
             sides.append(Wakeful(wakeful, our_pid, name=LOCAL, tool=PAD_LOCAL))
@@ -173,7 +174,7 @@ async def stage(*, sandboxed: bool) -> AsyncIterator[Stage]:
 async def streaming_ours(stage: Stage, agent: str, *provider: str) -> AsyncIterator[Wakeful]:
     """Our side with a worker of its own over that model provider."""
     async with worker_process(OURS, stage.address, *provider) as pid:
-        yield Wakeful(WakefulClient(stage.client, task_queue=streaming(OURS)), pid, agent=agent)
+        yield Wakeful(Client(stage.client, task_queue=streaming(OURS)), pid, agent=agent)
 
 
 @contextlib.asynccontextmanager

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from tests.support.app import JOURNAL, registry
 from tests.support.journal import Journal
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.connection import EmbeddedServer, embedded_server
 from wakeful.contract.agents import HistoryBudget
 from wakeful.worker import WorkerSettings, running_worker
@@ -22,26 +22,26 @@ async def server() -> AsyncIterator[EmbeddedServer]:
 
 
 @pytest.fixture(scope="session")
-async def temporal(server: EmbeddedServer) -> Client:
+async def temporal(server: EmbeddedServer) -> TemporalClient:
     return server.client
 
 
 @pytest.fixture(scope="session")
-async def usual_client(temporal: Client) -> AsyncIterator[WakefulClient]:
+async def usual_client(temporal: TemporalClient) -> AsyncIterator[Client]:
     async with running_worker(temporal, registry):
-        yield WakefulClient(temporal)
+        yield Client(temporal)
 
 
 @pytest.fixture(scope="session")
-async def restless_client(temporal: Client) -> AsyncIterator[WakefulClient]:
+async def restless_client(temporal: TemporalClient) -> AsyncIterator[Client]:
     """Every run continues as new after every fact, which must change nothing that anybody sees."""
     settings = WorkerSettings(task_queue="restless", history_budget=HistoryBudget(events=1))
     async with running_worker(temporal, registry, settings):
-        yield WakefulClient(temporal, task_queue="restless")
+        yield Client(temporal, task_queue="restless")
 
 
 @pytest.fixture
-def client(usual_client: WakefulClient) -> WakefulClient:
+def client(usual_client: Client) -> Client:
     """A client whose runs are driven by the session's worker."""
     return usual_client
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 
 from wakeful.authoring.profiles import ProfileStore
 from wakeful.authoring.scripted import ScriptedModel, Turn, call, say
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.connection import embedded_server
 from wakeful.profile_stores.sqlite import SqliteProfileStore
 from wakeful.registry.registry import Registry
@@ -23,7 +23,7 @@ __all__ = ["ScriptedModel", "Turn", "call", "runtime", "say"]
 @contextlib.asynccontextmanager
 async def runtime(
     registry: Registry, *, settings: WorkerSettings | None = None, profiles: ProfileStore | None = None
-) -> AsyncIterator[WakefulClient]:
+) -> AsyncIterator[Client]:
     """A server of its own, with a worker for `registry`, while the body runs.
 
     Args:
@@ -35,4 +35,4 @@ async def runtime(
         embedded_server(ui=False) as server,
         running_worker(server.client, registry, settings, profiles=profiles or in_memory),
     ):
-        yield WakefulClient(server.client, task_queue=settings.task_queue)
+        yield Client(server.client, task_queue=settings.task_queue)

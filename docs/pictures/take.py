@@ -23,7 +23,7 @@ from pydantic import JsonValue
 from wakeful.cli import options
 from wakeful.cli.commands.demo import QUESTION
 from wakeful.cli.process import run_and_leave
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.connection import EmbeddedServer, embedded_server
 from wakeful.contract.errors import ConfigurationError, WakefulError
 from wakeful.contract.events import RunFinish
@@ -73,7 +73,7 @@ async def take() -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         os.environ.pop(name, None)  # the demo would ask that model instead of its script, and might not suspend
     async with embedded_server() as server, running_worker(server.client, load_registry(options.DEMO_APP)):
-        client = WakefulClient(server.client)
+        client = Client(server.client)
         async with asyncio.timeout(PATIENCE):
             await client.run(AGENT, "When do you open?", thread_id=SMALL_TALK)
             await suspend(client)
@@ -92,7 +92,7 @@ def pictures(run: str) -> list[Picture]:
     ]
 
 
-async def suspend(client: WakefulClient) -> None:
+async def suspend(client: Client) -> None:
     await client.start(AGENT, QUESTION, thread_id=THREAD)
     async for record in client.watch(THREAD):
         if isinstance(record.event, RunFinish):

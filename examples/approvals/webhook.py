@@ -28,7 +28,7 @@ from wakeful import Registry
 from wakeful.cli import demo_app
 from wakeful.cli.process import run_and_leave
 from wakeful.client.approvals import PendingDecision
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.connection import connect, embedded_server
 from wakeful.contract.errors import CallerError, ConfigurationError, DecisionRefused, NoAnswer, WakefulError
 from wakeful.worker import running_worker
@@ -110,7 +110,7 @@ def question(pending: PendingDecision) -> Question:
 class Approvals:
     """The service: `post_questions` runs until it is cancelled, `clicked` answers one request."""
 
-    client: WakefulClient
+    client: Client
     chat_url: str
     secret: bytes
     actors: Mapping[str, str]
@@ -222,7 +222,7 @@ async def serve() -> None:
     if missing:
         raise ConfigurationError([f"{name} is not set; see README.md" for name in missing])
     approvals = Approvals(
-        WakefulClient(await connect()),
+        Client(await connect()),
         chat_url=os.environ["APPROVALS_CHAT_URL"],
         secret=os.environ["APPROVALS_SECRET"].encode(),
         actors=json.loads(os.environ["APPROVALS_USERS"]),
@@ -249,7 +249,7 @@ async def demo() -> None:
         running_worker(temporal.client, registry),
         http_server(chat) as chat_url,
     ):
-        client = WakefulClient(temporal.client)
+        client = Client(temporal.client)
         approvals = Approvals(client, chat_url, secret, {"U1": "ann@example.com"})
         async with http_server(approvals.clicked) as clicks_url, asyncio.TaskGroup() as group:
             posting = group.create_task(approvals.post_questions())

@@ -10,7 +10,7 @@ import re
 
 from wakeful import Agent, Message, Registry, ScriptedModel, ThreadNotFound, call, say, tool
 from wakeful.cli.process import run_and_leave
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.connection import embedded_server
 from wakeful.contract.messages import Role
 from wakeful.testing import Turn
@@ -56,7 +56,7 @@ registry = Registry(
 )
 
 
-async def listen(client: WakefulClient, heard: set[str], *, until: str) -> None:
+async def listen(client: Client, heard: set[str], *, until: str) -> None:
     """Print what arrives on both threads and what is answered there, until somebody says `until`."""
     while not any(until in line for line in heard):
         for thread in ("seller", "buyer"):
@@ -67,7 +67,7 @@ async def listen(client: WakefulClient, heard: set[str], *, until: str) -> None:
         await asyncio.sleep(0.1)
 
 
-async def messages(client: WakefulClient, thread: str) -> list[Message]:
+async def messages(client: Client, thread: str) -> list[Message]:
     try:
         return await client.transcript(thread)
     except ThreadNotFound:  # nobody has written to it yet
@@ -83,7 +83,7 @@ def shown(thread: str, message: Message) -> str:
 async def main() -> None:
     heard: set[str] = set()
     async with embedded_server(ui=False) as server, asyncio.timeout(60):
-        client = WakefulClient(server.client)
+        client = Client(server.client)
         async with running_worker(server.client, registry):
             await client.send("buyer", "Buy ten machines, please.", agent_id="buyer")
             await listen(client, heard, until="249 each")

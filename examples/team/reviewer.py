@@ -10,7 +10,7 @@ import asyncio
 from wakeful import Agent, Registry, ScriptedModel, call, default_model, say, tool
 from wakeful.cli.process import run_and_leave
 from wakeful.cli.terminal.render import event_lines
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.events import RunFinish
 from wakeful.testing import runtime
 
@@ -49,7 +49,7 @@ reviewer = Agent(
 registry = Registry(agents=[writer, reviewer], models={"default": default_model(offline=script)})
 
 
-async def ask(client: WakefulClient, thread: str, text: str, *, after: int = 0, agent_id: str | None = None) -> int:
+async def ask(client: Client, thread: str, text: str, *, after: int = 0, agent_id: str | None = None) -> int:
     """Say something and show what comes of it; gives the number of the last event."""
     print(f"you: {text}")
     await client.send(thread, text, agent_id=agent_id)

@@ -5,12 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import Client as TemporalClient
+from temporalio.client import WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from tests.support.waiting import until
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract import names
 from wakeful.contract.mail import AgentMessage, Sender
 from wakeful.contract.runs import RunStatus, ThreadMode
@@ -22,7 +23,7 @@ HEARD = '<agent-message from="writer" thread_id="elsewhere">\nhello\n</agent-mes
 
 
 @pytest.fixture
-def threads(usual_client: WakefulClient) -> WakefulClient:
+def threads(usual_client: Client) -> Client:
     return usual_client
 
 
@@ -39,29 +40,29 @@ def letter_to(thread_id: str, *, agent_id: str | None = None) -> DeliverInput:
     )
 
 
-async def deliver(temporal: Client, input: DeliverInput) -> None:
+async def deliver(temporal: TemporalClient, input: DeliverInput) -> None:
     environment = ActivityEnvironment()
     environment.info = replace(environment.info, task_queue=names.DEFAULT_TASK_QUEUE)
     await environment.run(DeliverActivity(temporal).deliver_message, input)
 
 
-async def undeliverable(temporal: Client, input: DeliverInput) -> tuple[Any, ...]:
+async def undeliverable(temporal: TemporalClient, input: DeliverInput) -> tuple[Any, ...]:
     with pytest.raises(ApplicationError) as refused:
         await deliver(temporal, input)
     return refused.value.type, refused.value.non_retryable
 
 
-async def said_to(threads: WakefulClient, thread_id: str) -> list[str]:
+async def said_to(threads: Client, thread_id: str) -> list[str]:
     return [message.text for message in await threads.transcript(thread_id) if message.role == "user"]
 
 
-async def test_a_new_thread_is_begun_for_a_letter(temporal: Client, threads: WakefulClient, thread_id: str) -> None:
+async def test_a_new_thread_is_begun_for_a_letter(temporal: TemporalClient, threads: Client, thread_id: str) -> None:
     await deliver(temporal, letter_to(thread_id, agent_id="tester"))
     await until(threads, thread_id, lambda view: view.runs == 1 and view.status is RunStatus.DONE)
     assert await said_to(threads, thread_id) == [HEARD]
 
 
-async def test_a_thread_that_is_awake_is_signalled(temporal: Client, threads: WakefulClient, thread_id: str) -> None:
+async def test_a_thread_that_is_awake_is_signalled(temporal: TemporalClient, threads: Client, thread_id: str) -> None:
     await threads.start("tester", "hello", thread_id=thread_id, mode=ThreadMode.THREAD)
     await until(threads, thread_id, lambda view: view.status is RunStatus.DONE)
     before = (await threads.handle(thread_id).describe()).run_id
@@ -72,7 +73,7 @@ async def test_a_thread_that_is_awake_is_signalled(temporal: Client, threads: Wa
 
 
 async def test_a_closed_thread_goes_on_with_the_agent_it_had(
-    temporal: Client, threads: WakefulClient, thread_id: str
+    temporal: TemporalClient, threads: Client, thread_id: str
 ) -> None:
     await threads.run("tester", "hello", thread_id=thread_id)
     await deliver(temporal, letter_to(thread_id))
@@ -81,11 +82,15 @@ async def test_a_closed_thread_goes_on_with_the_agent_it_had(
     assert await said_to(threads, thread_id) == ["hello", HEARD]
 
 
-async def test_an_unknown_thread_without_anybody_to_answer_is_not_found(temporal: Client, thread_id: str) -> None:
+async def test_an_unknown_thread_without_anybody_to_answer_is_not_found(
+    temporal: TemporalClient, thread_id: str
+) -> None:
     assert await undeliverable(temporal, letter_to(thread_id)) == (names.RECIPIENT_NOT_FOUND, True)
 
 
-async def test_a_workflow_that_is_no_thread_is_not_found_and_not_touched(temporal: Client, thread_id: str) -> None:
+async def test_a_workflow_that_is_no_thread_is_not_found_and_not_touched(
+    temporal: TemporalClient, thread_id: str
+) -> None:
     await temporal.start_workflow("SomebodyElse", id=thread_id, task_queue="nobody-here")
     assert await undeliverable(temporal, letter_to(thread_id, agent_id="tester")) == (names.RECIPIENT_NOT_FOUND, True)
     history = await temporal.get_workflow_handle(thread_id).fetch_history()
@@ -94,7 +99,7 @@ async def test_a_workflow_that_is_no_thread_is_not_found_and_not_touched(tempora
 
 
 async def test_the_end_of_a_task_wakes_nobody_who_does_not_wait_for_it(
-    temporal: Client, threads: WakefulClient, thread_id: str
+    temporal: TemporalClient, threads: Client, thread_id: str
 ) -> None:
     """Neither a thread that does not know it, nor one that was ended from outside."""
     settled = ChildResult(work_id="bg_0", thread_id=f"{thread_id}/task", status=TaskStatus.CANCELLED)
@@ -109,7 +114,7 @@ async def test_the_end_of_a_task_wakes_nobody_who_does_not_wait_for_it(
 
 
 async def test_what_is_to_wake_nobody_is_for_a_thread_that_is_awake(
-    temporal: Client, threads: WakefulClient, thread_id: str
+    temporal: TemporalClient, threads: Client, thread_id: str
 ) -> None:
     quiet = letter_to(thread_id, agent_id="tester").model_copy(update={"wake": False})
     assert await undeliverable(temporal, quiet) == (names.RECIPIENT_NOT_FOUND, True)

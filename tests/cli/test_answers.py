@@ -10,7 +10,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from tests.support.app import registry
 from tests.support.namespaces import empty_namespace
@@ -19,17 +19,17 @@ from tests.support.waiting import BOUND_SECONDS, until_status
 from wakeful import RunStatus
 from wakeful.cli.terminal.render import answer_commands, duration, inbox_lines
 from wakeful.client.approvals import PendingDecision
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.connection import temporal_command
 from wakeful.worker import WorkerSettings, running_worker
 
 
 @pytest.fixture
-def address(temporal: Client) -> str:
+def address(temporal: TemporalClient) -> str:
     return temporal.service_client.config.target_host
 
 
-async def waiting(client: WakefulClient, thread_id: str, agent: str = "tester", text: str = "approve") -> None:
+async def waiting(client: Client, thread_id: str, agent: str = "tester", text: str = "approve") -> None:
     """A run that waits, and is listed."""
     await client.start(agent, text, thread_id=thread_id)
     await until_status(client, thread_id, RunStatus.WAITING)
@@ -39,7 +39,7 @@ async def waiting(client: WakefulClient, thread_id: str, agent: str = "tester", 
 
 
 async def test_the_inbox_shows_what_waits_and_its_commands_answer_it(
-    client: WakefulClient, address: str, thread_id: str
+    client: Client, address: str, thread_id: str
 ) -> None:
     thread = f"team/{thread_id}"
     await waiting(client, thread)
@@ -57,7 +57,7 @@ async def test_the_inbox_shows_what_waits_and_its_commands_answer_it(
     assert (await client.result(thread)).status_reason == "natural"
 
 
-async def test_the_inbox_speaks_json_to_programs(client: WakefulClient, address: str, thread_id: str) -> None:
+async def test_the_inbox_speaks_json_to_programs(client: Client, address: str, thread_id: str) -> None:
     await waiting(client, thread_id)
     lines = (await wakeful("inbox", "--json", address=address)).out.splitlines()
     (found,) = [entry for entry in map(json.loads, lines) if entry["thread_id"] == thread_id]
@@ -65,13 +65,13 @@ async def test_the_inbox_speaks_json_to_programs(client: WakefulClient, address:
     await client.cancel(thread_id)
 
 
-async def test_an_empty_inbox_says_so(temporal: Client, address: str) -> None:
+async def test_an_empty_inbox_says_so(temporal: TemporalClient, address: str) -> None:
     namespace = await empty_namespace(temporal)
     ran = await wakeful("inbox", "--namespace", namespace.namespace, address=address)
     assert (ran.code, ran.out) == (0, "nothing waits for a decision\n")
 
 
-async def test_a_watched_inbox_shows_what_comes_once(client: WakefulClient, address: str, thread_id: str) -> None:
+async def test_a_watched_inbox_shows_what_comes_once(client: Client, address: str, thread_id: str) -> None:
     process = await asyncio.create_subprocess_exec(
         *(WAKEFUL, "inbox", "--watch", "--json"),
         cwd=ROOT,
@@ -94,9 +94,7 @@ async def test_a_watched_inbox_shows_what_comes_once(client: WakefulClient, addr
         await client.cancel(thread)
 
 
-async def test_several_tickets_are_answered_and_each_is_reported(
-    client: WakefulClient, address: str, thread_id: str
-) -> None:
+async def test_several_tickets_are_answered_and_each_is_reported(client: Client, address: str, thread_id: str) -> None:
     first, second = f"{thread_id}-1", f"{thread_id}-2"
     await waiting(client, first)
     await waiting(client, second, "parallel", "two approvals")
@@ -120,9 +118,7 @@ async def test_several_tickets_are_answered_and_each_is_reported(
     assert "cancelled by decision: too late" in (await client.transcript(second))[-2].text
 
 
-async def test_a_decision_says_who_made_it_and_what_was_shown(
-    client: WakefulClient, address: str, thread_id: str
-) -> None:
+async def test_a_decision_says_who_made_it_and_what_was_shown(client: Client, address: str, thread_id: str) -> None:
     await waiting(client, thread_id)
     digest = (await client.status(thread_id)).pending[0].arguments_digest
     ran = await wakeful("approve", f"{thread_id}/call_2_1", "--result", '"yes"', address=address)
@@ -133,7 +129,7 @@ async def test_a_decision_says_who_made_it_and_what_was_shown(
     assert [part for part in (f"{getpass.getuser()}@{socket.gethostname()}", digest) if part not in sent] == []
 
 
-async def test_a_call_may_go_on_with_other_arguments(client: WakefulClient, address: str, thread_id: str) -> None:
+async def test_a_call_may_go_on_with_other_arguments(client: Client, address: str, thread_id: str) -> None:
     await waiting(client, thread_id)
     ticket = f"{thread_id}/call_2_1"
     always = await wakeful("approve", ticket, "--always", address=address)
@@ -144,8 +140,10 @@ async def test_a_call_may_go_on_with_other_arguments(client: WakefulClient, addr
     assert '"did":"land"' in (await client.result(thread_id)).response
 
 
-async def test_without_a_worker_the_decision_waits_in_history(temporal: Client, address: str, thread_id: str) -> None:
-    client = WakefulClient(temporal, task_queue=thread_id)
+async def test_without_a_worker_the_decision_waits_in_history(
+    temporal: TemporalClient, address: str, thread_id: str
+) -> None:
+    client = Client(temporal, task_queue=thread_id)
     settings = WorkerSettings(task_queue=thread_id)
     async with running_worker(temporal, registry, settings):
         await waiting(client, thread_id)
@@ -159,7 +157,7 @@ async def test_without_a_worker_the_decision_waits_in_history(temporal: Client, 
 @pytest.mark.parametrize("command", ["wakeful approve", "wakeful deny", "temporal workflow signal"])
 @pytest.mark.parametrize("thread", ["plain", "it's a team/thread"])
 async def test_the_commands_in_temporal_ui_work_when_they_are_pasted(
-    client: WakefulClient, address: str, thread_id: str, command: str, thread: str
+    client: Client, address: str, thread_id: str, command: str, thread: str
 ) -> None:
     thread = f"{thread} {thread_id}"
     await waiting(client, thread)

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from tests.support.chat_app import AGENT, CAREFUL, HELPER, QUEUE
 from tests.support.fake_provider.asked import Asked
@@ -21,15 +21,15 @@ from tests.support.processes import ROOT, WAKEFUL
 from tests.support.terminal import ALT_ENTER, CTRL_C, CTRL_D, CTRL_O, ENTER, TAB, Terminal, terminal
 from tests.support.waiting import BOUND_SECONDS, until, until_status
 from wakeful import RunStatus
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 
 HINT = "Enter sends"
 ASKED = "[y]es · [n]o, with a reason · [e]dit the arguments >"
 
 
 @pytest.fixture
-def client(temporal: Client) -> WakefulClient:
-    return WakefulClient(temporal, task_queue=QUEUE)
+def client(temporal: TemporalClient) -> Client:
+    return Client(temporal, task_queue=QUEUE)
 
 
 def chatting(
@@ -115,7 +115,7 @@ async def test_what_is_always_allowed_is_asked_once(address: str, provider: Fake
 
 
 async def test_what_is_decided_elsewhere_is_not_asked_any_more(
-    address: str, client: WakefulClient, provider: FakeProvider, thread_id: str
+    address: str, client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(Answer(calls=(Call("c1", "pay", '{"amount": 3}'),)), Answer("Thanks."))
     async with chatting(address, thread_id) as seen:
@@ -173,7 +173,7 @@ async def test_background_tasks_are_heard_of_at_the_prompt(
 
 
 async def test_ctrl_c_interrupts_the_turn_and_not_the_thread(
-    address: str, client: WakefulClient, provider: FakeProvider, thread_id: str
+    address: str, client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     never = asyncio.Event()
     provider.will(Answer("I will tell you everything.", chunk=4, faults=(Hold(3, never),)), Answer("I am still here."))
@@ -192,7 +192,7 @@ async def test_ctrl_c_interrupts_the_turn_and_not_the_thread(
 
 
 async def test_ctrl_c_at_a_question_interrupts_the_turn_too(
-    address: str, client: WakefulClient, provider: FakeProvider, thread_id: str
+    address: str, client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(Answer(calls=(Call("c1", "pay", '{"amount": 8}'),)))
     async with chatting(address, thread_id) as seen:
@@ -276,7 +276,7 @@ async def test_ctrl_c_at_the_prompt_clears_it_and_ctrl_d_leaves_saying_how_to_co
 
 
 async def test_a_conversation_is_taken_up_where_it_was_left(
-    address: str, client: WakefulClient, provider: FakeProvider, thread_id: str
+    address: str, client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(Answer("Nice to meet you."), Answer(calls=(Call("c1", "pay", '{"amount": 4}'),)), Answer("All done."))
     await client.send(thread_id, "I am Ann.", agent_id=AGENT)
@@ -297,7 +297,7 @@ async def test_a_conversation_is_taken_up_where_it_was_left(
 
 
 async def test_a_thread_that_was_closed_is_woken_by_the_next_message(
-    address: str, client: WakefulClient, provider: FakeProvider, thread_id: str
+    address: str, client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(Answer("It is over."), Answer("Good morning."))
     await client.run(AGENT, "Be brief.", thread_id=thread_id)
@@ -310,7 +310,7 @@ async def test_a_thread_that_was_closed_is_woken_by_the_next_message(
 
 
 async def test_a_conversation_is_forked_and_goes_on_elsewhere(
-    address: str, client: WakefulClient, provider: FakeProvider, thread_id: str
+    address: str, client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(Answer("One."), Answer("Two."), Answer("Other."))
     async with chatting(address, thread_id) as seen:
@@ -328,7 +328,7 @@ async def test_a_conversation_is_forked_and_goes_on_elsewhere(
 
 
 async def test_what_others_say_on_the_thread_is_seen_and_what_was_typed_is_kept(
-    address: str, client: WakefulClient, provider: FakeProvider, thread_id: str
+    address: str, client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.always(Answer("Somebody else has asked me."))
     await client.send(thread_id, "One.", agent_id=AGENT)

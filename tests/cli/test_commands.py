@@ -8,14 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 from typer.testing import CliRunner
 
 from tests.support.processes import ROOT, WAKEFUL, dev_process, wakeful
 from tests.support.waiting import BOUND_SECONDS, until
 from wakeful import RunStatus
 from wakeful.cli.app import app
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 
 COMMANDS = [
     *("demo", "dev", "worker", "run", "chat", "send", "watch", "status", "show", "tree", "why", "inbox", "approve"),
@@ -24,11 +24,11 @@ COMMANDS = [
 
 
 @pytest.fixture
-def address(temporal: Client) -> str:
+def address(temporal: TemporalClient) -> str:
     return temporal.service_client.config.target_host
 
 
-async def test_run_prints_what_happens_and_the_answer(client: WakefulClient, address: str) -> None:
+async def test_run_prints_what_happens_and_the_answer(client: Client, address: str) -> None:
     ran = await wakeful("run", "tester", "add", address=address)
     assert ran.code == 0, ran.err
     assert ran.out.splitlines() == [
@@ -42,14 +42,14 @@ async def test_run_prints_what_happens_and_the_answer(client: WakefulClient, add
     ]
 
 
-async def test_run_prints_json_lines_for_programs(client: WakefulClient, address: str) -> None:
+async def test_run_prints_json_lines_for_programs(client: Client, address: str) -> None:
     ran = await wakeful("run", "tester", "hi", "--json", address=address)
     *events, result = [json.loads(line) for line in ran.out.splitlines()]
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
     assert (result["response"], result["status"]) == ("hello, hi", "done")
 
 
-async def test_a_budget_goes_with_the_run(client: WakefulClient, address: str, thread_id: str) -> None:
+async def test_a_budget_goes_with_the_run(client: Client, address: str, thread_id: str) -> None:
     limits = ["--budget-tokens", "100000", "--budget-seconds", "600"]
     ran = await wakeful("run", "tester", "hi", "--thread", thread_id, *limits, address=address)
     assert (ran.code, ran.out.splitlines()[-1]) == (0, "hello, hi"), ran.err
@@ -60,7 +60,7 @@ async def test_a_budget_goes_with_the_run(client: WakefulClient, address: str, t
     assert (wrong.code, "--budget-turns" in wrong.err) == (2, True)
 
 
-async def test_a_run_that_does_not_end_well_exits_with_its_reason(client: WakefulClient, address: str) -> None:
+async def test_a_run_that_does_not_end_well_exits_with_its_reason(client: Client, address: str) -> None:
     ran = await wakeful("run", "nobody", "hi", address=address)
     assert ran.code == 1
     assert ran.err.splitlines()[-1] == (
@@ -68,7 +68,7 @@ async def test_a_run_that_does_not_end_well_exits_with_its_reason(client: Wakefu
     )
 
 
-async def test_a_run_that_was_stopped_says_why(client: WakefulClient, address: str, thread_id: str) -> None:
+async def test_a_run_that_was_stopped_says_why(client: Client, address: str, thread_id: str) -> None:
     ran = await wakeful("run", "short", "for ever", "--thread", thread_id, address=address)
     reason = "stopped:max_rounds: 3 rounds of tool calls were made"
     assert (ran.code, ran.err.splitlines()[-1]) == (1, f"wakeful: the run ended as {reason}")
@@ -76,7 +76,7 @@ async def test_a_run_that_was_stopped_says_why(client: WakefulClient, address: s
     assert f"ended    {reason}" in status.out.splitlines()
 
 
-async def test_a_suspended_run_is_shown_decided_and_read(client: WakefulClient, address: str, thread_id: str) -> None:
+async def test_a_suspended_run_is_shown_decided_and_read(client: Client, address: str, thread_id: str) -> None:
     ran = await wakeful("run", "tester", "approve", "--thread", thread_id, "--no-wait", address=address)
     assert "waits for a decision: May I launch?" in ran.out
     status = await wakeful("status", thread_id, address=address)
@@ -95,7 +95,7 @@ async def test_a_suspended_run_is_shown_decided_and_read(client: WakefulClient, 
     assert (shown["status"], shown["result"]["status_reason"]) == ("done", "natural")
 
 
-async def test_send_talks_to_a_thread_that_stays(client: WakefulClient, address: str, thread_id: str) -> None:
+async def test_send_talks_to_a_thread_that_stays(client: Client, address: str, thread_id: str) -> None:
     refused = await wakeful("send", thread_id, "one", address=address)
     assert refused.err == f"wakeful: thread {thread_id!r} is new: say which agent should answer\n"
     for text, options in (("one", ["--agent", "tester"]), ("two", ["--message-id", "m2"])):
@@ -109,7 +109,7 @@ async def test_send_talks_to_a_thread_that_stays(client: WakefulClient, address:
     await client.handle(thread_id).cancel()
 
 
-async def test_cancel_waits_until_the_run_has_stopped(client: WakefulClient, address: str, thread_id: str) -> None:
+async def test_cancel_waits_until_the_run_has_stopped(client: Client, address: str, thread_id: str) -> None:
     await client.start("tester", "approve", thread_id=thread_id)
     ran = await wakeful("cancel", thread_id, "--reason", "enough", address=address)
     assert (ran.code, ran.out) == (0, f"thread {thread_id}: cancelled\n")
@@ -130,9 +130,7 @@ async def test_cancel_waits_until_the_run_has_stopped(client: WakefulClient, add
         (["worker", "--app", "json:loads"], "wakeful: --app 'json:loads': 'loads' is a function; it must be a"),
     ],
 )
-async def test_a_mistake_is_one_clear_line_on_stderr(
-    client: WakefulClient, address: str, args: list[str], says: str
-) -> None:
+async def test_a_mistake_is_one_clear_line_on_stderr(client: Client, address: str, args: list[str], says: str) -> None:
     ran = await wakeful(*args, address=address)
     assert ran.code == 1
     (line,) = ran.err.splitlines()
@@ -140,7 +138,7 @@ async def test_a_mistake_is_one_clear_line_on_stderr(
     assert ran.out == ""
 
 
-async def test_a_thread_whose_run_failed_says_why(client: WakefulClient, address: str, thread_id: str) -> None:
+async def test_a_thread_whose_run_failed_says_why(client: Client, address: str, thread_id: str) -> None:
     await wakeful("send", thread_id, "hello", "--agent", "nobody", address=address)
     await until(client, thread_id, lambda view: view.result is not None)
     status = await wakeful("status", thread_id, address=address)
@@ -154,7 +152,7 @@ async def test_a_port_that_is_taken_is_one_clear_line(address: str) -> None:
     assert ran.err.startswith(f"wakeful: port {port} is in use, perhaps by another `wakeful dev`: stop that one")
 
 
-async def test_a_busy_thread_is_one_clear_line(client: WakefulClient, address: str, thread_id: str) -> None:
+async def test_a_busy_thread_is_one_clear_line(client: Client, address: str, thread_id: str) -> None:
     await client.start("tester", "approve", thread_id=thread_id)
     await until(client, thread_id, lambda view: view.status is RunStatus.WAITING)
     ran = await wakeful("run", "tester", "hi", "--thread", thread_id, address=address)
@@ -164,7 +162,7 @@ async def test_a_busy_thread_is_one_clear_line(client: WakefulClient, address: s
 
 
 async def test_a_thread_that_is_there_is_started_over_only_if_that_is_wanted(
-    client: WakefulClient, address: str, thread_id: str
+    client: Client, address: str, thread_id: str
 ) -> None:
     await client.run("tester", "one", thread_id=thread_id)
     ran = await wakeful("run", "tester", "two", "--thread", thread_id, address=address)

@@ -4,14 +4,14 @@ import asyncio
 import os
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from tests.support.app import registry
 from tests.support.namespaces import empty_namespace
 from tests.support.processes import ROOT, WAKEFUL, Ran, wakeful
 from tests.support.waiting import BOUND_SECONDS, until_status
 from wakeful import RunStatus
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.worker import running_worker
 
 
@@ -46,10 +46,10 @@ async def test_nothing_is_said_when_nobody_answers(line: tuple[str, ...]) -> Non
     assert await completed("wakeful", *line) == Ran(0, "\n", "")
 
 
-async def test_open_threads_their_tickets_and_their_agents_are_offered(temporal: Client) -> None:
+async def test_open_threads_their_tickets_and_their_agents_are_offered(temporal: TemporalClient) -> None:
     empty = await empty_namespace(temporal)
     address, namespace = temporal.service_client.config.target_host, empty.namespace
-    client = WakefulClient(empty)
+    client = Client(empty)
     async with running_worker(empty, registry):
         await client.run("parallel", "hi", thread_id="ended")
         await client.start("tester", "approve", thread_id="open-1")

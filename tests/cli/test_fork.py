@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncIterator
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from tests.support.fork_app import STEPS, registry
 from tests.support.processes import Ran, wakeful
@@ -12,7 +12,7 @@ from wakeful.cli.commands.diff import Difference, Side, diff_lines
 from wakeful.cli.terminal.colours import PLAIN
 from wakeful.cli.terminal.screen import width
 from wakeful.client.branching.steps import Comparison, StepPair, compare
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock, ToolCall
 from wakeful.contract.runs import RunIdentity, RunStatus, Usage
 from wakeful.contract.views import StatusView
@@ -20,17 +20,17 @@ from wakeful.worker import WorkerSettings, running_worker
 
 
 @pytest.fixture
-async def client(temporal: Client, thread_id: str) -> AsyncIterator[WakefulClient]:
+async def client(temporal: TemporalClient, thread_id: str) -> AsyncIterator[Client]:
     async with running_worker(temporal, registry, WorkerSettings(task_queue=thread_id)):
-        yield WakefulClient(temporal, task_queue=thread_id)
+        yield Client(temporal, task_queue=thread_id)
 
 
 @pytest.fixture
-def address(temporal: Client) -> str:
+def address(temporal: TemporalClient) -> str:
     return temporal.service_client.config.target_host
 
 
-async def test_a_fork_is_followed_and_compared(client: WakefulClient, address: str, thread_id: str) -> None:
+async def test_a_fork_is_followed_and_compared(client: Client, address: str, thread_id: str) -> None:
     """Nobody has to say which task queue: it is the origin's."""
     await client.run("walker", "walk", thread_id=thread_id)
     new = f"{thread_id}-fork"
@@ -56,7 +56,7 @@ async def test_a_fork_is_followed_and_compared(client: WakefulClient, address: s
     ]
 
 
-async def test_a_fork_that_is_left_to_itself_is_only_named(client: WakefulClient, address: str, thread_id: str) -> None:
+async def test_a_fork_that_is_left_to_itself_is_only_named(client: Client, address: str, thread_id: str) -> None:
     await client.run("walker", "stroll", thread_id=thread_id)
     forked = await wakeful("fork", thread_id, "--at", "1", "--agent", "guide", "--detach", address=address)
     new = forked.out.strip()
@@ -66,7 +66,7 @@ async def test_a_fork_that_is_left_to_itself_is_only_named(client: WakefulClient
     assert told == {"thread_id": told["thread_id"], "forked_from": {"thread_id": thread_id, "step": 0}}
 
 
-async def test_two_forks_are_compared_for_programs(client: WakefulClient, address: str, thread_id: str) -> None:
+async def test_two_forks_are_compared_for_programs(client: Client, address: str, thread_id: str) -> None:
     await client.run("walker", "stroll", thread_id=thread_id)
     a = await client.fork(thread_id, at=1, message="turn back")
     b = await client.fork(thread_id, at=2, message="hello")
@@ -89,7 +89,7 @@ async def test_two_forks_are_compared_for_programs(client: WakefulClient, addres
     ],
 )
 async def test_a_mistake_is_one_clear_line(
-    client: WakefulClient, address: str, thread_id: str, args: list[str], says: str
+    client: Client, address: str, thread_id: str, args: list[str], says: str
 ) -> None:
     await client.run("walker", "stroll", thread_id=thread_id)
     ran: Ran = await wakeful("fork", *(arg.format(thread=thread_id) for arg in args), address=address)

@@ -1,11 +1,11 @@
 """What plugins and state look like in a terminal."""
 
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from tests.support.plugin_app import registry
 from tests.support.processes import wakeful
 from wakeful.cli.terminal.render import event_lines, state_lines
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.events import AgentEvent, HookFailed, PluginEvent, StateConflict, StateSnapshot
 from wakeful.contract.state import StateView
 from wakeful.worker import WorkerSettings, running_worker
@@ -33,9 +33,9 @@ def test_state_is_a_line_a_key_without_what_the_runtime_keeps() -> None:
     assert (len(notes), notes[:22], visits) == (169, 'state    notes = ["xxx', "state    visits = 2")
 
 
-async def test_show_ends_with_the_state(temporal: Client, thread_id: str) -> None:
+async def test_show_ends_with_the_state(temporal: TemporalClient, thread_id: str) -> None:
     async with running_worker(temporal, registry, WorkerSettings(task_queue=thread_id)):
-        client = WakefulClient(temporal, task_queue=thread_id)
+        client = Client(temporal, task_queue=thread_id)
         await client.run("tallying", "claim it", thread_id=thread_id)
         shown = await wakeful("show", thread_id, address=temporal.service_client.config.target_host)
     assert shown.out.splitlines()[-3:] == ["", "state    count = 1", 'state    owner = "ann"']

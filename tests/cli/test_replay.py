@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from temporalio import workflow
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from tests.replay.record import HISTORIES
@@ -17,7 +17,7 @@ from tests.support.processes import Ran, wakeful
 from tests.support.waiting import BOUND_SECONDS, until_status
 from wakeful import RunResult, RunStatus
 from wakeful.cli.commands.replay import replayed_lines
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract import names
 from wakeful.history.replay import Break, Replayed, Replaying, of_file
 from wakeful.worker import running_worker
@@ -192,9 +192,9 @@ async def test_the_command_has_help() -> None:
 
 
 @pytest.fixture
-async def sleeping(temporal: Client) -> WakefulClient:
+async def sleeping(temporal: TemporalClient) -> Client:
     """A namespace with two open runs that wait for a decision and one that has ended; its worker has gone."""
-    client = WakefulClient(await empty_namespace(temporal))
+    client = Client(await empty_namespace(temporal))
     async with running_worker(client.temporal, registry):
         for thread in ("one", "two"):
             await client.start("tester", "approve", thread_id=thread)
@@ -206,11 +206,11 @@ async def sleeping(temporal: Client) -> WakefulClient:
     return client
 
 
-async def counted(client: WakefulClient, status: str) -> int:
+async def counted(client: Client, status: str) -> int:
     return (await client.temporal.count_workflows(f"ExecutionStatus = '{status}'")).count
 
 
-async def replay(client: WakefulClient, *args: str) -> Ran:
+async def replay(client: Client, *args: str) -> Ran:
     where = ["--namespace", client.temporal.namespace]
     return await wakeful("replay", *args, *where, address=client.temporal.service_client.config.target_host)
 
@@ -219,9 +219,7 @@ def threads(ran: Ran) -> list[str]:
     return [line.split()[1] for line in ran.out.splitlines() if line.startswith("✓")]
 
 
-async def test_open_runs_replay_and_are_kept_for_where_there_is_no_server(
-    sleeping: WakefulClient, tmp_path: Path
-) -> None:
+async def test_open_runs_replay_and_are_kept_for_where_there_is_no_server(sleeping: Client, tmp_path: Path) -> None:
     ran = await replay(sleeping, "--download", str(tmp_path / "kept"))
     assert (ran.code, sorted(threads(ran))) == (0, ["one", "two"]), ran.err
     again = await wakeful("replay", "--dir", str(tmp_path / "kept"), "--json")
@@ -234,7 +232,7 @@ async def test_open_runs_replay_and_are_kept_for_where_there_is_no_server(
     ]
 
 
-async def test_threads_queries_and_limits_choose_what_is_replayed(sleeping: WakefulClient) -> None:
+async def test_threads_queries_and_limits_choose_what_is_replayed(sleeping: Client) -> None:
     assert threads(await replay(sleeping, "ended")) == ["ended"]
     assert sorted(threads(await replay(sleeping, "ended", "one", "--open"))) == ["ended", "one", "two"]
     assert threads(await replay(sleeping, "--query", "WorkflowId = 'two' OR WorkflowId = 'three'")) == ["two"]
@@ -242,7 +240,7 @@ async def test_threads_queries_and_limits_choose_what_is_replayed(sleeping: Wake
     assert len(threads(await replay(sleeping, "--limit", "1"))) == 1
 
 
-async def test_an_unknown_thread_and_a_bad_query_are_clear_and_exit_with_2(sleeping: WakefulClient) -> None:
+async def test_an_unknown_thread_and_a_bad_query_are_clear_and_exit_with_2(sleeping: Client) -> None:
     unknown = await replay(sleeping, "nowhere", "one")
     assert (unknown.code, unknown.out.splitlines()[0]) == (2, "? nowhere: no thread 'nowhere' in this namespace")
     assert threads(unknown) == ["one"]

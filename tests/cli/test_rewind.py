@@ -8,10 +8,10 @@ from wakeful.cli.commands.rewind import STAYS, plan_lines, rewound_lines
 from wakeful.client.branching.reset_points import ResetPoint
 from wakeful.client.branching.rewind import RewindPlan, Rewound
 from wakeful.client.branching.steps import Step
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 
 
-async def test_a_program_has_to_say_yes(client: WakefulClient, address: str, thread_id: str) -> None:
+async def test_a_program_has_to_say_yes(client: Client, address: str, thread_id: str) -> None:
     await client.run("tester", "count", thread_id=thread_id)
     asked = await wakeful("rewind", thread_id, "--to", "4", address=address)
     assert (asked.code, asked.out) == (1, "")
@@ -30,7 +30,7 @@ async def test_a_program_has_to_say_yes(client: WakefulClient, address: str, thr
     await client.result(thread_id)
 
 
-async def test_a_person_is_asked(client: WakefulClient, address: str, thread_id: str) -> None:
+async def test_a_person_is_asked(client: Client, address: str, thread_id: str) -> None:
     await client.run("tester", "add", thread_id=thread_id)
     command = (WAKEFUL, "rewind", thread_id, "--to", "1")
     async with terminal(*command, TEMPORAL_ADDRESS=address) as shown:
@@ -46,7 +46,7 @@ async def test_a_person_is_asked(client: WakefulClient, address: str, thread_id:
     assert (await client.result(thread_id)).response == "the sum is 5"
 
 
-async def test_what_cannot_be_undone_is_an_error(client: WakefulClient, address: str, thread_id: str) -> None:
+async def test_what_cannot_be_undone_is_an_error(client: Client, address: str, thread_id: str) -> None:
     await client.run("tester", "add", thread_id=thread_id)
     refused = await wakeful("rewind", thread_id, "--to", "2", "--yes", address=address)
     assert refused.code == 1

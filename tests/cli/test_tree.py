@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from tests.support.processes import ROOT, WAKEFUL, wakeful
 from tests.support.stand_ins import Part, asking_call, delegate_call, stand, stand_ins, view_of
@@ -20,7 +20,7 @@ from wakeful.cli.terminal.render import event_lines
 from wakeful.cli.terminal.task_lines import ended_words, family_lines, result_lines
 from wakeful.cli.terminal.tree_lines import tree_lines
 from wakeful.client.approvals import pending_of
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.client.tree import NodeKind, TreeNode
 from wakeful.client.undelivered import ThreadUndelivered
 from wakeful.contract.budgets import Budget, Spent
@@ -31,15 +31,15 @@ from wakeful.contract.tasks import Task, TaskStatus, TaskType
 
 
 @pytest.fixture
-def address(temporal: Client) -> str:
+def address(temporal: TemporalClient) -> str:
     return temporal.service_client.config.target_host
 
 
 @pytest.fixture
-async def client(temporal: Client, thread_id: str) -> AsyncIterator[WakefulClient]:
+async def client(temporal: TemporalClient, thread_id: str) -> AsyncIterator[Client]:
     """Runs of this client are stand-ins."""
     async with stand_ins(temporal, thread_id):
-        yield WakefulClient(temporal, task_queue=thread_id)
+        yield Client(temporal, task_queue=thread_id)
 
 
 def node(kind: NodeKind, status: RunStatus, agent_id: str = "", **more: Any) -> TreeNode:
@@ -135,7 +135,7 @@ def dead(thread_id: str) -> UndeliveredMessage:
 
 
 async def test_the_tree_of_a_thread_is_printed_and_its_status_has_what_waits_below(
-    client: WakefulClient, address: str, thread_id: str
+    client: Client, address: str, thread_id: str
 ) -> None:
     root = await stand(client.temporal, thread_id, asking_family(thread_id))
     ticket = f"{thread_id}/researcher-1/call_2_1"
@@ -164,7 +164,7 @@ async def test_the_tree_of_a_thread_is_printed_and_its_status_has_what_waits_bel
 
 
 async def test_a_watched_tree_is_a_json_line_a_change_until_the_root_has_ended(
-    client: WakefulClient, address: str, thread_id: str
+    client: Client, address: str, thread_id: str
 ) -> None:
     root = await stand(client.temporal, thread_id, Part(id=thread_id, view=view_of(thread_id, "support")))
     process = await asyncio.create_subprocess_exec(
@@ -182,7 +182,7 @@ async def test_a_watched_tree_is_a_json_line_a_change_until_the_root_has_ended(
     await root.terminate()
 
 
-async def test_ctrl_c_leaves_a_watched_tree_quietly(client: WakefulClient, address: str, thread_id: str) -> None:
+async def test_ctrl_c_leaves_a_watched_tree_quietly(client: Client, address: str, thread_id: str) -> None:
     root = await stand(client.temporal, thread_id, Part(id=thread_id, view=view_of(thread_id, "support")))
     process = await asyncio.create_subprocess_exec(
         *(WAKEFUL, "tree", thread_id, "--watch"),
@@ -200,9 +200,7 @@ async def test_ctrl_c_leaves_a_watched_tree_quietly(client: WakefulClient, addre
     await root.terminate()
 
 
-async def test_dead_letters_are_shown_sent_again_and_forgotten(
-    client: WakefulClient, address: str, thread_id: str
-) -> None:
+async def test_dead_letters_are_shown_sent_again_and_forgotten(client: Client, address: str, thread_id: str) -> None:
     root = await stand(client.temporal, thread_id, asking_family(thread_id))
     everything = (await wakeful("letters", address=address)).out.splitlines()
     assert f"thread {thread_id}" in everything

@@ -14,17 +14,17 @@ from tests.support.processes import ROOT, WAKEFUL, wakeful
 from tests.support.terminal import CTRL_C, terminal
 from tests.support.waiting import BOUND_SECONDS, until_status
 from wakeful import RunStatus
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 
 
 @pytest.fixture
-def talkers(client: WakefulClient) -> WakefulClient:
+def talkers(client: Client) -> Client:
     """A client for the agents whose model is the fake provider."""
-    return WakefulClient(client.temporal, task_queue=QUEUE)
+    return Client(client.temporal, task_queue=QUEUE)
 
 
 async def test_a_run_that_has_ended_is_shown_from_its_start_or_from_any_event_on(
-    client: WakefulClient, address: str, thread_id: str
+    client: Client, address: str, thread_id: str
 ) -> None:
     await client.run("tester", "add", thread_id=thread_id)
     whole = await wakeful("watch", thread_id, address=address)
@@ -41,7 +41,7 @@ async def test_a_run_that_has_ended_is_shown_from_its_start_or_from_any_event_on
     assert [json.loads(line)["seq"] for line in rest.out.splitlines()] == [record["seq"] for record in stored[4:]]
 
 
-async def test_a_reader_that_has_gone_ends_it(client: WakefulClient, address: str, thread_id: str) -> None:
+async def test_a_reader_that_has_gone_ends_it(client: Client, address: str, thread_id: str) -> None:
     """As `wakeful watch … | head -1` does."""
     await client.run("tester", "count", thread_id=thread_id)
     read, write = os.pipe()
@@ -53,13 +53,13 @@ async def test_a_reader_that_has_gone_ends_it(client: WakefulClient, address: st
         assert await process.wait() == 128 + signal.SIGPIPE
 
 
-async def test_an_after_that_is_no_number_is_one_clear_line(client: WakefulClient, address: str) -> None:
+async def test_an_after_that_is_no_number_is_one_clear_line(client: Client, address: str) -> None:
     ran = await wakeful("watch", "t", "--after", "x=y", address=address)
     says = "wakeful: --after 'x=y' is no number of an event: write SEQ, or THREAD=SEQ for a sub-agent\n"
     assert (ran.code, ran.err) == (1, says)
 
 
-async def test_ctrl_c_leaves_and_says_how_to_go_on(client: WakefulClient, address: str, thread_id: str) -> None:
+async def test_ctrl_c_leaves_and_says_how_to_go_on(client: Client, address: str, thread_id: str) -> None:
     await client.start("tester", "approve", thread_id=thread_id)
     process = await asyncio.create_subprocess_exec(
         *(WAKEFUL, "watch", thread_id),
@@ -83,7 +83,7 @@ async def test_ctrl_c_leaves_and_says_how_to_go_on(client: WakefulClient, addres
 
 
 async def test_sub_agents_stand_under_their_paths(
-    address: str, talkers: WakefulClient, provider: FakeProvider, thread_id: str
+    address: str, talkers: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(
         Answer(calls=(Call("c1", f"agent_run_{HELPER}", '{"prompt": "Help."}'),)),
@@ -102,7 +102,7 @@ async def test_sub_agents_stand_under_their_paths(
 
 
 async def test_a_watched_answer_is_seen_before_it_is_whole(
-    address: str, talkers: WakefulClient, provider: FakeProvider, thread_id: str
+    address: str, talkers: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     rest = asyncio.Event()
     provider.will(Answer("Once upon a time there was a worker.", chunk=4, faults=(Hold(3, rest),)))
@@ -116,7 +116,7 @@ async def test_a_watched_answer_is_seen_before_it_is_whole(
 
 
 async def test_a_run_at_a_terminal_is_live_and_prints_its_answer_once(
-    address: str, talkers: WakefulClient, provider: FakeProvider, thread_id: str
+    address: str, talkers: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     rest = asyncio.Event()
     provider.will(Answer("Once upon a time there was a worker.", chunk=4, faults=(Hold(3, rest),)))
@@ -130,7 +130,7 @@ async def test_a_run_at_a_terminal_is_live_and_prints_its_answer_once(
 
 
 async def test_who_waits_for_a_worker_that_is_not_there_is_told_so(
-    client: WakefulClient, address: str, thread_id: str
+    client: Client, address: str, thread_id: str
 ) -> None:
     command = (WAKEFUL, "run", "tester", "hi", "--thread", thread_id, "--task-queue", "nobody-works")
     async with terminal(*command, TEMPORAL_ADDRESS=address) as seen:
@@ -140,9 +140,7 @@ async def test_who_waits_for_a_worker_that_is_not_there_is_told_so(
     await client.handle(thread_id).terminate()
 
 
-async def test_a_thread_that_waits_is_watched_until_it_has_ended(
-    client: WakefulClient, address: str, thread_id: str
-) -> None:
+async def test_a_thread_that_waits_is_watched_until_it_has_ended(client: Client, address: str, thread_id: str) -> None:
     await client.start("tester", "approve", thread_id=thread_id)
     await until_status(client, thread_id, RunStatus.WAITING)
     watching = asyncio.create_task(wakeful("watch", thread_id, address=address))

@@ -6,14 +6,14 @@ import shlex
 from collections.abc import AsyncIterator
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from tests.support.diagnoses import assert_parses
 from tests.support.processes import ROOT, wakeful
 from tests.support.stand_ins import Part, asking_call, delegate_call, stand, stand_ins, view_of
 from tests.support.waiting import until_status
 from wakeful.cli.commands.why import reaching
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.client.diagnosis.causes import Cause, Diagnosis
 from wakeful.contract.runs import RunStatus
 from wakeful.contract.views import WaitingFor
@@ -22,12 +22,12 @@ SINCE = 1_700_000_000_000
 
 
 @pytest.fixture
-def address(temporal: Client) -> str:
+def address(temporal: TemporalClient) -> str:
     return temporal.service_client.config.target_host
 
 
 @pytest.fixture
-async def asking(temporal: Client, thread_id: str) -> AsyncIterator[str]:
+async def asking(temporal: TemporalClient, thread_id: str) -> AsyncIterator[str]:
     """A thread whose delegate waits for a decision, and asks for it with a character that moves the cursor."""
     child = f"{thread_id}/researcher-1"
     call = asking_call("pay", since=SINCE)
@@ -70,7 +70,7 @@ async def test_a_program_reads_the_cause_the_path_and_the_facts(asking: str, add
     assert Diagnosis.model_validate(told).cause is Cause.DECISION
 
 
-async def test_a_thread_that_is_not_there_is_an_error(temporal: Client, address: str) -> None:
+async def test_a_thread_that_is_not_there_is_an_error(temporal: TemporalClient, address: str) -> None:
     ran = await wakeful("why", "nobody-knows-it", address=address)
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == "wakeful: no thread 'nobody-knows-it' in this namespace\n"
@@ -78,7 +78,7 @@ async def test_a_thread_that_is_not_there_is_an_error(temporal: Client, address:
 
 
 async def test_the_command_that_is_named_is_the_one_that_helps(
-    usual_client: WakefulClient, thread_id: str, address: str
+    usual_client: Client, thread_id: str, address: str
 ) -> None:
     """Typed as it stands, with the cluster as it was named for the question."""
     await usual_client.start("tester", "approve", thread_id=thread_id)

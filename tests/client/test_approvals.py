@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from temporalio.api.enums.v1 import EventType, IndexedValueType
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from tests.support.app import registry
 from tests.support.namespaces import empty_namespace, register, until_known
@@ -26,7 +26,7 @@ from wakeful import (
     tool,
 )
 from wakeful.client.approvals import PendingDecision
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.connection import ensure_search_attributes
 from wakeful.contract import names
 from wakeful.contract.errors import DecisionRefused, NoAnswer
@@ -39,7 +39,7 @@ KEYWORD_LIST = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST
 
 
 async def listed(
-    client: WakefulClient, thread_id: str, met: Callable[[list[PendingDecision]], bool] = bool
+    client: Client, thread_id: str, met: Callable[[list[PendingDecision]], bool] = bool
 ) -> list[PendingDecision]:
     """What the inbox has of a thread, once `met` likes it: lists follow the runs within moments."""
     async with asyncio.timeout(BOUND_SECONDS):
@@ -48,7 +48,7 @@ async def listed(
     return entries
 
 
-async def until_pending(client: WakefulClient, thread_id: str, calls: list[str] | None) -> None:
+async def until_pending(client: Client, thread_id: str, calls: list[str] | None) -> None:
     """Wait until the search attribute names exactly these calls."""
     shown: object = ...
     async with asyncio.timeout(BOUND_SECONDS):
@@ -58,7 +58,7 @@ async def until_pending(client: WakefulClient, thread_id: str, calls: list[str] 
             shown = pairs.get(names.ATTRIBUTE_PENDING)
 
 
-async def test_the_inbox_has_what_somebody_needs_to_decide(client: WakefulClient, thread_id: str) -> None:
+async def test_the_inbox_has_what_somebody_needs_to_decide(client: Client, thread_id: str) -> None:
     await client.start("tester", "approve", thread_id=thread_id)
     (entry,) = await listed(client, thread_id)
     view = await client.status(thread_id)
@@ -87,7 +87,7 @@ async def test_the_inbox_has_what_somebody_needs_to_decide(client: WakefulClient
     assert (await client.result(thread_id)).status_reason == "natural"
 
 
-async def test_the_inbox_is_in_order_and_filtered(client: WakefulClient, thread_id: str) -> None:
+async def test_the_inbox_is_in_order_and_filtered(client: Client, thread_id: str) -> None:
     threads = [f"{thread_id}-{number}" for number in range(3)]
     for thread in threads:
         await client.start("parallel", "two approvals", thread_id=thread)
@@ -107,7 +107,7 @@ async def test_the_inbox_is_in_order_and_filtered(client: WakefulClient, thread_
         await client.cancel(thread)
 
 
-async def test_the_search_attribute_names_what_a_run_waits_for(client: WakefulClient, thread_id: str) -> None:
+async def test_the_search_attribute_names_what_a_run_waits_for(client: Client, thread_id: str) -> None:
     await client.start("parallel", "two approvals", thread_id=thread_id)
     await until_pending(client, thread_id, ["call_2_1", "call_2_2"])
     await client.decide(thread_id, "call_2_1", "cancel")
@@ -121,7 +121,7 @@ async def test_the_search_attribute_names_what_a_run_waits_for(client: WakefulCl
     await until_pending(client, thread_id, None)
 
 
-async def test_the_attribute_costs_no_event_of_its_own(usual_client: WakefulClient, thread_id: str) -> None:
+async def test_the_attribute_costs_no_event_of_its_own(usual_client: Client, thread_id: str) -> None:
     client = usual_client
     await client.start("tester", "approve", thread_id=thread_id)
     await until_status(client, thread_id, RunStatus.WAITING)
@@ -147,8 +147,8 @@ def ask_in_time(ctx: ToolContext) -> None:
     ctx.suspend("Quickly?", expires_after=3600, on_expiry="deny")
 
 
-async def test_a_deadline_is_in_the_inbox_and_in_the_details(temporal: Client, thread_id: str) -> None:
-    client = WakefulClient(temporal, task_queue=thread_id)
+async def test_a_deadline_is_in_the_inbox_and_in_the_details(temporal: TemporalClient, thread_id: str) -> None:
+    client = Client(temporal, task_queue=thread_id)
     asking = Registry(
         agents=[Agent(id="hasty", tools=[ask_in_time])], models={"default": ScriptedModel([call("ask_in_time")])}
     )
@@ -166,7 +166,7 @@ async def test_a_deadline_is_in_the_inbox_and_in_the_details(temporal: Client, t
 
 
 async def test_a_run_under_older_rules_writes_only_the_older_attributes(
-    usual_client: WakefulClient, thread_id: str, monkeypatch: pytest.MonkeyPatch
+    usual_client: Client, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its worker never looked whether the new one is registered, and an unknown one would leave it stuck."""
     client = usual_client
@@ -189,8 +189,8 @@ class ManyCalls:
         return ModelResponse(model=request.model, tool_calls=calls, stop_reason=StopReason.TOOL_USE)
 
 
-async def test_ids_that_do_not_fit_the_attribute_leave_no_run_stuck(temporal: Client, thread_id: str) -> None:
-    client = WakefulClient(temporal, task_queue=thread_id)
+async def test_ids_that_do_not_fit_the_attribute_leave_no_run_stuck(temporal: TemporalClient, thread_id: str) -> None:
+    client = Client(temporal, task_queue=thread_id)
     agent = Agent(id="many", tools=[ask_in_time], tool_mode=ToolMode.PARALLEL)
     asking = Registry(agents=[agent], models={"default": ManyCalls()})
     async with running_worker(temporal, asking, WorkerSettings(task_queue=thread_id)):
@@ -201,8 +201,8 @@ async def test_ids_that_do_not_fit_the_attribute_leave_no_run_stuck(temporal: Cl
         await client.result(thread_id)
 
 
-async def test_a_run_that_nobody_can_ask_is_listed_with_the_reason(temporal: Client, thread_id: str) -> None:
-    client = WakefulClient(temporal, task_queue=thread_id)
+async def test_a_run_that_nobody_can_ask_is_listed_with_the_reason(temporal: TemporalClient, thread_id: str) -> None:
+    client = Client(temporal, task_queue=thread_id)
     async with running_worker(temporal, registry, WorkerSettings(task_queue=thread_id)):
         await client.start("parallel", "two approvals", thread_id=thread_id)
         await listed(client, thread_id)
@@ -224,7 +224,7 @@ async def test_a_run_that_nobody_can_ask_is_listed_with_the_reason(temporal: Cli
     await client.handle(thread_id).terminate()
 
 
-async def test_a_confirmed_decision_says_what_became_of_it(client: WakefulClient, thread_id: str) -> None:
+async def test_a_confirmed_decision_says_what_became_of_it(client: Client, thread_id: str) -> None:
     await client.start("tester", "two approvals", thread_id=thread_id)
     await until_status(client, thread_id, RunStatus.WAITING)
     with pytest.raises(DecisionRefused, match="'nothing' not found") as refused:
@@ -234,7 +234,7 @@ async def test_a_confirmed_decision_says_what_became_of_it(client: WakefulClient
     await client.result(thread_id)
 
 
-async def test_a_confirmed_decision_for_other_arguments_is_refused(client: WakefulClient, thread_id: str) -> None:
+async def test_a_confirmed_decision_for_other_arguments_is_refused(client: Client, thread_id: str) -> None:
     await client.start("tester", "approve", thread_id=thread_id)
     (entry,) = await listed(client, thread_id)
     assert entry.arguments_digest is not None
@@ -247,7 +247,7 @@ async def test_a_confirmed_decision_for_other_arguments_is_refused(client: Wakef
     await client.result(thread_id)
 
 
-async def test_many_decisions_are_applied_as_a_whole(client: WakefulClient, thread_id: str) -> None:
+async def test_many_decisions_are_applied_as_a_whole(client: Client, thread_id: str) -> None:
     await client.start("parallel", "two approvals", thread_id=thread_id)
     view = await until_status(client, thread_id, RunStatus.WAITING)
     both = [
@@ -262,17 +262,17 @@ async def test_many_decisions_are_applied_as_a_whole(client: WakefulClient, thre
     await client.result(thread_id)
 
 
-async def test_a_namespace_with_the_older_attributes_gets_the_missing_one(temporal: Client) -> None:
+async def test_a_namespace_with_the_older_attributes_gets_the_missing_one(temporal: TemporalClient) -> None:
     namespace = await empty_namespace(temporal)
     await register(namespace, WakefulAgent=KEYWORD, WakefulStatus=KEYWORD, WakefulParent=KEYWORD)
     assert await ensure_search_attributes(namespace)
     await until_known(namespace, WakefulPending=KEYWORD_LIST)
 
 
-async def test_without_search_attributes_open_runs_are_asked(temporal: Client, thread_id: str) -> None:
+async def test_without_search_attributes_open_runs_are_asked(temporal: TemporalClient, thread_id: str) -> None:
     """The first list knows no attribute at all; then one of another type makes runs go without any."""
     namespace = await empty_namespace(temporal)
-    client = WakefulClient(namespace)
+    client = Client(namespace)
     assert [entry async for entry in client.inbox()] == []
     await register(namespace, WakefulPending=KEYWORD)
     async with running_worker(namespace, registry):

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from tests.support.stand_ins import Part, asking_call, delegate_call, stand, stand_ins, view_of
 from tests.support.waiting import BOUND_SECONDS
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.client.tree import NodeKind, Seen, TreeNode, grown, waits_for
 from wakeful.client.undelivered import read_undelivered
 from wakeful.contract.budgets import Budget, Spent
@@ -20,10 +20,10 @@ from wakeful.contract.views import StatusView, ToolCallView, WaitingFor
 
 
 @pytest.fixture
-async def client(temporal: Client, thread_id: str) -> AsyncIterator[WakefulClient]:
+async def client(temporal: TemporalClient, thread_id: str) -> AsyncIterator[Client]:
     """Runs of this client are stand-ins."""
     async with stand_ins(temporal, thread_id):
-        yield WakefulClient(temporal, task_queue=thread_id)
+        yield Client(temporal, task_queue=thread_id)
 
 
 def ended(thread_id: str, agent_id: str) -> RunResult:
@@ -77,7 +77,7 @@ def family(root: str) -> Part:
     return Part(id=root, view=view, children=children)
 
 
-async def read(client: WakefulClient, thread_id: str, met: Callable[[TreeNode], bool]) -> TreeNode:
+async def read(client: Client, thread_id: str, met: Callable[[TreeNode], bool]) -> TreeNode:
     """The tree, once `met` likes it: lists follow the runs within moments."""
     async with asyncio.timeout(BOUND_SECONDS):
         while not met(tree := await client.tree(thread_id)):
@@ -91,7 +91,7 @@ def told(node: TreeNode) -> TreeNode:
     return node.model_copy(update=update | ({"run_id": ""} if node.kind is NodeKind.TOOL else {}))
 
 
-async def test_a_tree_has_every_run_and_task_with_what_it_waits_for(client: WakefulClient, thread_id: str) -> None:
+async def test_a_tree_has_every_run_and_task_with_what_it_waits_for(client: Client, thread_id: str) -> None:
     root = await stand(client.temporal, thread_id, family(thread_id))
     tree = await read(client, thread_id, lambda tree: len(list(tree.walk())) == 4)
     nodes = {node.thread_id.removeprefix(thread_id): told(node) for node in tree.walk()}
@@ -125,14 +125,14 @@ async def test_a_tree_has_every_run_and_task_with_what_it_waits_for(client: Wake
     await root.terminate()
 
 
-async def test_a_tree_can_be_read_from_any_thread_of_it(client: WakefulClient, thread_id: str) -> None:
+async def test_a_tree_can_be_read_from_any_thread_of_it(client: Client, thread_id: str) -> None:
     root = await stand(client.temporal, thread_id, family(thread_id))
     tree = await client.tree(f"{thread_id}/researcher-1")
     assert [(node.agent_id, node.kind) for node in tree.walk()] == [("researcher", NodeKind.DELEGATE)]
     await root.terminate()
 
 
-async def test_a_child_that_is_named_before_it_is_listed_is_there(client: WakefulClient, thread_id: str) -> None:
+async def test_a_child_that_is_named_before_it_is_listed_is_there(client: Client, thread_id: str) -> None:
     view = view_of(thread_id, "support", calls=(delegate_call("late", f"{thread_id}/late-1"),))
     root = await stand(client.temporal, thread_id, Part(id=thread_id, view=view))
     (child,) = (await client.tree(thread_id)).children
@@ -140,7 +140,7 @@ async def test_a_child_that_is_named_before_it_is_listed_is_there(client: Wakefu
     await root.terminate()
 
 
-async def test_a_sub_agent_that_was_woken_is_still_in_its_tree(client: WakefulClient, thread_id: str) -> None:
+async def test_a_sub_agent_that_was_woken_is_still_in_its_tree(client: Client, thread_id: str) -> None:
     """Temporal takes it for a root of its own then."""
     root = await stand(client.temporal, thread_id, family(thread_id))
     woken, below = f"{thread_id}/writer-2", f"{thread_id}/writer-2/checker-9"
@@ -155,7 +155,7 @@ async def test_a_sub_agent_that_was_woken_is_still_in_its_tree(client: WakefulCl
 
 
 async def test_a_thread_that_only_shares_the_beginning_of_its_name_is_not_in_the_tree(
-    client: WakefulClient, thread_id: str
+    client: Client, thread_id: str
 ) -> None:
     root = await stand(client.temporal, thread_id, family(thread_id))
     other = f"{thread_id}/other"
@@ -168,7 +168,7 @@ async def test_a_thread_that_only_shares_the_beginning_of_its_name_is_not_in_the
     await root.terminate()
 
 
-async def test_what_was_ended_from_outside_waits_for_nothing(client: WakefulClient, thread_id: str) -> None:
+async def test_what_was_ended_from_outside_waits_for_nothing(client: Client, thread_id: str) -> None:
     root = await stand(client.temporal, thread_id, family(thread_id))
     child = f"{thread_id}/researcher-1"
     await client.handle(child).terminate()
@@ -182,8 +182,8 @@ async def test_what_was_ended_from_outside_waits_for_nothing(client: WakefulClie
     await root.terminate()
 
 
-async def test_without_a_worker_a_tree_has_what_temporal_knows(temporal: Client, thread_id: str) -> None:
-    client = WakefulClient(temporal, task_queue=thread_id)
+async def test_without_a_worker_a_tree_has_what_temporal_knows(temporal: TemporalClient, thread_id: str) -> None:
+    client = Client(temporal, task_queue=thread_id)
     async with stand_ins(temporal, thread_id):
         root = await stand(temporal, thread_id, family(thread_id))
         await client.handle(f"{thread_id}/writer-2").result()
@@ -201,16 +201,14 @@ async def test_without_a_worker_a_tree_has_what_temporal_knows(temporal: Client,
     await root.terminate()
 
 
-async def test_a_tree_of_no_thread_is_an_error(client: WakefulClient) -> None:
+async def test_a_tree_of_no_thread_is_an_error(client: Client) -> None:
     with pytest.raises(ThreadNotFound):
         await client.tree("nowhere")
     with pytest.raises(ThreadNotFound):
         [entry async for entry in client.inbox(thread_id="nowhere")]
 
 
-async def test_a_watched_tree_is_told_when_it_changes_until_its_root_has_ended(
-    client: WakefulClient, thread_id: str
-) -> None:
+async def test_a_watched_tree_is_told_when_it_changes_until_its_root_has_ended(client: Client, thread_id: str) -> None:
     root = await stand(client.temporal, thread_id, Part(id=thread_id, view=view_of(thread_id, "support")))
     seen: list[tuple[RunStatus, int]] = []
     async with asyncio.timeout(BOUND_SECONDS):
@@ -224,9 +222,7 @@ async def test_a_watched_tree_is_told_when_it_changes_until_its_root_has_ended(
     await root.terminate()
 
 
-async def test_decisions_of_descendants_are_listed_at_the_root_with_their_path(
-    client: WakefulClient, thread_id: str
-) -> None:
+async def test_decisions_of_descendants_are_listed_at_the_root_with_their_path(client: Client, thread_id: str) -> None:
     middle, leaf = f"{thread_id}/a-1", f"{thread_id}/a-1/b-2"
     asking = view_of(leaf, "b", RunStatus.WAITING, path=(thread_id, middle), calls=(asking_call("pay", since=1),))
     middle_view = view_of(middle, "a", path=(thread_id,), calls=(delegate_call("b", leaf),))
@@ -246,7 +242,7 @@ async def test_decisions_of_descendants_are_listed_at_the_root_with_their_path(
     await root.terminate()
 
 
-async def test_dead_letters_are_read_and_recovered(client: WakefulClient, thread_id: str) -> None:
+async def test_dead_letters_are_read_and_recovered(client: Client, thread_id: str) -> None:
     letter = AgentMessage(
         message_id="m1",
         sender=Sender(agent_id="support", thread_id=thread_id),
@@ -266,7 +262,7 @@ async def test_dead_letters_are_read_and_recovered(client: WakefulClient, thread
             found = [each.undelivered for each in everything if each.thread_id == thread_id]
     assert found == [(dead,)]
     assert asked[-1] >= 1
-    await client.recover_letters(thread_id, "replay")
+    await client.recover_undelivered(thread_id, "replay")
     assert await root.query("heard") == [{"action": "replay"}]
     await root.terminate()
 

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 from temporalio.worker import Worker
 
 from tests.support.fork_app import registry
 from tests.support.waiting import BOUND_SECONDS, until
 from wakeful import CallerError, RunStatus, WakefulError
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.messages import Message
 from wakeful.worker import WorkerSettings, running_worker
 from wakeful_workflows.agent_run import AgentRun
@@ -21,40 +21,40 @@ HELLO = ["hello", "hello, hello"]
 
 
 @pytest.fixture
-def client(temporal: Client, thread_id: str) -> WakefulClient:
-    return WakefulClient(temporal, task_queue=thread_id)
+def client(temporal: TemporalClient, thread_id: str) -> Client:
+    return Client(temporal, task_queue=thread_id)
 
 
 @asynccontextmanager
-async def a_worker(client: WakefulClient) -> AsyncIterator[None]:
+async def a_worker(client: Client) -> AsyncIterator[None]:
     async with running_worker(client.temporal, registry, WorkerSettings(task_queue=client.task_queue)):
         yield
 
 
 @asynccontextmanager
-async def nobody_who_reads(client: WakefulClient) -> AsyncIterator[None]:
+async def nobody_who_reads(client: Client) -> AsyncIterator[None]:
     """A worker for workflows only: what is woken here never gets to know what it goes on from."""
     async with Worker(client.temporal, task_queue=client.task_queue, workflows=[AgentRun]):
         yield
 
 
-async def reads(client: WakefulClient, thread_id: str) -> None:
+async def reads(client: Client, thread_id: str) -> None:
     """The thread has asked for what it goes on from."""
     async with asyncio.timeout(BOUND_SECONDS):
         while not (await client.handle(thread_id).describe()).raw_description.pending_activities:
             await asyncio.sleep(0.02)
 
 
-async def stroll(client: WakefulClient, thread_id: str) -> None:
+async def stroll(client: Client, thread_id: str) -> None:
     await client.run("walker", "stroll", thread_id=thread_id)
 
 
-async def answered(client: WakefulClient, thread_id: str) -> str:
+async def answered(client: Client, thread_id: str) -> str:
     view = await until(client, thread_id, lambda view: view.status is RunStatus.DONE and view.result is not None)
     return view.result.response if view.result else ""
 
 
-async def run_id(client: WakefulClient, thread_id: str) -> str:
+async def run_id(client: Client, thread_id: str) -> str:
     return (await client.handle(thread_id).describe()).run_id
 
 
@@ -62,9 +62,7 @@ def texts(messages: list[Message]) -> list[str]:
     return [message.text for message in messages]
 
 
-async def test_a_thread_that_is_terminated_while_it_is_woken_loses_nothing(
-    client: WakefulClient, thread_id: str
-) -> None:
+async def test_a_thread_that_is_terminated_while_it_is_woken_loses_nothing(client: Client, thread_id: str) -> None:
     """Neither its conversation nor what it kept, nor the numbers of its events."""
     async with a_worker(client):
         await stroll(client, thread_id)
@@ -88,9 +86,7 @@ async def test_a_thread_that_is_terminated_while_it_is_woken_loses_nothing(
         assert len(seqs) > len(before)
 
 
-async def test_a_thread_that_is_terminated_before_anybody_woke_it_loses_nothing(
-    client: WakefulClient, thread_id: str
-) -> None:
+async def test_a_thread_that_is_terminated_before_anybody_woke_it_loses_nothing(client: Client, thread_id: str) -> None:
     async with a_worker(client):
         await stroll(client, thread_id)
     for _ in range(2):
@@ -104,7 +100,7 @@ async def test_a_thread_that_is_terminated_before_anybody_woke_it_loses_nothing(
         await client.handle(thread_id).cancel()
 
 
-async def test_a_thread_that_is_being_woken_can_be_forked(client: WakefulClient, thread_id: str) -> None:
+async def test_a_thread_that_is_being_woken_can_be_forked(client: Client, thread_id: str) -> None:
     async with a_worker(client):
         await stroll(client, thread_id)
     async with nobody_who_reads(client):
@@ -118,7 +114,7 @@ async def test_a_thread_that_is_being_woken_can_be_forked(client: WakefulClient,
 
 
 async def test_who_asks_to_go_on_from_an_execution_that_never_began_goes_on_from_the_one_before(
-    client: WakefulClient, thread_id: str
+    client: Client, thread_id: str
 ) -> None:
     """Older clients name the newest execution, whatever it came to."""
     async with a_worker(client):
@@ -134,7 +130,7 @@ async def test_who_asks_to_go_on_from_an_execution_that_never_began_goes_on_from
         assert texts(await client.transcript(thread_id)) == [*STROLL, *HELLO]
 
 
-async def test_a_fork_that_never_began_is_not_woken(client: WakefulClient, thread_id: str) -> None:
+async def test_a_fork_that_never_began_is_not_woken(client: Client, thread_id: str) -> None:
     async with a_worker(client):
         await stroll(client, thread_id)
     async with nobody_who_reads(client):
@@ -146,7 +142,7 @@ async def test_a_fork_that_never_began_is_not_woken(client: WakefulClient, threa
             await client.send(fork, "hello")
 
 
-async def test_a_thread_that_never_began_is_new(client: WakefulClient, thread_id: str) -> None:
+async def test_a_thread_that_never_began_is_new(client: Client, thread_id: str) -> None:
     """What it was once asked for was stopped, and is not done after all."""
     await client.start("walker", "stroll", thread_id=thread_id)
     await client.handle(thread_id).terminate()
@@ -157,7 +153,7 @@ async def test_a_thread_that_never_began_is_new(client: WakefulClient, thread_id
         await client.handle(thread_id).cancel()
 
 
-async def test_a_thread_whose_request_was_not_understood_is_new(client: WakefulClient, thread_id: str) -> None:
+async def test_a_thread_whose_request_was_not_understood_is_new(client: Client, thread_id: str) -> None:
     async with a_worker(client):
         await refused(client, thread_id, {"agent": "walker"})
         past = await run_id(client, thread_id)
@@ -168,7 +164,7 @@ async def test_a_thread_whose_request_was_not_understood_is_new(client: WakefulC
         await client.handle(thread_id).cancel()
 
 
-async def refused(client: WakefulClient, thread_id: str, request: dict[str, str]) -> None:
+async def refused(client: Client, thread_id: str, request: dict[str, str]) -> None:
     await client.temporal.start_workflow("AgentRun", request, id=thread_id, task_queue=client.task_queue)
     with pytest.raises(WakefulError, match="failed"):
         await client.result(thread_id)

@@ -15,14 +15,14 @@ from temporalio.api.workflowservice.v1 import (
     SetWorkerDeploymentCurrentVersionRequest,
     UpdateWorkflowExecutionOptionsRequest,
 )
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 from temporalio.common import VersioningBehavior
 from temporalio.service import RPCError
 
 from tests.support.processes import worker_process
 from tests.support.waiting import BOUND_SECONDS, until_status
 from wakeful import Agent, Registry, RunStatus, ScriptedModel, Tool, ToolContext, call, say, tool
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.worker import WorkerSettings, running_worker
 
 AUTO_UPGRADE, PINNED = VersioningBehavior.AUTO_UPGRADE, VersioningBehavior.PINNED
@@ -54,7 +54,7 @@ FIRST, SECOND = app("v1"), app("v2", receipt)
 
 @contextlib.asynccontextmanager
 async def deployed(
-    temporal: Client, registry: Registry, build_id: str, behavior: VersioningBehavior, *, name: str
+    temporal: TemporalClient, registry: Registry, build_id: str, behavior: VersioningBehavior, *, name: str
 ) -> AsyncIterator[None]:
     """A worker of a version, on the deployment's own task queue; new runs and those that may move are routed to it."""
     settings = WorkerSettings(task_queue=name, deployment=name, build_id=build_id, versioning=behavior)
@@ -63,7 +63,7 @@ async def deployed(
         yield
 
 
-async def set_current(temporal: Client, deployment: str, build_id: str) -> None:
+async def set_current(temporal: TemporalClient, deployment: str, build_id: str) -> None:
     """`temporal worker deployment set-current-version`, until the server's task queues have heard of it."""
     request = SetWorkerDeploymentCurrentVersionRequest(
         namespace=temporal.namespace, deployment_name=deployment, build_id=build_id, identity="tests"
@@ -82,14 +82,14 @@ async def set_current(temporal: Client, deployment: str, build_id: str) -> None:
             await asyncio.sleep(0.1)
 
 
-async def asleep(client: WakefulClient, thread_id: str) -> str:
+async def asleep(client: Client, thread_id: str) -> str:
     """Start a run and let it fall asleep; gives the call that asks."""
     await client.start("clerk", "pay, please", thread_id=thread_id)
     view = await until_status(client, thread_id, RunStatus.WAITING)
     return view.pending[0].pending.id
 
 
-async def builds(client: WakefulClient, thread_id: str) -> list[str]:
+async def builds(client: Client, thread_id: str) -> list[str]:
     """Which version did each task of the run; none of the tasks has failed."""
     events = (await client.handle(thread_id).fetch_history()).events
     assert [event for event in events if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED] == []
@@ -98,9 +98,9 @@ async def builds(client: WakefulClient, thread_id: str) -> list[str]:
     return list(dict.fromkeys(by))
 
 
-async def test_a_run_that_sleeps_goes_on_with_the_new_version(temporal: Client, thread_id: str) -> None:
+async def test_a_run_that_sleeps_goes_on_with_the_new_version(temporal: TemporalClient, thread_id: str) -> None:
     """AUTO_UPGRADE, which we recommend. The old worker is still there, and is not needed."""
-    client = WakefulClient(temporal, task_queue=thread_id)
+    client = Client(temporal, task_queue=thread_id)
     async with deployed(temporal, FIRST, "1", AUTO_UPGRADE, name=thread_id):
         call_id = await asleep(client, thread_id)
         async with deployed(temporal, SECOND, "2", AUTO_UPGRADE, name=thread_id):
@@ -110,8 +110,10 @@ async def test_a_run_that_sleeps_goes_on_with_the_new_version(temporal: Client, 
     assert await builds(client, thread_id) == ["1", "2"]
 
 
-async def test_the_command_starts_a_worker_of_a_version(temporal: Client, thread_id: str, tmp_path: Path) -> None:
-    client, address = WakefulClient(temporal, task_queue=thread_id), temporal.service_client.config.target_host
+async def test_the_command_starts_a_worker_of_a_version(
+    temporal: TemporalClient, thread_id: str, tmp_path: Path
+) -> None:
+    client, address = Client(temporal, task_queue=thread_id), temporal.service_client.config.target_host
     version = ["--deployment", thread_id, "--build-id", "7"]
     async with worker_process(address, thread_id, tmp_path / "journal", *version):
         await set_current(temporal, thread_id, "7")
@@ -119,8 +121,8 @@ async def test_the_command_starts_a_worker_of_a_version(temporal: Client, thread
     assert await builds(client, thread_id) == ["7"]
 
 
-async def test_a_deployment_that_is_taken_back_takes_the_runs_with_it(temporal: Client, thread_id: str) -> None:
-    client = WakefulClient(temporal, task_queue=thread_id)
+async def test_a_deployment_that_is_taken_back_takes_the_runs_with_it(temporal: TemporalClient, thread_id: str) -> None:
+    client = Client(temporal, task_queue=thread_id)
     async with deployed(temporal, FIRST, "1", AUTO_UPGRADE, name=thread_id):
         async with deployed(temporal, SECOND, "2", AUTO_UPGRADE, name=thread_id):
             call_id = await asleep(client, thread_id)
@@ -131,8 +133,10 @@ async def test_a_deployment_that_is_taken_back_takes_the_runs_with_it(temporal: 
     assert await builds(client, thread_id) == ["2", "1"]
 
 
-async def test_a_run_that_began_without_versions_goes_on_with_the_first_one(temporal: Client, thread_id: str) -> None:
-    client = WakefulClient(temporal, task_queue=thread_id)
+async def test_a_run_that_began_without_versions_goes_on_with_the_first_one(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    client = Client(temporal, task_queue=thread_id)
     async with running_worker(temporal, FIRST, WorkerSettings(task_queue=thread_id)):
         call_id = await asleep(client, thread_id)
     async with deployed(temporal, SECOND, "2", AUTO_UPGRADE, name=thread_id):
@@ -142,8 +146,8 @@ async def test_a_run_that_began_without_versions_goes_on_with_the_first_one(temp
     assert await builds(client, thread_id) == ["", "2"]
 
 
-async def test_a_pinned_run_stays_with_the_version_it_began_on(temporal: Client, thread_id: str) -> None:
-    client = WakefulClient(temporal, task_queue=thread_id)
+async def test_a_pinned_run_stays_with_the_version_it_began_on(temporal: TemporalClient, thread_id: str) -> None:
+    client = Client(temporal, task_queue=thread_id)
     async with deployed(temporal, FIRST, "1", PINNED, name=thread_id):
         call_id = await asleep(client, thread_id)
         async with deployed(temporal, SECOND, "2", PINNED, name=thread_id):
@@ -153,9 +157,11 @@ async def test_a_pinned_run_stays_with_the_version_it_began_on(temporal: Client,
     assert await builds(client, thread_id) == ["1"]
 
 
-async def test_a_pinned_run_whose_workers_are_gone_waits_until_it_is_moved(temporal: Client, thread_id: str) -> None:
+async def test_a_pinned_run_whose_workers_are_gone_waits_until_it_is_moved(
+    temporal: TemporalClient, thread_id: str
+) -> None:
     """Why we recommend PINNED for none: somebody must keep the old version, or move each of its runs."""
-    client = WakefulClient(temporal, task_queue=thread_id)
+    client = Client(temporal, task_queue=thread_id)
     async with deployed(temporal, FIRST, "1", PINNED, name=thread_id):
         call_id = await asleep(client, thread_id)
     async with deployed(temporal, SECOND, "2", PINNED, name=thread_id):
@@ -170,7 +176,7 @@ async def test_a_pinned_run_whose_workers_are_gone_waits_until_it_is_moved(tempo
     assert await builds(client, thread_id) == ["1", "2"]
 
 
-async def move(temporal: Client, thread_id: str) -> None:
+async def move(temporal: TemporalClient, thread_id: str) -> None:
     """`temporal workflow update-options --versioning-override-behavior auto_upgrade`, from Python."""
     override = VersioningOverride(auto_upgrade=True, behavior=Override.VERSIONING_BEHAVIOR_AUTO_UPGRADE)
     await temporal.workflow_service.update_workflow_execution_options(

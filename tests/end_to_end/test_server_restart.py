@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.support.app import registry
 from tests.support.waiting import until_status
 from wakeful import RunStatus
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.connection import embedded_server
 from wakeful.worker import running_worker
 
@@ -14,13 +14,13 @@ async def test_a_decision_for_a_run_that_slept_through_a_restart_of_the_server(t
     """The decision comes before any worker does."""
     database = tmp_path / "wakeful.db"
     async with embedded_server(database=database, ui=False) as server:
-        client = WakefulClient(server.client)
+        client = Client(server.client)
         async with running_worker(server.client, registry):
             await client.start("tester", "approve", thread_id=thread_id)
             view = await until_status(client, thread_id, RunStatus.WAITING)
     (ticket,) = view.pending
     async with embedded_server(database=database, ui=False) as server:
-        client = WakefulClient(server.client)
+        client = Client(server.client)
         (entry,) = [entry async for entry in client.inbox()]
         assert (entry.ticket, entry.agent_id) == (f"{thread_id}/{ticket.pending.id}", "tester")
         assert entry.unknown == "no worker answers on task queue 'wakeful'"

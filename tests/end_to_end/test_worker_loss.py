@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
@@ -12,13 +12,13 @@ from tests.support.journal import Journal
 from tests.support.processes import kill, worker_process
 from tests.support.waiting import until, until_status
 from wakeful import RunStatus
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful_workflows import AgentRun
 
 
-async def test_a_worker_killed_under_its_tools(temporal: Client, thread_id: str, tmp_path: Path) -> None:
+async def test_a_worker_killed_under_its_tools(temporal: TemporalClient, thread_id: str, tmp_path: Path) -> None:
     """I-04: the completed sibling is not run again, the idempotent tool is, and the plain one is unknown."""
-    client = WakefulClient(temporal, task_queue=thread_id)
+    client = Client(temporal, task_queue=thread_id)
     address, path = temporal.service_client.config.target_host, tmp_path / "journal.jsonl"
     journal = Journal(path)
     async with worker_process(address, thread_id, path) as first:
@@ -43,9 +43,11 @@ async def test_a_worker_killed_under_its_tools(temporal: Client, thread_id: str,
     assert len({line["key"] for line in again}) == 1
 
 
-async def test_a_worker_killed_while_a_run_is_suspended(temporal: Client, thread_id: str, tmp_path: Path) -> None:
+async def test_a_worker_killed_while_a_run_is_suspended(
+    temporal: TemporalClient, thread_id: str, tmp_path: Path
+) -> None:
     """A decision sent while no worker runs is not lost."""
-    client = WakefulClient(temporal, task_queue=thread_id)
+    client = Client(temporal, task_queue=thread_id)
     address, path = temporal.service_client.config.target_host, tmp_path / "journal.jsonl"
     async with worker_process(address, thread_id, path) as first:
         await client.start("tester", "approve", thread_id=thread_id)
@@ -59,10 +61,10 @@ async def test_a_worker_killed_while_a_run_is_suspended(temporal: Client, thread
 
 
 async def test_two_workers_that_remember_next_to_nothing_and_one_of_them_killed(
-    temporal: Client, thread_id: str, tmp_path: Path
+    temporal: TemporalClient, thread_id: str, tmp_path: Path
 ) -> None:
     """Every conversation is read back from history again and again, and every digest fits."""
-    client = WakefulClient(temporal, task_queue=thread_id)
+    client = Client(temporal, task_queue=thread_id)
     address, path = temporal.service_client.config.target_host, tmp_path / "journal.jsonl"
     forgetful = ("--cached-threads", "1", "--max-cached", "1")
     threads = [f"{thread_id}-{number}" for number in range(4)]
@@ -83,7 +85,7 @@ async def test_two_workers_that_remember_next_to_nothing_and_one_of_them_killed(
 
 @pytest.mark.parametrize("tries", [10])
 async def test_a_query_that_runs_ahead_of_the_workflow_task_leaves_a_run_that_replays(
-    temporal: Client, thread_id: str, tmp_path: Path, tries: int
+    temporal: TemporalClient, thread_id: str, tmp_path: Path, tries: int
 ) -> None:
     """The query waits for the dead worker's queue, then comes to the new worker before the task with the lost tool.
 
@@ -91,7 +93,7 @@ async def test_a_query_that_runs_ahead_of_the_workflow_task_leaves_a_run_that_re
     """
     for number in range(tries):
         thread = f"{thread_id}-{number}"
-        client = WakefulClient(temporal, task_queue=thread)
+        client = Client(temporal, task_queue=thread)
         address, path = temporal.service_client.config.target_host, tmp_path / f"{number}.jsonl"
         async with worker_process(address, thread, path) as first:
             await client.start("tester", "linger", thread_id=thread)

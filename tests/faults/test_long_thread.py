@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client, WorkflowExecution
+from temporalio.client import Client as TemporalClient
+from temporalio.client import WorkflowExecution
 
 from tests.support.journal import Journal
 from tests.support.processes import kill, worker_process
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.events import RunFinish
 
 MESSAGES = int(os.environ.get("WAKEFUL_FAULT_MESSAGES", "2000"))
@@ -30,7 +31,7 @@ APP = "tests.faults.long_thread_app:registry"
 class Talk:
     """A thread under test: its messages one by one, and three watchers that must see every event once and in order."""
 
-    def __init__(self, client: WakefulClient, thread: str, messages: int) -> None:
+    def __init__(self, client: Client, thread: str, messages: int) -> None:
         self.client = client
         self.thread = thread
         self.messages = messages
@@ -76,9 +77,11 @@ class Talk:
 
 
 @pytest.mark.faults
-async def test_nothing_is_lost_or_doubled_however_often_the_worker_dies(temporal: Client, tmp_path: Path) -> None:
+async def test_nothing_is_lost_or_doubled_however_often_the_worker_dies(
+    temporal: TemporalClient, tmp_path: Path
+) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
-    client = WakefulClient(temporal, task_queue="long-thread")
+    client = Client(temporal, task_queue="long-thread")
     kill_before = set(random.Random(7).sample(range(1, MESSAGES), KILLS))
     address = temporal.service_client.config.target_host
     processes = worker_process(address, "long-thread", journal.path, app=APP)
@@ -128,7 +131,7 @@ async def test_nothing_is_lost_or_doubled_however_often_the_worker_dies(temporal
     assert last < 3 * new  # as fast as a young thread, on a machine that others use too
 
 
-async def _tasks_done_again(temporal: Client, execution: WorkflowExecution) -> int:
+async def _tasks_done_again(temporal: TemporalClient, execution: WorkflowExecution) -> int:
     """How often a query had made the run handle events before their task; any other failure is a bug."""
     history = temporal.get_workflow_handle(execution.id, run_id=execution.run_id).fetch_history_events()
     failed = [event async for event in history if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED]

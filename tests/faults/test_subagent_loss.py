@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
-from temporalio.client import Client, WorkflowExecution
+from temporalio.client import Client as TemporalClient
+from temporalio.client import WorkflowExecution
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
@@ -25,7 +26,7 @@ from tests.support.journal import Journal
 from tests.support.subagent_app import Plan, delegate, events_in, plan, send, spawn, written
 from tests.support.subagents import calls_in, ends_below, said, until_closed
 from tests.support.waiting import until
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.messages import Message
 from wakeful.contract.runs import RunStatus, ThreadMode
 from wakeful_workflows import AgentRun, ToolTask
@@ -117,11 +118,11 @@ def without_steps(told: JsonValue) -> JsonValue:
             return told
 
 
-async def executions_of(client: WakefulClient, query: str) -> list[WorkflowExecution]:
+async def executions_of(client: Client, query: str) -> list[WorkflowExecution]:
     return [execution async for execution in client.temporal.list_workflows(query)]
 
 
-async def replay_all(client: WakefulClient, query: str) -> str:
+async def replay_all(client: Client, query: str) -> str:
     """Every execution replays. Workflow tasks were done again only where that is meant to be; how often is told."""
     replayer = Replayer(workflows=[AgentRun, ToolTask], data_converter=pydantic_data_converter)
     again: Counter[str] = Counter()
@@ -139,7 +140,7 @@ async def replay_all(client: WakefulClient, query: str) -> str:
     return f"workflow tasks done again: {dict(again)}"
 
 
-async def check_once(client: WakefulClient, root: str, plans: Plan) -> None:
+async def check_once(client: Client, root: str, plans: Plan) -> None:
     """I-09, I-11: every letter and every event of a task was read once, and every task has ended."""
     undelivered: list[str] = []
     for thread in [id for id, end in (await ends_below(client, root)).items() if end == "natural"]:
@@ -156,12 +157,12 @@ async def check_once(client: WakefulClient, root: str, plans: Plan) -> None:
 @pytest.mark.faults
 @CONTINUING
 async def test_a_tree_comes_to_the_same_end_however_often_its_worker_dies(
-    temporal: Client, tmp_path: Path, events: int
+    temporal: TemporalClient, tmp_path: Path, events: int
 ) -> None:
     """I-09, I-10, I-11"""
     queue, journal = f"family-{events}", Journal(tmp_path / "journal.jsonl")
     in_calm, in_loss = f"{queue}-calm", f"{queue}-lost"
-    client, plans = WakefulClient(temporal, task_queue=queue), family(turns=max(2, KILLS // 3))
+    client, plans = Client(temporal, task_queue=queue), family(turns=max(2, KILLS // 3))
     work = list(calls_in(plans)).count("work")
     async with MortalWorker(temporal, queue, journal, events=events) as worker:
         began = time.monotonic()
@@ -187,11 +188,11 @@ async def test_a_tree_comes_to_the_same_end_however_often_its_worker_dies(
 @pytest.mark.faults
 @CONTINUING
 async def test_two_threads_write_to_each_other_under_a_worker_that_dies(
-    temporal: Client, tmp_path: Path, events: int
+    temporal: TemporalClient, tmp_path: Path, events: int
 ) -> None:
     """I-11: none is lost, none is doubled, and each sender's come in their order."""
     queue, journal = f"letters-{events}", Journal(tmp_path / "journal.jsonl")
-    client = WakefulClient(temporal, task_queue=queue)
+    client = Client(temporal, task_queue=queue)
     pair, turns = (f"{queue}-one", f"{queue}-two"), LETTERS // 2
 
     def written_to(other: str, me: str) -> str:
@@ -220,11 +221,11 @@ async def test_two_threads_write_to_each_other_under_a_worker_that_dies(
 
 @pytest.mark.faults
 async def test_a_parent_that_continues_as_new_hears_of_all_its_children_under_a_worker_that_dies(
-    temporal: Client, tmp_path: Path
+    temporal: TemporalClient, tmp_path: Path
 ) -> None:
     """I-09: it continues as new at every step, and so do its ten background children."""
     queue, root, journal = "restless-loss", "restless-parent", Journal(tmp_path / "journal.jsonl")
-    client = WakefulClient(temporal, task_queue=queue)
+    client = Client(temporal, task_queue=queue)
     children = [spawn(plan(*busy(f"child {n}", 4), say=f"child {n}")) for n in range(10)]
     plans = plan(children, *busy("parent", 6))
     async with MortalWorker(temporal, queue, journal, events=1) as worker:

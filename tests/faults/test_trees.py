@@ -17,14 +17,15 @@ from typing import Any
 
 import pytest
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import Client as TemporalClient
+from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from tests.faults.subagent_worker import MortalWorker
 from tests.support.journal import Journal
 from tests.support.subagent_app import Plan, delegate, holding, plan, registry, send, spawn, written
 from tests.support.subagents import ends_below, open_below, said, tools_left
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import CallerError
 from wakeful.contract.names import SIGNAL_CANCEL
@@ -89,7 +90,7 @@ class Grower:
 class Tree:
     """One tree, and what became of it."""
 
-    client: WakefulClient
+    client: Client
     journal: Journal
     number: int
     ends: frozenset[str] = BY_ITSELF
@@ -263,12 +264,12 @@ async def live_and_tell(trees: list[Tree]) -> None:
 
 
 @pytest.mark.faults
-async def test_nothing_outlives_a_cancelled_tree(temporal: Client, journal: Journal) -> None:
+async def test_nothing_outlives_a_cancelled_tree(temporal: TemporalClient, journal: Journal) -> None:
     """I-10; every third tree continues as new all the time."""
     sweep = timedelta(seconds=1)
     usual = WorkerSettings(task_queue="trees", sweep_interval=sweep)
     restless = WorkerSettings(task_queue="restless", sweep_interval=sweep, history_budget=HistoryBudget(events=1))
-    clients = [WakefulClient(temporal, task_queue=settings.task_queue) for settings in (usual, usual, restless)]
+    clients = [Client(temporal, task_queue=settings.task_queue) for settings in (usual, usual, restless)]
     async with running_worker(temporal, registry, usual), running_worker(temporal, registry, restless):
         await live_and_tell([Tree(clients[number % 3], journal, number) for number in range(TREES)])
 
@@ -276,13 +277,13 @@ async def test_nothing_outlives_a_cancelled_tree(temporal: Client, journal: Jour
 @pytest.mark.faults
 @pytest.mark.parametrize("events", [2000, 1], ids=["usual", "restless"])
 async def test_nothing_outlives_a_cancelled_tree_whose_worker_dies(
-    temporal: Client, tmp_path: Path, events: int
+    temporal: TemporalClient, tmp_path: Path, events: int
 ) -> None:
     """I-10; a tool that dies with its worker writes nothing down, and a background one has then failed.
 
     A node that dies between its last word and its end takes a workflow task's timeout to end.
     """
-    client = WakefulClient(temporal, task_queue=f"mortal-{events}")
+    client = Client(temporal, task_queue=f"mortal-{events}")
     journal, unwritten = Journal(tmp_path / "journal.jsonl"), Journal(tmp_path / "unwritten.jsonl")
     ends = BY_ITSELF | {"failed"}
     trees = [Tree(client, unwritten, number, ends, latest=6.0, bound=60.0) for number in range(TREES // 4)]

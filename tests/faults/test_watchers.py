@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from tests.faults.subagent_worker import BOUND_SECONDS, MortalWorker
 from tests.support.folding import Folding, folded
 from tests.support.journal import Journal
 from tests.support.subagent_app import Plan, delegate, plan, spawn, written
 from tests.support.watched import by_thread, check_causes
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.errors import CallerError
 from wakeful.contract.events import EventRecord, RunFinish, ToolCallDone, ToolCallOutcome
 
@@ -83,7 +83,7 @@ class Chances:
 class Viewer:
     """Somebody who watches a thread to its end, with interruptions."""
 
-    client: WakefulClient
+    client: Client
     thread_id: str
     live: bool
     below: bool
@@ -143,7 +143,7 @@ def without_deltas(records: Sequence[EventRecord]) -> list[EventRecord]:
     return [record for record in records if record.event.event_type not in DELTAS]
 
 
-async def watched_run(client: WakefulClient, thread_id: str, number: int, chances: Chances, size: Size) -> int:
+async def watched_run(client: Client, thread_id: str, number: int, chances: Chances, size: Size) -> int:
     """One run with its watchers, each checked in the end; how many records there were."""
     has_children = number % 4 == 3
     await client.start("node", written(plan_of(number)), thread_id=thread_id)
@@ -161,8 +161,8 @@ async def watched_run(client: WakefulClient, thread_id: str, number: int, chance
     return sum(len(records) for records in stored.values())
 
 
-async def watch_runs(temporal: Client, journal: Path, queue: str, size: Size) -> str:
-    client, chances = WakefulClient(temporal, task_queue=queue), Chances(random.Random(SEED))
+async def watch_runs(temporal: TemporalClient, journal: Path, queue: str, size: Size) -> str:
+    client, chances = Client(temporal, task_queue=queue), Chances(random.Random(SEED))
     turn, records, began = asyncio.Semaphore(AT_A_TIME), 0, time.monotonic()
     done = 0
 
@@ -189,11 +189,11 @@ async def watch_runs(temporal: Client, journal: Path, queue: str, size: Size) ->
     )
 
 
-async def test_a_few_watchers_come_and_go_while_a_worker_dies(temporal: Client, tmp_path: Path) -> None:
+async def test_a_few_watchers_come_and_go_while_a_worker_dies(temporal: TemporalClient, tmp_path: Path) -> None:
     print(await watch_runs(temporal, tmp_path / "journal.jsonl", "few-watched", Size(runs=6, reconnects=60, kills=1)))
 
 
 @pytest.mark.faults
-async def test_watchers_come_and_go_while_workers_die(temporal: Client, tmp_path: Path) -> None:
+async def test_watchers_come_and_go_while_workers_die(temporal: TemporalClient, tmp_path: Path) -> None:
     size = Size(RUNS, RECONNECTS, KILLS)
     print(await watch_runs(temporal, tmp_path / "journal.jsonl", "watched", size))

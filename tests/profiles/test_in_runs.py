@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from wakeful import (
     Agent,
@@ -18,7 +18,7 @@ from wakeful import (
     tool,
 )
 from wakeful.authoring.profiles import SYSTEM, ProfileKey, Profiles
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.profile_stores.opening import DEFAULT, VARIABLE
 from wakeful.profile_stores.sqlite import SqliteProfileStore
 from wakeful.worker import WorkerSettings, running_worker
@@ -56,9 +56,9 @@ SCRIPT = ScriptedModel([call("visit"), call("visit_in_a_thread"), say("{result} 
 AGENT = Agent(id="clerk", tools=[visit, visit_in_a_thread], plugins=[Doorman()])
 
 
-async def test_tools_and_hooks_share_what_is_known_across_threads(temporal: Client, thread_id: str) -> None:
+async def test_tools_and_hooks_share_what_is_known_across_threads(temporal: TemporalClient, thread_id: str) -> None:
     registry = Registry(agents=[AGENT], models={"default": SCRIPT}, profile_keys=[VISITS])
-    store, client = SqliteProfileStore(), WakefulClient(temporal, task_queue=thread_id)
+    store, client = SqliteProfileStore(), Client(temporal, task_queue=thread_id)
     async with running_worker(temporal, registry, WorkerSettings(task_queue=thread_id), profiles=store):
         said = [(await client.run("clerk", "hello", thread_id=f"{thread_id}-{n}")).response for n in range(2)]
     assert said == ["102 visits", "204 visits"]
@@ -67,12 +67,12 @@ async def test_tools_and_hooks_share_what_is_known_across_threads(temporal: Clie
 
 
 async def test_a_worker_opens_the_store_that_the_environment_names(
-    temporal: Client, thread_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    temporal: TemporalClient, thread_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is closed with the worker, and no worker without keys makes a file, whatever its tools ask for."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(VARIABLE, raising=False)
-    agent, client = AGENT.model_copy(update={"plugins": ()}), WakefulClient(temporal, task_queue=thread_id)
+    agent, client = AGENT.model_copy(update={"plugins": ()}), Client(temporal, task_queue=thread_id)
     for number, (keys, said) in enumerate((((), "is not registered"), ((VISITS,), "2 visits"))):
         registry = Registry(agents=[agent], models={"default": SCRIPT}, profile_keys=keys)
         async with running_worker(temporal, registry, WorkerSettings(task_queue=thread_id)):
@@ -82,7 +82,7 @@ async def test_a_worker_opens_the_store_that_the_environment_names(
 
 
 async def test_an_address_that_is_wrong_keeps_a_worker_with_keys_from_starting(
-    temporal: Client, monkeypatch: pytest.MonkeyPatch
+    temporal: TemporalClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, "mysql://here")
     with pytest.raises(ConfigurationError, match="WAKEFUL_PROFILES begins with 'mysql'"):

@@ -9,13 +9,13 @@ from tests.support.journal import Journal
 from tests.support.subagent_app import delegate, events_in, holding, plan, spawn, written
 from tests.support.subagents import ends_below, events, open_below, until_closed, until_open
 from tests.support.waiting import until, until_status
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.events import RunFinish, RunStart
 from wakeful.contract.runs import OnBusy, RunStatus, ThreadMode
 from wakeful.contract.tasks import TaskStatus, TaskType
 
 
-async def test_a_background_agent_reports_to_its_owner_once(client: WakefulClient, thread_id: str) -> None:
+async def test_a_background_agent_reports_to_its_owner_once(client: Client, thread_id: str) -> None:
     """I-09, B-535, B-537; the run waits for its tasks and goes on: one run, cumulative steps (H-19)."""
     result = await client.run("node", written(plan([spawn(plan(say="found it"), name="scout")])), thread_id=thread_id)
     (event,) = events(result)
@@ -28,7 +28,7 @@ async def test_a_background_agent_reports_to_its_owner_once(client: WakefulClien
     assert task.parent_context.agent_id == "node"
 
 
-async def test_a_run_with_tasks_outstanding_pauses_and_goes_on(client: WakefulClient, thread_id: str) -> None:
+async def test_a_run_with_tasks_outstanding_pauses_and_goes_on(client: Client, thread_id: str) -> None:
     """B-040, B-539: `run_finish_signals_awaiting_tasks_in_result`"""
     await client.run("node", written(plan([spawn(plan())])), thread_id=thread_id)
     records = [record.event async for record in client.watch(thread_id)]
@@ -40,7 +40,7 @@ async def test_a_run_with_tasks_outstanding_pauses_and_goes_on(client: WakefulCl
     assert sum(isinstance(event, RunStart) for event in records) == 2
 
 
-async def test_a_background_tool_tells_how_it_goes_and_how_it_came_out(client: WakefulClient, thread_id: str) -> None:
+async def test_a_background_tool_tells_how_it_goes_and_how_it_came_out(client: Client, thread_id: str) -> None:
     """B-535, B-536: custom events come before the terminal one."""
     result = await client.run("node", written(plan([("dig", {"where": "garden"})])), thread_id=thread_id)
     texts = [json.loads(text) for text in events_in(await client.transcript(thread_id))]
@@ -53,7 +53,7 @@ async def test_a_background_tool_tells_how_it_goes_and_how_it_came_out(client: W
     assert result.status_reason == "natural"
 
 
-async def test_events_wait_while_their_owner_waits_for_a_decision(client: WakefulClient, thread_id: str) -> None:
+async def test_events_wait_while_their_owner_waits_for_a_decision(client: Client, thread_id: str) -> None:
     """B-338: `background_events_buffer_while_suspended_until_decision_arrives`"""
     await client.start("node", written(plan([spawn(plan()), ("sign", {"what": "it"})])), thread_id=thread_id)
     await until(client, thread_id, lambda view: any(task.status.is_terminal for task in view.tasks))
@@ -64,7 +64,7 @@ async def test_events_wait_while_their_owner_waits_for_a_decision(client: Wakefu
     assert [event["kind"] for event in events(await client.result(thread_id))] == ["completed"]
 
 
-async def test_somebody_can_talk_to_a_run_that_waits_for_its_tasks(client: WakefulClient, thread_id: str) -> None:
+async def test_somebody_can_talk_to_a_run_that_waits_for_its_tasks(client: Client, thread_id: str) -> None:
     plans = written(plan([spawn(plan([holding()]), name="slow")]))
     await client.start("node", plans, thread_id=thread_id, mode=ThreadMode.THREAD)
     await until(client, thread_id, lambda view: view.doing == "waiting for slow")
@@ -77,7 +77,7 @@ async def test_somebody_can_talk_to_a_run_that_waits_for_its_tasks(client: Wakef
     assert not await _running_below(client, thread_id)
 
 
-async def test_a_thread_that_ended_is_woken_by_its_task(client: WakefulClient, thread_id: str) -> None:
+async def test_a_thread_that_ended_is_woken_by_its_task(client: Client, thread_id: str) -> None:
     """I-09: a run that was stopped leaves its tasks running; the last of them is read by a run of its own."""
     plans = written(plan([spawn(plan([("work", {"what": "late", "seconds": 1.5})], say="late"))], [("explode", {})]))
     await client.start("limited", plans, thread_id=thread_id)
@@ -93,7 +93,7 @@ async def test_a_thread_that_ended_is_woken_by_its_task(client: WakefulClient, t
     await client.handle(thread_id).cancel()
 
 
-async def test_task_ids_are_unique_in_a_thread_for_ever(client: WakefulClient, thread_id: str) -> None:
+async def test_task_ids_are_unique_in_a_thread_for_ever(client: Client, thread_id: str) -> None:
     """H-09: also after the thread was closed and goes on in another workflow."""
     await client.run("node", written(plan([spawn(plan()), spawn(plan())])), thread_id=thread_id)
     await client.send(thread_id, written(plan([spawn(plan())])))
@@ -103,7 +103,7 @@ async def test_task_ids_are_unique_in_a_thread_for_ever(client: WakefulClient, t
 
 
 async def test_a_parent_that_continues_as_new_hears_of_all_its_children(
-    usual_family: WakefulClient, restless_family: WakefulClient, thread_id: str
+    usual_family: Client, restless_family: Client, thread_id: str
 ) -> None:
     """Ten background children, and a parent that goes on working and continues as new at every step."""
     client = restless_family
@@ -121,7 +121,7 @@ async def test_a_parent_that_continues_as_new_hears_of_all_its_children(
 
 @pytest.mark.parametrize("how", ["signal", "temporal"])
 async def test_cancel_reaches_everything_below_and_nothing_else(
-    client: WakefulClient, thread_id: str, journal: Journal, how: str
+    client: Client, thread_id: str, journal: Journal, how: str
 ) -> None:
     """H-10, I-10"""
     other = f"{thread_id}-other"
@@ -143,9 +143,7 @@ async def test_cancel_reaches_everything_below_and_nothing_else(
     assert (await client.result(other)).status_reason == "natural"
 
 
-async def test_children_of_a_parent_that_was_reset_and_forgot_them_stop(
-    usual_family: WakefulClient, thread_id: str
-) -> None:
+async def test_children_of_a_parent_that_was_reset_and_forgot_them_stop(usual_family: Client, thread_id: str) -> None:
     """Reset to before the child was started: the new run starts another, and the old one is cancelled by the sweep."""
     client = usual_family
     await client.start("node", written(plan([spawn(plan([holding()]), name="old")])), thread_id=thread_id)
@@ -162,7 +160,7 @@ async def test_children_of_a_parent_that_was_reset_and_forgot_them_stop(
     await until_closed(client, thread_id)
 
 
-async def _reset_to_start(client: WakefulClient, thread_id: str) -> None:
+async def _reset_to_start(client: Client, thread_id: str) -> None:
     from temporalio.api.common.v1 import WorkflowExecution
     from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 
@@ -178,5 +176,5 @@ async def _reset_to_start(client: WakefulClient, thread_id: str) -> None:
     )
 
 
-async def _running_below(client: WakefulClient, root: str) -> list[str]:
+async def _running_below(client: Client, root: str) -> list[str]:
     return [id for id in await open_below(client, root) if id != root]

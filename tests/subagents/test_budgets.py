@@ -4,13 +4,13 @@ import pytest
 
 from tests.support.subagent_app import TOKENS_A_TURN, delegate, holding, plan, spawn, written
 from tests.support.subagents import ends_below, until_closed
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.budgets import Budget
 
 LONG = [[("work", {"what": f"step {n}"})] for n in range(30)]
 
 
-async def test_a_tree_stops_within_one_call_a_node_of_its_token_budget(client: WakefulClient, thread_id: str) -> None:
+async def test_a_tree_stops_within_one_call_a_node_of_its_token_budget(client: Client, thread_id: str) -> None:
     greedy = plan(*LONG)
     tree = plan([spawn(plan([delegate(greedy)], *LONG)), spawn(greedy), delegate(greedy)], *LONG)
     limit = 4000
@@ -36,7 +36,7 @@ async def test_a_tree_stops_within_one_call_a_node_of_its_token_budget(client: W
     ],
 )
 async def test_every_budget_stops_a_run_and_is_named(
-    client: WakefulClient, thread_id: str, budget: Budget, which: str
+    client: Client, thread_id: str, budget: Budget, which: str
 ) -> None:
     result = await client.run("node", written(plan(*LONG)), thread_id=thread_id, budget=budget)
     assert result.status_reason == "stopped:budget"
@@ -45,7 +45,7 @@ async def test_every_budget_stops_a_run_and_is_named(
     assert result.steps <= 4
 
 
-async def test_wall_time_stops_everything_below_too(client: WakefulClient, thread_id: str) -> None:
+async def test_wall_time_stops_everything_below_too(client: Client, thread_id: str) -> None:
     tree = plan([spawn(plan([holding()])), delegate(plan([holding()])), holding()])
     result = await client.run("node", written(tree), thread_id=thread_id, budget=Budget(seconds=2))
     assert result.status_reason == "stopped:budget"
@@ -54,7 +54,7 @@ async def test_wall_time_stops_everything_below_too(client: WakefulClient, threa
     await until_closed(client, thread_id)
 
 
-async def test_children_give_back_what_they_did_not_spend(client: WakefulClient, thread_id: str) -> None:
+async def test_children_give_back_what_they_did_not_spend(client: Client, thread_id: str) -> None:
     """Ten delegates, one after another, fit into a budget that the tenth part of would not do for one."""
     turns = [[delegate(plan([("work", {"what": f"{n}"})]))] for n in range(10)]
     result = await client.run("node", written(plan(*turns)), thread_id=thread_id, budget=Budget(tokens=3300))

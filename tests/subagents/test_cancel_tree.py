@@ -8,7 +8,7 @@ import pytest
 from tests.support.journal import Journal
 from tests.support.subagent_app import Plan, delegate, holding, plan, spawn, written
 from tests.support.subagents import calls_in, ends_below, tools_left, until_closed, until_open, until_pending
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 
 LEVELS, CHILDREN, NODES = 4, 3, 40
 SELF = ("cancel_task", {"target": {"relation": "self"}})
@@ -34,7 +34,7 @@ def tree_of_tasks() -> Plan:
     return plan([spawn(inner), spawn(inner), spawn(tree(2))])
 
 
-async def grown(client: WakefulClient, thread_id: str, journal: Journal, plans: Plan) -> None:
+async def grown(client: Client, thread_id: str, journal: Journal, plans: Plan) -> None:
     """Start a tree, and wait until all of it is there, busy or waiting."""
     calls = Counter(calls_in(plans))
     await client.start("node", written(plans), thread_id=thread_id)
@@ -46,7 +46,7 @@ async def grown(client: WakefulClient, thread_id: str, journal: Journal, plans: 
 
 @pytest.mark.parametrize("how", ["signal", "temporal", "itself", "terminated"])
 async def test_every_node_of_a_cancelled_tree_ends(
-    usual_family: WakefulClient, thread_id: str, journal: Journal, how: str
+    usual_family: Client, thread_id: str, journal: Journal, how: str
 ) -> None:
     """I-10, H-10: four levels, forty nodes, thirty-nine calls of both kinds in flight."""
     client = usual_family

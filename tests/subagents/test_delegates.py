@@ -5,11 +5,11 @@ from temporalio.client import WorkflowExecutionStatus
 from tests.support.subagent_app import delegate, holding, plan, written
 from tests.support.subagents import ends_below, said, until_closed, until_pending
 from tests.support.waiting import until
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.runs import Origin, RunStatus
 
 
-async def test_a_delegate_answers_its_parent(client: WakefulClient, thread_id: str) -> None:
+async def test_a_delegate_answers_its_parent(client: Client, thread_id: str) -> None:
     """B-502, B-505, I-13"""
     child = plan([("work", {"what": "the sums"})], say="summed")
     result = await client.run("node", written(plan([delegate(child)])), thread_id=thread_id)
@@ -23,7 +23,7 @@ async def test_a_delegate_answers_its_parent(client: WakefulClient, thread_id: s
     assert (result.tree.turns, result.tree.tool_calls, result.tree.tokens) == (4, 2, 400)
 
 
-async def test_a_delegate_knows_who_it_is_and_where_it_comes_from(client: WakefulClient, thread_id: str) -> None:
+async def test_a_delegate_knows_who_it_is_and_where_it_comes_from(client: Client, thread_id: str) -> None:
     """B-503: `local_backend_sets_sub_agent_identity`, `local_backend_passes_parent_thread_id`"""
     await client.start("node", written(plan([delegate(plan([holding()]))])), thread_id=thread_id)
     view = await until(client, thread_id, lambda view: bool(view.children))
@@ -38,9 +38,7 @@ async def test_a_delegate_knows_who_it_is_and_where_it_comes_from(client: Wakefu
     await client.result(thread_id)
 
 
-async def test_a_decision_goes_to_the_child_and_the_parent_goes_on_waiting(
-    client: WakefulClient, thread_id: str
-) -> None:
+async def test_a_decision_goes_to_the_child_and_the_parent_goes_on_waiting(client: Client, thread_id: str) -> None:
     """H-05: nothing restarts the child."""
     child = plan([("work", {"what": "once"})], [("sign", {"what": "the contract"})], say="signed")
     await client.start("node", written(plan([delegate(plan([delegate(child)]))])), thread_id=thread_id)
@@ -56,7 +54,7 @@ async def test_a_decision_goes_to_the_child_and_the_parent_goes_on_waiting(
     assert result.tree.turns == 2 + 2 + 3
 
 
-async def test_a_child_that_is_terminated_fails_its_call(client: WakefulClient, thread_id: str) -> None:
+async def test_a_child_that_is_terminated_fails_its_call(client: Client, thread_id: str) -> None:
     await client.start("node", written(plan([delegate(plan([holding()]))])), thread_id=thread_id)
     view = await until(client, thread_id, lambda view: bool(view.children))
     await client.handle(view.children[0]).terminate("by an operator")
@@ -66,7 +64,7 @@ async def test_a_child_that_is_terminated_fails_its_call(client: WakefulClient, 
     assert "terminated" in failed
 
 
-async def test_levels_of_sub_agents_have_a_limit(client: WakefulClient, thread_id: str) -> None:
+async def test_levels_of_sub_agents_have_a_limit(client: Client, thread_id: str) -> None:
     """B-510 has none; a loop of agents that call each other must end."""
     deep = plan(say="the bottom")
     for _ in range(12):
@@ -76,7 +74,7 @@ async def test_levels_of_sub_agents_have_a_limit(client: WakefulClient, thread_i
     assert len(await ends_below(client, thread_id)) == 9
 
 
-async def test_children_of_a_terminated_parent_stop(client: WakefulClient, thread_id: str) -> None:
+async def test_children_of_a_terminated_parent_stop(client: Client, thread_id: str) -> None:
     await client.start("node", written(plan([delegate(plan([delegate(plan([holding()]))]))])), thread_id=thread_id)
     view = await until(client, thread_id, lambda view: bool(view.children))
     await until(client, view.children[0], lambda view: bool(view.children))

@@ -2,12 +2,12 @@
 
 from tests.support.subagent_app import plan, written
 from tests.support.waiting import until
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.events import Handoff
 from wakeful.contract.runs import RunStatus, ThreadMode
 
 
-async def test_the_other_agent_goes_on_in_the_same_run_and_stays(client: WakefulClient, thread_id: str) -> None:
+async def test_the_other_agent_goes_on_in_the_same_run_and_stays(client: Client, thread_id: str) -> None:
     """B-522, B-524: history is kept, and the thread remembers."""
     plans = plan([("handoff_to_back", {})], [("work", {"what": "as the other"})])
     await client.start("front", written(plans), thread_id=thread_id, mode=ThreadMode.THREAD)
@@ -21,7 +21,7 @@ async def test_the_other_agent_goes_on_in_the_same_run_and_stays(client: Wakeful
     assert [(event.from_agent, event.to_agent) for event in handed] == [("front", "back")]
 
 
-async def test_a_closed_thread_remembers_who_answers(client: WakefulClient, thread_id: str) -> None:
+async def test_a_closed_thread_remembers_who_answers(client: Client, thread_id: str) -> None:
     await client.run("front", written(plan([("handoff_to_back", {})])), thread_id=thread_id)
     await client.send(thread_id, written(plan(say="again")))
     view = await until(client, thread_id, lambda view: view.runs == 1 and view.status is RunStatus.DONE)

@@ -6,7 +6,7 @@ from typing import Any
 from tests.support.subagent_app import plan, send, written
 from tests.support.subagents import said
 from tests.support.waiting import until, until_status
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.runs import RunStatus, ThreadMode
 
 
@@ -14,7 +14,7 @@ def to_thread(thread_id: str) -> dict[str, Any]:
     return {"relation": "agent", "thread_id": thread_id}
 
 
-async def test_a_message_wakes_a_thread_that_has_ended(client: WakefulClient, thread_id: str) -> None:
+async def test_a_message_wakes_a_thread_that_has_ended(client: Client, thread_id: str) -> None:
     other = f"{thread_id}-other"
     await client.run("node", written(plan(say="first")), thread_id=other)
     await client.run("node", written(plan([send(to_thread(other), "wake up")])), thread_id=thread_id)
@@ -25,9 +25,7 @@ async def test_a_message_wakes_a_thread_that_has_ended(client: WakefulClient, th
     await client.handle(other).cancel()
 
 
-async def test_what_cannot_be_delivered_is_a_dead_letter_and_can_be_sent_again(
-    client: WakefulClient, thread_id: str
-) -> None:
+async def test_what_cannot_be_delivered_is_a_dead_letter_and_can_be_sent_again(client: Client, thread_id: str) -> None:
     """I-11, B-570"""
     other = f"{thread_id}-other"
     plans = plan([send(to_thread(other), "anybody there?")], [("recover_failed_messages", {})])
@@ -40,19 +38,19 @@ async def test_what_cannot_be_delivered_is_a_dead_letter_and_can_be_sent_again(
     (dead,) = await client.undelivered(thread_id)
     assert (dead.message.content, dead.error) == ("anybody there?", "recipient_not_found")
     await client.start("node", written(plan(say="now I am")), thread_id=other, mode=ThreadMode.THREAD)
-    await client.recover_letters(thread_id, "replay")
+    await client.recover_undelivered(thread_id, "replay")
     async with asyncio.timeout(30):
         while not any("anybody there?" in message.text for message in await client.transcript(other)):
             await asyncio.sleep(0.1)
     await until(client, thread_id, lambda view: not view.undelivered)
-    await client.recover_letters(thread_id, "replay")  # nothing is sent twice
+    await client.recover_undelivered(thread_id, "replay")  # nothing is sent twice
     texts = [message.text for message in await client.transcript(other)]
     assert sum("anybody there?" in text for text in texts) == 1
     for id in (thread_id, other):
         await client.handle(id).cancel()
 
 
-async def test_messages_of_one_step_arrive_in_their_order(client: WakefulClient, thread_id: str) -> None:
+async def test_messages_of_one_step_arrive_in_their_order(client: Client, thread_id: str) -> None:
     other = f"{thread_id}-other"
     await client.start("node", written(plan(say="here")), thread_id=other, mode=ThreadMode.THREAD)
     await until_status(client, other, RunStatus.DONE)

@@ -9,7 +9,7 @@ from tests.support.journal import Journal
 from tests.support.subagent_app import delegate, holding, plan, send, spawn, written
 from tests.support.subagents import ends_below, events, said, until_closed
 from tests.support.waiting import until, until_status
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.messages import Role
 from wakeful.contract.runs import Origin, RunStatus, ThreadMode
 
@@ -17,13 +17,13 @@ SELF: tuple[str, dict[str, Any]] = ("cancel_task", {"target": {"relation": "self
 PARENT: dict[str, Any] = {"relation": "parent"}
 
 
-async def receipt_of(client: WakefulClient, thread_id: str, to: dict[str, Any], message: str = "hi") -> Any:
+async def receipt_of(client: Client, thread_id: str, to: dict[str, Any], message: str = "hi") -> Any:
     """What a root agent is told that sends this message."""
     result = await client.run("node", written(plan([send(to, message)])), thread_id=thread_id)
     return said(result)["results"][0]
 
 
-async def test_execute_delegate_binds_plugin_runtime_context(client: WakefulClient, thread_id: str) -> None:
+async def test_execute_delegate_binds_plugin_runtime_context(client: Client, thread_id: str) -> None:
     """What a delegate works with is bound to it once, and is its own: its agent is looked up in its own workflow."""
     result = await client.run("node", written(plan([delegate(plan(say="delegated response"))])), thread_id=thread_id)
     assert "delegated response" in result.response
@@ -38,7 +38,7 @@ async def test_execute_delegate_binds_plugin_runtime_context(client: WakefulClie
 
 
 async def test_execute_delegate_returns_final_non_tool_message_after_tool_output(
-    client: WakefulClient, thread_id: str
+    client: Client, thread_id: str
 ) -> None:
     child = plan([("work", {"what": "tool result should not win"})], say="final child answer")
     result = await client.run("node", written(plan([delegate(child)])), thread_id=thread_id)
@@ -49,7 +49,7 @@ async def test_execute_delegate_returns_final_non_tool_message_after_tool_output
 
 
 async def test_execute_delegate_in_background_task_can_self_cancel_and_cascade(
-    client: WakefulClient, thread_id: str, journal: Journal
+    client: Client, thread_id: str, journal: Journal
 ) -> None:
     """A background agent starts a task, then a delegate of it cancels the task that it is a part of: all of it ends."""
     worker = plan(
@@ -70,7 +70,7 @@ async def test_execute_delegate_in_background_task_can_self_cancel_and_cascade(
 
 
 async def test_execute_delegate_preserves_existing_cancel_task_tool_in_background_context(
-    client: WakefulClient, thread_id: str, journal: Journal
+    client: Client, thread_id: str, journal: Journal
 ) -> None:
     """An agent that brings a tool of that name keeps it."""
     worker = spawn(plan([SELF], say="custom tool won"), agent="own_cancel")
@@ -81,14 +81,14 @@ async def test_execute_delegate_preserves_existing_cancel_task_tool_in_backgroun
     assert journal.said("cancel_task") == ["custom cancel handled"]
 
 
-async def test_run_handle_cancel(client: WakefulClient, thread_id: str) -> None:
+async def test_run_handle_cancel(client: Client, thread_id: str) -> None:
     await client.start("node", written(plan([holding()])), thread_id=thread_id)
     await until(client, thread_id, lambda view: bool(view.calls))
     await client.cancel(thread_id)
     assert (await client.result(thread_id)).status_reason == "cancelled"
 
 
-async def test_child_by_name_delivers_live(client: WakefulClient, thread_id: str) -> None:
+async def test_child_by_name_delivers_live(client: Client, thread_id: str) -> None:
     child = plan([("work", {"what": "wait for mail", "seconds": 1.0})], say="got it")
     plans = plan([spawn(child, name="researcher")], [send({"relation": "child", "name": "researcher"}, "hi")])
     result = await client.run("node", written(plans), thread_id=thread_id)
@@ -100,7 +100,7 @@ async def test_child_by_name_delivers_live(client: WakefulClient, thread_id: str
     assert told["payload"] == {"from": "node", "content": "hi"}
 
 
-async def test_child_wrong_thread_permission_denied(client: WakefulClient, thread_id: str) -> None:
+async def test_child_wrong_thread_permission_denied(client: Client, thread_id: str) -> None:
     """Nobody can name a task of another thread."""
     owner = f"{thread_id}-owner"
     await client.start("node", written(plan([spawn(plan([holding()]), name="worker")])), thread_id=owner)
@@ -111,7 +111,7 @@ async def test_child_wrong_thread_permission_denied(client: WakefulClient, threa
     await until_closed(client, owner)
 
 
-async def test_agent_delivers_durable(client: WakefulClient, thread_id: str) -> None:
+async def test_agent_delivers_durable(client: Client, thread_id: str) -> None:
     other = f"{thread_id}-2"
     await client.start("node", written(plan(say="here")), thread_id=other, mode=ThreadMode.THREAD)
     await until_status(client, other, RunStatus.DONE)
@@ -124,12 +124,12 @@ async def test_agent_delivers_durable(client: WakefulClient, thread_id: str) -> 
     await client.handle(other).cancel()
 
 
-async def test_parent_no_context_unavailable(client: WakefulClient, thread_id: str) -> None:
+async def test_parent_no_context_unavailable(client: Client, thread_id: str) -> None:
     receipt = await receipt_of(client, thread_id, PARENT, "done")
     assert receipt == {"message_id": "…", "status": "failed", "error": "recipient_unavailable"}
 
 
-async def test_parent_without_thread_id_returns_unavailable(client: WakefulClient, thread_id: str) -> None:
+async def test_parent_without_thread_id_returns_unavailable(client: Client, thread_id: str) -> None:
     """Knowing the parent's run is not enough."""
     request = {
         "agent_id": "node",
@@ -140,7 +140,7 @@ async def test_parent_without_thread_id_returns_unavailable(client: WakefulClien
     assert "recipient_unavailable" in (await client.result(thread_id)).response
 
 
-async def test_parent_with_thread_id_delivers(client: WakefulClient, thread_id: str) -> None:
+async def test_parent_with_thread_id_delivers(client: Client, thread_id: str) -> None:
     child = plan([send(PARENT, "analysis complete")], [("work", {"what": "a little more", "seconds": 0.5})])
     await client.run("node", written(plan([spawn(child)])), thread_id=thread_id)
     undelivered = [message for message in await client.transcript(thread_id) if "agent-message" in message.text]
@@ -167,9 +167,7 @@ async def test_parent_with_thread_id_delivers(client: WakefulClient, thread_id: 
         pytest.param({"to": {"relation": "agent", "thread_id": "t1"}, "message": "hi"}, None, id="accepts_valid_agent"),
     ],
 )
-async def test_validate_args(
-    client: WakefulClient, thread_id: str, arguments: dict[str, Any], problem: str | None
-) -> None:
+async def test_validate_args(client: Client, thread_id: str, arguments: dict[str, Any], problem: str | None) -> None:
     """`rejects_missing_relation` to `accepts_valid_agent`: what is valid gets a receipt, if a failed one."""
     result = await client.run("node", written(plan([("send_message", arguments)])), thread_id=thread_id)
     (text,) = said(result)["results"]
@@ -179,7 +177,7 @@ async def test_validate_args(
         assert text == f"Invalid arguments: {problem}"
 
 
-async def test_agent_routing_includes_agent_id(client: WakefulClient, thread_id: str) -> None:
+async def test_agent_routing_includes_agent_id(client: Client, thread_id: str) -> None:
     """A thread that is not there yet is begun with the agent that the message names."""
     other = f"{thread_id}-target"
     to = {"relation": "agent", "thread_id": other, "agent_id": "back"}

@@ -7,11 +7,11 @@ import typer
 
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.cli.app import app
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.client.diagnosis.causes import Cause, Diagnosis
 
 
-async def until_cause(client: WakefulClient, thread_id: str, cause: Cause, *words: str) -> Diagnosis:
+async def until_cause(client: Client, thread_id: str, cause: Cause, *words: str) -> Diagnosis:
     """The first diagnosis that names this cause in these words; what was said instead, if none does in time."""
     said: Diagnosis | None = None
     try:

@@ -4,10 +4,10 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 
 
-async def reset(client: WakefulClient, thread_id: str, *, run_id: str, share: float) -> None:
+async def reset(client: Client, thread_id: str, *, run_id: str, share: float) -> None:
     """Reset an execution to where it had done this share of its workflow tasks."""
     history = [event async for event in client.handle(thread_id, run_id=run_id).fetch_history_events()]
     tasks = [event.event_id for event in history if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED]

@@ -6,7 +6,7 @@ import os
 from tests.support.app import TOOLS
 from tests.support.waiting import until_status
 from wakeful import Agent, Registry, RunStatus, ScriptedModel, call, say
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.connection import embedded_server
 from wakeful.worker import running_worker
 
@@ -16,7 +16,7 @@ registry = Registry(agents=[Agent(id="solo", tools=TOOLS)], models={"default": s
 
 async def main() -> None:
     async with embedded_server(ui=False) as server:
-        client = WakefulClient(server.client)
+        client = Client(server.client)
         async with running_worker(server.client, registry):
             await client.start("solo", "go", thread_id="t")
             view = await until_status(client, "t", RunStatus.WAITING)

@@ -11,30 +11,30 @@ from tests.support.journal import Journal
 from tests.support.subagent_app import Plan
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.client.approvals import PendingDecision
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.runs import RunResult
 
 
-async def open_below(client: WakefulClient, root: str) -> list[str]:
+async def open_below(client: Client, root: str) -> list[str]:
     """The workflows of a tree that are open."""
     query = f"RootWorkflowId = '{root}' AND ExecutionStatus = 'Running'"
     return [execution.id async for execution in client.temporal.list_workflows(query)]
 
 
-async def until_closed(client: WakefulClient, root: str) -> None:
+async def until_closed(client: Client, root: str) -> None:
     async with asyncio.timeout(BOUND_SECONDS):
         while await open_below(client, root):
             await asyncio.sleep(0.1)
 
 
-async def until_open(client: WakefulClient, root: str, count: int) -> None:
+async def until_open(client: Client, root: str, count: int) -> None:
     """Wait until this many workflows of a tree are open."""
     async with asyncio.timeout(BOUND_SECONDS):
         while len(await open_below(client, root)) < count:
             await asyncio.sleep(0.1)
 
 
-async def until_pending(client: WakefulClient, root: str) -> PendingDecision:
+async def until_pending(client: Client, root: str) -> PendingDecision:
     """Wait until somebody in the tree waits for a decision."""
     async with asyncio.timeout(BOUND_SECONDS):
         while True:
@@ -65,7 +65,7 @@ def tools_left(journal: Journal, root: str) -> list[dict[str, Any]]:
     return list(left.values())
 
 
-async def ends_below(client: WakefulClient, root: str) -> dict[str, str]:
+async def ends_below(client: Client, root: str) -> dict[str, str]:
     """How every workflow below the root came out, by its id: what Temporal says, or the run's reason."""
     ends = {}
     async for execution in client.temporal.list_workflows(f"RootWorkflowId = '{root}'"):

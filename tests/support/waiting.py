@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.errors import ThreadNotFound
 from wakeful.contract.runs import RunStatus
 from wakeful.contract.views import StatusView
@@ -12,7 +12,7 @@ from wakeful.contract.views import StatusView
 BOUND_SECONDS = 60
 
 
-async def until(client: WakefulClient, thread_id: str, met: Callable[[StatusView], bool]) -> StatusView:
+async def until(client: Client, thread_id: str, met: Callable[[StatusView], bool]) -> StatusView:
     """Ask for the status until `met` likes it."""
     async with asyncio.timeout(BOUND_SECONDS):
         while True:
@@ -23,9 +23,9 @@ async def until(client: WakefulClient, thread_id: str, met: Callable[[StatusView
             await asyncio.sleep(0.02)
 
 
-async def until_status(client: WakefulClient, thread_id: str, status: RunStatus) -> StatusView:
+async def until_status(client: Client, thread_id: str, status: RunStatus) -> StatusView:
     return await until(client, thread_id, lambda view: view.status is status)
 
 
-async def until_refused(client: WakefulClient, thread_id: str) -> StatusView:
+async def until_refused(client: Client, thread_id: str) -> StatusView:
     return await until(client, thread_id, lambda view: bool(view.refusals))

@@ -2,10 +2,10 @@
 
 import pytest
 
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 
 
 @pytest.fixture(params=["usual", pytest.param("restless", marks=pytest.mark.restless)])
-def client(request: pytest.FixtureRequest) -> WakefulClient:
-    client: WakefulClient = request.getfixturevalue(f"{request.param}_client")
+def client(request: pytest.FixtureRequest) -> Client:
+    client: Client = request.getfixturevalue(f"{request.param}_client")
     return client

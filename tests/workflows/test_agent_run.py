@@ -5,7 +5,8 @@ import json
 from typing import Any
 
 import pytest
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.client import Client as TemporalClient
+from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 
 from tests.support.app import TOOLS, Failing, Hanging, Recording
 from tests.support.journal import Journal
@@ -23,21 +24,23 @@ from wakeful import (
     call,
     say,
 )
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.errors import CallerError
 from wakeful.contract.runs import Errored, StopDetail, Stopped
 from wakeful.worker import WorkerSettings, running_worker
 
 
-async def test_a_run_calls_a_tool_and_answers(client: WakefulClient, thread_id: str) -> None:
+async def test_a_run_calls_a_tool_and_answers(client: Client, thread_id: str) -> None:
     result = await client.run("tester", "add", thread_id=thread_id)
     assert (result.response, result.steps, result.status_reason) == ("the sum is 5", 2, "natural")
     assert (result.thread_id, result.agent_id) == (thread_id, "tester")
 
 
-async def test_any_temporal_client_starts_a_run_with_hand_written_json(temporal: Client, client: WakefulClient) -> None:
+async def test_any_temporal_client_starts_a_run_with_hand_written_json(
+    temporal: TemporalClient, client: Client
+) -> None:
     """A client without our converter, as a program in another language would be."""
-    plain = await Client.connect(temporal.service_client.config.target_host)
+    plain = await TemporalClient.connect(temporal.service_client.config.target_host)
     result: dict[str, Any] = await plain.execute_workflow(
         "AgentRun",
         {"agent_id": "tester", "input": "add"},
@@ -48,7 +51,7 @@ async def test_any_temporal_client_starts_a_run_with_hand_written_json(temporal:
     assert result["termination"] == {"type": "natural_end"}
 
 
-async def test_a_tool_suspends_the_run_and_a_decision_resumes_it(client: WakefulClient, thread_id: str) -> None:
+async def test_a_tool_suspends_the_run_and_a_decision_resumes_it(client: Client, thread_id: str) -> None:
     """B-310, B-320, B-333."""
     await client.start("tester", "approve", thread_id=thread_id)
     view = await until_status(client, thread_id, RunStatus.WAITING)
@@ -60,7 +63,7 @@ async def test_a_tool_suspends_the_run_and_a_decision_resumes_it(client: Wakeful
     assert result.response == 'approval gave {"did":"launch","said":{"by":"Ann"},"reason":"fine"}'
 
 
-async def test_a_decision_may_name_the_suspension(client: WakefulClient, thread_id: str) -> None:
+async def test_a_decision_may_name_the_suspension(client: Client, thread_id: str) -> None:
     """B-321."""
     await client.start("tester", "approve", thread_id=thread_id)
     view = await until_status(client, thread_id, RunStatus.WAITING)
@@ -70,7 +73,7 @@ async def test_a_decision_may_name_the_suspension(client: WakefulClient, thread_
     assert (await client.result(thread_id)).response == "approval gave cancelled by decision: not today"
 
 
-async def test_a_wrong_decision_is_refused_and_harms_nothing(client: WakefulClient, thread_id: str) -> None:
+async def test_a_wrong_decision_is_refused_and_harms_nothing(client: Client, thread_id: str) -> None:
     """H-02: the whole batch is refused, the run waits on."""
     await client.start("tester", "approve", thread_id=thread_id)
     call_id = (await until_status(client, thread_id, RunStatus.WAITING)).pending[0].pending.id
@@ -83,9 +86,7 @@ async def test_a_wrong_decision_is_refused_and_harms_nothing(client: WakefulClie
     assert (await client.result(thread_id)).status_reason == "natural"
 
 
-async def test_the_same_decision_twice_runs_the_tool_once(
-    client: WakefulClient, thread_id: str, journal: Journal
-) -> None:
+async def test_the_same_decision_twice_runs_the_tool_once(client: Client, thread_id: str, journal: Journal) -> None:
     """H-03."""
     await client.start("tester", "two approvals", thread_id=thread_id)
     view = await until_status(client, thread_id, RunStatus.WAITING)
@@ -111,7 +112,7 @@ async def test_the_same_decision_twice_runs_the_tool_once(
     ],
 )
 async def test_a_signal_that_is_not_understood_is_recorded_and_harms_nothing(
-    client: WakefulClient, thread_id: str, signal: str, args: list[Any], reason: str
+    client: Client, thread_id: str, signal: str, args: list[Any], reason: str
 ) -> None:
     await client.start("tester", "approve", thread_id=thread_id)
     view = await until_status(client, thread_id, RunStatus.WAITING)
@@ -122,7 +123,7 @@ async def test_a_signal_that_is_not_understood_is_recorded_and_harms_nothing(
     assert (await client.result(thread_id)).status_reason == "natural"
 
 
-async def test_a_cancelled_suspended_run_is_done(client: WakefulClient, thread_id: str) -> None:
+async def test_a_cancelled_suspended_run_is_done(client: Client, thread_id: str) -> None:
     """H-06."""
     await client.start("tester", "approve", thread_id=thread_id)
     await until_status(client, thread_id, RunStatus.WAITING)
@@ -135,7 +136,7 @@ async def test_a_cancelled_suspended_run_is_done(client: WakefulClient, thread_i
 @pytest.mark.parametrize("how", ["signal", "temporal"])
 @pytest.mark.parametrize(("text", "tool"), [("linger", "linger"), ("linger thread", "linger_in_a_thread")])
 async def test_cancel_reaches_the_running_tool(
-    client: WakefulClient, thread_id: str, journal: Journal, how: str, text: str, tool: str
+    client: Client, thread_id: str, journal: Journal, how: str, text: str, tool: str
 ) -> None:
     """Temporal's own cancellation means the same as the signal."""
     await client.start("tester", text, thread_id=thread_id)
@@ -150,7 +151,7 @@ async def test_cancel_reaches_the_running_tool(
     assert journal.said(tool) == ["began", "cancelled"]
 
 
-async def test_cancel_closes_the_model_call(temporal: Client, thread_id: str) -> None:
+async def test_cancel_closes_the_model_call(temporal: TemporalClient, thread_id: str) -> None:
     hanging = Hanging()
     async with worker_with(temporal, thread_id, hanging) as client:
         await client.start("solo", "hello", thread_id=thread_id)
@@ -161,8 +162,10 @@ async def test_cancel_closes_the_model_call(temporal: Client, thread_id: str) ->
             assert (await client.result(thread_id)).status_reason == "cancelled"
 
 
-async def test_a_run_cancelled_before_a_worker_sees_it_ends_as_cancelled(temporal: Client, thread_id: str) -> None:
-    client = WakefulClient(temporal, task_queue=thread_id)
+async def test_a_run_cancelled_before_a_worker_sees_it_ends_as_cancelled(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    client = Client(temporal, task_queue=thread_id)
     await client.start("solo", "hello", thread_id=thread_id)
     await client.handle(thread_id).cancel()
     async with worker_with(temporal, thread_id, Recording([say("never")])):
@@ -180,7 +183,7 @@ async def test_a_run_cancelled_before_a_worker_sees_it_ends_as_cancelled(tempora
     ],
 )
 async def test_a_request_that_is_not_understood_fails_the_run_and_names_the_field(
-    client: WakefulClient, temporal: Client, thread_id: str, request_: object, names: list[str]
+    client: Client, temporal: TemporalClient, thread_id: str, request_: object, names: list[str]
 ) -> None:
     with pytest.raises(WorkflowFailureError) as failure:
         await temporal.execute_workflow("AgentRun", request_, id=thread_id, task_queue=client.task_queue)
@@ -189,7 +192,7 @@ async def test_a_request_that_is_not_understood_fails_the_run_and_names_the_fiel
 
 
 async def test_a_start_with_two_arguments_fails_instead_of_hanging(
-    client: WakefulClient, temporal: Client, thread_id: str
+    client: Client, temporal: TemporalClient, thread_id: str
 ) -> None:
     with pytest.raises(WorkflowFailureError):
         async with asyncio.timeout(30):
@@ -198,12 +201,14 @@ async def test_a_start_with_two_arguments_fails_instead_of_hanging(
             )
 
 
-async def test_an_unknown_agent_ends_the_run_with_the_names_there_are(client: WakefulClient, thread_id: str) -> None:
+async def test_an_unknown_agent_ends_the_run_with_the_names_there_are(client: Client, thread_id: str) -> None:
     result = await client.run("nobody", "hello", thread_id=thread_id)
     assert result.termination == Errored(value="agent not found: 'nobody'; registered: parallel, short, tester")
 
 
-async def test_a_permanent_provider_error_ends_the_run_with_its_message(temporal: Client, thread_id: str) -> None:
+async def test_a_permanent_provider_error_ends_the_run_with_its_message(
+    temporal: TemporalClient, thread_id: str
+) -> None:
     """B-120, H-12, H-17."""
     failing = Failing(ProviderErrorKind.UNAUTHORIZED, failures=99)
     async with worker_with(temporal, thread_id, failing) as client:
@@ -212,7 +217,7 @@ async def test_a_permanent_provider_error_ends_the_run_with_its_message(temporal
     assert failing.calls == 1
 
 
-async def test_a_transient_provider_error_is_retried_by_temporal(temporal: Client, thread_id: str) -> None:
+async def test_a_transient_provider_error_is_retried_by_temporal(temporal: TemporalClient, thread_id: str) -> None:
     """B-120."""
     failing = Failing(ProviderErrorKind.RATE_LIMITED, failures=2)
     async with worker_with(temporal, thread_id, failing) as client:
@@ -220,7 +225,7 @@ async def test_a_transient_provider_error_is_retried_by_temporal(temporal: Clien
     assert result.response == "answered after 2 failures"
 
 
-async def test_retries_end_with_the_last_error(temporal: Client, thread_id: str) -> None:
+async def test_retries_end_with_the_last_error(temporal: TemporalClient, thread_id: str) -> None:
     failing = Failing(ProviderErrorKind.OVERLOADED, failures=99)
     async with worker_with(temporal, thread_id, failing) as client:
         result = await client.run("solo", "hello", thread_id=thread_id)
@@ -238,31 +243,31 @@ async def test_retries_end_with_the_last_error(temporal: Client, thread_id: str)
     ],
 )
 async def test_a_failing_tool_is_a_result_the_model_reads(
-    client: WakefulClient, thread_id: str, text: str, answer: str
+    client: Client, thread_id: str, text: str, answer: str
 ) -> None:
     """B-205, B-206."""
     assert (await client.run("tester", text, thread_id=thread_id)).response == answer
 
 
-async def test_a_result_that_json_cannot_hold_is_an_error_result(client: WakefulClient, thread_id: str) -> None:
+async def test_a_result_that_json_cannot_hold_is_an_error_result(client: Client, thread_id: str) -> None:
     result = await client.run("tester", "explode unserialisable", thread_id=thread_id)
     assert "the tool returned a lock, which JSON cannot hold" in result.response
 
 
-async def test_bad_arguments_are_an_error_result_that_names_the_fields(client: WakefulClient, thread_id: str) -> None:
+async def test_bad_arguments_are_an_error_result_that_names_the_fields(client: Client, thread_id: str) -> None:
     result = await client.run("tester", "bad arguments", thread_id=thread_id)
     assert result.response.startswith("it said Invalid arguments: a: Input should be a valid integer")
     assert "b: Field required" in result.response
     assert "c: Extra inputs are not permitted" in result.response
 
 
-async def test_sync_tools_of_one_step_run_in_threads_together(client: WakefulClient, thread_id: str) -> None:
+async def test_sync_tools_of_one_step_run_in_threads_together(client: Client, thread_id: str) -> None:
     """B-221."""
     async with asyncio.timeout(30):
         assert (await client.run("parallel", "meet", thread_id=thread_id)).response == "met"
 
 
-async def test_parallel_results_stand_in_call_order(client: WakefulClient, thread_id: str, journal: Journal) -> None:
+async def test_parallel_results_stand_in_call_order(client: Client, thread_id: str, journal: Journal) -> None:
     """B-221, B-335, I-03, I-04."""
     await client.start("parallel", "mixed", thread_id=thread_id)
     view = await until_status(client, thread_id, RunStatus.WAITING)
@@ -273,7 +278,7 @@ async def test_parallel_results_stand_in_call_order(client: WakefulClient, threa
     assert journal.said("echo") == ["ran", "ran"]
 
 
-async def test_a_frontend_tool_waits_for_its_result(client: WakefulClient, thread_id: str) -> None:
+async def test_a_frontend_tool_waits_for_its_result(client: Client, thread_id: str) -> None:
     """B-240."""
     page = FrontendTool(id="open_page", description="Open a page", parameters={"type": "object"})
     await client.start("tester", "browse", thread_id=thread_id, frontend_tools=[page])
@@ -283,14 +288,14 @@ async def test_a_frontend_tool_waits_for_its_result(client: WakefulClient, threa
     assert (await client.result(thread_id)).response == 'the page says {"title":"Home"}'
 
 
-async def test_rounds_are_limited(client: WakefulClient, thread_id: str) -> None:
+async def test_rounds_are_limited(client: Client, thread_id: str) -> None:
     """H-16: three rounds, and no model call that is thrown away."""
     result = await client.run("short", "for ever", thread_id=thread_id)
     detail = StopDetail(code="max_rounds", detail="3 rounds of tool calls were made")
     assert (result.termination, result.steps) == (Stopped(value=detail), 3)
 
 
-async def test_a_submitted_message_is_read_before_the_run_ends(client: WakefulClient, thread_id: str) -> None:
+async def test_a_submitted_message_is_read_before_the_run_ends(client: Client, thread_id: str) -> None:
     await client.start("tester", "approve", thread_id=thread_id)
     view = await until_status(client, thread_id, RunStatus.WAITING)
     for _ in range(2):
@@ -300,7 +305,7 @@ async def test_a_submitted_message_is_read_before_the_run_ends(client: WakefulCl
     assert (result.response, result.steps) == ("the sum is 5", 4)
 
 
-async def test_a_busy_thread_refuses_a_second_run(client: WakefulClient, thread_id: str) -> None:
+async def test_a_busy_thread_refuses_a_second_run(client: Client, thread_id: str) -> None:
     """B-610."""
     await client.start("tester", "approve", thread_id=thread_id)
     with pytest.raises(ThreadBusy, match=f"^thread already has an active run: {thread_id}$"):
@@ -310,7 +315,7 @@ async def test_a_busy_thread_refuses_a_second_run(client: WakefulClient, thread_
     assert (await client.run("tester", "hello", thread_id=thread_id)).status_reason == "natural"
 
 
-async def test_ten_starts_at_once_give_one_run(client: WakefulClient, thread_id: str) -> None:
+async def test_ten_starts_at_once_give_one_run(client: Client, thread_id: str) -> None:
     """I-01."""
     starts = [client.start("tester", "approve", thread_id=thread_id) for _ in range(10)]
     outcomes = await asyncio.gather(*starts, return_exceptions=True)
@@ -319,19 +324,19 @@ async def test_ten_starts_at_once_give_one_run(client: WakefulClient, thread_id:
     await client.result(thread_id)
 
 
-async def test_an_unknown_thread_is_named(client: WakefulClient) -> None:
+async def test_an_unknown_thread_is_named(client: Client) -> None:
     for attempt in (client.status("nowhere"), client.cancel("nowhere"), client.result("nowhere")):
         with pytest.raises(ThreadNotFound, match="no thread 'nowhere'"):
             await attempt
 
 
-async def test_a_signal_to_an_ended_run_is_refused(client: WakefulClient, thread_id: str) -> None:
+async def test_a_signal_to_an_ended_run_is_refused(client: Client, thread_id: str) -> None:
     await client.run("tester", "hello", thread_id=thread_id)
     with pytest.raises(CallerError, match="has ended"):
         await client.decide(thread_id, "call_1", "resume")
 
 
-async def test_watching_shows_every_event_once_and_in_order(client: WakefulClient, thread_id: str) -> None:
+async def test_watching_shows_every_event_once_and_in_order(client: Client, thread_id: str) -> None:
     """B-042, B-043."""
     await client.start("tester", "add", thread_id=thread_id)
     records = [record async for record in client.watch(thread_id)]
@@ -353,12 +358,12 @@ async def test_watching_shows_every_event_once_and_in_order(client: WakefulClien
     ]
 
 
-async def test_a_finished_run_is_watched_from_any_point(client: WakefulClient, thread_id: str) -> None:
+async def test_a_finished_run_is_watched_from_any_point(client: Client, thread_id: str) -> None:
     await client.run("tester", "add", thread_id=thread_id)
     assert [record.seq async for record in client.watch(thread_id, after=11)] == [12, 13]
 
 
-async def test_temporal_shows_what_a_run_is_and_waits_for(usual_client: WakefulClient, thread_id: str) -> None:
+async def test_temporal_shows_what_a_run_is_and_waits_for(usual_client: Client, thread_id: str) -> None:
     client = usual_client
     await client.start("tester", "approve", thread_id=thread_id)
     view = await until_status(client, thread_id, RunStatus.WAITING)
@@ -376,9 +381,7 @@ async def test_temporal_shows_what_a_run_is_and_waits_for(usual_client: WakefulC
     await client.result(thread_id)
 
 
-async def test_activities_carry_the_names_and_words_a_person_understands(
-    usual_client: WakefulClient, thread_id: str
-) -> None:
+async def test_activities_carry_the_names_and_words_a_person_understands(usual_client: Client, thread_id: str) -> None:
     client = usual_client
     await client.run("tester", "add", thread_id=thread_id)
     scheduled = []
@@ -395,7 +398,7 @@ async def test_activities_carry_the_names_and_words_a_person_understands(
 
 
 async def test_what_an_inference_is_given_does_not_grow_with_the_conversation(
-    usual_client: WakefulClient, thread_id: str
+    usual_client: Client, thread_id: str
 ) -> None:
     client = usual_client
     await client.run("tester", "many", thread_id=thread_id)
@@ -409,10 +412,10 @@ async def test_what_an_inference_is_given_does_not_grow_with_the_conversation(
 
 
 async def test_a_worker_that_never_saw_a_thread_reads_it_back_from_history(
-    temporal: Client, thread_id: str, journal: Journal
+    temporal: TemporalClient, thread_id: str, journal: Journal
 ) -> None:
     """Start on one worker, finish on another: the second model call sees the whole conversation."""
-    client = WakefulClient(temporal, task_queue=thread_id)
+    client = Client(temporal, task_queue=thread_id)
     first, second = Recording([call("approve", what="move")]), Recording([say("unused"), say("moved: {result}")])
     async with worker_with(temporal, thread_id, first):
         await client.start("solo", "hello", thread_id=thread_id)
@@ -426,7 +429,7 @@ async def test_a_worker_that_never_saw_a_thread_reads_it_back_from_history(
 
 
 async def test_a_bug_of_ours_ends_the_run_with_its_message(
-    client: WakefulClient, thread_id: str, monkeypatch: pytest.MonkeyPatch
+    client: Client, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from wakeful.loop.calls import tool_calls
 
@@ -439,18 +442,18 @@ async def test_a_bug_of_ours_ends_the_run_with_its_message(
     assert (await client.handle(thread_id).describe()).status is WorkflowExecutionStatus.COMPLETED
 
 
-def worker_with(temporal: Client, task_queue: str, model: Provider) -> "Running":
+def worker_with(temporal: TemporalClient, task_queue: str, model: Provider) -> "Running":
     """A worker of the test's own, with one agent, `solo`."""
     registry = Registry(agents=[Agent(id="solo", tools=TOOLS)], models={"default": model})
     return Running(temporal, registry, task_queue)
 
 
 class Running:
-    def __init__(self, temporal: Client, registry: Registry, task_queue: str) -> None:
-        self._client = WakefulClient(temporal, task_queue=task_queue)
+    def __init__(self, temporal: TemporalClient, registry: Registry, task_queue: str) -> None:
+        self._client = Client(temporal, task_queue=task_queue)
         self._worker = running_worker(temporal, registry, WorkerSettings(task_queue=task_queue))
 
-    async def __aenter__(self) -> WakefulClient:
+    async def __aenter__(self) -> Client:
         await self._worker.__aenter__()
         return self._client
 

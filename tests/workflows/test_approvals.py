@@ -4,24 +4,24 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from tests.support.approval_app import PAID, registry
 from tests.support.waiting import until
 from wakeful import Behavior, Rule, RunStatus
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.errors import DecisionRefused
 from wakeful.worker import WorkerSettings, running_worker
 
 
 @pytest.fixture
-async def mine(temporal: Client, thread_id: str) -> AsyncIterator[WakefulClient]:
+async def mine(temporal: TemporalClient, thread_id: str) -> AsyncIterator[Client]:
     PAID.clear()
     async with running_worker(temporal, registry, WorkerSettings(task_queue=thread_id)):
-        yield WakefulClient(temporal, task_queue=thread_id)
+        yield Client(temporal, task_queue=thread_id)
 
 
-async def test_one_approved_one_denied_one_expired(mine: WakefulClient, thread_id: str) -> None:
+async def test_one_approved_one_denied_one_expired(mine: Client, thread_id: str) -> None:
     await mine.start("gated", "five", thread_id=thread_id)
     view = await until(mine, thread_id, lambda view: len(view.pending) == 3)
     first, second, _third = sorted(view.pending, key=lambda ticket: ticket.pending.id)
@@ -43,9 +43,7 @@ async def test_one_approved_one_denied_one_expired(mine: WakefulClient, thread_i
     assert PAID == [1]
 
 
-async def test_bad_decisions_are_refused_as_a_whole_and_the_run_is_unharmed(
-    mine: WakefulClient, thread_id: str
-) -> None:
+async def test_bad_decisions_are_refused_as_a_whole_and_the_run_is_unharmed(mine: Client, thread_id: str) -> None:
     await mine.start("gated", "one", thread_id=thread_id)
     [ticket] = (await until(mine, thread_id, lambda view: bool(view.pending))).pending
     id = ticket.pending.id
@@ -67,7 +65,7 @@ async def test_bad_decisions_are_refused_as_a_whole_and_the_run_is_unharmed(
     assert (result.response, PAID) == ("paid 5", [5])
 
 
-async def test_what_a_gate_blocks_ends_the_run(mine: WakefulClient, thread_id: str) -> None:
+async def test_what_a_gate_blocks_ends_the_run(mine: Client, thread_id: str) -> None:
     result = await mine.run("gated", "unlucky", thread_id=thread_id)
     assert result.status_reason == "blocked:thirteen is never paid"
     answered = [message.text for message in await mine.transcript(thread_id) if message.tool_call_id]
@@ -75,7 +73,7 @@ async def test_what_a_gate_blocks_ends_the_run(mine: WakefulClient, thread_id: s
     assert PAID == []
 
 
-async def test_always_is_remembered_on_the_thread(mine: WakefulClient, thread_id: str) -> None:
+async def test_always_is_remembered_on_the_thread(mine: Client, thread_id: str) -> None:
     await mine.start("ruled", "again", thread_id=thread_id)
     [ticket] = (await until(mine, thread_id, lambda view: bool(view.pending))).pending
     assert ticket.suspension.id == f"perm_{ticket.pending.id}"
@@ -85,7 +83,7 @@ async def test_always_is_remembered_on_the_thread(mine: WakefulClient, thread_id
     assert (result.response, PAID) == ("paid 9", [8, 9])
 
 
-async def test_a_run_may_bring_rules_of_its_own(mine: WakefulClient, thread_id: str) -> None:
+async def test_a_run_may_bring_rules_of_its_own(mine: Client, thread_id: str) -> None:
     rules = (Rule(tool='pay(amount = "7")', behavior=Behavior.DENY),)
     await mine.start("ruled", "one", thread_id=thread_id, permissions=rules)
     result = await mine.result(thread_id)
@@ -93,9 +91,7 @@ async def test_a_run_may_bring_rules_of_its_own(mine: WakefulClient, thread_id: 
     assert PAID == []
 
 
-async def test_the_inbox_shows_a_call_that_waits_while_others_of_its_step_run(
-    mine: WakefulClient, thread_id: str
-) -> None:
+async def test_the_inbox_shows_a_call_that_waits_while_others_of_its_step_run(mine: Client, thread_id: str) -> None:
     await mine.start("gated", "slow", thread_id=thread_id)
     async with asyncio.timeout(30):
         while not (found := [entry async for entry in mine.inbox() if entry.thread_id == thread_id]):

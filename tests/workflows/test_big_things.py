@@ -11,12 +11,12 @@ from pydantic import ValidationError
 from tests.support.processes import ROOT
 from tests.support.waiting import until, until_refused, until_status
 from wakeful import ConfigurationError, Decision, DecisionAction, InputMessage, RunStatus
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.runs import ThreadMode
 from wakeful.storage import data_converter
 
 
-async def test_a_huge_tool_result_is_cut_with_a_note(usual_client: WakefulClient, thread_id: str) -> None:
+async def test_a_huge_tool_result_is_cut_with_a_note(usual_client: Client, thread_id: str) -> None:
     await usual_client.run("tester", "flood", thread_id=thread_id)
     (result,) = [message.text for message in await usual_client.transcript(thread_id) if message.tool_call_id]
     assert len(result) < 300_000
@@ -33,9 +33,7 @@ def test_a_huge_decision_is_refused_where_it_is_written() -> None:
         Decision(target="c1", action=DecisionAction.RESUME, result="x" * 256_001)
 
 
-async def test_a_huge_signal_from_any_client_is_refused_and_harms_nothing(
-    usual_client: WakefulClient, thread_id: str
-) -> None:
+async def test_a_huge_signal_from_any_client_is_refused_and_harms_nothing(usual_client: Client, thread_id: str) -> None:
     client = usual_client
     await client.start("tester", "approve", thread_id=thread_id)
     view = await until_status(client, thread_id, RunStatus.WAITING)
@@ -46,7 +44,7 @@ async def test_a_huge_signal_from_any_client_is_refused_and_harms_nothing(
 
 
 async def test_a_state_that_is_too_large_to_be_carried_stays_where_it_is_and_that_is_said_once(
-    restless_client: WakefulClient, thread_id: str, caplog: pytest.LogCaptureFixture
+    restless_client: Client, thread_id: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = restless_client
     await client.start("tester", "approve", thread_id=thread_id, mode=ThreadMode.THREAD)

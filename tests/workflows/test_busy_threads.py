@@ -5,11 +5,11 @@ import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from tests.support.waiting import until, until_status
 from wakeful import Agent, ModelRequest, ModelResponse, Registry, RunStatus, ScriptedModel, ToolContext, call, say, tool
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.runs import OnBusy
 from wakeful.contract.views import StatusView
@@ -95,7 +95,7 @@ MATRIX = {
 )
 @pytest.mark.parametrize(("policy", "phase"), MATRIX, ids=lambda part: str(part))
 async def test_a_message_for_a_thread(
-    temporal: Client, thread_id: str, policy: OnBusy, phase: str, restless: bool
+    temporal: TemporalClient, thread_id: str, policy: OnBusy, phase: str, restless: bool
 ) -> None:
     stage = Stage()
     async with running(temporal, stage, thread_id, restless=restless) as client:
@@ -113,7 +113,7 @@ async def test_a_message_for_a_thread(
         await client.result(thread_id)
 
 
-async def reach(client: WakefulClient, thread_id: str, stage: Stage, phase: str) -> None:
+async def reach(client: Client, thread_id: str, stage: Stage, phase: str) -> None:
     match phase:
         case "idle":
             await until(client, thread_id, lambda view: at_rest(view, 1))
@@ -132,7 +132,7 @@ def at_rest(view: StatusView, runs: int) -> bool:
     return view.status is RunStatus.DONE and view.runs == runs and not view.queued
 
 
-async def release(client: WakefulClient, thread_id: str, stage: Stage, phase: str) -> None:
+async def release(client: Client, thread_id: str, stage: Stage, phase: str) -> None:
     if phase == "suspended":
         (ticket,) = (await client.status(thread_id)).pending
         await client.decide(thread_id, ticket.pending.id, "resume")
@@ -140,8 +140,8 @@ async def release(client: WakefulClient, thread_id: str, stage: Stage, phase: st
 
 
 @contextlib.asynccontextmanager
-async def running(temporal: Client, stage: Stage, task_queue: str, *, restless: bool) -> AsyncIterator[WakefulClient]:
+async def running(temporal: TemporalClient, stage: Stage, task_queue: str, *, restless: bool) -> AsyncIterator[Client]:
     budget = HistoryBudget(events=1) if restless else HistoryBudget()
     settings = WorkerSettings(task_queue=task_queue, history_budget=budget)
     async with running_worker(temporal, stage.registry(), settings):
-        yield WakefulClient(temporal, task_queue=task_queue)
+        yield Client(temporal, task_queue=task_queue)

@@ -1,11 +1,11 @@
 """A long thread and a small window, on the real server: the model sees what fits, and nothing is lost."""
 
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from tests.support.app import TOOLS, Recording
 from tests.support.waiting import until
 from wakeful import Agent, ModelRequest, ModelResponse, Registry, RunStatus, call, say
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.context import ContextPolicy
 from wakeful.contract.messages import Role
@@ -23,12 +23,14 @@ class Summarising(Recording):
         return await super().complete(request)
 
 
-async def talk(temporal: Client, thread_id: str, model: Recording, policy: ContextPolicy, *, turns: int) -> list[str]:
+async def talk(
+    temporal: TemporalClient, thread_id: str, model: Recording, policy: ContextPolicy, *, turns: int
+) -> list[str]:
     """Let a thread have that many turns, on a worker that continues as new all the time; the whole transcript."""
     registry = Registry(agents=[Agent(id="solo", tools=TOOLS, context=policy)], models={"default": model})
     settings = WorkerSettings(task_queue=thread_id, history_budget=HistoryBudget(events=1))
     async with running_worker(temporal, registry, settings):
-        client = WakefulClient(temporal, task_queue=thread_id)
+        client = Client(temporal, task_queue=thread_id)
         for number in range(1, turns + 1):
             await client.send(thread_id, f"{number} {WORDS}", agent_id="solo")
             await until(client, thread_id, lambda view, n=number: view.status is RunStatus.DONE and view.runs == n)  # type: ignore[misc]
@@ -38,7 +40,9 @@ async def talk(temporal: Client, thread_id: str, model: Recording, policy: Conte
         return transcript
 
 
-async def test_the_model_sees_what_fits_and_no_call_without_its_result(temporal: Client, thread_id: str) -> None:
+async def test_the_model_sees_what_fits_and_no_call_without_its_result(
+    temporal: TemporalClient, thread_id: str
+) -> None:
     """B-452, B-453"""
     model = Recording([call("echo", text="x" * 400), say("done")])
     policy = ContextPolicy(max_context_tokens=1_500, max_output_tokens=100, min_recent_messages=1)
@@ -48,7 +52,7 @@ async def test_the_model_sees_what_fits_and_no_call_without_its_result(temporal:
     assert all(request.messages[0].role is not Role.TOOL for request in model.requests)
 
 
-async def test_the_past_is_summarised_and_stays_readable(temporal: Client, thread_id: str) -> None:
+async def test_the_past_is_summarised_and_stays_readable(temporal: TemporalClient, thread_id: str) -> None:
     """B-460 to B-464, H-14"""
     model = Summarising([say("noted")])
     policy = ContextPolicy(max_context_tokens=20_000, max_output_tokens=100, autocompact_threshold=2_000)

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.client import Client as TemporalClient
+from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
 from tests.support.waiting import BOUND_SECONDS, until, until_status
 from wakeful import Agent, Registry, RunStatus, ScriptedModel, ToolContext, ToolMode, call, say, tool
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.agents import HistoryBudget
 from wakeful.worker import WorkerSettings, running_worker
 
@@ -40,19 +41,19 @@ def asking(*calls: dict[str, Any]) -> Registry:
 
 @asynccontextmanager
 async def at_work(
-    temporal: Client, registry: Registry, queue: str, budget: HistoryBudget | None = None
-) -> AsyncIterator[WakefulClient]:
+    temporal: TemporalClient, registry: Registry, queue: str, budget: HistoryBudget | None = None
+) -> AsyncIterator[Client]:
     settings = WorkerSettings(task_queue=queue, history_budget=budget or HistoryBudget())
     async with running_worker(temporal, registry, settings):
-        yield WakefulClient(temporal, task_queue=queue)
+        yield Client(temporal, task_queue=queue)
 
 
-async def kinds(client: WakefulClient, thread_id: str) -> list[str]:
+async def kinds(client: Client, thread_id: str) -> list[str]:
     history = await client.handle(thread_id).fetch_history()
     return [EventType.Name(event.event_type).removeprefix("EVENT_TYPE_") for event in history.events]
 
 
-async def results(client: WakefulClient, thread_id: str) -> list[str]:
+async def results(client: Client, thread_id: str) -> list[str]:
     return [message.text for message in await client.transcript(thread_id) if message.tool_call_id]
 
 
@@ -66,7 +67,7 @@ async def results(client: WakefulClient, thread_id: str) -> list[str]:
     ],
 )
 async def test_a_call_that_nobody_decides_on_does_not_wait_for_ever(
-    temporal: Client, thread_id: str, budget: HistoryBudget, then: str, told: str
+    temporal: TemporalClient, thread_id: str, budget: HistoryBudget, then: str, told: str
 ) -> None:
     async with at_work(temporal, asking({"seconds": 0.4, "then": then}), thread_id, budget) as client:
         await client.start("hasty", "go", thread_id=thread_id)
@@ -74,7 +75,7 @@ async def test_a_call_that_nobody_decides_on_does_not_wait_for_ever(
         assert await results(client, thread_id) == [told]
 
 
-async def test_watchers_are_told_that_a_decision_is_overdue(temporal: Client, thread_id: str) -> None:
+async def test_watchers_are_told_that_a_decision_is_overdue(temporal: TemporalClient, thread_id: str) -> None:
     async with at_work(temporal, asking({"seconds": 0.6}), thread_id) as client:
         await client.start("hasty", "go", thread_id=thread_id)
         events = [record.event.event_type async for record in client.watch(thread_id)]
@@ -82,7 +83,7 @@ async def test_watchers_are_told_that_a_decision_is_overdue(temporal: Client, th
 
 
 async def test_a_deadline_passes_while_no_worker_runs_and_a_decision_in_time_still_counts(
-    temporal: Client, thread_id: str
+    temporal: TemporalClient, thread_id: str
 ) -> None:
     registry = asking({"seconds": 0.5}, {"seconds": 0.5})
     async with at_work(temporal, registry, thread_id) as client:
@@ -97,7 +98,7 @@ async def test_a_deadline_passes_while_no_worker_runs_and_a_decision_in_time_sti
         assert await results(client, thread_id) == ["went on after Ann", "cancelled: no decision within 0.5 s"]
 
 
-async def test_the_timer_goes_with_the_last_call_that_has_a_deadline(temporal: Client, thread_id: str) -> None:
+async def test_the_timer_goes_with_the_last_call_that_has_a_deadline(temporal: TemporalClient, thread_id: str) -> None:
     async with at_work(temporal, asking({"seconds": 500}, {"seconds": 300}), thread_id) as client:
         await client.start("hasty", "go", thread_id=thread_id)
         await until_status(client, thread_id, RunStatus.WAITING)
@@ -109,7 +110,7 @@ async def test_the_timer_goes_with_the_last_call_that_has_a_deadline(temporal: C
         assert "TIMER_FIRED" not in happened
 
 
-async def test_a_run_with_a_deadline_is_cancelled_as_any_other(temporal: Client, thread_id: str) -> None:
+async def test_a_run_with_a_deadline_is_cancelled_as_any_other(temporal: TemporalClient, thread_id: str) -> None:
     """H-06"""
     async with at_work(temporal, asking({"seconds": 500}), thread_id) as client:
         await client.start("hasty", "go", thread_id=thread_id)
@@ -118,7 +119,7 @@ async def test_a_run_with_a_deadline_is_cancelled_as_any_other(temporal: Client,
         assert (await client.result(thread_id)).status_reason == "cancelled"
 
 
-async def test_a_run_without_a_deadline_has_no_timer(usual_client: WakefulClient, thread_id: str) -> None:
+async def test_a_run_without_a_deadline_has_no_timer(usual_client: Client, thread_id: str) -> None:
     await usual_client.start("tester", "approve", thread_id=thread_id)
     (ticket,) = (await until_status(usual_client, thread_id, RunStatus.WAITING)).pending
     await usual_client.decide(thread_id, ticket.pending.id, "resume")
@@ -126,7 +127,7 @@ async def test_a_run_without_a_deadline_has_no_timer(usual_client: WakefulClient
     assert "TIMER_STARTED" not in await kinds(usual_client, thread_id)
 
 
-async def test_a_confirmed_decision_is_answered_with_what_became_of_it(client: WakefulClient, thread_id: str) -> None:
+async def test_a_confirmed_decision_is_answered_with_what_became_of_it(client: Client, thread_id: str) -> None:
     """B-329: whoever decides is told whether it counted, not only that it was sent."""
     await client.start("parallel", "two approvals", thread_id=thread_id)
     first, second = (await until_status(client, thread_id, RunStatus.WAITING)).pending
@@ -148,7 +149,7 @@ async def test_a_confirmed_decision_is_answered_with_what_became_of_it(client: W
     ],
 )
 async def test_a_decision_that_is_refused_is_answered_with_the_reason_and_leaves_no_trace(
-    usual_client: WakefulClient, thread_id: str, args: list[Any], kind: str, reason: str
+    usual_client: Client, thread_id: str, args: list[Any], kind: str, reason: str
 ) -> None:
     """H-02"""
     client = usual_client
@@ -166,7 +167,7 @@ async def test_a_decision_that_is_refused_is_answered_with_the_reason_and_leaves
 
 
 async def test_a_confirmed_decision_on_a_call_that_still_runs_is_held_until_it_asks(
-    temporal: Client, thread_id: str
+    temporal: TemporalClient, thread_id: str
 ) -> None:
     registry = asking({"seconds": 60, "first": 1})
     async with at_work(temporal, registry, thread_id) as client:

@@ -3,16 +3,16 @@
 import pytest
 
 from wakeful import ConfigurationError, tool
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 
 
-async def test_a_local_tool_is_called_like_any_other(client: WakefulClient, thread_id: str) -> None:
+async def test_a_local_tool_is_called_like_any_other(client: Client, thread_id: str) -> None:
     assert (await client.run("parallel", "glance", thread_id=thread_id)).response == "again"
     said = [message.text for message in await client.transcript(thread_id) if message.tool_call_id]
     assert said == ["near", "far", "again"]
 
 
-async def test_a_local_tool_schedules_no_activity(usual_client: WakefulClient, thread_id: str) -> None:
+async def test_a_local_tool_schedules_no_activity(usual_client: Client, thread_id: str) -> None:
     await usual_client.run("parallel", "glance", thread_id=thread_id)
     history = await usual_client.handle(thread_id).fetch_history()
     scheduled = [

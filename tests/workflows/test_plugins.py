@@ -6,25 +6,25 @@ from contextlib import asynccontextmanager
 
 import pytest
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from tests.support.plugin_app import ROOMS, TWENTY, registry
 from tests.support.waiting import until_status
 from wakeful import Agent, ModelRequest, ModelResponse, Plugin, Registry, RunStatus, ToolContext, tool
 from wakeful.authoring.hook_contexts import RunEnd, StepStart
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.events import PluginEvent, StateConflict
 from wakeful.contract.messages import Role, ToolCall
 from wakeful.worker import WorkerSettings, running_worker
 
 
 @asynccontextmanager
-async def served(temporal: Client, registry: Registry, queue: str) -> AsyncIterator[WakefulClient]:
+async def served(temporal: TemporalClient, registry: Registry, queue: str) -> AsyncIterator[Client]:
     async with running_worker(temporal, registry, WorkerSettings(task_queue=queue)):
-        yield WakefulClient(temporal, task_queue=queue)
+        yield Client(temporal, task_queue=queue)
 
 
-async def test_parallel_tools_lose_nothing(temporal: Client, thread_id: str) -> None:
+async def test_parallel_tools_lose_nothing(temporal: TemporalClient, thread_id: str) -> None:
     """Twenty at once add to one counter and append to one list."""
     async with served(temporal, registry, "parallel-state") as client:
         result = await client.run("tallying", "go", thread_id=thread_id)
@@ -33,7 +33,7 @@ async def test_parallel_tools_lose_nothing(temporal: Client, thread_id: str) -> 
     assert view.values == {"count": 20, "names": TWENTY}
 
 
-async def test_two_that_set_one_exclusive_key_do_not_both_win(temporal: Client, thread_id: str) -> None:
+async def test_two_that_set_one_exclusive_key_do_not_both_win(temporal: TemporalClient, thread_id: str) -> None:
     """The first in the model's order is applied; the other is refused as a whole, and an event names it."""
     async with served(temporal, registry, "exclusive-state") as client:
         await client.run("tallying", "claim it", thread_id=thread_id)
@@ -45,7 +45,7 @@ async def test_two_that_set_one_exclusive_key_do_not_both_win(temporal: Client, 
     assert conflict.source.endswith("_2")
 
 
-async def test_hooks_add_no_event_to_a_step(temporal: Client, thread_id: str) -> None:
+async def test_hooks_add_no_event_to_a_step(temporal: TemporalClient, thread_id: str) -> None:
     """An agent with hooks in all nine phases writes as many events a step as one without."""
     lengths: dict[tuple[str, int], int] = {}
     async with served(temporal, registry, "hooked") as client:
@@ -123,7 +123,7 @@ def version(number: int) -> Registry:
 
 @pytest.mark.parametrize("runs", [20])
 async def test_a_change_of_everything_leaves_sleeping_runs_as_they_were(
-    temporal: Client, thread_id: str, runs: int
+    temporal: TemporalClient, thread_id: str, runs: int
 ) -> None:
     """I-12: twenty runs asleep between two steps, a deploy, a restart: all complete, each with its pinned agent."""
     threads = [f"{thread_id}-{number}" for number in range(runs)]

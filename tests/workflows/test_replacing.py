@@ -3,12 +3,12 @@
 import json
 
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from tests.support.app import Recording, approve
 from tests.support.waiting import until_status
 from wakeful import Agent, GateCall, Registry, RunStatus, call, gate, say, tool
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.names import ACTIVITY_RESOLVE_AGENT
 from wakeful.worker import WorkerSettings, running_worker
 
@@ -42,7 +42,7 @@ def seen(model: Recording) -> list[tuple[str, list[str]]]:
     return [(request.instructions, [tool.id for tool in request.tools]) for request in model.requests]
 
 
-async def version(client: WakefulClient, thread_id: str) -> int:
+async def version(client: Client, thread_id: str) -> int:
     """The registry's version that history says the run is bound to."""
     history = await client.handle(thread_id).fetch_history()
     events = {event.event_id: event for event in history.events}
@@ -56,18 +56,18 @@ async def version(client: WakefulClient, thread_id: str) -> int:
     raise AssertionError("the run is bound to no agent")
 
 
-async def suspended(client: WakefulClient, thread_id: str) -> None:
+async def suspended(client: Client, thread_id: str) -> None:
     await client.start("clerk", "go", thread_id=thread_id)
     await until_status(client, thread_id, RunStatus.WAITING)
 
 
 async def test_a_sleeping_run_goes_on_with_its_own_agent_and_a_new_one_begins_with_the_new(
-    temporal: Client, thread_id: str
+    temporal: TemporalClient, thread_id: str
 ) -> None:
     """I-12, B-605."""
     script, settings = model(), WorkerSettings(task_queue=thread_id)
     registry = old_registry(script)
-    client = WakefulClient(temporal, task_queue=thread_id)
+    client = Client(temporal, task_queue=thread_id)
     async with running_worker(temporal, registry, settings):
         await suspended(client, thread_id)
         assert registry.replace(new_registry(script)) == 2
@@ -84,11 +84,11 @@ async def test_a_sleeping_run_goes_on_with_its_own_agent_and_a_new_one_begins_wi
 
 
 async def test_a_sleeping_run_keeps_its_agent_when_its_worker_comes_back_with_another(
-    temporal: Client, thread_id: str
+    temporal: TemporalClient, thread_id: str
 ) -> None:
     """I-12. The new worker never had the old version, so a tool has to be listed there to be found."""
     script, settings = model(), WorkerSettings(task_queue=thread_id)
-    client = WakefulClient(temporal, task_queue=thread_id)
+    client = Client(temporal, task_queue=thread_id)
     async with running_worker(temporal, old_registry(script), settings):
         await suspended(client, thread_id)
     script.requests.clear()

@@ -1,29 +1,30 @@
 """Threads that stay: created, woken, restored, continued, and read from their first message to their last."""
 
 import pytest
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import Client as TemporalClient
+from temporalio.client import WorkflowExecutionStatus
 
 from tests.support.app import registry
 from tests.support.waiting import until
 from wakeful import CallerError, RunStatus
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.runs import ThreadMode
 from wakeful.worker import WorkerSettings, running_worker
 
 
-async def answered(client: WakefulClient, thread_id: str, runs: int) -> str:
+async def answered(client: Client, thread_id: str, runs: int) -> str:
     view = await until(client, thread_id, lambda view: view.status is RunStatus.DONE and view.runs == runs)
     assert view.result is not None
     return view.result.response
 
 
-async def close(client: WakefulClient, thread_id: str) -> None:
+async def close(client: Client, thread_id: str) -> None:
     await client.handle(thread_id).cancel()
     await client.result(thread_id)
 
 
-async def test_a_message_creates_a_thread_and_the_next_wakes_it(client: WakefulClient, thread_id: str) -> None:
+async def test_a_message_creates_a_thread_and_the_next_wakes_it(client: Client, thread_id: str) -> None:
     await client.send(thread_id, "one", agent_id="tester")
     assert await answered(client, thread_id, 1) == "hello, one"
     await client.send(thread_id, "add")
@@ -33,12 +34,12 @@ async def test_a_message_creates_a_thread_and_the_next_wakes_it(client: WakefulC
     await close(client, thread_id)
 
 
-async def test_a_new_thread_needs_an_agent(client: WakefulClient) -> None:
+async def test_a_new_thread_needs_an_agent(client: Client) -> None:
     with pytest.raises(CallerError, match="thread 'unheard-of' is new: say which agent should answer"):
         await client.send("unheard-of", "hello")
 
 
-async def test_the_same_message_twice_is_answered_once(client: WakefulClient, thread_id: str) -> None:
+async def test_the_same_message_twice_is_answered_once(client: Client, thread_id: str) -> None:
     for _ in range(3):
         await client.send(thread_id, "one", agent_id="tester", message_id="m1")
     await client.send(thread_id, "two", message_id="m2")
@@ -47,7 +48,7 @@ async def test_the_same_message_twice_is_answered_once(client: WakefulClient, th
     await close(client, thread_id)
 
 
-async def test_messages_sent_at_once_are_answered_one_after_another(client: WakefulClient, thread_id: str) -> None:
+async def test_messages_sent_at_once_are_answered_one_after_another(client: Client, thread_id: str) -> None:
     await client.start("tester", "first", thread_id=thread_id, mode=ThreadMode.THREAD)
     for number in range(5):
         await client.send(thread_id, f"message {number}")
@@ -57,7 +58,7 @@ async def test_messages_sent_at_once_are_answered_one_after_another(client: Wake
     await close(client, thread_id)
 
 
-async def test_a_run_that_fails_leaves_its_thread_open(client: WakefulClient, thread_id: str) -> None:
+async def test_a_run_that_fails_leaves_its_thread_open(client: Client, thread_id: str) -> None:
     await client.send(thread_id, "hello", agent_id="nobody")
     view = await until(client, thread_id, lambda view: view.status is RunStatus.DONE)
     assert view.result is not None
@@ -67,7 +68,7 @@ async def test_a_run_that_fails_leaves_its_thread_open(client: WakefulClient, th
     await close(client, thread_id)
 
 
-async def test_a_closed_thread_is_restored_by_a_message(client: WakefulClient, thread_id: str) -> None:
+async def test_a_closed_thread_is_restored_by_a_message(client: Client, thread_id: str) -> None:
     await client.send(thread_id, "add", agent_id="tester")
     await answered(client, thread_id, 1)
     await close(client, thread_id)
@@ -78,9 +79,11 @@ async def test_a_closed_thread_is_restored_by_a_message(client: WakefulClient, t
     await close(client, thread_id)
 
 
-async def test_a_thread_that_is_cancelled_while_it_is_restored_loses_nothing(temporal: Client, thread_id: str) -> None:
+async def test_a_thread_that_is_cancelled_while_it_is_restored_loses_nothing(
+    temporal: TemporalClient, thread_id: str
+) -> None:
     settings = WorkerSettings(task_queue=thread_id)
-    client = WakefulClient(temporal, task_queue=thread_id)
+    client = Client(temporal, task_queue=thread_id)
     async with running_worker(temporal, registry, settings):
         await client.send(thread_id, "one", agent_id="tester")
         await answered(client, thread_id, 1)
@@ -93,7 +96,7 @@ async def test_a_thread_that_is_cancelled_while_it_is_restored_loses_nothing(tem
         assert said == ["one", "hello, one", "two"]
 
 
-async def test_the_cancel_signal_ends_the_run_and_not_the_thread(client: WakefulClient, thread_id: str) -> None:
+async def test_the_cancel_signal_ends_the_run_and_not_the_thread(client: Client, thread_id: str) -> None:
     await client.send(thread_id, "approve", agent_id="tester")
     await until(client, thread_id, lambda view: view.status is RunStatus.WAITING)
     await client.cancel(thread_id)
@@ -104,11 +107,11 @@ async def test_the_cancel_signal_ends_the_run_and_not_the_thread(client: Wakeful
     await close(client, thread_id)
 
 
-async def test_a_long_thread_continues_as_new_inside_its_budget(temporal: Client, thread_id: str) -> None:
+async def test_a_long_thread_continues_as_new_inside_its_budget(temporal: TemporalClient, thread_id: str) -> None:
     """Every execution of the chain stays within the budget, and the whole is read as one conversation."""
     settings = WorkerSettings(task_queue=thread_id, history_budget=HistoryBudget(events=60))
     async with running_worker(temporal, registry, settings):
-        client = WakefulClient(temporal, task_queue=thread_id)
+        client = Client(temporal, task_queue=thread_id)
         for number in range(12):
             await client.send(thread_id, "add", agent_id="tester", message_id=f"m{number}")
             await answered(client, thread_id, number + 1)

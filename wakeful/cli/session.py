@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from wakeful.cli import options
 from wakeful.cli.process import leave_unread, run
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.connection import connect
 from wakeful.contract.errors import CallerError
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 def with_client(
     address: str | None,
     namespace: str | None,
-    use: Callable[[WakefulClient], Awaitable[T]],
+    use: Callable[[Client], Awaitable[T]],
     *,
     task_queue: str = options.TASK_QUEUE,
 ) -> T:
@@ -26,7 +26,7 @@ def with_client(
 
     async def go() -> T:
         try:
-            return await use(WakefulClient(await connect(options.where(address, namespace)), task_queue=task_queue))
+            return await use(Client(await connect(options.where(address, namespace)), task_queue=task_queue))
         except BrokenPipeError:
             leave_unread()
 

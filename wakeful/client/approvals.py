@@ -1,4 +1,4 @@
-"""The decisions that runs wait for, and how one is answered so that the answer is known. `WakefulClient` has the verbs.
+"""The decisions that runs wait for, and how one is answered so that the answer is known. `Client` has the verbs.
 
 Nothing is kept anywhere: the runs themselves are the inbox. They are found by search attribute and read by query; a run
 that nobody can ask is listed with the reason.
@@ -11,7 +11,9 @@ from typing import Any, Literal
 
 from pydantic import JsonValue
 from temporalio.client import (
-    Client,
+    Client as TemporalClient,
+)
+from temporalio.client import (
     WorkflowExecution,
     WorkflowHandle,
     WorkflowUpdateFailedError,
@@ -79,7 +81,7 @@ class PendingDecision(Wire):
 
 
 async def pending_decisions(
-    temporal: Client,
+    temporal: TemporalClient,
     *,
     thread_id: str | None = None,
     agent_id: str | None = None,
@@ -149,7 +151,7 @@ def _entries(view: StatusView | None) -> tuple[PendingDecision, ...]:
     return pending_of(view) if view is not None else ()
 
 
-async def _waiting(temporal: Client, thread_id: str | None) -> list[WorkflowExecution]:
+async def _waiting(temporal: TemporalClient, thread_id: str | None) -> list[WorkflowExecution]:
     tree = ""
     if thread_id is not None:
         described = await temporal.get_workflow_handle(thread_id).describe()

@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from pydantic import JsonValue, ValidationError
-from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.client import Client as TemporalClient
+from temporalio.client import WorkflowFailureError, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import CancelledError, TerminatedError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError
@@ -44,10 +45,10 @@ from wakeful.rpc_errors import error_of
 Handle = WorkflowHandle[Any, RunResult]
 
 
-class WakefulClient:
+class Client:
     """Every verb a caller needs, on threads by their ids."""
 
-    def __init__(self, temporal: Client, *, task_queue: str = names.DEFAULT_TASK_QUEUE) -> None:
+    def __init__(self, temporal: TemporalClient, *, task_queue: str = names.DEFAULT_TASK_QUEUE) -> None:
         self.temporal = temporal
         self.task_queue = task_queue
         self._shared = Shared()
@@ -224,7 +225,7 @@ class WakefulClient:
         """The messages to other agents that the thread could not deliver; of long ones, the beginning."""
         return (await self.status(thread_id)).undelivered
 
-    async def recover_letters(self, thread_id: str, action: Literal["replay", "clear"]) -> None:
+    async def recover_undelivered(self, thread_id: str, action: Literal["replay", "clear"]) -> None:
         """Have the thread send its dead letters again, or forget them."""
         await self._signal(thread_id, names.SIGNAL_UNDELIVERED, {"action": action})
 
@@ -323,6 +324,10 @@ class WakefulClient:
     async def cancel(self, thread_id: str, *, reason: str | None = None) -> None:
         """Ask the run to stop; `result` tells when it has."""
         await self._signal(thread_id, names.SIGNAL_CANCEL, {"reason": reason} if reason else None)
+
+    async def close(self, thread_id: str, *, reason: str | None = None) -> None:
+        """Cancel the run under way, if there is one, and complete the thread's workflow; `send` wakes it again."""
+        await self._signal(thread_id, names.SIGNAL_CLOSE, {"reason": reason} if reason else None)
 
     async def fork(
         self,

@@ -3,18 +3,18 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from tests.support.fake_provider.server import FakeProvider, fake_provider
 from tests.support.provider_app import WIRES, registry_for
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.worker import WorkerSettings, running_worker
 
 QUEUE = "inference"
 
 
 @pytest.fixture(scope="session")
-async def fake(temporal: Client) -> AsyncIterator[FakeProvider]:
+async def fake(temporal: TemporalClient) -> AsyncIterator[FakeProvider]:
     """The provider, with a worker that asks it."""
     async with fake_provider() as server:
         settings = WorkerSettings(task_queue=QUEUE)
@@ -30,8 +30,8 @@ def provider(fake: FakeProvider) -> FakeProvider:
 
 
 @pytest.fixture
-def client(temporal: Client, fake: FakeProvider) -> WakefulClient:
-    return WakefulClient(temporal, task_queue=QUEUE)
+def client(temporal: TemporalClient, fake: FakeProvider) -> Client:
+    return Client(temporal, task_queue=QUEUE)
 
 
 @pytest.fixture(params=WIRES)

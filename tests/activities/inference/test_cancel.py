@@ -7,7 +7,7 @@ import pytest
 from tests.support.fake_provider.script import HANG, SILENCE, Answer, Reply, Stall, Status
 from tests.support.fake_provider.server import FakeProvider
 from tests.support.waiting import until
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.events import InferenceComplete, RunFinish, TextDelta
 from wakeful.contract.inference import InferenceOverrides
 
@@ -19,7 +19,7 @@ BOUND_SECONDS = 2.0
 
 @pytest.mark.parametrize("reply", [HANG, SILENCE, SLOW], ids=["no headers yet", "no token yet", "in the middle"])
 async def test_the_connection_is_closed_within_two_seconds(
-    client: WakefulClient, provider: FakeProvider, wire: str, reply: Reply, thread_id: str
+    client: Client, provider: FakeProvider, wire: str, reply: Reply, thread_id: str
 ) -> None:
     provider.will(reply)
     await client.start(f"{wire}-patient", "Tell me.", thread_id=thread_id)
@@ -36,7 +36,7 @@ async def test_the_connection_is_closed_within_two_seconds(
 
 
 async def test_what_it_had_said_is_in_the_events_and_not_in_the_transcript(
-    client: WakefulClient, provider: FakeProvider, wire: str, thread_id: str
+    client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     provider.will(SLOW)
     await client.start(f"{wire}-patient", "Tell me.", thread_id=thread_id)
@@ -54,7 +54,7 @@ async def test_what_it_had_said_is_in_the_events_and_not_in_the_transcript(
 
 
 async def test_cancel_does_not_wait_for_the_backoff(
-    client: WakefulClient, provider: FakeProvider, wire: str, thread_id: str
+    client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     provider.will(Status(429, retry_after=60))
     await client.start(wire, "Tell me.", thread_id=thread_id, overrides=InferenceOverrides(upstream_model=thread_id))
@@ -69,7 +69,7 @@ async def test_cancel_does_not_wait_for_the_backoff(
 
 
 async def test_a_stalled_stream_is_stopped_too(
-    client: WakefulClient, provider: FakeProvider, wire: str, thread_id: str
+    client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     provider.will(Answer("Well, well, well, well.", faults=(Stall(2),)))
     await client.start(f"{wire}-patient", "Tell me.", thread_id=thread_id)

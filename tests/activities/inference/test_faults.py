@@ -32,7 +32,7 @@ from tests.support.fake_provider.script import (
     unknown_event,
 )
 from tests.support.fake_provider.server import FakeProvider
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.events import StreamReset
 from wakeful.contract.inference import InferenceOverrides, StopReason
 from wakeful.contract.messages import InputMessage, Visibility
@@ -42,7 +42,7 @@ TEXT = "Füchse 🦊 springen über den faulen Hund, immer wieder, bis es dämme
 WHOLE = Answer(TEXT)
 
 
-async def ask(client: WakefulClient, agent: str, thread_id: str, said: str = "Tell me.") -> RunResult:
+async def ask(client: Client, agent: str, thread_id: str, said: str = "Tell me.") -> RunResult:
     return await client.run(agent, said, thread_id=thread_id, overrides=InferenceOverrides(upstream_model=thread_id))
 
 
@@ -60,7 +60,7 @@ BEFORE_IT_BEGINS: dict[str, Reply] = {
 
 @pytest.mark.parametrize("fault", BEFORE_IT_BEGINS.values(), ids=BEFORE_IT_BEGINS.keys())
 async def test_a_call_that_fails_before_it_begins_is_made_again(
-    client: WakefulClient, provider: FakeProvider, wire: str, fault: Reply, thread_id: str
+    client: Client, provider: FakeProvider, wire: str, fault: Reply, thread_id: str
 ) -> None:
     provider.will(fault, WHOLE)
     result = await ask(client, wire, thread_id)
@@ -70,7 +70,7 @@ async def test_a_call_that_fails_before_it_begins_is_made_again(
 
 
 async def test_the_wait_that_the_provider_asks_for_is_kept(
-    client: WakefulClient, provider: FakeProvider, wire: str, thread_id: str
+    client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     provider.will(Status(429, retry_after=1), Status(503, retry_after=datetime.now(UTC) + timedelta(seconds=4)), WHOLE)
     result = await ask(client, wire, thread_id)
@@ -92,7 +92,7 @@ MID_STREAM: dict[str, Fault] = {
 
 @pytest.mark.parametrize("fault", MID_STREAM.values(), ids=MID_STREAM.keys())
 async def test_an_answer_that_breaks_off_is_gone_on_with(
-    client: WakefulClient, provider: FakeProvider, wire: str, fault: Fault, thread_id: str
+    client: Client, provider: FakeProvider, wire: str, fault: Fault, thread_id: str
 ) -> None:
     provider.will(Answer(TEXT, faults=(fault,)), continuing(WHOLE))
     result = await ask(client, wire, thread_id)
@@ -108,7 +108,7 @@ async def test_an_answer_that_breaks_off_is_gone_on_with(
 
 
 async def test_it_is_gone_on_with_only_so_often(
-    client: WakefulClient, provider: FakeProvider, wire: str, thread_id: str
+    client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     provider.always(continuing(Answer(TEXT, faults=(Reset(2),))))
     result = await ask(client, wire, thread_id)
@@ -117,7 +117,7 @@ async def test_it_is_gone_on_with_only_so_often(
 
 
 async def test_nothing_worth_keeping_is_begun_again(
-    client: WakefulClient, provider: FakeProvider, wire: str, thread_id: str
+    client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     half = Answer(calls=(Call("c1", "add", '{"a": 1, "b": 2}'),), faults=(Reset(1),))
     provider.will(half, WHOLE)
@@ -129,7 +129,7 @@ async def test_nothing_worth_keeping_is_begun_again(
 
 
 async def test_complete_calls_are_not_asked_for_again(
-    client: WakefulClient, provider: FakeProvider, wire: str, thread_id: str
+    client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     calls = (Call("c1", "add", '{"a": 1, "b": 2}'), Call("c2", "add", '{"a": 3, "b": 4}'))
     provider.will(Answer(calls=calls, faults=(Reset(3),)), WHOLE)
@@ -157,7 +157,7 @@ WRITINGS: dict[str, Answer] = {
 
 @pytest.mark.parametrize("answer", WRITINGS.values(), ids=WRITINGS.keys())
 async def test_how_the_bytes_come_does_not_matter(
-    client: WakefulClient, provider: FakeProvider, wire: str, answer: Answer, thread_id: str
+    client: Client, provider: FakeProvider, wire: str, answer: Answer, thread_id: str
 ) -> None:
     provider.will(answer)
     result = await ask(client, wire, thread_id)
@@ -176,7 +176,7 @@ FOR_GOOD: dict[str, tuple[Reply, str]] = {
 
 @pytest.mark.parametrize(("fault", "advice"), FOR_GOOD.values(), ids=FOR_GOOD.keys())
 async def test_what_no_retry_can_mend_ends_the_run_at_once_and_says_what_to_do(
-    client: WakefulClient, provider: FakeProvider, wire: str, fault: Reply, advice: str, thread_id: str
+    client: Client, provider: FakeProvider, wire: str, fault: Reply, advice: str, thread_id: str
 ) -> None:
     provider.will(fault)
     result = await ask(client, wire, thread_id)
@@ -186,7 +186,7 @@ async def test_what_no_retry_can_mend_ends_the_run_at_once_and_says_what_to_do(
 
 
 async def test_a_provider_that_stays_down_ends_the_run_with_its_last_word(
-    client: WakefulClient, provider: FakeProvider, wire: str, thread_id: str
+    client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     provider.always(Status(503, message="we are closed"))
     result = await ask(client, wire, thread_id)
@@ -196,7 +196,7 @@ async def test_a_provider_that_stays_down_ends_the_run_with_its_last_word(
 
 
 async def test_another_model_answers_when_the_first_keeps_failing(
-    client: WakefulClient, provider: FakeProvider, wire: str, thread_id: str
+    client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     provider.will(Status(500), Status(500), Status(500), WHOLE)
     thread = await client.start(
@@ -209,7 +209,7 @@ async def test_another_model_answers_when_the_first_keeps_failing(
 
 
 async def test_a_model_that_keeps_failing_is_left_alone(
-    client: WakefulClient, provider: FakeProvider, wire: str, thread_id: str
+    client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     provider.always(Status(500))
     model = InferenceOverrides(upstream_model=thread_id)
@@ -222,7 +222,7 @@ async def test_a_model_that_keeps_failing_is_left_alone(
 
 
 async def test_a_conversation_that_overflows_is_cut_once_if_the_agent_has_a_window(
-    client: WakefulClient, provider: FakeProvider, wire: str, thread_id: str
+    client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     said = [InputMessage(content=f"{number}: {'word ' * 60}") for number in range(40)]
     provider.will(OVERFLOW, WHOLE)
@@ -240,7 +240,7 @@ async def test_a_conversation_that_overflows_is_cut_once_if_the_agent_has_a_wind
 
 
 async def test_an_answer_that_hits_the_token_limit_is_gone_on_with(
-    client: WakefulClient, provider: FakeProvider, wire: str, thread_id: str
+    client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     provider.will(Answer("Once upon", stop=StopReason.MAX_TOKENS), Answer(" a time."))
     result = await ask(client, wire, thread_id)
@@ -252,7 +252,7 @@ async def test_an_answer_that_hits_the_token_limit_is_gone_on_with(
 
 @pytest.mark.parametrize("stop", [StopReason.MAX_TOKENS, StopReason.TOOL_USE], ids=["cut off", "malformed"])
 async def test_a_call_with_half_its_arguments_is_never_made(
-    client: WakefulClient, provider: FakeProvider, wire: str, stop: StopReason, thread_id: str
+    client: Client, provider: FakeProvider, wire: str, stop: StopReason, thread_id: str
 ) -> None:
     provider.will(Answer("Adding.", calls=(Call("c1", "add", '{"a": 1, "b"'),), stop=stop), WHOLE)
     result = await ask(client, wire, thread_id)
@@ -264,7 +264,7 @@ async def test_a_call_with_half_its_arguments_is_never_made(
 
 
 async def test_an_answer_of_the_wrong_type_is_corrected_once(
-    client: WakefulClient, provider: FakeProvider, wire: str, thread_id: str
+    client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     provider.will(Answer('{"total": 3}'), Answer('```json\n{"total": 4}\n```'))
     result = await ask(client, f"{wire}-typed", thread_id)
@@ -282,7 +282,7 @@ async def test_an_answer_of_the_wrong_type_is_corrected_once(
 
 
 async def test_what_a_run_overrides_reaches_the_provider(
-    client: WakefulClient, provider: FakeProvider, wire: str, thread_id: str
+    client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     provider.will(WHOLE)
     overrides = InferenceOverrides(upstream_model=thread_id, temperature=0.5, max_tokens=99)
@@ -293,7 +293,7 @@ async def test_what_a_run_overrides_reaches_the_provider(
 
 
 async def test_no_time_is_lost_on_a_provider_that_is_well(
-    client: WakefulClient, provider: FakeProvider, wire: str, thread_id: str
+    client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     """A whole round: reasoning, a call, its result sent back, the answer."""
     provider.will(

@@ -4,14 +4,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from tests.support.fake_provider.models import INTERRUPTED, continuing
 from tests.support.fake_provider.script import Answer
 from tests.support.fake_provider.server import FakeProvider
 from tests.support.processes import kill, worker_process
 from tests.support.provider_app import PORT, WIRES, registry_for
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.events import RunFinish
 from wakeful.worker import WorkerSettings, running_worker
 
@@ -21,12 +21,12 @@ APP = "tests.support.provider_app:registry"
 
 
 async def test_kill_9_in_the_middle_of_a_streamed_answer(
-    temporal: Client, provider: FakeProvider, thread_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    temporal: TemporalClient, provider: FakeProvider, thread_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One worker dies under three answers, one in each wire format."""
     monkeypatch.setenv(PORT, str(provider.port))
     provider.always(continuing(ANSWER))
-    client = WakefulClient(temporal, task_queue=thread_id)
+    client = Client(temporal, task_queue=thread_id)
     address, journal = temporal.service_client.config.target_host, tmp_path / "journal.jsonl"
     async with worker_process(address, thread_id, journal, app=APP) as first:
         for wire in WIRES:
@@ -40,10 +40,10 @@ async def test_kill_9_in_the_middle_of_a_streamed_answer(
 
 
 async def test_a_worker_that_is_told_to_stop_hands_its_answer_over(
-    temporal: Client, provider: FakeProvider, thread_id: str
+    temporal: TemporalClient, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.always(continuing(ANSWER))
-    client = WakefulClient(temporal, task_queue=thread_id)
+    client = Client(temporal, task_queue=thread_id)
     registry, settings = (
         registry_for(provider.port),
         WorkerSettings(thread_id, graceful_shutdown=timedelta(seconds=0.2)),
@@ -56,7 +56,7 @@ async def test_a_worker_that_is_told_to_stop_hands_its_answer_over(
         await check(client, thread_id, provider, "chat")
 
 
-async def check(client: WakefulClient, thread_id: str, provider: FakeProvider, wire: str) -> None:
+async def check(client: Client, thread_id: str, provider: FakeProvider, wire: str) -> None:
     result = await client.result(thread_id)
     transcript = await client.transcript(thread_id)
     events = [record.event async for record in client.watch(thread_id)]

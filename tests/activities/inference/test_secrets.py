@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.support.fake_provider.script import Answer, ErrorEvent, Inject, Page, Reply, Status
 from tests.support.fake_provider.server import FakeProvider
 from tests.support.provider_app import CANARY
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.inference import InferenceOverrides
 
 BLABBING: dict[str, tuple[Reply, ...]] = {
@@ -38,7 +38,7 @@ def spans() -> Iterator[InMemorySpanExporter]:
 
 @pytest.mark.parametrize("replies", BLABBING.values(), ids=BLABBING.keys())
 async def test_the_key_turns_up_nowhere(
-    client: WakefulClient,
+    client: Client,
     provider: FakeProvider,
     wire: str,
     replies: tuple[Reply, ...],

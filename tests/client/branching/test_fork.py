@@ -9,7 +9,8 @@ from functools import reduce
 
 import pytest
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import Client as TemporalClient
+from temporalio.client import WorkflowExecutionStatus
 
 from tests.support import approval_app
 from tests.support.fork_app import FLOOD, MODEL, STEPS, registry
@@ -17,7 +18,7 @@ from tests.support.processes import ROOT
 from tests.support.waiting import BOUND_SECONDS, until, until_status
 from wakeful import CallerError, RunStatus, WakefulError
 from wakeful.client.branching.steps import steps_of
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import ThreadNotFound
 from wakeful.contract.messages import Message, Role, Visibility
@@ -39,29 +40,29 @@ def budget(request: pytest.FixtureRequest) -> HistoryBudget:
 
 
 @pytest.fixture
-async def client(temporal: Client, thread_id: str, budget: HistoryBudget) -> AsyncIterator[WakefulClient]:
+async def client(temporal: TemporalClient, thread_id: str, budget: HistoryBudget) -> AsyncIterator[Client]:
     async with a_worker(temporal, thread_id, budget) as client:
         yield client
 
 
 @asynccontextmanager
-async def a_worker(temporal: Client, queue: str, budget: HistoryBudget) -> AsyncIterator[WakefulClient]:
+async def a_worker(temporal: TemporalClient, queue: str, budget: HistoryBudget) -> AsyncIterator[Client]:
     """A worker that has never seen any thread."""
     async with running_worker(temporal, registry, WorkerSettings(task_queue=queue, history_budget=budget)):
-        yield WakefulClient(temporal, task_queue=queue)
+        yield Client(temporal, task_queue=queue)
 
 
 def texts(messages: list[Message]) -> list[str]:
     return [message.text for message in messages]
 
 
-async def approve(client: WakefulClient, thread_id: str) -> str:
+async def approve(client: Client, thread_id: str) -> str:
     view = await until_status(client, thread_id, RunStatus.WAITING)
     await client.decide(thread_id, view.pending[0].pending.id, "resume")
     return (await client.result(thread_id)).response
 
 
-async def test_a_long_run_goes_another_way_from_one_of_its_steps(client: WakefulClient, thread_id: str) -> None:
+async def test_a_long_run_goes_another_way_from_one_of_its_steps(client: Client, thread_id: str) -> None:
     """The origin is untouched, and the first twelve steps are not paid for again."""
     await client.run("walker", "walk", thread_id=thread_id)
     before = await looks(client, thread_id)
@@ -78,7 +79,7 @@ async def test_a_long_run_goes_another_way_from_one_of_its_steps(client: Wakeful
     assert await activities(client, fork) == ["restore_thread", "resolve_agent", "infer", "pace", "infer"]
 
 
-async def test_a_fork_says_where_it_comes_from(client: WakefulClient, thread_id: str) -> None:
+async def test_a_fork_says_where_it_comes_from(client: Client, thread_id: str) -> None:
     await client.run("walker", "stroll", thread_id=thread_id)
     fork = await client.fork(thread_id, at=1, message="turn back")
     await client.result(fork)
@@ -95,7 +96,7 @@ async def test_a_fork_says_where_it_comes_from(client: WakefulClient, thread_id:
     assert (await (await client.handle(silent).describe()).memo())["title"] == "stroll"
 
 
-async def test_without_a_message_the_model_just_goes_on(client: WakefulClient, thread_id: str) -> None:
+async def test_without_a_message_the_model_just_goes_on(client: Client, thread_id: str) -> None:
     await client.run("walker", "stroll", thread_id=thread_id)
     for at, steps in ((0, 3), (1, 2), (2, 1)):
         fork = await client.fork(thread_id, at=at)
@@ -104,7 +105,7 @@ async def test_without_a_message_the_model_just_goes_on(client: WakefulClient, t
         assert texts(await client.transcript(fork)) == texts(await client.transcript(thread_id))
 
 
-async def test_what_cannot_be_forked_is_refused_with_the_reason(client: WakefulClient, thread_id: str) -> None:
+async def test_what_cannot_be_forked_is_refused_with_the_reason(client: Client, thread_id: str) -> None:
     await client.run("walker", "stroll", thread_id=thread_id)
     with pytest.raises(CallerError, match="has 3 steps, so there is no step 4 to fork it after"):
         await client.fork(thread_id, at=4)
@@ -126,7 +127,7 @@ async def test_what_cannot_be_forked_is_refused_with_the_reason(client: WakefulC
     await silent.cancel()
 
 
-async def test_a_live_thread_is_forked_while_it_waits(client: WakefulClient, thread_id: str) -> None:
+async def test_a_live_thread_is_forked_while_it_waits(client: Client, thread_id: str) -> None:
     await client.start("walker", "ask", thread_id=thread_id)
     view = await until_status(client, thread_id, RunStatus.WAITING)
     before = await looks(client, thread_id)
@@ -142,7 +143,7 @@ async def test_a_live_thread_is_forked_while_it_waits(client: WakefulClient, thr
     assert await approve(client, thread_id) == "did rest"
 
 
-async def test_steps_are_counted_over_all_runs_of_a_thread(client: WakefulClient, thread_id: str) -> None:
+async def test_steps_are_counted_over_all_runs_of_a_thread(client: Client, thread_id: str) -> None:
     await client.start("walker", "stroll", thread_id=thread_id, mode=ThreadMode.THREAD)
     await until(client, thread_id, lambda view: view.status is RunStatus.DONE and view.runs == 1)
     await client.send(thread_id, "stroll again")
@@ -156,7 +157,7 @@ async def test_steps_are_counted_over_all_runs_of_a_thread(client: WakefulClient
     await client.handle(thread_id).cancel()
 
 
-async def test_state_is_as_it_was_at_the_step(client: WakefulClient, thread_id: str) -> None:
+async def test_state_is_as_it_was_at_the_step(client: Client, thread_id: str) -> None:
     await client.run("walker", "hike", thread_id=thread_id)
     fork = await client.fork(thread_id, at=4, message="hello")
     await client.result(fork)
@@ -170,7 +171,7 @@ async def test_state_is_as_it_was_at_the_step(client: WakefulClient, thread_id: 
     assert (await client.state(thread_id)).values == {"paces": 7, "place": "at 7"}
 
 
-async def test_what_was_allowed_for_always_is_allowed_from_that_step_on(client: WakefulClient, thread_id: str) -> None:
+async def test_what_was_allowed_for_always_is_allowed_from_that_step_on(client: Client, thread_id: str) -> None:
     await client.start("payer", "pay", thread_id=thread_id)
     view = await until_status(client, thread_id, RunStatus.WAITING)
     await client.decide(thread_id, view.pending[0].pending.id, "resume", always=True)
@@ -182,7 +183,7 @@ async def test_what_was_allowed_for_always_is_allowed_from_that_step_on(client: 
     await client.cancel(asks)
 
 
-async def test_another_agent_takes_over_in_the_fork(client: WakefulClient, thread_id: str) -> None:
+async def test_another_agent_takes_over_in_the_fork(client: Client, thread_id: str) -> None:
     await client.run("walker", "stroll", thread_id=thread_id)
     MODEL.requests.clear()
     fork = await client.fork(thread_id, at=1, message="turn back", agent_id="guide")
@@ -192,9 +193,7 @@ async def test_another_agent_takes_over_in_the_fork(client: WakefulClient, threa
     assert (await client.result(again)).agent_id == "guide"
 
 
-async def test_a_fork_is_forked_at_its_own_steps_and_at_those_of_its_origin(
-    client: WakefulClient, thread_id: str
-) -> None:
+async def test_a_fork_is_forked_at_its_own_steps_and_at_those_of_its_origin(client: Client, thread_id: str) -> None:
     await client.run("walker", "hike", thread_id=thread_id)
     first = await client.fork(thread_id, at=4, message="turn back")
     await client.result(first)
@@ -208,9 +207,7 @@ async def test_a_fork_is_forked_at_its_own_steps_and_at_those_of_its_origin(
     assert (await client.status(inherited)).identity.forked_from == ForkedFrom(thread_id=first, step=2)
 
 
-async def test_a_fork_that_was_closed_is_woken_and_still_knows_its_origin(
-    client: WakefulClient, thread_id: str
-) -> None:
+async def test_a_fork_that_was_closed_is_woken_and_still_knows_its_origin(client: Client, thread_id: str) -> None:
     await client.run("walker", "stroll", thread_id=thread_id)
     fork = await client.fork(thread_id, at=1, message="turn back")
     await client.result(fork)
@@ -227,7 +224,7 @@ async def test_a_fork_that_was_closed_is_woken_and_still_knows_its_origin(
 
 
 async def test_what_a_fork_does_not_take_along_is_read_from_its_origin(
-    temporal: Client, thread_id: str, budget: HistoryBudget
+    temporal: TemporalClient, thread_id: str, budget: HistoryBudget
 ) -> None:
     """By workers that never saw any of it, over a fork of a fork that was closed in between."""
     async with a_worker(temporal, thread_id, budget) as client:
@@ -260,7 +257,7 @@ async def test_what_a_fork_does_not_take_along_is_read_from_its_origin(
 
 
 async def test_an_answer_too_long_to_be_taken_along_is_asked_for(
-    temporal: Client, thread_id: str, budget: HistoryBudget
+    temporal: TemporalClient, thread_id: str, budget: HistoryBudget
 ) -> None:
     """No inference of the origin was told of its last answer, so it is not in the inputs that history is read by."""
     async with a_worker(temporal, thread_id, budget) as client:
@@ -272,7 +269,7 @@ async def test_an_answer_too_long_to_be_taken_along_is_asked_for(
 
 
 async def test_an_origin_that_is_rolled_back_leaves_its_forks_what_they_have(
-    temporal: Client, thread_id: str, budget: HistoryBudget
+    temporal: TemporalClient, thread_id: str, budget: HistoryBudget
 ) -> None:
     async with a_worker(temporal, thread_id, budget) as client:
         await client.start("walker", "wade", thread_id=thread_id, mode=ThreadMode.THREAD)
@@ -294,7 +291,7 @@ async def test_an_origin_that_is_rolled_back_leaves_its_forks_what_they_have(
 
 @pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
 async def test_a_thread_that_was_rolled_back_to_its_beginning_is_forked_as_it_is_now(
-    temporal: Client, thread_id: str, budget: HistoryBudget
+    temporal: TemporalClient, thread_id: str, budget: HistoryBudget
 ) -> None:
     """What was undone does not come back, although an earlier execution still has it."""
     async with a_worker(temporal, thread_id, budget) as client:
@@ -313,7 +310,7 @@ async def test_a_thread_that_was_rolled_back_to_its_beginning_is_forked_as_it_is
         await client.handle(thread_id).cancel()
 
 
-async def test_a_fork_of_what_was_rolled_back_meanwhile_is_refused(client: WakefulClient, thread_id: str) -> None:
+async def test_a_fork_of_what_was_rolled_back_meanwhile_is_refused(client: Client, thread_id: str) -> None:
     """The origin has as many messages again, and they are others."""
     await client.start("walker", "ask", thread_id=thread_id, mode=ThreadMode.THREAD)
     await until_status(client, thread_id, RunStatus.WAITING)
@@ -336,7 +333,7 @@ async def test_a_fork_of_what_was_rolled_back_meanwhile_is_refused(client: Wakef
     await client.handle(thread_id).cancel()
 
 
-async def test_a_thread_that_is_no_longer_as_it_was_is_not_forked(client: WakefulClient, thread_id: str) -> None:
+async def test_a_thread_that_is_no_longer_as_it_was_is_not_forked(client: Client, thread_id: str) -> None:
     """The fork is refused by its own first activity: nothing is guessed."""
     await client.run("walker", "stroll", thread_id=thread_id)
     run_id = (await client.handle(thread_id).describe()).run_id
@@ -351,10 +348,10 @@ async def test_a_thread_that_is_no_longer_as_it_was_is_not_forked(client: Wakefu
     assert described.status is WorkflowExecutionStatus.FAILED
 
 
-async def test_what_the_loop_noted_on_a_step_is_kept_with_it(temporal: Client, thread_id: str) -> None:
+async def test_what_the_loop_noted_on_a_step_is_kept_with_it(temporal: TemporalClient, thread_id: str) -> None:
     """An answer that was cut off is gone on with, in the fork as in its origin."""
     async with running_worker(temporal, approval_app.registry, WorkerSettings(task_queue=thread_id)):
-        client = WakefulClient(temporal, task_queue=thread_id)
+        client = Client(temporal, task_queue=thread_id)
         await client.run("clumsy", "what is two and two?", thread_id=thread_id)
         fork = await client.fork(thread_id, at=1)
         assert (await client.result(fork)).output == {"answer": 4}
@@ -363,7 +360,7 @@ async def test_what_the_loop_noted_on_a_step_is_kept_with_it(temporal: Client, t
         assert (forked[2].visibility, forked[3:] == origin[3:]) == (Visibility.INTERNAL, False)
 
 
-async def test_the_page_tells_the_truth(temporal: Client, thread_id: str) -> None:
+async def test_the_page_tells_the_truth(temporal: TemporalClient, thread_id: str) -> None:
     section = (ROOT / "docs/forking.md").read_text().partition("## Fork\n")[2].partition("\n## ")[0]
     (block,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     async with a_worker(temporal, thread_id, BUDGETS["usual"]) as client:
@@ -379,7 +376,7 @@ def heard(request: int) -> list[str]:
     return [message.text for message in MODEL.requests[request].messages if message.role is Role.TOOL]
 
 
-async def looks(client: WakefulClient, thread_id: str) -> tuple[object, ...]:
+async def looks(client: Client, thread_id: str) -> tuple[object, ...]:
     """Everything that anybody could see of a thread that rests, down to how long its history is."""
     async with asyncio.timeout(BOUND_SECONDS):
         while await newest_task(client, thread_id) != EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
@@ -389,13 +386,13 @@ async def looks(client: WakefulClient, thread_id: str) -> tuple[object, ...]:
     return described.run_id, described.history_length, view, await client.transcript(thread_id)
 
 
-async def newest_task(client: WakefulClient, thread_id: str) -> int | None:
+async def newest_task(client: Client, thread_id: str) -> int | None:
     """Where the newest workflow task of the newest execution stands."""
     history = await client.handle(thread_id).fetch_history()
     return next((event.event_type for event in reversed(history.events) if event.event_type in TASKS), None)
 
 
-async def activities(client: WakefulClient, thread_id: str) -> list[str]:
+async def activities(client: Client, thread_id: str) -> list[str]:
     """What was done for a thread, over all its executions."""
     query = f"WorkflowId = '{thread_id}'"
     runs = sorted([run async for run in client.temporal.list_workflows(query)], key=lambda run: run.start_time)

@@ -3,11 +3,11 @@
 from tests.support.subagent_app import holding, plan, spawn, written
 from tests.support.subagents import ends_below
 from tests.support.waiting import until
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.runs import RunStatus
 
 
-async def test_who_answers_in_a_fork_is_who_did_at_that_step(client: WakefulClient, thread_id: str) -> None:
+async def test_who_answers_in_a_fork_is_who_did_at_that_step(client: Client, thread_id: str) -> None:
     """After the step that hands over, it is already the other."""
     plans = plan([("work", {"what": "first"})], [("handoff_to_back", {})], [("work", {"what": "as the other"})])
     await client.run("front", written(plans), thread_id=thread_id)
@@ -17,7 +17,7 @@ async def test_who_answers_in_a_fork_is_who_did_at_that_step(client: WakefulClie
         assert (await client.result(fork)).status_reason == "natural"
 
 
-async def test_the_tasks_of_a_thread_stay_with_it(client: WakefulClient, thread_id: str) -> None:
+async def test_the_tasks_of_a_thread_stay_with_it(client: Client, thread_id: str) -> None:
     """A task that a fork starts has a number that the origin's tasks do not have in its conversation."""
     plans = plan([spawn(plan([holding()]))], [("work", {"what": "meanwhile"})])
     await client.start("node", written(plans), thread_id=thread_id)
@@ -31,7 +31,7 @@ async def test_the_tasks_of_a_thread_stay_with_it(client: WakefulClient, thread_
     await client.result(thread_id)
 
 
-async def test_a_fork_of_a_sub_agent_has_no_parent(client: WakefulClient, thread_id: str) -> None:
+async def test_a_fork_of_a_sub_agent_has_no_parent(client: Client, thread_id: str) -> None:
     await client.run("node", written(plan([spawn(plan([("work", {"what": "below"})]))])), thread_id=thread_id)
     (child,) = set(await ends_below(client, thread_id)) - {thread_id}
     fork = await client.fork(child, at=1)

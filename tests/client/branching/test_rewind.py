@@ -5,7 +5,8 @@ import os
 import random
 
 import pytest
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import Client as TemporalClient
+from temporalio.client import WorkflowExecutionStatus
 
 from tests.replay.test_replay import replayer
 from tests.support.app import Failing, Recording, add
@@ -14,7 +15,7 @@ from tests.support.waiting import BOUND_SECONDS, until, until_status
 from wakeful import Agent, CallerError, ProviderErrorKind, Registry, RunStatus, ScriptedModel, call, say
 from wakeful.client.branching.rewind import plan_rewind
 from wakeful.client.branching.steps import steps_of
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.messages import Message
 from wakeful.contract.runs import OnBusy, ThreadMode
 from wakeful.worker import WorkerSettings, running_worker
@@ -27,7 +28,7 @@ def texts(messages: list[Message]) -> list[str]:
     return [message.text for message in messages]
 
 
-async def answered(client: WakefulClient, thread_id: str, text: str, **options: str) -> list[Message]:
+async def answered(client: Client, thread_id: str, text: str, **options: str) -> list[Message]:
     """Say something, and wait until the thread is idle again."""
     before = len(await client.transcript(thread_id)) if "agent_id" not in options else 0
     await client.send(thread_id, text, **options)  # type: ignore[arg-type]  # agent_id alone
@@ -38,7 +39,7 @@ async def answered(client: WakefulClient, thread_id: str, text: str, **options: 
                 return messages
 
 
-async def numbers(client: WakefulClient, thread_id: str) -> list[int]:
+async def numbers(client: Client, thread_id: str) -> list[int]:
     """The numbers of all events that the thread has."""
     found: list[int] = []
     run_id = None
@@ -55,18 +56,16 @@ async def numbers(client: WakefulClient, thread_id: str) -> list[int]:
                 return found
 
 
-async def replays(client: WakefulClient, thread_id: str) -> None:
+async def replays(client: Client, thread_id: str) -> None:
     await replayer().replay_workflow(await client.handle(thread_id).fetch_history())
 
 
-async def close(client: WakefulClient, thread_id: str) -> None:
+async def close(client: Client, thread_id: str) -> None:
     await client.handle(thread_id).cancel()
     await client.result(thread_id)
 
 
-async def test_a_run_that_has_ended_goes_on_from_a_step(
-    client: WakefulClient, thread_id: str, journal: Journal
-) -> None:
+async def test_a_run_that_has_ended_goes_on_from_a_step(client: Client, thread_id: str, journal: Journal) -> None:
     """The model is asked again for the next step; the steps before are not made again."""
     result = await client.run("tester", "many", thread_id=thread_id)
     before = await client.transcript(thread_id)
@@ -81,7 +80,7 @@ async def test_a_run_that_has_ended_goes_on_from_a_step(
     await replays(client, thread_id)
 
 
-async def test_the_reason_and_the_undone_execution_can_be_seen(client: WakefulClient, thread_id: str) -> None:
+async def test_the_reason_and_the_undone_execution_can_be_seen(client: Client, thread_id: str) -> None:
     await client.run("tester", "count", thread_id=thread_id)
     first = (await client.handle(thread_id).describe()).run_id
     rewound = await client.rewind(thread_id, to=2, reason="wrong turn")
@@ -93,9 +92,7 @@ async def test_the_reason_and_the_undone_execution_can_be_seen(client: WakefulCl
     assert (await client.handle(thread_id, run_id=first).describe()).run_id == first != rewound.run_id
 
 
-async def test_a_live_run_is_rewound_and_its_tool_is_stopped(
-    client: WakefulClient, thread_id: str, journal: Journal
-) -> None:
+async def test_a_live_run_is_rewound_and_its_tool_is_stopped(client: Client, thread_id: str, journal: Journal) -> None:
     await client.start("tester", "linger", thread_id=thread_id)
     waiting = asyncio.create_task(client.result(thread_id))
     await _until_noted(journal, "began")
@@ -118,7 +115,7 @@ async def _until_noted(journal: Journal, what: str, times: int = 1) -> None:
 
 
 async def test_a_rewind_to_before_an_approval_asks_for_it_again(
-    client: WakefulClient, thread_id: str, journal: Journal
+    client: Client, thread_id: str, journal: Journal
 ) -> None:
     await client.start("tester", "approve", thread_id=thread_id)
     (asked,) = (await until_status(client, thread_id, RunStatus.WAITING)).pending
@@ -135,7 +132,7 @@ async def test_a_rewind_to_before_an_approval_asks_for_it_again(
     assert asked.suspension.action == "approve"
 
 
-async def test_a_step_that_ended_a_run_leaves_the_thread_as_it_was_then(client: WakefulClient, thread_id: str) -> None:
+async def test_a_step_that_ended_a_run_leaves_the_thread_as_it_was_then(client: Client, thread_id: str) -> None:
     first = await answered(client, thread_id, "add", agent_id="tester")
     await answered(client, thread_id, "one")
     await answered(client, thread_id, "two")
@@ -150,7 +147,7 @@ async def test_a_step_that_ended_a_run_leaves_the_thread_as_it_was_then(client: 
 
 
 async def test_a_thread_that_was_closed_and_woken_is_rewound_to_before_it_was_closed(
-    client: WakefulClient, thread_id: str
+    client: Client, thread_id: str
 ) -> None:
     await client.run("tester", "count", thread_id=thread_id)
     before = await client.transcript(thread_id)
@@ -165,17 +162,17 @@ async def test_a_thread_that_was_closed_and_woken_is_rewound_to_before_it_was_cl
     assert texts(await client.transcript(thread_id)) == texts(before)
 
 
-async def test_a_run_that_failed_is_tried_again(temporal: Client, thread_id: str) -> None:
+async def test_a_run_that_failed_is_tried_again(temporal: TemporalClient, thread_id: str) -> None:
     model = Failing(ProviderErrorKind.INVALID_REQUEST, failures=1)
     registry = Registry(agents=[Agent(id="unlucky")], models={"default": model})
     async with running_worker(temporal, registry, WorkerSettings(task_queue="unlucky")):
-        client = WakefulClient(temporal, task_queue="unlucky")
+        client = Client(temporal, task_queue="unlucky")
         assert (await client.run("unlucky", "go", thread_id=thread_id)).status_reason.startswith("error:")
         await client.rewind(thread_id, to=0)
         assert (await client.result(thread_id)).response == "answered after 1 failures"
 
 
-async def test_what_was_rolled_back_does_not_confuse_a_rewind(client: WakefulClient, thread_id: str) -> None:
+async def test_what_was_rolled_back_does_not_confuse_a_rewind(client: Client, thread_id: str) -> None:
     await answered(client, thread_id, "add", agent_id="tester")
     await client.send(thread_id, "linger")
     await until(client, thread_id, lambda view: view.doing == "running linger")
@@ -190,7 +187,7 @@ async def test_what_was_rolled_back_does_not_confuse_a_rewind(client: WakefulCli
     await close(client, thread_id)
 
 
-async def test_a_fork_is_rewound_as_far_as_it_is_its_own(client: WakefulClient, thread_id: str) -> None:
+async def test_a_fork_is_rewound_as_far_as_it_is_its_own(client: Client, thread_id: str) -> None:
     """And the thread that it was forked from may be rewound to before it: the fork stays what it is."""
     await client.run("tester", "count", thread_id=thread_id)
     fork = await client.fork(thread_id, at=6)
@@ -208,12 +205,12 @@ async def test_a_fork_is_rewound_as_far_as_it_is_its_own(client: WakefulClient, 
     assert (await client.result(again)).response == "counted to 11"
 
 
-async def test_a_worker_that_remembers_what_is_undone_does_not_use_it(temporal: Client, thread_id: str) -> None:
+async def test_a_worker_that_remembers_what_is_undone_does_not_use_it(temporal: TemporalClient, thread_id: str) -> None:
     """The model is asked with what stands now, although the same names stood for something else before."""
     model = Recording([call("add", a=1, b=1), call("add", a=2, b=2), say("done")])
     registry = Registry(agents=[Agent(id="adder", tools=[add])], models={"default": model})
     async with running_worker(temporal, registry, WorkerSettings(task_queue="adder")):
-        client = WakefulClient(temporal, task_queue="adder")
+        client = Client(temporal, task_queue="adder")
         await client.run("adder", "go", thread_id=thread_id)
         model.script = ScriptedModel([call("add", a=1, b=1), call("add", a=7, b=7), say("done")])
         await client.rewind(thread_id, to=1)
@@ -222,7 +219,7 @@ async def test_a_worker_that_remembers_what_is_undone_does_not_use_it(temporal: 
     assert len(model.requests) == 3 + 2
 
 
-async def test_refusals_say_what_to_do_instead(client: WakefulClient, thread_id: str) -> None:
+async def test_refusals_say_what_to_do_instead(client: Client, thread_id: str) -> None:
     await client.run("tester", "add", thread_id=thread_id)
     with pytest.raises(CallerError, match=r"nothing came after step 2 .*`wakeful fork` goes on from it"):
         await client.rewind(thread_id, to=2)
@@ -234,7 +231,7 @@ async def test_refusals_say_what_to_do_instead(client: WakefulClient, thread_id:
         await client.rewind("unheard-of", to=0)
 
 
-async def test_random_rewinds_leave_what_was_before_and_go_on(client: WakefulClient, thread_id: str) -> None:
+async def test_random_rewinds_leave_what_was_before_and_go_on(client: Client, thread_id: str) -> None:
     """The transcript is always a part of what it was, and then what is new; an oracle knows every text of it."""
     chance = random.Random(20)
     answers = {"one": ["one", "hello, one"], "add": ["add", "", "5", "the sum is 5"]}
@@ -260,7 +257,7 @@ async def test_random_rewinds_leave_what_was_before_and_go_on(client: WakefulCli
     await close(client, thread_id)
 
 
-async def _until_messages(client: WakefulClient, thread_id: str, count: int) -> None:
+async def _until_messages(client: Client, thread_id: str, count: int) -> None:
     async with asyncio.timeout(BOUND_SECONDS):
         while True:
             await until_status(client, thread_id, RunStatus.DONE)

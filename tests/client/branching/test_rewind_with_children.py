@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from tests.replay.test_replay import replayer
 from tests.support.subagent_app import Plan, Planner, delegate, events_in, plan, sign, spawn, written
@@ -13,7 +13,7 @@ from tests.support.subagents import ends_below, events, open_below, until_closed
 from tests.support.waiting import BOUND_SECONDS, until, until_status
 from wakeful import Agent, CallerError, ModelRequest, ModelResponse, Registry, RunStatus
 from wakeful.client.branching import rewind
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.views import StatusView
 from wakeful.worker import WorkerSettings, running_worker
@@ -27,7 +27,7 @@ def waiting(name: str, *, saying: str = "") -> Plan:
     return plan([("sign", {"what": name})], say=f"{name} ended{saying}")
 
 
-async def task_thread(client: WakefulClient, thread_id: str, name: str) -> str:
+async def task_thread(client: Client, thread_id: str, name: str) -> str:
     """The thread of the newest task by this name, once it waits for its decision."""
     view = await until(client, thread_id, lambda view: _named(view, name) is not None)
     found = _named(view, name)
@@ -40,7 +40,7 @@ def _named(view: StatusView, name: str) -> str | None:
     return next((task.thread_id for task in reversed(view.tasks) if task.name == name), None)
 
 
-async def let_go(client: WakefulClient, thread_id: str) -> None:
+async def let_go(client: Client, thread_id: str) -> None:
     """Decide the one thing that a thread waits for."""
     (pending,) = (await until_status(client, thread_id, RunStatus.WAITING)).pending
     await client.decide(thread_id, pending.suspension.id, "resume")
@@ -53,7 +53,7 @@ class Family:
     after: str
 
 
-async def grown(client: WakefulClient, thread_id: str) -> Family:
+async def grown(client: Client, thread_id: str) -> Family:
     """A thread after its sixth step, with tasks that were begun before and after its third one."""
     turns = plan(
         [spawn(waiting("before"), name="before")],
@@ -72,9 +72,7 @@ async def grown(client: WakefulClient, thread_id: str) -> Family:
     return family
 
 
-async def test_tasks_from_before_go_on_and_those_from_after_are_cancelled(
-    client: WakefulClient, thread_id: str
-) -> None:
+async def test_tasks_from_before_go_on_and_those_from_after_are_cancelled(client: Client, thread_id: str) -> None:
     """Also after the workers have looked for orphans: none of the three is taken for one, or told of twice."""
     family = await grown(client, thread_id)
     rewound = await client.rewind(thread_id, to=3)
@@ -100,13 +98,13 @@ async def test_tasks_from_before_go_on_and_those_from_after_are_cancelled(
     await replayer().replay_workflow(await client.handle(thread_id).fetch_history())
 
 
-async def reset_only(client: WakefulClient, thread_id: str, *, to: int) -> None:
+async def reset_only(client: Client, thread_id: str, *, to: int) -> None:
     """A rewind by a process that dies as soon as the server has reset the thread."""
     planned = await rewind.plan_rewind(client.temporal, thread_id, to=to)
     await rewind._reset(client.temporal, planned, "for a moment")
 
 
-async def test_the_workers_complete_a_rewind_whose_caller_dies(client: WakefulClient, thread_id: str) -> None:
+async def test_the_workers_complete_a_rewind_whose_caller_dies(client: Client, thread_id: str) -> None:
     family = await grown(client, thread_id)
     await reset_only(client, thread_id, to=3)
     told = [TaskStatus.RUNNING, TaskStatus.COMPLETED, TaskStatus.RUNNING]
@@ -123,9 +121,7 @@ async def test_the_workers_complete_a_rewind_whose_caller_dies(client: WakefulCl
     await replayer().replay_workflow(await client.handle(thread_id).fetch_history())
 
 
-async def test_the_workers_tell_what_a_background_tool_told_if_the_caller_dies(
-    client: WakefulClient, thread_id: str
-) -> None:
+async def test_the_workers_tell_what_a_background_tool_told_if_the_caller_dies(client: Client, thread_id: str) -> None:
     turns = plan(
         [("dig", {"where": "garden", "seconds": 2})], [("work", {"what": "second"})], [("sign", {"what": "it"})]
     )
@@ -140,7 +136,7 @@ async def test_the_workers_tell_what_a_background_tool_told_if_the_caller_dies(
     assert kinds.count("completed") == 1
 
 
-async def test_a_thread_is_rewound_twice(client: WakefulClient, thread_id: str) -> None:
+async def test_a_thread_is_rewound_twice(client: Client, thread_id: str) -> None:
     family = await grown(client, thread_id)
     await client.rewind(thread_id, to=3)
     await until(client, thread_id, lambda view: view.status is RunStatus.WAITING and len(view.tasks) == 3)
@@ -163,12 +159,12 @@ class Slow(Planner):
         return await super().complete(request)
 
 
-async def test_a_task_of_the_step_that_is_kept_goes_on(temporal: Client, thread_id: str) -> None:
+async def test_a_task_of_the_step_that_is_kept_goes_on(temporal: TemporalClient, thread_id: str) -> None:
     """It was started by the very workflow task that asked the model for the next step."""
     node = Agent(id="node", model="slow", tools=[sign], spawns=["node"])
     settings = WorkerSettings(task_queue="slow-family", sweep_interval=timedelta(seconds=1))
     async with running_worker(temporal, Registry(agents=[node], models={"slow": Slow()}), settings):
-        client = WakefulClient(temporal, task_queue="slow-family")
+        client = Client(temporal, task_queue="slow-family")
         turns = plan([spawn(waiting("first"), name="first")], [("sign", {"what": "second"})])
         await client.start("node", written(turns), thread_id=thread_id)
         child = await task_thread(client, thread_id, "first")
@@ -180,7 +176,7 @@ async def test_a_task_of_the_step_that_is_kept_goes_on(temporal: Client, thread_
         await until_closed(client, thread_id)
 
 
-async def test_a_delegate_whose_call_is_undone_is_cancelled(client: WakefulClient, thread_id: str) -> None:
+async def test_a_delegate_whose_call_is_undone_is_cancelled(client: Client, thread_id: str) -> None:
     """What it tells is not taken for the end of the one that the same call begins anew, nor read back as that."""
     turns = plan([("work", {"what": "first"})], [delegate(waiting("delegate", saying=" at last" * 1000))])
     await client.start("node", written(turns), thread_id=thread_id)
@@ -198,7 +194,7 @@ async def test_a_delegate_whose_call_is_undone_is_cancelled(client: WakefulClien
     await until_closed(client, thread_id)
 
 
-async def test_a_task_that_is_ended_from_outside_is_still_heard_of(client: WakefulClient, thread_id: str) -> None:
+async def test_a_task_that_is_ended_from_outside_is_still_heard_of(client: Client, thread_id: str) -> None:
     """Whether the rewound thread is told at once or by the sweep: it does not wait for ever."""
     family = await grown(client, thread_id)
     await client.handle(family.before).terminate()
@@ -210,7 +206,7 @@ async def test_a_task_that_is_ended_from_outside_is_still_heard_of(client: Wakef
     await until_closed(client, thread_id)
 
 
-async def test_what_a_background_tool_told_is_told_again(client: WakefulClient, thread_id: str) -> None:
+async def test_what_a_background_tool_told_is_told_again(client: Client, thread_id: str) -> None:
     turns = plan(
         [("dig", {"where": "garden", "seconds": 2})],
         [("work", {"what": "second"})],
@@ -228,7 +224,7 @@ async def test_what_a_background_tool_told_is_told_again(client: WakefulClient, 
     assert kinds == ["completed", "custom", "custom"]
 
 
-async def test_a_sub_agent_is_not_rewound_by_itself(client: WakefulClient, thread_id: str) -> None:
+async def test_a_sub_agent_is_not_rewound_by_itself(client: Client, thread_id: str) -> None:
     await client.start("node", written(plan([delegate(waiting("delegate"))])), thread_id=thread_id)
     (child,) = (await until(client, thread_id, lambda view: bool(view.children))).children
     await until_status(client, child, RunStatus.WAITING)
@@ -238,7 +234,7 @@ async def test_a_sub_agent_is_not_rewound_by_itself(client: WakefulClient, threa
     await until_closed(client, thread_id)
 
 
-async def test_a_cancel_reaches_what_survived_a_rewind(client: WakefulClient, thread_id: str) -> None:
+async def test_a_cancel_reaches_what_survived_a_rewind(client: Client, thread_id: str) -> None:
     family = await grown(client, thread_id)
     await client.rewind(thread_id, to=3)
     await until(client, thread_id, lambda view: view.status is RunStatus.WAITING and len(view.tasks) == 3)
@@ -249,7 +245,7 @@ async def test_a_cancel_reaches_what_survived_a_rewind(client: WakefulClient, th
     assert (await ends_below(client, thread_id))[family.before] == "cancelled"
 
 
-async def test_what_is_undone_does_not_wake_the_thread_again(client: WakefulClient, thread_id: str) -> None:
+async def test_what_is_undone_does_not_wake_the_thread_again(client: Client, thread_id: str) -> None:
     """A thread that is rewound to its end is closed, and a task that is cancelled tells its end to nobody."""
     await client.run("node", written(plan(say="first")), thread_id=thread_id)
     await client.send(thread_id, written(plan([spawn(waiting("later"), name="later")])))

@@ -12,7 +12,7 @@ import pytest
 from temporalio import workflow
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import PauseActivityRequest
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from tests.support.app import Failing, registry
@@ -43,7 +43,7 @@ from wakeful import (
     say,
     tool,
 )
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.client.diagnosis.causes import Cause, Diagnosis
 from wakeful.contract import names
 from wakeful.contract.agents import HistoryBudget
@@ -57,34 +57,34 @@ HOUR = 3_600_000
 
 @contextlib.asynccontextmanager
 async def working(
-    temporal: Client, queue: str, agents: Registry = registry, **more: object
-) -> AsyncIterator[WakefulClient]:
+    temporal: TemporalClient, queue: str, agents: Registry = registry, **more: object
+) -> AsyncIterator[Client]:
     """A worker of the test's own."""
     settings = WorkerSettings(task_queue=queue, **more)  # type: ignore[arg-type]  # whatever the test sets
     async with running_worker(temporal, agents, settings):
-        yield WakefulClient(temporal, task_queue=queue)
+        yield Client(temporal, task_queue=queue)
 
 
 @pytest.fixture(scope="module")
-async def provider(temporal: Client) -> AsyncIterator[FakeProvider]:
+async def provider(temporal: TemporalClient) -> AsyncIterator[FakeProvider]:
     settings = WorkerSettings(task_queue="why-inference")
     async with fake_provider() as server, running_worker(temporal, registry_for(server.port), settings):
         yield server
 
 
 @pytest.fixture
-def asking(temporal: Client, provider: FakeProvider) -> WakefulClient:
+def asking(temporal: TemporalClient, provider: FakeProvider) -> Client:
     """A client whose agents ask the fake provider."""
     provider.forget()
-    return WakefulClient(temporal, task_queue="why-inference")
+    return Client(temporal, task_queue="why-inference")
 
 
-async def ask(client: WakefulClient, agent: str, thread_id: str) -> None:
+async def ask(client: Client, agent: str, thread_id: str) -> None:
     """Each test asks a model of its own, lest it meets a circuit breaker that another one opened."""
     await client.start(agent, "hi", thread_id=thread_id, overrides=InferenceOverrides(upstream_model=thread_id))
 
 
-async def cancelled(client: WakefulClient, thread_id: str) -> None:
+async def cancelled(client: Client, thread_id: str) -> None:
     await client.cancel(thread_id)
     await client.result(thread_id)
 
@@ -95,13 +95,13 @@ def waited(found: Diagnosis) -> float:
     return (found.at - found.since) / 1000
 
 
-async def test_a_thread_that_is_not_there_has_no_diagnosis(usual_client: WakefulClient) -> None:
+async def test_a_thread_that_is_not_there_has_no_diagnosis(usual_client: Client) -> None:
     with pytest.raises(ThreadNotFound):
         await usual_client.why("nobody")
 
 
 async def test_a_model_that_answers_429_is_named_with_its_words_and_when_it_is_asked_again(
-    asking: WakefulClient, provider: FakeProvider, thread_id: str
+    asking: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.always(Status(429, message="slow down", retry_after=120))
     await ask(asking, "chat-patient", thread_id)
@@ -119,7 +119,7 @@ async def test_a_model_that_answers_429_is_named_with_its_words_and_when_it_is_a
 
 
 async def test_a_model_with_a_fallback_tells_which_one_is_asked_next(
-    asking: WakefulClient, provider: FakeProvider, thread_id: str
+    asking: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.always(Status(529, message="busy", retry_after=120))
     await ask(asking, "chat-backed", thread_id)
@@ -137,7 +137,7 @@ class Refusing:
 
 
 async def test_a_thread_that_has_continued_as_new_still_knows_how_often_its_model_is_asked(
-    temporal: Client, thread_id: str
+    temporal: TemporalClient, thread_id: str
 ) -> None:
     agents = Registry(agents=[Agent(id="eager", retry=RetryPolicy(max_retries=4))], models={"default": Refusing()})
     async with working(temporal, thread_id, agents, history_budget=HistoryBudget(events=1)) as client:
@@ -147,7 +147,7 @@ async def test_a_thread_that_has_continued_as_new_still_knows_how_often_its_mode
 
 
 async def test_a_model_that_thinks_and_one_that_answers_and_one_that_stalls_are_told_apart(
-    asking: WakefulClient, provider: FakeProvider, thread_id: str
+    asking: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     thinks, answers, stalls = (f"{thread_id[:50]}-{how}" for how in ("thinks", "answers", "stalls"))
     provider.will(Answer("x", faults=(Stall("headers"),)))
@@ -170,7 +170,7 @@ async def test_a_model_that_thinks_and_one_that_answers_and_one_that_stalls_are_
 
 
 async def test_a_key_that_is_refused_ends_a_run_with_what_to_correct(
-    asking: WakefulClient, provider: FakeProvider, thread_id: str
+    asking: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(Status(401, message="no such key"), Answer("here I am"))
     await ask(asking, "chat", thread_id)
@@ -184,7 +184,7 @@ async def test_a_key_that_is_refused_ends_a_run_with_what_to_correct(
 
 
 async def test_breakers_that_are_open_are_the_cause_and_not_the_provider_alone(
-    temporal: Client, thread_id: str
+    temporal: TemporalClient, thread_id: str
 ) -> None:
     agent = Agent(id="hasty", retry=RetryPolicy(max_retries=9, backoff_base_ms=0))
     broken = Registry(agents=[agent], models={"default": Failing(ProviderErrorKind.PROVIDER, 100)})
@@ -196,7 +196,7 @@ async def test_breakers_that_are_open_are_the_cause_and_not_the_provider_alone(
 
 
 async def test_an_approval_that_waits_for_an_hour_says_so_and_how_to_answer(
-    usual_client: WakefulClient, thread_id: str
+    usual_client: Client, thread_id: str
 ) -> None:
     await usual_client.start("tester", "approve", thread_id=thread_id)
     view = await until_status(usual_client, thread_id, RunStatus.WAITING)
@@ -214,7 +214,7 @@ async def test_an_approval_that_waits_for_an_hour_says_so_and_how_to_answer(
     assert found.commands[0] == f"wakeful show {thread_id}"
 
 
-async def test_an_approval_two_levels_down_is_found_where_it_is(temporal: Client, thread_id: str) -> None:
+async def test_an_approval_two_levels_down_is_found_where_it_is(temporal: TemporalClient, thread_id: str) -> None:
     async with working(temporal, thread_id, families) as client:
         leaf = plan([("sign", {"what": "launch"})])
         await client.start("node", written(plan([delegate(plan([delegate(leaf)]))])), thread_id=thread_id)
@@ -228,7 +228,7 @@ async def test_an_approval_two_levels_down_is_found_where_it_is(temporal: Client
 
 
 async def test_a_tool_that_hangs_in_a_child_is_found_there_with_how_long_it_may(
-    temporal: Client, thread_id: str
+    temporal: TemporalClient, thread_id: str
 ) -> None:
     async with working(temporal, thread_id, families) as client:
         await client.start("node", written(plan([delegate(plan([holding()]))])), thread_id=thread_id)
@@ -242,7 +242,7 @@ async def test_a_tool_that_hangs_in_a_child_is_found_there_with_how_long_it_may(
 
 
 async def test_background_tasks_are_what_a_run_waits_for_and_the_one_that_needs_somebody_comes_first(
-    temporal: Client, thread_id: str
+    temporal: TemporalClient, thread_id: str
 ) -> None:
     async with working(temporal, thread_id, families) as client:
         tasks = plan(
@@ -256,7 +256,9 @@ async def test_background_tasks_are_what_a_run_waits_for_and_the_one_that_needs_
         await cancelled(client, thread_id)
 
 
-async def test_a_background_tool_is_found_below_and_can_be_asked_about_itself(temporal: Client, thread_id: str) -> None:
+async def test_a_background_tool_is_found_below_and_can_be_asked_about_itself(
+    temporal: TemporalClient, thread_id: str
+) -> None:
     async with working(temporal, thread_id, families) as client:
         await client.start("node", written(plan([("linger", {"seconds": 300})])), thread_id=thread_id)
         found = await until_cause(client, thread_id, Cause.TOOL_RUNNING, "background tool", "tool linger")
@@ -267,8 +269,8 @@ async def test_a_background_tool_is_found_below_and_can_be_asked_about_itself(te
         assert (await client.why(found.path[1])).cause is Cause.CANCELLED
 
 
-async def test_a_task_queue_that_nobody_polls_outdoes_everything_else(temporal: Client, thread_id: str) -> None:
-    client = WakefulClient(temporal, task_queue=f"{thread_id}-queue")
+async def test_a_task_queue_that_nobody_polls_outdoes_everything_else(temporal: TemporalClient, thread_id: str) -> None:
+    client = Client(temporal, task_queue=f"{thread_id}-queue")
     await client.start("tester", "approve", thread_id=thread_id)
     found = await until_cause(client, thread_id, Cause.NO_WORKER, "Nobody polls task queue")
     assert "Temporal has seen no worker there in the last five minutes" in found.why
@@ -286,7 +288,7 @@ async def test_a_task_queue_that_nobody_polls_outdoes_everything_else(temporal: 
 
 
 async def test_a_worker_that_has_just_stopped_is_not_called_anything_that_is_not_known(
-    temporal: Client, thread_id: str
+    temporal: TemporalClient, thread_id: str
 ) -> None:
     async with working(temporal, thread_id) as client:
         await client.start("tester", "approve", thread_id=thread_id)
@@ -305,7 +307,7 @@ def far() -> str:
 
 
 async def test_a_tool_on_a_task_queue_that_nobody_polls_is_told_from_a_run_without_a_worker(
-    temporal: Client, thread_id: str
+    temporal: TemporalClient, thread_id: str
 ) -> None:
     agents = Registry(
         agents=[Agent(id="clerk", tools=[far])], models={"default": ScriptedModel([call("far"), say("{result}")])}
@@ -325,7 +327,7 @@ async def test_a_tool_on_a_task_queue_that_nobody_polls_is_told_from_a_run_witho
         await client.handle(thread_id).terminate()
 
 
-async def test_workers_that_have_too_much_to_do_leave_a_backlog(temporal: Client, thread_id: str) -> None:
+async def test_workers_that_have_too_much_to_do_leave_a_backlog(temporal: TemporalClient, thread_id: str) -> None:
     async with working(temporal, thread_id, max_concurrent_activities=1) as client:
         await client.start("tester", "linger", thread_id=f"{thread_id}-first")
         await until(client, f"{thread_id}-first", lambda view: view.doing == "running linger")
@@ -339,7 +341,7 @@ async def test_workers_that_have_too_much_to_do_leave_a_backlog(temporal: Client
 
 
 async def test_a_tool_that_runs_long_says_for_how_long_and_what_it_last_reported(
-    usual_client: WakefulClient, thread_id: str
+    usual_client: Client, thread_id: str
 ) -> None:
     await usual_client.start("tester", "linger", thread_id=thread_id)
     found = await until_cause(usual_client, thread_id, Cause.TOOL_RUNNING, "last reported 'lingering', 50%")
@@ -352,9 +354,9 @@ async def test_a_tool_that_runs_long_says_for_how_long_and_what_it_last_reported
 
 
 async def test_a_worker_that_died_under_a_tool_is_missed_before_temporal_notices(
-    temporal: Client, thread_id: str, tmp_path: Path
+    temporal: TemporalClient, thread_id: str, tmp_path: Path
 ) -> None:
-    client = WakefulClient(temporal, task_queue=thread_id)
+    client = Client(temporal, task_queue=thread_id)
     address = temporal.service_client.config.target_host
     slow = "tests.support.slow_app:registry"
     async with worker_process(address, thread_id, tmp_path / "journal", app=slow) as process:
@@ -371,9 +373,9 @@ async def test_a_worker_that_died_under_a_tool_is_missed_before_temporal_notices
 
 
 async def test_a_call_that_is_tried_again_while_no_worker_is_left_is_not_called_a_backlog(
-    temporal: Client, thread_id: str, tmp_path: Path
+    temporal: TemporalClient, thread_id: str, tmp_path: Path
 ) -> None:
-    client = WakefulClient(temporal, task_queue=thread_id)
+    client = Client(temporal, task_queue=thread_id)
     address = temporal.service_client.config.target_host
     async with worker_process(address, thread_id, tmp_path / "journal") as process:
         await client.start("tester", "linger idempotent", thread_id=thread_id)
@@ -387,15 +389,15 @@ async def test_a_call_that_is_tried_again_while_no_worker_is_left_is_not_called_
         assert (await client.result(thread_id)).response == "lingered, attempt 2"
 
 
-async def test_a_workflow_of_somebody_elses_is_no_thread(temporal: Client, thread_id: str) -> None:
+async def test_a_workflow_of_somebody_elses_is_no_thread(temporal: TemporalClient, thread_id: str) -> None:
     other = await temporal.start_workflow("Theirs", id=thread_id, task_queue=thread_id)
     with pytest.raises(CallerError, match="a workflow of type 'Theirs'"):
-        await WakefulClient(temporal).why(thread_id)
+        await Client(temporal).why(thread_id)
     await other.terminate()
 
 
 async def test_an_activity_that_was_paused_says_by_whom_and_how_it_goes_on(
-    asking: WakefulClient, provider: FakeProvider, thread_id: str
+    asking: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(Status(429, message="slow down", retry_after=60), Answer("well then"))
     await ask(asking, "chat-patient", thread_id)
@@ -430,7 +432,7 @@ class OtherCode:
 
 
 async def test_code_that_does_not_fit_the_history_is_told_from_everything_else(
-    temporal: Client, thread_id: str
+    temporal: TemporalClient, thread_id: str
 ) -> None:
     async with working(temporal, thread_id) as client:
         await client.start("tester", "approve", thread_id=thread_id)
@@ -459,8 +461,8 @@ class Buggy:
         raise KeyError("who wrote this?")
 
 
-async def test_a_bug_in_workflow_code_is_named_as_it_was_raised(temporal: Client, thread_id: str) -> None:
-    client = WakefulClient(temporal, task_queue=thread_id)
+async def test_a_bug_in_workflow_code_is_named_as_it_was_raised(temporal: TemporalClient, thread_id: str) -> None:
+    client = Client(temporal, task_queue=thread_id)
     async with Worker(temporal, task_queue=thread_id, workflows=[Buggy], workflow_runner=UnsandboxedWorkflowRunner()):
         await client.start("tester", "hi", thread_id=thread_id)
         found = await until_cause(client, thread_id, Cause.TASK_FAILING, "who wrote this?")
@@ -468,7 +470,9 @@ async def test_a_bug_in_workflow_code_is_named_as_it_was_raised(temporal: Client
     await client.handle(thread_id).terminate()
 
 
-async def test_a_version_that_is_not_current_gets_no_turns_and_that_is_said(temporal: Client, thread_id: str) -> None:
+async def test_a_version_that_is_not_current_gets_no_turns_and_that_is_said(
+    temporal: TemporalClient, thread_id: str
+) -> None:
     deployment = f"{thread_id[:30]}-app"
     async with working(temporal, thread_id, deployment=deployment, build_id="two") as client:
         await client.start("tester", "hi", thread_id=thread_id)
@@ -484,7 +488,7 @@ async def test_a_version_that_is_not_current_gets_no_turns_and_that_is_said(temp
         assert (await client.result(thread_id)).status_reason == "natural"
 
 
-async def test_a_budget_that_is_spent_ends_a_run_and_is_named(temporal: Client, thread_id: str) -> None:
+async def test_a_budget_that_is_spent_ends_a_run_and_is_named(temporal: TemporalClient, thread_id: str) -> None:
     async with working(temporal, thread_id, families) as client:
         long = plan(*([("work", {"what": f"{n}"})] for n in range(9)))
         await client.run("node", written(long), thread_id=thread_id, budget=Budget(turns=3))
@@ -494,7 +498,7 @@ async def test_a_budget_that_is_spent_ends_a_run_and_is_named(temporal: Client, 
 
 
 async def test_a_sub_agent_that_waits_for_its_parents_grant_says_whom_it_asked(
-    temporal: Client, thread_id: str
+    temporal: TemporalClient, thread_id: str
 ) -> None:
     child = f"{thread_id}/node-1"
     view = view_of(
@@ -505,7 +509,7 @@ async def test_a_sub_agent_that_waits_for_its_parents_grant_says_whom_it_asked(
         budget=Budget(tokens=500),
     )
     async with stand_ins(temporal, thread_id):
-        client = WakefulClient(temporal, task_queue=thread_id)
+        client = Client(temporal, task_queue=thread_id)
         await stand(temporal, thread_id, Part(id=child, view=view))
         found = await until_cause(client, child, Cause.BUDGET, f"has asked {thread_id} for more")
         assert "for more budget (asking its parent for more tokens)" in found.doing
@@ -515,7 +519,7 @@ async def test_a_sub_agent_that_waits_for_its_parents_grant_says_whom_it_asked(
 
 
 async def test_an_idle_thread_waits_for_a_message_and_a_failed_run_on_it_is_not_hidden(
-    asking: WakefulClient, provider: FakeProvider, thread_id: str
+    asking: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(Answer("hello"), Status(401, message="no such key"))
     await asking.start("chat", "hi", thread_id=thread_id, mode=ThreadMode.THREAD)
@@ -529,7 +533,7 @@ async def test_an_idle_thread_waits_for_a_message_and_a_failed_run_on_it_is_not_
     await asking.handle(thread_id).terminate()
 
 
-async def test_a_run_that_was_told_to_stop_says_what_has_not_stopped(temporal: Client, thread_id: str) -> None:
+async def test_a_run_that_was_told_to_stop_says_what_has_not_stopped(temporal: TemporalClient, thread_id: str) -> None:
     deaf = Registry(
         agents=[Agent(id="deaf", tools=[stubborn])],
         models={"default": ScriptedModel([call("stubborn"), say("{result}")])},
@@ -557,7 +561,7 @@ async def stubborn() -> str:
     return "at last"
 
 
-async def test_asking_why_leaves_no_trace_in_history(usual_client: WakefulClient, thread_id: str) -> None:
+async def test_asking_why_leaves_no_trace_in_history(usual_client: Client, thread_id: str) -> None:
     await usual_client.start("tester", "approve", thread_id=thread_id)
     await until_status(usual_client, thread_id, RunStatus.WAITING)
     before = await usual_client.handle(thread_id).fetch_history()

@@ -1,13 +1,13 @@
 """A thread and its sub-agents as one stream: each once, and nobody before what made them speak."""
 
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from tests.support.resetting import reset
 from tests.support.subagent_app import delegate, plan, spawn, written
 from tests.support.subagent_app import registry as family
 from tests.support.waiting import until
 from tests.support.watched import Watched, by_thread, check_causes
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.events import ChildStarted, EventRecord, RunFinish
 from wakeful.contract.runs import RunStatus, ThreadMode
 from wakeful.worker import WorkerSettings, running_worker
@@ -27,15 +27,13 @@ def tree() -> str:
     return written(plan([*spawned, delegate(inner)], [work("root"), delegate(leaf)], say="root"))
 
 
-async def each_alone(client: WakefulClient, records: list[EventRecord]) -> dict[str, list[EventRecord]]:
+async def each_alone(client: Client, records: list[EventRecord]) -> dict[str, list[EventRecord]]:
     """What every thread of the stream tells to whoever watches it alone."""
     threads = {record.thread_id for record in records}
     return {thread: [record async for record in client.watch(thread)] for thread in threads}
 
 
-async def test_sub_agents_are_told_of_between_their_start_and_their_end(
-    family_client: WakefulClient, thread_id: str
-) -> None:
+async def test_sub_agents_are_told_of_between_their_start_and_their_end(family_client: Client, thread_id: str) -> None:
     client = family_client
     await client.start("node", tree(), thread_id=thread_id)
     meanwhile = [record async for record in client.watch(thread_id, below=True, live=True)]
@@ -50,7 +48,7 @@ async def test_sub_agents_are_told_of_between_their_start_and_their_end(
 
 
 async def test_a_stream_of_many_threads_is_resumed_from_the_last_number_of_each(
-    family_client: WakefulClient, thread_id: str
+    family_client: Client, thread_id: str
 ) -> None:
     client = family_client
     await client.start("node", tree(), thread_id=thread_id)
@@ -70,9 +68,7 @@ async def test_a_stream_of_many_threads_is_resumed_from_the_last_number_of_each(
     assert by_thread(records) == await each_alone(client, records)
 
 
-async def test_a_sub_agent_that_waits_for_a_decision_holds_up_nobody(
-    family_client: WakefulClient, thread_id: str
-) -> None:
+async def test_a_sub_agent_that_waits_for_a_decision_holds_up_nobody(family_client: Client, thread_id: str) -> None:
     client = family_client
     waiting = plan([("sign", {"what": "it"})], say="signed")
     await client.start("node", written(plan([delegate(waiting)], [work("root")])), thread_id=thread_id)
@@ -85,7 +81,7 @@ async def test_a_sub_agent_that_waits_for_a_decision_holds_up_nobody(
     assert by_thread(records) == await each_alone(client, records)
 
 
-async def test_a_sub_agent_that_is_terminated_ends_its_part(family_client: WakefulClient, thread_id: str) -> None:
+async def test_a_sub_agent_that_is_terminated_ends_its_part(family_client: Client, thread_id: str) -> None:
     client = family_client
     await client.start("node", written(plan([delegate(plan([("hold", {"seconds": 300})]))])), thread_id=thread_id)
     async with Watched(client.watch(thread_id, below=True)) as watched:
@@ -99,9 +95,9 @@ async def test_a_sub_agent_that_is_terminated_ends_its_part(family_client: Wakef
     assert check_causes(records) == 1
 
 
-async def test_sub_agents_wait_for_a_worker_together(temporal: Client, thread_id: str) -> None:
+async def test_sub_agents_wait_for_a_worker_together(temporal: TemporalClient, thread_id: str) -> None:
     """Nobody answers for the whole tree: that is one trouble, and all of it is told in the end."""
-    client, settings = WakefulClient(temporal, task_queue=thread_id), WorkerSettings(task_queue=thread_id)
+    client, settings = Client(temporal, task_queue=thread_id), WorkerSettings(task_queue=thread_id)
     waiting = plan([("sign", {"what": "it"})], say="signed")
     async with running_worker(temporal, family, settings):
         await client.start("node", written(plan([delegate(waiting), delegate(waiting)])), thread_id=thread_id)
@@ -119,7 +115,7 @@ async def test_sub_agents_wait_for_a_worker_together(temporal: Client, thread_id
     assert len(troubles) == 1
 
 
-async def test_a_rewind_undoes_sub_agents_that_were_started_since(usual_family: WakefulClient, thread_id: str) -> None:
+async def test_a_rewind_undoes_sub_agents_that_were_started_since(usual_family: Client, thread_id: str) -> None:
     client = usual_family
     leaf = plan([work("leaf")], say="leaf")
     await client.start("node", written(plan([work("first")], [delegate(leaf)])), thread_id=thread_id, mode=THREAD)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from tests.support.fake_provider.models import continuing
 from tests.support.fake_provider.script import Answer, Call, Hold, Reset
@@ -17,7 +17,7 @@ from tests.support.processes import kill, worker_process
 from tests.support.provider_app import PORT
 from tests.support.watched import Watched
 from tests.support.watched_app import DIGGING, registry_for
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.client.watching.live import REWRITTEN
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.events import ActivitySnapshot, EventRecord
@@ -26,11 +26,11 @@ from wakeful.worker import WorkerSettings, running_worker
 TEXT = "".join(f"token{number} " for number in range(40))
 
 
-async def durable(client: WakefulClient, thread_id: str) -> list[EventRecord]:
+async def durable(client: Client, thread_id: str) -> list[EventRecord]:
     return [record async for record in client.watch(thread_id)]
 
 
-async def check(client: WakefulClient, thread_id: str, records: list[EventRecord]) -> Folding:
+async def check(client: Client, thread_id: str, records: list[EventRecord]) -> Folding:
     """Whoever watched live has the same in the end as whoever reads it afterwards, and nothing twice."""
     told, stored = folded(records), await durable(client, thread_id)
     assert told.answers == folded(stored).answers
@@ -44,9 +44,7 @@ async def check(client: WakefulClient, thread_id: str, records: list[EventRecord
     return told
 
 
-async def test_text_is_seen_before_the_answer_is_whole(
-    client: WakefulClient, provider: FakeProvider, thread_id: str
-) -> None:
+async def test_text_is_seen_before_the_answer_is_whole(client: Client, provider: FakeProvider, thread_id: str) -> None:
     rest = asyncio.Event()
     provider.will(Answer(TEXT, reasoning="Let me think.", faults=(Hold(20, rest),)))
     await client.start("chat", "go", thread_id=thread_id)
@@ -60,7 +58,7 @@ async def test_text_is_seen_before_the_answer_is_whole(
 
 
 async def test_the_arguments_of_a_call_are_seen_while_they_are_written(
-    client: WakefulClient, provider: FakeProvider, thread_id: str
+    client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     rest = asyncio.Event()
     call = Call("c1", "add", '{"a": 1234,   "b": 5678}')
@@ -77,7 +75,7 @@ async def test_the_arguments_of_a_call_are_seen_while_they_are_written(
 
 
 async def test_a_call_that_is_renamed_is_announced_again(
-    client: WakefulClient, provider: FakeProvider, thread_id: str
+    client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     """The provider gives every call the same id."""
     rest = asyncio.Event()
@@ -93,9 +91,7 @@ async def test_a_call_that_is_renamed_is_announced_again(
     assert told.answers[1] == Answered("", "Again.", (("c1_2", "add", '{"a":1,"b":2}'),))
 
 
-async def test_what_a_retry_discards_is_taken_back(
-    client: WakefulClient, provider: FakeProvider, thread_id: str
-) -> None:
+async def test_what_a_retry_discards_is_taken_back(client: Client, provider: FakeProvider, thread_id: str) -> None:
     """Thoughts without a word: nothing of it can be gone on with."""
     rest = asyncio.Event()
     broken = Answer("Never.", reasoning="In vain, all of it.", faults=(Hold(2, rest), Reset(2)))
@@ -110,7 +106,7 @@ async def test_what_a_retry_discards_is_taken_back(
 
 
 async def test_an_answer_that_a_hook_rewrites_is_taken_back(
-    client: WakefulClient, provider: FakeProvider, thread_id: str
+    client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     rest = asyncio.Event()
     provider.will(Answer(TEXT, faults=(Hold(20, rest),)))
@@ -123,7 +119,7 @@ async def test_an_answer_that_a_hook_rewrites_is_taken_back(
 
 
 async def test_an_answer_that_is_cancelled_ends_with_what_is_kept_of_it(
-    client: WakefulClient, provider: FakeProvider, thread_id: str
+    client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(Answer(TEXT, faults=(Hold(20, asyncio.Event()),)))
     await client.start("chat", "go", thread_id=thread_id)
@@ -140,7 +136,7 @@ def progress_of(record: EventRecord) -> dict[str, Any]:
 
 
 async def test_the_progress_of_a_tool_is_seen_while_it_runs(
-    client: WakefulClient, provider: FakeProvider, thread_id: str
+    client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     """B-241"""
     calls = (Call("c1", "dig", '{"depth": 2}'),)
@@ -164,7 +160,7 @@ def _says(message: str, record: EventRecord) -> bool:
     return isinstance(record.event, ActivitySnapshot) and progress_of(record).get("message") == message
 
 
-async def test_a_tool_in_a_thread_reports_too(client: WakefulClient, provider: FakeProvider, thread_id: str) -> None:
+async def test_a_tool_in_a_thread_reports_too(client: Client, provider: FakeProvider, thread_id: str) -> None:
     provider.will(Answer(calls=(Call("c1", "dig_in_a_thread", '{"depth": 1}'),)), Answer("Done."))
     await client.start("digger", "go", thread_id=thread_id)
     async with Watched(client.watch(thread_id, live=True)) as watched:
@@ -174,7 +170,7 @@ async def test_a_tool_in_a_thread_reports_too(client: WakefulClient, provider: F
 
 
 async def test_whoever_reconnects_after_every_record_has_the_whole_answer_once(
-    client: WakefulClient, provider: FakeProvider, thread_id: str
+    client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     calls = (Call("c1", "add", '{"a": 1, "b": 2}'), Call("c2", "add", '{"a": 3, "b": 4}'))
     slow = Answer(TEXT, reasoning="Slowly. " * 6, chunk=6, pause=0.02)
@@ -194,11 +190,11 @@ async def test_whoever_reconnects_after_every_record_has_the_whole_answer_once(
 
 
 async def test_a_run_that_continued_as_new_is_put_together_live_as_it_is_afterwards(
-    temporal: Client, provider: FakeProvider, thread_id: str
+    temporal: TemporalClient, provider: FakeProvider, thread_id: str
 ) -> None:
     calls = [Answer(TEXT, calls=(Call(f"c{n}", "add", '{"a": 1, "b": 2}'),), pause=0.01) for n in range(4)]
     provider.will(*calls, Answer(TEXT, reasoning="Done with it.", pause=0.01))
-    client = WakefulClient(temporal, task_queue=thread_id)
+    client = Client(temporal, task_queue=thread_id)
     settings = WorkerSettings(task_queue=thread_id, history_budget=HistoryBudget(events=20))
     async with running_worker(temporal, registry_for(provider.port), settings):
         await client.start("chat", "go", thread_id=thread_id)
@@ -212,11 +208,11 @@ async def test_a_run_that_continued_as_new_is_put_together_live_as_it_is_afterwa
 
 
 async def test_an_answer_whose_worker_is_killed_goes_on(
-    temporal: Client, provider: FakeProvider, thread_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    temporal: TemporalClient, provider: FakeProvider, thread_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PORT, str(provider.port))
     provider.always(continuing(Answer(TEXT * 4, chunk=8, pause=0.02)))
-    client = WakefulClient(temporal, task_queue=thread_id)
+    client = Client(temporal, task_queue=thread_id)
     address, journal = temporal.service_client.config.target_host, tmp_path / "journal.jsonl"
     app = "tests.support.provider_app:registry"
     await client.start("chat", "go", thread_id=thread_id)

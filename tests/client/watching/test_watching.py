@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client as TemporalClient
 
 from tests.support.app import registry
 from tests.support.folding import folded
@@ -12,7 +12,7 @@ from tests.support.resetting import reset
 from tests.support.waiting import BOUND_SECONDS, until, until_status
 from tests.support.watched import Watched
 from wakeful import NoAnswer, RunStatus, ThreadNotFound
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.connection import Address, connect, embedded_server
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.events import EventRecord, RunFinish, StreamReset
@@ -20,15 +20,15 @@ from wakeful.contract.runs import ThreadMode
 from wakeful.worker import WorkerSettings, running_worker
 
 
-async def seen(client: WakefulClient, thread_id: str, after: int = 0) -> list[EventRecord]:
+async def seen(client: Client, thread_id: str, after: int = 0) -> list[EventRecord]:
     return [record async for record in client.watch(thread_id, after=after)]
 
 
 async def test_a_run_that_continued_as_new_is_told_afterwards_as_it_was_told_live(
-    temporal: Client, thread_id: str
+    temporal: TemporalClient, thread_id: str
 ) -> None:
     settings = WorkerSettings(task_queue=thread_id, history_budget=HistoryBudget(events=40))
-    client = WakefulClient(temporal, task_queue=thread_id)
+    client = Client(temporal, task_queue=thread_id)
     async with running_worker(temporal, registry, settings):
         await client.start("tester", "count", thread_id=thread_id)
         async with Watched(client.watch(thread_id)) as plain, Watched(client.watch(thread_id, live=True)) as live:
@@ -44,16 +44,14 @@ async def test_a_run_that_continued_as_new_is_told_afterwards_as_it_was_told_liv
     assert folded(live_records).answers == folded(afterwards).answers
 
 
-async def test_a_watcher_goes_on_from_any_number(client: WakefulClient, thread_id: str) -> None:
+async def test_a_watcher_goes_on_from_any_number(client: Client, thread_id: str) -> None:
     await client.run("tester", "add", thread_id=thread_id)
     records = await seen(client, thread_id)
     for number in range(len(records) + 1):
         assert await seen(client, thread_id, after=number) == records[number:]
 
 
-async def test_a_thread_that_was_closed_and_woken_goes_on_with_its_numbers(
-    client: WakefulClient, thread_id: str
-) -> None:
+async def test_a_thread_that_was_closed_and_woken_goes_on_with_its_numbers(client: Client, thread_id: str) -> None:
     await client.run("tester", "add", thread_id=thread_id)
     before = await seen(client, thread_id)
     await client.send(thread_id, "add")
@@ -67,16 +65,16 @@ async def test_a_thread_that_was_closed_and_woken_goes_on_with_its_numbers(
 
 @pytest.mark.parametrize("below", [False, True])
 async def test_a_thread_that_was_terminated_before_a_worker_saw_it_has_nothing_to_tell(
-    usual_client: WakefulClient, thread_id: str, below: bool
+    usual_client: Client, thread_id: str, below: bool
 ) -> None:
-    nobody = WakefulClient(usual_client.temporal, task_queue=f"{thread_id}-nobody")
+    nobody = Client(usual_client.temporal, task_queue=f"{thread_id}-nobody")
     await nobody.start("tester", "add", thread_id=thread_id)
     await nobody.handle(thread_id).terminate()
     async with asyncio.timeout(BOUND_SECONDS):
         assert [record async for record in usual_client.watch(thread_id, below=below)] == []
 
 
-async def test_a_thread_that_was_started_over_is_told_from_its_new_start(client: WakefulClient, thread_id: str) -> None:
+async def test_a_thread_that_was_started_over_is_told_from_its_new_start(client: Client, thread_id: str) -> None:
     await client.run("tester", "count", thread_id=thread_id)
     last = (await seen(client, thread_id))[-1].seq
     await client.run("tester", "add", thread_id=thread_id)
@@ -86,14 +84,14 @@ async def test_a_thread_that_was_started_over_is_told_from_its_new_start(client:
     assert (told[0].seq, told[0].event, told[1:]) == (0, StreamReset(reason="rewound"), anew)
 
 
-async def test_somebody_elses_workflow_is_no_thread(client: WakefulClient, thread_id: str) -> None:
+async def test_somebody_elses_workflow_is_no_thread(client: Client, thread_id: str) -> None:
     handle = await client.temporal.start_workflow("Else", id=thread_id, task_queue=f"{thread_id}-nobody")
     with pytest.raises(ThreadNotFound):
         await seen(client, thread_id)
     await handle.terminate()
 
 
-async def test_many_watchers_add_nothing_to_history(client: WakefulClient, thread_id: str) -> None:
+async def test_many_watchers_add_nothing_to_history(client: Client, thread_id: str) -> None:
     alone, watched = f"{thread_id}-alone", f"{thread_id}-watched"
     for thread in (alone, watched):
         await client.start("tester", "approve", thread_id=thread)
@@ -113,12 +111,12 @@ async def _gather(watch: object) -> list[EventRecord]:
     return [record async for record in watch]  # type: ignore[attr-defined]
 
 
-async def test_a_thread_that_is_not_there_is_told_at_once(client: WakefulClient) -> None:
+async def test_a_thread_that_is_not_there_is_told_at_once(client: Client) -> None:
     with pytest.raises(ThreadNotFound, match="no thread 'unheard-of'"):
         await seen(client, "unheard-of")
 
 
-async def test_a_thread_that_is_terminated_ends_its_stream(client: WakefulClient, thread_id: str) -> None:
+async def test_a_thread_that_is_terminated_ends_its_stream(client: Client, thread_id: str) -> None:
     await client.start("tester", "approve", thread_id=thread_id)
     await until_status(client, thread_id, RunStatus.WAITING)
     async with Watched(client.watch(thread_id)) as watched:
@@ -128,8 +126,8 @@ async def test_a_thread_that_is_terminated_ends_its_stream(client: WakefulClient
     assert await seen(client, thread_id) == records
 
 
-async def test_a_thread_that_nobody_answers_for_is_waited_for(temporal: Client, thread_id: str) -> None:
-    client, settings = WakefulClient(temporal, task_queue=thread_id), WorkerSettings(task_queue=thread_id)
+async def test_a_thread_that_nobody_answers_for_is_waited_for(temporal: TemporalClient, thread_id: str) -> None:
+    client, settings = Client(temporal, task_queue=thread_id), WorkerSettings(task_queue=thread_id)
     async with running_worker(temporal, registry, settings):
         await client.start("tester", "approve", thread_id=thread_id)
         view = await until_status(client, thread_id, RunStatus.WAITING)
@@ -148,8 +146,8 @@ async def test_a_watcher_outlives_a_restart_of_the_server(tmp_path: Path, thread
     troubles: list[Exception] = []
     async with embedded_server(database=database, ui=False) as server:
         host = server.client.service_client.config.target_host
-        watching = WakefulClient(await connect(Address(host)))
-        client = WakefulClient(server.client)
+        watching = Client(await connect(Address(host)))
+        client = Client(server.client)
         async with running_worker(server.client, registry):
             await client.start("tester", "approve", thread_id=thread_id)
             view = await until_status(client, thread_id, RunStatus.WAITING)
@@ -158,7 +156,7 @@ async def test_a_watcher_outlives_a_restart_of_the_server(tmp_path: Path, thread
             await watched.until_type("run_finish")
     await watched.until_trouble(troubles)
     async with embedded_server(database=database, ui=False, port=int(host.rpartition(":")[2])) as server:
-        client = WakefulClient(server.client)
+        client = Client(server.client)
         async with running_worker(server.client, registry):
             await client.decide(thread_id, view.pending[0].pending.id, "resume", result="yes")
             records = await watched.to_the_end()
@@ -179,7 +177,7 @@ def check_rewound(records: list[EventRecord], stored: list[EventRecord]) -> None
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-async def test_a_watcher_follows_a_thread_that_is_rewound(client: WakefulClient, thread_id: str, share: float) -> None:
+async def test_a_watcher_follows_a_thread_that_is_rewound(client: Client, thread_id: str, share: float) -> None:
     """It is told how much still stands, and then what comes instead."""
     await client.start("tester", "approve", thread_id=thread_id, mode=ThreadMode.THREAD)
     await until_status(client, thread_id, RunStatus.WAITING)
@@ -204,7 +202,7 @@ async def test_a_watcher_follows_a_thread_that_is_rewound(client: WakefulClient,
     assert [record.seq for record in beyond[1:]] == list(range(forgotten.seq + 1, beyond[-1].seq + 1))
 
 
-async def until_quiet(client: WakefulClient, thread_id: str) -> int:
+async def until_quiet(client: Client, thread_id: str) -> int:
     """The number of the thread's newest event."""
     number = 0
     async for record in client.watch(thread_id):

@@ -16,7 +16,7 @@ from wakeful.cli.terminal.follow import TICK_SECONDS, Quiet
 from wakeful.cli.terminal.live_view import Telling
 from wakeful.cli.terminal.render import event_lines
 from wakeful.client.approvals import PendingDecision, pending_of
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.client.queries import PATIENCE
 from wakeful.contract import names
 from wakeful.contract.errors import WakefulError
@@ -61,7 +61,7 @@ class Turns:
     """Follows the turns of one thread."""
 
     def __init__(
-        self, client: WakefulClient, thread_id: str, *, after: int, busy: bool, telling: Telling, prompts: Prompts
+        self, client: Client, thread_id: str, *, after: int, busy: bool, telling: Telling, prompts: Prompts
     ) -> None:
         self._client = client
         self._thread_id = thread_id

@@ -11,7 +11,7 @@ from wakeful.cli.chat.resume import Place, place_of, said_lines
 from wakeful.cli.chat.slash_commands import COMMANDS, run_command
 from wakeful.cli.terminal.live_view import Telling
 from wakeful.cli.terminal.screen import Scroll
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.runs import ThreadMode
 
@@ -19,7 +19,7 @@ from wakeful.contract.runs import ThreadMode
 class Conversation:
     """One person and one agent, on one thread at a time."""
 
-    def __init__(self, client: WakefulClient, agent_id: str, *, options: list[str]) -> None:
+    def __init__(self, client: Client, agent_id: str, *, options: list[str]) -> None:
         """`options` are those that reach the same cluster again."""
         self.client = client
         self.telling = Telling(Scroll.of(sys.stdout), folds=True, asks=True)

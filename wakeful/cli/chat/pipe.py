@@ -13,14 +13,14 @@ from wakeful.cli.chat.resume import newest_events
 from wakeful.cli.terminal.follow import Quiet
 from wakeful.cli.terminal.render import event_lines, pending_lines, readable
 from wakeful.client.approvals import pending_of
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.client.wake import describe
 from wakeful.contract.errors import CallerError
 from wakeful.contract.events import EventRecord, RunFinish, TextDelta
 from wakeful.contract.runs import Suspended
 
 
-async def pipe(client: WakefulClient, agent_id: str, thread_id: str | None, *, as_json: bool) -> None:
+async def pipe(client: Client, agent_id: str, thread_id: str | None, *, as_json: bool) -> None:
     """Send each line when the one before has been answered, until there are no more."""
     thread = thread_id or f"{agent_id}-{uuid.uuid4().hex[:8]}"
     if not as_json:
@@ -31,7 +31,7 @@ async def pipe(client: WakefulClient, agent_id: str, thread_id: str | None, *, a
         after = await _answered(client, thread, after, as_json=as_json)
 
 
-async def _answered(client: WakefulClient, thread_id: str, after: int, *, as_json: bool) -> int:
+async def _answered(client: Client, thread_id: str, after: int, *, as_json: bool) -> int:
     """Show one turn, and give the number of its last event."""
     async with Quiet(client, thread_id, _say) as quiet:
         async for record in client.watch(thread_id, after=after, on_trouble=quiet.troubled):
@@ -46,7 +46,7 @@ async def _answered(client: WakefulClient, thread_id: str, after: int, *, as_jso
     return after
 
 
-async def _show(client: WakefulClient, record: EventRecord) -> None:
+async def _show(client: Client, record: EventRecord) -> None:
     match record.event:
         case TextDelta(delta=text):
             print(readable(text), flush=True)
@@ -75,7 +75,7 @@ def _parsed(line: str) -> str:
     return text
 
 
-async def _last(client: WakefulClient, thread_id: str) -> int:
+async def _last(client: Client, thread_id: str) -> int:
     """The number of the thread's last event so far."""
     if await describe(client.temporal, thread_id) is None:
         return 0

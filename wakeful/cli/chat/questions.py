@@ -14,7 +14,7 @@ from wakeful.cli.terminal.render import compact, duration, exact, printable, spe
 from wakeful.cli.terminal.screen import cut, width
 from wakeful.cli.terminal.subagent_lines import path_words
 from wakeful.client.approvals import PendingDecision
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.decisions import DecisionAction, ResumeMode
 from wakeful.contract.errors import WakefulError
 
@@ -34,7 +34,7 @@ class Wish:
 class Questions:
     """Asks until an answer is taken."""
 
-    def __init__(self, client: WakefulClient, prompts: Prompts, telling: Telling) -> None:
+    def __init__(self, client: Client, prompts: Prompts, telling: Telling) -> None:
         self._client = client
         self._prompts = prompts
         self._telling = telling

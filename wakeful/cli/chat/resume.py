@@ -7,7 +7,7 @@ from temporalio.client import WorkflowExecutionStatus
 from wakeful.cli.terminal.colours import CYAN, Colours
 from wakeful.cli.terminal.live_view import SIGN
 from wakeful.cli.terminal.render import called, readable
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.client.queries import PATIENCE
 from wakeful.client.wake import describe
 from wakeful.contract.events import EventRecord
@@ -31,7 +31,7 @@ class Place:
     """The last ones, without what the run under way has said: that is watched."""
 
 
-async def place_of(client: WakefulClient, thread_id: str) -> Place:
+async def place_of(client: Client, thread_id: str) -> Place:
     """Where a thread stands; one that nobody has heard of is new.
 
     Raises:
@@ -60,7 +60,7 @@ async def place_of(client: WakefulClient, thread_id: str) -> Place:
     )
 
 
-async def newest_events(client: WakefulClient, thread_id: str) -> list[EventRecord]:
+async def newest_events(client: Client, thread_id: str) -> list[EventRecord]:
     """The events that the thread's newest execution has."""
     page = await client.events(thread_id)
     if page.earlier is not None:

@@ -11,7 +11,7 @@ from wakeful.cli.terminal.live_view import Telling
 from wakeful.cli.terminal.render import compact, printable, readable, status_lines
 from wakeful.cli.terminal.task_lines import family_lines
 from wakeful.cli.terminal.tree_lines import tree_lines
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.errors import CallerError
 
 KEYS = (
@@ -25,7 +25,7 @@ KEYS = (
 class Talk(Protocol):
     """The conversation that a command is typed in."""
 
-    client: WakefulClient
+    client: Client
     telling: Telling
 
     @property

@@ -9,7 +9,7 @@ from wakeful.cli import completion, options
 from wakeful.cli.chat.pipe import pipe
 from wakeful.cli.session import with_client
 from wakeful.cli.terminal.screen import can_move
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 
 
 def chat(
@@ -37,7 +37,7 @@ def chat(
         asked.append(("--task-queue", task_queue))
     again = [word for name, value in asked if value for word in (name, value)]
 
-    async def go(client: WakefulClient) -> None:
+    async def go(client: Client) -> None:
         if as_json or not (sys.stdin.isatty() and can_move(sys.stdout)):
             await pipe(client, agent, thread, as_json=as_json)
             return

@@ -19,7 +19,7 @@ from wakeful.cli import completion, options
 from wakeful.cli.session import json_value, with_client
 from wakeful.cli.terminal.render import printable, spelled
 from wakeful.client.approvals import PendingDecision, pending_of
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.client.queries import PATIENCE
 from wakeful.contract.decisions import Decision, DecisionAction
 from wakeful.contract.errors import CallerError, DecisionRefused, NoAnswer, ThreadNotFound, WakefulError
@@ -116,7 +116,7 @@ def decide(
     """Answer a suspended call, or one that is about to suspend."""
     answer = Answer(action, json_value("--result", result), reason, actor=actor or whoever(), decision_id=decision_id)
 
-    async def go(client: WakefulClient) -> str:
+    async def go(client: Client) -> str:
         try:
             shown = await _pending(client, thread, call)
         except NoAnswer:
@@ -136,7 +136,7 @@ def whoever() -> str:
 
 
 def _answer_all(tickets: list[str], answer: Answer, address: str | None, namespace: str | None) -> None:
-    async def go(client: WakefulClient) -> list[str | WakefulError]:
+    async def go(client: Client) -> list[str | WakefulError]:
         return await asyncio.gather(*(_answered(client, ticket, answer) for ticket in tickets))
 
     outcomes = with_client(address, namespace, go)
@@ -151,7 +151,7 @@ def _answer_all(tickets: list[str], answer: Answer, address: str | None, namespa
         raise typer.Exit(1)
 
 
-async def _answered(client: WakefulClient, ticket: str, answer: Answer) -> str | WakefulError:
+async def _answered(client: Client, ticket: str, answer: Answer) -> str | WakefulError:
     """What became of it: a line to print, or what is wrong with it, so that the other tickets are answered."""
     try:
         thread_id, target, shown = await _found(client, ticket)
@@ -160,7 +160,7 @@ async def _answered(client: WakefulClient, ticket: str, answer: Answer) -> str |
         return error
 
 
-async def _found(client: WakefulClient, ticket: str) -> tuple[str, str, PendingDecision | None]:
+async def _found(client: Client, ticket: str) -> tuple[str, str, PendingDecision | None]:
     """The thread and the call that a ticket names. Either may hold slashes; the last one parts them, if that fits."""
     parts = ticket.split("/")
     if len(parts) == 1 or not parts[-1]:
@@ -181,13 +181,13 @@ async def _found(client: WakefulClient, ticket: str) -> tuple[str, str, PendingD
     raise ThreadNotFound(ticket.rpartition("/")[0] or ticket)
 
 
-async def _pending(client: WakefulClient, thread_id: str, target: str) -> PendingDecision | None:
+async def _pending(client: Client, thread_id: str, target: str) -> PendingDecision | None:
     view = await client.status(thread_id, within=PATIENCE)
     return next((entry for entry in pending_of(view) if target in (entry.call_id, entry.suspension_id)), None)
 
 
 async def send_answer(
-    client: WakefulClient, thread_id: str, target: str, answer: Answer, *, shown: PendingDecision | None
+    client: Client, thread_id: str, target: str, answer: Answer, *, shown: PendingDecision | None
 ) -> str:
     """Send the decision, and say in a line what became of it."""
     decision = answer.to(target, shown)

@@ -8,7 +8,7 @@ import typer
 from wakeful.cli import options
 from wakeful.cli.terminal.render import event_lines, pending_lines
 from wakeful.client.approvals import pending_of
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.connection import embedded_server
 from wakeful.contract.decisions import DecisionAction
 from wakeful.contract.errors import WakefulError
@@ -28,7 +28,7 @@ def demo(
     async def go() -> None:
         print("Starting a Temporal server …", flush=True)
         async with embedded_server() as server:
-            client = WakefulClient(server.client)
+            client = Client(server.client)
             async with running_worker(server.client, load_registry(options.DEMO_APP)):
                 result = await _story(client)
                 page = f"{server.ui}/namespaces/{server.namespace}/workflows/{THREAD}"
@@ -39,7 +39,7 @@ def demo(
     asyncio.run(go())
 
 
-async def _story(client: WakefulClient) -> RunResult:
+async def _story(client: Client) -> RunResult:
     print(f"\nYou: {QUESTION}\n", flush=True)
     await client.start("assistant", QUESTION, thread_id=THREAD)
     async for record in client.watch(THREAD):

@@ -15,7 +15,7 @@ from wakeful.cli.terminal.colours import Colours, colours_of
 from wakeful.cli.terminal.render import ended_as, message_lines, readable
 from wakeful.cli.terminal.screen import width
 from wakeful.client.branching.steps import Comparison, compare
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.base import Wire
 from wakeful.contract.messages import Message, Role
 from wakeful.contract.views import StatusView
@@ -54,7 +54,7 @@ def diff(
 ) -> None:
     """Two threads side by side: how far they are the same, then step by step, and what each came to."""
 
-    async def go(client: WakefulClient) -> Difference:
+    async def go(client: Client) -> Difference:
         said_a, said_b, view_a, view_b = await asyncio.gather(
             client.transcript(a), client.transcript(b), client.status(a), client.status(b)
         )

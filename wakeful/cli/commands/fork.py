@@ -11,7 +11,7 @@ from wakeful.cli import completion, options
 from wakeful.cli.commands.threads import tell_result
 from wakeful.cli.session import with_client
 from wakeful.cli.terminal.follow import follow
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.runs import RunResult
 
 
@@ -38,7 +38,7 @@ def fork(
 ) -> None:
     """Start a thread that goes on after a step of another, which stays as it is. What is kept is not paid for again."""
 
-    async def go(client: WakefulClient) -> tuple[str, RunResult | None]:
+    async def go(client: Client) -> tuple[str, RunResult | None]:
         forked = await client.fork(thread, at=at, message=message, agent_id=agent, new_thread_id=new)
         if detach:
             return forked, None

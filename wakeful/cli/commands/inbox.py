@@ -11,7 +11,7 @@ from wakeful.cli.session import with_client
 from wakeful.cli.terminal.colours import colours_of
 from wakeful.cli.terminal.render import inbox_lines
 from wakeful.client.approvals import PendingDecision
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 
 WATCH_SECONDS = 2.0
 
@@ -29,7 +29,7 @@ def inbox(
 ) -> None:
     """Everything that waits for a decision, oldest first, and how to answer it."""
 
-    async def go(client: WakefulClient) -> None:
+    async def go(client: Client) -> None:
         shown: set[tuple[str, int | None]] = set()
         first = True
         while first or watch:

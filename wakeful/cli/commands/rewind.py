@@ -10,7 +10,7 @@ from wakeful.cli.session import with_client
 from wakeful.cli.terminal.render import printable
 from wakeful.client.branching.rewind import RewindPlan, Rewound, plan_rewind
 from wakeful.client.branching.rewind import rewind as perform
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.errors import CallerError
 
 STAYS = "What tools have done outside stays done."
@@ -27,7 +27,7 @@ def rewind(
 ) -> None:
     """Undo everything after a step of a thread; the model is asked again from there."""
 
-    async def go(client: WakefulClient) -> Rewound | None:
+    async def go(client: Client) -> Rewound | None:
         plan = await plan_rewind(client.temporal, thread, to=to)
         if not yes:
             print("\n".join(plan_lines(plan)), file=sys.stderr, flush=True)

@@ -13,7 +13,7 @@ from wakeful.cli.terminal.follow import Showing, follow
 from wakeful.cli.terminal.render import message_lines, send_command, state_lines, status_lines
 from wakeful.cli.terminal.task_lines import ended_words, family_lines, receipt_lines, result_lines
 from wakeful.client.branching.steps import steps_of
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.client.queries import PATIENCE
 from wakeful.client.wake import describe
 from wakeful.contract.budgets import Budget
@@ -50,7 +50,7 @@ def run(
     )
     budget = None if limits == Budget() else limits
 
-    async def go(client: WakefulClient) -> RunResult | None:
+    async def go(client: Client) -> RunResult | None:
         if thread is not None:
             await _refuse_taken(client, thread, again=again)
         thread_id = await client.start(agent, text, thread_id=thread, budget=budget)
@@ -92,7 +92,7 @@ def send(
 ) -> None:
     """Say something to a thread that stays: it is created, woken, restored, or the message waits its turn."""
 
-    async def go(client: WakefulClient) -> str:
+    async def go(client: Client) -> str:
         return await client.send(thread, text, agent_id=agent, on_busy=on_busy, message_id=message_id)
 
     print(f"sent: message {with_client(address, namespace, go, task_queue=task_queue)} to thread {thread}")
@@ -106,7 +106,7 @@ def status(
 ) -> None:
     """Where a thread's run stands, and what it waits for."""
 
-    async def go(client: WakefulClient) -> None:
+    async def go(client: Client) -> None:
         view = await client.status(thread, within=PATIENCE)
         if as_json:
             print(view.model_dump_json())
@@ -128,7 +128,7 @@ def show(
     The numbers of its steps are those that `fork` and `rewind` take.
     """
 
-    async def go(client: WakefulClient) -> None:
+    async def go(client: Client) -> None:
         messages = await client.transcript(thread)
         marks = {step.asked: colours_of(sys.stdout).dim(f", step {step.number}") for step in steps_of(messages)}
         for place, message in enumerate(messages):
@@ -155,7 +155,7 @@ def cancel(
 ) -> None:
     """Cancel a thread's run and everything it has in flight."""
 
-    async def go(client: WakefulClient) -> str:
+    async def go(client: Client) -> str:
         await client.cancel(thread, reason=reason)
         if not wait:
             return "cancel sent"
@@ -165,7 +165,7 @@ def cancel(
     print(f"thread {thread}: {with_client(address, namespace, go)}")
 
 
-async def _refuse_taken(client: WakefulClient, thread_id: str, *, again: bool) -> None:
+async def _refuse_taken(client: Client, thread_id: str, *, again: bool) -> None:
     """Who names a thread that is there most likely wants to go on with it, and a new run would not."""
     described = await describe(client.temporal, thread_id)
     if described is None:
@@ -182,7 +182,7 @@ async def _refuse_taken(client: WakefulClient, thread_id: str, *, again: bool) -
         raise CallerError(f"{has_one}: {send_to_it} goes on with it, or `--again` starts over")
 
 
-async def _family(client: WakefulClient, thread_id: str, view: StatusView) -> list[str]:
+async def _family(client: Client, thread_id: str, view: StatusView) -> list[str]:
     """What there is of others; the decisions below are looked for only if something runs there."""
     waiting = [pending async for pending in client.inbox(thread_id=thread_id)] if view.children else []
     return family_lines(thread_id, view, [pending for pending in waiting if pending.thread_id != thread_id])

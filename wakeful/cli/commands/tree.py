@@ -14,7 +14,7 @@ from wakeful.cli import options
 from wakeful.cli.session import with_client
 from wakeful.cli.terminal.colours import colours_of
 from wakeful.cli.terminal.tree_lines import tree_lines
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.client.tree import TreeNode
 
 WATCH_SECONDS = 1.0
@@ -33,7 +33,7 @@ def tree(
     def lines(seen: TreeNode) -> list[str]:
         return tree_lines(seen, now=int(time() * 1000), ids=ids, colours=colours_of(sys.stdout).on)
 
-    async def go(client: WakefulClient) -> None:
+    async def go(client: Client) -> None:
         if watch and sys.stdout.isatty() and not as_json:
             await _redraw(client.watch_tree(thread, every=WATCH_SECONDS), lines)
         elif watch:

@@ -13,7 +13,7 @@ from temporalio.client import WorkflowExecutionStatus
 from wakeful.cli import options
 from wakeful.cli.session import with_client
 from wakeful.cli.terminal.render import aligned, duration, printable, send_command, short
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.client.queries import PATIENCE
 from wakeful.client.undelivered import ThreadUndelivered, read_undelivered
 from wakeful.client.wake import describe
@@ -92,7 +92,7 @@ def _commands(thread_id: str) -> list[str]:
     return [shlex.join(["wakeful", "letters", flag, *end_of_options, thread_id]) for flag in ("--replay", "--clear")]
 
 
-async def _found(client: WakefulClient, thread: str | None) -> list[ThreadUndelivered]:
+async def _found(client: Client, thread: str | None) -> list[ThreadUndelivered]:
     if thread is not None:
         return [ThreadUndelivered(thread_id=thread, undelivered=await client.undelivered(thread))]
     said: list[asyncio.TimerHandle] = []
@@ -112,7 +112,7 @@ def print_asking(number: int) -> None:
     print(f"asking {number} open thread{'' if number == 1 else 's'} …", file=sys.stderr, flush=True)
 
 
-async def _recover(client: WakefulClient, thread: str, action: Literal["replay", "clear"]) -> str:
+async def _recover(client: Client, thread: str, action: Literal["replay", "clear"]) -> str:
     try:
         number = len((await client.status(thread, within=PATIENCE)).undelivered)
     except NoAnswer as error:
@@ -126,8 +126,8 @@ async def _recover(client: WakefulClient, thread: str, action: Literal["replay",
     return f"thread {thread} {done} {counted}{' again' if action == 'replay' else ''}"
 
 
-async def _tell(client: WakefulClient, thread: str, action: Literal["replay", "clear"]) -> None:
+async def _tell(client: Client, thread: str, action: Literal["replay", "clear"]) -> None:
     described = await describe(client.temporal, thread)
     if described is not None and described.status is not WorkflowExecutionStatus.RUNNING:
         raise CallerError(f"thread {thread!r} is closed: wake it first with `{send_command(thread)}`")
-    await client.recover_letters(thread, action)
+    await client.recover_undelivered(thread, action)

@@ -10,7 +10,7 @@ from wakeful.cli import options
 from wakeful.cli.session import with_client
 from wakeful.cli.terminal.follow import Showing, records, teller_of
 from wakeful.cli.terminal.screen import can_move
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.contract.errors import CallerError
 
 INTERRUPTED = 130
@@ -41,7 +41,7 @@ def watch(
     )
     teller = teller_of(showing)
 
-    async def go(client: WakefulClient) -> None:
+    async def go(client: Client) -> None:
         async for record in records(client, thread, showing, teller, after=dict(seen)):
             teller.tell(record)
             seen[record.thread_id or thread] = record.seq

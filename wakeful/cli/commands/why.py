@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from wakeful.cli import options
 from wakeful.cli.session import with_client
 from wakeful.cli.terminal.render import printable
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.client.diagnosis.causes import Diagnosis
 
 
@@ -19,7 +19,7 @@ def why(
 ) -> None:
     """Why a thread stands where it stands: what it does and waits for, since when, the cause, and what to do."""
 
-    async def go(client: WakefulClient) -> Diagnosis:
+    async def go(client: Client) -> Diagnosis:
         return await client.why(thread)
 
     found = reaching(with_client(address, namespace, go), address=address, namespace=namespace)

@@ -18,7 +18,7 @@ from wakeful.cli.terminal.screen import Scroll, can_move
 from wakeful.cli.terminal.subagent_lines import path_words
 from wakeful.cli.terminal.task_lines import below_lines
 from wakeful.client.approvals import pending_of
-from wakeful.client.client import WakefulClient
+from wakeful.client.client import Client
 from wakeful.client.wake import describe
 from wakeful.contract import names
 from wakeful.contract.errors import NoAnswer, WakefulError
@@ -49,7 +49,7 @@ class Showing:
         return cls(live=live, below=live, folds=True, as_json=as_json)
 
 
-async def follow(client: WakefulClient, thread_id: str, *, wait: bool, as_json: bool) -> RunResult | None:
+async def follow(client: Client, thread_id: str, *, wait: bool, as_json: bool) -> RunResult | None:
     """Show a run until its end, and give its result; nothing if it suspends and nobody wants to `wait`."""
     showing = Showing.usual(as_json=as_json)
     teller = teller_of(showing)
@@ -71,7 +71,7 @@ async def follow(client: WakefulClient, thread_id: str, *, wait: bool, as_json: 
 
 
 async def records(
-    client: WakefulClient,
+    client: Client,
     thread_id: str,
     showing: Showing,
     teller: "Teller",
@@ -177,7 +177,7 @@ class Quiet:
     A thread that no worker has seen yet has no event, and a watcher waits for it in silence: so it is asked.
     """
 
-    def __init__(self, client: WakefulClient, thread_id: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, client: Client, thread_id: str, tell: Callable[[str], None]) -> None:
         self._client = client
         self._thread_id = thread_id
         self._tell = tell
@@ -230,7 +230,7 @@ class Quiet:
 class Below:
     """Tells what sub-agents wait for: they are threads of their own, so a watched run has no event of it."""
 
-    def __init__(self, client: WakefulClient, thread_id: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, client: Client, thread_id: str, tell: Callable[[str], None]) -> None:
         self._client = client
         self._thread_id = thread_id
         self._tell_line = tell
