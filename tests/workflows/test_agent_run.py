@@ -101,8 +101,8 @@ async def test_the_same_decision_twice_runs_the_tool_once(client: Client, thread
 @pytest.mark.parametrize(
     ("signal", "args", "reason"),
     [
-        ("decide", [], "the whole value"),
-        ("decide", ["yes please"], "the whole value"),
+        ("decide", [], "a JSON object is required"),
+        ("decide", ["yes please"], "a JSON object is required"),
         ("decide", [{"call_id": "c", "action": "perhaps"}], "action"),
         ("decide", [{"call_id": "c", "action": "resume", "resutl": 1}], "resutl: Extra inputs are not permitted"),
         ("decide", [{"call_id": "c", "action": "resume"}, 2], "it takes one JSON value, got 2"),
@@ -178,8 +178,8 @@ async def test_a_run_cancelled_before_a_worker_sees_it_ends_as_cancelled(
     [
         ({"agent": "tester", "input": "hello"}, ["agent_id: Field required", "agent: Extra inputs"]),
         ({"agent_id": "tester", "input": ""}, ["input is empty"]),
-        ("hello", ["the whole value"]),
-        (None, ["the whole value"]),
+        ("hello", ["a JSON object is required"]),
+        (None, ["a JSON object is required"]),
     ],
 )
 async def test_a_request_that_is_not_understood_fails_the_run_and_names_the_field(
@@ -436,7 +436,7 @@ async def test_a_bug_of_ours_ends_the_run_with_its_message(
     def broken(*args: object, **kwargs: object) -> None:
         raise ZeroDivisionError("what have we done")
 
-    monkeypatch.setattr(tool_calls, "returned", broken)
+    monkeypatch.setattr(tool_calls, "on_tool_returned", broken)
     result = await client.run("tester", "add", thread_id=thread_id)
     assert result.termination == Errored(value="internal error on ToolReturned: ZeroDivisionError: what have we done")
     assert (await client.handle(thread_id).describe()).status is WorkflowExecutionStatus.COMPLETED

@@ -24,12 +24,12 @@ async def test_a_huge_tool_result_is_cut_with_a_note(usual_client: Client, threa
 
 
 def test_a_huge_message_is_refused_where_it_is_written() -> None:
-    with pytest.raises(ValidationError, match="at most 1,000,000 fit: put large things where a tool can read them"):
+    with pytest.raises(ValidationError, match="at most 1,000,000 are accepted: store large content where a tool can read it"):
         InputMessage(content="x" * 1_000_001)
 
 
 def test_a_huge_decision_is_refused_where_it_is_written() -> None:
-    with pytest.raises(ValidationError, match="at most 256,000 fit"):
+    with pytest.raises(ValidationError, match="at most 256,000 are accepted"):
         Decision(target="c1", action=DecisionAction.RESUME, result="x" * 256_001)
 
 
@@ -38,7 +38,7 @@ async def test_a_huge_signal_from_any_client_is_refused_and_harms_nothing(usual_
     await client.start("tester", "approve", thread_id=thread_id)
     view = await until_status(client, thread_id, RunStatus.WAITING)
     await client.handle(thread_id).signal("submit", {"input": "x" * 1_000_001})
-    assert "at most 1,000,000 fit" in (await until_refused(client, thread_id)).refusals[0].reason
+    assert "at most 1,000,000 are accepted" in (await until_refused(client, thread_id)).refusals[0].reason
     await client.decide(thread_id, view.pending[0].pending.id, "resume")
     assert (await client.result(thread_id)).status_reason == "natural"
 
@@ -53,7 +53,7 @@ async def test_a_state_that_is_too_large_to_be_carried_stays_where_it_is_and_tha
         await client.send(thread_id, "x" * 900_000)
     await until(client, thread_id, lambda view: view.queued == 3)
     said = [
-        record for record in caplog.records if record.getMessage().startswith("the state is too large to be carried")
+        record for record in caplog.records if record.getMessage().startswith("the thread is too large for continue-as-new")
     ]
     assert len(said) == 1
     await client.decide(thread_id, view.pending[0].pending.id, "resume")

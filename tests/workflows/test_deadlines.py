@@ -142,9 +142,9 @@ async def test_a_confirmed_decision_is_answered_with_what_became_of_it(client: C
 @pytest.mark.parametrize(
     ("args", "kind", "reason"),
     [
-        (["yes please"], "InvalidDecision", "the decision was not understood: the whole value"),
+        (["yes please"], "InvalidDecision", "the decision is malformed: a JSON object is required"),
         ([{"call_id": "c", "action": "resume"}, 2], "InvalidDecision", "it takes one JSON value, got 2"),
-        ([], "InvalidDecision", "the whole value"),
+        ([], "InvalidDecision", "a JSON object is required"),
         ([{"call_id": "c", "action": "resume"}], "DecisionRefused", "unknown key: tool call or suspension 'c' not"),
     ],
 )

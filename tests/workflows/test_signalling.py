@@ -1,4 +1,4 @@
-"""Signals to other threads that fail for another reason than that nobody is there."""
+"""Signals to other threads that fail for another reason than that the thread is closed."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,10 +26,10 @@ from wakeful.contract.tasks import TaskStatus
 from wakeful.loop.machine.commands import CancelChild
 from wakeful.loop.machine.facts import Fact
 from wakeful_activities import DeliverActivity
-from wakeful_workflows.children import CANCEL_PAUSES, Children
-from wakeful_workflows.signalling import tell_end
+from wakeful_workflows.children import CANCEL_RETRY_SECONDS, Children
+from wakeful_workflows.signalling import notify_parent
 
-QUEUE = "reaching"
+QUEUE = "signalling"
 
 
 class TooMany(Interceptor):
@@ -58,23 +58,23 @@ class _Outbound(WorkflowOutboundInterceptor):
 
 @workflow.defn(name=names.WORKFLOW, sandboxed=False)
 class Other:
-    """A thread, as far as it is reached; it ends with what it has heard."""
+    """A thread, as far as it is reached; it ends with what it has received."""
 
     def __init__(self) -> None:
-        self._heard: list[Any] = []
+        self._received: list[Any] = []
 
     @workflow.run
     async def run(self) -> list[Any]:
-        await workflow.wait_condition(lambda: bool(self._heard))
-        return self._heard
+        await workflow.wait_condition(lambda: bool(self._received))
+        return self._received
 
     @workflow.signal
-    def settled(self, told: Any) -> None:
-        self._heard.append(told["work_id"])
+    def child_settled(self, result: Any) -> None:
+        self._received.append(result["work_id"])
 
     @workflow.signal
-    def cancel(self, told: Any) -> None:
-        self._heard.append(told["reason"])
+    def cancel(self, request: Any) -> None:
+        self._received.append(request["reason"])
 
 
 @workflow.defn(name="Cancels", sandboxed=False)
@@ -89,12 +89,12 @@ class Cancels:
         return [asdict(fact) for fact in facts]
 
 
-@workflow.defn(name="TellsEnd", sandboxed=False)
-class TellsEnd:
+@workflow.defn(name="NotifiesParent", sandboxed=False)
+class NotifiesParent:
     @workflow.run
     async def run(self, thread_id: str) -> None:
-        settled = ChildResult(work_id="delegate-c1", thread_id="t2", status=TaskStatus.COMPLETED)
-        await tell_end(thread_id, settled, wake=False)
+        result = ChildResult(work_id="delegate-c1", thread_id="t2", status=TaskStatus.COMPLETED)
+        await notify_parent(thread_id, result, wake=False)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ async def threads(temporal: Client) -> AsyncIterator[Client]:
     async with Worker(
         temporal,
         task_queue=QUEUE,
-        workflows=[Other, Cancels, TellsEnd],
+        workflows=[Other, Cancels, NotifiesParent],
         activities=[DeliverActivity(temporal).deliver_message],
         interceptors=[TooMany()],
     ):
@@ -113,7 +113,7 @@ async def other(threads: Client, id: str) -> WorkflowHandle[Any, Any]:
     return await threads.start_workflow(names.WORKFLOW, id=id, task_queue=QUEUE)
 
 
-async def heard_by(thread: WorkflowHandle[Any, Any]) -> Any:
+async def received_by(thread: WorkflowHandle[Any, Any]) -> Any:
     async with asyncio.timeout(BOUND_SECONDS):
         return await thread.result()
 
@@ -122,18 +122,16 @@ async def does(threads: Client, what: str, to: str, *, refuses: int) -> Any:
     return await threads.execute_workflow(what, to, id=f"{to}-{what}", task_queue=QUEUE, memo={"refuses": refuses})
 
 
-async def test_a_child_that_cannot_be_told_to_stop_for_now_is_told_a_little_later(
-    threads: Client, thread_id: str
-) -> None:
+async def test_a_cancel_that_cannot_be_sent_is_sent_again_after_a_pause(threads: Client, thread_id: str) -> None:
     child = await other(threads, thread_id)
     assert await does(threads, "Cancels", thread_id, refuses=1) == []
-    assert await heard_by(child) == ["enough"]
+    assert await received_by(child) == ["enough"]
 
 
-async def test_a_child_that_cannot_be_reached_for_long_counts_as_gone(threads: Client, thread_id: str) -> None:
+async def test_a_child_that_cannot_be_reached_for_long_counts_as_closed(threads: Client, thread_id: str) -> None:
     child = await other(threads, thread_id)
     gone = {"id": "bg_0", "reason": "it cannot be reached: SignalCountLimitExceeded: too many signals"}
-    assert await does(threads, "Cancels", thread_id, refuses=len(CANCEL_PAUSES) + 1) == [gone]
+    assert await does(threads, "Cancels", thread_id, refuses=len(CANCEL_RETRY_SECONDS) + 1) == [gone]
     await child.terminate()
 
 
@@ -141,13 +139,13 @@ async def test_the_end_of_a_delegate_reaches_an_owner_that_could_not_be_signalle
     threads: Client, thread_id: str
 ) -> None:
     owner = await other(threads, thread_id)
-    await does(threads, "TellsEnd", thread_id, refuses=1)
-    assert await heard_by(owner) == ["delegate-c1"]
+    await does(threads, "NotifiesParent", thread_id, refuses=1)
+    assert await received_by(owner) == ["delegate-c1"]
 
 
-async def test_the_end_of_a_delegate_wakes_nobody(threads: Client, thread_id: str) -> None:
+async def test_the_end_of_a_delegate_does_not_wake_its_closed_parent(threads: Client, thread_id: str) -> None:
     owner = await other(threads, thread_id)
     await owner.signal("cancel", {"reason": "enough"})
-    assert await heard_by(owner) == ["enough"]
-    await does(threads, "TellsEnd", thread_id, refuses=1)
+    assert await received_by(owner) == ["enough"]
+    await does(threads, "NotifiesParent", thread_id, refuses=1)
     assert (await threads.get_workflow_handle(thread_id).describe()).run_id == owner.result_run_id

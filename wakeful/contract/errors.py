@@ -15,6 +15,7 @@
 Expected outcomes (failed, suspended, cancelled, rejected) are values, not exceptions.
 """
 
+import json
 from collections.abc import Sequence
 from enum import StrEnum
 
@@ -149,5 +150,7 @@ def validation_problems(error: ValidationError) -> list[str]:
     for detail in error.errors(include_url=False):
         field = ".".join(str(part) for part in detail["loc"])
         message = detail["msg"].removeprefix("Value error, ")
+        if detail["type"] in ("model_type", "model_attributes_type"):
+            message = f"a JSON object is required, not {json.dumps(detail['input'], default=str)[:80]}"
         problems.append(f"{field}: {message}" if field else message)
     return problems
