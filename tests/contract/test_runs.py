@@ -1,4 +1,4 @@
-"""How runs end, in words, and what they cost."""
+"""How runs end, and what they use."""
 
 import pytest
 
@@ -30,7 +30,7 @@ from wakeful.contract.runs import (
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_every_termination_has_its_reason(termination: Termination, reason: str) -> None:
+def test_every_termination_has_a_status_reason(termination: Termination, reason: str) -> None:
     """B-011, H-17: the message of an error is in its reason."""
     assert status_reason(termination) == reason
 
@@ -41,10 +41,10 @@ def test_usage_is_added_field_by_field() -> None:
     assert total == Usage(prompt_tokens=15, total_tokens=10, thinking_tokens=3)
 
 
-def test_a_negative_report_of_usage_counts_as_nothing() -> None:
+def test_a_negative_usage_report_is_ignored() -> None:
     total = Usage(prompt_tokens=10).plus(Usage(prompt_tokens=-5, completion_tokens=-1))
     assert total == Usage(prompt_tokens=10, completion_tokens=0)
 
 
-def test_usage_that_nobody_reports_stays_absent() -> None:
+def test_usage_that_is_not_reported_stays_absent() -> None:
     assert Usage().plus(Usage()) == Usage()
