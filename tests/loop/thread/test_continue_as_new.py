@@ -58,9 +58,9 @@ def test_queued_messages_go_along_and_say_so() -> None:
     after = carry(driver.thread)
     sources = [(submitted.source, submitted.group) for submitted in (*after.queued, *after.steering)]
     assert sources == [
-        ("snapshot:m1", "submit:2"),
-        ("snapshot:m2", "submit:2"),
-        ("snapshot:m3", "submit:3"),
+        ("snapshot:m1", "2"),
+        ("snapshot:m2", "2"),
+        ("snapshot:m3", "3"),
     ]
 
 
