@@ -393,7 +393,7 @@ CHILD_ID_BYTES = 250
 
 
 def child_thread_id(parent: str, root: str, name: str, unique: str) -> str:
-    """A child's thread id: below its parent's, or below its root's where that gets too long, or by itself."""
+    """A child's thread id. It starts with its parent's; if that is too long, with its root's; else it stands alone."""
     readable = re.sub(r"[^A-Za-z0-9_.-]+", "-", name)[:CHILD_NAME_LENGTH] or "task"
     for above in (parent, root):
         id = f"{above}/{readable}-{unique[:8]}"
@@ -403,5 +403,5 @@ def child_thread_id(parent: str, root: str, name: str, unique: str) -> str:
 
 
 def is_descendant(thread_id: str, ancestor: str) -> bool:
-    """Whether a thread's id says that it is below another thread."""
+    """Whether a thread is a descendant of another, by its id."""
     return thread_id.startswith(f"{ancestor}/")
