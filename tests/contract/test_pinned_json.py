@@ -110,6 +110,7 @@ def test_every_type_is_pinned_with_each_of_its_fields() -> None:
 
 
 def test_the_values_of_every_enum_are_pinned_in_order() -> None:
+    """B-050, B-304, B-406"""
     assert json.loads((PINNED / "enums.json").read_text()) == {
         name: [member.value for member in ENUMS[name]] for name in sorted(ENUMS)
     }

@@ -68,6 +68,7 @@ def test_an_impossible_fork_point_is_rejected(written: object) -> None:
 
 @pytest.mark.parametrize("empty", ["", ()])
 def test_a_request_without_input_is_rejected(empty: str | tuple[InputMessage, ...]) -> None:
+    """B-590"""
     with pytest.raises(ValidationError, match="input is empty: give a text or at least one message"):
         RunRequest(agent_id="assistant", input=empty)
 
@@ -142,6 +143,7 @@ def test_a_submission_is_a_text_or_messages() -> None:
 
 
 def test_a_written_message_without_an_id_is_given_one() -> None:
+    """B-590"""
     assert InputMessage(content="hello").as_message("r1:1") == Message(
         id="r1:1", role=Role.USER, content=(TextBlock(text="hello"),)
     )

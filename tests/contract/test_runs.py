@@ -1,6 +1,7 @@
 """How runs end, and what they use."""
 
 import pytest
+from pydantic import JsonValue, TypeAdapter
 
 from wakeful.contract.runs import (
     BehaviorRequested,
@@ -42,9 +43,35 @@ def test_usage_is_added_field_by_field() -> None:
 
 
 def test_a_negative_usage_report_is_ignored() -> None:
+    """B-112"""
     total = Usage(prompt_tokens=10).plus(Usage(prompt_tokens=-5, completion_tokens=-1))
     assert total == Usage(prompt_tokens=10, completion_tokens=0)
 
 
 def test_usage_that_is_not_reported_stays_absent() -> None:
     assert Usage().plus(Usage()) == Usage()
+
+
+@pytest.mark.parametrize(
+    ("termination", "written"),
+    [
+        (NaturalEnd(), {"type": "natural_end"}),
+        (BehaviorRequested(), {"type": "behavior_requested"}),
+        (
+            Stopped(value=StopDetail(code="max_rounds", detail="16 rounds")),
+            {"type": "stopped", "value": {"code": "max_rounds", "detail": "16 rounds"}},
+        ),
+        (Stopped(value=StopDetail(code="budget")), {"type": "stopped", "value": {"code": "budget"}}),
+        (Cancelled(), {"type": "cancelled"}),
+        (Blocked(value="denied"), {"type": "blocked", "value": "denied"}),
+        (Suspended(), {"type": "suspended"}),
+        (Errored(value="no credit"), {"type": "error", "value": "no credit"}),
+    ],
+    ids=str,
+)
+def test_a_termination_is_a_type_and_perhaps_a_value(termination: Termination, written: JsonValue) -> None:
+    """B-010"""
+    assert (termination.model_dump(mode="json"), TypeAdapter(Termination).validate_python(written)) == (
+        written,
+        termination,
+    )

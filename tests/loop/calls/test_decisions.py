@@ -196,6 +196,7 @@ def test_a_completed_sibling_is_never_run_again() -> None:
 
 
 def test_a_decision_is_applied_while_a_neighbour_still_runs() -> None:
+    """B-225"""
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", pending("s1"))

@@ -140,7 +140,7 @@ def test_a_lost_tool_reads_outcome_unknown_and_the_run_goes_on(lose: Callable[[s
 
 
 def test_the_step_is_committed_as_a_whole_with_one_result_a_call() -> None:
-    """B-038, H-04, I-03"""
+    """B-038, B-642, H-04, I-03"""
     driver = Driver()
     driver.model(asks(call("c1"), call("c2"), text="Let me look."))
     driver.tool("c1", ok("sunny"))
