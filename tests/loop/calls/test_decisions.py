@@ -104,7 +104,10 @@ def test_a_lost_replay_reads_outcome_unknown() -> None:
     driver = awaiting_decisions()
     driver.decide(resume("c1"))
     driver.lose("c1", "its worker was lost")
-    told = "outcome unknown: its worker was lost. It is not known whether 'look' took effect. Check before you call it again."
+    told = (
+        "outcome unknown: its worker was lost. It is not known whether 'look' took effect. "
+        "Check before you call it again."
+    )
     assert driver.answers == [("c1", told)]
     assert driver.of_type("tool_call_resumed") == [ToolCallResumed(target_id="c1", result={"error": told})]
 

@@ -133,7 +133,10 @@ def test_a_lost_tool_reads_outcome_unknown_and_the_run_goes_on(lose: Callable[[s
     driver.model(asks(call("c1", "pay")))
     id = driver.work_of("c1")
     driver.feed(lose(id))
-    told = f"outcome unknown: {reason.format(id=id)}. It is not known whether 'pay' took effect. Check before you call it again."
+    told = (
+        f"outcome unknown: {reason.format(id=id)}. It is not known whether 'pay' took effect. "
+        "Check before you call it again."
+    )
     assert driver.answers == [("c1", told)]
     assert len(driver.executions("c1")) == 1
     assert driver.inference().appended == ("infer-1", driver.thread.transcript.messages[-1])
