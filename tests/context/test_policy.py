@@ -1,19 +1,10 @@
 """The policy as people write it and history keeps it, and the types beside it."""
 
-import json
-
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from tests.context.pins import PINS
-from tests.contract.pinned.pin import Pin
-from wakeful.contract.base import Wire
 from wakeful.contract.context import CompactionSkip, ContextMessage, ContextPolicy, ContextTarget, RecordedContextPolicy
 from wakeful.contract.messages import Role, Visibility
-
-
-def named(pin: Pin) -> str:
-    return type(pin.value).__name__
 
 
 def test_the_defaults_are_those_of_a_large_model() -> None:
@@ -115,15 +106,3 @@ def test_the_names_of_places_and_reasons_are_for_good() -> None:
     """B-463, B-480"""
     assert [target.value for target in ContextTarget] == ["system", "session", "conversation", "suffix_system"]
     assert [reason.value for reason in CompactionSkip] == ["empty_summary", "min_savings_ratio"]
-
-
-@pytest.mark.parametrize("pin", PINS, ids=named)
-def test_a_value_is_written_as_it_has_always_been_and_read_back_the_same(pin: Pin) -> None:
-    assert pin.value.model_dump_json() == pin.json
-    assert type(pin.value).model_validate_json(pin.json) == pin.value
-
-
-@pytest.mark.parametrize("pin", [pin for pin in PINS if isinstance(pin.value, Wire)], ids=named)
-def test_an_old_worker_reads_a_newer_history(pin: Pin) -> None:
-    newer = {**json.loads(pin.json), "since_the_next_release": 1}
-    assert type(pin.value).model_validate(newer) == pin.value

@@ -1,7 +1,8 @@
-"""An agent is named by its digest once a run is bound to it."""
+"""A run refers to its agent by digest."""
 
-from tests.contract.pinned.agents import AGENT
-from wakeful.contract.agents import Resolution
+from wakeful.contract.agents import ModelBinding, Resolution, ResolvedAgent
+
+AGENT = ResolvedAgent(agent_id="assistant", model=ModelBinding(id="default", provider="scripted", name="model-1"))
 
 
 def test_the_digest_of_an_agent_depends_on_everything_in_it() -> None:
@@ -13,6 +14,6 @@ def test_the_digest_of_an_agent_depends_on_everything_in_it() -> None:
     )
 
 
-def test_a_resolution_of_an_old_history_is_of_the_first_rules() -> None:
+def test_a_resolution_without_a_revision_has_the_first() -> None:
     recorded = Resolution(agent=AGENT).model_dump(exclude={"revision"})
     assert Resolution.model_validate(recorded).revision == 1

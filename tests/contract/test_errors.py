@@ -1,4 +1,4 @@
-"""The exceptions a user can meet: what they say, and whose fault they are."""
+"""The exceptions that users can catch: what they say, and who is at fault."""
 
 import pytest
 
@@ -21,11 +21,11 @@ from wakeful.contract.errors import (
 
 
 def tree(kind: type[BaseException]) -> dict[str, object]:
-    ours = [below for below in kind.__subclasses__() if below.__module__ == WakefulError.__module__]
-    return {below.__name__: tree(below) for below in ours}
+    ours = [child for child in kind.__subclasses__() if child.__module__ == WakefulError.__module__]
+    return {child.__name__: tree(child) for child in ours}
 
 
-def test_the_tree_is_split_by_whose_fault_it_is() -> None:
+def test_the_tree_is_split_by_who_is_at_fault() -> None:
     assert {"WakefulError": tree(WakefulError)} == {
         "WakefulError": {
             "CallerError": {"DecisionRefused": {}, "ThreadBusy": {}, "ThreadNotFound": {}},
@@ -43,24 +43,24 @@ def test_the_tree_is_split_by_whose_fault_it_is() -> None:
     ("error", "text"),
     [
         (CallerError("no"), "no"),
-        (DecisionRefused("t1", "too late"), "the decision was refused on thread 't1': too late"),
+        (DecisionRefused("t1", "too late"), "thread 't1' rejected the decision: too late"),
         (NoAnswer("silence"), "silence"),
         (ThreadBusy("t1"), "thread already has an active run: t1"),
         (ThreadNotFound("t1"), "no thread 't1' in this namespace"),
         (ConfigurationError(["tool 'a' twice", "no model"]), "tool 'a' twice\nno model"),
         (ConnectionFailed("refused"), "refused"),
-        (ProviderError(ProviderErrorKind.TIMEOUT, "60 s without a word"), "60 s without a word"),
+        (ProviderError(ProviderErrorKind.TIMEOUT, "60 s without a token"), "60 s without a token"),
         (ToolError("no such city"), "Execution failed: no such city"),
         (InternalError("lost"), "lost"),
         (IllegalTransition("from a to b"), "from a to b"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, WakefulError) else "",
 )
-def test_an_error_says_what_and_which(error: WakefulError, text: str) -> None:
+def test_an_error_says_what_is_wrong_and_which_object_it_concerns(error: WakefulError, text: str) -> None:
     assert str(error) == text
 
 
-def test_an_error_carries_what_its_reader_acts_on() -> None:
+def test_an_error_has_the_fields_that_callers_act_on() -> None:
     overloaded = ProviderError(ProviderErrorKind.OVERLOADED, "busy", retry_after=2.5)
     refused = DecisionRefused("t1", "too late")
     assert (ThreadBusy("t1").thread_id, ThreadNotFound("t2").thread_id) == ("t1", "t2")
@@ -84,7 +84,7 @@ def test_a_tool_error_reads_as_its_kind_and_its_message(kind: ToolErrorKind, tex
     assert str(ToolError("x", kind=kind)) == text
 
 
-def test_trying_again_helps_only_against_what_passes_by_itself() -> None:
+def test_only_transient_provider_errors_are_retried() -> None:
     assert {kind.value for kind in ProviderErrorKind if kind.transient} == {
         *("provider", "rate_limited", "overloaded", "timeout", "stream_interrupted")
     }

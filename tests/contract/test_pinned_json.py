@@ -1,130 +1,141 @@
-"""What is written to history is for ever: the JSON of every contract type, letter by letter."""
+"""What is written to history is permanent: `pinned/<module>.json` pins the JSON of every type of the contract.
+
+To pin a new type or field, add a line `{"type": …, "name": …, "json": …}` to the file of its module, where `json` is
+what `model_dump_json()` writes. An event is pinned within its `EventRecord`; the values of an enum are in `enums.json`.
+Never change a line that was released: runs that are asleep have it in their history. A new field has a default, so that
+the existing lines stay valid.
+"""
 
 import importlib
 import json
 import pkgutil
-from typing import get_args
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeVar, get_args
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
 
-from tests.context import pins as context
-from tests.contract.pinned import (
-    agents,
-    budgets,
-    decisions,
-    events,
-    forks,
-    gates,
-    hooks,
-    inference,
-    mail,
-    messages,
-    requests,
-    runs,
-    state,
-    stopping,
-    streaming,
-    subagents,
-    tasks,
-    tools,
-    views,
-)
-from tests.contract.pinned.pin import Pin
 from wakeful import contract
 from wakeful.contract.base import Wire, Written
 from wakeful.contract.events import AgentEvent, EventRecord
 from wakeful.contract.requests import RunRequest
 
-PINS: tuple[Pin, ...] = (
-    *messages.PINS,
-    *decisions.PINS,
-    *runs.PINS,
-    *tools.PINS,
-    *agents.PINS,
-    *inference.PINS,
-    *streaming.PINS,
-    *requests.PINS,
-    *gates.PINS,
-    *state.PINS,
-    *hooks.PINS,
-    *stopping.PINS,
-    *events.PINS,
-    *views.PINS,
-    *budgets.PINS,
-    *tasks.PINS,
-    *mail.PINS,
-    *subagents.PINS,
-    *forks.PINS,
-    *context.PINS,
-)
-EVENT_TYPES = {
-    *("run_start", "run_finish", "step_start", "step_end", "text_delta", "reasoning_delta"),
-    *("reasoning_encrypted_value", "tool_call_start", "tool_call_delta", "tool_call_ready", "tool_call_done"),
-    *("tool_call_stream_delta", "tool_call_resumed", "tool_call_cancel", "stream_reset", "messages_snapshot"),
-    *("activity_snapshot", "activity_delta", "inference_complete", "state_snapshot", "state_delta", "error"),
-    *("signal_refused", "decision_overdue", "handoff", "task_changed", "mail_received", "plugin_event"),
-    *("hook_failed", "state_conflict", "child_started"),
-}
+PINNED = Path(__file__).parent / "pinned"
+
+T = TypeVar("T")
 
 
-def named(pin: Pin) -> str:
-    return type(pin.value).__name__
+@dataclass(frozen=True)
+class Pin:
+    type: type[BaseModel]
+    name: str
+    json: dict[str, JsonValue]
+
+    def value(self) -> BaseModel:
+        return self.type.model_validate_json(json.dumps(self.json))
 
 
-def contract_types() -> set[type[BaseModel]]:
+def defined_below(*bases: type[T]) -> dict[str, type[T]]:
+    """The subclasses of these types that the contract defines, by name."""
     for module in pkgutil.iter_modules(contract.__path__, prefix=f"{contract.__name__}."):
         importlib.import_module(module.name)
-    found: set[type[BaseModel]] = set()
-    unread: list[type[BaseModel]] = [Wire, Written]
+    found: dict[str, type[T]] = {}
+    unread = list(bases)
     while unread:
-        below = [kind for kind in unread.pop().__subclasses__() if kind.__module__.startswith(contract.__name__)]
-        found.update(below)
-        unread.extend(below)
+        for kind in unread.pop().__subclasses__():
+            if kind.__module__.startswith(f"{contract.__name__}."):
+                found[kind.__name__] = kind
+                unread.append(kind)
     return found
 
 
-@pytest.mark.parametrize("pin", PINS, ids=named)
-def test_a_value_is_written_as_it_has_always_been(pin: Pin) -> None:
-    assert pin.value.model_dump_json() == pin.json
+TYPES = defined_below(Wire, Written)
+ENUMS = defined_below(StrEnum)
+EVENTS = {kind.model_fields["event_type"].default: kind for kind in get_args(get_args(AgentEvent)[0])}
 
 
-@pytest.mark.parametrize("pin", PINS, ids=named)
-def test_what_was_written_is_read_back_as_the_same_value(pin: Pin) -> None:
-    assert type(pin.value).model_validate_json(pin.json) == pin.value
+def read_pins() -> Iterator[Pin]:
+    for module in sorted({kind.__module__.rpartition(".")[2] for kind in TYPES.values()}):
+        path = PINNED / f"{module}.json"
+        for line in json.loads(path.read_text()) if path.exists() else ():
+            pin = Pin(TYPES[line["type"]], line["name"], line["json"])
+            assert pin.type.__module__.endswith(f".{module}"), f"{pin.type.__name__} is not defined in {module}.py"
+            yield pin
+            if pin.type is EventRecord:
+                event = line["json"]["event"]
+                yield Pin(EVENTS[event["event_type"]], pin.name, event)
 
 
-def test_every_type_of_the_contract_is_pinned() -> None:
-    assert sorted(kind.__qualname__ for kind in contract_types() - {type(pin.value) for pin in PINS}) == []
+PINS = tuple(read_pins())
+ONE_PER_TYPE = {pin.type: pin for pin in PINS}
 
 
-def test_every_event_type_is_pinned_within_its_record() -> None:
+def label(pin: Pin) -> str:
+    return f"{pin.type.__name__} {pin.name}"
+
+
+def canonical(value: JsonValue) -> str:
+    """Comparable text in which the order of keys counts."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+@pytest.mark.parametrize("pin", PINS, ids=label)
+def test_json_is_read_and_written_again_unchanged(pin: Pin) -> None:
     """B-700"""
-    recorded = {pin.value.event.event_type for pin in PINS if isinstance(pin.value, EventRecord)}
-    union = {kind.model_fields["event_type"].default for kind in get_args(get_args(AgentEvent)[0])}
-    assert (recorded, union) == (EVENT_TYPES, EVENT_TYPES)
+    assert canonical(json.loads(pin.value().model_dump_json())) == canonical(pin.json)
+    assert canonical(pin.value().model_dump(mode="json")) == canonical(pin.json)
 
 
-@pytest.mark.parametrize("pin", [pin for pin in PINS if isinstance(pin.value, Wire)], ids=named)
-def test_an_old_worker_reads_a_newer_history(pin: Pin) -> None:
-    newer = {**json.loads(pin.json), "since_the_next_release": 1}
-    assert type(pin.value).model_validate(newer) == pin.value
+def test_every_file_belongs_to_a_module_and_every_pin_has_a_name_of_its_own() -> None:
+    modules = {kind.__module__.rpartition(".")[2] for kind in TYPES.values()}
+    assert {path.stem for path in PINNED.iterdir()} - modules == {"enums"}
+    labels = [label(pin) for pin in PINS]
+    assert sorted({name for name in labels if labels.count(name) > 1}) == []
 
 
-@pytest.mark.parametrize("pin", [pin for pin in PINS if isinstance(pin.value, Written)], ids=named)
-def test_a_typo_in_what_a_person_writes_is_refused_by_name(pin: Pin) -> None:
-    with pytest.raises(ValidationError) as refused:
-        type(pin.value).model_validate({**json.loads(pin.json), "agnet_id": "assistant"})
-    assert [(error["type"], error["loc"]) for error in refused.value.errors()] == [("extra_forbidden", ("agnet_id",))]
+def test_every_type_is_pinned_with_each_of_its_fields() -> None:
+    """B-700"""
+    pinned: dict[str, set[str]] = {}
+    for pin in PINS:
+        pinned.setdefault(pin.type.__name__, set()).update(pin.json)
+    missing = {
+        name: sorted(fields)
+        for name, kind in TYPES.items()
+        if (fields := set(kind.model_fields) - pinned.get(name, set())) or name not in pinned
+    }
+    assert missing == {}, "add lines with these fields to tests/contract/pinned"
 
 
-def test_a_typo_deep_inside_a_request_is_refused_by_name() -> None:
+def test_the_values_of_every_enum_are_pinned_in_order() -> None:
+    """B-050, B-304, B-406"""
+    assert json.loads((PINNED / "enums.json").read_text()) == {
+        name: [member.value for member in ENUMS[name]] for name in sorted(ENUMS)
+    }
+
+
+@pytest.mark.parametrize("pin", [pin for pin in ONE_PER_TYPE.values() if issubclass(pin.type, Wire)], ids=label)
+def test_what_is_read_from_the_wire_ignores_an_unknown_field(pin: Pin) -> None:
+    assert pin.type.model_validate({**pin.json, "since_the_next_release": 1}) == pin.value()
+
+
+@pytest.mark.parametrize("pin", [pin for pin in ONE_PER_TYPE.values() if issubclass(pin.type, Written)], ids=label)
+def test_what_people_write_rejects_an_unknown_field_by_name(pin: Pin) -> None:
+    with pytest.raises(ValidationError) as rejected:
+        pin.type.model_validate({**pin.json, "agnet_id": "assistant"})
+    assert [(error["type"], error["loc"]) for error in rejected.value.errors()] == [("extra_forbidden", ("agnet_id",))]
+
+
+def test_an_unknown_field_deep_inside_a_request_is_rejected_by_name() -> None:
     with pytest.raises(ValidationError, match="colour"):
         RunRequest.model_validate({"agent_id": "a", "input": [{"content": "hello", "colour": "red"}]})
 
 
-@pytest.mark.parametrize("pin", PINS, ids=named)
-def test_a_value_of_the_contract_never_changes(pin: Pin) -> None:
-    for field in type(pin.value).model_fields:
+@pytest.mark.parametrize("pin", ONE_PER_TYPE.values(), ids=label)
+def test_values_are_immutable(pin: Pin) -> None:
+    value = pin.value()
+    for field in pin.type.model_fields:
         with pytest.raises(ValidationError, match="frozen"):
-            setattr(pin.value, field, None)
+            setattr(value, field, None)

@@ -1,4 +1,4 @@
-"""What a person may send to a thread."""
+"""What people can send to a thread."""
 
 from collections.abc import Callable
 
@@ -40,44 +40,47 @@ def test_the_short_form_typed_by_hand_is_enough() -> None:
     assert request.messages == (InputMessage(content="hello"),)
 
 
-def test_messages_with_ids_of_their_own_are_taken_as_they_are() -> None:
+def test_messages_that_have_ids_are_unchanged() -> None:
     written = (InputMessage(content="hello", id="m1"), InputMessage(content="be brief", role=Role.SYSTEM))
     assert RunRequest(agent_id="assistant", input=written).messages == written
 
 
-def test_a_fork_needs_no_word_and_still_begins_a_run() -> None:
+def test_a_fork_without_input_starts_a_run() -> None:
     fork = Fork(thread_id="t0", run_id="0190", step=0, messages=1)
     overrides = InferenceOverrides(max_tokens=9)
     rules = (Rule(tool="look", behavior=Behavior.DENY),)
     assert RunRequest(agent_id="assistant", fork=fork, overrides=overrides, permissions=rules).messages == ()
 
 
-def test_a_fork_goes_on_from_one_place() -> None:
-    with pytest.raises(ValidationError, match=r"a thread goes on from another one \(fork\) or from itself"):
+def test_a_thread_continues_another_thread_or_itself() -> None:
+    with pytest.raises(
+        ValidationError, match=r"a thread continues another thread \(fork\) or itself \(restore_from\), not both"
+    ):
         RunRequest(agent_id="assistant", fork=Fork(thread_id="t", run_id="r", step=1, messages=2), restore_from="r0")
 
 
 @pytest.mark.parametrize("written", [{"messages": -1}, {}, None])
-def test_a_place_that_cannot_be_is_refused(written: object) -> None:
+def test_an_impossible_fork_point_is_rejected(written: object) -> None:
     assert parse_fork_point({"messages": 3}) == ForkPointRequest(messages=3)
-    with pytest.raises(CallerError, match=r'Write for example \{"messages": 3\}'):
+    with pytest.raises(CallerError, match=r'For example: \{"messages": 3\}'):
         parse_fork_point(written)
 
 
 @pytest.mark.parametrize("empty", ["", ()])
-def test_a_request_that_says_nothing_is_refused(empty: str | tuple[InputMessage, ...]) -> None:
+def test_a_request_without_input_is_rejected(empty: str | tuple[InputMessage, ...]) -> None:
+    """B-590"""
     with pytest.raises(ValidationError, match="input is empty: give a text or at least one message"):
         RunRequest(agent_id="assistant", input=empty)
 
 
-def test_a_thread_may_begin_without_a_word() -> None:
+def test_a_thread_can_start_without_input() -> None:
     assert RunRequest(agent_id="assistant", mode=ThreadMode.THREAD).messages == ()
 
 
-def test_a_thread_that_begins_without_a_word_has_no_run_to_override() -> None:
-    with pytest.raises(ValidationError, match="without input none begins: give them with its first message"):
+def test_a_thread_that_starts_without_input_has_no_run_to_override() -> None:
+    with pytest.raises(ValidationError, match="no run starts without input: give them with its first message"):
         RunRequest(agent_id="assistant", mode=ThreadMode.THREAD, overrides=InferenceOverrides(max_tokens=9))
-    with pytest.raises(ValidationError, match="permissions are for one run, and without input none begins"):
+    with pytest.raises(ValidationError, match="permissions are for one run, and no run starts without input"):
         RunRequest(
             agent_id="assistant",
             mode=ThreadMode.THREAD,
@@ -87,35 +90,35 @@ def test_a_thread_that_begins_without_a_word_has_no_run_to_override() -> None:
 
 @pytest.mark.parametrize("blank", ["", "  "])
 @pytest.mark.parametrize("parse", [parse_request, parse_submission])
-def test_an_override_that_names_no_model_is_refused(parse: Callable[[object], object], blank: str) -> None:
+def test_an_override_with_a_blank_model_is_rejected(parse: Callable[[object], object], blank: str) -> None:
     """B-104"""
     written = {"input": "hello", "overrides": {"upstream_model": blank}}
     if parse is parse_request:
         written["agent_id"] = "assistant"
-    with pytest.raises(CallerError) as refused:
+    with pytest.raises(CallerError) as rejected:
         parse(written)
-    message = "overrides.upstream_model: Value error, inference override upstream_model cannot be empty. Write"
-    assert str(refused.value).startswith(message)
+    message = "overrides.upstream_model: inference override upstream_model cannot be empty. For example: "
+    assert str(rejected.value).startswith(message)
 
 
-def test_an_override_that_nobody_knows_is_refused_by_name() -> None:
+def test_an_unknown_override_is_rejected_by_name() -> None:
     """B-103"""
     with pytest.raises(CallerError, match=r"overrides\.temprature: Extra inputs are not permitted"):
         parse_request({"agent_id": "a", "input": "hello", "overrides": {"temprature": 0}})
 
 
-def test_a_request_without_an_agent_is_refused() -> None:
+def test_a_request_without_an_agent_is_rejected() -> None:
     with pytest.raises(ValidationError, match="agent_id"):
         RunRequest(agent_id="", input="hello")
 
 
-def test_a_frontend_tool_declared_twice_is_refused_by_name() -> None:
+def test_a_frontend_tool_declared_twice_is_rejected_by_name() -> None:
     tools = tuple(FrontendTool(id=id) for id in ("pick", "draw", "pick", "draw", "once"))
     with pytest.raises(ValidationError, match="frontend_tools are declared twice: draw, pick"):
         RunRequest(agent_id="assistant", input="hello", frontend_tools=tools)
 
 
-def test_a_frontend_tool_without_a_name_is_refused() -> None:
+def test_a_frontend_tool_without_an_id_is_rejected() -> None:
     with pytest.raises(ValidationError, match="id"):
         FrontendTool(id="")
 
@@ -128,7 +131,7 @@ def test_a_frontend_tool_is_described_to_the_model_like_any_other() -> None:
     )
 
 
-def test_only_people_and_systems_write_messages() -> None:
+def test_an_input_message_has_the_role_user_or_system() -> None:
     with pytest.raises(ValidationError, match="role"):
         InputMessage.model_validate({"content": "I am the model", "role": "assistant"})
 
@@ -140,6 +143,7 @@ def test_a_submission_is_a_text_or_messages() -> None:
 
 
 def test_a_written_message_without_an_id_is_given_one() -> None:
+    """B-590"""
     assert InputMessage(content="hello").as_message("r1:1") == Message(
         id="r1:1", role=Role.USER, content=(TextBlock(text="hello"),)
     )
@@ -153,13 +157,13 @@ def test_a_written_message_keeps_its_own_id_blocks_and_visibility() -> None:
     )
 
 
-def test_the_text_of_a_message_is_what_a_person_would_read_aloud() -> None:
+def test_the_text_of_a_message_is_its_text_blocks_joined() -> None:
     content = (TextBlock(text="Hel"), ThinkingBlock(thinking="hm"), TextBlock(text="lo"))
     assert Message(id="m", role=Role.ASSISTANT, content=content).text == "Hello"
 
 
 @pytest.mark.parametrize("wrong", [{"after": -1}, {"limit": 0}, {"limit": 1001}])
-def test_a_page_is_never_negative_empty_or_too_large(wrong: dict[str, int]) -> None:
+def test_a_negative_empty_or_too_large_page_is_rejected(wrong: dict[str, int]) -> None:
     with pytest.raises(ValidationError, match=next(iter(wrong))):
         PageRequest.model_validate(wrong)
 
@@ -174,25 +178,25 @@ def test_a_page_is_never_negative_empty_or_too_large(wrong: dict[str, int]) -> N
         (RunRequest(agent_id="a", input="hello", title="x" * 81), "x" * 79 + "…"),
         (RunRequest(agent_id="a", mode=ThreadMode.THREAD), ""),
     ],
-    ids=["given", "first words", "just fits", "too long", "given too long", "nothing said"],
+    ids=["given", "first words", "just fits", "too long", "given too long", "no input"],
 )
 def test_a_title_is_the_given_one_or_the_first_words(request_: RunRequest, title: str) -> None:
     assert title_of(request_) == title
 
 
-RESUME = Decision(target="c1", action=DecisionAction.RESUME)
-CANCEL = Decision(target="c2", action=DecisionAction.CANCEL)
+RESUME = Decision(target="1-1", action=DecisionAction.RESUME)
+CANCEL = Decision(target="1-2", action=DecisionAction.CANCEL)
 
 
 @pytest.mark.parametrize(
     ("written", "decisions"),
     [
-        ({"call_id": "c1", "action": "resume"}, (RESUME,)),
+        ({"call_id": "1-1", "action": "resume"}, (RESUME,)),
         (
-            {"decisions": [{"call_id": "c1", "action": "resume"}, {"target": "c2", "action": "cancel"}]},
+            {"decisions": [{"call_id": "1-1", "action": "resume"}, {"target": "1-2", "action": "cancel"}]},
             (RESUME, CANCEL),
         ),
-        ([{"call_id": "c1", "action": "resume"}, {"target": "c2", "action": "cancel"}], (RESUME, CANCEL)),
+        ([{"call_id": "1-1", "action": "resume"}, {"target": "1-2", "action": "cancel"}], (RESUME, CANCEL)),
         ([], ()),
     ],
     ids=["one", "a batch", "a bare list", "none"],
@@ -215,65 +219,64 @@ def test_every_signal_and_query_is_read_from_small_json() -> None:
             parse_request,
             {"agnet_id": "a"},
             "agent_id: Field required; agnet_id: Extra inputs are not permitted. "
-            'Write for example {"agent_id": "assistant", "input": "hello"}',
+            'For example: {"agent_id": "assistant", "input": "hello"}',
         ),
         (
             parse_request,
             {"agent_id": "a", "input": ""},
-            "the whole value: Value error, input is empty: give a text or at least one message. "
-            'Write for example {"agent_id": "assistant", "input": "hello"}',
+            "input is empty: give a text or at least one message. "
+            'For example: {"agent_id": "assistant", "input": "hello"}',
         ),
-        (parse_submission, {}, 'input: Field required. Write for example {"input": "hello"}'),
+        (parse_submission, {}, 'input: Field required. For example: {"input": "hello"}'),
         (
             parse_decisions,
-            {"call_id": "c1", "action": "approve"},
-            "action: Input should be 'resume' or 'cancel'. "
-            'Write for example {"call_id": "call_1", "action": "resume"}',
+            {"call_id": "1-1", "action": "approve"},
+            'action: Input should be \'resume\' or \'cancel\'. For example: {"call_id": "1-1", "action": "resume"}',
         ),
         (
             parse_decisions,
-            [{"call_id": "c1"}],
-            'decisions.0.action: Field required. Write for example {"call_id": "call_1", "action": "resume"}',
+            [{"call_id": "1-1"}],
+            'decisions.0.action: Field required. For example: {"call_id": "1-1", "action": "resume"}',
         ),
         (
             parse_cancel,
             {"reason": 7},
-            'reason: Input should be a valid string. Write for example {"reason": "no longer needed"}',
+            'reason: Input should be a valid string. For example: {"reason": "no longer needed"}',
         ),
         (
             parse_mail,
-            {"kind": "letter"},
-            "letter.message_id: Field required; letter.sender: Field required; letter.content: Field required; "
-            "letter.relation: Field required; letter.recipient_thread_id: Field required. Write for example ",
+            {"kind": "message"},
+            "message.message_id: Field required; message.sender: Field required; message.content: Field required; "
+            "message.relation: Field required; message.recipient_thread_id: Field required. For example: ",
         ),
         (
             parse_child_settled,
             {"work_id": "bg_0", "thread_id": "t", "status": "completed", "steps": "many"},
-            "steps: Input should be a valid integer, unable to parse string as an integer. Write for example ",
+            "steps: Input should be a valid integer, unable to parse string as an integer. For example: ",
         ),
-        (parse_mail_returned, {"error": "gone"}, "letter: Field required. Write for example "),
+        (parse_mail_returned, {"error": "gone"}, "message: Field required. For example: "),
         (
             parse_undelivered_request,
             {"action": "burn"},
-            "action: Input should be 'replay' or 'clear'. Write for example ",
+            "action: Input should be 'replay' or 'clear'. For example: ",
         ),
-        (parse_budget_request, {"work_id": "bg_0", "thread_id": "t"}, "spent: Field required. Write for example "),
-        (parse_budget_grant, {"refused": 7}, "refused: Input should be a valid string. Write for example "),
+        (parse_budget_request, {"work_id": "bg_0", "thread_id": "t"}, "spent: Field required. For example: "),
+        (parse_budget_grant, {"refused": 7}, "refused: Input should be a valid string. For example: "),
         (
             parse_page,
             {"limit": 0},
-            'limit: Input should be greater than or equal to 1. Write for example {"after": 0}',
+            'limit: Input should be greater than or equal to 1. For example: {"after": 0}',
         ),
     ],
 )
-def test_what_is_not_understood_is_said_field_by_field_with_an_example(
+def test_a_malformed_payload_is_rejected_field_by_field_with_an_example(
     parse: Callable[[object], object], written: object, message: str
 ) -> None:
-    with pytest.raises(CallerError) as refused:
+    with pytest.raises(CallerError) as rejected:
         parse(written)
-    assert str(refused.value).startswith(message)
+    assert str(rejected.value).startswith(message)
 
 
-def test_a_message_that_no_thread_can_take_is_refused() -> None:
-    with pytest.raises(ValidationError, match="at most 1,000,000 fit"):
+def test_a_message_that_is_too_large_is_rejected() -> None:
+    with pytest.raises(ValidationError, match="at most 1,000,000 are accepted"):
         RunRequest(agent_id="assistant", input="x" * MESSAGE_LIMIT)

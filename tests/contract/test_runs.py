@@ -1,6 +1,7 @@
-"""How runs end, in words, and what they cost."""
+"""How runs end, and what they use."""
 
 import pytest
+from pydantic import JsonValue, TypeAdapter
 
 from wakeful.contract.runs import (
     BehaviorRequested,
@@ -30,7 +31,7 @@ from wakeful.contract.runs import (
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_every_termination_has_its_reason(termination: Termination, reason: str) -> None:
+def test_every_termination_has_a_status_reason(termination: Termination, reason: str) -> None:
     """B-011, H-17: the message of an error is in its reason."""
     assert status_reason(termination) == reason
 
@@ -41,10 +42,36 @@ def test_usage_is_added_field_by_field() -> None:
     assert total == Usage(prompt_tokens=15, total_tokens=10, thinking_tokens=3)
 
 
-def test_a_negative_report_of_usage_counts_as_nothing() -> None:
+def test_a_negative_usage_report_is_ignored() -> None:
+    """B-112"""
     total = Usage(prompt_tokens=10).plus(Usage(prompt_tokens=-5, completion_tokens=-1))
     assert total == Usage(prompt_tokens=10, completion_tokens=0)
 
 
-def test_usage_that_nobody_reports_stays_absent() -> None:
+def test_usage_that_is_not_reported_stays_absent() -> None:
     assert Usage().plus(Usage()) == Usage()
+
+
+@pytest.mark.parametrize(
+    ("termination", "written"),
+    [
+        (NaturalEnd(), {"type": "natural_end"}),
+        (BehaviorRequested(), {"type": "behavior_requested"}),
+        (
+            Stopped(value=StopDetail(code="max_rounds", detail="16 rounds")),
+            {"type": "stopped", "value": {"code": "max_rounds", "detail": "16 rounds"}},
+        ),
+        (Stopped(value=StopDetail(code="budget")), {"type": "stopped", "value": {"code": "budget"}}),
+        (Cancelled(), {"type": "cancelled"}),
+        (Blocked(value="denied"), {"type": "blocked", "value": "denied"}),
+        (Suspended(), {"type": "suspended"}),
+        (Errored(value="no credit"), {"type": "error", "value": "no credit"}),
+    ],
+    ids=str,
+)
+def test_a_termination_is_a_type_and_perhaps_a_value(termination: Termination, written: JsonValue) -> None:
+    """B-010"""
+    assert (termination.model_dump(mode="json"), TypeAdapter(Termination).validate_python(written)) == (
+        written,
+        termination,
+    )

@@ -1,4 +1,4 @@
-"""What a tool's result says to the model, and which tools may run again."""
+"""What the model reads of a tool's result, and which tools may run again."""
 
 import pytest
 
@@ -26,14 +26,14 @@ def test_the_model_reads_the_message_else_the_data(result: ToolResult, text: str
 
 def test_a_suspended_result_is_pending_with_or_without_a_ticket() -> None:
     """B-203, B-312"""
-    ticket = SuspensionTicket(suspension=Suspension(id="s", action="ask"), pending=ToolCall(id="c1", name="look"))
+    ticket = SuspensionTicket(suspension=Suspension(id="s", action="ask"), pending=ToolCall(id="1-1", name="look"))
     assert (ToolResult.suspended("look", ticket), ToolResult.suspended("look", message="May I?")) == (
         ToolResult(tool_name="look", status=ToolStatus.PENDING, suspension=ticket),
         ToolResult(tool_name="look", status=ToolStatus.PENDING, message="May I?"),
     )
 
 
-def test_only_a_tool_that_says_so_may_run_again() -> None:
+def test_only_idempotent_and_read_only_tools_may_run_again() -> None:
     assert {effects: effects.may_repeat for effects in Effects} == {
         Effects.ONCE: False,
         Effects.IDEMPOTENT: True,
@@ -41,7 +41,7 @@ def test_only_a_tool_that_says_so_may_run_again() -> None:
     }
 
 
-def test_an_outcome_in_our_shape_is_read_as_it_is() -> None:
+def test_a_tool_outcome_is_read_unchanged() -> None:
     outcome = ToolOutcome(result=ToolResult.error("look", "no such city"))
     assert tool_outcome("look", outcome.model_dump(mode="json")) == outcome
 
@@ -55,14 +55,14 @@ def test_any_other_json_is_the_data_of_a_success(returned: object) -> None:
     assert read.result.model_dump() == {"tool_name": "look", "status": "success", "data": returned, "message": None}
 
 
-def test_data_that_only_resembles_our_shape_is_data() -> None:
+def test_data_that_only_resembles_an_outcome_is_data() -> None:
     returned = {"result": {"status": "shipped"}}
     assert tool_outcome("track", returned) == ToolOutcome(
         result=ToolResult(tool_name="track", status=ToolStatus.SUCCESS, data={"result": {"status": "shipped"}})
     )
 
 
-def test_a_suspension_that_cannot_be_read_is_an_error_and_never_a_success() -> None:
+def test_a_malformed_suspension_is_an_error_and_never_a_success() -> None:
     ticket = {"suspension": {"id": "s", "action": "a", "expiry": {"after_seconds": None}}, "pending": {}}
     returned = {"result": {"tool_name": "pay", "status": "pending", "suspension": ticket}}
     assert tool_outcome("pay", returned).result.status is ToolStatus.ERROR

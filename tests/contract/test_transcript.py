@@ -1,66 +1,67 @@
-"""The chain of digests: the same conversation has the same name, and anything the model would see changes it."""
+"""The chain of digests: equal conversations have equal digests, and whatever the model sees changes it."""
 
 from functools import reduce
 
 import pytest
 
-from tests.contract.pinned.messages import CALL, METADATA
 from wakeful.contract.inference import ModelResponse
-from wakeful.contract.messages import Message, Role, TextBlock, ThinkingBlock, ToolCall, Visibility
+from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock, ThinkingBlock, ToolCall, Visibility
 from wakeful.contract.tools import ToolResult
 from wakeful.contract.transcript import EMPTY_DIGEST, assistant_message, chained, tool_message
 
-ASKED = Message(id="m1", role=Role.USER, content=(TextBlock(text="How is Paris?"),))
-CALLED = Message(id="m2", role=Role.ASSISTANT, tool_calls=(CALL,))
-TOLD = Message(id="m3", role=Role.TOOL, content=(TextBlock(text="sunny"),), tool_call_id="c1")
+CALL = ToolCall(id="1-1", name="look", arguments={"at": "Paris"})
+METADATA = MessageMetadata(run_id="r1", step_index=1)
+QUESTION = Message(id="m1", role=Role.USER, content=(TextBlock(text="How is Paris?"),))
+ANSWER = Message(id="m2", role=Role.ASSISTANT, tool_calls=(CALL,))
+RESULT = Message(id="m3", role=Role.TOOL, content=(TextBlock(text="sunny"),), tool_call_id="1-1")
 
 
 def digest(*messages: Message) -> str:
     return reduce(chained, messages, EMPTY_DIGEST)
 
 
-def test_the_digest_of_a_transcript_is_what_it_has_always_been() -> None:
-    assert [digest(), digest(ASKED), digest(ASKED, CALLED), digest(ASKED, CALLED, TOLD)] == [
+def test_the_digest_of_a_transcript_never_changes() -> None:
+    assert [digest(), digest(QUESTION), digest(QUESTION, ANSWER), digest(QUESTION, ANSWER, RESULT)] == [
         "",
         "23c2032eb88927722b73f59e4a9a2636",
-        "6bff590df35e1012e83b1a954ab2a5d3",
-        "faab22f3e7a191be48429f6719e8767f",
+        "2d34fcfde0aefa5dcc152a13c6105e80",
+        "096b0b1339242dd0c1422253e0c400c6",
     ]
 
 
 @pytest.mark.parametrize(
     "changed",
     [
-        (CALLED, ASKED, TOLD),
-        (ASKED, TOLD),
-        (ASKED.model_copy(update={"role": Role.SYSTEM}), CALLED, TOLD),
-        (ASKED.model_copy(update={"content": (TextBlock(text="How is Rome?"),)}), CALLED, TOLD),
-        (ASKED, CALLED.model_copy(update={"tool_calls": (ToolCall(id="c1", name="look"),)}), TOLD),
-        (ASKED, CALLED, TOLD.model_copy(update={"tool_call_id": "c2"})),
+        (ANSWER, QUESTION, RESULT),
+        (QUESTION, RESULT),
+        (QUESTION.model_copy(update={"role": Role.SYSTEM}), ANSWER, RESULT),
+        (QUESTION.model_copy(update={"content": (TextBlock(text="How is Rome?"),)}), ANSWER, RESULT),
+        (QUESTION, ANSWER.model_copy(update={"tool_calls": (ToolCall(id="1-1", name="look"),)}), RESULT),
+        (QUESTION, ANSWER, RESULT.model_copy(update={"tool_call_id": "1-2"})),
     ],
     ids=["order", "a missing entry", "role", "content", "tool calls", "tool call id"],
 )
 def test_whatever_the_model_sees_changes_the_digest(changed: tuple[Message, ...]) -> None:
-    assert digest(*changed) != digest(ASKED, CALLED, TOLD)
+    assert digest(*changed) != digest(QUESTION, ANSWER, RESULT)
 
 
 def test_what_the_model_does_not_see_does_not_change_the_digest() -> None:
     unseen = {"id": "other", "visibility": Visibility.INTERNAL, "metadata": METADATA}
-    assert digest(ASKED.model_copy(update=unseen)) == digest(ASKED)
+    assert digest(QUESTION.model_copy(update=unseen)) == digest(QUESTION)
 
 
 def test_a_tool_message_answers_its_call_with_the_text_of_the_result() -> None:
     result = ToolResult.success("look", {"sky": "sunny"})
-    assert tool_message("c1", result, id="r1:3", metadata=METADATA) == Message(
+    assert tool_message("1-1", result, id="r1:3", metadata=METADATA) == Message(
         id="r1:3",
         role=Role.TOOL,
         content=(TextBlock(text='{"sky":"sunny"}'),),
-        tool_call_id="c1",
+        tool_call_id="1-1",
         metadata=METADATA,
     )
 
 
-def test_an_assistant_message_holds_thoughts_words_and_calls_in_this_order() -> None:
+def test_an_assistant_message_has_reasoning_text_and_calls_in_this_order() -> None:
     response = ModelResponse(model="m", text="Let me look.", reasoning="Hm", tool_calls=(CALL,))
     assert assistant_message(response, id="r1:2", metadata=METADATA) == Message(
         id="r1:2",
@@ -71,12 +72,12 @@ def test_an_assistant_message_holds_thoughts_words_and_calls_in_this_order() -> 
     )
 
 
-def test_signed_thoughts_come_first_and_as_they_are() -> None:
+def test_signed_reasoning_comes_first_and_unchanged() -> None:
     blocks = (ThinkingBlock(thinking="Hm", signature="s1"), ThinkingBlock(thinking="", signature="s2"))
     response = ModelResponse(model="m", text="Let me look.", thinking=blocks)
     assert assistant_message(response).content == (*blocks, TextBlock(text="Let me look."))
 
 
-def test_a_model_that_says_nothing_leaves_an_empty_message() -> None:
+def test_an_empty_answer_is_an_empty_message() -> None:
     """B-014"""
     assert assistant_message(ModelResponse(model="m")) == Message(id="", role=Role.ASSISTANT)

@@ -12,6 +12,7 @@ from jsonschema.exceptions import SchemaError
 from pydantic import JsonValue
 
 from wakeful.contract.decisions import Expiry, ExpiryAction, ResumeMode, Suspension, SuspensionTicket
+from wakeful.contract.ids import suspension_id
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.runs import RunIdentity
 
@@ -65,7 +66,7 @@ class OneCall(Generic[Asked]):
         if response_schema is not None:
             _check_schema(response_schema)
         suspension = Suspension(
-            id=f"suspend_{self.call_id}",
+            id=suspension_id(self.call_id),
             action=action or f"tool:{self.tool_name}",
             message=message,
             parameters=self.arguments if parameters is None else parameters,

@@ -95,7 +95,7 @@ class ResolvedAgent(Wire):
     budget: Maybe[Budget] = None
     """What a run of the agent and its descendants may spend."""
     max_depth: Annotated[int, Field(exclude_if=_is_usual_depth)] = DEFAULT_MAX_DEPTH
-    """How many levels of sub-agents a tree may have below its root."""
+    """How many levels of sub-agents a tree may have."""
     delegate_timeout_seconds: Annotated[float, Field(exclude_if=_is_usual_patience)] = DEFAULT_DELEGATE_TIMEOUT_SECONDS
     """How long a call waits for its sub-agent."""
     plugins: Few[tuple[PluginBinding, ...]] = ()

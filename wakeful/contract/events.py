@@ -291,7 +291,7 @@ class EventRecord(Wire):
     run_id: str
     agent_id: str
     path: Few[tuple[str, ...]] = ()
-    """The threads below the root, down to the one that emitted the event; empty for the root itself."""
+    """The threads from the root's child to the one that emitted the event; empty for the root itself."""
     provisional: Few[bool] = False
     """Live, from a heartbeat: not in history yet, and a `stream_reset` may still take it back."""
     event: AgentEvent

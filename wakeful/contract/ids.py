@@ -185,7 +185,7 @@ def work_id(work: Work) -> str:
             assert_never(work)
 
 
-_NUMBERED = re.compile(r"(resolve|handoff|infer|compact|hooks)-(\d+)")
+_NUMBERED = re.compile(r"(resolve|handoff|infer|compact|hooks)-([0-9]{1,18})")
 _NUMBERED_WORK: Mapping[str, Callable[[int], Work]] = {
     "resolve": Resolve,
     "handoff": ResolveHandoff,
@@ -193,7 +193,7 @@ _NUMBERED_WORK: Mapping[str, Callable[[int], Work]] = {
     "compact": Compact,
     "hooks": Hooks,
 }
-_CALLED = re.compile(r"(tool|delegate)(?:\.(\d+))?-(.*)", re.DOTALL)
+_CALLED = re.compile(r"(tool|delegate)(?:\.([0-9]{1,18}))?-(.*)", re.DOTALL)
 _CALLED_WORK: Mapping[str, Callable[[str, int], Work]] = {"tool": CallTool, "delegate": Delegate}
 _NAMED = re.compile(r"(cancel|send|resend|return)-(.*)", re.DOTALL)
 _NAMED_WORK: Mapping[str, Callable[[str], Work]] = {
@@ -203,13 +203,19 @@ _NAMED_WORK: Mapping[str, Callable[[str], Work]] = {
     "return": ReturnMessage,
 }
 _CONSTANT_WORK: Mapping[str, Work] = {"notify_parent": NotifyParent(), "restore_thread": Restore()}
-_TASK = re.compile(r"bg_(\d+)")
-_REQUEST = re.compile(r"budget_request-(\w+)-([\d.e+-]+)")
+_TASK = re.compile(r"bg_([0-9]{1,18})")
+_REQUEST = re.compile(r"budget_request-(\w+)-(?:([0-9]{1,18})|([0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?))")
 _GRANT = re.compile(r"budget_grant-(.*):([^:]*)", re.DOTALL)
 
 
 def parse_work(id: str) -> Work | None:
     """What an id names; None of an id that is not Wakeful's."""
+    work = _read_work(id)
+    # Ids that only look like ours, such as `infer-007`, are not ours.
+    return work if work is not None and work_id(work) == id else None
+
+
+def _read_work(id: str) -> Work | None:
     if match := _NUMBERED.fullmatch(id):
         return _NUMBERED_WORK[match[1]](int(match[2]))
     if match := _CALLED.fullmatch(id):
@@ -219,7 +225,7 @@ def parse_work(id: str) -> Work | None:
     if match := _TASK.fullmatch(id):
         return Task(int(match[1]))
     if match := _REQUEST.fullmatch(id):
-        return RequestBudget(match[1], float(match[2]))
+        return RequestBudget(match[1], int(match[2]) if match[2] else float(match[3]))
     if match := _GRANT.fullmatch(id):
         return GrantBudget(match[1], match[2])
     return _CONSTANT_WORK.get(id)
@@ -296,7 +302,8 @@ def source(location: Location) -> str:
             assert_never(location)
 
 
-_SUBMIT = re.compile(r"submit:(\d+):(\d+)")
+_INPUT = re.compile(r"input:([0-9]{1,18})")
+_SUBMIT = re.compile(r"submit:([0-9]{1,18}):([0-9]{1,18})")
 _NAMED_SOURCES: Mapping[str, Callable[[str], Location]] = {
     "snapshot": FromSnapshot,
     "child": FromChild,
@@ -306,11 +313,16 @@ _NAMED_SOURCES: Mapping[str, Callable[[str], Location]] = {
 
 def parse_source(written: str) -> Location:
     """Where an entry is recorded. Whatever has no prefix of ours is an activity's id."""
+    location = _read_source(written)
+    return location if source(location) == written else FromActivity(written)
+
+
+def _read_source(written: str) -> Location:
+    if match := _INPUT.fullmatch(written):
+        return FromInput(int(match[1]))
     if match := _SUBMIT.fullmatch(written):
         return FromSubmit(int(match[1]), int(match[2]))
     prefix, colon, rest = written.partition(":")
-    if colon and prefix == "input" and rest.isdecimal():
-        return FromInput(int(rest))
     return _NAMED_SOURCES[prefix](rest) if colon and prefix in _NAMED_SOURCES else FromActivity(written)
 
 
@@ -381,7 +393,7 @@ CHILD_ID_BYTES = 250
 
 
 def child_thread_id(parent: str, root: str, name: str, unique: str) -> str:
-    """A child's thread id: below its parent's, or below its root's where that gets too long, or by itself."""
+    """A child's thread id. It starts with its parent's; if that is too long, with its root's; else it stands alone."""
     readable = re.sub(r"[^A-Za-z0-9_.-]+", "-", name)[:CHILD_NAME_LENGTH] or "task"
     for above in (parent, root):
         id = f"{above}/{readable}-{unique[:8]}"
@@ -391,5 +403,5 @@ def child_thread_id(parent: str, root: str, name: str, unique: str) -> str:
 
 
 def is_descendant(thread_id: str, ancestor: str) -> bool:
-    """Whether a thread's id says that it is below another thread."""
+    """Whether a thread is a descendant of another, by its id."""
     return thread_id.startswith(f"{ancestor}/")

@@ -157,7 +157,7 @@ class TranscriptTail(Wire):
     digest: str
     messages: tuple[Message, ...]
     carryover: Maybe[Carryover] = None
-    """What the thread kept besides its conversation."""
+    """What the thread has besides its conversation."""
 
 
 class RestoreInput(Wire):

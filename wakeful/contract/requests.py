@@ -58,7 +58,7 @@ class RunRequest(Written):
     budget: Maybe[Budget] = None
     """What this run and its descendants may spend."""
     subagent: Maybe[SubagentContext] = None
-    """Of a sub-agent: what its parent tells it."""
+    """Of a sub-agent: what its parent passes on."""
 
     @model_validator(mode="after")
     def _has_something_to_say(self) -> "RunRequest":

@@ -1,9 +1,8 @@
-"""Whether a JSON value fits a JSON schema: a small check of our own, for what people and front ends give back.
+"""Whether a JSON value matches a JSON schema: for the results that people and front ends decide.
 
-It decides inside the workflow whether a decision is taken, so what it says is part of history. A library could judge
-otherwise in its next version, and a run that was asleep meanwhile could not be replayed; that is why there is none.
-It knows the keywords that forms and tool parameters are made of and ignores the others. Changing what it says of a
-value is a change of the loop's rules: raise its revision.
+The workflow accepts or rejects decisions by this check, so its answer must never change: a library could validate
+differently in its next version, and sleeping runs could not be replayed. It implements the keywords that forms and tool
+parameters use, and ignores the others. A change of its answer is a change of the loop: raise its revision.
 """
 
 import json
@@ -15,23 +14,23 @@ from pydantic import JsonValue
 
 MAX_DEPTH = 64
 MAX_STEPS = 100_000
-"""Schemas looked at in one check: one that refers to itself in two places would take longer than the sun."""
+"""Schemas that one check may visit: a schema that refers to itself twice takes exponential time."""
 
 MAX_SEARCH = 1_000_000
-"""Steps that a pattern may take at worst; one that could take more is ignored, since it would hold up the workflow."""
+"""Steps that a pattern may take in the worst case. A slower one is ignored: it would block the workflow task."""
 
 Schema = JsonValue
 Problems = Iterator[str]
 
 
 def mismatch(value: JsonValue, schema: JsonValue) -> str | None:
-    """Why `value` does not fit `schema`, in words and with the place; None if it fits."""
+    """Why `value` does not match `schema`, with the path; None if it matches."""
     return next(_Check(schema).problems(value, schema, "", 0), None)
 
 
 @dataclass
 class _Check:
-    """One check: the schema whose definitions are referred to, and how many steps it took so far."""
+    """One check: the schema that holds the definitions, and the steps taken so far."""
 
     root: Schema
     steps: int = field(default=0)
@@ -57,7 +56,7 @@ class _Check:
         for name, below in properties.items():
             if name in value:
                 yield from self.problems(value[name], below, f"{place}.{name}", depth)
-        # With patterns for names, which are not known here, nobody can say which properties are the additional ones.
+        # `patternProperties` is not implemented, so with it the additional properties are unknown.
         if "additionalProperties" in schema and "patternProperties" not in schema:
             for name in value:
                 if name not in properties:
@@ -87,7 +86,7 @@ class _Check:
         return sum(next(self.problems(value, below, place, depth), None) is None for below in schemas)
 
     def _referred(self, ref: JsonValue) -> Schema:
-        """The definition of this name. References to anywhere else are not known, and so ignored."""
+        """The definition that a reference names. Other references are ignored."""
         if not isinstance(ref, str) or not isinstance(self.root, dict):
             return None
         start, _, name = ref.rpartition("/")
@@ -127,7 +126,7 @@ def _pattern(value: JsonValue, wanted: JsonValue) -> str | None:
 
 
 def _can_be_searched(pattern: str, text: str) -> bool:
-    """Whether the pattern is one, and the search is short at worst: no repeated groups, few repeats, not too long."""
+    """Whether the pattern is valid and cannot backtrack for long: no repeated groups, and few repeats for the text."""
     try:
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError):
@@ -144,7 +143,7 @@ def _unique(value: JsonValue, wanted: JsonValue) -> str | None:
 def _bound(
     kinds: tuple[type, ...], measure: Callable[..., float], holds: Callable[[float, float], bool], words: str
 ) -> "_Judge":
-    """A keyword that holds the size of a value of some kind against a number."""
+    """A keyword that compares the size of values of some types with a number."""
 
     def judge(value: JsonValue, wanted: JsonValue) -> str | None:
         if not isinstance(value, kinds) or isinstance(value, bool) or not _is_number(wanted):
@@ -184,7 +183,7 @@ def _list(value: JsonValue) -> list[JsonValue]:
 
 
 def _canonical(value: JsonValue) -> str:
-    """One text for what JSON holds to be equal: 1 and 1.0 are, 1 and true are not."""
+    """The same text for values that are equal in JSON: 1 and 1.0 are, 1 and true are not."""
     return json.dumps(_whole(value), sort_keys=True)
 
 

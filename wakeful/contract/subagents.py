@@ -1,4 +1,4 @@
-"""What a run and its sub-agents and background tasks tell each other, besides mail: contexts, results and budgets."""
+"""What a run exchanges with its sub-agents and background tasks, besides mail: contexts, results and budgets."""
 
 from typing import Literal
 
@@ -26,7 +26,7 @@ from wakeful.contract.tools import ToolCallInput, ToolDescriptor, ToolResult, To
 
 
 class SubagentContext(Written):
-    """What a parent tells the sub-agent it starts, as part of the start request."""
+    """The part of a start request that a parent adds for its sub-agent."""
 
     path: tuple[str, ...]
     """The threads from the root to the parent."""
@@ -72,7 +72,7 @@ class ChildResult(Wire):
 
 
 def child_result(work_id: str, result: RunResult, *, name: str | None = None) -> ChildResult:
-    """How a sub-agent's run ended, as its parent is told; a typed answer is included as data."""
+    """How a sub-agent's run ended, as reported to its parent; a typed answer is included as data."""
     status, error = _outcome(result)
     data: dict[str, JsonValue] = {
         "agent_id": result.agent_id,

@@ -86,7 +86,7 @@ class EarlierExecution(Wire):
 
 
 class ForkPointView(Wire):
-    """What a thread kept when it had this many messages, or which execution knows; neither, if no step ends there."""
+    """What a thread had at this many messages, or the execution that knows; neither, if no step ends there."""
 
     messages: int
     digest: Few[str] = ""

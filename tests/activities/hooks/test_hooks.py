@@ -233,7 +233,7 @@ async def test_a_cooldown_holds_for_what_hooks_tell_in_every_step() -> None:
 
 
 async def test_hooks_shape_the_request_and_the_next_one_sees_what_the_one_before_made() -> None:
-    """B-071, B-072, B-073."""
+    """B-071, B-072, B-073, B-074"""
 
     def first(ctx: BeforeInference) -> None:
         ctx.override(InferenceOverrides(temperature=0.1, max_tokens=7))

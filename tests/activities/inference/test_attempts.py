@@ -20,6 +20,7 @@ def anybody(_model: ModelBinding) -> bool:
 
 
 def test_every_model_has_its_tries_before_the_next_one_is_asked() -> None:
+    """B-124"""
     assert [ALL.model(failures, anybody) for failures in range(6)] == [MAIN, MAIN, SPARE, SPARE, SPARE, SPARE]
     assert [ALL.is_last(failures) for failures in range(4)] == [False, False, False, True]
 
@@ -50,10 +51,12 @@ def test_a_run_may_name_other_models_of_the_same_provider() -> None:
     ],
 )
 def test_how_long_is_waited(failures: int, error: ProviderError, seconds: float) -> None:
+    """B-122, B-123"""
     assert ALL.wait(failures, error) == seconds
 
 
 def test_the_wait_has_a_bound_and_can_be_switched_off() -> None:
+    """B-123"""
     patient = Attempts((MAIN,), RetryPolicy(max_retries=20))
     assert patient.wait(15, ProviderError(ProviderErrorKind.PROVIDER, "")) == 8.0
     hasty = Attempts((MAIN,), RetryPolicy(backoff_base_ms=0))
@@ -61,6 +64,7 @@ def test_the_wait_has_a_bound_and_can_be_switched_off() -> None:
 
 
 def test_a_breaker_opens_probes_and_closes() -> None:
+    """B-126, H-15"""
     now = 100.0
     breakers = Breakers(lambda: now)
     for _ in range(FAILURES_TO_OPEN):

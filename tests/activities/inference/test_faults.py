@@ -94,6 +94,7 @@ MID_STREAM: dict[str, Fault] = {
 async def test_an_answer_that_breaks_off_is_gone_on_with(
     client: Client, provider: FakeProvider, wire: str, fault: Fault, thread_id: str
 ) -> None:
+    """B-132, H-13"""
     provider.will(Answer(TEXT, faults=(fault,)), continuing(WHOLE))
     result = await ask(client, wire, thread_id)
     assert (result.status_reason, result.response) == ("natural", TEXT)
@@ -110,6 +111,7 @@ async def test_an_answer_that_breaks_off_is_gone_on_with(
 async def test_it_is_gone_on_with_only_so_often(
     client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
+    """B-137"""
     provider.always(continuing(Answer(TEXT, faults=(Reset(2),))))
     result = await ask(client, wire, thread_id)
     assert result.status_reason.startswith("error:inference failed: stream interrupted (connection reset)")
@@ -119,6 +121,7 @@ async def test_it_is_gone_on_with_only_so_often(
 async def test_nothing_worth_keeping_is_begun_again(
     client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
+    """B-132"""
     half = Answer(calls=(Call("c1", "add", '{"a": 1, "b": 2}'),), faults=(Reset(1),))
     provider.will(half, WHOLE)
     result = await ask(client, wire, thread_id)
@@ -131,6 +134,7 @@ async def test_nothing_worth_keeping_is_begun_again(
 async def test_complete_calls_are_not_asked_for_again(
     client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
+    """B-132"""
     calls = (Call("c1", "add", '{"a": 1, "b": 2}'), Call("c2", "add", '{"a": 3, "b": 4}'))
     provider.will(Answer(calls=calls, faults=(Reset(3),)), WHOLE)
     result = await ask(client, wire, thread_id)
@@ -211,6 +215,7 @@ async def test_another_model_answers_when_the_first_keeps_failing(
 async def test_a_model_that_keeps_failing_is_left_alone(
     client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
+    """B-126, B-127"""
     provider.always(Status(500))
     model = InferenceOverrides(upstream_model=thread_id)
     for number in (1, 2):
@@ -254,6 +259,7 @@ async def test_an_answer_that_hits_the_token_limit_is_gone_on_with(
 async def test_a_call_with_half_its_arguments_is_never_made(
     client: Client, provider: FakeProvider, wire: str, stop: StopReason, thread_id: str
 ) -> None:
+    """B-113"""
     provider.will(Answer("Adding.", calls=(Call("c1", "add", '{"a": 1, "b"'),), stop=stop), WHOLE)
     result = await ask(client, wire, thread_id)
     assert result.response == TEXT

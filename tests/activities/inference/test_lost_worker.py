@@ -23,7 +23,7 @@ APP = "tests.support.provider_app:registry"
 async def test_kill_9_in_the_middle_of_a_streamed_answer(
     temporal: TemporalClient, provider: FakeProvider, thread_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One worker dies under three answers, one in each wire format."""
+    """B-138: one worker dies under three answers, one in each wire format."""
     monkeypatch.setenv(PORT, str(provider.port))
     provider.always(continuing(ANSWER))
     client = Client(temporal, task_queue=thread_id)

@@ -24,7 +24,7 @@ from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.tools import ToolResult
 from wakeful.loop.machine.facts import LoopFailed
-from wakeful.loop.machine.stages import AwaitingDecisions
+from wakeful.loop.machine.stages import AwaitingDecisions, Inferring
 from wakeful.loop.machine.state import Advance
 from wakeful.loop.thread.views import status_view
 
@@ -222,3 +222,14 @@ def test_a_later_call_is_answered_by_the_name_on_its_own_ticket_whatever_the_dec
         driver.decide(resume(ticket.suspension.id, id="yes"))
         driver.tool(id, ok("paid"))
     assert (len(driver.executions("c1")), len(driver.executions("c2"))) == (2, 2)
+
+
+@pytest.mark.parametrize("target", ["c1", "s1"])
+def test_a_decision_for_a_call_of_an_earlier_step_is_unknown(target: str) -> None:
+    """B-327"""
+    driver = awaiting_decisions()
+    driver.decide(resume("c1"))
+    driver.tool("c1", ok("sunny"))
+    driver.decide(resume(target))
+    assert driver.reasons == [f"unknown key: tool call or suspension {target!r} not found"]
+    assert isinstance(driver.thread.stage, Inferring)

@@ -104,7 +104,10 @@ def test_a_lost_replay_reads_outcome_unknown() -> None:
     driver = awaiting_decisions()
     driver.decide(resume("c1"))
     driver.lose("c1", "its worker was lost")
-    told = "outcome unknown: its worker was lost. It is not known whether 'look' took effect. Check before you call it again."
+    told = (
+        "outcome unknown: its worker was lost. It is not known whether 'look' took effect. "
+        "Check before you call it again."
+    )
     assert driver.answers == [("c1", told)]
     assert driver.of_type("tool_call_resumed") == [ToolCallResumed(target_id="c1", result={"error": told})]
 
@@ -196,6 +199,7 @@ def test_a_completed_sibling_is_never_run_again() -> None:
 
 
 def test_a_decision_is_applied_while_a_neighbour_still_runs() -> None:
+    """B-225"""
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", pending("s1"))

@@ -36,7 +36,7 @@ MODES = pytest.mark.parametrize("agent", [AGENT, PARALLEL], ids=["sequential", "
 
 @MODES
 def test_a_blocked_call_ends_the_run_before_anything_of_its_step_runs(agent: ResolvedAgent) -> None:
-    """B-230, B-232"""
+    """B-017, B-230, B-232"""
     driver = Driver(agent)
     driver.model(asks_gated(call("c1"), call("c2"), call("c3"), c1=NO))
     assert driver.answers == [("c1", "not here"), ("c2", TOOL_INTERRUPTED), ("c3", TOOL_INTERRUPTED)]

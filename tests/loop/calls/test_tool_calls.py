@@ -133,14 +133,17 @@ def test_a_lost_tool_reads_outcome_unknown_and_the_run_goes_on(lose: Callable[[s
     driver.model(asks(call("c1", "pay")))
     id = driver.work_of("c1")
     driver.feed(lose(id))
-    told = f"outcome unknown: {reason.format(id=id)}. It is not known whether 'pay' took effect. Check before you call it again."
+    told = (
+        f"outcome unknown: {reason.format(id=id)}. It is not known whether 'pay' took effect. "
+        "Check before you call it again."
+    )
     assert driver.answers == [("c1", told)]
     assert len(driver.executions("c1")) == 1
     assert driver.inference().appended == ("infer-1", driver.thread.transcript.messages[-1])
 
 
 def test_the_step_is_committed_as_a_whole_with_one_result_a_call() -> None:
-    """B-038, H-04, I-03"""
+    """B-038, B-642, H-04, I-03"""
     driver = Driver()
     driver.model(asks(call("c1"), call("c2"), text="Let me look."))
     driver.tool("c1", ok("sunny"))

@@ -90,6 +90,7 @@ def test_a_key_begins_and_is_reset_with_its_default() -> None:
 
 
 def test_the_writes_of_one_outcome_make_one_revision() -> None:
+    """B-401, I-08"""
     values = written(AgentState(), merges("count", 1), merges("count", 2), puts("draft", "a"), merges("visits", 1))
     assert values.view == StateView(revision=1, values={"count": 3, "draft": "a", "visits": 1})
     assert (values.run, values.thread) == ({"count": 3, "draft": "a"}, {"visits": 1})
@@ -105,6 +106,7 @@ def test_the_writes_of_one_outcome_make_one_revision() -> None:
     ],
 )
 def test_writes_are_refused_as_a_whole(bad: StateOp, reason: str) -> None:
+    """B-401, I-08"""
     values = written(AgentState(), puts("draft", "a"))
     refused = values.writing(KEYS, (merges("count", 1), bad), base=0, source="c2")
     assert refused == StateConflict(key=bad.key, source="c2", reason=reason)
@@ -126,6 +128,7 @@ def test_twenty_parallel_tools_lose_nothing_and_are_merged_in_call_order() -> No
 
 
 def test_of_two_parallel_writers_of_an_exclusive_key_the_later_call_is_refused_as_a_whole() -> None:
+    """B-223"""
     driver = Driver(hooked().model_copy(update={"tool_mode": ToolMode.PARALLEL}))
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c2", ok(1), writing(merges("count", 1), puts("draft", "second")))
@@ -154,6 +157,7 @@ def test_an_agent_without_keys_and_hooks_hands_no_state_out() -> None:
 
 
 def test_watchers_see_the_state_before_the_step_ends_if_it_has_changed() -> None:
+    """B-404"""
     driver = Driver(hooked())
     driver.model(asks(call("c1")))
     driver.tool("c1", ok(1), writing(merges("count", 1)))
@@ -174,6 +178,7 @@ def a_thread_with_state() -> Driver:
 
 
 def test_the_state_of_a_run_ends_with_it_and_that_of_a_thread_does_not() -> None:
+    """I-08"""
     driver = a_thread_with_state()
     assert driver.thread.agent_state.view.values == {"visits": 1, "count": 1, "notes": ["a"]}
     driver.submit("m2")
@@ -205,6 +210,7 @@ def test_state_goes_along_when_the_workflow_continues_as_new() -> None:
 
 
 def test_a_thread_that_is_woken_has_its_state_and_not_its_last_runs() -> None:
+    """B-405, I-08"""
     kept = carryover(a_thread_with_state().thread)
     assert kept.state == {"visits": 1}
     woken = Driver(hooked(), carryover=kept)

@@ -70,6 +70,7 @@ EVERYWHERE = pytest.mark.parametrize("asked", [after_inference, after_tool, afte
 @EVERYWHERE
 @pytest.mark.parametrize(("effects", "termination"), ENDS)
 def test_a_run_ends_as_it_is_asked_to(asked: Asked, effects: HookEffects, termination: Termination) -> None:
+    """B-036"""
     driver = asked(effects)
     assert driver.result.termination == termination
     assert driver.event_types.count("run_finish") == 1

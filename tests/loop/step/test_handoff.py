@@ -34,7 +34,7 @@ def handed_over(*, thread: bool = False) -> Driver:
 
 
 def test_a_run_that_hands_over_looks_the_other_agent_up_before_its_next_step() -> None:
-    """B-520, B-522"""
+    """B-033, B-520, B-522"""
     driver = handing_over()
     assert driver.answers == [("c1", "billing takes over from here")]
     assert driver.last.commands == (ResolveAgent("handoff-1", "billing"),)
@@ -85,7 +85,7 @@ def test_whoever_took_over_reads_the_mail() -> None:
 
 
 def test_a_target_that_cannot_be_found_blocks_the_run_without_a_step() -> None:
-    """B-523"""
+    """B-017, B-523"""
     driver = handing_over()
     driver.feed(WorkFailed("handoff-1", "agent not found: 'billing'"))
     assert driver.result.termination == Blocked(value="handoff resolve failed: agent not found: 'billing'")

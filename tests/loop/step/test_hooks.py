@@ -91,6 +91,7 @@ def test_only_the_moments_for_which_an_agent_has_hooks_are_asked_for() -> None:
 
 
 def test_a_run_begins_when_its_first_hooks_have_run() -> None:
+    """B-030"""
     driver = Driver(hooked(*ALL))
     (command,) = driver.asked_for(RunHooks)
     assert (command.id, command.phases, command.step, command.state) == ("hooks-1", BEGIN, 0, StateView())
@@ -101,6 +102,7 @@ def test_a_run_begins_when_its_first_hooks_have_run() -> None:
 
 
 def test_the_end_of_every_step_is_told_once_with_the_next_inference_or_with_the_end() -> None:
+    """B-037"""
     driver = begun()
     assert driver.inference().ended_step == 0
     driver.model(asks(call("c1")))
@@ -131,6 +133,7 @@ def test_an_agent_without_hooks_for_steps_hears_of_none() -> None:
 
 
 def test_the_last_hooks_are_told_how_the_run_ends_before_it_does() -> None:
+    """B-039"""
     driver = ending()
     last = driver.asked_for(RunHooks)[-1]
     assert last.result is not None
@@ -236,6 +239,7 @@ def test_hooks_that_end_the_run_before_its_first_step() -> None:
 
 
 def test_hooks_that_run_are_stopped_when_the_run_is_cancelled_and_what_they_did_counts() -> None:
+    """B-060"""
     driver = Driver(hooked(*ALL))
     driver.cancel("enough")
     assert isinstance(driver.thread.stage, Cancelling)

@@ -39,7 +39,7 @@ def test_the_model_is_asked_with_references_whose_size_does_not_grow() -> None:
 
 
 def test_the_events_of_a_step_with_a_tool_come_in_the_order_watchers_rely_on() -> None:
-    """B-042, B-043"""
+    """B-035, B-042, B-043, B-111"""
     driver = Driver()
     driver.model(asks(call("c1", arguments={"at": "Århus"}), text="Let me look."))
     driver.tool("c1", ok("sunny"))

@@ -50,7 +50,7 @@ def test_a_run_that_waits_for_its_tasks_says_so_and_asks_for_nothing() -> None:
 
 
 def test_the_end_of_a_task_goes_on_with_the_run_that_waited() -> None:
-    """B-540, H-19"""
+    """B-005, B-540, H-19"""
     driver = Driver(PARENT)
     driver.model(asks(spawns("c1"), usage=Usage(total_tokens=2)))
     driver.model(says("I wait.", Usage(total_tokens=3)))

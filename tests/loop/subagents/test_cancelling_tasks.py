@@ -68,7 +68,7 @@ def test_cancel_waits_for_every_task_whatever_the_run_is_doing(stage: str, threa
 
 
 def test_a_run_that_is_cancelled_leaves_the_tasks_of_another_run_alone() -> None:
-    """I-10"""
+    """B-542, I-10"""
     driver = idle_with_task()
     driver.submit("m1")
     driver.resolve(PARENT)

@@ -89,7 +89,7 @@ def test_a_delegate_without_a_prompt_is_an_error_and_starts_nobody(arguments: Js
 
 
 def test_a_delegate_is_told_its_prompt_and_where_it_stands_and_nothing_else() -> None:
-    """B-502, B-503, I-13"""
+    """B-502, B-503, B-504, I-13"""
     driver = Driver(PARENT, request=RunRequest(agent_id="assistant", input="Hello", session_id="s9"))
     driver.model(asks(delegates("c1", "  Look into it. \n")))
     request = RunRequest(
@@ -143,7 +143,7 @@ def test_a_delegate_within_a_task_knows_the_task() -> None:
     ],
 )
 def test_the_model_reads_how_its_delegate_came_out(termination: Termination, status: str, text: str | None) -> None:
-    """B-505"""
+    """B-022, B-505"""
     driver = delegating()
     driver.feed(an_end(CHILD, termination=termination))
     data = {**FOUND, "status": status} if isinstance(FOUND, dict) else FOUND

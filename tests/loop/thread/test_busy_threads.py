@@ -38,6 +38,7 @@ def stop_everything(driver: Driver) -> None:
 
 @pytest.mark.parametrize("mode", ThreadMode)
 def test_what_steers_is_read_at_the_next_step(mode: ThreadMode) -> None:
+    """B-589"""
     driver = Driver(request=RunRequest(agent_id="assistant", input="Hello", mode=mode))
     driver.model(asks(call("c1")))
     driver.submit("m1", on_busy=OnBusy.STEER)

@@ -9,6 +9,7 @@ from tests.loop.driving import (
     LIVE_STAGES,
     PARALLEL,
     Driver,
+    an_agent,
     asks,
     awaiting_decisions,
     call,
@@ -24,7 +25,9 @@ from tests.loop.driving import (
     says,
 )
 from wakeful.contract.decisions import ResumeMode
-from wakeful.contract.runs import OnBusy
+from wakeful.contract.runs import OnBusy, Usage
+from wakeful.contract.stopping import ConsecutiveErrors, LoopDetection
+from wakeful.contract.tools import ToolResult
 from wakeful.loop.machine.advance import advance
 from wakeful.loop.machine.facts import InferenceReturned, SignalMalformed
 from wakeful.loop.machine.stages import BetweenSteps
@@ -58,9 +61,9 @@ def test_queued_messages_go_along_and_say_so() -> None:
     after = carry(driver.thread)
     sources = [(submitted.source, submitted.group) for submitted in (*after.queued, *after.steering)]
     assert sources == [
-        ("snapshot:m1", "submit:2"),
-        ("snapshot:m2", "submit:2"),
-        ("snapshot:m3", "submit:3"),
+        ("snapshot:m1", "2"),
+        ("snapshot:m2", "2"),
+        ("snapshot:m3", "3"),
     ]
 
 
@@ -138,3 +141,14 @@ def test_a_packed_state_is_the_same_text_every_time() -> None:
         driver.decide(reject(f"c{number}", id=f"d{number}"))
     packed = pack(carried(driver.thread))["thread"]["run"]["applied"]
     assert packed == sorted(packed)
+
+
+def test_what_stop_conditions_count_is_in_the_snapshot() -> None:
+    """B-085"""
+    conditions = (ConsecutiveErrors(max=3), LoopDetection(window=3))
+    driver = Driver(an_agent().model_copy(update={"stop_conditions": conditions}))
+    driver.model(asks(call("c1"), text="Again.", usage=Usage(total_tokens=5)))
+    driver.tool("c1", ToolResult.error("look", "fog"))
+    run = driver.thread.current
+    assert (run.step.rounds, run.step.failed_rounds, len(run.step.recent_answers)) == (1, 1, 1)
+    assert carry(driver.thread).current == run

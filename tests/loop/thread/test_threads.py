@@ -70,6 +70,7 @@ def test_the_next_message_begins_a_run_of_its_own_on_the_same_conversation() -> 
 
 
 def test_every_run_counts_its_own_rounds() -> None:
+    """B-005"""
     driver = Driver(an_agent(max_rounds=1), request=THREAD)
     for number in range(2):
         driver.model(asks(call(f"c{number}")))
@@ -91,6 +92,7 @@ def test_a_message_may_bring_another_agent() -> None:
 
 
 def test_what_is_queued_begins_one_run_a_group_in_the_order_it_came() -> None:
+    """B-589"""
     driver = Driver(request=THREAD)
     driver.submit("m1", "m2")
     driver.submit("m3")

@@ -14,6 +14,7 @@ from tests.loop.driving import (
     inferring,
     ok,
     pending,
+    resume,
     stamped,
 )
 from wakeful.contract.budgets import Spent
@@ -22,7 +23,7 @@ from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock
 from wakeful.contract.runs import OnBusy, RunStatus, ToolCallStatus, Usage
 from wakeful.contract.views import StatusView, ToolCallView, WaitingFor
 from wakeful.loop.machine.facts import SignalMalformed
-from wakeful.loop.machine.stages import BetweenSteps
+from wakeful.loop.machine.stages import BetweenSteps, Inferring
 from wakeful.loop.thread.views import doing, status_view, visible_messages
 
 
@@ -147,4 +148,22 @@ def test_of_the_step_under_way_what_is_settled_is_visible_already() -> None:
             metadata=metadata,
         ),
         Message(id="r1:3", role=Role.TOOL, content=(TextBlock(text="sunny"),), tool_call_id="c1", metadata=metadata),
+    )
+
+
+def test_a_finished_call_has_no_ticket_and_the_next_step_has_no_calls_yet() -> None:
+    """B-034, B-303"""
+    driver = awaiting_decisions()
+    driver.decide(resume("c1"))
+    driver.tool("c1", ok("sunny"))
+    assert isinstance(driver.thread.stage, Inferring)
+    assert (status_view(driver.thread).calls, status_view(driver.thread).pending) == ((), ())
+    both = Driver(PARALLEL)
+    both.model(asks(call("c1"), call("c2")))
+    both.tool("c1", pending("s1"))
+    both.decide(resume("c1"))
+    both.tool("c1", ok("sunny"))
+    assert status_view(both.thread).calls == (
+        ToolCallView(call_id="c1", tool_name="look", status=ToolCallStatus.SUCCEEDED),
+        ToolCallView(call_id="c2", tool_name="look", status=ToolCallStatus.RUNNING),
     )

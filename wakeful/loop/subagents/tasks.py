@@ -1,7 +1,6 @@
 """Background tasks of a thread: start, list and cancel them. What happens when they end is in `child_events`."""
 
 import json
-import re
 from collections.abc import Mapping
 
 from pydantic import JsonValue
@@ -77,7 +76,7 @@ def _new_task(
     running = thread.children.running
     if len(running) >= MAX_RUNNING:
         raise ToolError(f"{MAX_RUNNING} tasks are running, which is the limit: wait for some to end, or cancel them")
-    if name in RESERVED_TASK_NAMES or (name is not None and re.fullmatch(r"bg_\d+", name)):
+    if name in RESERVED_TASK_NAMES or (name is not None and isinstance(ids.parse_work(name), ids.Task)):
         raise ToolError(f"'{name}' is a reserved name", kind=ToolErrorKind.INVALID_ARGUMENTS)
     if name is not None and any(task.name == name for task in running):
         raise ToolError(f"a running task named '{name}' already exists", kind=ToolErrorKind.INVALID_ARGUMENTS)

@@ -33,7 +33,7 @@ def accept(thread: Thread, fact: MessagesSubmitted, *, now: int) -> Advance:
         message = written.as_message(ids.submitted_message_id(number, index))
         is_short = len(message.model_dump_json()) <= INLINE_BYTES
         source: Source = message if is_short else ids.source(ids.FromSubmit(number, index))
-        submitted.append(Submitted(message, source, f"submit:{number}", fact.agent_id, fact.overrides))
+        submitted.append(Submitted(message, source, str(number), fact.agent_id, fact.overrides))
     return accept_submitted(thread, tuple(submitted), fact.on_busy, now=now)
 
 
