@@ -23,7 +23,8 @@ class Script:
         said = turn(Work.parse(request.messages[0].text), done)
         if said.tool is None:
             return ModelResponse(model=request.model, text=said.text)
-        call = ToolCall(id=f"{_CALL}{done + 1}", name=said.tool, arguments={**said.arguments})
+        # As long as OpenAI's and Anthropic's ids are.
+        call = ToolCall(id=f"{_CALL}{done + 1:024}", name=said.tool, arguments={**said.arguments})
         return ModelResponse(model=request.model, tool_calls=(call,), stop_reason=StopReason.TOOL_USE)
 
 

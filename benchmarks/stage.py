@@ -55,7 +55,7 @@ class Wakeful:
         await _until(met)
 
     async def decide(self, id: str) -> None:
-        await self.client.decide(id, "call_1", "resume")
+        await self.client.decide(id, "1-1", "resume")
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ async def _until_asked(handle: WorkflowHandle[Any, Any]) -> None:
     asking: int | None = None
     asked = False
     async for event in handle.fetch_history_events(wait_new_event=True):
-        if event.activity_task_scheduled_event_attributes.activity_id == "tool-call_1":
+        if event.activity_task_scheduled_event_attributes.activity_id == "tool-1-1":
             asking = event.event_id
         elif asking is not None and event.activity_task_completed_event_attributes.scheduled_event_id == asking:
             asked = True

@@ -33,7 +33,7 @@ async def test_the_temporal_commands_run_and_resume_an_agent(tmp_path: Path) -> 
         async with asyncio.timeout(60):
             while "waiting for a decision on refund" not in (status := await output(query, env)):
                 await asyncio.sleep(0.1)
-        assert "call_4_1" in status
+        assert "2-1" in status
         await output(signal, env)
         ended = json.loads(await output([*result, "--output", "json"], env))["result"]
     shown = json.loads(blocks("json")[0])

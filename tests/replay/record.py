@@ -96,7 +96,7 @@ async def interrupted_and_rolled_back(client: Client, thread: str) -> None:
 async def restored(client: Client, thread: str) -> None:
     await client.run("tester", "add", thread_id=thread)
     await client.send(thread, "hello", message_id="m2")
-    await until(client, thread, lambda view: view.status is RunStatus.DONE and view.runs == 1)
+    await until(client, thread, lambda view: view.status is RunStatus.DONE and view.runs == 2)
     await client.handle(thread).cancel()
 
 

@@ -78,10 +78,7 @@ class Planner:
 
 
 def _calls(turn: Sequence[tuple[str, Mapping[str, Any]]], messages: Sequence[Message]) -> tuple[ToolCall, ...]:
-    return tuple(
-        ToolCall(id=f"call_{len(messages)}_{n}", name=name, arguments=_arguments(arguments))
-        for n, (name, arguments) in enumerate(turn, start=1)
-    )
+    return tuple(ToolCall(id="", name=name, arguments=_arguments(arguments)) for name, arguments in turn)
 
 
 def _arguments(arguments: Mapping[str, Any]) -> dict[str, JsonValue]:

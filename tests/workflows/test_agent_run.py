@@ -333,7 +333,7 @@ async def test_an_unknown_thread_is_named(client: Client) -> None:
 async def test_a_signal_to_an_ended_run_is_refused(client: Client, thread_id: str) -> None:
     await client.run("tester", "hello", thread_id=thread_id)
     with pytest.raises(CallerError, match="has ended"):
-        await client.decide(thread_id, "call_1", "resume")
+        await client.decide(thread_id, "1-1", "resume")
 
 
 async def test_watching_shows_every_event_once_and_in_order(client: Client, thread_id: str) -> None:

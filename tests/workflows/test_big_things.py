@@ -24,7 +24,9 @@ async def test_a_huge_tool_result_is_cut_with_a_note(usual_client: Client, threa
 
 
 def test_a_huge_message_is_refused_where_it_is_written() -> None:
-    with pytest.raises(ValidationError, match="at most 1,000,000 are accepted: store large content where a tool can read it"):
+    with pytest.raises(
+        ValidationError, match="at most 1,000,000 are accepted: store large content where a tool can read it"
+    ):
         InputMessage(content="x" * 1_000_001)
 
 
@@ -53,7 +55,9 @@ async def test_a_state_that_is_too_large_to_be_carried_stays_where_it_is_and_tha
         await client.send(thread_id, "x" * 900_000)
     await until(client, thread_id, lambda view: view.queued == 3)
     said = [
-        record for record in caplog.records if record.getMessage().startswith("the thread is too large for continue-as-new")
+        record
+        for record in caplog.records
+        if record.getMessage().startswith("the thread is too large for continue-as-new")
     ]
     assert len(said) == 1
     await client.decide(thread_id, view.pending[0].pending.id, "resume")

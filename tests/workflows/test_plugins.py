@@ -42,7 +42,7 @@ async def test_two_that_set_one_exclusive_key_do_not_both_win(temporal: Temporal
     assert view.values == {"owner": "ann", "count": 1}
     (conflict,) = [event for event in events if isinstance(event, StateConflict)]
     assert conflict.key == "owner"
-    assert conflict.source.endswith("_2")
+    assert conflict.source == "1-2"
 
 
 async def test_hooks_add_no_event_to_a_step(temporal: TemporalClient, thread_id: str) -> None:
@@ -133,12 +133,12 @@ async def test_a_change_of_everything_leaves_sleeping_runs_as_they_were(
             await until_status(client, thread, RunStatus.WAITING)
     async with served(temporal, version(2), "changing") as client:
         for thread in threads:
-            await client.decide(thread, "call_1", "resume")
+            await client.decide(thread, "1-1", "resume")
         results = await asyncio.gather(*(client.result(thread) for thread in threads))
         fresh = f"{thread_id}-fresh"
         await client.start("a", "go", thread_id=fresh)
         await until_status(client, fresh, RunStatus.WAITING)
-        await client.decide(fresh, "call_1", "resume")
+        await client.decide(fresh, "1-1", "resume")
         new = await client.result(fresh)
         told = [record.event async for record in client.watch(threads[0])]
     # The pinned prompt, tools and plugins; the newest code of the tool and of the plugin.

@@ -71,7 +71,7 @@ async def test_a_sleeping_run_goes_on_with_its_own_agent_and_a_new_one_begins_wi
     async with running_worker(temporal, registry, settings):
         await suspended(client, thread_id)
         assert registry.replace(new_registry(script)) == 2
-        await client.decide(thread_id, "call_2_1", "resume")
+        await client.decide(thread_id, "1-1", "resume")
         result = await client.result(thread_id)
         assert (result.response, seen(script)) == ("seen", [("Be old.", ["approve", "look"])] * 3)
         assert await version(client, thread_id) == 1
@@ -94,7 +94,7 @@ async def test_a_sleeping_run_keeps_its_agent_when_its_worker_comes_back_with_an
     script.requests.clear()
     restarted = new_registry(script).copy(tools=[look], gates=[careful])
     async with running_worker(temporal, restarted, settings):
-        await client.decide(thread_id, "call_2_1", "resume")
+        await client.decide(thread_id, "1-1", "resume")
         result = await client.result(thread_id)
         assert (result.response, seen(script)) == ("seen", [("Be old.", ["approve", "look"])] * 2)
         assert await version(client, thread_id) == 1

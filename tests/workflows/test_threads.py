@@ -73,7 +73,7 @@ async def test_a_closed_thread_is_restored_by_a_message(client: Client, thread_i
     await answered(client, thread_id, 1)
     await close(client, thread_id)
     await client.send(thread_id, "two")
-    assert await answered(client, thread_id, 1) == "hello, two"
+    assert await answered(client, thread_id, 2) == "hello, two"
     said = [message.text for message in await client.transcript(thread_id)]
     assert said == ["add", "", "5", "the sum is 5", "two", "hello, two"]
     await close(client, thread_id)

@@ -46,7 +46,7 @@ class Owner:
         return self._told
 
     @workflow.signal
-    def settled(self, told: Any) -> None:
+    def child_settled(self, told: Any) -> None:
         self._told.append(told)
 
 
@@ -163,7 +163,7 @@ async def test_a_cancelled_task_stops_its_tool_and_says_so(tasks: Client, thread
 
 
 async def test_a_task_that_is_cancelled_before_it_begins_never_runs_its_tool(tasks: Client, thread_id: str) -> None:
-    settled = await tasks.execute_workflow(
+    result = await tasks.execute_workflow(
         names.WORKFLOW_TOOL_TASK,
         given("lasting", "nobody"),
         id=thread_id,
@@ -171,7 +171,7 @@ async def test_a_task_that_is_cancelled_before_it_begins_never_runs_its_tool(tas
         start_signal="cancel",
         result_type=ChildResult,
     )
-    assert settled == ChildResult(work_id="bg_0", thread_id=thread_id, status=TaskStatus.CANCELLED)
+    assert result == ChildResult(work_id="bg_0", thread_id=thread_id, status=TaskStatus.CANCELLED)
 
 
 async def test_a_task_whose_owner_never_was_ends_all_the_same(tasks: Client, thread_id: str) -> None:
