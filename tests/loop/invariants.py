@@ -8,6 +8,7 @@ from tests.loop.invariants_children import Kin
 from tests.loop.invariants_hooks import Hooks
 from tests.loop.provider_rules import may_be_sent_anywhere
 from wakeful.contract import ids
+from wakeful.contract.base import replace
 from wakeful.contract.decisions import Decision, SuspensionTicket, ToolCallResume
 from wakeful.contract.events import (
     AgentEvent,
@@ -46,7 +47,6 @@ from wakeful.loop.machine.facts import (
     WorkCancelled,
     WorkFailed,
 )
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import AwaitingTasks, Done, Idle
 from wakeful.loop.machine.state import Advance, Thread
 

@@ -1,9 +1,9 @@
 """The fork points of this execution. Kept in memory only, so they cost nothing in history."""
 
+from wakeful.contract.base import replace
 from wakeful.contract.messages import Role
 from wakeful.contract.requests import ForkPointRequest
 from wakeful.contract.views import ForkPointView
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.thread.fork_points import ForkPoint
 from wakeful.loop.thread.transcript import TranscriptPosition

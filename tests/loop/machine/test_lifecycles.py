@@ -3,15 +3,21 @@
 import ast
 from itertools import product
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from tests.loop.driving import call, ok
+from tests.loop.children import PARENT, an_end, awaiting_tasks, spawns
+from tests.loop.driving import Driver, asks, call, ok
+from tests.loop.generating import World
+from tests.loop.subagents.test_runs_on_a_budget import on, short_of_turns
+from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.errors import IllegalTransition
 from wakeful.contract.inference import ModelResponse
 from wakeful.contract.runs import RunStatus, ToolCallStatus
 from wakeful.loop.calls.batch import Batch, FinishedCall, RunningCall
-from wakeful.loop.machine import stages
+from wakeful.loop.machine import stages, state
+from wakeful.loop.machine.facts import LoopFailed
 from wakeful.loop.machine.transitions import (
     STAGE_EDGES,
     STAGES,
@@ -70,6 +76,44 @@ def test_a_thread_moves_along_its_edges_and_no_others(before: str, after: str) -
     else:
         with pytest.raises(IllegalTransition, match=f"a thread cannot go from {before!r} to {after!r}"):
             check_stage(before, after)
+
+
+def test_every_edge_of_the_table_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By random histories, and by the few stories that they do not find: an edge that none takes has no reason."""
+    taken: set[tuple[str, str]] = set()
+
+    def check(before: str, after: str) -> None:
+        check_stage(before, after)
+        taken.add((before, after))
+
+    monkeypatch.setattr(state, "check_stage", check)
+    for seed in range(600):
+        world = World(Random(seed))
+        world.live()
+        world.come_to_rest()
+    for story in (cancelled_while_it_asks_for_budget, cancelled_while_its_tasks_hold_the_budget, failed_while_it_waits):
+        story()
+    edges = {(before, after) for before, follows in STAGE_EDGES.items() for after in follows}
+    assert edges - taken == set()
+
+
+def cancelled_while_it_asks_for_budget() -> None:
+    short_of_turns().cancel()
+
+
+def cancelled_while_its_tasks_hold_the_budget() -> None:
+    for spent in (Spent(turns=1), Spent(turns=9)):
+        driver = on(Budget(turns=3))
+        driver.model(asks(spawns("c1"), spawns("c2")))
+        driver.feed(an_end("bg_0", spent=spent))
+        driver.cancel()
+
+
+def failed_while_it_waits() -> None:
+    awaiting_tasks().feed(LoopFailed("a bug"))
+    handing_off = Driver(PARENT)
+    handing_off.model(asks(call("c1", "handoff_to_billing")))
+    handing_off.feed(LoopFailed("a bug"))
 
 
 def test_nothing_enters_a_stage_but_through_the_table() -> None:

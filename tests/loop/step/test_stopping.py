@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from tests.loop.driving import AGENT, asks, call, cut_off, ok, says
+from tests.loop.driving import AGENT, PARALLEL, Driver, asks, call, cut_off, ok, pending, reject, says
+from wakeful.contract.base import replace
 from wakeful.contract.inference import ModelResponse
-from wakeful.contract.runs import StopDetail, ToolCallStatus, Usage
+from wakeful.contract.runs import StopDetail, Usage
 from wakeful.contract.stopping import (
     ConsecutiveErrors,
     ContentMatch,
@@ -19,14 +20,11 @@ from wakeful.contract.stopping import (
     TokenBudget,
 )
 from wakeful.contract.tools import ToolResult
-from wakeful.loop.calls.batch import FinishedCall, FinishedStatus
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.state import Run, Step
 from wakeful.loop.step.stopping import (
     INVALID_REGEX,
     MAX_PATTERN,
     MAX_WINDOW,
-    failed_rounds_after,
     first_met,
     recent_answers_after,
     stop_problems,
@@ -146,24 +144,32 @@ def test_consecutive_errors_are_rounds_in_which_every_call_failed_b084(rounds: i
     assert met(a_run(ConsecutiveErrors(max=2), failed_rounds=rounds), ASKS) == code
 
 
-def settled(*statuses: FinishedStatus) -> list[FinishedCall]:
-    results = {ToolCallStatus.SUCCEEDED: ok("seen")}
-    error = ToolResult.error("look", "it failed")
-    return [FinishedCall(call(f"c{n}"), status, results.get(status, error)) for n, status in enumerate(statuses)]
+FAILED = ToolResult.error("look", "it failed")
 
 
 @pytest.mark.parametrize(
-    ("calls", "count"),
+    ("results", "count"),
     [
-        (settled(ToolCallStatus.FAILED), 3),
-        (settled(ToolCallStatus.FAILED, ToolCallStatus.FAILED), 3),
-        (settled(ToolCallStatus.FAILED, ToolCallStatus.SUCCEEDED), 0),
-        (settled(ToolCallStatus.CANCELLED), 0),
-        ([], 3),
+        ((FAILED,), 3),
+        ((FAILED, FAILED), 3),
+        ((FAILED, ok("seen")), 0),
+        ((pending("s1"),), 0),
+        ((), 3),
     ],
+    ids=["failed", "all failed", "one succeeded", "cancelled by a person", "none was valid"],
 )
-def test_one_call_that_did_not_fail_begins_the_count_anew_b084(calls: list[FinishedCall], count: int) -> None:
-    assert failed_rounds_after(Step(failed_rounds=2), calls) == count
+def test_one_call_that_did_not_fail_resets_the_count_b084(results: tuple[ToolResult, ...], count: int) -> None:
+    driver = Driver(PARALLEL)
+    for number in range(2):
+        driver.model(asks(call(f"f{number}")))
+        driver.tool(f"f{number}", FAILED)
+    calls = [call(f"c{number}") for number in range(len(results))]
+    driver.model(asks(*calls).model_copy(update={"incomplete_calls": () if calls else ("look",)}))
+    for asked, result in zip(calls, results, strict=True):
+        driver.tool(asked.id, result)
+    if driver.thread.batch is not None:
+        driver.decide(reject("c0"))
+    assert driver.thread.current.step.failed_rounds == count
 
 
 def test_a_tool_stops_the_run_when_it_is_asked_for_before_it_runs_b087() -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from wakeful.contract.base import replace
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.names import SIGNAL_BUDGET_GRANT, SIGNAL_BUDGET_REQUEST
 from wakeful.contract.runs import RunIdentity, StopDetail, Stopped, Usage
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, SubagentContext
 from wakeful.loop.machine.commands import SendSignal
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import AwaitingBudget, BetweenSteps, Done, Inferring, Resolving, Stage
 from wakeful.loop.machine.state import Advance, Ledger, Run, Step, Thread
 from wakeful.loop.subagents import budgets, ledger
@@ -61,6 +61,10 @@ def with_ledger(thread: Thread, **changes: Any) -> Thread:
 
 def left(thread: Thread) -> Budget:
     return Budget.model_validate(ledger.room_left(thread.current))
+
+
+def released(thread: Thread, work_id: str, spent: Spent) -> Thread:
+    return thread.with_budget(ledger.release(thread.current.budget, work_id, spent))
 
 
 def reserving(thread: Thread, work_id: str, allowance: Budget | None) -> Thread:
@@ -193,14 +197,14 @@ def test_what_is_lent_is_reserved_until_it_is_given_back_and_then_counts_as_what
     state = reserving(a_run(tokens=10, budget=Budget(tokens=100)), "w1", Budget(tokens=40))
     state = reserving(state, "w2", Budget(tokens=20))
     assert left(state) == Budget(tokens=30)
-    state = budgets.release_child(state, "w1", Spent(tokens=5, turns=1))
+    state = released(state, "w1", Spent(tokens=5, turns=1))
     assert state.current.budget.reserved == (("w2", Budget(tokens=20)),)
     assert left(state) == Budget(tokens=65)
     assert ledger.spent(state.current) == Spent(tokens=15, turns=1)
 
 
 def test_what_a_sub_agent_without_an_allowance_took_is_spent_too() -> None:
-    assert budgets.release_child(a_run(), "w1", Spent(tokens=5)).current.budget.descendants == Spent(tokens=5)
+    assert released(a_run(), "w1", Spent(tokens=5)).current.budget.descendants == Spent(tokens=5)
 
 
 # Before a step
@@ -410,7 +414,7 @@ def test_a_parent_that_cannot_be_reached_has_refused_everything() -> None:
 
 def test_a_run_that_was_refused_goes_on_with_what_a_sub_agent_gave_back_and_asks_no_more() -> None:
     state = a_middle(("w-a", Budget(tokens=80)), stage=AwaitingBudget("tokens"))
-    state = budgets.release_child(state, "w-a", Spent(tokens=70))
+    state = released(state, "w-a", Spent(tokens=70))
     moved = budgets.on_budget_granted(state, BudgetGrant(refused="tokens"), now=NOW)
     assert moved.thread.stage == BetweenSteps()
     assert left(moved.thread) == Budget(tokens=10)
@@ -463,10 +467,10 @@ def test_a_refusal_is_passed_on_to_every_sub_agent_that_waits() -> None:
 
 
 def test_a_sub_agent_that_ended_while_it_waited_is_told_nothing_and_frees_what_it_held() -> None:
-    state = budgets.release_child(waiting_middle(), "w-a", Spent(tokens=40))
+    state = released(waiting_middle(), "w-a", Spent(tokens=40))
     moved = budgets.on_budget_granted(state, BudgetGrant(refused="tokens"), now=NOW)
     assert told(moved) == [BudgetGrant(refused="tokens")]
-    freed = budgets.release_child(waiting_middle(), "w-a", Spent(tokens=10))
+    freed = released(waiting_middle(), "w-a", Spent(tokens=10))
     assert told(budgets.on_budget_granted(freed, BudgetGrant(refused="tokens"), now=NOW)) == [
         BudgetGrant(allowance=Budget(tokens=55))
     ]
@@ -544,7 +548,7 @@ class Tree:
             case BudgetGrant():
                 self._moved(target, budgets.on_budget_granted(node.thread, payload, now=NOW))
             case Spent():
-                node.thread = budgets.release_child(node.thread, f"w-{source}", payload)
+                node.thread = released(node.thread, f"w-{source}", payload)
                 node.waiting_for.discard(source)
 
     def _act(self, id: str) -> None:
@@ -619,7 +623,7 @@ class Tree:
         for entry in [entry for entry in self.post if entry[1] == id]:
             self.post.remove(entry)
             if isinstance(entry[2], Spent):
-                node.thread = budgets.release_child(node.thread, f"w-{entry[0]}", entry[2])
+                node.thread = released(node.thread, f"w-{entry[0]}", entry[2])
         parent = node.thread.identity.parent_thread_id
         if not node.ended:
             node.thread = cancelling.stop(replace(node.thread, stage=BetweenSteps()), FROM_ABOVE, now=NOW).thread

@@ -20,6 +20,7 @@ from tests.loop.children import (
 )
 from tests.loop.driving import Driver, a_ticket, asks, asks_gated, call, carried, carry, done, idle, ok, resume, says
 from wakeful.contract.agents import ToolMode
+from wakeful.contract.base import replace
 from wakeful.contract.gates import Suspend
 from wakeful.contract.mail import AGENT_MESSAGE_LIMIT, AgentMessage, ReturnedMessage, Sender, UndeliveredMessage
 from wakeful.contract.messages import Visibility
@@ -37,7 +38,6 @@ from wakeful.loop.machine.facts import (
     WorkCancelled,
     WorkFailed,
 )
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import Cancelling, Resolving
 from wakeful.loop.machine.state import Advance
 from wakeful.loop.subagents.mail import KEPT_UNDELIVERED

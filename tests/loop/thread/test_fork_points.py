@@ -18,6 +18,7 @@ from tests.loop.driving import (
     says,
     writing,
 )
+from wakeful.contract.base import replace
 from wakeful.contract.budgets import Budget
 from wakeful.contract.carryover import Carryover, Counters
 from wakeful.contract.inference import InferenceOverrides
@@ -27,7 +28,6 @@ from wakeful.contract.runs import ForkedFrom, OnBusy, Origin, RunIdentity
 from wakeful.loop.machine.advance import begin
 from wakeful.loop.machine.commands import ResolveAgent
 from wakeful.loop.machine.facts import AgentResolved, MessagesSubmitted
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import Inferring
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.step.agent_state import AgentState

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from wakeful.contract import ids
+from wakeful.contract.base import replace
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
 from wakeful.contract.events import AgentEvent, ToolCallDone, ToolCallOutcome, ToolCallResumed
 from wakeful.contract.hooks import HookEffects
@@ -15,7 +16,6 @@ from wakeful.contract.mail import AgentMessage
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.tools import ToolResult, ToolStatus
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.transitions import check_tool_call
 
 Performer = Literal["activity", "subagent", "runtime"]

@@ -2,17 +2,17 @@
 
 from itertools import takewhile
 
+from wakeful.contract.base import replace
 from wakeful.contract.events import AgentEvent
 from wakeful.contract.messages import MessageMetadata
+from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.tools import ToolResult, outcome_unknown
 from wakeful.contract.transcript import assistant_message, tool_message
 from wakeful.loop.calls.batch import Batch, Call, FinishedCall, RunningCall, Unfinished, finish_event, finished
 from wakeful.loop.machine.events import next_message_id
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import AwaitingDecisions, BetweenSteps, CallingTools, Cancelling
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.step.hooks import apply_effects
-from wakeful.loop.step.stopping import failed_rounds_after
 
 
 def batch_of(thread: Thread) -> Batch:
@@ -66,7 +66,8 @@ def commit(thread: Thread) -> Advance:
         assert isinstance(call, FinishedCall)  # a step is committed when nothing in it can change any more
         message = tool_message(call.call.id, call.result, id=next_message_id(thread), metadata=metadata)
         thread = replace(thread, transcript=thread.transcript.appending(message, call.source or message))
-    step = replace(run.step, rounds=run.step.rounds + 1, failed_rounds=failed_rounds_after(run.step, batch.calls))
+    # A call that a person cancelled has not failed.
+    step = run.step.with_round(has_failed=all(call.status is ToolCallStatus.FAILED for call in batch.calls))
     run = replace(run, step=step, response=batch.response.text or run.response)
     return replace(moved, thread=thread.with_run(run).entering(BetweenSteps()))
 

@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from wakeful.contract.base import replace
 from wakeful.contract.decisions import DecisionAction, Expiry, ExpiryAction, ToolCallResume
 from wakeful.contract.events import DecisionOverdue, ToolCallResumed
 from wakeful.contract.runs import StopDetail, Stopped, ToolCallStatus
@@ -11,7 +12,6 @@ from wakeful.loop.calls.commit import batch_of, move
 from wakeful.loop.calls.decisions import resume_call, resume_run
 from wakeful.loop.calls.tool_calls import continue_batch
 from wakeful.loop.machine.commands import CancelChild
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.thread import cancelling
 

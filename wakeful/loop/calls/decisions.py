@@ -7,6 +7,7 @@ was applied is a no-op.
 from dataclasses import dataclass
 from typing import assert_never
 
+from wakeful.contract.base import replace
 from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode, ToolCallResume, digest_arguments
 from wakeful.contract.events import ToolCallResumed
 from wakeful.contract.names import SIGNAL_DECIDE
@@ -26,7 +27,6 @@ from wakeful.loop.calls.batch import (
 from wakeful.loop.calls.commit import batch_of, move
 from wakeful.loop.calls.tool_calls import continue_batch
 from wakeful.loop.machine.events import refuse, run_start
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import AwaitingDecisions, CallingTools, Cancelling, Done, Idle
 from wakeful.loop.machine.state import KEPT_RULES, Advance, Thread
 

@@ -1,12 +1,12 @@
 """Suspend a call: give its ticket an id of its own, and compute the times at which it stops waiting."""
 
 from wakeful.contract import ids
+from wakeful.contract.base import replace
 from wakeful.contract.decisions import ResumeMode, Suspension, SuspensionTicket, digest_arguments
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.tools import ToolDescriptor, ToolResult
 from wakeful.loop.calls.batch import NewCall, SuspendedCall, Unfinished, done_event
 from wakeful.loop.calls.commit import batch_of, move
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.state import REMEMBERED_IDS, Advance, Thread
 
 LONGEST_WAIT_MS = 10 * 365 * 24 * 3_600_000

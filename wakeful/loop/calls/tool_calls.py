@@ -6,6 +6,7 @@ from pydantic import JsonValue
 
 from wakeful.contract import ids
 from wakeful.contract.agents import ToolMode
+from wakeful.contract.base import replace
 from wakeful.contract.decisions import ResumeMode
 from wakeful.contract.errors import ToolError
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
@@ -39,13 +40,11 @@ from wakeful.loop.calls.suspension import frontend_result, suspend
 from wakeful.loop.machine.commands import CallTool
 from wakeful.loop.machine.events import emit_state, end_step, record_fork_point, run_finish
 from wakeful.loop.machine.facts import ToolReturned, WorkFact
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import AwaitingDecisions, CallingTools, Inferring
 from wakeful.loop.machine.state import Advance, Thread
-from wakeful.loop.step import handoff
 from wakeful.loop.step.hooks import apply_effects
 from wakeful.loop.step.model_notes import append_notes, unexecuted_call_notes
-from wakeful.loop.step.steps import next_step
+from wakeful.loop.step.steps import next_step, request_handoff
 from wakeful.loop.subagents import ledger, mail, start, tasks
 from wakeful.loop.thread import cancelling
 
@@ -72,7 +71,9 @@ def continue_batch(thread: Thread, *, now: int) -> Advance:
         return moved
     if batch.suspended:
         return moved.then(_pause)
-    committed = moved.then(commit).then(append_notes, *unexecuted_call_notes(batch.response))
+    committed = moved.then(commit)
+    if batch.response.incomplete_calls or batch.response.interruptions:
+        committed = committed.then(append_notes, *unexecuted_call_notes(batch.response))
     return committed.then(record_fork_point).then(end_step).then(next_step, now=now)
 
 
@@ -257,7 +258,7 @@ def _perform_runtime_tool(
         case RuntimeKind.RECOVER_MESSAGES:
             return mail.recover_messages(thread, call, executed)
         case RuntimeKind.HANDOFF:
-            return handoff.request_handoff(thread, call, tool)
+            return request_handoff(thread, call, tool)
         case _:
             assert_never(tool.kind)
 

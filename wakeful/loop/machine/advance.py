@@ -14,6 +14,7 @@ called `on_<fact>`; they and the moves they are composed of take a thread and re
 from typing import assert_never
 
 from wakeful.contract import ids
+from wakeful.contract.base import replace
 from wakeful.contract.carryover import Carryover
 from wakeful.contract.mail import AgentMessage
 from wakeful.contract.names import SIGNAL_CANCEL, SIGNAL_DECIDE, SIGNAL_SUBMIT
@@ -51,7 +52,6 @@ from wakeful.loop.machine.facts import (
     WorkFact,
     WorkFailed,
 )
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import (
     AfterRun,
     AwaitingTasks,
@@ -66,7 +66,7 @@ from wakeful.loop.machine.stages import (
     RunningHooks,
 )
 from wakeful.loop.machine.state import REVISION, Advance, Children, Mail, Thread
-from wakeful.loop.step import context, handoff, hooks, inference
+from wakeful.loop.step import context, hooks, inference, steps
 from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.step.steps import next_step
 from wakeful.loop.subagents import budgets, child_events, ledger, mail
@@ -260,15 +260,15 @@ def _on_stage_work_ended(thread: Thread, fact: WorkFact, *, now: int) -> Advance
             return inference.on_inference_returned(thread.entering(BetweenSteps()), stage, response, now=now)
         case Resolving(), AgentResolved(agent=agent, revision=revision):
             pinned = thread.with_run(replace(thread.current, revision=min(revision, REVISION)))
-            bound = handoff.bind_agent(pinned, agent, now=now)
+            bound = steps.bind_agent(pinned, agent, now=now)
             started = hooks.run_at_start(bound) if agent.plugins else None
             return started or next_step(bound, now=now)
         case RunningHooks() as stage, _:
             return _on_hooks_returned(thread, stage, fact, now=now)
         case HandingOff(), AgentResolved(agent=agent):
-            return handoff.on_handoff_resolved(thread, agent, now=now).then(_take_over, now=now)
+            return steps.on_handoff_resolved(thread, agent, now=now).then(_take_over, now=now)
         case HandingOff(), _:
-            return handoff.on_handoff_failed(thread, _why(fact), now=now)
+            return steps.on_handoff_failed(thread, _why(fact), now=now)
         case _:
             return ending.finish(thread.entering(BetweenSteps()), Errored(value=_why(fact)), now=now)
 

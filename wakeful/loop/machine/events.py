@@ -5,6 +5,7 @@ import json
 from pydantic import JsonValue
 
 from wakeful.contract import ids
+from wakeful.contract.base import replace
 from wakeful.contract.decisions import Refusal
 from wakeful.contract.events import (
     AgentEvent,
@@ -26,7 +27,6 @@ from wakeful.contract.events import (
 from wakeful.contract.inference import ModelResponse, RecoveryPlan
 from wakeful.contract.names import AWAITING_TASKS
 from wakeful.contract.runs import RunStatus, Suspended, Termination, status_reason
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import AwaitingTasks
 from wakeful.loop.machine.state import Advance, Thread
 

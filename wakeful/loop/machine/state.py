@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from wakeful.context.messages import ContextMessages
 from wakeful.contract import ids
 from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.base import replace
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.carryover import Counters
 from wakeful.contract.context import CompactionMark
@@ -29,7 +30,6 @@ from wakeful.contract.tools import ToolDescriptor
 from wakeful.loop.calls.batch import Batch
 from wakeful.loop.machine.commands import Command
 from wakeful.loop.machine.facts import Submitted
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import (
     AwaitingBudget,
     AwaitingDecisions,
@@ -134,6 +134,10 @@ class Step:
     """Digests of the newest answers, for loop detection."""
     refused_calls: bool = False
     """Tool calls of the newest step were refused because their budget is spent."""
+
+    def with_round(self, *, has_failed: bool) -> "Step":
+        """After one more round; `has_failed` if every tool call of it failed, or none was valid."""
+        return replace(self, rounds=self.rounds + 1, failed_rounds=self.failed_rounds + 1 if has_failed else 0)
 
 
 @dataclass(frozen=True)
@@ -318,6 +322,10 @@ class Thread:
             if tool.id == name:
                 return tool
         return None
+
+    def has_started(self, task: Task) -> bool:
+        """Whether the newest run started the task."""
+        return task.parent_context.run_id == self.identity.run_id
 
     def entering(self, stage: Stage) -> "Thread":
         """The thread in this stage. The only way to change the stage: the table has to allow it."""

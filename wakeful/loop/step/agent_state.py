@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from wakeful.contract.base import replace
 from wakeful.contract.events import StateConflict
 from wakeful.contract.state import STATE_LIMIT, StateKeySpec, StateMerge, StateOp, StateScope, StateView, applied
-from wakeful.loop.machine.replace import replace
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ transcript is never rewritten; a summary is a mark on it.
 from wakeful.context.compaction import should_compact
 from wakeful.context.tokens import calibrated
 from wakeful.contract import ids
+from wakeful.contract.base import replace
 from wakeful.contract.inference import ModelResponse
 from wakeful.loop.machine.commands import Compact
 from wakeful.loop.machine.facts import CompactionReturned, WorkFact
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.state import Advance, Compaction, ContextState, Thread
 
 

@@ -1,13 +1,13 @@
 """Hooks in the loop: when lifecycle hooks run in an activity of their own, and how hooks' requests are applied."""
 
 from wakeful.contract import ids
+from wakeful.contract.base import replace
 from wakeful.contract.events import AgentEvent, HookFailed, PluginEvent, StateConflict
 from wakeful.contract.hooks import HookEffects, LifecyclePhase
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import Blocked, Errored, Stopped, Termination
 from wakeful.loop.machine.commands import RunHooks
 from wakeful.loop.machine.facts import HooksReturned, WorkFact
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import BetweenSteps, PendingEnd, RunningHooks
 from wakeful.loop.machine.state import KEPT_RULES, Advance, Run, Thread
 

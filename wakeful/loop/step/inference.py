@@ -1,5 +1,6 @@
 """Handle the model's answer: execute its calls, ask again where it falls short, or end the run with it."""
 
+from wakeful.contract.base import replace
 from wakeful.contract.events import AgentEvent, ToolCallCancel
 from wakeful.contract.inference import ModelResponse, StopReason
 from wakeful.contract.messages import MessageMetadata
@@ -7,7 +8,6 @@ from wakeful.contract.runs import Blocked, Errored, NaturalEnd, Stopped, Termina
 from wakeful.contract.transcript import assistant_message
 from wakeful.loop.calls.tool_calls import start_batch
 from wakeful.loop.machine.events import answer_events, end_step, record_fork_point, run_finish
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import AwaitingTasks, Inferring
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.step import context, stopping
@@ -107,8 +107,7 @@ def _ask_again(thread: Thread, response: ModelResponse) -> Thread | None:
     if _is_cut_off(response) and step.continuations < run.agent.max_continuations:
         return with_notes(thread.with_step(replace(step, continuations=step.continuations + 1)), CONTINUE)
     if response.incomplete_calls and response.stop_reason is not StopReason.MAX_TOKENS:
-        failed = replace(step, rounds=step.rounds + 1, failed_rounds=stopping.failed_rounds_after(step, ()))
-        return with_notes(thread.with_step(failed), *unexecuted_call_notes(response))
+        return with_notes(thread.with_step(step.with_round(has_failed=True)), *unexecuted_call_notes(response))
     if output and response.output_problem is not None and step.repairs < output.max_repairs:
         note = output_note(response.output_problem)
         return with_notes(thread.with_step(replace(step, repairs=step.repairs + 1)), note)

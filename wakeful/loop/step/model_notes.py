@@ -1,9 +1,9 @@
 """Notes to the model: internal messages with which the loop follows up an answer that falls short."""
 
+from wakeful.contract.base import replace
 from wakeful.contract.inference import ModelResponse, RecoveryPlan, StopReason
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock, Visibility
 from wakeful.loop.machine.events import next_message_id
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.state import Advance, Thread
 
 TOO_LONG = "Your last response was cut off at the output token limit."

@@ -1,15 +1,19 @@
-"""Start a step: one call of the model, and later the tool calls it asks for."""
+"""Between two steps: bind the run to its agent, hand it off, or start the next step with a call of the model."""
 
 from wakeful.contract import ids
-from wakeful.contract.events import StepStart
+from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.base import replace
+from wakeful.contract.events import Handoff, StepStart
 from wakeful.contract.hooks import Phase
-from wakeful.contract.runs import StopDetail, Stopped
-from wakeful.loop.machine.commands import Infer
+from wakeful.contract.runs import Blocked, StopDetail, Stopped
+from wakeful.contract.tools import RuntimeTool, ToolResult
+from wakeful.loop.calls.batch import Startable
+from wakeful.loop.calls.commit import finish_call
+from wakeful.loop.machine.commands import Infer, ResolveAgent
 from wakeful.loop.machine.events import next_message_id
-from wakeful.loop.machine.replace import replace
-from wakeful.loop.machine.stages import Inferring
+from wakeful.loop.machine.stages import BetweenSteps, HandingOff, Inferring
 from wakeful.loop.machine.state import Advance, Thread
-from wakeful.loop.step import handoff, hooks
+from wakeful.loop.step import hooks
 from wakeful.loop.subagents import budgets, ledger
 from wakeful.loop.thread.ending import finish
 from wakeful.loop.thread.submissions import read
@@ -35,7 +39,7 @@ def next_step(thread: Thread, *, now: int, continuing: bool = False) -> Advance:
         if run.step.refused_calls and ledger.calls_left(run) == 0:
             return budgets.stop_for(thread, ledger.TOOL_CALLS, now=now)
     if thread.requested_agent not in (None, run.agent.agent_id):
-        return hooks.run_at_handoff(thread) or handoff.resolve_handoff(thread, thread.requested_agent)
+        return hooks.run_at_handoff(thread) or resolve_handoff(thread, thread.requested_agent)
     return _infer(thread, now=now, continuing=continuing)
 
 
@@ -84,3 +88,53 @@ def infer_command(thread: Thread, stage: Inferring) -> Infer:
         state=thread.agent_state.view if has_hooks else None,
         ended_step=stage.ended_step,
     )
+
+
+def bind_agent(thread: Thread, agent: ResolvedAgent, *, now: int) -> Thread:
+    """The run with its agent, that agent's context messages, and its budget."""
+    messages = thread.context.messages
+    for message in agent.context_messages:
+        messages = messages.upserting(message)
+    run = thread.current
+    limit = ledger.tightest(run.budget.limit, agent.budget)
+    run = replace(
+        run,
+        resolved=agent,
+        started_at=run.started_at if run.step.number else now,
+        budget=replace(run.budget, limit=limit, deadline=ledger.deadline(limit, run.budget.deadline, now)),
+    )
+    return replace(thread, run=run, context=replace(thread.context, messages=messages))
+
+
+def request_handoff(thread: Thread, call: Startable, tool: RuntimeTool) -> Advance:
+    """The model hands the run off; of several handoffs in one step the last one counts."""
+    agent_id = tool.agent_id or ""
+    result = ToolResult.success(call.call.name, {"handoff": agent_id}, f"{agent_id} takes over from here")
+    return finish_call(replace(thread, requested_agent=agent_id), call, result)
+
+
+def resolve_handoff(thread: Thread, agent_id: str) -> Advance:
+    """Look up the agent that takes over."""
+    counters = thread.counters.model_copy(update={"handoffs": thread.counters.handoffs + 1})
+    stage = HandingOff(id=ids.work_id(ids.ResolveHandoff(counters.handoffs)), agent_id=agent_id)
+    thread = replace(thread, counters=counters, requested_agent=None).entering(stage)
+    return Advance(thread, (handoff_command(thread, stage),))
+
+
+def handoff_command(thread: Thread, stage: HandingOff) -> ResolveAgent:
+    return ResolveAgent(stage.id, stage.agent_id, in_task=thread.identity.task is not None)
+
+
+def on_handoff_resolved(thread: Thread, agent: ResolvedAgent, *, now: int) -> Advance:
+    """The run with its new agent, which answers on the thread from now on."""
+    before, run = thread.agent.agent_id, thread.current
+    # The steps so far were another agent's: the new one's `step_end` hooks do not run for them.
+    run = replace(run, step=replace(run.step, hooks_ran=run.step.number), has_deactivated=False)
+    thread = replace(thread.with_run(run).entering(BetweenSteps()), active_agent=agent.agent_id)
+    bound = bind_agent(thread, agent, now=now)
+    return Advance(bound, events=(Handoff(from_agent=before, to_agent=agent.agent_id),))
+
+
+def on_handoff_failed(thread: Thread, why: str, *, now: int) -> Advance:
+    termination = Blocked(value=f"handoff resolve failed: {why}")
+    return finish(thread.entering(BetweenSteps()), termination, now=now)

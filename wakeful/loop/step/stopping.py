@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import assert_never
 
 from wakeful.contract.inference import ModelResponse
-from wakeful.contract.runs import StopDetail, ToolCallStatus
+from wakeful.contract.runs import StopDetail
 from wakeful.contract.stopping import (
     ConsecutiveErrors,
     ContentMatch,
@@ -19,8 +19,7 @@ from wakeful.contract.stopping import (
     Timeout,
     TokenBudget,
 )
-from wakeful.loop.calls.batch import Call
-from wakeful.loop.machine.state import Run, Step
+from wakeful.loop.machine.state import Run
 from wakeful.permissions.texts import TEXT_LIMIT, Kind, PatternError, Text
 
 INVALID_REGEX = "content_match_invalid_regex"
@@ -55,15 +54,6 @@ def recent_answers_after(run: Run, response: ModelResponse) -> tuple[str, ...]:
     digest = hashlib.sha256(response.text.encode(errors="surrogatepass")).hexdigest()[:16]
     before = run.step.recent_answers if digest in run.step.recent_answers else ()
     return (*before, digest)[-min(MAX_WINDOW, max(windows)) :]
-
-
-def failed_rounds_after(step: Step, calls: Sequence[Call]) -> int:
-    """Rounds in a row in which every call failed, including this one; no calls at all means that none was valid.
-
-    A call that a person cancelled has not failed.
-    """
-    failed = all(call.status is ToolCallStatus.FAILED for call in calls)
-    return step.failed_rounds + 1 if failed else 0
 
 
 def stop_problems(conditions: Sequence[StopCondition]) -> list[str]:

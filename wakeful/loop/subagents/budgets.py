@@ -10,13 +10,13 @@ Wall time is not shared out: every agent of a tree has the same absolute deadlin
 """
 
 from wakeful.contract import ids
-from wakeful.contract.budgets import Budget, Spent
+from wakeful.contract.base import replace
+from wakeful.contract.budgets import Budget
 from wakeful.contract.names import SIGNAL_BUDGET_REQUEST
 from wakeful.contract.runs import StopDetail, Stopped
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest
 from wakeful.loop.machine.commands import SendSignal
 from wakeful.loop.machine.events import refuse
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import AwaitingBudget, BetweenSteps
 from wakeful.loop.machine.state import Advance, Run, Thread
 from wakeful.loop.subagents.ledger import (
@@ -25,7 +25,6 @@ from wakeful.loop.subagents.ledger import (
     committed,
     limits_of,
     part_of,
-    release,
     reserve,
     reserved,
     room_in,
@@ -76,13 +75,6 @@ def stop_for(thread: Thread, field: str, *, now: int) -> Advance:
     if held := getattr(reserved(run), field):
         detail += f", of which sub-agents hold {held}"
     return cancelling.stop(thread, Stopped(value=StopDetail(code="budget", detail=detail)), now=now)
-
-
-def release_child(thread: Thread, work_id: str, spent: Spent) -> Thread:
-    """A sub-agent or task has ended."""
-    if thread.run is None:
-        return thread
-    return thread.with_budget(release(thread.run.budget, work_id, spent))
 
 
 def on_budget_requested(thread: Thread, request: BudgetRequest, *, now: int) -> Advance:

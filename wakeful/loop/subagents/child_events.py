@@ -5,6 +5,7 @@ A child's end comes here by one of three paths, which `docs/concepts.md` draws: 
 """
 
 from wakeful.contract import ids
+from wakeful.contract.base import replace
 from wakeful.contract.budgets import Spent
 from wakeful.contract.events import MailArrived
 from wakeful.contract.inference import Source
@@ -21,7 +22,6 @@ from wakeful.loop.calls.commit import finish_call
 from wakeful.loop.machine.commands import SendSignal
 from wakeful.loop.machine.events import run_start
 from wakeful.loop.machine.facts import Delivered, Submitted, ToolReturned, WorkFact
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import (
     AwaitingBudget,
     AwaitingDecisions,
@@ -34,8 +34,8 @@ from wakeful.loop.machine.stages import (
 )
 from wakeful.loop.machine.state import REMEMBERED_IDS, Advance, Thread
 from wakeful.loop.step.steps import next_step
-from wakeful.loop.subagents import budgets, start, tasks
-from wakeful.loop.thread import cancelling, ending
+from wakeful.loop.subagents import budgets, ledger, start, tasks
+from wakeful.loop.thread import cancelling
 from wakeful.loop.thread.submissions import for_this_run, read_queued, start_next_run
 
 EVENT_TEXT_LENGTH = 500
@@ -91,7 +91,7 @@ def _find(thread: Thread, work_id: str) -> tuple[Task | None, RunningCall | None
 
 
 def _on_delegate_ended(thread: Thread, call: RunningCall, child: ChildResult, *, now: int) -> Advance:
-    thread = _with_receipt(budgets.release_child(thread, call.id, child.spent), child)
+    thread = _with_receipt(_released(thread, call.id, child.spent), child)
     result = delegate_result(call.call.name, child, timed_out=call.timed_out)
     status = {TaskStatus.COMPLETED: "done", TaskStatus.CANCELLED: "cancelled"}.get(child.status, "failed")
     progress = start.progress(call.call, status, result.message or f"{child.agent_id} is done")
@@ -107,8 +107,7 @@ def _on_task_ended(thread: Thread, task: Task, child: ChildResult, *, now: int) 
     is_cancelled_with_run = isinstance(thread.stage, Cancelling) and task.task_id in thread.in_flight
     is_passive = _wakes_nobody(thread, task.task_id)
     callers = [call for call in thread.batch.running if call.awaits == task.task_id] if thread.batch else []
-    spent = child.spent if ending.is_own_task(thread, task) else Spent()
-    thread = budgets.release_child(thread, task.task_id, spent)
+    thread = _released(thread, task.task_id, child.spent if thread.has_started(task) else Spent())
     moved = tasks.record_end(_with_receipt(thread, child) if is_cancelled_with_run else thread, task, child, now=now)
     for call in callers:
         receipt = ToolResult.success(call.call.name, tasks.cancel_receipt(task, child))
@@ -124,8 +123,15 @@ def _on_task_ended(thread: Thread, task: Task, child: ChildResult, *, now: int) 
             return moved.then(tool_calls.continue_batch, now=now)
         case AwaitingBudget(asked_parent=False):
             return replace(moved, thread=budgets.on_tasks_released(moved.thread)).then(next_step, now=now)
-        case _:
+        case Idle(closing=True):
             return replace(moved, thread=cancelling.close_if_quiet(moved.thread))
+        case _:
+            return moved
+
+
+def _released(thread: Thread, work_id: str, spent: Spent) -> Thread:
+    """The thread without the child's reservation, and with what its subtree has spent."""
+    return thread if thread.run is None else thread.with_budget(ledger.release(thread.run.budget, work_id, spent))
 
 
 def _wakes_nobody(thread: Thread, task_id: str) -> bool:

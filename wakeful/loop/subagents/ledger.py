@@ -1,11 +1,11 @@
 """What a run has spent, what is left, and what its sub-agents hold. `budgets` decides what follows from it."""
 
 from wakeful.contract import ids
+from wakeful.contract.base import replace
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.names import SIGNAL_BUDGET_GRANT
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest
 from wakeful.loop.machine.commands import SendSignal
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.state import Ledger, Run
 
 TOOL_CALLS = "tool_calls"

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pydantic import JsonValue
 
 from wakeful.contract import ids
+from wakeful.contract.base import replace
 from wakeful.contract.carryover import newest_undelivered
 from wakeful.contract.errors import ToolError, ToolErrorKind
 from wakeful.contract.mail import AGENT_MESSAGE_LIMIT, AgentMessage, Relation, Sender, UndeliveredMessage
@@ -16,7 +17,6 @@ from wakeful.loop.calls.batch import ResumingCall, RunningCall, Startable
 from wakeful.loop.calls.commit import finish_call, move
 from wakeful.loop.machine.commands import Command, DeliverMessage, SendSignal
 from wakeful.loop.machine.facts import Delivered, WorkFact, WorkFailed
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.state import Advance, Thread
 
 KEPT_UNDELIVERED = 100

@@ -3,6 +3,7 @@
 from pydantic import JsonValue, ValidationError
 
 from wakeful.contract import ids
+from wakeful.contract.base import replace
 from wakeful.contract.errors import ToolError, ToolErrorKind, validation_problems
 from wakeful.contract.events import ActivitySnapshot, ChildStarted
 from wakeful.contract.messages import ToolCall
@@ -15,7 +16,6 @@ from wakeful.contract.tools import RuntimeKind, RuntimeTool
 from wakeful.loop.calls.batch import ResumingCall, RunningCall, Startable
 from wakeful.loop.calls.commit import batch_of, move
 from wakeful.loop.machine.commands import CancelChild, Command, StartChild
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import Cancelling, Done
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.subagents import ledger

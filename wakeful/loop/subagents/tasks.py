@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pydantic import JsonValue
 
 from wakeful.contract import ids
+from wakeful.contract.base import replace
 from wakeful.contract.errors import ToolError, ToolErrorKind
 from wakeful.contract.events import TaskChanged
 from wakeful.contract.messages import ToolCall
@@ -16,7 +17,6 @@ from wakeful.contract.tools import RuntimeTool, ToolDescriptor, ToolResult
 from wakeful.loop.calls.batch import ResumingCall, RunningCall, Startable
 from wakeful.loop.calls.commit import finish_call, move
 from wakeful.loop.machine.commands import CancelChild, StartTask
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.state import Advance, Children, Thread
 from wakeful.loop.subagents import start
 from wakeful.loop.thread import cancelling

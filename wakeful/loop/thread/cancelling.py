@@ -1,5 +1,6 @@
 """Cancel a run or close its thread: stop everything in flight with its descendants, and wait until it has stopped."""
 
+from wakeful.contract.base import replace
 from wakeful.contract.names import SIGNAL_CANCEL
 from wakeful.contract.runs import Blocked, Cancelled, Stopped
 from wakeful.contract.tools import ToolOutcome, ToolStatus
@@ -7,7 +8,6 @@ from wakeful.loop.calls.batch import RunningCall, blocked, finish_event, finishe
 from wakeful.loop.calls.commit import finish_lost, move, running_call
 from wakeful.loop.machine.events import answer_events, refuse
 from wakeful.loop.machine.facts import HooksReturned, InferenceReturned, ToolReturned, WorkFact, WorkFailed
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import AfterRun, Cancelling, Done, Idle, PendingEnd, RunningHooks
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.step.hooks import apply_effects
@@ -55,8 +55,8 @@ def _closed(thread: Thread, reason: str | None) -> Done:
 
 
 def close_if_quiet(thread: Thread) -> Thread:
-    """Close a thread that only waited for its last task."""
-    if isinstance(thread.stage, Idle) and thread.stage.closing and not thread.children.running:
+    """Close an idle thread that is closing, once its last task has stopped."""
+    if not thread.children.running:
         return thread.entering(_closed(thread, None))
     return thread
 

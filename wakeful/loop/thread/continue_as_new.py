@@ -15,13 +15,13 @@ from pydantic_core import to_json
 
 from wakeful.contract import ids
 from wakeful.contract.agents import HistoryBudget
+from wakeful.contract.base import replace
 from wakeful.contract.messages import Message
 from wakeful.contract.runs import RunStatus
 from wakeful.loop.calls.batch import RunningCall
 from wakeful.loop.calls.tool_calls import call_command
 from wakeful.loop.machine.commands import Command, ResolveAgent
 from wakeful.loop.machine.facts import Submitted
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import (
     AwaitingBudget,
     AwaitingDecisions,
@@ -37,9 +37,8 @@ from wakeful.loop.machine.stages import (
     RunningHooks,
 )
 from wakeful.loop.machine.state import Thread
-from wakeful.loop.step.handoff import handoff_command
 from wakeful.loop.step.hooks import hooks_command
-from wakeful.loop.step.steps import infer_command
+from wakeful.loop.step.steps import handoff_command, infer_command
 from wakeful.loop.subagents.mail import resend_command, send_command
 
 TAIL_BYTES = 256_000

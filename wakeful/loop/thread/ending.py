@@ -5,20 +5,19 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
+from wakeful.contract.base import replace
 from wakeful.contract.events import AgentEvent, ToolCallCancel
 from wakeful.contract.hooks import LifecyclePhase
 from wakeful.contract.ids import is_task_message
 from wakeful.contract.names import SIGNAL_DECIDE, TOOL_INTERRUPTED
 from wakeful.contract.runs import RunResult, Termination, ThreadMode, ToolCallStatus, status_reason
 from wakeful.contract.subagents import child_result
-from wakeful.contract.tasks import Task
 from wakeful.contract.tools import ToolResult
 from wakeful.loop.calls.batch import FinishedCall, RunningCall
 from wakeful.loop.calls.commit import commit, finish_call, move
 from wakeful.loop.machine.commands import CancelChild, CancelWork, Command, NotifyParent
 from wakeful.loop.machine.events import emit_state, end_step, record_fork_point, refuse, run_finish, run_start
 from wakeful.loop.machine.facts import Submitted
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import (
     AfterRun,
     AwaitingDecisions,
@@ -93,7 +92,7 @@ def finish_cancelled(thread: Thread, cancelling: Cancelling, *, now: int) -> Adv
 
 def _last_hooks(thread: Thread) -> tuple[LifecyclePhase, ...]:
     run = thread.current
-    if run.resolved is None:
+    if run.resolved is None or not run.agent.plugins:
         return ()
     last = (LifecyclePhase.RUN_END,) if run.has_deactivated else (LifecyclePhase.RUN_END, LifecyclePhase.DEACTIVATE)
     return (*hooks.pending_step_end(run), *run.agent.hooks_at(*last))
@@ -147,11 +146,7 @@ def make_result(thread: Thread, termination: Termination, *, detail: str | None,
 
 def own_tasks(thread: Thread) -> frozenset[str]:
     """The running tasks that this very run has started."""
-    return frozenset(task.task_id for task in thread.children.running if is_own_task(thread, task))
-
-
-def is_own_task(thread: Thread, task: Task) -> bool:
-    return task.parent_context.run_id == thread.identity.run_id
+    return frozenset(task.task_id for task in thread.children.running if thread.has_started(task))
 
 
 def resumed_events(thread: Thread) -> tuple[AgentEvent, ...]:
@@ -246,7 +241,7 @@ def _rolled_back(thread: Thread) -> Thread:
 def _mail_to_read_again(thread: Thread) -> tuple[Submitted, ...]:
     """Mail was sent once, so the next run has to read it; except of tasks that the undone run started itself."""
     run = thread.current
-    own = [task.thread_id or "" for task in thread.children.tasks if is_own_task(thread, task)]
+    own = [task.thread_id or "" for task in thread.children.tasks if thread.has_started(task)]
     start = max(0, run.started_at_position.length - thread.transcript.before.length)
     read = [message for message in thread.transcript.messages[start:] if message.id in run.read_mail]
     return tuple(

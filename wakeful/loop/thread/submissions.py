@@ -4,6 +4,7 @@ from itertools import takewhile
 from typing import assert_never
 
 from wakeful.contract import ids
+from wakeful.contract.base import replace
 from wakeful.contract.budgets import Budget
 from wakeful.contract.inference import Source
 from wakeful.contract.names import SIGNAL_SUBMIT
@@ -12,7 +13,6 @@ from wakeful.contract.runs import OnBusy, Origin, ThreadMode
 from wakeful.loop.machine.commands import ResolveAgent
 from wakeful.loop.machine.events import refuse, run_start
 from wakeful.loop.machine.facts import MessagesSubmitted, Submitted
-from wakeful.loop.machine.replace import replace
 from wakeful.loop.machine.stages import AwaitingTasks, Idle, Resolving
 from wakeful.loop.machine.state import REMEMBERED_IDS, Advance, Ledger, Run, Thread
 

@@ -6,10 +6,10 @@ digests continues unbroken.
 
 from dataclasses import dataclass, field
 
+from wakeful.contract.base import replace
 from wakeful.contract.inference import Rewind, Source, TranscriptRef, TranscriptTail
 from wakeful.contract.messages import Message, Role
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
-from wakeful.loop.machine.replace import replace
 
 
 @dataclass(frozen=True)
