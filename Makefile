@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 KEEP ?=
-# Each process has a Temporal server of its own; most of a test's time is waiting.
+# Each process has a Temporal server of its own; most of these tests' time is waiting.
 PARALLEL := -n 4 --dist worksteal
 PURE := tests/loop tests/context tests/contract tests/permissions tests/authoring tests/registry
 
@@ -17,12 +17,15 @@ demo: $(BIN)/.ready  ## See a durable agent run from end to end (KEEP=1 leaves t
 dev: $(BIN)/.ready  ## A server, its web UI and a worker, until Ctrl-C.
 	$(BIN)/wakeful dev
 
-test: $(BIN)/.ready  ## Run the tests: the pure ones with their coverage, then those that need a server or a process.
-	$(BIN)/python -m pytest -q $(PARALLEL) --cov --cov-report=term:skip-covered $(PURE)
+test: $(BIN)/.ready  ## Run the tests: the pure ones with their coverage, then those that need a Temporal server.
+	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=term:skip-covered $(PURE)
 	$(BIN)/python -m pytest -q $(PARALLEL) $(foreach folder,$(PURE),--ignore=$(folder))
 
-restless: $(BIN)/.ready  ## The workflow tests again, continuing as new after every fact.
+restless: $(BIN)/.ready  ## Run the workflow tests again, continuing as new after every fact.
 	$(BIN)/python -m pytest -q $(PARALLEL) -m restless
+
+integration: $(BIN)/.ready  ## Run the tests that need other software or a fresh environment; says what it skips.
+	$(BIN)/python -m pytest -m integration -rs
 
 bench: $(BIN)/.ready  ## Measure against a hand-written workflow (QUICK=1 for about a minute).
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
@@ -37,7 +40,7 @@ format: $(BIN)/.ready  ## Format the code and sort its imports.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-faults: $(BIN)/.ready  ## The long fault runs (shorter with WAKEFUL_FAULT_TREES=40 WAKEFUL_FAULT_KILLS=5).
+faults: $(BIN)/.ready  ## Run the long runs under faults (shorter with WAKEFUL_FAULT_TREES=40 WAKEFUL_FAULT_KILLS=5).
 	$(BIN)/python -m pytest -s -m faults
 
 picture: $(BIN)/.ready  ## Take the pictures in docs/ again (needs chromium).
@@ -58,4 +61,4 @@ $(BIN)/.ready: pyproject.toml constraints.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[dev]'
 	touch $@
 
-.PHONY: help demo dev test restless bench check format faults picture constraints clean
+.PHONY: help demo dev test restless integration bench check format faults picture constraints clean
