@@ -18,7 +18,7 @@ from wakeful.contract.runs import TaskRef
 from wakeful.rpc_errors import RETRYABLE
 
 ATTEMPTS = 4
-FIRST_WAIT_SECONDS = 0.25
+FIRST_BACKOFF_SECONDS = 0.25
 RPC_TIMEOUT = timedelta(seconds=10)
 
 
@@ -79,7 +79,7 @@ class Emitter:
             except RPCError as error:
                 if error.status not in RETRYABLE or attempt == ATTEMPTS:
                     raise
-            await asyncio.sleep(FIRST_WAIT_SECONDS * 2 ** (attempt - 1))
+            await asyncio.sleep(FIRST_BACKOFF_SECONDS * 2 ** (attempt - 1))
 
 
 @contextlib.asynccontextmanager

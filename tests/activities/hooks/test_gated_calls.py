@@ -1,16 +1,13 @@
 """Gates in the two activities that ask them: with the model's answer, and just before a call."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import pytest
 from temporalio.client import Client
-from temporalio.common import RawValue
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
-from temporalio.testing import ActivityEnvironment
 
+from tests.activities.wiring import activities, cache_of, environment, raw
 from wakeful import (
     Agent,
     Behavior,
@@ -38,7 +35,7 @@ from wakeful.contract.messages import Message, Role, TextBlock, ToolCall
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
-from wakeful_activities import HistoryCache, InferActivity, ToolActivity
+from wakeful_activities import HistoryCache
 
 ALLOW, ASK, DENY = Behavior.ALLOW, Behavior.ASK, Behavior.DENY
 IDENTITY = RunIdentity(thread_id="test", run_id="r", agent_id="a")
@@ -103,20 +100,13 @@ def registered(turn: Turn | None = None, **changes: Any) -> tuple[Registry, Reso
     model = Recorded([turn or say("hello")])
     agent = Agent(id="a", model="m", tools=[pay, look], **changes)
     registry = Registry(agents=[agent], models={"m": model})
-    memory = HistoryCache(cast("Client", None))  # it remembers the agent, and so never reads history
-    memory.remember_agent(registry.resolve("a"))
-    return registry, registry.resolve("a"), memory, model
-
-
-def environment() -> ActivityEnvironment:
-    made = ActivityEnvironment()
-    made.payload_converter = pydantic_data_converter.payload_converter
-    return made
+    resolved = registry.resolve("a")
+    return registry, resolved, cache_of(resolved), model
 
 
 async def infer(turn: Turn, *, run: Sequence[Rule] = (), **changes: Any) -> tuple[ModelResponse, Recorded]:
     frontend = changes.pop("frontend_tools", ())
-    registry, agent, memory, model = registered(turn, **changes)
+    registry, agent, cache, model = registered(turn, **changes)
     message = Message(id="1", role=Role.USER, content=(TextBlock(text="go"),))
     input = InferInput(
         agent=agent.digest(),
@@ -125,8 +115,8 @@ async def infer(turn: Turn, *, run: Sequence[Rule] = (), **changes: Any) -> tupl
         permissions=tuple(run),
         frontend_tools=frontend,
     )
-    response = await environment().run(InferActivity(registry, memory, {}).infer, input)
-    return response, model
+    with activities(registry, cache) as made:
+        return await environment().run(made.infer.infer, input), model
 
 
 async def run_tool(
@@ -138,7 +128,7 @@ async def run_tool(
     is_gated: bool = True,
     **changes: Any,
 ) -> ToolOutcome:
-    registry, agent, memory, _ = registered(**changes)
+    registry, agent, cache, _ = registered(**changes)
     input = ToolCallInput(
         call=ToolCall(id="c", name=name, arguments=arguments),
         identity=IDENTITY,
@@ -147,9 +137,8 @@ async def run_tool(
         agent=agent.digest() if is_gated else None,
         permissions=tuple(run),
     )
-    (payload,) = pydantic_data_converter.payload_converter.to_payloads([input])
-    with ThreadPoolExecutor(1) as threads:
-        return await environment().run(ToolActivity(registry, memory, threads).call_tool, [RawValue(payload)])
+    with activities(registry, cache) as made:
+        return await environment().run(made.tools.call_tool, raw(input))
 
 
 async def test_an_answer_comes_with_what_gates_say_of_its_calls() -> None:
@@ -284,16 +273,14 @@ async def test_a_call_whose_agent_cannot_be_read_is_not_made_and_says_so() -> No
             raise ConnectionError("history is out of reach")
 
     registry, agent, _, _ = registered(gates=[modest])
-    memory = Forgetful(cast("Client", None))
     input = ToolCallInput(
         call=ToolCall(id="c", name="pay", arguments={"amount": 1}),
         identity=IDENTITY,
         idempotency_key="k",
         agent=agent.digest(),
     )
-    (payload,) = pydantic_data_converter.payload_converter.to_payloads([input])
-    with ThreadPoolExecutor(1) as threads:
-        outcome = await environment().run(ToolActivity(registry, memory, threads).call_tool, [RawValue(payload)])
+    with activities(registry, Forgetful(cast("Client", None))) as made:
+        outcome = await environment().run(made.tools.call_tool, raw(input))
     message = "the call was not made, because its gates could not be asked: history is out of reach"
     assert outcome == ToolOutcome(result=ToolResult.error("pay", message))
     assert ran == []

@@ -2,6 +2,9 @@
 
 import asyncio
 import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -31,7 +34,14 @@ async def verdict(
     *gates: Gate, policy: PermissionPolicy | None = None, asked: GateCall | None = None, rules: tuple[Rule, ...] = ()
 ) -> Verdict | None:
     registry = Registry(agents=[Agent(id="a", gates=gates, permissions=policy)])
-    return await Gates(registry, timeout_seconds=0.2).verdict(registry.resolve("a"), rules, asked or call())
+    with gates_of(registry) as asking:
+        return await asking.verdict(registry.resolve("a"), rules, asked or call())
+
+
+@contextmanager
+def gates_of(registry: Registry) -> Iterator[Gates]:
+    with ThreadPoolExecutor(1, thread_name_prefix="wakeful-gate") as threads:
+        yield Gates(registry, threads, timeout_seconds=0.2)
 
 
 def policy(**rules: Behavior) -> PermissionPolicy:
@@ -224,8 +234,8 @@ async def test_a_gate_that_fails_blocks_the_call(failing: Gate, reason: str) -> 
 
 async def test_a_gate_that_this_worker_does_not_have_blocks_the_call() -> None:
     agent = Registry(agents=[Agent(id="a", gates=[raising])]).resolve("a")
-    elsewhere = Gates(Registry(agents=[Agent(id="a")]))
-    said = await elsewhere.verdict(agent, (), call())
+    with gates_of(Registry(agents=[Agent(id="a")])) as elsewhere:
+        said = await elsewhere.verdict(agent, (), call())
     assert said == Block(reason="gate 'raising' failed: it is not on this worker; is its registry up to date?")
 
 
@@ -244,7 +254,8 @@ async def test_a_result_that_is_too_long_is_cut() -> None:
 async def test_verdicts_come_by_call_id_and_what_is_allowed_is_absent() -> None:
     registry = Registry(agents=[Agent(id="a", permissions=policy(look=Behavior.ALLOW, rm=Behavior.DENY))])
     calls = [call("look", call_id="1"), call("rm", call_id="2"), call("mail", call_id="3")]
-    verdicts = await Gates(registry).verdicts(registry.resolve("a"), (), calls)
+    with gates_of(registry) as asking:
+        verdicts = await asking.verdicts(registry.resolve("a"), (), calls)
     assert {id: said.verdict for id, said in verdicts.items()} == {"2": "block", "3": "suspend"}
 
 

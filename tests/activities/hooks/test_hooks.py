@@ -6,16 +6,12 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
-from temporalio.client import Client
-from temporalio.common import RawValue
-from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.testing import ActivityEnvironment
 
+from tests.activities.wiring import activities, cache_of, environment, raw
 from wakeful import (
     AfterInference,
     AfterToolExecute,
@@ -57,8 +53,6 @@ from wakeful.contract.runs import NaturalEnd, RunIdentity, StopDetail
 from wakeful.contract.state import StateAction, StateOp, StateView
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
-from wakeful_activities import HistoryCache, InferActivity, ToolActivity
-from wakeful_activities.hooks.hook_run import HooksActivity
 from wakeful_activities.results import RESULT_LIMIT
 
 IDENTITY = RunIdentity(thread_id="test", run_id="r", agent_id="a")
@@ -107,8 +101,7 @@ class World:
 
     def bind(self, agent: ResolvedAgent) -> None:
         self.agent = agent
-        self.memory = HistoryCache(cast("Client", None))  # it remembers the agent, and so never reads history
-        self.memory.remember_agent(agent)
+        self.cache = cache_of(agent)
 
     async def infer(self, **changes: Any) -> ModelResponse:
         input = InferInput(
@@ -119,7 +112,8 @@ class World:
             step=1,
             state=StateView(revision=4),
         ).model_copy(update=changes)
-        return await _environment().run(InferActivity(self.registry, self.memory, {}).infer, input)
+        with activities(self.registry, self.cache) as made:
+            return await environment().run(made.infer.infer, input)
 
     async def call_tool(self, name: str, **changes: Any) -> ToolOutcome:
         arguments = changes.pop("arguments", {"amount": 5} if name == "pay" else {"where": "up"})
@@ -131,27 +125,20 @@ class World:
             step=1,
             state=StateView(revision=4, values={"visits": 1}),
         ).model_copy(update=changes)
-        (payload,) = pydantic_data_converter.payload_converter.to_payloads([input])
-        with ThreadPoolExecutor(1) as threads:
-            execution = ToolActivity(self.registry, self.memory, threads)
-            return await _environment().run(execution.call_tool, [RawValue(payload)])
+        with activities(self.registry, self.cache) as made:
+            return await environment().run(made.tools.call_tool, raw(input))
 
-    async def moments(self, *moments: LifecyclePhase, **changes: Any) -> HookEffects:
+    async def run_hooks(self, *phases: LifecyclePhase, **changes: Any) -> HookEffects:
         input = HooksInput(
-            agent=self.agent.digest(), moments=moments, identity=IDENTITY, step=3, state=StateView(revision=4)
+            agent=self.agent.digest(), phases=phases, identity=IDENTITY, step=3, state=StateView(revision=4)
         ).model_copy(update=changes)
-        return await _environment().run(HooksActivity(self.registry, self.memory).run_hooks, input)
+        with activities(self.registry, self.cache) as made:
+            return await environment().run(made.hooks.run_hooks, input)
 
     @property
     def request(self) -> ModelRequest:
         (request,) = self.model.requests
         return request
-
-
-def _environment() -> ActivityEnvironment:
-    made = ActivityEnvironment()
-    made.payload_converter = pydantic_data_converter.payload_converter
-    return made
 
 
 def adding(value: int) -> StateOp:
@@ -386,7 +373,7 @@ async def test_a_hook_that_fails_is_passed_over_and_reported_or_fails_the_run(ho
     world = World(plugin("p", timeout=0.05, step_start=hook), after)
     response = await world.infer()
     report = HookFailure(plugin="p", phase="step_start", error=error)
-    assert (response.text, response.effects) == ("hello", HookEffects(base=4, state=(adding(1),), reports=(report,)))
+    assert (response.text, response.effects) == ("hello", HookEffects(base=4, state=(adding(1),), failures=(report,)))
 
     world = World(plugin("p", timeout=0.05, on_error="fail", step_start=hook), after)
     response = await world.infer()
@@ -420,9 +407,9 @@ async def test_a_hook_that_asks_for_nonsense_has_failed(
     caplog.set_level(logging.CRITICAL, logger="temporalio.activity")
     response = await World(plugin("p", **{phase: hook})).infer()
     assert response.effects is not None
-    (report,) = response.effects.reports
+    (report,) = response.effects.failures
     assert (response.text, report.phase) == ("hello", phase)
-    assert response.effects == HookEffects(base=4, reports=(report,))
+    assert response.effects == HookEffects(base=4, failures=(report,))
     response = await World(plugin("p", on_error="fail", **{phase: hook})).infer()
     assert response.effects is not None
     assert (response.effects.fail or "").startswith(f"plugin 'p' failed at {phase}: ")
@@ -438,20 +425,20 @@ async def test_a_failure_that_history_cannot_hold_is_told_as_far_as_it_can(caplo
     response = await World(plugin("p", step_start=fail)).infer()
     assert response.effects is not None
     assert len(response.model_dump_json()) < 5_000
-    assert response.effects.reports[0].error.startswith("ValueError: ?xxx")
+    assert response.effects.failures[0].error.startswith("ValueError: ?xxx")
 
 
 async def test_a_hook_that_asks_for_too_much_has_failed() -> None:
     def emit(much: int) -> Any:
         return lambda ctx: [ctx.emit("e", "x" * 20_000) for _ in range(much)] and None
 
-    effects = await World(plugin("p", run_start=emit(7))).moments(LifecyclePhase.RUN_START)
+    effects = await World(plugin("p", run_start=emit(7))).run_hooks(LifecyclePhase.RUN_START)
     assert effects.events == ()
-    assert effects.reports[0].error.startswith("it asked for too much: 140,")
+    assert effects.failures[0].error.startswith("it asked for too much: 140,")
 
-    effects = await World(*(plugin(f"p{n}", run_start=emit(6)) for n in range(5))).moments(LifecyclePhase.RUN_START)
+    effects = await World(*(plugin(f"p{n}", run_start=emit(6)) for n in range(5))).run_hooks(LifecyclePhase.RUN_START)
     assert len(effects.events) == 24
-    assert [(report.plugin, report.error) for report in effects.reports] == [
+    assert [(report.plugin, report.error) for report in effects.failures] == [
         ("p4", "it asked for too much: with the hooks before it, more than 512,000 bytes")
     ]
 
@@ -508,10 +495,10 @@ async def test_a_plugin_that_comes_later_is_set_up_once_before_its_first_hook() 
 
     world = World(Late())
     lives = PluginLives()
-    moments = HooksActivity(world.registry, world.memory, lives=lives)
-    input = HooksInput(agent=world.agent.digest(), moments=(LifecyclePhase.RUN_START,), identity=IDENTITY)
-    async with setting_up([], lives):
-        await asyncio.gather(*(_environment().run(moments.run_hooks, input) for _ in range(2)))
+    input = HooksInput(agent=world.agent.digest(), phases=(LifecyclePhase.RUN_START,), identity=IDENTITY)
+    with activities(world.registry, world.cache, lives) as made:
+        async with setting_up([], lives):
+            await asyncio.gather(*(environment().run(made.hooks.run_hooks, input) for _ in range(2)))
     assert done == ["setup", "run_start", "run_start", "shutdown"]
 
 
@@ -522,7 +509,7 @@ async def test_a_plugin_that_is_gone_or_changed_is_passed_over() -> None:
     world.bind(world.agent.model_copy(update={"plugins": (gone, changed)}))
     effects = (await world.infer()).effects
     assert effects is not None
-    first, second = effects.reports
+    first, second = effects.failures
     assert (first.plugin, first.error) == ("gone", "it is not on this worker; is its registry up to date?")
     assert second.error.startswith("the settings that the run is bound to do not fit any more")
 
@@ -634,7 +621,7 @@ async def test_a_call_is_not_made_when_a_hook_ends_the_run(phase: str) -> None:
         assert skipped.result.data == "paid 5 of 6"
     else:
         report = HookFailure(plugin="p", phase=phase, error="RuntimeError: oh no")
-        effects = HookEffects(base=4, reports=(report,))
+        effects = HookEffects(base=4, failures=(report,))
         assert skipped == ToolOutcome(result=ToolResult.error("pay", why), blocked=why, effects=effects)
 
 
@@ -648,7 +635,7 @@ async def test_a_gate_that_fails_lets_no_call_pass(hook: Any) -> None:
     assert isinstance(verdict, Block)
     assert verdict.reason.startswith("plugin 'p' failed at tool_gate: ")
     assert response.effects is not None
-    assert [(report.plugin, report.phase) for report in response.effects.reports] == [("p", "tool_gate")]
+    assert [(report.plugin, report.phase) for report in response.effects.failures] == [("p", "tool_gate")]
     assert asked == []
 
 
@@ -658,13 +645,13 @@ async def test_moments_have_an_activity_of_their_own() -> None:
         ctx.state.add(VISITS, 1)
 
     world = World(plugin("p", on_activate=note, run_start=note, on_deactivate=note), plugin("q", run_start=note))
-    effects = await world.moments(LifecyclePhase.ACTIVATE, LifecyclePhase.RUN_START)
+    effects = await world.run_hooks(LifecyclePhase.ACTIVATE, LifecyclePhase.RUN_START)
     assert effects == HookEffects(
         base=4,
         state=(adding(1), adding(1), adding(1)),
         events=tuple(EmittedEvent(plugin=id, name="HookContext", payload=3) for id in "ppq"),
     )
-    assert await world.moments(LifecyclePhase.STEP_END) == HookEffects(base=4)
+    assert await world.run_hooks(LifecyclePhase.STEP_END) == HookEffects(base=4)
 
 
 async def test_the_last_hooks_read_the_answer_and_the_result() -> None:
@@ -679,7 +666,7 @@ async def test_the_last_hooks_read_the_answer_and_the_result() -> None:
         ctx.emit("run", ctx.result.response)
 
     world = World(plugin("p", step_end=step_end, run_end=run_end, on_deactivate=fails))
-    effects = await world.moments(
+    effects = await world.run_hooks(
         LifecyclePhase.STEP_END, LifecyclePhase.RUN_END, LifecyclePhase.DEACTIVATE, response="hi", result=result
     )
     assert effects == HookEffects(
@@ -688,5 +675,5 @@ async def test_the_last_hooks_read_the_answer_and_the_result() -> None:
             EmittedEvent(plugin="p", name="step", payload="hi"),
             EmittedEvent(plugin="p", name="run", payload="bye"),
         ),
-        reports=(HookFailure(plugin="p", phase="deactivate", error="RuntimeError: oh no"),),
+        failures=(HookFailure(plugin="p", phase="deactivate", error="RuntimeError: oh no"),),
     )

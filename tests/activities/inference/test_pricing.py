@@ -2,13 +2,11 @@
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.testing import ActivityEnvironment
 
+from tests.activities.wiring import activities, cache_of, environment
 from wakeful import Agent, ModelRequest, ModelResponse, Price, ProviderError, ProviderErrorKind, Registry, RetryPolicy
 from wakeful.authoring.provider import AnyProvider
 from wakeful.contract.inference import InferenceOverrides, InferInput, TranscriptRef
@@ -24,7 +22,6 @@ from wakeful.contract.streaming import (
     Used,
 )
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
-from wakeful_activities import HistoryCache, InferActivity
 from wakeful_activities.inference.answer import priced
 
 PRICE = Price(input=2, output=10)
@@ -95,20 +92,19 @@ async def infer(
 ) -> ModelResponse:
     agent = Agent(id="a", model="m", retry=RetryPolicy(max_retries=0), **fields)
     registry = Registry(agents=[agent], models=models, prices=prices, providers={"own": Answering()})
-    memory = HistoryCache(cast("Client", None))  # it remembers the agent, and so never reads history
-    memory.remember_agent(registry.resolve("a"))
+    resolved = registry.resolve("a")
     message = Message(id="1", role=Role.USER, content=(TextBlock(text="go"),))
     input = InferInput(
-        agent=registry.resolve("a").digest(),
+        agent=resolved.digest(),
         transcript=TranscriptRef(length=1, digest=chained(EMPTY_DIGEST, message)),
         appended=(message,),
         overrides=overrides,
     )
-    environment = ActivityEnvironment()
-    environment.payload_converter = pydantic_data_converter.payload_converter
+    running = environment()
     beats = [left_behind.model_dump(mode="json")] if left_behind is not None else []
-    environment.info = replace(environment.info, attempt=attempt, heartbeat_details=beats)
-    return await environment.run(InferActivity(registry, memory, {}).infer, input)
+    running.info = replace(running.info, attempt=attempt, heartbeat_details=beats)
+    with activities(registry, cache_of(resolved)) as made:
+        return await running.run(made.infer.infer, input)
 
 
 async def test_an_answer_comes_with_its_cost_if_its_model_has_a_price() -> None:

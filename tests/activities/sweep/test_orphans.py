@@ -61,7 +61,7 @@ class Relative:
     def cancel(self, told: Any) -> None:
         self._heard.append(told["reason"])
 
-    @workflow.signal
+    @workflow.signal(name=names.SIGNAL_CHILD_SETTLED)
     def settled(self, told: Any) -> None:
         self._heard.append((told["work_id"], told.get("name"), told["status"], told.get("error")))
 
@@ -96,7 +96,7 @@ def _task(owner: str, child: str) -> Task:
 
 def _call(child: str) -> ToolCallView:
     return ToolCallView(
-        call_id="c1", tool_name="t", status=ToolCallStatus.RUNNING, child=child, work_id="delegate.2-c1"
+        call_id="c1", tool_name="t", status=ToolCallStatus.RUNNING, child_thread_id=child, work_id="delegate.2-c1"
     )
 
 
