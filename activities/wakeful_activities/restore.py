@@ -24,7 +24,7 @@ Handle = WorkflowHandle[Any, Any]
 V = TypeVar("V", ForkPointView, TranscriptPage)
 
 RESTORED_BYTES = 1_500_000
-"""Of the activity's result: Temporal fails an activity that returns two megabytes, and the thread would fail with it."""
+"""Of the activity's result: Temporal fails an activity that returns two megabytes."""
 
 UTF8_BYTES = 4
 """Of one character, at most."""

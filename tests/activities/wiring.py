@@ -1,6 +1,6 @@
 """The activities of a worker, wired as `wakeful.worker` wires them, for tests without a worker."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,12 +12,26 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import ActivityEnvironment
 
 from wakeful.authoring.plugin import PluginLives
+from wakeful.authoring.scripted import ScriptedModel, Turn
 from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.inference import ModelRequest, ModelResponse
 from wakeful.contract.tools import ToolCallInput
 from wakeful.registry.registry import Registry
-from wakeful_activities import HistoryCache, InferActivity, ToolActivity
+from wakeful_activities import HistoryCache, HooksActivity, InferActivity, ToolActivity
 from wakeful_activities.hooks.gates import Gates
-from wakeful_activities.hooks.hook_run import Hooks, HooksActivity
+from wakeful_activities.hooks.hook_run import Hooks
+
+
+class RecordingModel(ScriptedModel):
+    """A scripted model that keeps the requests it was sent."""
+
+    def __init__(self, turns: Sequence[Turn]) -> None:
+        super().__init__(turns)
+        self.requests: list[ModelRequest] = []
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        self.requests.append(request)
+        return await super().complete(request)
 
 
 @dataclass(frozen=True)
