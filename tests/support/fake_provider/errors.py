@@ -1,4 +1,4 @@
-"""What each provider says when it fails: the same few kinds of failure in its own words and shapes."""
+"""The error bodies and events of each provider, for the same few kinds of failure."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -14,7 +14,7 @@ from wakeful.contract.runs import Usage
 
 
 def events(answer: Answer, asked: Asked) -> Iterator[Event]:
-    """The events in order. Their numbers count what a client sees, so an error that comes later can go on counting."""
+    """The events in order. Their numbers count what a client sees, so a later error event can continue them."""
     for number, event in enumerate(_unnumbered(answer, asked)):
         assert isinstance(event.data, dict)
         yield replace(event, data=event.data | {"sequence_number": number})
@@ -25,7 +25,7 @@ def body(answer: Answer, asked: Asked) -> Json:
 
 
 def response(answer: Answer, asked: Asked, status: str, output: list[JsonValue], error: Json | None = None) -> Json:
-    """The response object, which several events carry, each time a little further."""
+    """The response object, which several events contain in its current state."""
     reason = "max_output_tokens" if answer.stop_reason == StopReason.MAX_TOKENS else "content_filter"
     return {
         "id": f"resp_{asked.number}",
@@ -71,8 +71,8 @@ def _items(answer: Answer, asked: Asked) -> list[tuple[Json, Inner]]:
         items.append((_reasoning(answer, asked), partial(_reasoning_events, answer)))
     if answer.text:
         items.append((_message(answer, asked), partial(_text_events, answer)))
-    for place, call in enumerate(answer.calls):
-        items.append((_call(call, f"fc_{asked.number}_{place}"), partial(_call_events, call, answer.chunk)))
+    for index, call in enumerate(answer.calls):
+        items.append((_call(call, f"fc_{asked.number}_{index}"), partial(_call_events, call, answer.chunk)))
     if items and _status(answer) == "incomplete":
         last, inner = items[-1]
         items[-1] = (last | {"status": "incomplete"}, inner)
