@@ -71,7 +71,7 @@ class RestoreActivity:
 
 
 async def _unless_shut_down(reading: Coroutine[Any, Any, TranscriptTail]) -> TranscriptTail:
-    """Give up when this worker shuts down: if no other runs, its queries would wait for an answer of its own."""
+    """Give up when this worker shuts down: without another worker, only it could answer its own queries."""
     read = asyncio.create_task(reading)
     shutdown = asyncio.create_task(activity.wait_for_worker_shutdown())
     try:

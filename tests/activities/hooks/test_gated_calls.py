@@ -78,7 +78,7 @@ def modest(call: GateCall) -> Verdict | None:
 
 def policy(default: Behavior = ALLOW, **rules: Behavior) -> PermissionPolicy:
     return PermissionPolicy(
-        default_behavior=default, rules=tuple(Rule(tool=tool, behavior=said) for tool, said in rules.items())
+        default_behavior=default, rules=tuple(Rule(tool=tool, behavior=behavior) for tool, behavior in rules.items())
     )
 
 
@@ -134,7 +134,7 @@ async def test_an_answer_has_the_gates_verdicts_on_its_calls() -> None:
     turn = call("pay", amount=5) & call("pay", amount=500) & call("pay", amount=5000) & call("pay", amount=0)
     response, _ = await infer(turn, gates=[modest])
     ids = [made.id for made in response.tool_calls]
-    assert {id: said.verdict for id, said in response.verdicts.items()} == dict(
+    assert {id: verdict.verdict for id, verdict in response.verdicts.items()} == dict(
         zip(ids[1:], ["suspend", "block", "set_result"], strict=True)
     )
     assert [(made.call_id, made.is_first_ask, made.resume) for made in gated] == [(id, True, None) for id in ids]

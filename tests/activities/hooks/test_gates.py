@@ -208,7 +208,7 @@ def hanging_in_a_thread(call: GateCall) -> Verdict | None:
 
 @gate
 def chatty(call: GateCall) -> Verdict | None:
-    return "yes, go on"  # type: ignore[return-value]
+    return "yes"  # type: ignore[return-value]
 
 
 @gate

@@ -176,8 +176,8 @@ async def test_sync_hooks_run_in_threads_of_their_own() -> None:
 
 @pytest.mark.parametrize("hook", [fails, hangs])
 async def test_a_tool_gate_hook_that_fails_blocks_the_call(hook: Any) -> None:
-    asked: list[str] = []
-    after = plugin("q", tool_gate=lambda _ctx: asked.append("gate"))
+    evaluated: list[str] = []
+    after = plugin("q", tool_gate=lambda _ctx: evaluated.append("gate"))
     world = World(plugin("p", timeout=0.05, tool_gate=hook), after, turn=call("pay", amount=1))
     response = await world.infer()
     (verdict,) = response.verdicts.values()
@@ -185,4 +185,4 @@ async def test_a_tool_gate_hook_that_fails_blocks_the_call(hook: Any) -> None:
     assert verdict.reason.startswith("plugin 'p' failed at tool_gate: ")
     assert response.effects is not None
     assert [(report.plugin, report.phase) for report in response.effects.failures] == [("p", "tool_gate")]
-    assert asked == []
+    assert evaluated == []

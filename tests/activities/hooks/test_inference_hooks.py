@@ -48,17 +48,17 @@ async def test_a_context_message_that_a_hook_adds_is_in_this_request_only() -> N
 
 async def test_a_persistent_context_message_is_in_this_request_and_passed_on_and_a_forgotten_one_is_in_none() -> None:
     def before(ctx: BeforeInference) -> None:
-        ctx.tell_model("kept", "stay", persistent=True, target=ContextTarget.SUFFIX_SYSTEM)
+        ctx.tell_model("note", "stay", persistent=True, target=ContextTarget.SUFFIX_SYSTEM)
         ctx.forget("old")
 
     world = World(plugin("p", before_inference=before))
     old = ContextMessage(key="old", content=(TextBlock(text="old"),))
-    response = await world.infer(context=(old, replaced := old.model_copy(update={"key": "kept"})))
+    response = await world.infer(context=(old, replaced := old.model_copy(update={"key": "note"})))
     assert [message.text for message in world.request.messages] == ["go", "stay"]
-    kept = replaced.model_copy(
+    noted = replaced.model_copy(
         update={"content": (TextBlock(text="stay"),), "persistent": True, "target": ContextTarget.SUFFIX_SYSTEM}
     )
-    assert response.effects == HookEffects(base=4, context=(kept,), forget=("old",))
+    assert response.effects == HookEffects(base=4, context=(noted,), forget=("old",))
 
 
 async def test_a_cooldown_holds_for_a_context_message_that_a_hook_adds_in_every_step() -> None:
@@ -120,13 +120,13 @@ async def test_each_hook_sees_the_state_that_those_before_it_wrote() -> None:
 @pytest.mark.parametrize("phase", ["step_start", "before_inference"])
 async def test_if_a_hook_stops_the_run_before_inference_the_model_is_not_called(phase: str) -> None:
     later: list[str] = []
-    noted = plugin("q", before_inference=lambda _ctx: later.append("asked"))
+    noted = plugin("q", before_inference=lambda _ctx: later.append("called"))
     stops: dict[str, Any] = {phase: lambda ctx: ctx.stop("enough", "of it")}
     world = World(plugin("p", **stops), noted)
     response = await world.infer()
     effects = HookEffects(base=4, stop=StopDetail(code="enough", detail="of it"))
     assert response == ModelResponse(model="m", effects=effects, skipped=True)
-    assert (world.model.requests, later) == ([], ["asked"] if phase == "before_inference" else [])
+    assert (world.model.requests, later) == ([], ["called"] if phase == "before_inference" else [])
 
 
 async def test_an_answer_is_rewritten_before_it_is_checked_and_recorded() -> None:
@@ -134,37 +134,39 @@ async def test_an_answer_is_rewritten_before_it_is_checked_and_recorded() -> Non
         ctx.rewrite(ctx.response.text.replace("five", "5"))
 
     def second(ctx: AfterInference) -> None:
-        ctx.emit("heard", ctx.response.text)
-        ctx.tell_model("next", "go on")
+        ctx.emit("answered", ctx.response.text)
+        ctx.tell_model("next", "be brief")
 
     world = World(plugin("p", after_inference=first), plugin("q", after_inference=second), turn=say("five"), output=int)
     response = await world.infer()
     assert (response.text, response.output, response.output_problem) == ("5", 5, None)
     assert response.effects == HookEffects(
         base=4,
-        context=(ContextMessage(key="next", content=(TextBlock(text="go on"),)),),
-        events=(EmittedEvent(plugin="q", name="heard", payload="5"),),
+        context=(ContextMessage(key="next", content=(TextBlock(text="be brief"),)),),
+        events=(EmittedEvent(plugin="q", name="answered", payload="5"),),
     )
 
 
 async def test_an_answer_that_a_hook_discards_is_not_checked() -> None:
-    asked: list[str] = []
+    evaluated: list[str] = []
     world = World(
-        plugin("p", after_inference=lambda ctx: ctx.retry("be polite"), tool_gate=lambda _ctx: asked.append("gate")),
+        plugin(
+            "p", after_inference=lambda ctx: ctx.retry("be polite"), tool_gate=lambda _ctx: evaluated.append("gate")
+        ),
         plugin("q", after_inference=lambda ctx: ctx.retry("be brief")),
         turn=call("pay", amount=1),
     )
     response = await world.infer()
     assert response.effects == HookEffects(base=4, retry="be polite")
-    assert (asked, response.verdicts) == ([], {})
+    assert (evaluated, response.verdicts) == ([], {})
 
 
 async def test_tool_gate_hooks_run_after_gates_and_a_block_goes_before_a_suspension() -> None:
     """B-230."""
-    asked: list[tuple[str, str]] = []
+    evaluated: list[tuple[str, str]] = []
 
     def judge(ctx: ToolGate) -> None:
-        asked.append((ctx.plugin_id, ctx.call.name))
+        evaluated.append((ctx.plugin_id, ctx.call.name))
         if ctx.plugin_id == "p":
             ctx.set_result("never mind")
         elif ctx.arguments == {"amount": 2}:
@@ -179,8 +181,8 @@ async def test_tool_gate_hooks_run_after_gates_and_a_block_goes_before_a_suspens
     turn = call("pay", amount=1) & call("pay", amount=2) & call("pay", amount=3)
     world = World(plugin("p", tool_gate=judge), plugin("q", tool_gate=judge), turn=turn, gates=[modest])
     response = await world.infer()
-    assert [said.verdict for said in response.verdicts.values()] == ["suspend", "block", "block"]
-    assert asked == [("p", "pay"), ("q", "pay"), ("p", "pay"), ("q", "pay")]
+    assert [verdict.verdict for verdict in response.verdicts.values()] == ["suspend", "block", "block"]
+    assert evaluated == [("p", "pay"), ("q", "pay"), ("p", "pay"), ("q", "pay")]
     assert response.effects is None
 
 
@@ -189,5 +191,5 @@ async def test_a_permission_rule_that_a_hook_adds_holds_at_once() -> None:
     world = World(plugin("p", step_start=lambda ctx: ctx.permit(denied)), turn=call("pay", amount=1))
     response = await world.infer()
     assert [tool.id for tool in world.request.tools] == ["look"]
-    assert [said.verdict for said in response.verdicts.values()] == ["block"]
+    assert [verdict.verdict for verdict in response.verdicts.values()] == ["block"]
     assert response.effects == HookEffects(base=4, permissions=(denied,))

@@ -66,7 +66,7 @@ async def test_a_result_that_a_hook_sets_skips_the_tool_and_later_hooks_may_repl
     later: list[str] = []
     world = World(
         plugin("p", before_tool_execute=lambda ctx: ctx.set_result("cached")),
-        plugin("q", before_tool_execute=lambda _ctx: later.append("asked")),
+        plugin("q", before_tool_execute=lambda _ctx: later.append("called")),
         plugin("r", after_tool_execute=lambda ctx: ctx.set_result(f"{ctx.result.data}!")),
         plugin("s", after_tool_execute=lambda ctx: ctx.set_result(f"{ctx.result.data}?")),
     )
@@ -78,10 +78,10 @@ async def test_a_result_that_a_hook_sets_skips_the_tool_and_later_hooks_may_repl
 
 async def test_a_call_is_gated_again_just_before_and_suspended_until_a_decision() -> None:
     """B-231, B-233."""
-    asked: list[bool] = []
+    evaluated: list[bool] = []
 
     def ask(ctx: ToolGate) -> None:
-        asked.append(ctx.is_first_ask)
+        evaluated.append(ctx.is_first_ask)
         if not ctx.approved:
             ctx.suspend("sure?")
 
@@ -94,7 +94,7 @@ async def test_a_call_is_gated_again_just_before_and_suspended_until_a_decision(
         result=ToolResult.success("look", "up"),
         effects=HookEffects(base=4, events=(EmittedEvent(plugin="q", name="done"),)),
     )
-    assert asked == [False, False]
+    assert evaluated == [False, False]
 
 
 @pytest.mark.parametrize("phase", ["tool_gate", "before_tool_execute"])

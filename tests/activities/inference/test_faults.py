@@ -226,9 +226,9 @@ async def test_a_model_that_keeps_failing_is_not_called_while_its_breaker_is_ope
 async def test_a_conversation_that_overflows_is_cut_once_if_the_agent_has_a_window(
     client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
-    said = [InputMessage(content=f"{number}: {'word ' * 60}") for number in range(40)]
+    messages = [InputMessage(content=f"{number}: {'word ' * 60}") for number in range(40)]
     provider.will(OVERFLOW, WHOLE)
-    result = await client.run(f"{wire}-window", said, thread_id=thread_id)
+    result = await client.run(f"{wire}-window", messages, thread_id=thread_id)
     assert result.response == TEXT
     whole, cut = (json.dumps(asked.body) for asked in provider.asked)
     assert len(cut) < 0.7 * len(whole)
@@ -236,7 +236,7 @@ async def test_a_conversation_that_overflows_is_cut_once_if_the_agent_has_a_wind
     assert len(await client.transcript(thread_id)) == 41
 
     provider.will(OVERFLOW, OVERFLOW)
-    result = await client.run(f"{wire}-window", said, thread_id=f"{thread_id}-2")
+    result = await client.run(f"{wire}-window", messages, thread_id=f"{thread_id}-2")
     assert "shorten the conversation" in result.status_reason
     assert len(provider.asked) == 4
 

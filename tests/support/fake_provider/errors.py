@@ -114,8 +114,8 @@ def error_event(fault: ErrorEvent, answer: Answer, asked: Asked, *, sequence: in
         case Format.ANTHROPIC:
             return Event(_anthropic(fault.kind, fault.message, asked.request_id), "error")
         case Format.RESPONSES:
-            kind, said = _responses(fault, answer, asked)
-            return Event({"type": kind, "sequence_number": sequence, **said}, kind)
+            kind, fields = _responses(fault, answer, asked)
+            return Event({"type": kind, "sequence_number": sequence, **fields}, kind)
         case _:
             assert_never(asked.format)
 

@@ -45,9 +45,9 @@ def response(answer: Answer, asked: Asked, status: str, output: list[JsonValue],
 
 
 def _unnumbered(answer: Answer, asked: Asked) -> Iterator[Event]:
-    begun = response(answer, asked, "in_progress", [])
-    yield _event("response.created", {"response": begun})
-    yield _event("response.in_progress", {"response": begun})
+    in_progress = response(answer, asked, "in_progress", [])
+    yield _event("response.created", {"response": in_progress})
+    yield _event("response.in_progress", {"response": in_progress})
     for index, (item, inner) in enumerate(_items(answer, asked)):
         opened = item | {"status": "in_progress"} | _emptied(item)
         yield _event("response.output_item.added", {"output_index": index, "item": opened})
@@ -158,15 +158,15 @@ def _call_events(call: Call, size: int, at: Json) -> Iterator[Event]:
 
 
 def _usage(usage: Usage) -> Json:
-    read, said = usage.prompt_tokens or 0, usage.completion_tokens or 0
+    prompt, completion = usage.prompt_tokens or 0, usage.completion_tokens or 0
     cached: Json = {
         "cached_tokens": usage.cache_read_tokens or 0,
         "cache_write_tokens": usage.cache_creation_tokens or 0,
     }
     return {
-        "input_tokens": read,
+        "input_tokens": prompt,
         "input_tokens_details": cached,
-        "output_tokens": said,
+        "output_tokens": completion,
         "output_tokens_details": {"reasoning_tokens": usage.thinking_tokens or 0},
-        "total_tokens": usage.total_tokens if usage.total_tokens is not None else read + said,
+        "total_tokens": usage.total_tokens if usage.total_tokens is not None else prompt + completion,
     }

@@ -34,8 +34,8 @@ async def test_an_output_type_that_structured_outputs_do_not_support_is_in_the_i
 ) -> None:
     output = OutputSpec(name="N", json_schema=schema)
     body = await sent(anthropic, fake, HELLO_CLAUDE.model_copy(update={"model": model, "output": output}))
-    asked = f"Respond only with JSON that matches this JSON Schema, without any other text:\n{as_json(schema)}"
-    assert body["system"] == [{"type": "text", "text": asked}]
+    instruction = f"Respond only with JSON that matches this JSON Schema, without any other text:\n{as_json(schema)}"
+    assert body["system"] == [{"type": "text", "text": instruction}]
     assert "output_config" not in body
 
 

@@ -198,7 +198,7 @@ async def test_thinking_has_the_form_that_the_model_supports(
 async def test_a_budget_is_left_out_if_the_turn_began_without_thinking(
     anthropic: AnthropicMessages, fake: FakeProvider, signature: str | None, thinks: bool
 ) -> None:
-    """Another model may have begun the turn, or its thought was lost with its connection."""
+    """Another model may have started the turn, or its thinking was lost with its connection."""
     thought = ThinkingBlock(thinking="hm", signature=signature)
     calls = (ToolCall(id="c", name="f"),)
     request = ModelRequest(

@@ -29,10 +29,10 @@ FULL = Answer(text="Grüße, 世界! 🦊 and more", reasoning="let me think abo
 WORDS = Answer(text="one two three four five six", chunk=4)
 
 
-def body(format: Format, *, said: str | None = None, stream: bool = True) -> dict[str, Any]:
+def body(format: Format, *, partial: str | None = None, stream: bool = True) -> dict[str, Any]:
     turns = [{"role": "user", "content": "hello"}]
-    if said is not None:
-        turns += [{"role": "assistant", "content": said}, {"role": "user", "content": INTERRUPTED}]
+    if partial is not None:
+        turns += [{"role": "assistant", "content": partial}, {"role": "user", "content": INTERRUPTED}]
     asked: dict[str, Any] = {"model": "fake", "stream": stream}
     match format:
         case Format.CHAT:
@@ -44,13 +44,13 @@ def body(format: Format, *, said: str | None = None, stream: bool = True) -> dic
 
 
 async def ask(
-    http: httpx.AsyncClient, format: Format, *, said: str | None = None, stream: bool = True
+    http: httpx.AsyncClient, format: Format, *, partial: str | None = None, stream: bool = True
 ) -> httpx.Response:
-    return await http.post(PATHS[format], json=body(format, said=said, stream=stream))
+    return await http.post(PATHS[format], json=body(format, partial=partial, stream=stream))
 
 
-async def events(http: httpx.AsyncClient, format: Format, *, said: str | None = None) -> list[Any]:
-    return parsed((await ask(http, format, said=said)).content)
+async def events(http: httpx.AsyncClient, format: Format, *, partial: str | None = None) -> list[Any]:
+    return parsed((await ask(http, format, partial=partial)).content)
 
 
 def parsed(stream: bytes) -> list[Any]:

@@ -125,9 +125,9 @@ async def test_an_answer_that_is_not_streamed_is_interrupted_in_its_middle(
 
 async def test_malformed_events_can_be_injected_between_two_deltas(fake: FakeProvider, http: httpx.AsyncClient) -> None:
     fake.will(replace(WORDS, faults=(garbage_json(1), malformed_sse(2), unknown_event(3))), HTML_PAGE)
-    said = (await ask(http, Format.CHAT)).text
-    assert said.index('"one "') < said.index('{"type": "mess\n') < said.index('"two "') < said.index("<<< not an event")
-    assert "wakeful.tomorrow" in said
+    sent = (await ask(http, Format.CHAT)).text
+    assert sent.index('"one "') < sent.index('{"type": "mess\n') < sent.index('"two "') < sent.index("<<< not an event")
+    assert "wakeful.tomorrow" in sent
     page = await ask(http, Format.CHAT)
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
 

@@ -141,9 +141,9 @@ async def test_the_anthropic_sdk_knows_each_status(fake: FakeProvider, status: S
 async def test_retry_after_is_seconds_a_date_or_milliseconds(fake: FakeProvider, http: httpx.AsyncClient) -> None:
     moment = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
     fake.will(Status(429, retry_after=3), Status(429, retry_after=moment), Status(503, retry_after_ms=250))
-    said = [(await ask(http, Format.CHAT)).headers for _ in range(3)]
-    assert [headers.get("retry-after") for headers in said] == ["3", "Mon, 16 Nov 2026 12:00:00 GMT", None]
-    assert said[2]["retry-after-ms"] == "250"
+    headers = [(await ask(http, Format.CHAT)).headers for _ in range(3)]
+    assert [each.get("retry-after") for each in headers] == ["3", "Mon, 16 Nov 2026 12:00:00 GMT", None]
+    assert headers[2]["retry-after-ms"] == "250"
 
 
 @ALL
@@ -213,6 +213,6 @@ async def test_a_model_continues_its_text_where_it_was_interrupted(
 ) -> None:
     fake.always(continuing(WORDS))
     assert "".join(deltas(await events(http, format))) == WORDS.text
-    assert "".join(deltas(await events(http, format, said="one two thre"))) == "e four five six"
-    assert (await ask(http, format, said="nonsense")).status_code == 500
+    assert "".join(deltas(await events(http, format, partial="one two thre"))) == "e four five six"
+    assert (await ask(http, format, partial="nonsense")).status_code == 500
     assert "the model never wrote 'nonsense'" in fake.violations[0]

@@ -38,8 +38,8 @@ async def answer(chat: OpenAIChat, fake: FakeProvider, *events: JsonValue) -> li
     return rest
 
 
-def delta(said: JsonValue = None, finish_reason: JsonValue = None) -> dict[str, JsonValue]:
-    return {"model": "test-model", "choices": [{"index": 0, "delta": said or {}, "finish_reason": finish_reason}]}
+def delta(message: JsonValue = None, finish_reason: JsonValue = None) -> dict[str, JsonValue]:
+    return {"model": "test-model", "choices": [{"index": 0, "delta": message or {}, "finish_reason": finish_reason}]}
 
 
 def calling(*pieces: JsonValue) -> list[JsonValue]:

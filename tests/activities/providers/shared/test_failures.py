@@ -27,8 +27,8 @@ NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 
 def test_a_goaway_is_an_interruption_with_its_own_cause() -> None:
     """B-130"""
-    gone = httpx.RemoteProtocolError("<ConnectionTerminated error_code:0, last_stream_id:1, additional_data:None>")
-    error = interrupted(Endpoint("m", "far.example", None), gone, timeout=600)
+    goaway = httpx.RemoteProtocolError("<ConnectionTerminated error_code:0, last_stream_id:1, additional_data:None>")
+    error = interrupted(Endpoint("m", "far.example", None), goaway, timeout=600)
     assert (error.kind, error.cause) == (ProviderErrorKind.STREAM_INTERRUPTED, "goaway")
 
 
@@ -72,7 +72,7 @@ async def test_a_redirect_is_reported_and_not_followed(chat: OpenAIChat, fake: F
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "Prompt is too long: 9 > 8",
         "This model's maximum context length is 8192 tokens.",
@@ -84,9 +84,11 @@ async def test_a_redirect_is_reported_and_not_followed(chat: OpenAIChat, fake: F
         "the request exceeds the available context size, try increasing it",
     ],
 )
-async def test_a_bad_request_about_the_context_is_an_overflow(chat: OpenAIChat, fake: FakeProvider, said: str) -> None:
+async def test_a_bad_request_about_the_context_is_an_overflow(
+    chat: OpenAIChat, fake: FakeProvider, message: str
+) -> None:
     """B-121"""
-    error = await failure(chat, fake, Raw.json({"error": {"message": said}}, code=400))
+    error = await failure(chat, fake, Raw.json({"error": {"message": message}}, code=400))
     assert error.kind is ProviderErrorKind.CONTEXT_OVERFLOW
 
 
@@ -110,7 +112,7 @@ async def test_an_exhausted_quota_is_not_retried(chat: OpenAIChat, fake: FakePro
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "quoted"),
     [
         (b'{"error":{"message":"from OpenAI","type":"t","code":null,"param":null}}', ": 'from OpenAI'"),
         (b'{"error":"from LM Studio"}', ": 'from LM Studio'"),
@@ -124,10 +126,12 @@ async def test_an_exhausted_quota_is_not_retried(chat: OpenAIChat, fake: FakePro
         (b"", ""),
     ],
 )
-async def test_the_servers_own_message_is_quoted(chat: OpenAIChat, fake: FakeProvider, body: bytes, said: str) -> None:
+async def test_the_servers_own_message_is_quoted(
+    chat: OpenAIChat, fake: FakeProvider, body: bytes, quoted: str
+) -> None:
     error = await failure(chat, fake, Raw(body, 422, {"X-Request-Id": "req_1"}))
     assert str(error) == (
-        f"model 'test-model' at {fake.host} answered 422{said} (request id 'req_1'); "
+        f"model 'test-model' at {fake.host} answered 422{quoted} (request id 'req_1'); "
         "change the request: the same one will be refused again"
     )
 
