@@ -66,7 +66,9 @@ class ToolActivity:
         name = input.call.name
         tool = self._registry.tool(name)
         if tool is None:
-            missing = f"The call was not executed: tool {name!r} is not in this worker's registry."
+            missing = (
+                f"The call was not executed: this worker has no tool {name!r}. Use another tool, or report the problem."
+            )
             return ToolOutcome(result=ToolResult.error(name, missing))
         call = _Call(input, self._hooks.profiles)
         with _tracer.start_as_current_span(f"execute_tool {name}") as span:
@@ -84,7 +86,9 @@ class ToolActivity:
             agent = await self._cache.agent(agent_digest)
         except Exception as error:  # if the activity failed, the model could not know whether the tool took effect
             activity.logger.warning("agent not read", extra={"tool": tool.name}, exc_info=error)
-            message = f"The call was not executed, because its gates could not be evaluated: {error}"
+            message = (
+                f"The call was not executed, because its gates could not be evaluated: {error}. You can call it again."
+            )
             return ToolOutcome(result=ToolResult.error(tool.name, message))
         hooks = self._hooks.begin(agent, input.identity, input.step, input.state)
         hooked = HookedCall(hooks, agent, input)
@@ -122,6 +126,7 @@ class ToolActivity:
             return await self._execute(tool, call)
 
     async def _execute(self, tool: Tool, call: "_Call") -> ToolOutcome:
+        """Call the tool's function; what it returns or raises is the outcome."""
         try:
             arguments = tool.parse(call.input.call.arguments)
             if tool.context_parameter is not None:
@@ -142,6 +147,7 @@ class ToolActivity:
             return ToolOutcome(result=ToolResult.error(tool.name, problem))
 
     async def _call_function(self, tool: Tool, arguments: Mapping[str, Any], call: "_Call") -> Any:
+        """Run the user's code: an async tool in the event loop, a sync one in a thread."""
         if tool.is_async:
             return await tool.function(**arguments)
         loop = asyncio.get_running_loop()

@@ -269,6 +269,9 @@ async def test_a_call_whose_agent_cannot_be_read_is_not_executed_and_says_so() -
     )
     with activities(registry, Unreachable(cast("Client", None))) as made:
         outcome = await environment().run(made.tools.call_tool, raw(input))
-    message = "The call was not executed, because its gates could not be evaluated: history is out of reach"
+    message = (
+        "The call was not executed, because its gates could not be evaluated: history is out of reach. "
+        "You can call it again."
+    )
     assert outcome == ToolOutcome(result=ToolResult.error("pay", message))
     assert executed == []

@@ -80,3 +80,9 @@ async def test_the_result_of_a_task_is_not_a_transcript_entry(task_thread_id: st
     task = TaskRef(task_id="bg_1", thread_id=task_thread_id, owner_thread_id="owner")
     await run("look", task=task, cache=Recording(cast("TemporalClient", None)))
     assert put == cached
+
+
+async def test_a_call_of_an_unknown_tool_tells_the_model_that_nothing_was_executed() -> None:
+    outcome = await run("fly")
+    expected = "The call was not executed: this worker has no tool 'fly'. Use another tool, or report the problem."
+    assert outcome == ToolOutcome(result=ToolResult.error("fly", expected))
