@@ -54,6 +54,9 @@ _BUDGET_MODELS = re.compile(r"claude-(?:3|(?:opus|sonnet|haiku)-4(?:[-.][015])?(
 """The Claude models that take a token budget for thinking. Final: all later models reject a budget."""
 
 
+_JSON_ONLY = "Respond only with JSON that matches this JSON Schema, without any other text:\n{schema}"
+
+
 class AnthropicMessages(HttpProvider):
     """Claude, and other models behind a Messages API."""
 
@@ -86,9 +89,6 @@ class AnthropicMessages(HttpProvider):
             "output_config": without_nulls({"effort": _effort(request), "format": format}) or None,
         }
         return without_nulls(body | _limits(request, turns))
-
-
-_JSON_ONLY = "Respond only with JSON that matches this JSON Schema, without any other text:\n{schema}"
 
 
 def _is_claude(model: str) -> bool:
