@@ -31,6 +31,7 @@ from wakeful_activities import (
     CompactActivity,
     DeliverActivity,
     HistoryCache,
+    HooksActivity,
     InferActivity,
     ResolveActivity,
     RestoreActivity,
@@ -38,7 +39,7 @@ from wakeful_activities import (
 )
 from wakeful_activities.history_cache import DEFAULT_CAPACITY
 from wakeful_activities.hooks.gates import Gates
-from wakeful_activities.hooks.hook_run import Hooks, HooksActivity
+from wakeful_activities.hooks.hook_run import Hooks
 from wakeful_activities.providers.built_in import built_in_providers
 from wakeful_activities.sweep.orphans import sweeping
 from wakeful_workflows import AgentRun, ToolTask

@@ -3,6 +3,7 @@
 from wakeful_activities.compact import CompactActivity
 from wakeful_activities.deliver import DeliverActivity
 from wakeful_activities.history_cache import HistoryCache
+from wakeful_activities.hooks.activity import HooksActivity
 from wakeful_activities.inference.activity import InferActivity
 from wakeful_activities.resolve import ResolveActivity
 from wakeful_activities.restore import RestoreActivity
@@ -12,6 +13,7 @@ __all__ = [
     "CompactActivity",
     "DeliverActivity",
     "HistoryCache",
+    "HooksActivity",
     "InferActivity",
     "ResolveActivity",
     "RestoreActivity",

@@ -1,4 +1,4 @@
-"""The `compact` activity: a model summarises the oldest part of a conversation; the summary is a mark on the log."""
+"""The `compact` activity: a model summarises the oldest messages; requests then include the summary instead."""
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -17,10 +17,10 @@ from wakeful_activities.inference.attempt import Stream
 
 
 class CompactActivity:
-    """The `compact` activity over the same models that answer."""
+    """The `compact` activity over the models of the `infer` activity."""
 
     def __init__(self, inference: InferActivity, cache: HistoryCache) -> None:
-        self._inference = inference
+        self._models = inference.models
         self._cache = cache
 
     @activity.defn(name=ACTIVITY_COMPACT)
@@ -34,14 +34,14 @@ class CompactActivity:
             boundary = find_boundary(messages, policy, mark=mark, factor=input.token_factor)
             if boundary is None:
                 return CompactOutput(skipped="nothing to summarise yet")
-            wanted = summary_request(messages, boundary.through, policy, mark=mark)
-            asked = Message(id="summary", role=Role.USER, content=(TextBlock(text=wanted.user),))
-            model = agent.model if wanted.model is None else agent.model.model_copy(update={"name": wanted.model})
-            request = ModelRequest(model=model.name, instructions=wanted.system, messages=(asked,))
+            summary = summary_request(messages, boundary.through, policy, mark=mark)
+            prompt = Message(id="summary", role=Role.USER, content=(TextBlock(text=summary.user),))
+            model = agent.model if summary.model is None else agent.model.model_copy(update={"name": summary.model})
+            request = ModelRequest(model=model.name, instructions=summary.system, messages=(prompt,))
             stream = Stream(0, activity.info().attempt, None)
             try:
-                policy_of_calls = agent.retry or RetryPolicy()
-                response = await self._inference.call_model(model, request, policy_of_calls, stream, beats)
+                retry = agent.retry or RetryPolicy()
+                response = await self._models.call(model, request, retry, stream, beats)
             except ProviderError as error:
                 raise ApplicationError(
                     f"summary failed: {error}", type=error.kind, non_retryable=not error.kind.transient

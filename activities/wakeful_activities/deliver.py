@@ -1,4 +1,7 @@
-"""Bring something to a thread whether it is awake or not: a letter from another agent, or the end of its task."""
+"""The `deliver_message` activity: signal a thread, and wake it if it is closed.
+
+It delivers messages between agents and the results of background tasks.
+"""
 
 from temporalio import activity
 from temporalio.client import Client, WorkflowExecutionStatus
@@ -27,36 +30,39 @@ class DeliverActivity:
 
     @activity.defn(name=ACTIVITY_DELIVER)
     async def deliver_message(self, input: DeliverInput) -> None:
-        word = WakeSignal(input.signal, input.payload, input.agent_id, _title(input))
+        signal = WakeSignal(input.signal, input.payload, input.agent_id, _title(input))
         try:
-            await self._check_waits(input)
-            await signal_or_wake(self._client, input.thread_id, word, queue_of=lambda closed: _queue_of(closed, input))
+            await self._check_is_awaited(input)
+            await signal_or_wake(
+                self._client, input.thread_id, signal, queue_of=lambda closed: _queue_of(closed, input)
+            )
         except CallerError as error:
-            # Benign: the sender's model named a thread that is not there, and is told so.
+            # Benign: the sender's model named a thread that does not exist, and reads this error.
             raise ApplicationError(
                 str(error), type=RECIPIENT_NOT_FOUND, non_retryable=True, category=ApplicationErrorCategory.BENIGN
             ) from error
         except WakefulError as error:
             raise ApplicationError(str(error), type=TRANSPORT_FAILED) from error
 
-    async def _check_waits(self, input: DeliverInput) -> None:
-        """Refuse to wake a thread for a task that it does not know: a rewind has undone it."""
+    async def _check_is_awaited(self, input: DeliverInput) -> None:
+        """Refuse to wake a thread for a task that it does not know, because a rewind has undone its start."""
         if input.signal != SIGNAL_CHILD_SETTLED:
             return
         owner = await describe(self._client, input.thread_id)
         if owner is None or owner.status is not WorkflowExecutionStatus.COMPLETED:
             return
-        asked = query(self._client, owner.id, QUERY_STATUS, StatusView, run_id=owner.run_id, within=PATIENCE)
-        if parse_child_settled(input.payload).thread_id not in (await asked).children:
+        view = await query(self._client, owner.id, QUERY_STATUS, StatusView, run_id=owner.run_id, within=PATIENCE)
+        if parse_child_settled(input.payload).thread_id not in view.children:
             raise ThreadNotFound(input.thread_id)
 
 
 def _queue_of(closed: Described | None, input: DeliverInput) -> str:
+    """The task queue on which to wake a closed thread, or to start a new one."""
     if not input.wake:
         raise ThreadNotFound(input.thread_id)
     if closed is None:
         return activity.info().task_queue
-    # Its tasks are stopped when a thread is ended from outside, and must not wake it to say so.
+    # The tasks of a thread that was terminated or timed out are cancelled; their results must not wake it.
     if input.signal == SIGNAL_CHILD_SETTLED and closed.status is not WorkflowExecutionStatus.COMPLETED:
         raise ThreadNotFound(input.thread_id)
     return closed.task_queue

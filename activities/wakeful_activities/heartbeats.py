@@ -1,4 +1,4 @@
-"""Signs of life. The runtime gives them, not the user's code, so that cancel and loss are noticed within seconds."""
+"""Heartbeat while user code runs, so that a cancellation or a lost worker is noticed within seconds."""
 
 import asyncio
 import contextlib
@@ -9,16 +9,16 @@ from typing import Any
 from temporalio import activity
 
 INTERVAL_SECONDS = 1.0
-"""Cancellation reaches an activity only with a heartbeat, so this is also how long a cancel may take."""
+"""Cancellation reaches an activity only through a heartbeat, so this is also how long a cancel may take."""
 
 
 class Heartbeats:
-    """Heartbeats until it is stopped, with what `details` says at the time."""
+    """Heartbeats with the current `details` until it is stopped."""
 
     def __init__(self, details: Callable[[], Any]) -> None:
         self._details = details
         self._loop = asyncio.get_running_loop()
-        self._activity = contextvars.copy_context()  # whoever has news may be in a thread that knows of no activity
+        self._activity = contextvars.copy_context()  # a thread that reports news has no activity context of its own
         self._last = self._loop.time()
         self._next = self._beat_at(self._last + INTERVAL_SECONDS)
 
@@ -26,16 +26,18 @@ class Heartbeats:
         self._next.cancel()
         self._last = self._loop.time()
         self._next = self._beat_at(self._last + INTERVAL_SECONDS)
-        said = self._details()
-        if said is None:
+        details = self._details()
+        if details is None:
             activity.heartbeat()
         else:
-            activity.heartbeat(said)
+            activity.heartbeat(details)
 
     def news(self, *, within: float) -> None:
-        """There is something new to say: beat this long after the last time, if no beat is due sooner."""
+        """The details have changed: beat this long after the last heartbeat, unless one is due sooner."""
         due = self._last + within
-        if not self._next.cancelled() and due < self._next.when():  # a tool may have ended while its news came here
+        if (
+            not self._next.cancelled() and due < self._next.when()
+        ):  # the activity may have ended before the news arrived
             self._next.cancel()
             self._next = self._beat_at(due)
 
@@ -48,7 +50,7 @@ class Heartbeats:
 
 @contextlib.contextmanager
 def heartbeating(details: Callable[[], Any] = lambda: None) -> Iterator[Heartbeats]:
-    """Heartbeat while the body runs. A body of less than one interval gives none: nothing is added to a short call."""
+    """Heartbeat while the body runs. A body shorter than one interval sends no heartbeat."""
     heartbeats = Heartbeats(details)
     try:
         yield heartbeats

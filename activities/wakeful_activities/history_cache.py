@@ -34,7 +34,7 @@ DEFAULT_CAPACITY = 512
 
 @dataclass
 class _Thread:
-    """A transcript from `start` on, with the digest after each entry, and results that are not part of it yet."""
+    """A transcript from `start` on, with the digest after each entry, and results that are not appended yet."""
 
     start: TranscriptPosition = field(default_factory=TranscriptPosition)
     messages: list[Message] = field(default_factory=list)
@@ -62,7 +62,7 @@ class _Thread:
         return self.digests[length - self.start.length - 1] if length > self.start.length else self.start.digest
 
     def follow(self, appended: Sequence[Source], length: int) -> None:
-        """Append what is new, as far as this worker has it: `appended` leads up to `length`."""
+        """Append the new entries, as far as this worker has them; with all of `appended` there are `length`."""
         new = list(appended)
         rewinds = [index for index, source in enumerate(new) if isinstance(source, Rewind)]
         if rewinds:
@@ -108,7 +108,7 @@ class CachedTranscript:
         return self._thread.tokens[self.length - self.start] - self._thread.tokens[number - self.start]
 
     def newest(self, tokens: int) -> int:
-        """The entry from which on the conversation has at least this many tokens, if it has as many."""
+        """The last entry from which on the conversation has at least this many tokens; the first, if it has fewer."""
         wanted = self._thread.tokens[self.length - self.start] - tokens
         return self.start + max(0, bisect_right(self._thread.tokens, wanted, hi=self.length - self.start + 1) - 1)
 
@@ -136,7 +136,7 @@ class HistoryCache:
         self._thread().marks[_here().run_id, id] = mark
 
     async def agent(self, digest: str) -> ResolvedAgent:
-        """The agent that a run is bound to, whatever the registry has by now."""
+        """The agent that a run is bound to, even if the registry has changed since."""
         if digest not in self._agents:
             for agent in (await self._read(_here())).agents:
                 self.put_agent(agent)
@@ -146,7 +146,7 @@ class HistoryCache:
         return self._agents[digest]
 
     async def mark(self, id: str) -> CompactionMark:
-        """The summary that an activity made."""
+        """The summary that the activity with this id made."""
         marks, here = self._thread().marks, _here()
         if (here.run_id, id) not in marks:
             marks.update({(here.run_id, made): mark for made, mark in (await self._read(here)).marks.items()})
@@ -160,7 +160,7 @@ class HistoryCache:
         """The transcript that `input` refers to; only its newest part, once that `is_enough`.
 
         Raises:
-            ApplicationError: history does not match the digest; Temporal retries, and nothing is guessed.
+            ApplicationError: history does not match the digest; Temporal retries.
         """
         thread, ref = self._thread(), input.transcript
         thread.follow(input.appended, ref.length)
@@ -175,10 +175,10 @@ class HistoryCache:
         predecessor: ExecutionRef | None = None
         is_first = True
         async for conversation in walk_chain(self._read, _here()):
-            place, older = _entries(conversation)
-            messages = older if is_first else older[: start.length - place.length] + messages
-            start, predecessor, is_first = place, conversation.predecessor, False
-            if start.digest != UNKNOWN_DIGEST:  # else it was rolled back to before this execution
+            position, older = _entries(conversation)
+            messages = older if is_first else older[: start.length - position.length] + messages
+            start, predecessor, is_first = position, conversation.predecessor, False
+            if start.digest != UNKNOWN_DIGEST:  # else the thread was rewound to before this execution
                 break
         thread = _Thread(start=start, predecessor=predecessor)
         for message in messages:
@@ -195,7 +195,7 @@ class HistoryCache:
             raise _mismatch(f"the thread begins at {thread.start.length}, and no earlier execution is known")
         conversation = await self._read(execution)
         start, messages = _entries(conversation, through=thread.start)
-        # A fork may have more of a conversation than the thread it was forked from, if that is a fork itself.
+        # The cached part of a fork may begin before that of its origin, if the origin is a fork too.
         if start.length < thread.start.length:
             if start.length + len(messages) < thread.start.length:
                 messages = await self._query(execution, start.length, thread.start.length)
@@ -203,7 +203,7 @@ class HistoryCache:
         thread.predecessor = conversation.predecessor
 
     async def _query(self, execution: ExecutionRef, after: int, through: int) -> list[Message]:
-        """Entries that no inference of an execution was given: its last answer, and the results of its calls."""
+        """Entries that no inference input of an execution refers to: its last answer, and the results of its calls."""
         handle = self._client.get_workflow_handle(execution.thread_id, run_id=execution.run_id)
         messages = list[Message]()
         while after < through:

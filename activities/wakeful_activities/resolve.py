@@ -1,4 +1,4 @@
-"""Bind a run to the agent that the registry has now; history keeps it from then on."""
+"""The `resolve_agent` activity: bind a run to the agent that the registry has now, which history then records."""
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
@@ -27,7 +27,7 @@ class ResolveActivity:
         try:
             agent = self._registry.resolve(input.agent_id, in_task=input.in_task)
         except ConfigurationError as error:
-            # Benign: the caller's mistake, told to the caller; no traceback in the worker's log.
+            # Benign: the caller's mistake, reported to the caller; no traceback in the worker's log.
             raise ApplicationError(
                 str(error), type="AgentNotFound", non_retryable=True, category=ApplicationErrorCategory.BENIGN
             ) from error

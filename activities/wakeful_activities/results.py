@@ -1,4 +1,4 @@
-"""What a tool or a gate gave back, made into a result that history can hold and a model can read."""
+"""Turn what a tool or a gate returned into a result that history can hold and a model can read."""
 
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
@@ -12,11 +12,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 RESULT_LIMIT = 256_000
-"""Bytes of a tool's result."""
+"""Bytes of a tool's result as JSON."""
 
 
 def as_result(tool_name: str, returned: Any) -> ToolResult:
-    """What a tool returned, as a result: any value that JSON can hold, or a `ToolResult` of its own making."""
+    """The result of a tool that returned any value that JSON can hold, or a `ToolResult`."""
     if isinstance(returned, ToolResult):
         return returned
     try:
@@ -29,7 +29,7 @@ def as_result(tool_name: str, returned: Any) -> ToolResult:
 
 
 def cut_to_fit(result: ToolResult) -> ToolResult:
-    """The result, or its beginning with a note: history must be able to hold it, and a model to read it."""
+    """The result; if it is too long for history and for a model, its beginning and a note."""
     size = len(result.model_dump_json())
     if size <= RESULT_LIMIT:
         return result
@@ -38,7 +38,7 @@ def cut_to_fit(result: ToolResult) -> ToolResult:
 
 
 def returning(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call a function in a thread. A `StopIteration`, which no future can hold, would leave its caller waiting."""
+    """Call a function in a thread. A future cannot hold a `StopIteration`: its caller would wait forever."""
     try:
         return function(*args, **kwargs)
     except StopIteration as error:

@@ -1,4 +1,4 @@
-"""Reaching a thread whether it is awake or not."""
+"""Deliver mail and results to a thread, whether it is running, closed or new."""
 
 import uuid
 from dataclasses import replace
@@ -13,13 +13,13 @@ from temporalio.testing import ActivityEnvironment
 from tests.support.waiting import until
 from wakeful.client.client import Client
 from wakeful.contract import names
-from wakeful.contract.mail import AgentMessage, Sender
+from wakeful.contract.mail import AgentMessage, DeliverInput, Sender
 from wakeful.contract.runs import RunStatus, ThreadMode
-from wakeful.contract.subagents import ChildResult, DeliverInput
+from wakeful.contract.subagents import ChildResult
 from wakeful.contract.tasks import TaskStatus
 from wakeful_activities import DeliverActivity
 
-HEARD = '<agent-message from="writer" thread_id="elsewhere">\nhello\n</agent-message>'
+DELIVERED = '<agent-message from="writer" thread_id="elsewhere">\nhello\n</agent-message>'
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ def threads(usual_client: Client) -> Client:
     return usual_client
 
 
-def letter_to(thread_id: str, *, agent_id: str | None = None) -> DeliverInput:
-    letter = AgentMessage(
+def message_to(thread_id: str, *, agent_id: str | None = None) -> DeliverInput:
+    message = AgentMessage(
         message_id=f"msg_{uuid.uuid4().hex}",
         sender=Sender(agent_id="writer", thread_id="elsewhere"),
         content="hello",
@@ -36,7 +36,7 @@ def letter_to(thread_id: str, *, agent_id: str | None = None) -> DeliverInput:
         recipient_thread_id=thread_id,
     )
     return DeliverInput(
-        thread_id=thread_id, signal=names.SIGNAL_DELIVER, payload=letter.model_dump(mode="json"), agent_id=agent_id
+        thread_id=thread_id, signal=names.SIGNAL_DELIVER, payload=message.model_dump(mode="json"), agent_id=agent_id
     )
 
 
@@ -46,83 +46,83 @@ async def deliver(temporal: TemporalClient, input: DeliverInput) -> None:
     await environment.run(DeliverActivity(temporal).deliver_message, input)
 
 
-async def undeliverable(temporal: TemporalClient, input: DeliverInput) -> tuple[Any, ...]:
-    with pytest.raises(ApplicationError) as refused:
+async def delivery_error(temporal: TemporalClient, input: DeliverInput) -> tuple[Any, ...]:
+    with pytest.raises(ApplicationError) as failed:
         await deliver(temporal, input)
-    return refused.value.type, refused.value.non_retryable
+    return failed.value.type, failed.value.non_retryable
 
 
-async def said_to(threads: Client, thread_id: str) -> list[str]:
+async def user_messages(threads: Client, thread_id: str) -> list[str]:
     return [message.text for message in await threads.transcript(thread_id) if message.role == "user"]
 
 
-async def test_a_new_thread_is_begun_for_a_letter(temporal: TemporalClient, threads: Client, thread_id: str) -> None:
-    await deliver(temporal, letter_to(thread_id, agent_id="tester"))
+async def test_a_message_starts_a_new_thread(temporal: TemporalClient, threads: Client, thread_id: str) -> None:
+    await deliver(temporal, message_to(thread_id, agent_id="tester"))
     await until(threads, thread_id, lambda view: view.runs == 1 and view.status is RunStatus.DONE)
-    assert await said_to(threads, thread_id) == [HEARD]
+    assert await user_messages(threads, thread_id) == [DELIVERED]
 
 
-async def test_a_thread_that_is_awake_is_signalled(temporal: TemporalClient, threads: Client, thread_id: str) -> None:
+async def test_a_running_thread_is_signalled(temporal: TemporalClient, threads: Client, thread_id: str) -> None:
     await threads.start("tester", "hello", thread_id=thread_id, mode=ThreadMode.THREAD)
     await until(threads, thread_id, lambda view: view.status is RunStatus.DONE)
     before = (await threads.handle(thread_id).describe()).run_id
-    await deliver(temporal, letter_to(thread_id))
+    await deliver(temporal, message_to(thread_id))
     await until(threads, thread_id, lambda view: view.runs == 2 and view.status is RunStatus.DONE)
     assert (await threads.handle(thread_id).describe()).run_id == before
-    assert await said_to(threads, thread_id) == ["hello", HEARD]
+    assert await user_messages(threads, thread_id) == ["hello", DELIVERED]
 
 
-async def test_a_closed_thread_goes_on_with_the_agent_it_had(
+async def test_a_message_wakes_a_closed_thread_with_the_agent_it_had(
     temporal: TemporalClient, threads: Client, thread_id: str
 ) -> None:
     await threads.run("tester", "hello", thread_id=thread_id)
-    await deliver(temporal, letter_to(thread_id))
-    view = await until(threads, thread_id, lambda view: view.runs == 1 and view.status is RunStatus.DONE)
+    await deliver(temporal, message_to(thread_id))
+    view = await until(threads, thread_id, lambda view: view.runs == 2 and view.status is RunStatus.DONE)
     assert view.identity.agent_id == "tester"
-    assert await said_to(threads, thread_id) == ["hello", HEARD]
+    assert await user_messages(threads, thread_id) == ["hello", DELIVERED]
 
 
-async def test_an_unknown_thread_without_anybody_to_answer_is_not_found(
+async def test_a_new_thread_without_an_agent_is_not_found(temporal: TemporalClient, thread_id: str) -> None:
+    assert await delivery_error(temporal, message_to(thread_id)) == (names.RECIPIENT_NOT_FOUND, True)
+
+
+async def test_a_workflow_that_is_not_a_thread_is_not_found_and_not_signalled(
     temporal: TemporalClient, thread_id: str
 ) -> None:
-    assert await undeliverable(temporal, letter_to(thread_id)) == (names.RECIPIENT_NOT_FOUND, True)
-
-
-async def test_a_workflow_that_is_no_thread_is_not_found_and_not_touched(
-    temporal: TemporalClient, thread_id: str
-) -> None:
-    await temporal.start_workflow("SomebodyElse", id=thread_id, task_queue="nobody-here")
-    assert await undeliverable(temporal, letter_to(thread_id, agent_id="tester")) == (names.RECIPIENT_NOT_FOUND, True)
+    await temporal.start_workflow("AnotherWorkflow", id=thread_id, task_queue="no-worker")
+    assert await delivery_error(temporal, message_to(thread_id, agent_id="tester")) == (names.RECIPIENT_NOT_FOUND, True)
     history = await temporal.get_workflow_handle(thread_id).fetch_history()
     assert [event for event in history.events if event.HasField("workflow_execution_signaled_event_attributes")] == []
     await temporal.get_workflow_handle(thread_id).terminate()
 
 
-async def test_the_end_of_a_task_wakes_nobody_who_does_not_wait_for_it(
+async def test_the_result_of_a_task_wakes_no_thread_that_does_not_wait_for_it(
     temporal: TemporalClient, threads: Client, thread_id: str
 ) -> None:
-    """Neither a thread that does not know it, nor one that was ended from outside."""
-    settled = ChildResult(work_id="bg_0", thread_id=f"{thread_id}/task", status=TaskStatus.CANCELLED)
-    told = DeliverInput(thread_id=thread_id, signal=names.SIGNAL_CHILD_SETTLED, payload=settled.model_dump(mode="json"))
-    assert await undeliverable(temporal, told) == (names.RECIPIENT_NOT_FOUND, True)
+    """Neither a thread that does not know the task, nor one that was terminated."""
+    result = ChildResult(work_id="bg_1", thread_id=f"{thread_id}/task", status=TaskStatus.CANCELLED)
+    settled = DeliverInput(
+        thread_id=thread_id, signal=names.SIGNAL_CHILD_SETTLED, payload=result.model_dump(mode="json")
+    )
+    assert await delivery_error(temporal, settled) == (names.RECIPIENT_NOT_FOUND, True)
     await threads.run("tester", "hello", thread_id=thread_id)
-    assert await undeliverable(temporal, told) == (names.RECIPIENT_NOT_FOUND, True)
+    assert await delivery_error(temporal, settled) == (names.RECIPIENT_NOT_FOUND, True)
     await threads.send(thread_id, "hello again")
-    await deliver(temporal, told)
+    await deliver(temporal, settled)
     await threads.handle(thread_id).terminate()
-    assert await undeliverable(temporal, told) == (names.RECIPIENT_NOT_FOUND, True)
+    assert await delivery_error(temporal, settled) == (names.RECIPIENT_NOT_FOUND, True)
 
 
-async def test_what_is_to_wake_nobody_is_for_a_thread_that_is_awake(
+async def test_a_message_that_must_not_wake_its_thread_is_delivered_only_to_a_running_one(
     temporal: TemporalClient, threads: Client, thread_id: str
 ) -> None:
-    quiet = letter_to(thread_id, agent_id="tester").model_copy(update={"wake": False})
-    assert await undeliverable(temporal, quiet) == (names.RECIPIENT_NOT_FOUND, True)
+    awake_only = message_to(thread_id, agent_id="tester").model_copy(update={"wake": False})
+    assert await delivery_error(temporal, awake_only) == (names.RECIPIENT_NOT_FOUND, True)
     await threads.run("tester", "hello", thread_id=thread_id)
-    assert await undeliverable(temporal, quiet) == (names.RECIPIENT_NOT_FOUND, True)
+    assert await delivery_error(temporal, awake_only) == (names.RECIPIENT_NOT_FOUND, True)
     assert (await threads.handle(thread_id).describe()).status is WorkflowExecutionStatus.COMPLETED
     await threads.send(thread_id, "hello again")
-    await until(threads, thread_id, lambda view: view.runs == 1 and view.status is RunStatus.DONE)
-    await deliver(temporal, quiet)
     await until(threads, thread_id, lambda view: view.runs == 2 and view.status is RunStatus.DONE)
-    assert await said_to(threads, thread_id) == ["hello", "hello again", HEARD]
+    await deliver(temporal, awake_only)
+    await until(threads, thread_id, lambda view: view.runs == 3 and view.status is RunStatus.DONE)
+    assert await user_messages(threads, thread_id) == ["hello", "hello again", DELIVERED]

@@ -1,7 +1,7 @@
-"""Ask permission rules, gates and then plugins about a call, and make one verdict of what they say.
+"""Evaluate permission rules, gates and then `tool_gate` hooks on a call, which gives one verdict.
 
-Whatever goes wrong while they are asked blocks the call: a gate that raises, takes too long, says something that is no
-verdict, or is not on this worker never lets a call through. A plugin's hook that fails blocks it too, or fails the run.
+Gates fail closed: a gate that raises, times out, returns something that is no verdict, or is not in this worker's
+registry blocks the call. A plugin's hook that fails blocks it too, or fails the run.
 """
 
 import asyncio
@@ -25,15 +25,15 @@ from wakeful_activities.hooks.hook_run import HookRun
 from wakeful_activities.results import cut_to_fit, returning
 
 TIMEOUT_SECONDS = 30.0
-"""How long one gate may take to answer."""
+"""How long one gate may take."""
 
 
 class Gates:
-    """The gates that this worker's registry has.
+    """The gates of this worker's registry.
 
     Args:
         threads: for sync gates. Not those of tools, nor asyncio's own, which resolve host names: gates that hang must
-            not take those along.
+            not block them.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Gates:
     async def verdicts(
         self, agent: ResolvedAgent, rules: Sequence[Rule], calls: Sequence[GateCall], plugins: HookRun | None = None
     ) -> Mapping[str, Verdict]:
-        """What there is to say of the calls of one answer, by call id; a call that may be made is not among them."""
+        """The verdicts on the calls of one answer, by call id; an allowed call has none."""
         verdicts = {}
         for call in calls:
             verdict = await self.verdict(agent, rules, call, plugins)
@@ -57,45 +57,45 @@ class Gates:
     async def verdict(
         self, agent: ResolvedAgent, rules: Sequence[Rule], call: GateCall, plugins: HookRun | None = None
     ) -> Verdict | None:
-        """The first that blocks, or the first that suspends, or the first result; permission rules are asked first."""
+        """The first block, else the first suspension, else the first result; rules come first. None allows the call."""
         strongest = _permission(agent, rules, call)
         for name in agent.gates:
             if isinstance(strongest, Block):
                 break
-            strongest = stronger(strongest, await self._ask(name, call))
+            strongest = stronger(strongest, await self._evaluate(name, call))
         return strongest if plugins is None else await plugins.verdict(call, strongest)
 
-    async def _ask(self, name: str, call: GateCall) -> Verdict | None:
+    async def _evaluate(self, name: str, call: GateCall) -> Verdict | None:
         gate = self._registry.gate(name)
         if gate is None:
-            return _failed(name, "it is not on this worker; is its registry up to date?")
+            return _failed(name, "it is not in this worker's registry; is the registry up to date?")
         try:
             async with asyncio.timeout(self._timeout_seconds) as deadline:
-                # Its own copy: a gate that changes the arguments must not change what others see or what runs.
-                said = await self._call(gate, replace(call, arguments=copy.deepcopy(call.arguments)))
-        except Exception as error:  # the boundary: whatever a gate raises, the call is not made
+                # A copy: a gate that changes the arguments must not change what other gates see or what runs.
+                verdict = await self._call(gate, replace(call, arguments=copy.deepcopy(call.arguments)))
+        except Exception as error:  # the boundary: whatever a gate raises, it blocks the call
             if deadline.expired():
-                return _failed(name, f"no answer within {self._timeout_seconds:g} s")
+                return _failed(name, f"it took longer than {self._timeout_seconds:g} s")
             activity.logger.warning("gate raised", extra={"gate": name}, exc_info=error)
             return _failed(name, f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
-        match said:
+        match verdict:
             case None | Block() | Suspend():
-                return said
+                return verdict
             case SetResult(result=result):
                 return SetResult(result=cut_to_fit(result))
             case _:
-                return _failed(name, f"it returned a {type(said).__name__}, which is no verdict")
+                return _failed(name, f"it returned a {type(verdict).__name__}, which is no verdict")
 
     async def _call(self, gate: Gate, call: GateCall) -> object:
         if gate.is_async:
-            said: object = gate(call)
+            returned: object = gate(call)
         else:
-            said = await asyncio.get_running_loop().run_in_executor(self._threads, returning, gate, call)
-        return await said if inspect.isawaitable(said) else said
+            returned = await asyncio.get_running_loop().run_in_executor(self._threads, returning, gate, call)
+        return await returned if inspect.isawaitable(returned) else returned
 
 
 def is_gated(agent: ResolvedAgent, rules: Sequence[Rule]) -> bool:
-    """Whether there is anybody to ask."""
+    """Whether the agent has gates or rules to evaluate."""
     return bool(agent.gates or agent.permissions or rules)
 
 

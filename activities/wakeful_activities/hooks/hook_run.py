@@ -1,8 +1,8 @@
-"""Run hooks of plugins: one after another, each with its time and at its own risk.
+"""Run plugins' hooks one after another, each within its timeout.
 
-`Hooks` finds the plugins that a run is bound to, `HookRun` is what the hooks of one activity come to, and `Moments` is
-the activity for hooks that need one of their own. A hook that fails never fails the activity: it is passed over and
-reported, or, if its plugin says so, the run is asked to fail. One that fails at the gate blocks its call, besides.
+`Hooks` has the plugins of the worker's registry; a `HookRun` collects what the hooks of one activity request. A hook
+that fails never fails the activity: it is skipped and reported, or, if its plugin says so, it fails the run. A
+`tool_gate` hook that fails also blocks its call.
 """
 
 import asyncio
@@ -18,49 +18,45 @@ from pydantic_core import PydanticSerializationError, to_json
 from temporalio import activity
 
 from wakeful.authoring.gate import GateCall, stronger
-from wakeful.authoring.hook_contexts import HookContext, RunEnd, StepEnd, ToolGate
+from wakeful.authoring.hook_contexts import HookContext, ToolGate
 from wakeful.authoring.hook_requests import HookRequests
 from wakeful.authoring.plugin import AnyPlugin, PluginLives, bound_settings, hook_name
 from wakeful.authoring.profiles import Profiles
 from wakeful.authoring.state import State
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.gates import Block, SetResult, Verdict
-from wakeful.contract.hooks import HookEffects, HookFailure, HooksInput, LifecyclePhase, Phase, PluginBinding
-from wakeful.contract.names import ACTIVITY_HOOKS
+from wakeful.contract.hooks import HookEffects, HookFailure, LifecyclePhase, Phase, PluginBinding
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.state import StateView
 from wakeful.registry.registry import Registry
-from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.results import cut_to_fit, returning
 
-ASKED_LIMIT = 128_000
-"""Bytes of JSON that one hook may ask for: history keeps them."""
+REQUEST_LIMIT = 128_000
+"""Bytes of JSON that one hook may request: history records them."""
 
-ASKED_LIMIT_TOGETHER = 512_000
-"""Bytes of JSON that the hooks of one activity may ask for."""
+REQUEST_LIMIT_TOGETHER = 512_000
+"""Bytes of JSON that the hooks of one activity may request together."""
 
 REASON_LIMIT = 4_000
-"""Characters that are told of why a hook failed."""
+"""Characters of the reason why a hook failed."""
 
-KNOWN_SETTINGS = 1024
-"""How many bindings' settings are kept ready."""
+CACHED_SETTINGS = 1024
+"""Bindings whose parsed settings are cached."""
 
 OpenProfiles = Callable[[], Profiles]
-"""Gives a call or a hook its profiles."""
+"""Opens the profiles for a tool call or a hook."""
 
-Making = Callable[..., HookContext]
-"""Makes a hook's context of what all contexts have."""
+MakeContext = Callable[..., HookContext]
+"""Makes a hook's context from the fields that all contexts have."""
 
-
-class _Failed(Exception):
-    """A hook that cannot be run or did not do what hooks do; the message says why."""
+_REQUESTS = TypeAdapter(HookRequests)
 
 
 class Hooks:
-    """The plugins that this worker's registry has.
+    """The plugins of this worker's registry.
 
     Args:
-        threads: for sync hooks; those that hang must not take the threads of tools or gates.
+        threads: for sync hooks. Not those of tools or gates: hooks that hang must not block them.
     """
 
     def __init__(
@@ -84,87 +80,84 @@ class Hooks:
         return self._registry.plugin(id)
 
     def settings(self, plugin: AnyPlugin, binding: PluginBinding) -> BaseModel:
-        """The hook's own copy of the settings: what it does to them stays with it."""
+        """A copy of the settings for one hook, which may change it without effect on others."""
         key = binding.model_dump_json(include={"id", "settings"})
         if not isinstance(self._settings.get(key), plugin.settings_type):
             try:
                 self._settings[key] = bound_settings(plugin, binding)
             except ValueError as error:
-                raise _Failed(f"the settings that the run is bound to do not fit any more: {error}") from error
-            while len(self._settings) > KNOWN_SETTINGS:
+                raise _HookFailed(f"the settings that the run is bound to are no longer valid: {error}") from error
+            while len(self._settings) > CACHED_SETTINGS:
                 self._settings.popitem(last=False)
         return self._settings[key].model_copy(deep=True)
 
     async def set_up(self, plugin: AnyPlugin) -> None:
-        """A plugin that the registry was given after the worker began has not been set up yet."""
+        """Set up a plugin that was registered after the worker had started."""
         if self._lives is not None:
             await self._lives.begin(plugin)
 
     async def call(self, plugin: AnyPlugin, hook: str, context: HookContext) -> None:
         function = getattr(plugin, hook)
         if inspect.iscoroutinefunction(function):
-            said: object = function(context)
+            returned: object = function(context)
         else:
-            said = await asyncio.get_running_loop().run_in_executor(self._threads, returning, function, context)
-        if inspect.isawaitable(said):
-            said = await said
-        if said is not None:
-            raise _Failed(f"it returned a {type(said).__name__}; hooks return nothing, they ask by the context's verbs")
+            returned = await asyncio.get_running_loop().run_in_executor(self._threads, returning, function, context)
+        if inspect.isawaitable(returned):
+            returned = await returned
+        if returned is not None:
+            raise _HookFailed(
+                f"it returned a {type(returned).__name__}; a hook must return None and call methods of its context"
+            )
 
 
 class HookRun:
-    """The hooks of one activity: each sees what those before it wrote, and what they ask for adds up."""
+    """The hooks of one activity: each sees the state that those before it wrote, and their requests add up."""
 
     def __init__(self, hooks: Hooks, agent: ResolvedAgent, identity: RunIdentity, step: int, state: State) -> None:
         self._hooks = hooks
         self._agent = agent
         self._identity = identity
         self._step = step
-        self._asked_bytes = 0
+        self._requested_bytes = 0
         self._failures: list[HookFailure] = []
-        self._fail: str | None = None
+        self._failure: str | None = None
         self.state = state
         self.requests = HookRequests()
 
-    @cached_property
-    def _shown(self) -> ResolvedAgent:
-        """The agent as hooks see it: one that changes it must not change what the worker remembers."""
-        return self._agent.model_copy(deep=True)
-
     @property
-    def is_over(self) -> bool:
-        """A hook wants the run to end."""
-        return self._fail is not None or self.requests.ends_run
+    def ends_run(self) -> bool:
+        """A hook stops, blocks or fails the run."""
+        return self._failure is not None or self.requests.ends_run
 
     @property
     def failure(self) -> str | None:
-        """Why the run cannot go on: a hook failed that it cannot do without."""
-        return self._fail
+        """Why the run fails: a hook failed whose plugin says `on_error = "fail"`."""
+        return self._failure
 
     @property
     def effects(self) -> HookEffects | None:
-        """What the loop is asked for; None if that is nothing."""
+        """What the loop has to apply; None if nothing."""
         effects = _effects(self.requests, self.state)
-        effects = effects.model_copy(update={"failures": tuple(self._failures), "fail": self._fail})
+        effects = effects.model_copy(update={"failures": tuple(self._failures), "fail": self._failure})
         return None if effects == HookEffects(base=self.state.base) else effects
 
-    def at(self, when: Phase | LifecyclePhase) -> Iterator[PluginBinding]:
-        """The plugins with such a hook, in order; none after one that the run cannot do without has failed."""
+    def bindings(self, phase: Phase | LifecyclePhase) -> Iterator[PluginBinding]:
+        """The plugins with a hook for this phase, in order; none after a hook has failed the run."""
         for binding in self._agent.plugins:
-            bound = binding.lifecycle if isinstance(when, LifecyclePhase) else binding.phases
-            if when in bound and self._fail is None:
+            phases = binding.lifecycle if isinstance(phase, LifecyclePhase) else binding.phases
+            if phase in phases and self._failure is None:
                 yield binding
 
-    async def ask(self, binding: PluginBinding, when: Phase | LifecyclePhase, make: Making) -> HookRequests:
-        """Run one hook. What it asks for is counted, and given back; of one that fails, nothing, but a gate blocks."""
+    async def run(self, binding: PluginBinding, phase: Phase | LifecyclePhase, make: MakeContext) -> HookRequests:
+        """Run one hook and take its requests; a hook that fails has none, but at the gate it blocks its call."""
         plugin, requests, state = self._hooks.plugin(binding.id), HookRequests(), self.state.fork()
         try:
             if plugin is None:
-                raise _Failed("it is not on this worker; is its registry up to date?")
+                raise _HookFailed("it is not in this worker's registry; is the registry up to date?")
             await self._hooks.set_up(plugin)
             context = make(
                 identity=self._identity,
-                agent=self._shown,
+                agent=self._agent_copy,
                 settings=self._hooks.settings(plugin, binding),
                 plugin_id=binding.id,
                 step=self._step,
@@ -172,26 +165,23 @@ class HookRun:
                 profiles=self._hooks.profiles(),
                 requests=requests,
             )
-            await self._in_time(plugin, hook_name(when), context)
-            requests = self._counted(requests, state)
+            await self._call(plugin, hook_name(phase), context)
+            requests = self._checked(requests, state)
         except Exception as error:  # the boundary: a hook's failure is a value
-            why = self._note(plugin, binding, when, error)
-            # A gate that nobody could ask must not let the call pass.
-            return (
-                HookRequests(verdict=Block(reason=why))
-                if when is Phase.TOOL_GATE and self._fail is None
-                else HookRequests()
-            )
+            why = self._record_failure(binding, phase, error)
+            # Fail closed: a gate that failed must not let the call pass.
+            blocks = phase is Phase.TOOL_GATE and self._failure is None
+            return HookRequests(verdict=Block(reason=why)) if blocks else HookRequests()
         self.state.take(state)
         self.requests.take(requests)
         return requests
 
     async def verdict(self, call: GateCall, strongest: Verdict | None) -> Verdict | None:
-        """What counts of `strongest` and of what plugins say of a call; nobody is asked after one that blocks."""
-        for binding in self.at(Phase.TOOL_GATE):
+        """The strongest of `strongest` and the verdicts of `tool_gate` hooks; after a block, no more hooks run."""
+        for binding in self.bindings(Phase.TOOL_GATE):
             if isinstance(strongest, Block):
                 break
-            make: Making = partial(
+            make: MakeContext = partial(
                 ToolGate,
                 call_id=call.call_id,
                 tool_name=call.tool_name,
@@ -200,105 +190,81 @@ class HookRun:
                 resume=call.resume,
                 is_first_ask=call.is_first_ask,
             )
-            said = (await self.ask(binding, Phase.TOOL_GATE, make)).verdict
-            if isinstance(said, SetResult):
-                said = SetResult(result=cut_to_fit(said.result))
-            strongest = stronger(strongest, said)
+            verdict = (await self.run(binding, Phase.TOOL_GATE, make)).verdict
+            if isinstance(verdict, SetResult):
+                verdict = SetResult(result=cut_to_fit(verdict.result))
+            strongest = stronger(strongest, verdict)
         return strongest
 
-    async def _in_time(self, plugin: AnyPlugin, hook: str, context: HookContext) -> None:
+    @cached_property
+    def _agent_copy(self) -> ResolvedAgent:
+        """The agent as hooks see it: a hook that changes it must not change the worker's cache."""
+        return self._agent.model_copy(deep=True)
+
+    async def _call(self, plugin: AnyPlugin, hook: str, context: HookContext) -> None:
         try:
             async with asyncio.timeout(plugin.timeout) as deadline:
                 await self._hooks.call(plugin, hook, context)
         except TimeoutError as error:
             if deadline.expired():
-                raise _Failed(f"it took longer than {plugin.timeout:g} s") from error
+                raise _HookFailed(f"it took longer than {plugin.timeout:g} s") from error
             raise
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
-                raise
-            raise _Failed("it cancelled itself") from error  # nobody else wants the activity to stop
+                raise  # the activity is cancelled
+            raise _HookFailed("it cancelled itself") from error
 
-    def _counted(self, requests: HookRequests, state: State) -> HookRequests:
-        """A copy of what a hook asked for, if history can hold it; nothing says that it keeps to the types."""
+    def _checked(self, requests: HookRequests, state: State) -> HookRequests:
+        """A validated copy of a hook's requests: Python does not enforce their types, and history must hold them."""
         try:
-            checked = _WISHES.validate_json(_WISHES.dump_json(requests, warnings="error"))
+            checked = _REQUESTS.validate_json(_REQUESTS.dump_json(requests, warnings="error"))
         except (PydanticSerializationError, ValueError) as error:
-            raise _Failed(f"it asked for what cannot be written down: {_in_one_line(error)}") from error
+            raise _HookFailed(f"its request cannot be written as JSON: {_in_one_line(error)}") from error
         # Not counted: messages, which are not recorded, and results, which are cut.
         size = len(_effects(checked, state).model_dump_json().encode()) + len((checked.text or "").encode())
         if not isinstance(checked.verdict, SetResult):
             size += len(to_json(checked.verdict))
-        if size > ASKED_LIMIT:
-            raise _Failed(f"it asked for too much: {size:,} bytes, and at most {ASKED_LIMIT:,} fit")
-        if self._asked_bytes + size > ASKED_LIMIT_TOGETHER:
-            raise _Failed(f"it asked for too much: with the hooks before it, more than {ASKED_LIMIT_TOGETHER:,} bytes")
-        self._asked_bytes += size
+        if size > REQUEST_LIMIT:
+            raise _HookFailed(f"its request is too large: {size:,} bytes, and at most {REQUEST_LIMIT:,} are allowed")
+        if self._requested_bytes + size > REQUEST_LIMIT_TOGETHER:
+            limit = f"more than {REQUEST_LIMIT_TOGETHER:,} bytes with those of the hooks before it"
+            raise _HookFailed(f"its request is too large: {limit}")
+        self._requested_bytes += size
         return checked
 
-    def _note(
-        self, plugin: AnyPlugin | None, binding: PluginBinding, when: Phase | LifecyclePhase, error: Exception
-    ) -> str:
+    def _record_failure(self, binding: PluginBinding, phase: Phase | LifecyclePhase, error: Exception) -> str:
         id = binding.id
-        activity.logger.warning("hook failed", extra={"plugin": id, "phase": when.value}, exc_info=error)
-        named = str(error) if isinstance(error, _Failed) else f"{type(error).__name__}: {error}".removesuffix(": ")
-        named = named[:REASON_LIMIT].encode(errors="replace").decode()  # history must be able to hold it
-        why = f"plugin {id!r} failed at {when.value}: {named}"
-        # The binding: a guard must not be got rid of by a worker that does not have it. The plugin: older bindings say
-        # nothing.
-        if binding.on_error == "fail" or (plugin is not None and plugin.on_error == "fail"):
-            self._fail = why
+        activity.logger.warning("hook failed", extra={"plugin": id, "phase": phase.value}, exc_info=error)
+        reason = str(error) if isinstance(error, _HookFailed) else f"{type(error).__name__}: {error}".removesuffix(": ")
+        reason = reason[:REASON_LIMIT].encode(errors="replace").decode()  # history must be able to hold it
+        why = f"plugin {id!r} failed at {phase.value}: {reason}"
+        # The binding decides: a guard must also hold on a worker that does not have its plugin.
+        if binding.on_error == "fail":
+            self._failure = why
         else:
-            self._failures.append(HookFailure(plugin=id, phase=when.value, error=named))
+            self._failures.append(HookFailure(plugin=id, phase=phase.value, error=reason))
         return why
 
 
-class HooksActivity:
-    """The `run_hooks` activity: hooks at a run's beginning and end, after a step, and when an agent comes and goes."""
-
-    def __init__(self, cache: HistoryCache, hooks: Hooks) -> None:
-        self._cache = cache
-        self._hooks = hooks
-
-    @activity.defn(name=ACTIVITY_HOOKS)
-    async def run_hooks(self, input: HooksInput) -> HookEffects:
-        agent = await self._cache.agent(input.agent)
-        run = self._hooks.begin(agent, input.identity, input.step, input.state)
-        for moment in input.phases:
-            for binding in run.at(moment):
-                await run.ask(binding, moment, _context_at(moment, input))
-        return run.effects or HookEffects(base=run.state.base)
+class _HookFailed(Exception):
+    """A hook that could not run, or broke the rules for hooks; the message says why."""
 
 
-_WISHES = TypeAdapter(HookRequests)
-
-
-def _effects(asked: HookRequests, state: State) -> HookEffects:
+def _effects(requests: HookRequests, state: State) -> HookEffects:
     return HookEffects(
         base=state.base,
         state=state.operations,
-        context=asked.context,
-        forget=asked.forget,
-        permissions=asked.permissions,
-        events=asked.events,
-        handoff=asked.handoff,
-        stop=asked.stop,
-        block=asked.block,
-        retry=asked.retry,
+        context=requests.context,
+        forget=requests.forget,
+        permissions=requests.permissions,
+        events=requests.events,
+        handoff=requests.handoff,
+        stop=requests.stop,
+        block=requests.block,
+        retry=requests.retry,
     )
 
 
 def _in_one_line(error: Exception) -> str:
     return " ".join(str(error).split())
-
-
-def _context_at(moment: LifecyclePhase, input: HooksInput) -> Making:
-    match moment:
-        case LifecyclePhase.STEP_END:
-            return partial(StepEnd, response=input.response)
-        case LifecyclePhase.RUN_END:
-            assert input.result is not None  # the loop tells how the run ends
-            return partial(RunEnd, result=input.result.model_copy(deep=True))
-        case LifecyclePhase.ACTIVATE | LifecyclePhase.RUN_START | LifecyclePhase.DEACTIVATE:
-            return HookContext

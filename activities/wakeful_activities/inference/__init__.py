@@ -1,1 +1,1 @@
-"""A model call from the references it is given to the whole answer, over as many attempts as it takes."""
+"""The `infer` activity: from the references in its input to a complete answer, over as many attempts as it takes."""

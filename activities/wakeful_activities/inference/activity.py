@@ -1,4 +1,4 @@
-"""The `infer` activity: build the request, call a model, judge its answer. Temporal does the retries."""
+"""The `infer` activity: build the request, call a model, check its answer. Temporal does the retries."""
 
 import asyncio
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from temporalio.exceptions import ApplicationError
 from wakeful.authoring.gate import GateCall
 from wakeful.authoring.provider import AnyProvider
 from wakeful.contract import ids
-from wakeful.contract.agents import ModelBinding, ResolvedAgent, RetryPolicy
+from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
 from wakeful.contract.hooks import Phase
 from wakeful.contract.inference import InferInput, ModelRequest, ModelResponse, RecoveryPlan
@@ -22,11 +22,12 @@ from wakeful_activities.heartbeats import Heartbeats, heartbeating
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.hooks.gates import Gates, is_gated
 from wakeful_activities.hooks.hook_run import HookRun, Hooks
-from wakeful_activities.inference.answer import continued_text, priced, with_output
-from wakeful_activities.inference.attempt import Stream, call_model, earlier_attempt
-from wakeful_activities.inference.build_request import BuiltRequest, Shape, build_request, tools_by_id
-from wakeful_activities.inference.hooks import after_inference, has_hooks, shaped
-from wakeful_activities.inference.model_choice import Attempts, Breakers
+from wakeful_activities.inference.answer import continued_text, with_output
+from wakeful_activities.inference.attempt import Stream, earlier_attempt
+from wakeful_activities.inference.build_request import BuiltRequest, RequestShape, build_request, tools_by_id
+from wakeful_activities.inference.hooks import after_inference, before_inference, has_hooks
+from wakeful_activities.inference.model_choice import CircuitBreakers, ModelChoice
+from wakeful_activities.inference.models import Models
 from wakeful_activities.inference.recovery import interruption_of, stream_retries
 from wakeful_activities.inference.stream_assembly import partial_response, synthesized_response
 
@@ -44,14 +45,13 @@ class InferActivity:
         hooks: Hooks,
         gates: Gates,
         built_in: Mapping[str, AnyProvider],
-        breakers: Breakers | None = None,
+        breakers: CircuitBreakers | None = None,
     ) -> None:
         self._registry = registry
         self._cache = cache
         self._hooks = hooks
         self._gates = gates
-        self._built_in = built_in
-        self._breakers = breakers or Breakers()
+        self.models = Models(registry, built_in, breakers)
 
     @activity.defn(name=ACTIVITY_INFER)
     async def infer(self, input: InferInput) -> ModelResponse:
@@ -63,8 +63,8 @@ class InferActivity:
             except asyncio.CancelledError:
                 cancelled, arrived = activity.cancellation_details(), stream.arrived()
                 if arrived is None or cancelled is None or not cancelled.cancel_requested:
-                    raise  # the worker stops, or nothing has arrived
-                return self._priced(partial_response(arrived), stream)
+                    raise  # the worker shuts down, or nothing has arrived
+                return self.models.priced(partial_response(arrived), stream.model)
         self._cache.put_answer(info.activity_id, response)
         return response
 
@@ -72,36 +72,61 @@ class InferActivity:
         agent = await self._cache.agent(input.agent)
         if problems := rule_problems(overlaid(agent.permissions, input.permissions).rules):
             raise ApplicationError("; ".join(problems), type="InvalidPermissions", non_retryable=True)
-        shape = Shape.of(input, agent)
+        shape = RequestShape.of(input, agent)
         built = await build_request(self._cache, input, agent, shape)
         hooks = self._begin_hooks(input, agent)
         if hooks is not None:
-            wanted = await shaped(hooks, input, shape, built.history)
-            if hooks.is_over:
+            changed = await before_inference(hooks, input, shape, built.history)
+            if hooks.ends_run:
                 return ModelResponse(model=agent.model.name, effects=hooks.effects, skipped=True)
-            if wanted != shape:
-                shape, built = wanted, await build_request(self._cache, input, agent, wanted)
-        attempts = Attempts.of(agent, shape.overrides)
+            if changed != shape:
+                shape, built = changed, await build_request(self._cache, input, agent, changed)
+        choice = ModelChoice.of(agent, shape.overrides)
         try:
-            response = await self._attempt(built.request, attempts, stream, beats)
+            response = await self._attempt(built.request, choice, stream, beats)
         except ProviderError as error:
             if error.kind is not ProviderErrorKind.CONTEXT_OVERFLOW or agent.context is None:
-                raise _failure(error, attempts, stream) from error
+                raise _failure(error, choice, stream) from error
             built = await build_request(self._cache, input, agent, shape, squeeze=SQUEEZE)
             try:
-                response = await self._attempt(built.request, attempts, stream, beats)
+                response = await self._attempt(built.request, choice, stream, beats)
             except ProviderError as again:
-                raise _failure(again, attempts, stream) from again
+                raise _failure(again, choice, stream) from again
         if built.report is not None and not response.interruptions:
             response = response.model_copy(update={"context": built.report})
-        return await self._judged(response, input, agent, built, hooks)
+        return await self._checked(response, input, agent, built, hooks)
 
     def _begin_hooks(self, input: InferInput, agent: ResolvedAgent) -> HookRun | None:
         if not has_hooks(agent, input):
             return None
         return self._hooks.begin(agent, _identity(input, agent), input.step, input.state)
 
-    async def _judged(
+    async def _attempt(
+        self, request: ModelRequest, choice: ModelChoice, stream: Stream, beats: Heartbeats
+    ) -> ModelResponse:
+        """Call a model, unless an earlier attempt left complete tool calls behind: those are the answer."""
+        stream.model = choice.model(_failed_attempts(stream))
+        if (earlier := stream.earlier) is not None:
+            interruption = interruption_of(earlier)
+            if interruption.plan is RecoveryPlan.SYNTHESIZE_TOOL_USE:
+                return self.models.priced(synthesized_response(earlier, interruption), stream.model)
+        model = choice.model(_failed_attempts(stream), self.models.is_available)
+        if model is None:
+            message = "all models unavailable (circuit breakers open)"
+            raise ProviderError(ProviderErrorKind.ALL_MODELS_UNAVAILABLE, message)
+        try:
+            return await self.models.call(model, request, choice.policy, stream, beats)
+        except ProviderError as error:
+            arrived = stream.interrupted(error) if error.kind.transient else None
+            if arrived is None:
+                raise
+            beats.beat()  # the next attempt continues from here
+            interruption = interruption_of(arrived)
+            if interruption.plan is RecoveryPlan.SYNTHESIZE_TOOL_USE:
+                return self.models.priced(synthesized_response(arrived, interruption), stream.model)
+            raise
+
+    async def _checked(
         self,
         response: ModelResponse,
         input: InferInput,
@@ -109,12 +134,12 @@ class InferActivity:
         built: BuiltRequest,
         hooks: HookRun | None,
     ) -> ModelResponse:
-        """The answer as hooks leave it, with the verdicts of gates and the check of its output type."""
+        """The answer as hooks leave it, with the gates' verdicts on its calls and its parsed output."""
         rules = input.permissions
         if hooks is not None:
             response = await after_inference(hooks, response)
             rules = (*rules, *hooks.requests.permissions)
-            if hooks.is_over or hooks.requests.retry is not None:  # the answer is discarded: nothing else judges it
+            if hooks.ends_run or hooks.requests.retry is not None:  # the answer is discarded: nothing else checks it
                 return response.model_copy(update={"effects": hooks.effects})
         if response.tool_calls and (is_gated(agent, rules) or agent.has_hooks(Phase.TOOL_GATE)):
             verdicts = await self._gates.verdicts(agent, rules, _gate_calls(response, input, agent), hooks)
@@ -124,74 +149,38 @@ class InferActivity:
             response = with_output(response, agent.output, self._registry.output_check(agent), before=before)
         return response if hooks is None else response.model_copy(update={"effects": hooks.effects})
 
-    async def _attempt(
-        self, request: ModelRequest, attempts: Attempts, stream: Stream, beats: Heartbeats
-    ) -> ModelResponse:
-        """Call the model whose turn it is; if an earlier attempt left complete tool calls behind, take those."""
-        stream.model = attempts.model(failures(stream), lambda _: True)
-        if (earlier := stream.earlier) is not None:
-            interruption = interruption_of(earlier)
-            if interruption.plan is RecoveryPlan.SYNTHESIZE_TOOL_USE:
-                return self._priced(synthesized_response(earlier, interruption), stream)
-        model = attempts.model(failures(stream), lambda binding: self._breakers.is_available(_key(binding)))
-        if model is None:
-            message = "all models unavailable (circuit breakers open)"
-            raise ProviderError(ProviderErrorKind.ALL_MODELS_UNAVAILABLE, message)
-        try:
-            return await self.call_model(model, request, attempts.policy, stream, beats)
-        except ProviderError as error:
-            arrived = stream.interrupted(error) if error.kind.transient else None
-            if arrived is None:
-                raise
-            beats.beat()  # the next attempt continues from here
-            interruption = interruption_of(arrived)
-            if interruption.plan is RecoveryPlan.SYNTHESIZE_TOOL_USE:
-                return self._priced(synthesized_response(arrived, interruption), stream)
-            raise
-
-    async def call_model(
-        self, model: ModelBinding, request: ModelRequest, policy: RetryPolicy, stream: Stream, beats: Heartbeats
-    ) -> ModelResponse:
-        """Call one model, add its price, and report the outcome to its circuit breaker."""
-        key, provider = _key(model), self.provider(model)
-        stream.model = model
-        self._breakers.begin(key)
-        try:
-            response = await call_model(provider, model, request, policy, stream, beats)
-        except ProviderError as error:
-            if error.kind.transient:
-                self._breakers.failed(key)
-            else:
-                self._breakers.released(key)
-            raise
-        except BaseException:
-            self._breakers.released(key)
-            raise
-        self._breakers.succeeded(key)
-        return self._priced(response, stream)
-
-    def _priced(self, response: ModelResponse, stream: Stream) -> ModelResponse:
-        """The answer with its cost, over all attempts."""
-        price = self._registry.price(stream.model) if stream.model is not None else None
-        return response.model_copy(update={"usage": priced(response.usage, price)})
-
-    def provider(self, binding: ModelBinding) -> AnyProvider:
-        provider = self._registry.provider(binding) or self._built_in.get(binding.provider)
-        if provider is None:
-            known = ", ".join(sorted({*self._registry.providers, *self._built_in})) or "none"
-            raise ApplicationError(
-                f"model {binding.id!r} needs provider {binding.provider!r}, which this worker does not have; "
-                f"known: {known}",
-                type="ProviderNotFound",
-                non_retryable=True,
-            )
-        return provider
-
 
 def _step(activity_id: str) -> int:
     """The thread's step that the activity is for."""
     work = ids.parse_work(activity_id)
     return work.step if isinstance(work, ids.Infer) else 0
+
+
+def _identity(input: InferInput, agent: ResolvedAgent) -> RunIdentity:
+    info = activity.info()
+    return input.identity or RunIdentity(
+        thread_id=info.workflow_id or "", run_id=info.workflow_run_id or "", agent_id=agent.agent_id
+    )
+
+
+def _failed_attempts(stream: Stream) -> int:
+    """How many attempts failed before anything arrived; interrupted ones have a retry budget of their own."""
+    earlier = stream.earlier
+    return max(0, stream.attempt - 1 - (len(earlier.interruptions) + 1 if earlier else 0))
+
+
+def _failure(error: ProviderError, choice: ModelChoice, stream: Stream) -> ApplicationError:
+    """The activity's failure: whether Temporal retries it, and when."""
+    failed, arrived = _failed_attempts(stream), stream.interrupted(error) if error.kind.transient else None
+    message = f"inference failed: {error}"
+    if arrived is None:
+        is_final = not error.kind.transient or choice.is_last(failed)
+    else:
+        is_final = stream_retries(arrived) + 1 > choice.policy.max_stream_retries
+        if is_final:
+            message = f"inference failed: stream interrupted ({arrived.broken}): {error}"
+    delay = None if is_final else timedelta(seconds=choice.backoff(failed, error))
+    return ApplicationError(message, type=error.kind, non_retryable=is_final, next_retry_delay=delay)
 
 
 def _gate_calls(response: ModelResponse, input: InferInput, agent: ResolvedAgent) -> list[GateCall]:
@@ -207,34 +196,3 @@ def _gate_calls(response: ModelResponse, input: InferInput, agent: ResolvedAgent
         )
         for call in response.tool_calls
     ]
-
-
-def _identity(input: InferInput, agent: ResolvedAgent) -> RunIdentity:
-    info = activity.info()
-    return input.identity or RunIdentity(
-        thread_id=info.workflow_id or "", run_id=info.workflow_run_id or "", agent_id=agent.agent_id
-    )
-
-
-def failures(stream: Stream) -> int:
-    """How many attempts failed before anything arrived; interrupted ones have a retry budget of their own."""
-    earlier = stream.earlier
-    return max(0, stream.attempt - 1 - (len(earlier.interruptions) + 1 if earlier else 0))
-
-
-def _failure(error: ProviderError, attempts: Attempts, stream: Stream) -> ApplicationError:
-    """What the activity fails with: whether Temporal retries it, and when."""
-    failed, arrived = failures(stream), stream.interrupted(error) if error.kind.transient else None
-    message = f"inference failed: {error}"
-    if arrived is None:
-        is_final = not error.kind.transient or attempts.is_last(failed)
-    else:
-        is_final = stream_retries(arrived) + 1 > attempts.policy.max_stream_retries
-        if is_final:
-            message = f"inference failed: stream interrupted ({arrived.broken}): {error}"
-    delay = None if is_final else timedelta(seconds=attempts.wait(failed, error))
-    return ApplicationError(message, type=error.kind, non_retryable=is_final, next_retry_delay=delay)
-
-
-def _key(model: ModelBinding) -> str:
-    return f"{model.provider}/{model.name}"

@@ -20,7 +20,7 @@ from wakeful_activities.inference.stream_assembly import StreamAssembly
 
 _tracer = trace.get_tracer("wakeful")
 
-BEAT_SECONDS = 0.2
+HEARTBEAT_SECONDS = 0.2
 """How far a watcher, or a checkpoint, may lag behind the model."""
 
 CHECKPOINT_LIMIT = 400_000
@@ -28,14 +28,14 @@ CHECKPOINT_LIMIT = 400_000
 
 
 class Stream:
-    """What has arrived of the answer: in this attempt, and in the one before it."""
+    """The part of an answer that has arrived, in this attempt and in the one before it."""
 
     def __init__(self, step: int, attempt: int, earlier: StreamCheckpoint | None) -> None:
         self.step = step
         self.attempt = attempt
         self.earlier = earlier
         self.model: ModelBinding | None = None
-        """The model that answers, or was to: its price applies to the tokens that were used."""
+        """The model that is called: its price applies to the tokens that were used."""
         self._last_checkpoint = earlier
         self._assembly: StreamAssembly | None = None
         self._broken: str | None = None
@@ -66,7 +66,16 @@ class Stream:
         return self.arrived()
 
 
-async def call_model(
+def earlier_attempt() -> StreamCheckpoint | None:
+    """What had arrived in the attempt before this one, if anything had."""
+    info = activity.info()
+    for details in info.heartbeat_details if info.attempt > 1 else ():
+        with contextlib.suppress(ValueError):  # a heartbeat without a checkpoint
+            return StreamCheckpoint.model_validate(details)
+    return None
+
+
+async def call_provider(
     provider: AnyProvider,
     model: ModelBinding,
     request: ModelRequest,
@@ -90,7 +99,7 @@ async def call_model(
         else:
             response = await _completed(provider, model, continued, stream)
         if response.stop_reason is StopReason.TOOL_USE and not (response.tool_calls or response.incomplete_calls):
-            # Taken as the last answer, it would end the run without the work it asked for.
+            # As a final answer, it would end the run without the calls that the model meant to make.
             raise ProviderError(
                 ProviderErrorKind.PROVIDER, f"model {request.model!r} stopped to call tools, but called none"
             )
@@ -138,7 +147,7 @@ async def _streamed(
                 raise _stalled(request, patience, has_started=assembly.has_news) from error
             assembly.add(part)
             if assembly.has_news:
-                beats.news(within=BEAT_SECONDS + assembly.size / CHECKPOINT_LIMIT)
+                beats.news(within=HEARTBEAT_SECONDS + assembly.size / CHECKPOINT_LIMIT)
     if not assembly.is_complete:
         message = f"the answer of model {request.model!r} ended early"
         raise ProviderError(ProviderErrorKind.STREAM_INTERRUPTED, message, cause="connection reset")
@@ -151,7 +160,7 @@ async def _closing(parts: AsyncIterator[StreamPart]) -> AsyncIterator[AsyncItera
     try:
         yield parts
     finally:
-        close = getattr(parts, "aclose", None)  # a generator has one; an iterator of a user's provider may not
+        close = getattr(parts, "aclose", None)  # a generator has it; the iterator of a user's provider may not
         if close is not None:
             await close()
 
@@ -169,12 +178,3 @@ def _is_reasoning(request: ModelRequest) -> bool:
     name = request.model.lower()
     named = "thinking" in name or "reasoning" in name or name.rpartition("/")[2].startswith(("o1", "o3", "o4"))
     return named or (effort is not None and effort != "none")
-
-
-def earlier_attempt() -> StreamCheckpoint | None:
-    """What had arrived in the attempt before this one, if anything had."""
-    info = activity.info()
-    for details in info.heartbeat_details if info.attempt > 1 else ():
-        with contextlib.suppress(ValueError):  # an empty heartbeat, or one of another version
-            return StreamCheckpoint.model_validate(details)
-    return None

@@ -19,7 +19,7 @@ from wakeful_activities.history_cache import CachedTranscript, HistoryCache
 
 
 @dataclass(frozen=True)
-class Shape:
+class RequestShape:
     """What a request consists of besides the conversation."""
 
     context: tuple[ContextMessage, ...]
@@ -30,14 +30,14 @@ class Shape:
     """What hooks change in this request: the tools it includes, and the conversation."""
 
     @classmethod
-    def of(cls, input: InferInput, agent: ResolvedAgent) -> "Shape":
+    def of(cls, input: InferInput, agent: ResolvedAgent) -> "RequestShape":
         overrides = (input.overrides or InferenceOverrides()).over(agent.settings or ModelSettings())
         return cls(input.context, input.permissions, overrides, HookRequests())
 
 
 @dataclass(frozen=True)
 class BuiltRequest:
-    """A request for no model in particular, and its size."""
+    """A request for any of the agent's models, and its size."""
 
     request: ModelRequest
     report: ContextReport | None
@@ -46,7 +46,7 @@ class BuiltRequest:
 
 
 async def build_request(
-    cache: HistoryCache, input: InferInput, agent: ResolvedAgent, shape: Shape, *, squeeze: float = 1.0
+    cache: HistoryCache, input: InferInput, agent: ResolvedAgent, shape: RequestShape, *, squeeze: float = 1.0
 ) -> BuiltRequest:
     """Build the request.
 
@@ -61,11 +61,11 @@ async def build_request(
         history = (await cache.transcript(input)).since(0)
     else:
         mark = await cache.mark(input.compaction) if input.compaction else None
-        window = Window(agent.context, mark, (input.token_factor or 1.0) * squeeze)
+        window = _Window(agent.context, mark, (input.token_factor or 1.0) * squeeze)
+        reserved = _reserved_tokens(agent.instructions, emitted)
         transcript = await cache.transcript(input, is_enough=window.is_enough)
-        history, report = window.view(transcript, tools, agent.instructions, emitted)
+        history, report = window.view(transcript, tools, reserved)
         if rewritten is not None:
-            reserved = _reserved(agent.instructions, emitted)
             view = fit(rewritten, tools, agent.context, factor=window.factor, reserved=reserved)
             rewritten = view.messages
             # The token factor is learned from the request that is sent; compaction depends on the thread's own size.
@@ -85,17 +85,12 @@ async def build_request(
 
 
 def tools_by_id(input: InferInput, agent: ResolvedAgent) -> dict[str, ToolDescriptor]:
-    """By id; the front end's tools win over the agent's."""
+    """The tools that the model may call; the front end's take precedence over the agent's."""
     return {tool.id: tool for tool in (*agent.tools, *input.frontend_tools)}
 
 
-def _reserved(instructions: str, emitted: Emitted) -> int:
-    prompt = Message(id="", role=Role.SYSTEM, content=(TextBlock(text=instructions),))
-    return message_tokens(prompt) + messages_tokens(emitted.messages)
-
-
 @dataclass(frozen=True)
-class Window:
+class _Window:
     """A context policy, applied to one thread."""
 
     policy: ContextPolicy
@@ -103,17 +98,17 @@ class Window:
     factor: float
 
     def is_enough(self, known: CachedTranscript) -> bool:
-        """Whether the request would not include older messages than these anyway."""
+        """Whether the request could not include older messages than these."""
         if self.mark is not None and known.start <= self.mark.through:
             return True
         return scaled(known.tokens_since(known.start), self.factor) >= self.policy.max_context_tokens
 
     def view(
-        self, known: CachedTranscript, tools: Sequence[ToolDescriptor], instructions: str, emitted: Emitted
+        self, known: CachedTranscript, tools: Sequence[ToolDescriptor], reserved: int
     ) -> tuple[tuple[Message, ...], ContextReport]:
         """The part of the conversation that the request includes.
 
-        It looks at no more than could be included: a request costs the same in a long thread as in a short one.
+        It reads only messages that could be included: a request costs the same in a long thread as in a short one.
         """
         first = known.start
         summary: tuple[Message, ...] = ()
@@ -121,14 +116,12 @@ class Window:
             first, summary = self.mark.through, (summary_message(self.mark),)
         fits = known.newest(int(self.policy.max_context_tokens / self.factor))
         newest = max(first, min(fits, known.length - self.policy.min_recent_messages))
-        history = (*summary, *known.since(newest))
-        prompt = Message(id="", role=Role.SYSTEM, content=(TextBlock(text=instructions),))
         view = fit(
-            history,
+            (*summary, *known.since(newest)),
             tools,
             self.policy,
             factor=self.factor,
-            reserved=message_tokens(prompt) + messages_tokens(emitted.messages),
+            reserved=reserved,
             has_more_before=newest > 0 and not (summary and newest == first),
         )
         report = ContextReport(
@@ -138,3 +131,9 @@ class Window:
             cut=view.cut,
         )
         return view.messages, report
+
+
+def _reserved_tokens(instructions: str, emitted: Emitted) -> int:
+    """The tokens of what every request includes: the instructions and the context messages."""
+    prompt = Message(id="", role=Role.SYSTEM, content=(TextBlock(text=instructions),))
+    return message_tokens(prompt) + messages_tokens(emitted.messages)

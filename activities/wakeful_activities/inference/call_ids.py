@@ -1,4 +1,4 @@
-"""Wakeful's own ids of tool calls, and the provider's ids, which only requests to that provider use."""
+"""Tool call ids: Wakeful's own, and the provider's, which are used only in requests to that provider."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from wakeful.contract.messages import Message, ToolCall
 
 
 def with_own_ids(response: ModelResponse, model: ModelBinding, *, step: int, calls_before: int = 0) -> ModelResponse:
-    """An answer of a provider that does not stream, with our ids; the provider's are kept beside them."""
+    """The answer of a provider that does not stream, with our ids; the provider's are stored beside them."""
     if not response.tool_calls:
         return response
     calls = tuple(
@@ -26,33 +26,34 @@ def with_own_ids(response: ModelResponse, model: ModelBinding, *, step: int, cal
 
 
 def with_provider_ids(request: ModelRequest, provider: str) -> ModelRequest:
-    """The request with the ids that this provider knows its calls by.
+    """The request with the ids that this provider gave its calls.
 
-    A call of another provider, and one whose id the provider repeats, goes by our id: ids must differ in a request.
+    Calls of other providers, and calls whose provider id is missing or used already, keep our id: a provider refuses
+    a request in which two calls have the same id.
     """
-    known = _provider_ids(request, provider)
-    if not known:
+    provider_ids = _provider_ids(request, provider)
+    if not provider_ids:
         return request
-    messages = tuple(_with_ids(message, known) for message in request.messages)
+    messages = tuple(_with_ids(message, provider_ids) for message in request.messages)
     return request.model_copy(update={"messages": messages})
 
 
 def _provider_ids(request: ModelRequest, provider: str) -> dict[str, str]:
-    known: dict[str, str] = {}
-    taken: set[str] = set()
-    for message in request.messages:
-        for call in message.tool_calls:
-            is_usable = call.provider == provider and call.provider_id and call.provider_id not in taken
-            if is_usable and call.provider_id is not None:
-                taken.add(call.provider_id)
-                known[call.id] = call.provider_id
-    return known
+    """The provider's ids by ours."""
+    calls = [call for message in request.messages for call in message.tool_calls]
+    used = {call.id for call in calls}  # a provider's id may look like one of ours
+    provider_ids: dict[str, str] = {}
+    for call in calls:
+        if call.provider == provider and call.provider_id and call.provider_id not in used:
+            used.add(call.provider_id)
+            provider_ids[call.id] = call.provider_id
+    return provider_ids
 
 
-def _with_ids(message: Message, known: Mapping[str, str]) -> Message:
-    if message.tool_call_id is not None and message.tool_call_id in known:
-        return message.model_copy(update={"tool_call_id": known[message.tool_call_id]})
-    if not any(call.id in known for call in message.tool_calls):
+def _with_ids(message: Message, provider_ids: Mapping[str, str]) -> Message:
+    if message.tool_call_id is not None and message.tool_call_id in provider_ids:
+        return message.model_copy(update={"tool_call_id": provider_ids[message.tool_call_id]})
+    if not any(call.id in provider_ids for call in message.tool_calls):
         return message
-    calls = tuple(call.model_copy(update={"id": known.get(call.id, call.id)}) for call in message.tool_calls)
+    calls = tuple(call.model_copy(update={"id": provider_ids.get(call.id, call.id)}) for call in message.tool_calls)
     return message.model_copy(update={"tool_calls": calls})

@@ -1,4 +1,4 @@
-"""Hooks around a model call: what they want of the request, and what they make of the answer."""
+"""Hooks around a model call: those before it change the request, those after it change the answer."""
 
 import contextlib
 from functools import partial
@@ -12,71 +12,76 @@ from wakeful.contract.context import ContextMessage
 from wakeful.contract.hooks import LifecyclePhase, Phase
 from wakeful.contract.inference import InferInput, ModelResponse
 from wakeful.contract.messages import Message, Role
-from wakeful_activities.hooks.hook_run import HookRun, Making
-from wakeful_activities.inference.build_request import Shape
+from wakeful_activities.hooks.hook_run import HookRun, MakeContext
+from wakeful_activities.inference.build_request import RequestShape
 
-BEFORE = (Phase.STEP_START, Phase.BEFORE_INFERENCE)
-INFERENCE = (*BEFORE, Phase.AFTER_INFERENCE, Phase.TOOL_GATE)
+PHASES_BEFORE = (Phase.STEP_START, Phase.BEFORE_INFERENCE)
+PHASES = (*PHASES_BEFORE, Phase.AFTER_INFERENCE, Phase.TOOL_GATE)
 
 
 def has_hooks(agent: ResolvedAgent, input: InferInput) -> bool:
-    """Whether plugins have anything to do with this inference."""
-    return bool(input.ended_step) or agent.has_hooks(*INFERENCE)
+    """Whether this inference runs any hooks."""
+    return bool(input.ended_step) or agent.has_hooks(*PHASES)
 
 
-async def shaped(hooks: HookRun, input: InferInput, shape: Shape, history: tuple[Message, ...]) -> Shape:
-    """The request as `step_start` and then `before_inference` want it, unless one of them wants something else.
+async def before_inference(
+    hooks: HookRun, input: InferInput, shape: RequestShape, history: tuple[Message, ...]
+) -> RequestShape:
+    """The request as the hooks of `step_start` and then `before_inference` change it, unless one ends the run.
 
-    Before that, `step_end` hears of the step before: so it costs nothing of its own.
-    What they tell the model is told now. The loop hears only of what stays to be told.
+    Hooks of `step_end` run first, for the step before: so they need no activity of their own. This request includes
+    every context message that hooks add; only the persistent ones are passed on to the loop.
     """
     if input.ended_step:
-        said = next((message.text for message in reversed(history) if message.role is Role.ASSISTANT), "")
-        for binding in hooks.at(LifecyclePhase.STEP_END):
-            await hooks.ask(binding, LifecyclePhase.STEP_END, partial(StepEnd, response=said))
-        if hooks.is_over:
+        answer = next((message.text for message in reversed(history) if message.role is Role.ASSISTANT), "")
+        for binding in hooks.bindings(LifecyclePhase.STEP_END):
+            await hooks.run(binding, LifecyclePhase.STEP_END, partial(StepEnd, response=answer))
+        if hooks.ends_run:
             return shape
-    for phase, kind in zip(BEFORE, (StepStart, BeforeInference), strict=True):
-        for binding in hooks.at(phase):
+    for phase, kind in zip(PHASES_BEFORE, (StepStart, BeforeInference), strict=True):
+        for binding in hooks.bindings(phase):
             messages = hooks.requests.messages
-            # Copies of its own: a hook that changes one and fails must have changed nothing.
-            own = tuple(message.model_copy(deep=True) for message in (history if messages is None else messages))
-            make: Making = partial(kind, messages=own)
-            await hooks.ask(binding, phase, make)
-        if hooks.is_over:
+            # Copies: a hook that changes a message and then fails must have changed nothing.
+            copies = tuple(message.model_copy(deep=True) for message in (history if messages is None else messages))
+            make: MakeContext = partial(kind, messages=copies)
+            await hooks.run(binding, phase, make)
+        if hooks.ends_run:
             return shape
-    told = _due(hooks, hooks.requests.context, step=input.step)
-    context = ContextMessages(tuple(each for each in shape.context if each.key not in hooks.requests.forget))
-    for message in told:
-        context = context.upserting(message)
-    asked = hooks.requests
-    asked.context = tuple(message for message in asked.context if message.stays)
-    return Shape(
-        context=context.messages,
-        permissions=(*shape.permissions, *asked.permissions),
-        overrides=asked.overrides.over(shape.overrides),
-        requests=HookRequests(excluded=asked.excluded, included=asked.included, messages=asked.messages),
-    )
+    return _shaped(hooks, shape, step=input.step)
 
 
 async def after_inference(hooks: HookRun, response: ModelResponse) -> ModelResponse:
-    """The answer as `after_inference` leaves it; each hook reads what the one before it made of the text."""
-    for binding in hooks.at(Phase.AFTER_INFERENCE):
-        make: Making = partial(AfterInference, response=response.model_copy(deep=True))
-        text = (await hooks.ask(binding, Phase.AFTER_INFERENCE, make)).text
+    """The answer as the hooks of `after_inference` change it; each reads the text that the one before it left."""
+    for binding in hooks.bindings(Phase.AFTER_INFERENCE):
+        make: MakeContext = partial(AfterInference, response=response.model_copy(deep=True))
+        text = (await hooks.run(binding, Phase.AFTER_INFERENCE, make)).text
         if text is not None:
             response = response.model_copy(update={"text": text})
     return response
 
 
-def _due(hooks: HookRun, told: tuple[ContextMessage, ...], *, step: int) -> tuple[ContextMessage, ...]:
-    """Those of the messages that their cooldown lets be shown; when they were shown last is kept in the run's state."""
-    if not any(message.cooldown_turns for message in told) or not hooks.state.declares(CONTEXT_THROTTLE):
-        return told
+def _shaped(hooks: HookRun, shape: RequestShape, *, step: int) -> RequestShape:
+    requests = hooks.requests
+    context = ContextMessages(tuple(each for each in shape.context if each.key not in requests.forget))
+    for message in _due(hooks, requests.context, step=step):
+        context = context.upserting(message)
+    requests.context = tuple(message for message in requests.context if message.stays)
+    return RequestShape(
+        context=context.messages,
+        permissions=(*shape.permissions, *requests.permissions),
+        overrides=requests.overrides.over(shape.overrides),
+        requests=HookRequests(excluded=requests.excluded, included=requests.included, messages=requests.messages),
+    )
+
+
+def _due(hooks: HookRun, added: tuple[ContextMessage, ...], *, step: int) -> tuple[ContextMessage, ...]:
+    """The messages whose cooldown is over; the run's state records when each was last shown."""
+    if not any(message.cooldown_turns for message in added) or not hooks.state.declares(CONTEXT_THROTTLE):
+        return added
     last: list[LastShown] = hooks.state.get(CONTEXT_THROTTLE)
-    messages = ContextMessages(told, tuple(last))
+    messages = ContextMessages(added, tuple(last))
     shown = list(messages.after(step).shown)
     if shown != last:
-        with contextlib.suppress(ValueError):  # the state is full: better told too often than a run that fails
+        with contextlib.suppress(ValueError):  # the state is full: a message shown too often beats a failed run
             hooks.state.set(CONTEXT_THROTTLE, shown)
     return messages.due(step)

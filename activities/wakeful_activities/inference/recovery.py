@@ -3,9 +3,9 @@
 from wakeful.contract.inference import RESUMED, Interruption, ModelRequest, RecoveryPlan
 from wakeful.contract.messages import Message, Role, TextBlock, Visibility
 from wakeful.contract.streaming import StreamCheckpoint
-from wakeful_activities.inference.stream_assembly import read_calls
+from wakeful_activities.inference.stream_assembly import parse_calls
 
-CONTINUE = (
+CONTINUE_INTERRUPTED = (
     "Your last response was interrupted by a connection failure. Continue exactly where it ended. "
     "Do not repeat what you have already written."
 )
@@ -13,11 +13,11 @@ CONTINUE = (
 
 def interruption_of(arrived: StreamCheckpoint) -> Interruption:
     """Why the stream was interrupted, and how to recover it. Only complete calls can be kept."""
-    complete, malformed = read_calls(call for call in arrived.calls if call.closed)
-    half = next((call for call in reversed(arrived.calls) if not call.closed or call.name in malformed), None)
+    complete, malformed = parse_calls(call for call in arrived.calls if call.closed)
+    incomplete = next((call for call in reversed(arrived.calls) if not call.closed or call.name in malformed), None)
     if complete:
         plan = RecoveryPlan.SYNTHESIZE_TOOL_USE
-    elif arrived.text and half:
+    elif arrived.text and incomplete:
         plan = RecoveryPlan.TRUNCATE_BEFORE_TOOL
     elif arrived.text:
         plan = RecoveryPlan.CONTINUE_TEXT
@@ -26,8 +26,8 @@ def interruption_of(arrived: StreamCheckpoint) -> Interruption:
     return Interruption(
         cause=arrived.broken or RESUMED,
         plan=plan,
-        call_id=half.id if half else None,
-        call_name=half.name if half else None,
+        call_id=incomplete.id if incomplete else None,
+        call_name=incomplete.name if incomplete else None,
     )
 
 
@@ -41,5 +41,10 @@ def continuing(request: ModelRequest, text: str) -> ModelRequest:
     if not text:
         return request
     partial = Message(id="partial", role=Role.ASSISTANT, content=(TextBlock(text=text),))
-    note = Message(id="continue", role=Role.USER, content=(TextBlock(text=CONTINUE),), visibility=Visibility.INTERNAL)
+    note = Message(
+        id="continue",
+        role=Role.USER,
+        content=(TextBlock(text=CONTINUE_INTERRUPTED),),
+        visibility=Visibility.INTERNAL,
+    )
     return request.model_copy(update={"messages": (*request.messages, partial, note)})

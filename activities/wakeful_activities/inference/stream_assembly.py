@@ -148,7 +148,7 @@ class StreamAssembly:
         """The complete answer. Of a call with malformed arguments it has only the name."""
         assert self._stop is not None
         arrived = self.checkpoint(0)
-        calls, malformed = read_calls(arrived.calls)
+        calls, malformed = parse_calls(arrived.calls)
         stop = self._stop
         if stop is StopReason.MAX_TOKENS and arrived.calls and not arrived.calls[-1].arguments.strip():
             # The limit was reached before the first argument: it is not known what the call's arguments are.
@@ -181,7 +181,7 @@ def partial_response(arrived: StreamCheckpoint) -> ModelResponse:
 def synthesized_response(arrived: StreamCheckpoint, interruption: Interruption) -> ModelResponse:
     """The answer made of the complete calls of an interrupted one: the model need not be called again for them."""
     assert interruption.plan is RecoveryPlan.SYNTHESIZE_TOOL_USE
-    calls, _ = read_calls(call for call in arrived.calls if call.closed)
+    calls, _ = parse_calls(call for call in arrived.calls if call.closed)
     return partial_response(arrived).model_copy(
         update={
             "tool_calls": calls,
@@ -191,7 +191,7 @@ def synthesized_response(arrived: StreamCheckpoint, interruption: Interruption) 
     )
 
 
-def read_calls(partial: Iterable[PartialCall]) -> tuple[tuple[ToolCall, ...], tuple[str, ...]]:
+def parse_calls(partial: Iterable[PartialCall]) -> tuple[tuple[ToolCall, ...], tuple[str, ...]]:
     """The calls with valid arguments, and the names of the others."""
     calls, malformed = [], []
     for call in partial:

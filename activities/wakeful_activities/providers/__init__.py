@@ -1,1 +1,1 @@
-"""Model providers: one module speaks to each API, one reads its answers."""
+"""Model providers, one folder each: `provider.py` writes requests, `answers.py` reads the answers."""

@@ -1,1 +1,1 @@
-"""The sweep: what each worker repairs when runs were terminated, reset or timed out from outside."""
+"""The sweep: every worker repairs what a terminated, reset or timed out workflow leaves undone."""

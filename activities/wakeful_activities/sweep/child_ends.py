@@ -1,4 +1,4 @@
-"""How the sweep tells a parent of a child's end, in the child's place: what it says, and how it brings it."""
+"""Report a child's end to its parent in the child's place."""
 
 import logging
 from dataclasses import dataclass
@@ -15,19 +15,21 @@ from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.views import StatusView
 from wakeful.history.decoder import ExecutionRef, Payloads, SignalSent, Started, read_moments, walk_chain
 
-ENDED_FROM_OUTSIDE = {
+CLOSED_FROM_OUTSIDE = {
     WorkflowExecutionStatus.TERMINATED: TERMINATED,
     WorkflowExecutionStatus.FAILED: FAILED_SILENTLY,
     WorkflowExecutionStatus.TIMED_OUT: TIMED_OUT,
     WorkflowExecutionStatus.CANCELED: "it was cancelled from outside",
 }
+"""The statuses of executions that could not report their own end, and what their parents' models read."""
+
 _AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
 
 _logger = logging.getLogger("wakeful")
 
 
-def last_word(child: WorkflowExecution, parent: StatusView) -> ChildResult | None:
-    """What the parent is told of a closed child that said nothing; nothing if it does not wait for it."""
+def result_in_place_of(child: WorkflowExecution, parent: StatusView) -> ChildResult | None:
+    """The result of a closed child that reported none; None if its parent does not wait for it."""
     delegates = (call.work_id for call in parent.calls if call.child_thread_id == child.id)
     tasks = (task for task in parent.tasks if task.thread_id == child.id and not task.status.is_terminal)
     task = next(tasks, None)
@@ -40,55 +42,56 @@ def last_word(child: WorkflowExecution, parent: StatusView) -> ChildResult | Non
         agent_id=child.typed_search_attributes.get(_AGENT),
         name=task.name if task else None,
         status=TaskStatus.FAILED,
-        error=ENDED_FROM_OUTSIDE.get(child.status, CLOSED_SILENTLY) if child.status else CLOSED_SILENTLY,
+        error=CLOSED_FROM_OUTSIDE.get(child.status, CLOSED_SILENTLY) if child.status else CLOSED_SILENTLY,
     )
 
 
-async def own_word(client: Client, child: WorkflowExecution) -> ChildResult | None:
-    """The result that a child has signalled itself, as its history records it; None if it did not."""
+async def signalled_result(client: Client, child: WorkflowExecution) -> ChildResult | None:
+    """The result that the child signalled to its parent, from the child's history; None if it signalled none."""
 
-    async def read(execution: ExecutionRef) -> _Sent:
-        return await _read_sent(client, execution)
+    async def read(execution: ExecutionRef) -> _Signalled:
+        return await _read_signalled(client, execution)
 
     try:
-        async for sent in walk_chain(read, ExecutionRef(child.id, child.run_id)):
-            if sent.result is not None:
-                return sent.result
+        async for signalled in walk_chain(read, ExecutionRef(child.id, child.run_id)):
+            if signalled.result is not None:
+                return signalled.result
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
     return None
 
 
+async def report_end(client: Client, parent_id: str, result: ChildResult) -> bool:
+    """Signal the result to the parent, which wakes it if it is closed; False if that failed."""
+    signal = WakeSignal(names.SIGNAL_CHILD_SETTLED, result, None, "a background task has ended")
+    about = {"thread_id": result.thread_id, "parent": parent_id}
+    try:
+        await signal_or_wake(client, parent_id, signal, queue_of=lambda closed: closed.task_queue if closed else "")
+    except WakefulError as error:
+        _logger.warning("could not report a child's end to its parent", extra=about | {"reason": str(error)})
+        return False
+    _logger.info("reported a child's end to its parent", extra=about)
+    return True
+
+
 @dataclass
-class _Sent:
+class _Signalled:
     """What one execution of a child has signalled to its parent."""
 
     predecessor: ExecutionRef | None = None
     result: ChildResult | None = None
 
 
-async def _read_sent(client: Client, execution: ExecutionRef) -> _Sent:
-    sent, payloads = _Sent(), Payloads(client.data_converter)
+async def _read_signalled(client: Client, execution: ExecutionRef) -> _Signalled:
+    signalled, payloads = _Signalled(), Payloads(client.data_converter)
     async for moment in read_moments(client, execution):
         match moment:
             case Started(continued_run_id=run_id) if run_id:
-                sent.predecessor = ExecutionRef(execution.thread_id, run_id)
+                signalled.predecessor = ExecutionRef(execution.thread_id, run_id)
             case SignalSent(signal=names.SIGNAL_CHILD_SETTLED, input=input):
-                sent.result = await payloads.value(input, ChildResult)
+                signalled.result = await payloads.value(input, ChildResult)
                 break
             case _:
                 pass
-    return sent
-
-
-async def is_told(client: Client, parent_id: str, word: ChildResult) -> bool:
-    """Bring it to the parent, which is woken for it if it sleeps."""
-    spoken = WakeSignal(names.SIGNAL_CHILD_SETTLED, word, None, "a background task has ended")
-    try:
-        await signal_or_wake(client, parent_id, spoken, queue_of=lambda closed: closed.task_queue if closed else "")
-    except WakefulError as error:
-        _logger.warning("end not told", extra={"thread_id": word.thread_id, "reason": str(error)})
-        return False
-    _logger.info("end told in its place", extra={"thread_id": word.thread_id, "parent": parent_id})
-    return True
+    return signalled

@@ -1,9 +1,9 @@
-"""The sweep: what is done about sub-agents whose parents, and parents whose sub-agents, were ended from outside.
+"""The sweep: cancel sub-agents whose parents ended without cancelling them, and report ends that parents have missed.
 
-Who is cancelled by Wakeful hears of it by signals. Terminating, resetting and timing out tell nobody, and an execution
-that has continued as new has lost the handles of its children. So every worker looks, now and then, at the lists that
-the server keeps anyway. Where nothing is wrong this leaves no trace in any history. `resets.py` is the part for threads
-that were reset, `ends.py` says how a parent is told.
+A thread that Wakeful cancels cancels its children by signals. Terminating, resetting or timing out a workflow sends no
+signal, and an execution that continued as new has lost the handles of its children. So every worker regularly checks
+Temporal's visibility lists. The sweep writes to no history unless it has something to repair. `resets.py` is the part
+for threads that were reset, `child_ends.py` reports a child's end.
 """
 
 import asyncio
@@ -21,161 +21,197 @@ from wakeful.client.queries import AT_ONCE, StatusQueries, quoted
 from wakeful.contract import names
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.views import StatusView
-from wakeful_activities.sweep.child_ends import ENDED_FROM_OUTSIDE, is_told, last_word
+from wakeful_activities.sweep.child_ends import CLOSED_FROM_OUTSIDE, report_end, result_in_place_of
 from wakeful_activities.sweep.resets import GRACE, ResetSweep
 
-PARENT_GONE = "its parent is gone"
-FORGOTTEN = "its parent does not know it any more"
+PARENT_ENDED = "its parent has ended"
+UNKNOWN_TO_PARENT = "its parent no longer knows it"
 
 LOOKBACK = timedelta(minutes=15)
+"""How far back a round looks for closed children."""
 FIRST_LOOKBACK = timedelta(days=1)
-"""How far back a worker that has just come up looks: perhaps none has been running for long."""
+"""The same for a worker's first round: perhaps no worker has been running for a while."""
 
-_OURS = f"WorkflowType IN ('{names.WORKFLOW}', '{names.WORKFLOW_TOOL_TASK}') AND ParentWorkflowId IS NOT NULL"
+_CHILDREN = f"WorkflowType IN ('{names.WORKFLOW}', '{names.WORKFLOW_TOOL_TASK}') AND ParentWorkflowId IS NOT NULL"
 _CLOSED = "ExecutionStatus IN ('Terminated', 'Failed', 'TimedOut', 'Canceled')"
 
 _logger = logging.getLogger("wakeful")
 
+Parents = dict[str, WorkflowExecution | None]
+"""The newest execution of each parent, by thread id; None if there is none any more."""
 
-class Suspicion(Enum):
-    """What an open child's parent makes one think."""
 
-    NONE = "none"
-    ORPHANED = "orphaned"
-    UNLESS_TASK = "unless it is a background task"
-    """The parent came to its own end: a task's end will wake it, but nobody waits for a delegate."""
-    UNLESS_KNOWN = "unless its parent knows it"
+@contextlib.asynccontextmanager
+async def sweeping(
+    client: Client, task_queue: str, interval: timedelta | None, *, jitter: Callable[[], float] = random.random
+) -> AsyncIterator[None]:
+    """Sweep about every `interval` while the body runs; None means never."""
+    if interval is None:
+        yield
+        return
+    task = asyncio.create_task(_sweep_forever(OrphanSweep(client, task_queue), interval, jitter))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+class Assessment(Enum):
+    """Whether an open child is an orphan, as far as its parent's newest execution shows."""
+
+    NO_ORPHAN = "no orphan"
+    ORPHAN = "orphan"
+    UNLESS_TASK = "orphan, unless it is a background task"
+    """The parent completed: the end of a task will wake it, but nothing waits for a delegate."""
+    UNLESS_KNOWN = "orphan, unless its parent knows it"
     """The parent continued as new, was woken, or was reset to before it had the child."""
 
 
-def suspicion(child: WorkflowExecution, parent: WorkflowExecution | None) -> Suspicion:
-    """What to think of an open `child` whose parent's newest execution is this one."""
-    if parent is None or parent.status in ENDED_FROM_OUTSIDE:
-        return Suspicion.ORPHANED
+def assess(child: WorkflowExecution, parent: WorkflowExecution | None) -> Assessment:
+    """Whether an open child is an orphan, if `parent` is the newest execution of its parent."""
+    if parent is None or parent.status in CLOSED_FROM_OUTSIDE:
+        return Assessment.ORPHAN
     if parent.status is WorkflowExecutionStatus.COMPLETED:
-        is_task = child.workflow_type == names.WORKFLOW_TOOL_TASK
-        return Suspicion.NONE if is_task else Suspicion.UNLESS_TASK
-    return Suspicion.NONE if parent.run_id == child.parent_run_id else Suspicion.UNLESS_KNOWN
+        is_tool_task = child.workflow_type == names.WORKFLOW_TOOL_TASK
+        return Assessment.NO_ORPHAN if is_tool_task else Assessment.UNLESS_TASK
+    return Assessment.NO_ORPHAN if parent.run_id == child.parent_run_id else Assessment.UNLESS_KNOWN
 
 
-def is_task(view: StatusView) -> bool:
-    """The run is a background task itself, and not a delegate within one."""
-    return view.identity.is_task
+def may_have_missed_end(child: WorkflowExecution, parent: WorkflowExecution | None) -> bool:
+    """Whether the parent may still wait for a child that was closed from outside.
 
-
-def may_not_hear(child: WorkflowExecution, parent: WorkflowExecution | None) -> bool:
-    """Whether the parent may still wait for a `child` that was ended from outside: the one that began it was told."""
-    if parent is None or parent.status in ENDED_FROM_OUTSIDE:
+    The execution that started the child has its handle, which reports the end.
+    """
+    if parent is None or parent.status in CLOSED_FROM_OUTSIDE:
         return False
     return parent.status is WorkflowExecutionStatus.COMPLETED or parent.run_id != child.parent_run_id
 
 
 class OrphanSweep:
-    """What one worker has seen, from round to round."""
+    """The sweep of one worker, with what it has seen in earlier rounds."""
 
     def __init__(self, client: Client, task_queue: str, *, grace: timedelta = GRACE) -> None:
         self._client = client
         self._resets = ResetSweep(client, task_queue, grace=grace)
-        self._scope = f"{_OURS} AND TaskQueue = {quoted(task_queue)}"
+        self._scope = f"{_CHILDREN} AND TaskQueue = {quoted(task_queue)}"
         self._lookback = FIRST_LOOKBACK
-        self._settled: set[tuple[str, str]] = set()
-        """Open children by their id and their parent's run id that need not be looked at again."""
-        self._forgotten: set[tuple[str, str]] = set()
-        """The same for those that their parent did not know when it was asked."""
-        self._told: set[tuple[str, str]] = set()
-        """Children that have ended, by id and run id, whose parents know."""
+        self._checked: set[tuple[str, str]] = set()
+        """Open children that need no further check while their parent's execution stays the same (`_key`)."""
+        self._unknown: set[tuple[str, str]] = set()
+        """Open children that their parent did not know in an earlier round."""
+        self._reported: set[tuple[str, str]] = set()
+        """Closed children, by id and run id, whose ends their parents know."""
 
     async def sweep(self) -> None:
-        """Look once.
+        """Do one round.
 
         Raises:
-            RPCError: the server refused, or is away.
+            RPCError: the server refused a request, or is unreachable.
         """
-        await self._stop_orphans(await self._list("ExecutionStatus = 'Running'"))
+        await self._cancel_orphans(await self._list("ExecutionStatus = 'Running'"))
         since = datetime.now(UTC) - self._lookback
-        await self._tell_parents(await self._list(f"{_CLOSED} AND CloseTime > '{since.isoformat()}'"))
+        await self._report_ends(await self._list(f"{_CLOSED} AND CloseTime > '{since.isoformat()}'"))
         self._lookback = LOOKBACK
         await self._resets.sweep()
 
-    async def _stop_orphans(self, children: Sequence[WorkflowExecution]) -> None:
+    async def _cancel_orphans(self, children: Sequence[WorkflowExecution]) -> None:
         parents = await self._parents(children)
-        seen = {_pair(child, parents): child for child in children}
-        self._settled &= seen.keys()
-        self._forgotten &= seen.keys()
-        doubts: dict[Suspicion, list[WorkflowExecution]] = {kind: [] for kind in Suspicion}
-        for pair, child in seen.items():
-            if pair not in self._settled:
-                doubts[suspicion(child, parents[child.parent_id or ""])].append(child)
-        orphans = [(child, PARENT_GONE) for child in doubts[Suspicion.ORPHANED]]
-        orphans += [(child, PARENT_GONE) for child in await self._delegates(doubts[Suspicion.UNLESS_TASK], parents)]
-        orphans += [(child, FORGOTTEN) for child in await self._unknown(doubts[Suspicion.UNLESS_KNOWN], parents)]
+        by_key = {_key(child, parents): child for child in children}
+        self._checked &= by_key.keys()
+        self._unknown &= by_key.keys()
+        assessed: dict[Assessment, list[WorkflowExecution]] = {assessment: [] for assessment in Assessment}
+        for key, child in by_key.items():
+            if key not in self._checked:
+                assessed[assess(child, parents[child.parent_id or ""])].append(child)
+        orphans = [(child, PARENT_ENDED) for child in assessed[Assessment.ORPHAN]]
+        delegates = await self._delegates(assessed[Assessment.UNLESS_TASK], parents)
+        orphans += [(child, PARENT_ENDED) for child in delegates]
+        unknown = await self._unknown_to_parents(assessed[Assessment.UNLESS_KNOWN], parents)
+        orphans += [(child, UNKNOWN_TO_PARENT) for child in unknown]
         for child, reason in orphans:
             await self._cancel(child, reason)
-            self._settled.add(_pair(child, parents))
+            self._checked.add(_key(child, parents))
 
-    async def _delegates(self, children: Sequence[WorkflowExecution], parents: "Parents") -> list[WorkflowExecution]:
-        """Those that are no background tasks."""
-        found = []
-        for child, answer in zip(children, await StatusQueries(self._client).statuses(children), strict=True):
-            if isinstance(answer, StatusView) and is_task(answer):
-                self._settled.add(_pair(child, parents))
-            elif isinstance(answer, StatusView):
-                found.append(child)
-        return found
+    async def _delegates(self, children: Sequence[WorkflowExecution], parents: Parents) -> list[WorkflowExecution]:
+        """The children that are not background tasks."""
+        delegates = []
+        for child, view in zip(children, await StatusQueries(self._client).statuses(children), strict=True):
+            if not isinstance(view, StatusView):
+                continue
+            if view.identity.is_task:
+                self._checked.add(_key(child, parents))
+            else:
+                delegates.append(child)
+        return delegates
 
-    async def _unknown(self, children: Sequence[WorkflowExecution], parents: "Parents") -> list[WorkflowExecution]:
-        """Those that their parents do not know, and did not know a round before either."""
-        found = []
+    async def _unknown_to_parents(
+        self, children: Sequence[WorkflowExecution], parents: Parents
+    ) -> list[WorkflowExecution]:
+        """The children that their parents do not know, and did not know in the round before either."""
+        unknown = []
         views = await self._views(children, parents)
         for child in children:
-            pair, view = _pair(child, parents), views.get(child.parent_id or "")
-            if view is None or view.runs == 0:  # one that is just being woken does not know yet what it keeps
+            key, view = _key(child, parents), views.get(child.parent_id or "")
+            if view is None or view.runs == 0:  # a thread that is being woken does not have its carryover yet
                 continue
             if child.id in view.children:
-                self._settled.add(pair)
-            elif pair in self._forgotten:
-                found.append(child)
+                self._checked.add(key)
+            elif key in self._unknown:
+                unknown.append(child)
             else:
-                self._forgotten.add(pair)
-        return found
+                self._unknown.add(key)
+        return unknown
 
-    async def _tell_parents(self, closed: Sequence[WorkflowExecution]) -> None:
-        self._told &= {(child.id, child.run_id) for child in closed}
-        new = [child for child in closed if (child.id, child.run_id) not in self._told]
+    async def _cancel(self, child: WorkflowExecution, reason: str) -> None:
+        _logger.info("orphan cancelled", extra={"thread_id": child.id, "reason": reason})
+        try:
+            await self._client.get_workflow_handle(child.id).signal(names.SIGNAL_CANCEL, {"reason": reason})
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:  # else it has just closed
+                raise
+
+    async def _report_ends(self, closed: Sequence[WorkflowExecution]) -> None:
+        self._reported &= {(child.id, child.run_id) for child in closed}
+        new = [child for child in closed if (child.id, child.run_id) not in self._reported]
         parents = await self._parents(new)
-        unheard = [child for child in new if may_not_hear(child, parents[child.parent_id or ""])]
-        views = await self._views(unheard, parents)
-        waiting = {(child.id, child.run_id) for child in unheard}
-        for child in unheard:
+        missed = [child for child in new if may_have_missed_end(child, parents[child.parent_id or ""])]
+        views = await self._views(missed, parents)
+        unreported = {(child.id, child.run_id) for child in missed}
+        for child in missed:
             view = views.get(child.parent_id or "")
             if view is None or view.runs == 0:
                 continue
-            word = last_word(child, view)
-            if word is None or await self._goes_on(child) or await is_told(self._client, view.identity.thread_id, word):
-                waiting.discard((child.id, child.run_id))
-        self._told |= {(child.id, child.run_id) for child in new} - waiting
+            result = result_in_place_of(child, view)
+            if (
+                result is None
+                or await self._has_newer_execution(child)
+                or await report_end(self._client, view.identity.thread_id, result)
+            ):
+                unreported.discard((child.id, child.run_id))
+        self._reported |= {(child.id, child.run_id) for child in new} - unreported
 
-    async def _goes_on(self, child: WorkflowExecution) -> bool:
-        """Whether it has a newer execution, which speaks for itself: resetting terminates the one before."""
+    async def _has_newer_execution(self, child: WorkflowExecution) -> bool:
+        """Whether the child was reset, which terminates the execution before: the newer one reports its own end."""
         newest = await self._describe(child.id)
         return newest is not None and newest.run_id != child.run_id
 
     async def _list(self, condition: str) -> list[WorkflowExecution]:
         return [execution async for execution in self._client.list_workflows(f"{self._scope} AND {condition}")]
 
-    async def _parents(self, children: Iterable[WorkflowExecution]) -> "Parents":
-        """The newest executions of their parents, by id."""
+    async def _parents(self, children: Iterable[WorkflowExecution]) -> Parents:
         listed = {child.id: child for child in children}
-        wanted = sorted({child.parent_id or "" for child in listed.values()})
-        turn = asyncio.Semaphore(AT_ONCE)
+        parent_ids = sorted({child.parent_id or "" for child in listed.values()})
+        limit = asyncio.Semaphore(AT_ONCE)
 
         async def described(id: str) -> WorkflowExecution | None:
             if (known := listed.get(id)) is not None and known.status is WorkflowExecutionStatus.RUNNING:
                 return known
-            async with turn:
+            async with limit:
                 return await self._describe(id)
 
-        return dict(zip(wanted, await asyncio.gather(*map(described, wanted)), strict=True))
+        return dict(zip(parent_ids, await asyncio.gather(*map(described, parent_ids)), strict=True))
 
     async def _describe(self, id: str) -> WorkflowExecution | None:
         try:
@@ -185,60 +221,33 @@ class OrphanSweep:
                 raise
             return None
 
-    async def _views(self, children: Iterable[WorkflowExecution], parents: "Parents") -> dict[str, StatusView]:
-        """What the parents of these say of themselves; one that does not answer is asked again in the next round."""
-        asked = {parent.id: parent for child in children if (parent := parents[child.parent_id or ""]) is not None}
-        answers = await StatusQueries(self._client).statuses(asked.values())
-        return {id: view for id, view in zip(asked, answers, strict=True) if isinstance(view, StatusView)}
-
-    async def _cancel(self, child: WorkflowExecution, reason: str) -> None:
-        _logger.info("orphan cancelled", extra={"thread_id": child.id, "reason": reason})
-        try:
-            await self._client.get_workflow_handle(child.id).signal(names.SIGNAL_CANCEL, {"reason": reason})
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:  # else it has just ended
-                raise
+    async def _views(self, children: Iterable[WorkflowExecution], parents: Parents) -> dict[str, StatusView]:
+        """The status of these children's parents, by id; a parent that does not answer is absent."""
+        queried = {parent.id: parent for child in children if (parent := parents[child.parent_id or ""]) is not None}
+        answers = await StatusQueries(self._client).statuses(queried.values())
+        return {id: view for id, view in zip(queried, answers, strict=True) if isinstance(view, StatusView)}
 
 
-Parents = dict[str, WorkflowExecution | None]
-
-
-def _pair(child: WorkflowExecution, parents: Parents) -> tuple[str, str]:
+def _key(child: WorkflowExecution, parents: Parents) -> tuple[str, str]:
+    """The child, and its parent's execution: if that changes, the child is checked again."""
     parent = parents[child.parent_id or ""]
     return child.id, "" if parent is None else f"{parent.run_id} {parent.status}"
 
 
-@contextlib.asynccontextmanager
-async def sweeping(
-    client: Client, task_queue: str, interval: timedelta | None, *, chance: Callable[[], float] = random.random
-) -> AsyncIterator[None]:
-    """Sweep while the body runs, about every `interval`; never, without one."""
-    if interval is None:
-        yield
-        return
-    task = asyncio.create_task(_sweep_on(OrphanSweep(client, task_queue), interval, chance))
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-
-async def _sweep_on(sweep: OrphanSweep, interval: timedelta, chance: Callable[[], float]) -> None:
-    is_well = True
+async def _sweep_forever(sweep: OrphanSweep, interval: timedelta, jitter: Callable[[], float]) -> None:
+    has_failed = False
     while True:
-        # By chance, so that the workers of a queue do not all find the same orphan at the same moment.
-        await asyncio.sleep(interval.total_seconds() * (0.5 + chance()))
+        # Jitter: the workers of a task queue should not all find the same orphan at the same time.
+        await asyncio.sleep(interval.total_seconds() * (0.5 + jitter()))
         try:
             await sweep.sweep()
-            is_well = True
-        except Exception as error:  # whatever it is, the worker's own work goes on; said once, until it is well again
-            if is_well:
-                _logger.warning("orphans cannot be looked for", extra={"reason": str(error)}, exc_info=_bug(error))
-            is_well = False
+            has_failed = False
+        except Exception as error:  # a failed sweep must not stop the worker; logged once, until a sweep succeeds
+            if not has_failed:
+                _logger.warning("orphan sweep failed", extra={"reason": str(error)}, exc_info=_unexpected(error))
+            has_failed = True
 
 
-def _bug(error: Exception) -> Exception | None:
-    """Only what we did not expect is told with its traceback."""
+def _unexpected(error: Exception) -> Exception | None:
+    """The error, if its traceback is worth logging."""
     return None if isinstance(error, RPCError | WakefulError) else error

@@ -1,7 +1,8 @@
-"""The part of the sweep that looks after threads which were reset, as a rewind does.
+"""The part of the sweep for threads that were reset, as a rewind does.
 
-What their children told after the point is undone with the rest. Whoever rewinds tells the ends again; if that process
-dies, or somebody else has reset the thread, the workers do. A child's own history still has what it said.
+A reset undoes the signals in which children reported their ends after the reset point. The client that rewinds a thread
+reports those ends again; if its process dies, or another tool has reset the thread, the sweep does. A child's own
+history still has the result that it signalled.
 """
 
 import asyncio
@@ -15,21 +16,21 @@ from wakeful.client.queries import AT_ONCE, StatusQueries, quoted
 from wakeful.contract import names
 from wakeful.contract.subagents import ChildResult
 from wakeful.contract.views import StatusView
-from wakeful_activities.sweep.child_ends import ENDED_FROM_OUTSIDE, is_told, last_word, own_word
+from wakeful_activities.sweep.child_ends import CLOSED_FROM_OUTSIDE, report_end, result_in_place_of, signalled_result
 
 GRACE = timedelta(seconds=10)
-"""How long whoever has reset a thread, or a child that has just ended, is given to speak for itself."""
+"""How long the client that reset a thread, or a child that has just closed, has to report an end itself."""
 
 FIRST_LOOKBACK = timedelta(hours=1)
-"""How far back a worker that has just come up looks for new executions; each is looked at once."""
+"""How far back a worker's first round looks for new executions."""
 OVERLAP = timedelta(minutes=1)
-"""How far rounds overlap: lists come some time after what they list."""
+"""How far rounds overlap: visibility lists lag behind."""
 
-_ENDED = {WorkflowExecutionStatus.COMPLETED, *ENDED_FROM_OUTSIDE}
+_CLOSED = {WorkflowExecutionStatus.COMPLETED, *CLOSED_FROM_OUTSIDE}
 
 
 class ResetSweep:
-    """The executions that one worker has seen begin, and the reset threads that may not have heard of all ends yet."""
+    """Finds threads that were reset, and reports the ends of their children that the reset has undone."""
 
     def __init__(self, client: Client, task_queue: str, *, grace: timedelta = GRACE) -> None:
         self._client = client
@@ -37,81 +38,82 @@ class ResetSweep:
         self._grace = grace
         self._since = datetime.now(UTC) - FIRST_LOOKBACK
         self._seen: set[str] = set()
-        """Run ids of executions that are no news."""
-        self._doubtful: dict[str, datetime] = {}
-        """Threads that were reset, and when."""
+        """Run ids of executions that were checked for a reset."""
+        self._reset: dict[str, datetime] = {}
+        """Threads that may have missed ends, by id, and when each was reset."""
 
     async def sweep(self) -> None:
-        """Look once.
+        """Do one round.
 
         Raises:
-            RPCError: the server refused, or is away.
+            RPCError: the server refused a request, or is unreachable.
         """
         now = datetime.now(UTC)
         await self._find_resets()
         self._since = now - OVERLAP
-        due = [thread_id for thread_id, reset in self._doubtful.items() if reset <= now - self._grace]
+        due = [thread_id for thread_id, reset_at in self._reset.items() if reset_at <= now - self._grace]
         for thread_id in due:
-            if await self._has_heard(thread_id, ended_before=now - self._grace):
-                del self._doubtful[thread_id]
+            if await self._report_undone_ends(thread_id, closed_before=now - self._grace):
+                del self._reset[thread_id]
 
     async def _find_resets(self) -> None:
-        began = await self._list(f"{self._scope} AND StartTime > '{self._since.isoformat()}'")
-        new = [execution for execution in began if execution.run_id not in self._seen]
-        turn = asyncio.Semaphore(AT_ONCE)
+        started = await self._list(f"{self._scope} AND StartTime > '{self._since.isoformat()}'")
+        new = [execution for execution in started if execution.run_id not in self._seen]
+        limit = asyncio.Semaphore(AT_ONCE)
 
-        async def looked_at(execution: WorkflowExecution) -> bool:
-            async with turn:
+        async def was_reset(execution: WorkflowExecution) -> bool:
+            async with limit:
                 return await self._was_reset(execution)
 
-        for execution, was_reset in zip(new, await asyncio.gather(*map(looked_at, new)), strict=True):
-            if was_reset:
-                newest = self._doubtful.get(execution.id, execution.start_time)
-                self._doubtful[execution.id] = max(newest, execution.start_time)
-        self._seen = {execution.run_id for execution in began}
+        for execution, is_reset in zip(new, await asyncio.gather(*map(was_reset, new)), strict=True):
+            if is_reset:
+                newest = self._reset.get(execution.id, execution.start_time)
+                self._reset[execution.id] = max(newest, execution.start_time)
+        self._seen = {execution.run_id for execution in started}
 
     async def _was_reset(self, execution: WorkflowExecution) -> bool:
-        """Whether its history begins with that of another one, by its first event."""
+        """Whether the execution's first event says that its history was copied from another one."""
         handle = self._client.get_workflow_handle(execution.id, run_id=execution.run_id)
         try:
             async for event in handle.fetch_history_events(page_size=1):
-                began = event.workflow_execution_started_event_attributes
-                return began.original_execution_run_id not in ("", execution.run_id)
+                started = event.workflow_execution_started_event_attributes
+                return started.original_execution_run_id not in ("", execution.run_id)
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
         return False
 
-    async def _has_heard(self, thread_id: str, *, ended_before: datetime) -> bool:
-        """Whether nothing is left to be told: of each child that it counts as running, it knows, or is told now."""
+    async def _report_undone_ends(self, thread_id: str, *, closed_before: datetime) -> bool:
+        """Report the end of every closed child that the thread counts as running; False if some must be tried again."""
         thread = await self._newest(thread_id)
-        if thread is None or thread.status in ENDED_FROM_OUTSIDE:
+        if thread is None or thread.status in CLOSED_FROM_OUTSIDE:
             return True
         (view,) = await StatusQueries(self._client).statuses([thread])
-        if not isinstance(view, StatusView) or view.runs == 0:  # it does not answer, or is just being woken
+        if not isinstance(view, StatusView) or view.runs == 0:  # it does not answer, or is being woken
             return False
-        has_heard = True
+        is_done = True
         for child in await self._children(view.children):
-            if child.status not in _ENDED or child.close_time is None:
+            if child.status not in _CLOSED or child.close_time is None:
                 continue
-            if child.close_time > ended_before:
-                has_heard = False  # what it said may be on its way
-            elif word := await self._word(child, view):
-                has_heard = await is_told(self._client, thread_id, word) and has_heard
-        return has_heard
+            if child.close_time > closed_before:
+                is_done = False  # its own signal may still arrive
+            elif result := await self._result(child, view):
+                is_done = await report_end(self._client, thread_id, result) and is_done
+        return is_done
 
-    async def _word(self, child: WorkflowExecution, parent: StatusView) -> ChildResult | None:
-        if (in_its_place := last_word(child, parent)) is None or child.status in ENDED_FROM_OUTSIDE:
+    async def _result(self, child: WorkflowExecution, parent: StatusView) -> ChildResult | None:
+        in_its_place = result_in_place_of(child, parent)
+        if in_its_place is None or child.status in CLOSED_FROM_OUTSIDE:
             return in_its_place
-        return await own_word(self._client, child) or in_its_place
+        return await signalled_result(self._client, child) or in_its_place
 
     async def _children(self, thread_ids: Iterable[str]) -> list[WorkflowExecution]:
-        """The newest execution of each that was started by its parent: one that was woken since has nothing to tell."""
-        found = []
+        """The newest execution of each that its parent started; executions that a message woke report no end."""
+        children = []
         for thread_id in thread_ids:
             executions = await self._list(f"WorkflowId = {quoted(thread_id)} AND ParentWorkflowId IS NOT NULL")
-            found += sorted(executions, key=lambda execution: execution.start_time)[-1:]
-        return found
+            children += sorted(executions, key=lambda execution: execution.start_time)[-1:]
+        return children
 
     async def _newest(self, thread_id: str) -> WorkflowExecution | None:
         try:

@@ -1,1 +1,1 @@
-"""The activity of a tool call, and the hooks around it."""
+"""The activity that executes a tool call, and the hooks around it."""

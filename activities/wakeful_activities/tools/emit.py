@@ -1,4 +1,4 @@
-"""What a running background task tells its owner: signals, in order, all of them sent before its call has ended."""
+"""Signal the events of a background task to its owner: in order, and all of them before the task's call has ended."""
 
 import asyncio
 import contextlib
@@ -18,14 +18,15 @@ from wakeful.contract.runs import TaskRef
 from wakeful.rpc_errors import RETRYABLE
 
 ATTEMPTS = 4
-FIRST_WAIT_SECONDS = 0.25
+FIRST_BACKOFF_SECONDS = 0.25
 RPC_TIMEOUT = timedelta(seconds=10)
 
 
 class Emitter:
-    """The events of one call, which are signalled to the thread that owns its task.
+    """The events of one call, for the thread that owns its task.
 
-    Their ids tell the execution, the activity and its attempt, so the owner recognises a signal that is sent twice.
+    Their ids contain the execution, the activity and its attempt: the owner ignores a signal that is sent twice, and a
+    retried call emits new events.
     """
 
     def __init__(self, client: Client, task: TaskRef) -> None:
@@ -40,8 +41,8 @@ class Emitter:
         self._is_closed = False
 
     def emit(self, event_type: str, payload: JsonValue) -> bool:
-        """Put an event in the queue, from any thread; False if the call has ended already."""
-        with self._lock:  # several threads of one tool may emit: numbers and the queue must agree
+        """Enqueue an event, from any thread; False if the call has ended already."""
+        with self._lock:  # several threads of one tool may emit: numbers and queue must have the same order
             if self._is_closed:
                 return False
             number = self._count + 1
@@ -57,19 +58,19 @@ class Emitter:
         return True
 
     def close(self) -> None:
-        """Take no more events; those in the queue are still sent."""
+        """Accept no more events; those in the queue are still sent."""
         with self._lock:
             self._is_closed = True
             self._loop.call_soon_threadsafe(self._queue.put_nowait, None)
 
     async def send(self) -> None:
-        """Send what comes, one after another, until the emitter is closed."""
+        """Send the events one after another until the emitter is closed."""
         while (event := await self._queue.get()) is not None:
             try:
                 await self._signal(event)
-            except Exception as error:  # the work itself is not lost with what it tells about itself
-                told = {"task": self._task.task_id, "event_type": event.event_type}
-                activity.logger.warning("task event dropped", extra=told, exc_info=error)
+            except Exception as error:  # an event that cannot be sent must not fail the task
+                dropped = {"task": self._task.task_id, "event_type": event.event_type}
+                activity.logger.warning("task event dropped", extra=dropped, exc_info=error)
 
     async def _signal(self, event: TaskEvent) -> None:
         for attempt in range(1, ATTEMPTS + 1):
@@ -79,12 +80,12 @@ class Emitter:
             except RPCError as error:
                 if error.status not in RETRYABLE or attempt == ATTEMPTS:
                     raise
-            await asyncio.sleep(FIRST_WAIT_SECONDS * 2 ** (attempt - 1))
+            await asyncio.sleep(FIRST_BACKOFF_SECONDS * 2 ** (attempt - 1))
 
 
 @contextlib.asynccontextmanager
 async def emitting(client: Client, task: TaskRef) -> AsyncIterator[Emitter]:
-    """Signal what the body emits; the context is left when everything is sent."""
+    """Signal the events that the body emits; the context exits when all of them are sent."""
     emitter = Emitter(client, task)
     sending = asyncio.create_task(emitter.send())
     try:

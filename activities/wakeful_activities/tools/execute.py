@@ -1,4 +1,4 @@
-"""One activity a tool call; its activity type is the tool's name. A tool's exception is a result, never a failure."""
+"""Execute a tool call: one activity, whose type is the tool's name. A tool's exception is a result, never a failure."""
 
 import asyncio
 import threading
@@ -31,14 +31,14 @@ from wakeful_activities.tools.hooks import HookedCall
 _tracer = trace.get_tracer("wakeful")
 
 STOP_GRACE_SECONDS = 10.0
-"""How long a sync tool that was told to stop may take to notice; then its thread is left behind."""
+"""How long a cancelled sync tool may take to return; then its thread is abandoned."""
 
 PROGRESS_SECONDS = 0.2
-"""How far a watcher may lag behind what a tool reports."""
+"""How far a watcher may lag behind the progress that a tool reports."""
 
 
 class ToolActivity:
-    """The dynamic activity that runs every tool of the registry, once gates and hooks let it."""
+    """The dynamic activity that executes every tool of the registry, if gates and hooks allow it."""
 
     def __init__(
         self,
@@ -66,7 +66,9 @@ class ToolActivity:
         name = input.call.name
         tool = self._registry.tool(name)
         if tool is None:
-            missing = f"tool '{name}' not found on this worker; is its registry up to date?"
+            missing = (
+                f"The call was not executed: this worker has no tool {name!r}. Use another tool, or report the problem."
+            )
             return ToolOutcome(result=ToolResult.error(name, missing))
         call = _Call(input, self._hooks.profiles)
         with _tracer.start_as_current_span(f"execute_tool {name}") as span:
@@ -74,33 +76,35 @@ class ToolActivity:
             span.set_attribute("gen_ai.tool.call.id", input.call.id)
             with heartbeating(call.progress) as call.beats:
                 if input.agent is None:
-                    return await self._made(tool, call)
-                return await self._guarded(tool, call, input.agent)
+                    return await self._execute_emitting(tool, call)
+                return await self._execute_if_allowed(tool, call, input.agent)
 
-    async def _guarded(self, tool: Tool, call: "_Call", digest: str) -> ToolOutcome:
-        """The call, if permission rules, gates and hooks let it be made, and what hooks make of its result."""
+    async def _execute_if_allowed(self, tool: Tool, call: "_Call", agent_digest: str) -> ToolOutcome:
+        """Execute the call if permission rules, gates and hooks allow it; hooks may then replace its result."""
         input = call.input
         try:
-            agent = await self._cache.agent(digest)
-        except Exception as error:  # not made, and said so: a failed activity would leave it open whether it was
+            agent = await self._cache.agent(agent_digest)
+        except Exception as error:  # if the activity failed, the model could not know whether the tool took effect
             activity.logger.warning("agent not read", extra={"tool": tool.name}, exc_info=error)
-            message = f"the call was not made, because its gates could not be asked: {error}"
+            message = (
+                f"The call was not executed, because its gates could not be evaluated: {error}. You can call it again."
+            )
             return ToolOutcome(result=ToolResult.error(tool.name, message))
         hooks = self._hooks.begin(agent, input.identity, input.step, input.state)
         hooked = HookedCall(hooks, agent, input)
-        outcome = await self._stopped(agent, hooked) or await hooked.before()
+        outcome = await self._gate(agent, hooked) or await hooked.before()
         if outcome is None:
             call.state = hooks.state.fork()
-            outcome = await self._made(tool, call)
+            outcome = await self._execute_emitting(tool, call)
             if call.has_returned:
                 hooks.state.take(call.state)
         outcome = await hooked.after(outcome)
         return outcome.model_copy(update={"effects": hooks.effects})
 
-    async def _stopped(self, agent: ResolvedAgent, hooked: HookedCall) -> ToolOutcome | None:
-        """What comes of the call instead, if its permission rules, gates and plugins do not let it be made."""
+    async def _gate(self, agent: ResolvedAgent, hooked: HookedCall) -> ToolOutcome | None:
+        """The outcome of a call that permission rules, gates or `tool_gate` hooks do not allow; None if they do."""
         input = hooked.input
-        asked = GateCall(
+        call = GateCall(
             identity=input.identity,
             call_id=input.call.id,
             tool_name=input.call.name,
@@ -109,18 +113,20 @@ class ToolActivity:
             resume=input.resume,
             is_first_ask=False,
         )
-        verdict = await self._gates.verdict(agent, input.permissions, asked, hooked.hooks)
-        instead = _instead(input.call.name, verdict)
-        return instead if isinstance(verdict, Block) else hooked.ended() or instead
+        verdict = await self._gates.verdict(agent, input.permissions, call, hooked.hooks)
+        outcome = _outcome_of(input.call.name, verdict)
+        return outcome if isinstance(verdict, Block) else hooked.outcome_if_run_ends() or outcome
 
-    async def _made(self, tool: Tool, call: "_Call") -> ToolOutcome:
+    async def _execute_emitting(self, tool: Tool, call: "_Call") -> ToolOutcome:
+        """Execute the call; if it belongs to a background task, signal its events to the task's owner."""
         task = call.input.identity.task
         if task is None:
-            return await self._run(tool, call)
+            return await self._execute(tool, call)
         async with emitting(activity.client(), task) as call.emitter:
-            return await self._run(tool, call)
+            return await self._execute(tool, call)
 
-    async def _run(self, tool: Tool, call: "_Call") -> ToolOutcome:
+    async def _execute(self, tool: Tool, call: "_Call") -> ToolOutcome:
+        """Call the tool's function; what it returns or raises is the outcome."""
         try:
             arguments = tool.parse(call.input.call.arguments)
             if tool.context_parameter is not None:
@@ -134,13 +140,14 @@ class ToolActivity:
             return ToolOutcome(result=ToolResult.suspended(tool.name, ticket, ticket.suspension.message))
         except ToolError as error:
             return ToolOutcome(result=ToolResult.error(tool.name, str(error)))
-        except Exception as error:  # the boundary: whatever a tool raises is for its model to read
+        except Exception as error:  # the boundary: whatever a tool raises, the model reads it
             activity.logger.warning("tool raised", extra={"tool": tool.name}, exc_info=error)
             described = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             problem = f"{ToolErrorKind.EXECUTION_FAILED}: {described}"
             return ToolOutcome(result=ToolResult.error(tool.name, problem))
 
     async def _call_function(self, tool: Tool, arguments: Mapping[str, Any], call: "_Call") -> Any:
+        """Run the user's code: an async tool in the event loop, a sync one in a thread."""
         if tool.is_async:
             return await tool.function(**arguments)
         loop = asyncio.get_running_loop()
@@ -152,11 +159,11 @@ class ToolActivity:
             done, _ = await asyncio.wait([running], timeout=STOP_GRACE_SECONDS)
             if not done:
                 raise
-            return running.result()  # what it did, it did: that counts, although nobody waits for it any more
+            return running.result()  # the tool has taken effect, so its result is recorded although it was cancelled
 
 
 class _Call:
-    """A call while it runs: its context, what it last reported, and whether it was told to stop."""
+    """A call while it runs: its context, the progress it last reported, and whether it is cancelled."""
 
     def __init__(self, input: ToolCallInput, profiles: OpenProfiles) -> None:
         self.input = input
@@ -168,7 +175,7 @@ class _Call:
         self.handoff: str | None = None
         self.state = State(agent_id=input.identity.agent_id)
         self.has_returned = False
-        """The tool is through, and neither raised nor suspended: what it asked for besides its result counts."""
+        """The tool neither raised nor suspended: its state and its handoff take effect."""
         self._reported: Mapping[str, JsonValue] | None = None
 
     def context(self) -> ToolContext:
@@ -188,11 +195,11 @@ class _Call:
             progress_sink=self._report,
             is_cancelled=self.cancelled.is_set,
             emit_sink=self._emit,
-            handoff_sink=self._hand_over,
+            handoff_sink=self._hand_off,
         )
 
     def _report(self, report: Mapping[str, JsonValue]) -> None:
-        """Take what the tool says of its progress, from any thread, and have watchers see it soon."""
+        """Heartbeat the progress soon, from any thread."""
         self._reported = report
         if self.beats is not None:
             self._loop.call_soon_threadsafe(partial(self.beats.news, within=PROGRESS_SECONDS))
@@ -200,21 +207,21 @@ class _Call:
     def _emit(self, event_type: str, payload: JsonValue) -> bool:
         return self.emitter is not None and self.emitter.emit(event_type, payload)
 
-    def _hand_over(self, agent_id: str) -> None:
+    def _hand_off(self, agent_id: str) -> None:
         self.handoff = agent_id
 
     def progress(self) -> Mapping[str, JsonValue] | None:
-        """What the next heartbeat says."""
+        """The details of the next heartbeat."""
         return self._reported
 
 
 def _is_task(input: ToolCallInput) -> bool:
-    """The call is a background task, and runs in a workflow of its own: its result is no entry of a transcript."""
+    """Whether the call is a background task, in a workflow of its own: its result is not a transcript entry."""
     task = input.identity.task
     return task is not None and task.thread_id == activity.info().workflow_id
 
 
-def _instead(tool_name: str, verdict: Verdict | None) -> ToolOutcome | None:
+def _outcome_of(tool_name: str, verdict: Verdict | None) -> ToolOutcome | None:
     match verdict:
         case None:
             return None

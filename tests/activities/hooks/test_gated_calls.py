@@ -1,27 +1,22 @@
-"""Gates in the two activities that ask them: with the model's answer, and just before a call."""
+"""Gates in the two activities that evaluate them: with the model's answer, and just before a call is executed."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import pytest
 from temporalio.client import Client
-from temporalio.common import RawValue
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
-from temporalio.testing import ActivityEnvironment
 
+from tests.activities.wiring import RecordingModel, activities, cache_of, environment, raw
 from wakeful import (
     Agent,
     Behavior,
     FrontendTool,
     GateCall,
-    ModelRequest,
     ModelResponse,
     PermissionPolicy,
     Registry,
     Rule,
-    ScriptedModel,
     ToolContext,
     Verdict,
     call,
@@ -38,40 +33,40 @@ from wakeful.contract.messages import Message, Role, TextBlock, ToolCall
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
-from wakeful_activities import HistoryCache, InferActivity, ToolActivity
+from wakeful_activities import HistoryCache
 
 ALLOW, ASK, DENY = Behavior.ALLOW, Behavior.ASK, Behavior.DENY
 IDENTITY = RunIdentity(thread_id="test", run_id="r", agent_id="a")
 RESUMED = ToolCallResume(action=DecisionAction.RESUME)
 
-ran: list[object] = []
-asked: list[GateCall] = []
+executed: list[object] = []
+gated: list[GateCall] = []
 
 
 @pytest.fixture(autouse=True)
-def _forget() -> None:
-    ran.clear()
-    asked.clear()
+def _clear() -> None:
+    executed.clear()
+    gated.clear()
 
 
 @tool
 def pay(amount: int, ctx: ToolContext) -> str:
     """Pay."""
-    ran.append((ctx.arguments, ctx.resume_input.arguments if ctx.resume_input else None))
+    executed.append((ctx.arguments, ctx.resume_input.arguments if ctx.resume_input else None))
     return f"paid {amount}"
 
 
 @tool(read_only=True)
 def look(where: str) -> str:
     """Look."""
-    ran.append(where)
+    executed.append(where)
     return where
 
 
 @gate
 def modest(call: GateCall) -> Verdict | None:
     """Small sums pass, none is paid twice, big ones need a person, and huge ones are out of the question."""
-    asked.append(call)
+    gated.append(call)
     amount = call.arguments.get("amount", 0) if isinstance(call.arguments, dict) else 0
     assert isinstance(amount, int)
     if amount > 1000:
@@ -81,42 +76,25 @@ def modest(call: GateCall) -> Verdict | None:
     return call.result("already paid") if amount == 0 and call.tool_name == "pay" else None
 
 
-class Recorded(ScriptedModel):
-    """Keeps what it was asked."""
-
-    def __init__(self, turns: Sequence[Turn]) -> None:
-        super().__init__(turns)
-        self.requests: list[ModelRequest] = []
-
-    async def complete(self, request: ModelRequest) -> ModelResponse:
-        self.requests.append(request)
-        return await super().complete(request)
-
-
 def policy(default: Behavior = ALLOW, **rules: Behavior) -> PermissionPolicy:
     return PermissionPolicy(
-        default_behavior=default, rules=tuple(Rule(tool=tool, behavior=said) for tool, said in rules.items())
+        default_behavior=default, rules=tuple(Rule(tool=tool, behavior=behavior) for tool, behavior in rules.items())
     )
 
 
-def registered(turn: Turn | None = None, **changes: Any) -> tuple[Registry, ResolvedAgent, HistoryCache, Recorded]:
-    model = Recorded([turn or say("hello")])
+def registered(
+    turn: Turn | None = None, **changes: Any
+) -> tuple[Registry, ResolvedAgent, HistoryCache, RecordingModel]:
+    model = RecordingModel([turn or say("hello")])
     agent = Agent(id="a", model="m", tools=[pay, look], **changes)
     registry = Registry(agents=[agent], models={"m": model})
-    memory = HistoryCache(cast("Client", None))  # it remembers the agent, and so never reads history
-    memory.remember_agent(registry.resolve("a"))
-    return registry, registry.resolve("a"), memory, model
+    resolved = registry.resolve("a")
+    return registry, resolved, cache_of(resolved), model
 
 
-def environment() -> ActivityEnvironment:
-    made = ActivityEnvironment()
-    made.payload_converter = pydantic_data_converter.payload_converter
-    return made
-
-
-async def infer(turn: Turn, *, run: Sequence[Rule] = (), **changes: Any) -> tuple[ModelResponse, Recorded]:
+async def infer(turn: Turn, *, run: Sequence[Rule] = (), **changes: Any) -> tuple[ModelResponse, RecordingModel]:
     frontend = changes.pop("frontend_tools", ())
-    registry, agent, memory, model = registered(turn, **changes)
+    registry, agent, cache, model = registered(turn, **changes)
     message = Message(id="1", role=Role.USER, content=(TextBlock(text="go"),))
     input = InferInput(
         agent=agent.digest(),
@@ -125,8 +103,8 @@ async def infer(turn: Turn, *, run: Sequence[Rule] = (), **changes: Any) -> tupl
         permissions=tuple(run),
         frontend_tools=frontend,
     )
-    response = await environment().run(InferActivity(registry, memory, {}).infer, input)
-    return response, model
+    with activities(registry, cache) as made:
+        return await environment().run(made.infer.infer, input), model
 
 
 async def run_tool(
@@ -138,7 +116,7 @@ async def run_tool(
     is_gated: bool = True,
     **changes: Any,
 ) -> ToolOutcome:
-    registry, agent, memory, _ = registered(**changes)
+    registry, agent, cache, _ = registered(**changes)
     input = ToolCallInput(
         call=ToolCall(id="c", name=name, arguments=arguments),
         identity=IDENTITY,
@@ -147,24 +125,23 @@ async def run_tool(
         agent=agent.digest() if is_gated else None,
         permissions=tuple(run),
     )
-    (payload,) = pydantic_data_converter.payload_converter.to_payloads([input])
-    with ThreadPoolExecutor(1) as threads:
-        return await environment().run(ToolActivity(registry, memory, threads).call_tool, [RawValue(payload)])
+    with activities(registry, cache) as made:
+        return await environment().run(made.tools.call_tool, raw(input))
 
 
-async def test_an_answer_comes_with_what_gates_say_of_its_calls() -> None:
+async def test_an_answer_has_the_gates_verdicts_on_its_calls() -> None:
     """B-230."""
     turn = call("pay", amount=5) & call("pay", amount=500) & call("pay", amount=5000) & call("pay", amount=0)
     response, _ = await infer(turn, gates=[modest])
     ids = [made.id for made in response.tool_calls]
-    assert {id: said.verdict for id, said in response.verdicts.items()} == dict(
+    assert {id: verdict.verdict for id, verdict in response.verdicts.items()} == dict(
         zip(ids[1:], ["suspend", "block", "set_result"], strict=True)
     )
-    assert [(made.call_id, made.is_first_ask, made.resume) for made in asked] == [(id, True, None) for id in ids]
-    assert (asked[0].tool, asked[0].identity.thread_id) == (pay.descriptor, "test")
+    assert [(made.call_id, made.is_first_ask, made.resume) for made in gated] == [(id, True, None) for id in ids]
+    assert (gated[0].tool, gated[0].identity.thread_id) == (pay.descriptor, "test")
 
 
-async def test_rules_speak_before_gates_and_hide_what_they_deny_altogether() -> None:
+async def test_rules_come_before_gates_and_hide_tools_that_they_always_deny() -> None:
     """B-801, B-802."""
     rules = policy(pay=ASK, look=DENY)
     response, model = await infer(call("pay", amount=1) & call("look", where="up"), permissions=rules, gates=[modest])
@@ -187,57 +164,57 @@ async def test_a_run_and_its_thread_may_hide_and_show_tools() -> None:
     assert response.verdicts == {}
 
 
-async def test_gates_see_calls_of_front_end_tools_and_of_tools_that_nobody_has() -> None:
+async def test_gates_see_calls_of_front_end_tools_and_of_unknown_tools() -> None:
     frontend = (FrontendTool(id="draw").descriptor(),)
     await infer(call("draw", what="a cat") & call("fly"), gates=[modest], frontend_tools=frontend)
-    assert [(made.tool_name, made.tool) for made in asked] == [("draw", frontend[0]), ("fly", None)]
+    assert [(made.tool_name, made.tool) for made in gated] == [("draw", frontend[0]), ("fly", None)]
 
 
-async def test_without_gates_and_rules_nobody_is_asked() -> None:
+async def test_without_gates_and_rules_there_are_no_verdicts() -> None:
     response, model = await infer(call("pay", amount=5000))
-    assert (response.verdicts, asked) == ({}, [])
+    assert (response.verdicts, gated) == ({}, [])
     assert "verdicts" not in response.model_dump_json()
     assert len(model.requests[0].tools) == 2
 
 
-async def test_a_rule_that_cannot_be_read_ends_the_inference_before_the_model_is_asked() -> None:
+async def test_a_malformed_rule_fails_the_inference_before_the_model_is_called() -> None:
     with pytest.raises(ApplicationError) as error:
         await infer(say("hello"), run=[Rule(tool="pay(", behavior=DENY)])
     assert (error.value.type, error.value.non_retryable) == ("InvalidPermissions", True)
     assert "permission rule 'pay(', character 5: the '(' is never closed" in str(error.value)
 
 
-async def test_gates_are_asked_again_just_before_the_call() -> None:
+async def test_gates_are_evaluated_again_just_before_the_call() -> None:
     """B-231."""
     outcome = await run_tool("pay", {"amount": 5}, gates=[modest])
     assert outcome == ToolOutcome(result=ToolResult.success("pay", "paid 5"))
-    (made,) = asked
+    (made,) = gated
     assert (made.identity, made.is_first_ask, made.tool, made.resume) == (IDENTITY, False, pay.descriptor, None)
 
 
-async def test_a_call_that_is_blocked_just_before_does_not_run() -> None:
+async def test_a_call_that_is_blocked_just_before_is_not_executed() -> None:
     outcome = await run_tool("pay", {"amount": 5000}, gates=[modest])
     assert outcome == ToolOutcome(result=ToolResult.error("pay", "too much"), blocked="too much")
-    assert ran == []
+    assert executed == []
 
 
-async def test_a_call_that_is_suspended_just_before_does_not_run_until_somebody_decided() -> None:
+async def test_a_call_that_is_suspended_just_before_is_not_executed_until_a_decision() -> None:
     outcome = await run_tool("pay", {"amount": 500}, gates=[modest])
     assert (outcome.result.status, outcome.result.message, outcome.blocked) == ("pending", "Pay 500?", None)
     assert outcome.result.suspension is not None
     assert outcome.result.suspension.pending.arguments == {"amount": 500}
-    assert ran == []
+    assert executed == []
     outcome = await run_tool("pay", {"amount": 500}, gates=[modest], resume=RESUMED)
     assert outcome.result.data == "paid 500"
 
 
-async def test_a_call_that_has_its_result_does_not_run() -> None:
+async def test_a_call_whose_gate_sets_a_result_is_not_executed() -> None:
     outcome = await run_tool("pay", {"amount": 0}, gates=[modest])
     assert outcome == ToolOutcome(result=ToolResult.success("pay", "already paid"))
-    assert ran == []
+    assert executed == []
 
 
-async def test_a_gate_that_leaves_a_result_pending_suspends_as_a_gate_does() -> None:
+async def test_a_gate_that_sets_a_pending_result_suspends_the_call() -> None:
     @gate
     def later(call: GateCall) -> Verdict | None:
         return SetResult(result=ToolResult.suspended(call.tool_name, message="later"))
@@ -247,53 +224,54 @@ async def test_a_gate_that_leaves_a_result_pending_suspends_as_a_gate_does() -> 
     assert not (await run_tool("pay", {"amount": 0}, gates=[modest])).gated
 
 
-async def test_permission_is_asked_for_once_and_refused_for_ever() -> None:
+async def test_permission_is_asked_for_once_and_a_denial_holds_after_a_decision() -> None:
     """B-801, B-337."""
     outcome = await run_tool("pay", {"amount": 5}, permissions=policy(pay=ASK))
     assert outcome.result.suspension is not None
     assert outcome.result.suspension.suspension.id == "perm_c"
     outcome = await run_tool("pay", {"amount": 5}, permissions=policy(pay=ASK), resume=RESUMED)
     assert outcome.result.data == "paid 5"
-    ran.clear()
+    executed.clear()
     outcome = await run_tool("pay", {"amount": 5}, permissions=policy(pay=DENY), resume=RESUMED)
     assert outcome.blocked == "Tool 'pay' denied by permission rules"
-    assert ran == []
+    assert executed == []
 
 
-async def test_what_the_thread_has_learnt_meanwhile_counts() -> None:
-    learnt = [Rule(tool="pay", behavior=ALLOW)]
-    assert (await run_tool("pay", {"amount": 5}, permissions=policy(ASK), run=learnt)).result.data == "paid 5"
+async def test_rules_that_the_thread_has_remembered_meanwhile_count() -> None:
+    remembered = [Rule(tool="pay", behavior=ALLOW)]
+    assert (await run_tool("pay", {"amount": 5}, permissions=policy(ASK), run=remembered)).result.data == "paid 5"
 
 
 async def test_edited_arguments_are_gated_and_seen_by_the_tool() -> None:
     edited = ToolCallResume(action=DecisionAction.RESUME, arguments={"amount": 7})
     outcome = await run_tool("pay", {"amount": 7}, gates=[modest], resume=edited)
-    assert (outcome.result.data, ran) == ("paid 7", [({"amount": 7}, {"amount": 7})])
+    assert (outcome.result.data, executed) == ("paid 7", [({"amount": 7}, {"amount": 7})])
     outcome = await run_tool("pay", {"amount": 5000}, gates=[modest], resume=edited)
     assert outcome.blocked == "too much"
 
 
 async def test_a_call_without_an_agent_is_not_gated() -> None:
     outcome = await run_tool("pay", {"amount": 5000}, gates=[modest], is_gated=False)
-    assert (outcome.result.data, asked) == ("paid 5000", [])
+    assert (outcome.result.data, gated) == ("paid 5000", [])
 
 
-async def test_a_call_whose_agent_cannot_be_read_is_not_made_and_says_so() -> None:
-    class Forgetful(HistoryCache):
+async def test_a_call_whose_agent_cannot_be_read_is_not_executed_and_says_so() -> None:
+    class Unreachable(HistoryCache):
         async def agent(self, digest: str) -> ResolvedAgent:
             raise ConnectionError("history is out of reach")
 
     registry, agent, _, _ = registered(gates=[modest])
-    memory = Forgetful(cast("Client", None))
     input = ToolCallInput(
         call=ToolCall(id="c", name="pay", arguments={"amount": 1}),
         identity=IDENTITY,
         idempotency_key="k",
         agent=agent.digest(),
     )
-    (payload,) = pydantic_data_converter.payload_converter.to_payloads([input])
-    with ThreadPoolExecutor(1) as threads:
-        outcome = await environment().run(ToolActivity(registry, memory, threads).call_tool, [RawValue(payload)])
-    message = "the call was not made, because its gates could not be asked: history is out of reach"
+    with activities(registry, Unreachable(cast("Client", None))) as made:
+        outcome = await environment().run(made.tools.call_tool, raw(input))
+    message = (
+        "The call was not executed, because its gates could not be evaluated: history is out of reach. "
+        "You can call it again."
+    )
     assert outcome == ToolOutcome(result=ToolResult.error("pay", message))
-    assert ran == []
+    assert executed == []

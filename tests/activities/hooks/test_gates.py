@@ -1,7 +1,10 @@
-"""Rules and gates are asked about a call, and one verdict comes of it; what fails never lets a call through."""
+"""Permission rules and gates give one verdict on a call; a gate that fails blocks it."""
 
 import asyncio
 import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -23,15 +26,22 @@ def call(tool: str = "pay", **changes: Any) -> GateCall:
     return GateCall(**{**fields, **changes})
 
 
-def saying(name: str, verdict: Verdict | None) -> Gate:
+def returning(name: str, verdict: Verdict | None) -> Gate:
     return gate(name=name)(lambda _call: verdict)
 
 
 async def verdict(
-    *gates: Gate, policy: PermissionPolicy | None = None, asked: GateCall | None = None, rules: tuple[Rule, ...] = ()
+    *gates: Gate, policy: PermissionPolicy | None = None, on: GateCall | None = None, rules: tuple[Rule, ...] = ()
 ) -> Verdict | None:
     registry = Registry(agents=[Agent(id="a", gates=gates, permissions=policy)])
-    return await Gates(registry, timeout_seconds=0.2).verdict(registry.resolve("a"), rules, asked or call())
+    with gates_of(registry) as evaluating:
+        return await evaluating.verdict(registry.resolve("a"), rules, on or call())
+
+
+@contextmanager
+def gates_of(registry: Registry) -> Iterator[Gates]:
+    with ThreadPoolExecutor(1, thread_name_prefix="wakeful-gate") as threads:
+        yield Gates(registry, threads, timeout_seconds=0.2)
 
 
 def policy(**rules: Behavior) -> PermissionPolicy:
@@ -44,7 +54,7 @@ RESULT, OTHER_RESULT = call().result(1), call().result(2)
 
 
 @pytest.mark.parametrize(
-    ("said", "counts"),
+    ("verdicts", "strongest"),
     [
         ([], None),
         ([None, None], None),
@@ -57,22 +67,22 @@ RESULT, OTHER_RESULT = call().result(1), call().result(2)
     ],
 )
 async def test_block_goes_before_suspend_before_a_result_and_then_the_first_counts(
-    said: list[Verdict | None], counts: Verdict | None
+    verdicts: list[Verdict | None], strongest: Verdict | None
 ) -> None:
     """B-230."""
-    assert await verdict(*(saying(f"g{n}", verdict) for n, verdict in enumerate(said))) == counts
+    assert await verdict(*(returning(f"g{n}", verdict) for n, verdict in enumerate(verdicts))) == strongest
 
 
-async def test_what_is_denied_is_blocked_and_no_gate_is_asked() -> None:
+async def test_a_denied_call_is_blocked_and_no_gate_is_evaluated() -> None:
     """B-801."""
-    asked: list[str] = []
-    watching = gate(name="watching")(lambda call: asked.append(call.call_id))
+    evaluated: list[str] = []
+    watching = gate(name="watching")(lambda call: evaluated.append(call.call_id))
     denied = Block(reason="Tool 'pay' denied by permission rules")
     assert await verdict(watching, policy=policy(pay=Behavior.DENY)) == denied
-    assert asked == []
+    assert evaluated == []
 
 
-async def test_what_needs_a_person_is_suspended_until_somebody_decided() -> None:
+async def test_a_call_that_needs_permission_is_suspended_until_a_decision() -> None:
     """B-801."""
     suspended = await verdict(policy=policy(pay=Behavior.ASK))
     assert isinstance(suspended, Suspend)
@@ -87,22 +97,22 @@ async def test_what_needs_a_person_is_suspended_until_somebody_decided() -> None
         "resume_mode": "replay_tool_call",
         "remember": "pay",
     }
-    assert await verdict(policy=policy(pay=Behavior.ASK), asked=call(resume=RESUMED)) is None
+    assert await verdict(policy=policy(pay=Behavior.ASK), on=call(resume=RESUMED)) is None
     cancelled = call(resume=ToolCallResume(action=DecisionAction.CANCEL))
-    assert await verdict(policy=policy(pay=Behavior.ASK), asked=cancelled) == suspended
+    assert await verdict(policy=policy(pay=Behavior.ASK), on=cancelled) == suspended
 
 
-async def test_what_is_denied_stays_so_whatever_somebody_decided() -> None:
+async def test_a_denied_call_stays_denied_whatever_the_decision() -> None:
     """B-337."""
     denied = Block(reason="Tool 'pay' denied by permission rules")
-    assert await verdict(policy=policy(pay=Behavior.DENY), asked=call(resume=RESUMED)) == denied
+    assert await verdict(policy=policy(pay=Behavior.DENY), on=call(resume=RESUMED)) == denied
     edited = call(arguments={"n": 1000}, resume=RESUMED)
     big = PermissionPolicy(rules=(Rule(tool='pay(n =~ "^[0-9]{4,}$")', behavior=Behavior.DENY),))
-    assert await verdict(policy=big, asked=edited) == denied
-    assert await verdict(policy=big, asked=call(resume=RESUMED)) is None
+    assert await verdict(policy=big, on=edited) == denied
+    assert await verdict(policy=big, on=call(resume=RESUMED)) is None
 
 
-async def test_rules_of_the_thread_and_the_run_lie_over_the_agents() -> None:
+async def test_rules_of_the_thread_and_the_run_override_the_agents() -> None:
     """B-803."""
     allowed = (Rule(tool="pay", behavior=Behavior.ALLOW),)
     assert await verdict(policy=policy(pay=Behavior.ASK), rules=allowed) is None
@@ -110,20 +120,20 @@ async def test_rules_of_the_thread_and_the_run_lie_over_the_agents() -> None:
     assert denied == Block(reason="Tool 'pay' denied by permission rules")
 
 
-async def test_a_gate_may_forbid_what_rules_allow_or_ask_about() -> None:
+async def test_a_gate_may_block_what_rules_allow_or_ask_about() -> None:
     for behavior in (Behavior.ALLOW, Behavior.ASK):
-        assert await verdict(saying("g", BLOCK), policy=policy(pay=behavior)) == BLOCK
-    asked = await verdict(saying("g", OTHER_SUSPEND), policy=policy(pay=Behavior.ASK))
-    assert isinstance(asked, Suspend)
-    assert asked.ticket.suspension.id == "perm_c"
+        assert await verdict(returning("g", BLOCK), policy=policy(pay=behavior)) == BLOCK
+    suspended = await verdict(returning("g", OTHER_SUSPEND), policy=policy(pay=Behavior.ASK))
+    assert isinstance(suspended, Suspend)
+    assert suspended.ticket.suspension.id == "perm_c"
 
 
-async def test_a_tool_with_an_odd_name_is_remembered_by_that_name_alone() -> None:
-    suspended = await verdict(policy=policy(), asked=call("a*"))
+async def test_a_remembered_permission_matches_a_tool_with_an_odd_name_literally() -> None:
+    suspended = await verdict(policy=policy(), on=call("a*"))
     assert isinstance(suspended, Suspend)
     remembered = (Rule(tool=suspended.ticket.remember or "", behavior=Behavior.ALLOW),)
-    assert await verdict(policy=policy(), rules=remembered, asked=call("a*")) is None
-    assert await verdict(policy=policy(), rules=remembered, asked=call("ab")) is not None
+    assert await verdict(policy=policy(), rules=remembered, on=call("a*")) is None
+    assert await verdict(policy=policy(), rules=remembered, on=call("ab")) is not None
 
 
 async def test_gates_are_sync_in_a_thread_or_async() -> None:
@@ -142,10 +152,10 @@ async def test_gates_are_sync_in_a_thread_or_async() -> None:
 
     class Called:
         async def __call__(self, call: GateCall) -> Verdict | None:
-            return call.block("never asked")
+            return call.block("second")
 
     assert await verdict(in_a_thread, in_the_loop, gate(name="called")(Called())) == Block(reason="no pay")
-    assert await verdict(gate(name="called")(Called())) == Block(reason="never asked")
+    assert await verdict(gate(name="called")(Called())) == Block(reason="second")
     assert threads[0].startswith("wakeful-gate")
     assert threads[1] == threading.current_thread().name
 
@@ -164,9 +174,9 @@ async def test_a_gate_that_changes_the_arguments_changes_nothing() -> None:
         seen.append(call.arguments)
         return None
 
-    asked = call()
-    assert await verdict(meddling, watching, asked=asked) is None
-    assert (seen, asked.arguments) == ([{"n": 1}], {"n": 1})
+    made = call()
+    assert await verdict(meddling, watching, on=made) is None
+    assert (seen, made.arguments) == ([{"n": 1}], {"n": 1})
 
 
 @gate
@@ -198,7 +208,7 @@ def hanging_in_a_thread(call: GateCall) -> Verdict | None:
 
 @gate
 def chatty(call: GateCall) -> Verdict | None:
-    return "yes, go on"  # type: ignore[return-value]
+    return "yes"  # type: ignore[return-value]
 
 
 @gate
@@ -212,40 +222,45 @@ def nonsensical(call: GateCall) -> Verdict | None:
         (raising, "gate 'raising' failed: ValueError: boom"),
         (silent, "gate 'silent' failed: KeyError"),
         (timing_out, "gate 'timing_out' failed: TimeoutError: the policy server does not answer"),
-        (hanging, "gate 'hanging' failed: no answer within 0.2 s"),
-        (hanging_in_a_thread, "gate 'hanging_in_a_thread' failed: no answer within 0.2 s"),
+        (hanging, "gate 'hanging' failed: it took longer than 0.2 s"),
+        (hanging_in_a_thread, "gate 'hanging_in_a_thread' failed: it took longer than 0.2 s"),
         (chatty, "gate 'chatty' failed: it returned a str, which is no verdict"),
         (nonsensical, "gate 'nonsensical' failed: ValueError: on_expiry='deny' needs expires_after, in seconds"),
     ],
 )
 async def test_a_gate_that_fails_blocks_the_call(failing: Gate, reason: str) -> None:
-    assert await verdict(saying("fine", None), failing, saying("too", RESULT)) == Block(reason=reason)
+    assert await verdict(returning("fine", None), failing, returning("too", RESULT)) == Block(reason=reason)
 
 
-async def test_a_gate_that_this_worker_does_not_have_blocks_the_call() -> None:
+async def test_a_gate_that_is_not_registered_blocks_the_call() -> None:
     agent = Registry(agents=[Agent(id="a", gates=[raising])]).resolve("a")
-    elsewhere = Gates(Registry(agents=[Agent(id="a")]))
-    said = await elsewhere.verdict(agent, (), call())
-    assert said == Block(reason="gate 'raising' failed: it is not on this worker; is its registry up to date?")
+    with gates_of(Registry(agents=[Agent(id="a")])) as elsewhere:
+        blocked = await elsewhere.verdict(agent, (), call())
+    assert blocked == Block(
+        reason="gate 'raising' failed: it is not in this worker's registry; is the registry up to date?"
+    )
 
 
-async def test_rules_that_cannot_be_read_block_the_call() -> None:
-    said = await verdict(rules=(Rule(tool="pay(", behavior=Behavior.ALLOW),))
-    assert isinstance(said, Block)
-    assert said.reason.startswith("Tool 'pay' denied: its permission rules could not be evaluated: 'pay(', character 5")
+async def test_malformed_rules_block_the_call() -> None:
+    blocked = await verdict(rules=(Rule(tool="pay(", behavior=Behavior.ALLOW),))
+    assert isinstance(blocked, Block)
+    assert blocked.reason.startswith(
+        "Tool 'pay' denied: its permission rules could not be evaluated: 'pay(', character 5"
+    )
 
 
 async def test_a_result_that_is_too_long_is_cut() -> None:
-    said = await verdict(saying("g", call().result("x" * (RESULT_LIMIT + 1))))
-    assert isinstance(said, SetResult)
-    assert "[cut: the result has" in said.result.text
+    cut = await verdict(returning("g", call().result("x" * (RESULT_LIMIT + 1))))
+    assert isinstance(cut, SetResult)
+    assert "[cut: the result has" in cut.result.text
 
 
-async def test_verdicts_come_by_call_id_and_what_is_allowed_is_absent() -> None:
+async def test_verdicts_come_by_call_id_and_allowed_calls_have_none() -> None:
     registry = Registry(agents=[Agent(id="a", permissions=policy(look=Behavior.ALLOW, rm=Behavior.DENY))])
     calls = [call("look", call_id="1"), call("rm", call_id="2"), call("mail", call_id="3")]
-    verdicts = await Gates(registry).verdicts(registry.resolve("a"), (), calls)
-    assert {id: said.verdict for id, said in verdicts.items()} == {"2": "block", "3": "suspend"}
+    with gates_of(registry) as evaluating:
+        verdicts = await evaluating.verdicts(registry.resolve("a"), (), calls)
+    assert {id: verdict.verdict for id, verdict in verdicts.items()} == {"2": "block", "3": "suspend"}
 
 
 def test_a_pending_result_is_a_result_like_any_other() -> None:

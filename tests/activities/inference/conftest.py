@@ -1,4 +1,4 @@
-"""A provider that misbehaves as it is told, and a worker whose agents ask it, in each of the three wire formats."""
+"""A fake provider that fails as scripted, and a worker whose agents call it, in each of the three wire formats."""
 
 from collections.abc import AsyncIterator
 
@@ -15,7 +15,7 @@ QUEUE = "inference"
 
 @pytest.fixture(scope="session")
 async def fake(temporal: TemporalClient) -> AsyncIterator[FakeProvider]:
-    """The provider, with a worker that asks it."""
+    """The provider, with a worker that calls it."""
     async with fake_provider() as server:
         settings = WorkerSettings(task_queue=QUEUE)
         async with running_worker(temporal, registry_for(server.port), settings):
@@ -24,7 +24,7 @@ async def fake(temporal: TemporalClient) -> AsyncIterator[FakeProvider]:
 
 @pytest.fixture
 def provider(fake: FakeProvider) -> FakeProvider:
-    """The provider with nothing on its mind."""
+    """The provider with an empty script and no recorded requests."""
     fake.forget()
     return fake
 

@@ -1,4 +1,4 @@
-"""Cancel stops the model call itself, wherever it is."""
+"""Cancel stops the model call itself, whatever its state."""
 
 import time
 
@@ -26,16 +26,16 @@ async def test_the_connection_is_closed_within_two_seconds(
     asked = await provider.request()
     if reply is SLOW:
         await provider.until(lambda: asked.deltas >= 10)
-    began = time.monotonic()
+    started = time.monotonic()
     await client.cancel(thread_id, reason="enough")
     await provider.until(asked.closed.is_set)
     assert asked.closed_at is not None
-    assert asked.closed_at - began < BOUND_SECONDS
+    assert asked.closed_at - started < BOUND_SECONDS
     result = await client.result(thread_id)
     assert (result.status_reason, result.detail) == ("cancelled", "enough")
 
 
-async def test_what_it_had_said_is_in_the_events_and_not_in_the_transcript(
+async def test_a_cancelled_answer_is_in_the_events_and_not_in_the_transcript(
     client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     provider.will(SLOW)
@@ -45,9 +45,9 @@ async def test_what_it_had_said_is_in_the_events_and_not_in_the_transcript(
     await client.cancel(thread_id)
     await client.result(thread_id)
     events = [record.event async for record in client.watch(thread_id)]
-    [said] = [event.delta for event in events if isinstance(event, TextDelta)]
-    assert SLOW.text.startswith(said)
-    assert len(said) >= 50
+    [delta] = [event.delta for event in events if isinstance(event, TextDelta)]
+    assert SLOW.text.startswith(delta)
+    assert len(delta) >= 50
     assert len([event for event in events if isinstance(event, InferenceComplete)]) == 1
     assert len([event for event in events if isinstance(event, RunFinish)]) == 1
     assert [message.text for message in await client.transcript(thread_id)] == ["Tell me."]
@@ -60,24 +60,22 @@ async def test_cancel_does_not_wait_for_the_backoff(
     await client.start(wire, "Tell me.", thread_id=thread_id, overrides=InferenceOverrides(upstream_model=thread_id))
     await provider.request()
     await until(client, thread_id, lambda view: view.steps == 1)
-    began = time.monotonic()
+    started = time.monotonic()
     await client.cancel(thread_id)
     result = await client.result(thread_id)
     assert result.status_reason == "cancelled"
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - started < 20
     assert len(provider.asked) == 1
 
 
-async def test_a_stalled_stream_is_stopped_too(
-    client: Client, provider: FakeProvider, wire: str, thread_id: str
-) -> None:
+async def test_cancel_stops_a_stalled_stream(client: Client, provider: FakeProvider, wire: str, thread_id: str) -> None:
     provider.will(Answer("Well, well, well, well.", faults=(Stall(2),)))
     await client.start(f"{wire}-patient", "Tell me.", thread_id=thread_id)
     asked = await provider.request()
     await provider.until(lambda: asked.deltas >= 2)
-    began = time.monotonic()
+    started = time.monotonic()
     await client.cancel(thread_id)
     await provider.until(asked.closed.is_set)
     assert asked.closed_at is not None
-    assert asked.closed_at - began < BOUND_SECONDS
+    assert asked.closed_at - started < BOUND_SECONDS
     await client.result(thread_id)

@@ -12,6 +12,7 @@ import pytest
 from tests.support.fake_provider.models import INTERRUPTED, continuing
 from tests.support.fake_provider.script import (
     HANG,
+    HTML_PAGE,
     OVERFLOW,
     RESET,
     SILENCE,
@@ -21,7 +22,6 @@ from tests.support.fake_provider.script import (
     End,
     ErrorEvent,
     Fault,
-    Page,
     Reply,
     Reset,
     Stall,
@@ -42,11 +42,13 @@ TEXT = "Füchse 🦊 springen über den faulen Hund, immer wieder, bis es dämme
 WHOLE = Answer(TEXT)
 
 
-async def ask(client: Client, agent: str, thread_id: str, said: str = "Tell me.") -> RunResult:
-    return await client.run(agent, said, thread_id=thread_id, overrides=InferenceOverrides(upstream_model=thread_id))
+async def run(client: Client, agent: str, thread_id: str) -> RunResult:
+    return await client.run(
+        agent, "Tell me.", thread_id=thread_id, overrides=InferenceOverrides(upstream_model=thread_id)
+    )
 
 
-BEFORE_IT_BEGINS: dict[str, Reply] = {
+BEFORE_THE_FIRST_TOKEN: dict[str, Reply] = {
     "429 with Retry-After": Status(429, retry_after=1),
     "500": Status(500),
     "503": Status(503),
@@ -54,26 +56,26 @@ BEFORE_IT_BEGINS: dict[str, Reply] = {
     "hang before headers": HANG,
     "headers and then nothing": SILENCE,
     "reset before anything": RESET,
-    "an HTML page": Page(),
+    "an HTML page": HTML_PAGE,
 }
 
 
-@pytest.mark.parametrize("fault", BEFORE_IT_BEGINS.values(), ids=BEFORE_IT_BEGINS.keys())
-async def test_a_call_that_fails_before_it_begins_is_made_again(
+@pytest.mark.parametrize("fault", BEFORE_THE_FIRST_TOKEN.values(), ids=BEFORE_THE_FIRST_TOKEN.keys())
+async def test_a_call_that_fails_before_the_first_token_is_retried(
     client: Client, provider: FakeProvider, wire: str, fault: Reply, thread_id: str
 ) -> None:
     provider.will(fault, WHOLE)
-    result = await ask(client, wire, thread_id)
+    result = await run(client, wire, thread_id)
     assert (result.status_reason, result.response) == ("natural", TEXT)
     assert len(provider.asked) == 2
     assert not provider.violations
 
 
-async def test_the_wait_that_the_provider_asks_for_is_kept(
+async def test_the_providers_retry_after_is_respected(
     client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     provider.will(Status(429, retry_after=1), Status(503, retry_after=datetime.now(UTC) + timedelta(seconds=4)), WHOLE)
-    result = await ask(client, wire, thread_id)
+    result = await run(client, wire, thread_id)
     assert result.response == TEXT
     first, second, third = provider.asked
     assert second.at - first.at >= 1
@@ -91,12 +93,12 @@ MID_STREAM: dict[str, Fault] = {
 
 
 @pytest.mark.parametrize("fault", MID_STREAM.values(), ids=MID_STREAM.keys())
-async def test_an_answer_that_breaks_off_is_gone_on_with(
+async def test_an_interrupted_answer_is_continued(
     client: Client, provider: FakeProvider, wire: str, fault: Fault, thread_id: str
 ) -> None:
     """B-132, H-13"""
     provider.will(Answer(TEXT, faults=(fault,)), continuing(WHOLE))
-    result = await ask(client, wire, thread_id)
+    result = await run(client, wire, thread_id)
     assert (result.status_reason, result.response) == ("natural", TEXT)
     second = provider.asked[1]
     assert len(provider.asked) == 2
@@ -108,42 +110,42 @@ async def test_an_answer_that_breaks_off_is_gone_on_with(
     assert not provider.violations
 
 
-async def test_it_is_gone_on_with_only_so_often(
+async def test_an_answer_is_continued_only_so_often(
     client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     """B-137"""
     provider.always(continuing(Answer(TEXT, faults=(Reset(2),))))
-    result = await ask(client, wire, thread_id)
+    result = await run(client, wire, thread_id)
     assert result.status_reason.startswith("error:inference failed: stream interrupted (connection reset)")
     assert len(provider.asked) == 3
 
 
-async def test_nothing_worth_keeping_is_begun_again(
+async def test_an_answer_of_which_nothing_is_usable_is_restarted(
     client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     """B-132"""
     half = Answer(calls=(Call("c1", "add", '{"a": 1, "b": 2}'),), faults=(Reset(1),))
     provider.will(half, WHOLE)
-    result = await ask(client, wire, thread_id)
+    result = await run(client, wire, thread_id)
     assert result.response == TEXT
     assert len(provider.asked[1].turns) == 1
     events = [record.event async for record in client.watch(thread_id)]
     assert [event.reason for event in events if isinstance(event, StreamReset)] == ["connection reset"]
 
 
-async def test_complete_calls_are_not_asked_for_again(
+async def test_complete_calls_are_not_requested_again(
     client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     """B-132"""
     calls = (Call("c1", "add", '{"a": 1, "b": 2}'), Call("c2", "add", '{"a": 3, "b": 4}'))
     provider.will(Answer(calls=calls, faults=(Reset(3),)), WHOLE)
-    result = await ask(client, wire, thread_id)
+    result = await run(client, wire, thread_id)
     assert result.response == TEXT
     transcript = await client.transcript(thread_id)
-    assert [call.id for message in transcript for call in message.tool_calls] == ["c1"]
+    assert [call.id for message in transcript for call in message.tool_calls] == ["1-1"]
     assert [message.text for message in transcript if message.tool_call_id] == ["3"]
     assert len(provider.asked) == 2
-    assert "add" in provider.asked[1].turns[-1].text  # told that the second call was lost
+    assert "add" in provider.asked[1].turns[-1].text  # a note names the call that was lost
 
 
 WRITINGS: dict[str, Answer] = {
@@ -160,16 +162,16 @@ WRITINGS: dict[str, Answer] = {
 
 
 @pytest.mark.parametrize("answer", WRITINGS.values(), ids=WRITINGS.keys())
-async def test_how_the_bytes_come_does_not_matter(
+async def test_how_the_bytes_are_split_does_not_matter(
     client: Client, provider: FakeProvider, wire: str, answer: Answer, thread_id: str
 ) -> None:
     provider.will(answer)
-    result = await ask(client, wire, thread_id)
+    result = await run(client, wire, thread_id)
     assert (result.status_reason, result.response) == ("natural", answer.text)
     assert len(provider.asked) == 1
 
 
-FOR_GOOD: dict[str, tuple[Reply, str]] = {
+PERMANENT: dict[str, tuple[Reply, str]] = {
     "401": (Status(401), "check the API key"),
     "404": (Status(404), "check the model's name"),
     "400": (Status(400, "invalid"), "change the request"),
@@ -178,22 +180,22 @@ FOR_GOOD: dict[str, tuple[Reply, str]] = {
 }
 
 
-@pytest.mark.parametrize(("fault", "advice"), FOR_GOOD.values(), ids=FOR_GOOD.keys())
-async def test_what_no_retry_can_mend_ends_the_run_at_once_and_says_what_to_do(
+@pytest.mark.parametrize(("fault", "advice"), PERMANENT.values(), ids=PERMANENT.keys())
+async def test_a_permanent_failure_ends_the_run_at_once_and_says_what_to_do(
     client: Client, provider: FakeProvider, wire: str, fault: Reply, advice: str, thread_id: str
 ) -> None:
     provider.will(fault)
-    result = await ask(client, wire, thread_id)
+    result = await run(client, wire, thread_id)
     assert result.status_reason.startswith("error:inference failed: ")
     assert advice in result.status_reason
     assert len(provider.asked) == 1
 
 
-async def test_a_provider_that_stays_down_ends_the_run_with_its_last_word(
+async def test_a_provider_that_stays_down_ends_the_run_with_its_last_error(
     client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     provider.always(Status(503, message="we are closed"))
-    result = await ask(client, wire, thread_id)
+    result = await run(client, wire, thread_id)
     assert result.status_reason.startswith("error:inference failed: ")
     assert "we are closed" in result.status_reason
     assert len(provider.asked) == 3
@@ -212,7 +214,7 @@ async def test_another_model_answers_when_the_first_keeps_failing(
     assert provider.asked[3].format != provider.asked[0].format
 
 
-async def test_a_model_that_keeps_failing_is_left_alone(
+async def test_a_model_that_keeps_failing_is_not_called_while_its_breaker_is_open(
     client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     """B-126, B-127"""
@@ -220,18 +222,18 @@ async def test_a_model_that_keeps_failing_is_left_alone(
     model = InferenceOverrides(upstream_model=thread_id)
     for number in (1, 2):
         await client.run(wire, "Tell me.", thread_id=f"{thread_id}-{number}", overrides=model)
-    asked = len(provider.asked)
+    calls = len(provider.asked)
     result = await client.run(wire, "Tell me.", thread_id=thread_id, overrides=model)
     assert result.status_reason == "error:inference failed: all models unavailable (circuit breakers open)"
-    assert (asked, len(provider.asked)) == (5, 5)  # the fifth failure in a row opened it
+    assert (calls, len(provider.asked)) == (5, 5)  # the fifth failure in a row opened it
 
 
 async def test_a_conversation_that_overflows_is_cut_once_if_the_agent_has_a_window(
     client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
-    said = [InputMessage(content=f"{number}: {'word ' * 60}") for number in range(40)]
+    messages = [InputMessage(content=f"{number}: {'word ' * 60}") for number in range(40)]
     provider.will(OVERFLOW, WHOLE)
-    result = await client.run(f"{wire}-window", said, thread_id=thread_id)
+    result = await client.run(f"{wire}-window", messages, thread_id=thread_id)
     assert result.response == TEXT
     whole, cut = (json.dumps(asked.body) for asked in provider.asked)
     assert len(cut) < 0.7 * len(whole)
@@ -239,29 +241,29 @@ async def test_a_conversation_that_overflows_is_cut_once_if_the_agent_has_a_wind
     assert len(await client.transcript(thread_id)) == 41
 
     provider.will(OVERFLOW, OVERFLOW)
-    result = await client.run(f"{wire}-window", said, thread_id=f"{thread_id}-2")
+    result = await client.run(f"{wire}-window", messages, thread_id=f"{thread_id}-2")
     assert "shorten the conversation" in result.status_reason
     assert len(provider.asked) == 4
 
 
-async def test_an_answer_that_hits_the_token_limit_is_gone_on_with(
+async def test_an_answer_that_hits_the_token_limit_is_continued(
     client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     provider.will(Answer("Once upon", stop=StopReason.MAX_TOKENS), Answer(" a time."))
-    result = await ask(client, wire, thread_id)
+    result = await run(client, wire, thread_id)
     assert result.response == " a time."
     shown = [message for message in await client.transcript(thread_id) if message.visibility is Visibility.ALL]
     assert [message.text for message in shown] == ["Tell me.", "Once upon", " a time."]
-    assert "exceeded the output token limit" in provider.asked[1].turns[-1].text
+    assert "cut off at the output token limit" in provider.asked[1].turns[-1].text
 
 
 @pytest.mark.parametrize("stop", [StopReason.MAX_TOKENS, StopReason.TOOL_USE], ids=["cut off", "malformed"])
-async def test_a_call_with_half_its_arguments_is_never_made(
+async def test_a_call_with_incomplete_arguments_is_never_executed(
     client: Client, provider: FakeProvider, wire: str, stop: StopReason, thread_id: str
 ) -> None:
     """B-113"""
     provider.will(Answer("Adding.", calls=(Call("c1", "add", '{"a": 1, "b"'),), stop=stop), WHOLE)
-    result = await ask(client, wire, thread_id)
+    result = await run(client, wire, thread_id)
     assert result.response == TEXT
     transcript = await client.transcript(thread_id)
     assert not [call for message in transcript for call in message.tool_calls]
@@ -273,21 +275,21 @@ async def test_an_answer_of_the_wrong_type_is_corrected_once(
     client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     provider.will(Answer('{"total": 3}'), Answer('```json\n{"total": 4}\n```'))
-    result = await ask(client, f"{wire}-typed", thread_id)
+    result = await run(client, f"{wire}-typed", thread_id)
     assert (result.status_reason, result.output) == ("natural", {"total": 4})
     assert "odd sums are not allowed" in provider.asked[1].turns[-1].text
 
     provider.will(Answer('{"tot', stop=StopReason.MAX_TOKENS), Answer('al": 6}'))
-    result = await ask(client, f"{wire}-typed", f"{thread_id}-1")
+    result = await run(client, f"{wire}-typed", f"{thread_id}-1")
     assert (result.status_reason, result.output) == ("natural", {"total": 6})
 
     provider.will(Answer("three"), Answer('{"total": "three"}'))
-    result = await ask(client, f"{wire}-typed", f"{thread_id}-2")
+    result = await run(client, f"{wire}-typed", f"{thread_id}-2")
     assert result.status_reason.startswith("error:the answer does not match the agent's output type: at $.total")
     assert result.output is None
 
 
-async def test_what_a_run_overrides_reaches_the_provider(
+async def test_overrides_of_a_run_reach_the_provider(
     client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
     provider.will(WHOLE)
@@ -298,16 +300,19 @@ async def test_what_a_run_overrides_reaches_the_provider(
     assert (body["model"], body["temperature"], body[limits[wire]]) == (thread_id, 0.5, 99)
 
 
-async def test_no_time_is_lost_on_a_provider_that_is_well(
+async def test_a_healthy_provider_answers_without_delay(
     client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:
-    """A whole round: reasoning, a call, its result sent back, the answer."""
+    """Two steps: reasoning and a call, then its result and the answer."""
     provider.will(
         Answer("I add.", reasoning="Two numbers.", calls=(Call("c1", "add", '{"a": 1, "b": 2}'),)), Answer("It is 3.")
     )
-    began = time.monotonic()
-    result = await ask(client, wire, thread_id)
-    assert time.monotonic() - began < 20
+    started = time.monotonic()
+    result = await run(client, wire, thread_id)
+    assert time.monotonic() - started < 20
     assert (result.response, result.steps) == ("It is 3.", 2)
-    assert '"3"' in json.dumps(provider.asked[1].body)
+    second = json.dumps(provider.asked[1].body)
+    assert '"3"' in second
+    assert '"c1"' in second  # the provider's own id of the call
+    assert '"1-1"' not in second
     assert not provider.violations

@@ -1,4 +1,4 @@
-"""The worker is killed in the middle of an answer: nothing of it is paid for twice, and no word is lost or doubled."""
+"""A worker is lost in the middle of an answer: no word is lost, repeated or paid for twice."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -39,7 +39,7 @@ async def test_kill_9_in_the_middle_of_a_streamed_answer(
             await check(client, f"{thread_id}-{wire}", provider, wire)
 
 
-async def test_a_worker_that_is_told_to_stop_hands_its_answer_over(
+async def test_a_worker_that_shuts_down_leaves_its_answer_to_another(
     temporal: TemporalClient, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.always(continuing(ANSWER))

@@ -1,14 +1,12 @@
-"""What answers cost: by the price of the model that was really asked, over all attempts at an answer."""
+"""The cost of an answer: the price of the model that was called, over all attempts."""
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.testing import ActivityEnvironment
 
+from tests.activities.wiring import activities, cache_of, environment
 from wakeful import Agent, ModelRequest, ModelResponse, Price, ProviderError, ProviderErrorKind, Registry, RetryPolicy
 from wakeful.authoring.provider import AnyProvider
 from wakeful.contract.inference import InferenceOverrides, InferInput, TranscriptRef
@@ -24,7 +22,6 @@ from wakeful.contract.streaming import (
     Used,
 )
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
-from wakeful_activities import HistoryCache, InferActivity
 from wakeful_activities.inference.answer import priced
 
 PRICE = Price(input=2, output=10)
@@ -52,9 +49,7 @@ BROKEN = StreamCheckpoint(
         (Usage(prompt_tokens=0, completion_tokens=0), PRICE, 0.0),
     ],
 )
-def test_tokens_cost_what_a_million_of_them_does_by_the_million(
-    usage: Usage, price: Price | None, cost: float | None
-) -> None:
+def test_tokens_are_priced_per_million(usage: Usage, price: Price | None, cost: float | None) -> None:
     assert priced(usage, price) == usage.model_copy(update={"cost": cost})
 
 
@@ -70,8 +65,8 @@ class Answering:
         return ModelResponse(model=request.model, text="hello", usage=USED)
 
 
-class BreakingOff:
-    """A provider that writes one whole call, and breaks off."""
+class Interrupted:
+    """A provider that streams one complete call, and is interrupted."""
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         raise NotImplementedError
@@ -89,62 +84,61 @@ async def infer(
     prices: Mapping[str, Price],
     *,
     attempt: int = 1,
-    left_behind: StreamCheckpoint | None = None,
+    earlier: StreamCheckpoint | None = None,
     overrides: InferenceOverrides | None = None,
     **fields: Any,
 ) -> ModelResponse:
     agent = Agent(id="a", model="m", retry=RetryPolicy(max_retries=0), **fields)
     registry = Registry(agents=[agent], models=models, prices=prices, providers={"own": Answering()})
-    memory = HistoryCache(cast("Client", None))  # it remembers the agent, and so never reads history
-    memory.remember_agent(registry.resolve("a"))
+    resolved = registry.resolve("a")
     message = Message(id="1", role=Role.USER, content=(TextBlock(text="go"),))
     input = InferInput(
-        agent=registry.resolve("a").digest(),
+        agent=resolved.digest(),
         transcript=TranscriptRef(length=1, digest=chained(EMPTY_DIGEST, message)),
         appended=(message,),
         overrides=overrides,
     )
-    environment = ActivityEnvironment()
-    environment.payload_converter = pydantic_data_converter.payload_converter
-    beats = [left_behind.model_dump(mode="json")] if left_behind is not None else []
-    environment.info = replace(environment.info, attempt=attempt, heartbeat_details=beats)
-    return await environment.run(InferActivity(registry, memory, {}).infer, input)
+    running = environment()
+    beats = [earlier.model_dump(mode="json")] if earlier is not None else []
+    running.info = replace(running.info, attempt=attempt, heartbeat_details=beats)
+    with activities(registry, cache_of(resolved)) as made:
+        return await running.run(made.infer.infer, input)
 
 
-async def test_an_answer_comes_with_its_cost_if_its_model_has_a_price() -> None:
+async def test_an_answer_has_its_cost_if_its_model_has_a_price() -> None:
     models = {"m": Answering()}
     assert (await infer(models, {"m": PRICE})).usage == USED.model_copy(update={"cost": COST})
     assert (await infer(models, {})).usage == USED
 
 
-async def test_a_fallback_costs_what_itself_does() -> None:
+async def test_a_fallback_has_its_own_price() -> None:
     models = {"m": Answering(ProviderErrorKind.OVERLOADED), "n": Answering()}
     prices = {"m": Price(input=99, output=99), "n": PRICE}
     assert (await infer(models, prices, attempt=2, fallbacks=["n"])).usage.cost == COST
 
 
-async def test_another_model_that_a_run_asks_for_costs_what_itself_does() -> None:
+async def test_a_model_that_a_run_overrides_has_its_own_price() -> None:
     models = {"m": "own/big", "n": "own/small"}
     prices = {"m": Price(input=99, output=99), "n": PRICE}
     overrides = InferenceOverrides(upstream_model="small")
     assert (await infer(models, prices, overrides=overrides)).usage.cost == COST
 
 
-async def test_an_answer_that_broke_off_is_paid_for_as_a_whole() -> None:
-    response = await infer({"m": Answering()}, {"m": PRICE}, attempt=2, left_behind=BROKEN)
+async def test_an_interrupted_answer_costs_all_its_attempts() -> None:
+    response = await infer({"m": Answering()}, {"m": PRICE}, attempt=2, earlier=BROKEN)
     assert (response.text, response.usage) == (
         "Sohello",
         Usage(prompt_tokens=1_500, completion_tokens=150, cost=0.0045),
     )
 
 
-async def test_calls_that_are_kept_of_a_broken_answer_are_paid_for() -> None:
-    response = await infer({"m": BreakingOff()}, {"m": PRICE})
+async def test_the_complete_calls_of_an_interrupted_answer_are_paid_for() -> None:
+    response = await infer({"m": Interrupted()}, {"m": PRICE})
     assert ([call.name for call in response.tool_calls], response.usage.cost) == (["look"], COST)
 
 
-async def test_calls_that_a_lost_worker_left_behind_are_paid_for() -> None:
+async def test_the_complete_calls_of_a_lost_worker_are_paid_for() -> None:
     calls = (PartialCall(id="c", name="look", arguments="{}", closed=True),)
     left = BROKEN.model_copy(update={"calls": calls, "usage": USED})
-    response = await infer({"m": Answering()}, {"m": PRICE}, attempt=2, left_behind=left)
+    response = await infer({"m": Answering()}, {"m": PRICE}, attempt=2, earlier=left)
     assert ([call.name for call in response.tool_calls], response.usage.cost) == (["look"], COST)

@@ -1,4 +1,4 @@
-"""A key that a provider repeats wherever it can turns up nowhere: no history, log, error, event or trace."""
+"""An API key that a provider repeats is in no history, log, error, event or trace."""
 
 import logging
 from collections.abc import Iterator
@@ -9,16 +9,16 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tests.support.fake_provider.script import Answer, ErrorEvent, Inject, Page, Reply, Status
+from tests.support.fake_provider.script import Answer, ErrorEvent, Inject, Raw, Reply, Status
 from tests.support.fake_provider.server import FakeProvider
 from tests.support.provider_app import CANARY
 from wakeful.client.client import Client
 from wakeful.contract.inference import InferenceOverrides
 
-BLABBING: dict[str, tuple[Reply, ...]] = {
+LEAKS: dict[str, tuple[Reply, ...]] = {
     "in an error body": (Status(401, message=f"the key {CANARY} is not known"),),
     "in a retried error": (Status(500, message=f"who is {CANARY}?"),) * 3,
-    "in a page": (Page(f"<html>{CANARY}</html>".encode()),) * 3,
+    "in a page": (Raw(f"<html>{CANARY}</html>".encode()),) * 3,
     "in an error event": (Answer("Well", faults=(ErrorEvent(1, "server", f"no {CANARY}"),)),) * 3,
     "in garbage": (Answer("Well", faults=(Inject(1, f'data: {{"{CANARY}\n\n'.encode()),)),) * 3,
     "in a header": (Status(404, headers={"x-request-id": CANARY, "request-id": CANARY}),),
@@ -36,8 +36,8 @@ def spans() -> Iterator[InMemorySpanExporter]:
     tracing.shutdown()
 
 
-@pytest.mark.parametrize("replies", BLABBING.values(), ids=BLABBING.keys())
-async def test_the_key_turns_up_nowhere(
+@pytest.mark.parametrize("replies", LEAKS.values(), ids=LEAKS.keys())
+async def test_the_key_is_nowhere(
     client: Client,
     provider: FakeProvider,
     wire: str,
@@ -56,5 +56,5 @@ async def test_the_key_turns_up_nowhere(
     events = [record.model_dump_json() async for record in client.watch(thread_id)]
     traced = [span.to_json() for span in spans.get_finished_spans()]
     assert any(f"chat {thread_id}" in span for span in traced)
-    for told in (result.model_dump_json(), history.to_json(), caplog.text, *events, *traced):
-        assert CANARY not in told
+    for text in (result.model_dump_json(), history.to_json(), caplog.text, *events, *traced):
+        assert CANARY not in text

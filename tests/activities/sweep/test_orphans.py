@@ -1,4 +1,4 @@
-"""Sub-agents whose parents, and parents whose sub-agents, were ended from outside."""
+"""The sweep, on a real server: orphans are cancelled, and ends that parents have missed are reported."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,20 +20,20 @@ from wakeful.contract.runs import RunIdentity, RunStatus, TaskRef, ToolCallStatu
 from wakeful.contract.subagents import ChildResult
 from wakeful.contract.tasks import Task, TaskStatus, TaskType
 from wakeful.contract.views import StatusView, ToolCallView
-from wakeful_activities.sweep.orphans import FORGOTTEN, PARENT_GONE, OrphanSweep
+from wakeful_activities.sweep.orphans import PARENT_ENDED, UNKNOWN_TO_PARENT, OrphanSweep
 
 QUEUE = "orphans"
 
 
 @workflow.defn(name=names.WORKFLOW, sandboxed=False)
-class Relative:
-    """A parent or a child, as far as a sweep sees them; it does what it is told to."""
+class FakeThread:
+    """A parent or a child, as far as a sweep sees them; its input says what it does."""
 
     @workflow.init
     def __init__(self, does: dict[str, Any]) -> None:
         self._does = does
-        self._heard: list[Any] = []
-        self._leaves: str | None = None
+        self._signals: list[Any] = []
+        self._leaving: str | None = None
 
     @workflow.run
     async def run(self, does: dict[str, Any]) -> list[Any]:
@@ -43,42 +43,42 @@ class Relative:
                 names.WORKFLOW, {"is": name}, id=child, parent_close_policy=ParentClosePolicy.ABANDON
             )
             handle.add_done_callback(lambda done: done.cancelled() or done.exception())
-        await workflow.wait_condition(lambda: self._leaves is not None or bool(self._heard))
-        if self._leaves == "continue":
+        await workflow.wait_condition(lambda: self._leaving is not None or bool(self._signals))
+        if self._leaving == "continue":
             workflow.continue_as_new({**does, "starts": ()})
-        if self._leaves == "tell":
-            await self._tell_end()
-        return self._heard
+        if self._leaving == "report":
+            await self._report_end()
+        return self._signals
 
-    async def _tell_end(self) -> None:
+    async def _report_end(self) -> None:
         parent, me = workflow.info().parent, workflow.info().workflow_id
         assert parent is not None
-        work_id, name = ("bg_0", "scout") if me.endswith("/task") else ("delegate.2-c1", None)
-        settled = ChildResult(work_id=work_id, thread_id=me, name=name, status=TaskStatus.COMPLETED, result="well")
-        await workflow.get_external_workflow_handle(parent.workflow_id).signal(names.SIGNAL_CHILD_SETTLED, settled)
+        work_id, name = ("bg_1", "scout") if me.endswith("/task") else ("delegate.2-c1", None)
+        result = ChildResult(work_id=work_id, thread_id=me, name=name, status=TaskStatus.COMPLETED, result="done")
+        await workflow.get_external_workflow_handle(parent.workflow_id).signal(names.SIGNAL_CHILD_SETTLED, result)
 
     @workflow.signal
-    def cancel(self, told: Any) -> None:
-        self._heard.append(told["reason"])
+    def cancel(self, request: Any) -> None:
+        self._signals.append(request["reason"])
 
-    @workflow.signal
-    def settled(self, told: Any) -> None:
-        self._heard.append((told["work_id"], told.get("name"), told["status"], told.get("error")))
+    @workflow.signal(name=names.SIGNAL_CHILD_SETTLED)
+    def child_settled(self, result: Any) -> None:
+        self._signals.append((result["work_id"], result.get("name"), result["status"], result.get("error")))
 
     @workflow.signal
     def leave(self, how: str) -> None:
-        self._leaves = how
+        self._leaving = how
 
     @workflow.query
     def status(self) -> StatusView:
         thread_id = workflow.info().workflow_id
-        task = TaskRef(task_id="bg_0", thread_id=thread_id, owner_thread_id="owner")
+        task = TaskRef(task_id="bg_1", thread_id=thread_id, owner_thread_id="owner")
         identity = RunIdentity(
             thread_id=thread_id, run_id="r", agent_id="a", task=task if self._does.get("is") == "task" else None
         )
-        knows = [f"{thread_id}/{name}" for name in self._does.get("knows", ())]
-        tasks = [_task(thread_id, child) for child in knows if child.endswith("/task")]
-        calls = [_call(child) for child in knows if not child.endswith("/task")]
+        known = [f"{thread_id}/{name}" for name in self._does.get("knows", ())]
+        tasks = [_task(thread_id, child) for child in known if child.endswith("/task")]
+        calls = [_call(child) for child in known if not child.endswith("/task")]
         return StatusView(
             identity=identity,
             status=RunStatus.RUNNING,
@@ -91,16 +91,16 @@ class Relative:
 
 
 def _task(owner: str, child: str) -> Task:
-    return Task(task_id="bg_0", owner_thread_id=owner, task_type=TaskType.SUB_AGENT, name="scout", thread_id=child)
+    return Task(task_id="bg_1", owner_thread_id=owner, task_type=TaskType.SUB_AGENT, name="scout", thread_id=child)
 
 
 def _call(child: str) -> ToolCallView:
     return ToolCallView(
-        call_id="c1", tool_name="t", status=ToolCallStatus.RUNNING, child=child, work_id="delegate.2-c1"
+        call_id="c1", tool_name="t", status=ToolCallStatus.RUNNING, child_thread_id=child, work_id="delegate.2-c1"
     )
 
 
-class Family:
+class Tree:
     """A parent with children on a task queue of their own, and the sweep of one worker."""
 
     def __init__(self, temporal: Client, root: str, queue: str) -> None:
@@ -116,7 +116,7 @@ class Family:
     def child(self, name: str) -> WorkflowHandle[Any, Any]:
         return self._temporal.get_workflow_handle(f"{self._root}/{name}")
 
-    async def begin(self, *children: str, knows: tuple[str, ...] = ()) -> None:
+    async def start(self, *children: str, knows: tuple[str, ...] = ()) -> None:
         does = {"starts": children, "knows": knows}
         await self._temporal.start_workflow(names.WORKFLOW, does, id=self._root, task_queue=self._queue)
         await self.listed("Running", 1 + len(children))
@@ -126,11 +126,11 @@ class Family:
         await self.listed("ContinuedAsNew", 1)
 
     async def reset(self, name: str) -> None:
-        """To its first task."""
+        """To its first workflow task."""
         await self._reset(self.child(name), task=3)
 
     async def reset_parent(self) -> None:
-        """To the task after its one child was started; what it was told since is undone."""
+        """To the task after its one child was started; later signals are undone."""
         await self._reset(self.parent, task=8)
 
     async def _reset(self, handle: WorkflowHandle[Any, Any], *, task: int) -> None:
@@ -145,154 +145,154 @@ class Family:
         await self._temporal.workflow_service.reset_workflow_execution(request)
 
     async def listed(self, status: str, count: int) -> None:
-        """Lists come a moment after what they list."""
+        """Wait until this many executions are listed: visibility lags behind."""
         query = f"TaskQueue = '{self._queue}' AND ExecutionStatus = '{status}'"
         async with asyncio.timeout(BOUND_SECONDS):
             while len([each async for each in self._temporal.list_workflows(query)]) < count:
                 await asyncio.sleep(0.05)
 
-    async def heard(self, *handles: WorkflowHandle[Any, Any]) -> int:
-        """How many signals they were sent: the one thing that a sweep can write."""
+    async def signals(self, *handles: WorkflowHandle[Any, Any]) -> int:
+        """How many signals they were sent: the one thing that a sweep can write to a history."""
         events = [event for handle in handles for event in (await handle.fetch_history()).events]
         return sum(event.HasField("workflow_execution_signaled_event_attributes") for event in events)
 
 
 @pytest.fixture
-async def family(temporal: Client, thread_id: str) -> AsyncIterator[Family]:
+async def tree(temporal: Client, thread_id: str) -> AsyncIterator[Tree]:
     queue = f"{QUEUE}-{thread_id}"
-    async with Worker(temporal, task_queue=queue, workflows=[Relative]):
-        yield Family(temporal, thread_id, queue)
+    async with Worker(temporal, task_queue=queue, workflows=[FakeThread]):
+        yield Tree(temporal, thread_id, queue)
 
 
-async def test_children_of_a_terminated_parent_are_cancelled(family: Family) -> None:
-    await family.begin("task", "delegate")
-    await family.parent.terminate()
-    await family.listed("Terminated", 1)
-    await family.sweep.sweep()
-    assert [await family.child(name).result() for name in ("task", "delegate")] == [[PARENT_GONE], [PARENT_GONE]]
+async def test_children_of_a_terminated_parent_are_cancelled(tree: Tree) -> None:
+    await tree.start("task", "delegate")
+    await tree.parent.terminate()
+    await tree.listed("Terminated", 1)
+    await tree.sweep.sweep()
+    assert [await tree.child(name).result() for name in ("task", "delegate")] == [[PARENT_ENDED], [PARENT_ENDED]]
 
 
-async def test_of_a_parent_that_came_to_its_end_only_the_background_tasks_go_on(family: Family) -> None:
-    await family.begin("task", "delegate")
-    await family.parent.signal("leave", "end")
-    await family.listed("Completed", 1)
-    await family.sweep.sweep()
-    assert await family.child("delegate").result() == [PARENT_GONE]
-    await family.sweep.sweep()
-    assert await family.heard(family.child("task")) == 0
+async def test_of_a_parent_that_completed_delegates_are_cancelled_and_background_tasks_keep_running(tree: Tree) -> None:
+    await tree.start("task", "delegate")
+    await tree.parent.signal("leave", "end")
+    await tree.listed("Completed", 1)
+    await tree.sweep.sweep()
+    assert await tree.child("delegate").result() == [PARENT_ENDED]
+    await tree.sweep.sweep()
+    assert await tree.signals(tree.child("task")) == 0
 
 
-async def test_children_of_a_parent_that_continued_as_new_go_on_while_it_knows_them(family: Family) -> None:
-    await family.begin("task", "delegate", knows=("task", "delegate"))
-    await family.continue_as_new()
+async def test_children_of_a_parent_that_continued_as_new_keep_running_while_it_knows_them(tree: Tree) -> None:
+    await tree.start("task", "delegate", knows=("task", "delegate"))
+    await tree.continue_as_new()
     for _ in range(3):
-        await family.sweep.sweep()
-    assert await family.heard(family.parent, family.child("task"), family.child("delegate")) == 0
+        await tree.sweep.sweep()
+    assert await tree.signals(tree.parent, tree.child("task"), tree.child("delegate")) == 0
 
 
-async def test_a_child_that_its_parent_does_not_know_is_cancelled_when_it_is_still_unknown_a_round_later(
-    family: Family,
+async def test_a_child_that_its_parent_does_not_know_in_two_rounds_is_cancelled(
+    tree: Tree,
 ) -> None:
-    await family.begin("task", knows=())
-    await family.continue_as_new()
-    await family.sweep.sweep()
-    assert await family.heard(family.child("task")) == 0
-    await family.sweep.sweep()
-    assert await family.child("task").result() == [FORGOTTEN]
+    await tree.start("task", knows=())
+    await tree.continue_as_new()
+    await tree.sweep.sweep()
+    assert await tree.signals(tree.child("task")) == 0
+    await tree.sweep.sweep()
+    assert await tree.child("task").result() == [UNKNOWN_TO_PARENT]
 
 
-@pytest.mark.parametrize(("name", "known_as"), [("task", ["bg_0", "scout"]), ("delegate", ["delegate.2-c1", None])])
-async def test_a_parent_that_continued_as_new_is_told_of_a_terminated_child(
-    family: Family, name: str, known_as: list[str | None]
+@pytest.mark.parametrize(("name", "known_as"), [("task", ["bg_1", "scout"]), ("delegate", ["delegate.2-c1", None])])
+async def test_a_terminated_child_is_reported_to_a_parent_that_continued_as_new(
+    tree: Tree, name: str, known_as: list[str | None]
 ) -> None:
-    await family.begin(name, knows=(name,))
-    await family.continue_as_new()
-    await family.child(name).terminate()
-    await family.listed("Terminated", 1)
-    await family.sweep.sweep()
-    assert await family.parent.result() == [[*known_as, "failed", "it was terminated"]]
+    await tree.start(name, knows=(name,))
+    await tree.continue_as_new()
+    await tree.child(name).terminate()
+    await tree.listed("Terminated", 1)
+    await tree.sweep.sweep()
+    assert await tree.parent.result() == [[*known_as, "failed", "it was terminated"]]
 
 
-async def test_a_child_that_was_reset_speaks_for_itself_until_it_is_terminated(family: Family) -> None:
-    await family.begin("task", knows=("task",))
-    await family.continue_as_new()
-    await family.reset("task")
-    await family.listed("Terminated", 1)
+async def test_a_child_that_was_reset_is_not_reported_until_it_is_terminated(tree: Tree) -> None:
+    await tree.start("task", knows=("task",))
+    await tree.continue_as_new()
+    await tree.reset("task")
+    await tree.listed("Terminated", 1)
     for _ in range(2):
-        await family.sweep.sweep()
-    assert await family.heard(family.parent) == 0
-    await family.child("task").terminate()
-    await family.listed("Terminated", 2)
-    await family.sweep.sweep()
-    assert await family.parent.result() == [["bg_0", "scout", "failed", "it was terminated"]]
+        await tree.sweep.sweep()
+    assert await tree.signals(tree.parent) == 0
+    await tree.child("task").terminate()
+    await tree.listed("Terminated", 2)
+    await tree.sweep.sweep()
+    assert await tree.parent.result() == [["bg_1", "scout", "failed", "it was terminated"]]
 
 
-async def test_a_parent_that_has_its_childs_end_in_its_own_history_is_not_told_again(family: Family) -> None:
-    await family.begin("task", knows=("task",))
-    await family.child("task").terminate()
-    await family.listed("Terminated", 1)
-    await family.sweep.sweep()
-    assert await family.heard(family.parent) == 0
+async def test_a_terminated_child_is_not_reported_to_the_execution_that_has_its_handle(tree: Tree) -> None:
+    await tree.start("task", knows=("task",))
+    await tree.child("task").terminate()
+    await tree.listed("Terminated", 1)
+    await tree.sweep.sweep()
+    assert await tree.signals(tree.parent) == 0
 
 
-@pytest.mark.parametrize(("name", "known_as"), [("task", ["bg_0", "scout"]), ("delegate", ["delegate.2-c1", None])])
-async def test_a_parent_that_was_reset_is_told_again_what_its_child_had_told(
-    family: Family, name: str, known_as: list[str | None]
+@pytest.mark.parametrize(("name", "known_as"), [("task", ["bg_1", "scout"]), ("delegate", ["delegate.2-c1", None])])
+async def test_a_result_that_a_reset_has_undone_is_reported_again(
+    tree: Tree, name: str, known_as: list[str | None]
 ) -> None:
-    await family.begin(name, knows=(name,))
-    await family.child(name).signal("leave", "tell")
-    told = [[*known_as, "completed", None]]
-    assert await family.parent.result() == told
-    await family.listed("Completed", 2)
-    await family.reset_parent()
-    await family.listed("Running", 1)
-    await family.sweep.sweep()
-    assert await family.parent.result() == told
-    await family.listed("Completed", 3)
+    await tree.start(name, knows=(name,))
+    await tree.child(name).signal("leave", "report")
+    reported = [[*known_as, "completed", None]]
+    assert await tree.parent.result() == reported
+    await tree.listed("Completed", 2)
+    await tree.reset_parent()
+    await tree.listed("Running", 1)
+    await tree.sweep.sweep()
+    assert await tree.parent.result() == reported
+    await tree.listed("Completed", 3)
     for _ in range(2):
-        await family.sweep.sweep()
-    assert await family.heard(family.parent) == 1
+        await tree.sweep.sweep()
+    assert await tree.signals(tree.parent) == 1
 
 
 @pytest.mark.parametrize(
     ("how", "error"), [("end", "it closed without reporting a result"), ("terminate", "it was terminated")]
 )
-async def test_a_parent_that_was_reset_is_told_of_a_child_that_had_said_nothing(
-    family: Family, how: str, error: str
+async def test_a_child_that_closed_without_a_result_is_reported_to_a_parent_that_was_reset(
+    tree: Tree, how: str, error: str
 ) -> None:
-    await family.begin("task", knows=("task",))
-    child = family.child("task")
+    await tree.start("task", knows=("task",))
+    child = tree.child("task")
     await (child.terminate() if how == "terminate" else child.signal("leave", how))
-    await family.listed("Terminated" if how == "terminate" else "Completed", 1)
-    await family.reset_parent()
-    await family.listed("Running", 1)
-    await family.listed("Terminated", 2 if how == "terminate" else 1)
-    await family.sweep.sweep()
-    assert ["bg_0", "scout", "failed", error] in await family.parent.result()
+    await tree.listed("Terminated" if how == "terminate" else "Completed", 1)
+    await tree.reset_parent()
+    await tree.listed("Running", 1)
+    await tree.listed("Terminated", 2 if how == "terminate" else 1)
+    await tree.sweep.sweep()
+    assert ["bg_1", "scout", "failed", error] in await tree.parent.result()
 
 
-async def test_a_parent_that_was_reset_is_told_nothing_of_a_child_that_runs(family: Family) -> None:
-    await family.begin("task", knows=("task",))
-    await family.reset_parent()
-    await family.listed("Terminated", 1)
-    await family.listed("Running", 2)
+async def test_nothing_is_reported_of_a_running_child_to_a_parent_that_was_reset(tree: Tree) -> None:
+    await tree.start("task", knows=("task",))
+    await tree.reset_parent()
+    await tree.listed("Terminated", 1)
+    await tree.listed("Running", 2)
     for _ in range(3):
-        await family.sweep.sweep()
-    assert await family.heard(family.parent, family.child("task")) == 0
+        await tree.sweep.sweep()
+    assert await tree.signals(tree.parent, tree.child("task")) == 0
 
 
-async def test_a_parent_that_was_not_reset_is_told_nothing_of_a_child_that_came_to_its_end(family: Family) -> None:
-    await family.begin("task", knows=("task",))
-    await family.continue_as_new()
-    await family.child("task").signal("leave", "end")
-    await family.listed("Completed", 1)
+async def test_nothing_is_reported_of_a_completed_child_to_a_parent_that_was_not_reset(tree: Tree) -> None:
+    await tree.start("task", knows=("task",))
+    await tree.continue_as_new()
+    await tree.child("task").signal("leave", "end")
+    await tree.listed("Completed", 1)
     for _ in range(3):
-        await family.sweep.sweep()
-    assert await family.heard(family.parent) == 0
+        await tree.sweep.sweep()
+    assert await tree.signals(tree.parent) == 0
 
 
-async def test_where_nothing_is_wrong_nothing_is_written(family: Family) -> None:
-    await family.begin("task", "delegate")
+async def test_where_there_is_nothing_to_repair_nothing_is_written(tree: Tree) -> None:
+    await tree.start("task", "delegate")
     for _ in range(3):
-        await family.sweep.sweep()
-    assert await family.heard(family.parent, family.child("task"), family.child("delegate")) == 0
+        await tree.sweep.sweep()
+    assert await tree.signals(tree.parent, tree.child("task"), tree.child("delegate")) == 0

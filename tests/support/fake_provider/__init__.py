@@ -1,5 +1,5 @@
-"""A model provider on loopback that speaks three wire formats from one script, and breaks where it is told to.
+"""A model provider on loopback that speaks three wire formats from one script, and fails where the script says.
 
-`script` is what a test writes, `server` runs it, `models` holds answers that depend on the request. `official` holds
-each request against the request types of the providers' own SDKs.
+A test writes a `script`, and `server` runs it; `models` has answers that depend on the request. `official` validates
+each request with the request types of the providers' own SDKs.
 """

@@ -85,7 +85,7 @@ def _stop(answer: Answer) -> Json:
 
 
 def _input(arguments: str) -> JsonValue:
-    """Arguments that are no object cannot be said in a whole body: the real server leaves out what it cannot read."""
+    """Arguments that are no object have no place in a body: the real server leaves out what it cannot parse."""
     try:
         read: JsonValue = json.loads(arguments)
     except ValueError:
@@ -94,14 +94,14 @@ def _input(arguments: str) -> JsonValue:
 
 
 def _usage(usage: Usage, *, completion: int) -> Json:
-    """Anthropic does not count what was cached into its input tokens."""
+    """Anthropic does not count cached tokens as input tokens."""
     read, written = usage.cache_read_tokens or 0, usage.cache_creation_tokens or 0
-    said: Json = {
+    counts: Json = {
         "input_tokens": (usage.prompt_tokens or 0) - read - written,
         "output_tokens": completion,
         "cache_creation_input_tokens": written,
         "cache_read_input_tokens": read,
     }
     if usage.thinking_tokens is not None:
-        said["output_tokens_details"] = {"thinking_tokens": usage.thinking_tokens}
-    return said
+        counts["output_tokens_details"] = {"thinking_tokens": usage.thinking_tokens}
+    return counts

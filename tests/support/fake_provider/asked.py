@@ -1,4 +1,4 @@
-"""What the fake provider was asked: the request as it came, and what became of its connection."""
+"""A request to the fake provider, and the state of its connection."""
 
 import asyncio
 import time
@@ -23,7 +23,7 @@ PATHS = {
 
 @dataclass(frozen=True)
 class Turn:
-    """One entry of the conversation, in any format. `text` is its words only."""
+    """One entry of the conversation, in any format; only its text."""
 
     role: str
     text: str
@@ -33,22 +33,23 @@ class Turn:
 class Asked:
     format: Format
     path: str
+    query: str
     headers: Mapping[str, str]
     """Names in lower case."""
     body: dict[str, Any]
     number: int
-    """The how manieth request of this server, from 1."""
+    """Counts the requests of this server, from 1."""
     at: float = field(default_factory=time.monotonic)
     sent_at: list[float] = field(default_factory=list)
-    """When each delta went out, on the clock of `time.monotonic`."""
+    """When each delta was sent, on the clock of `time.monotonic`."""
     closed: asyncio.Event = field(default_factory=asyncio.Event)
-    """The other side has closed the connection this request came on."""
+    """The client has closed the connection of this request."""
     closed_at: float | None = None
-    """When it did, on the clock of `time.monotonic`."""
+    """When it was closed, on the clock of `time.monotonic`."""
 
     @property
     def request_id(self) -> str:
-        """The id the provider gives this request, in a header of every reply."""
+        """The provider's id of this request, in a header of every reply but a raw one."""
         return f"req_{self.number}"
 
     @property
@@ -69,14 +70,14 @@ class Asked:
 
     @property
     def deltas(self) -> int:
-        """How many have gone out so far."""
+        """How many were sent so far."""
         return len(self.sent_at)
 
     def sent_delta(self) -> None:
         self.sent_at.append(time.monotonic())
 
     def lost(self) -> None:
-        """The other side closed. Only the first time counts: later requests may have used the connection."""
+        """The client has closed the connection. Only the first time counts: later requests may have used it."""
         if self.closed_at is None:
             self.closed_at = time.monotonic()
         self.closed.set()

@@ -1,4 +1,4 @@
-"""An answer as OpenAI Chat Completions. Reasoning goes where DeepSeek and its like put it: OpenAI itself shows none."""
+"""An answer as OpenAI Chat Completions. Reasoning is where DeepSeek puts it: OpenAI itself sends none."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What each provider says when it fails: the same few kinds of failure in its own words and shapes."""
+"""The error bodies and events of each provider, for the same few kinds of failure."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -114,8 +114,8 @@ def error_event(fault: ErrorEvent, answer: Answer, asked: Asked, *, sequence: in
         case Format.ANTHROPIC:
             return Event(_anthropic(fault.kind, fault.message, asked.request_id), "error")
         case Format.RESPONSES:
-            kind, said = _responses(fault, answer, asked)
-            return Event({"type": kind, "sequence_number": sequence, **said}, kind)
+            kind, fields = _responses(fault, answer, asked)
+            return Event({"type": kind, "sequence_number": sequence, **fields}, kind)
         case _:
             assert_never(asked.format)
 

@@ -1,4 +1,4 @@
-"""The events of one streamed answer, before they are bytes, and where the faults of its script fall between them."""
+"""The events of one streamed answer, before they are encoded, and the faults between them."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ class Bytes:
 
 
 class Headers:
-    """Where the headers of the reply stand among its events."""
+    """The position of the reply's headers among its events."""
 
 
 def slices(text: str, size: int) -> list[str]:
@@ -46,7 +46,7 @@ def slices(text: str, size: int) -> list[str]:
 
 
 def halves(body: Json) -> list[Bytes]:
-    """A body that is not streamed, so that it too can break off in the middle."""
+    """A body that is not streamed, in halves, so that it too can be interrupted."""
     whole = json.dumps(body, ensure_ascii=False).encode()
     middle = len(whole) // 2
     return [Bytes(whole[:middle], "delta"), Bytes(whole[middle:], "end")]
@@ -56,7 +56,7 @@ def scheduled(events: Sequence[Event | Bytes], faults: Sequence[Fault]) -> Itera
     """Everything in the order it happens.
 
     Raises:
-        ValueError: A fault waits for more deltas than there are, so the test would not test it.
+        ValueError: a fault waits for more deltas than there are, so it would never happen.
     """
     waiting = list(faults)
 

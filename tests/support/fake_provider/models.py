@@ -1,4 +1,4 @@
-"""Models that answer what they are asked: steps for `will` and `always`."""
+"""Replies that depend on the request, for `will` and `always`."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,27 +6,27 @@ from dataclasses import replace
 from tests.support.fake_provider.asked import Asked
 from tests.support.fake_provider.script import Answer
 
-INTERRUPTED = "Your previous response was interrupted mid-stream. Continue from where you left off."
+INTERRUPTED = "Your last response was interrupted by a connection failure. Continue exactly where it ended."
 
 
 def continuing(answer: Answer) -> Callable[[Asked], Answer]:
-    """A model that says its text once: asked to continue after a part of it, it streams only the rest.
+    """A model that writes its text once: asked to continue, it streams only the rest.
 
     Raises:
-        ValueError: What the request takes for the model's own words is not how its text begins.
+        ValueError: the partial text in the request is not how the model's text begins.
     """
 
     def reply(asked: Asked) -> Answer:
-        begun = said_before_interruption(asked)
-        if not answer.text.startswith(begun):
-            raise ValueError(f"the model never said {begun!r}")
-        return replace(answer, text=answer.text[len(begun) :])
+        partial = partial_text(asked)
+        if not answer.text.startswith(partial):
+            raise ValueError(f"the model never wrote {partial!r}")
+        return replace(answer, text=answer.text[len(partial) :])
 
     return reply
 
 
-def said_before_interruption(asked: Asked) -> str:
-    """The words a request asks to continue; none if it asks for a new answer."""
+def partial_text(asked: Asked) -> str:
+    """The text that a request asks the model to continue; empty if it asks for a new answer."""
     match asked.turns:
         case (*_, before, last) if last.role == "user" and INTERRUPTED in last.text and before.role == "assistant":
             return before.text

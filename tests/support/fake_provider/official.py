@@ -1,8 +1,8 @@
-"""Hold a request against the request types of the providers' own SDKs, down to its last nested key.
+"""Validate a request with the request types of the providers' own SDKs, down to its last nested key.
 
-The types are made for type checkers, so as they stand they let nearly everything pass: unknown keys are ignored, what
-is `Iterable` is not looked into, and where blocks of a response may be sent back, the lenient response models match.
-Each of these is closed here, in the schema pydantic makes of the types.
+The types are made for type checkers, so by themselves they accept nearly everything: unknown keys are ignored, an
+`Iterable` is not validated, and where blocks of a response may be sent back, the lenient response models match. Each of
+these gaps is closed here, in the schema that pydantic makes of the types.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ Path = tuple[int | str, ...]
 
 
 def problem(asked: Asked) -> str | None:
-    """What the real provider would not take; nothing if it would."""
+    """Why the real provider would reject the request; None if it would accept it."""
     if asked.format is Format.ANTHROPIC and "anthropic-version" not in asked.headers:
         return "anthropic: the header anthropic-version is required"
     found = body_problem(asked.format, asked.body)
@@ -47,8 +47,8 @@ def body_problem(format: Format, body: dict[str, Any]) -> str | None:
     try:
         _validator(format, body.get("stream") is True).validate_json(to_json(body), strict=True)
     except ValidationError as error:
-        told = dict.fromkeys(f"{_place(detail)}: {detail['msg']}" for detail in _telling(error.errors()))
-        return "; ".join(list(told)[:SHOWN])
+        problems = dict.fromkeys(f"{_path(detail)}: {detail['msg']}" for detail in _relevant(error.errors()))
+        return "; ".join(list(problems)[:SHOWN])
     return None
 
 
@@ -73,8 +73,8 @@ def _closed(schema: Any) -> Any:
     return {key: _closed(part) for key, part in schema.items() if key != "serialization"}
 
 
-def _telling(errors: Sequence[ErrorDetails]) -> list[ErrorDetails]:
-    """The errors of the branch that was meant: a union reports what every one of its branches would have wanted."""
+def _relevant(errors: Sequence[ErrorDetails]) -> list[ErrorDetails]:
+    """The errors of the branch that was meant: a union reports the errors of every branch."""
     others = {error["loc"][:-1] for error in errors if error["type"] == "literal_error" and _names_kind(error["loc"])}
     meant = [
         error
@@ -86,11 +86,11 @@ def _telling(errors: Sequence[ErrorDetails]) -> list[ErrorDetails]:
     return meant or list(errors)
 
 
-def _names_kind(place: Path) -> bool:
-    return place[-1] in ("type", "role")
+def _names_kind(path: Path) -> bool:
+    return path[-1] in ("type", "role")
 
 
-def _place(error: ErrorDetails) -> str:
-    """Where in the body, without the names of the types that pydantic puts between."""
+def _path(error: ErrorDetails) -> str:
+    """The path in the body, without the names of types that pydantic inserts."""
     keys = [key for key in error["loc"] if isinstance(key, int) or (key.islower() and "[" not in key)]
     return ".".join(map(str, keys)) or "body"

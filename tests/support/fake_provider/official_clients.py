@@ -1,4 +1,4 @@
-"""Ask the fake provider with the official SDKs' own clients: what they read is what the wire really says."""
+"""Call the fake provider with the official SDKs' own clients, which prove that its replies are genuine."""
 
 import json
 from dataclasses import dataclass

@@ -14,7 +14,7 @@ from wakeful.contract.runs import Usage
 
 
 def events(answer: Answer, asked: Asked) -> Iterator[Event]:
-    """The events in order. Their numbers count what a client sees, so an error that comes later can go on counting."""
+    """The events in order. Their numbers count what a client sees, so a later error event can continue them."""
     for number, event in enumerate(_unnumbered(answer, asked)):
         assert isinstance(event.data, dict)
         yield replace(event, data=event.data | {"sequence_number": number})
@@ -25,7 +25,7 @@ def body(answer: Answer, asked: Asked) -> Json:
 
 
 def response(answer: Answer, asked: Asked, status: str, output: list[JsonValue], error: Json | None = None) -> Json:
-    """The response object, which several events carry, each time a little further."""
+    """The response object, which several events contain in its current state."""
     reason = "max_output_tokens" if answer.stop_reason == StopReason.MAX_TOKENS else "content_filter"
     return {
         "id": f"resp_{asked.number}",
@@ -45,9 +45,9 @@ def response(answer: Answer, asked: Asked, status: str, output: list[JsonValue],
 
 
 def _unnumbered(answer: Answer, asked: Asked) -> Iterator[Event]:
-    begun = response(answer, asked, "in_progress", [])
-    yield _event("response.created", {"response": begun})
-    yield _event("response.in_progress", {"response": begun})
+    in_progress = response(answer, asked, "in_progress", [])
+    yield _event("response.created", {"response": in_progress})
+    yield _event("response.in_progress", {"response": in_progress})
     for index, (item, inner) in enumerate(_items(answer, asked)):
         opened = item | {"status": "in_progress"} | _emptied(item)
         yield _event("response.output_item.added", {"output_index": index, "item": opened})
@@ -71,8 +71,8 @@ def _items(answer: Answer, asked: Asked) -> list[tuple[Json, Inner]]:
         items.append((_reasoning(answer, asked), partial(_reasoning_events, answer)))
     if answer.text:
         items.append((_message(answer, asked), partial(_text_events, answer)))
-    for place, call in enumerate(answer.calls):
-        items.append((_call(call, f"fc_{asked.number}_{place}"), partial(_call_events, call, answer.chunk)))
+    for index, call in enumerate(answer.calls):
+        items.append((_call(call, f"fc_{asked.number}_{index}"), partial(_call_events, call, answer.chunk)))
     if items and _status(answer) == "incomplete":
         last, inner = items[-1]
         items[-1] = (last | {"status": "incomplete"}, inner)
@@ -158,15 +158,15 @@ def _call_events(call: Call, size: int, at: Json) -> Iterator[Event]:
 
 
 def _usage(usage: Usage) -> Json:
-    read, said = usage.prompt_tokens or 0, usage.completion_tokens or 0
+    prompt, completion = usage.prompt_tokens or 0, usage.completion_tokens or 0
     cached: Json = {
         "cached_tokens": usage.cache_read_tokens or 0,
         "cache_write_tokens": usage.cache_creation_tokens or 0,
     }
     return {
-        "input_tokens": read,
+        "input_tokens": prompt,
         "input_tokens_details": cached,
-        "output_tokens": said,
+        "output_tokens": completion,
         "output_tokens_details": {"reasoning_tokens": usage.thinking_tokens or 0},
-        "total_tokens": usage.total_tokens if usage.total_tokens is not None else read + said,
+        "total_tokens": usage.total_tokens if usage.total_tokens is not None else prompt + completion,
     }

@@ -1,15 +1,18 @@
-"""What the fake provider is to do, in words that are the same for every wire format.
+"""What the fake provider does: replies and faults, the same for every wire format.
 
 A delta is a slice of reasoning, text or argument text, in this order. Frames around them (a block opens, a signature,
-a ping) are not counted, so `after=3` breaks all three formats at the same place. An answer that is not streamed has one
-delta, the first half of its body: every number from 1 on means the middle of it.
+a ping) are not counted, so `after=3` interrupts all three formats at the same place. An answer that is not streamed has
+one delta, the first half of its body: every number from 1 on means the middle of it.
 """
 
 import asyncio
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
+
+from pydantic import JsonValue
 
 from wakeful.contract.inference import StopReason
 from wakeful.contract.runs import Usage
@@ -20,14 +23,14 @@ headers are out, when all content is out and its blocks are closed, or when the 
 the stream is missing. The Responses format has no moment of its own for `stop`: there it is the same as `content`."""
 
 Filtered = Literal["filtered"]
-"""The provider stopped the answer for what it says; our contract has no stop reason for it."""
+"""The provider's content filter stopped the answer; our contract has no stop reason for it."""
 
 ErrorKind = Literal["overloaded", "rate_limited", "server", "overflow", "invalid", "unauthorized", "unknown_model"]
 
 
 @dataclass(frozen=True)
 class Stall:
-    """Say nothing more, and keep the connection open until the other side gives up."""
+    """Send nothing more, and keep the connection open until the client closes it."""
 
     after: Moment
 
@@ -48,7 +51,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class End:
-    """End the body as HTTP wants it ended, although the stream is not whole."""
+    """End the body properly, although the stream is not complete."""
 
     after: Moment
 
@@ -69,7 +72,7 @@ class ErrorEvent:
 
 @dataclass(frozen=True)
 class Inject:
-    """Send these bytes between two events, and go on."""
+    """Send these bytes between two events, and continue."""
 
     after: Moment
     raw: bytes
@@ -77,7 +80,7 @@ class Inject:
 
 @dataclass(frozen=True)
 class Hold:
-    """Say nothing until the test sets the event, and go on."""
+    """Send nothing until the test sets the event, and continue."""
 
     after: Moment
     until: asyncio.Event
@@ -87,12 +90,12 @@ Fault = Stall | Reset | Cut | End | ErrorEvent | Inject | Hold
 
 
 def garbage_json(after: Moment) -> Inject:
-    """A data line whose JSON breaks off."""
+    """A data line with incomplete JSON."""
     return Inject(after, b'data: {"type": "mess\n\n')
 
 
 def malformed_sse(after: Moment) -> Inject:
-    """Lines that are no field of an event stream, and a field nobody knows."""
+    """Lines that are no field of an event stream, and an unknown field."""
     return Inject(after, b"<<< not an event >>>\nnonsense: 1\n\n")
 
 
@@ -115,7 +118,7 @@ class Writing:
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call. `arguments` is JSON text as the model writes it: it may be cut off, empty or no JSON at all."""
+    """A tool call. `arguments` is JSON text as the model writes it: it may be incomplete, empty or no JSON at all."""
 
     id: str
     name: str
@@ -132,10 +135,10 @@ class Answer:
     """Anthropic's signature of the reasoning, and the encrypted content of a Responses reasoning item."""
     calls: tuple[Call, ...] = ()
     stop: StopReason | Filtered | None = None
-    """Unless it is told, the model stops for its calls, or because it has said everything."""
+    """By default, the model stops for its calls, or because it has finished."""
     usage: Usage | None = Usage(prompt_tokens=11, completion_tokens=7, total_tokens=18)
     model: str | None = None
-    """The model that answers; unless it is told, the one that was asked for."""
+    """The model that answers; by default, the one of the request."""
     chunk: int = 8
     """Characters in a delta."""
     pause: float = 0
@@ -155,30 +158,58 @@ class Status:
 
     code: int
     kind: ErrorKind | None = None
-    """What the body says; unless it is told, what the code usually means."""
+    """The kind of error in the body; by default, the usual one for the code."""
     message: str | None = None
     retry_after: float | datetime | str | None = None
-    """Seconds, or a moment that is sent as an HTTP date, or text as it is."""
+    """Seconds, a time that is sent as an HTTP date, or text as it is."""
     retry_after_ms: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8"}
+
+
+def sse(*events: JsonValue) -> bytes:
+    """Server-sent events; a string is sent as it is, and `type` also names the event."""
+    written = []
+    for event in events:
+        kind = event.get("type") if isinstance(event, dict) else None
+        name = f"event: {kind}\n" if kind else ""
+        written.append(f"{name}data: {event if isinstance(event, str) else json.dumps(event)}\n\n")
+    return "".join(written).encode()
+
+
 @dataclass(frozen=True)
-class Page:
-    """Something that is no answer at all: a proxy's HTML with a 200."""
+class Raw:
+    """A reply of these bytes, for what no proper answer contains."""
 
-    body: bytes = b"<!doctype html><html><title>Sign in</title><body>Please sign in.</body></html>"
-    content_type: str = "text/html; charset=utf-8"
+    body: bytes = b""
     code: int = 200
+    headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
+    then: Literal["end", "stall", "cut"] = "end"
+    """Whether the body ends properly, or one byte before its announced length: silence, or the connection is closed."""
+
+    @classmethod
+    def json(cls, body: JsonValue, *, code: int = 200, headers: Mapping[str, str] | None = None) -> "Raw":
+        return cls(json.dumps(body).encode(), code, {"Content-Type": "application/json", **(headers or {})})
+
+    @classmethod
+    def sse(cls, *events: JsonValue, headers: Mapping[str, str] | None = None) -> "Raw":
+        return cls(sse(*events), headers={**EVENT_STREAM, **(headers or {})})
 
 
-Reply = Answer | Status | Page
+Reply = Answer | Status | Raw
 
 HANG = Answer(faults=(Stall("request"),))
-"""Nothing comes, not even headers."""
+"""Nothing is sent, not even headers."""
 SILENCE = Answer(faults=(Stall("headers"),))
-"""Headers come, and then no event."""
+"""Headers are sent, and then no event."""
 RESET = Answer(faults=(Reset("request"),))
-"""The connection is reset before anything is said."""
+"""The connection is reset before anything is sent."""
+HTML_PAGE = Raw(
+    b"<!doctype html><html><title>Sign in</title><body>Please sign in.</body></html>",
+    headers={"Content-Type": "text/html; charset=utf-8"},
+)
+"""The page of a proxy, with status 200."""
 OVERFLOW = Status(400, "overflow")
-"""The conversation does not fit the model's window."""
+"""The conversation does not fit the model's context window."""

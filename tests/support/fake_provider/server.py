@@ -1,4 +1,4 @@
-"""The fake provider itself: it takes requests on loopback, does what the script says, and keeps what it was asked."""
+"""The fake provider: it serves requests on loopback, replies as scripted, and keeps the requests."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from tests.support.fake_provider.script import (
     Fault,
     Hold,
     Inject,
-    Page,
+    Raw,
     Reply,
     Reset,
     Stall,
@@ -49,8 +49,12 @@ class FakeProvider:
         self._connections: set[asyncio.Task[None]] = set()
 
     @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
     def anthropic_url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}"
 
     @property
     def chat_url(self) -> str:
@@ -61,27 +65,27 @@ class FakeProvider:
         return f"{self.anthropic_url}/v1"
 
     def will(self, *steps: Step) -> None:
-        """Answer the next requests so, one each."""
+        """Reply to the next requests like this, one each."""
         self._steps.extend(steps)
 
     def always(self, step: Step) -> None:
-        """Answer so whenever nothing else is lined up."""
+        """Reply like this whenever the script is empty."""
         self._otherwise = step
 
     def forget(self) -> None:
-        """Begin anew, for the next test: nothing asked, nothing lined up."""
+        """Clear the requests and the script, for the next test."""
         self.asked.clear()
         self.violations.clear()
         self._steps.clear()
         self._otherwise = RUN_OUT
 
     async def request(self, number: int = 1) -> Asked:
-        """The request of that number, from 1, when it has come."""
+        """Wait for the request with this number, from 1."""
         await self.until(lambda: len(self.asked) >= number)
         return self.asked[number - 1]
 
     async def until(self, met: Callable[[], bool]) -> None:
-        """Wait, with a bound, for something that a request, a delta or a close brings about."""
+        """Wait, with a bound, for a condition that a request, a delta or a close fulfils."""
         async with asyncio.timeout(BOUND_SECONDS):
             while not met():
                 await self._news.wait()
@@ -119,7 +123,7 @@ class FakeProvider:
     async def _served(
         self, request: Request, here: list[Asked], writer: asyncio.StreamWriter, peer: asyncio.Task[bytes]
     ) -> bool:
-        """Whether the reply broke the connection. It ends early if the other side goes away."""
+        """Reply; whether that closed the connection. The reply ends early if the client closes it."""
         out = Outgoing(writer)
         asked = self._understood(request)
         if asked is None:
@@ -139,9 +143,9 @@ class FakeProvider:
     def _understood(self, request: Request) -> Asked | None:
         format = PATHS.get(request.path)
         if format is None or request.method != "POST":
-            self.violations.append(f"nobody serves {request.method} {request.path}")
+            self.violations.append(f"there is no {request.method} {request.path}")
             return None
-        asked = Asked(format, request.path, request.headers, _object(request.body), len(self.asked) + 1)
+        asked = Asked(format, request.path, request.query, request.headers, _object(request.body), len(self.asked) + 1)
         self.asked.append(asked)
         self._tell()
         return asked
@@ -157,13 +161,13 @@ class FakeProvider:
             case Status(code=code):
                 headers = {"Content-Type": "application/json", **request_id, **status_headers(reply)}
                 await out.whole(code, headers, json.dumps(status_body(reply, asked)).encode())
-            case Page(body=body, content_type=content_type, code=code):
-                await out.whole(code, {"Content-Type": content_type}, body)
+            case Raw():
+                await out.raw(reply)
             case _:
                 assert_never(reply)
 
     def _chosen(self, asked: Asked) -> tuple[Reply, Moments]:
-        """What the script says, unless request or script are wrong: then the test is to hear of it."""
+        """The scripted reply, unless the request or the script is invalid: then an error, and a violation."""
         if problem := self._check(asked):
             self.violations.append(problem)
             return Status(400, "invalid", problem), []
@@ -203,7 +207,7 @@ class FakeProvider:
 
 @asynccontextmanager
 async def fake_provider(*, port: int = 0, validate: bool = True) -> AsyncIterator[FakeProvider]:
-    """A fake provider on loopback. `validate` holds each request against the official SDKs' own types."""
+    """A fake provider on loopback. `validate` checks each request with the official SDKs' own types."""
     provider = FakeProvider(_official() if validate else lambda _: None)
     server = await asyncio.start_server(provider.connected, "127.0.0.1", port)
     provider.port = server.sockets[0].getsockname()[1]
@@ -216,14 +220,14 @@ async def fake_provider(*, port: int = 0, validate: bool = True) -> AsyncIterato
 
 
 def _official() -> Check:
-    # Imported when it is asked for: the SDKs take seconds to import, and a benchmark does without.
+    # Imported only here: the SDKs take seconds to import, and benchmarks do not need them.
     from tests.support.fake_provider import official
 
     return official.problem
 
 
 def _object(body: bytes) -> dict[str, Any]:
-    """The request's JSON; what is no object is left for the check to refuse."""
+    """The request's JSON object; an empty one, which the check rejects, if it is something else."""
     try:
         read = json.loads(body)
     except ValueError:
@@ -245,11 +249,11 @@ def _moments(answer: Answer, asked: Asked) -> Moments:
 
 
 async def _broke(fault: Stall | Reset | Cut | End | Inject | Hold, out: Outgoing) -> bool:
-    """Let it happen; whether the reply is over with it."""
+    """Let the fault happen; whether it ends the reply."""
     match fault:
         case Stall():
             await out.flush()
-            # Cancelled when the other side goes away.
+            # Cancelled when the client closes the connection.
             await asyncio.Event().wait()
         case Reset():
             await out.reset()

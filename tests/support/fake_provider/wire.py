@@ -1,4 +1,4 @@
-"""HTTP/1.1 by hand: a request is read, and a reply goes out in pieces that may end where a server's never would."""
+"""HTTP/1.1 by hand, so that a reply can end where a proper server's never would."""
 
 import asyncio
 import re
@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tests.support.fake_provider.script import Writing
+from tests.support.fake_provider.script import Raw, Writing
 
 BOM = b"\xef\xbb\xbf"
 
@@ -16,6 +16,7 @@ BOM = b"\xef\xbb\xbf"
 class Request:
     method: str
     path: str
+    query: str
     headers: Mapping[str, str]
     body: bytes
 
@@ -23,14 +24,15 @@ class Request:
 async def read_request(first: bytes, reader: asyncio.StreamReader) -> Request:
     """The request whose first byte has been read already."""
     head = (first + await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-    method, path, _ = head[0].split(" ")
+    method, target, _ = head[0].split(" ")
+    path, _, query = target.partition("?")
     headers = {name.lower(): value.strip() for name, value in (line.split(":", 1) for line in head[1:] if line)}
     body = await reader.readexactly(int(headers.get("content-length", "0")))
-    return Request(method, path.partition("?")[0], headers, body)
+    return Request(method, path, query, headers, body)
 
 
 async def next_byte(reader: asyncio.StreamReader) -> bytes:
-    """The first byte of the next request; nothing if the other side has closed or reset the connection."""
+    """The first byte of the next request; nothing if the client has closed or reset the connection."""
     try:
         return await reader.read(1)
     except ConnectionError:
@@ -38,7 +40,7 @@ async def next_byte(reader: asyncio.StreamReader) -> bytes:
 
 
 class Outgoing:
-    """One reply. `broken` says that it was left broken on purpose, so the connection serves no other."""
+    """One reply. If it is `broken` on purpose, the connection serves no other."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self.writer = writer
@@ -48,7 +50,7 @@ class Outgoing:
         self._kept = b""
 
     def prepare(self, headers: Mapping[str, str], writing: Writing) -> None:
-        """How a reply in pieces is to go out."""
+        """How a reply in pieces is sent."""
         self.headers = headers
         self.writing = writing
         self._kept = BOM if writing.bom else b""
@@ -56,6 +58,16 @@ class Outgoing:
     async def whole(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         self.writer.write(_head(status, {**headers, "Content-Length": str(len(body))}) + body)
         await self.writer.drain()
+
+    async def raw(self, reply: Raw) -> None:
+        missing = 0 if reply.then == "end" else 1
+        length = {"Content-Length": str(len(reply.body) + missing)}
+        self.writer.write(_head(reply.code, {**reply.headers, **length}) + reply.body)
+        await self.writer.drain()
+        if reply.then == "stall":
+            await asyncio.Event().wait()  # cancelled when the client closes the connection
+        if reply.then == "cut":
+            await self.cut()
 
     async def head(self) -> None:
         self.writer.write(_head(200, {**self.headers, "Transfer-Encoding": "chunked"}))
@@ -69,7 +81,7 @@ class Outgoing:
     async def flush(self) -> None:
         data, self._kept = self._kept, b""
         for piece in _pieces(data, self.writing):
-            # Each piece is an HTTP chunk of its own: a client gets them apart even where TCP glued them together.
+            # Each piece is an HTTP chunk of its own: a client reads them apart even if TCP has joined them.
             self.writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
             await self.writer.drain()
 

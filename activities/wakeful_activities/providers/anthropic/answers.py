@@ -9,30 +9,36 @@ from wakeful.contract.inference import StopReason
 from wakeful.contract.messages import ThinkingBlock
 from wakeful.contract.runs import Usage
 from wakeful.contract.streaming import CallArguments, CallClosed, CallOpened, Reasoning, StreamPart, Text, Used
-from wakeful_activities.providers.shared.failures import Callee, complained, garbage, malformed, withheld
-from wakeful_activities.providers.shared.reading import Read, Reader
+from wakeful_activities.providers.shared.failures import (
+    Endpoint,
+    content_filtered,
+    error_event,
+    malformed_body,
+    malformed_event,
+)
+from wakeful_activities.providers.shared.reading import ApiModel, Reader
 from wakeful_activities.providers.shared.sse import Event
 from wakeful_activities.providers.shared.writing import Json, as_json
 
 _REDACTED = "redacted_thinking:"
-"""Marks the signature of a thought that only Anthropic can read: the signature is the thought."""
+"""Marks the signature of redacted thinking, which only Anthropic can read: it contains the thinking."""
 
 
 def thinking_block(block: ThinkingBlock) -> Json | None:
-    """A thought as the API wants it back; None for one that it did not sign."""
+    """A thinking block as the API takes it back; None for one that it did not sign."""
     signature = block.signature
-    if not signature or signature.startswith("{"):  # JSON is how other providers sign
+    if not signature or signature.startswith("{"):  # signatures of other providers are JSON
         return None
     if signature.startswith(_REDACTED):
         return {"type": "redacted_thinking", "data": signature.removeprefix(_REDACTED)}
     return {"type": "thinking", "thinking": block.thinking, "signature": signature}
 
 
-class _Details(Read):
+class _Details(ApiModel):
     thinking_tokens: int | None = None
 
 
-class _Usage(Read):
+class _Usage(ApiModel):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_read_input_tokens: int | None = None
@@ -40,16 +46,16 @@ class _Usage(Read):
     output_tokens_details: _Details | None = None
 
     def over(self, earlier: "_Usage") -> "_Usage":
-        """What both say; counts grow while the answer does, so the later one holds."""
+        """Both together; the later count replaces the earlier one."""
         return earlier.model_copy(update={name: value for name, value in self if value is not None})
 
 
-class _Message(Read):
+class _Message(ApiModel):
     model: str | None = None
     usage: _Usage | None = None
 
 
-class _Block(Read):
+class _Block(ApiModel):
     type: str = ""
     id: str = ""
     name: str = ""
@@ -59,7 +65,7 @@ class _Block(Read):
     input: JsonValue = None
 
 
-class _Delta(Read):
+class _Delta(ApiModel):
     type: str = ""
     text: str = ""
     thinking: str = ""
@@ -68,7 +74,7 @@ class _Delta(Read):
     stop_reason: str | None = None
 
 
-class _Event(Read):
+class _Event(ApiModel):
     type: str = ""
     index: int = 0
     message: _Message = _Message()
@@ -91,44 +97,44 @@ _STOP_REASONS = {
 class _Call:
     index: int
     input: JsonValue
-    """What the block starts with: nothing, but all of it from some servers that speak the API after Anthropic."""
+    """The input at the block's start: empty, or complete from some servers that implement the API."""
 
 
 class AnthropicReader(Reader):
-    def __init__(self, callee: Callee, request_id: str | None) -> None:
-        super().__init__(callee, request_id)
+    def __init__(self, endpoint: Endpoint, request_id: str | None) -> None:
+        super().__init__(endpoint, request_id)
         self._calls: dict[int, _Call] = {}
         self._usage = _Usage()
         self._reason: str | None = None
 
-    def event(self, event: Event) -> Iterator[StreamPart]:
-        said = self._event(_Event, event.data)
-        match said.type or event.name:
+    def read_event(self, event: Event) -> Iterator[StreamPart]:
+        parsed = self._parse_event(_Event, event.data)
+        match parsed.type or event.name:
             case "error":
-                raise complained(self._callee, event.data)
+                raise error_event(self._endpoint, event.data)
             case "message_start":
-                yield from self._opened(said.message.model)
-                yield from self._used(said.message.usage)
+                yield from self._opened(parsed.message.model)
+                yield from self._used(parsed.message.usage)
             case "content_block_start":
-                yield from self._started(said.index, said.content_block)
+                yield from self._block_started(parsed.index, parsed.content_block)
             case "content_block_delta":
-                yield from self._grown(said.index, said.delta)
-            case "content_block_stop" if call := self._calls.get(said.index):
+                yield from self._block_grown(parsed.index, parsed.delta)
+            case "content_block_stop" if call := self._calls.get(parsed.index):
                 if call.input:
                     yield CallArguments(call.index, as_json(call.input))
                 yield CallClosed(call.index)
             case "message_delta":
-                self._reason = said.delta.stop_reason or self._reason
-                yield from self._used(said.usage)
+                self._reason = parsed.delta.stop_reason or self._reason
+                yield from self._used(parsed.usage)
             case "message_stop":
                 self._finish(event)
-            case _:  # pings, and what is yet to be invented
+            case _:  # pings, and events that do not exist yet
                 pass
 
-    def whole(self, body: str) -> Iterator[StreamPart]:
-        raise garbage(self._callee, "it does not stream", body)
+    def read_body(self, body: str) -> Iterator[StreamPart]:
+        raise malformed_body(self._endpoint, "it does not stream", body)
 
-    def _started(self, index: int, block: _Block) -> Iterator[StreamPart]:
+    def _block_started(self, index: int, block: _Block) -> Iterator[StreamPart]:
         match block.type:
             case "tool_use":
                 self._calls[index] = _Call(len(self._calls), block.input)
@@ -142,7 +148,7 @@ class AnthropicReader(Reader):
             case _:
                 pass
 
-    def _grown(self, index: int, delta: _Delta) -> Iterator[StreamPart]:
+    def _block_grown(self, index: int, delta: _Delta) -> Iterator[StreamPart]:
         match delta.type:
             case "text_delta" if delta.text:
                 yield Text(delta.text)
@@ -160,7 +166,7 @@ class AnthropicReader(Reader):
         if usage is None:
             return
         self._usage = now = usage.over(self._usage)
-        # What was cached is not in Anthropic's input tokens, though the model has read it.
+        # Anthropic does not count cached tokens as input tokens.
         counts = (now.input_tokens, now.cache_read_input_tokens, now.cache_creation_input_tokens)
         prompt = sum(count or 0 for count in counts)
         yield Used(
@@ -176,10 +182,10 @@ class AnthropicReader(Reader):
 
     def _finish(self, event: Event) -> None:
         if self._reason == "refusal":
-            raise withheld(self._callee)
+            raise content_filtered(self._endpoint)
         self.stop = _STOP_REASONS.get(self._reason or "")
         if self.stop is None:
-            # An answer that does not say how it ended may be half of one.
-            problem = f"unknown stop_reason {self._callee.quote(self._reason or '')}"
-            raise malformed(self._callee, problem, event.data)
+            # An answer without a known reason to stop may be incomplete.
+            problem = f"unknown stop_reason {self._endpoint.quote(self._reason or '')}"
+            raise malformed_event(self._endpoint, problem, event.data)
         self.is_done = True

@@ -27,31 +27,34 @@ from wakeful.contract.messages import (
 )
 from wakeful.contract.tools import ToolDescriptor
 from wakeful_activities.providers.anthropic.answers import AnthropicReader, thinking_block
-from wakeful_activities.providers.anthropic.schemas import promised
-from wakeful_activities.providers.shared.failures import Callee
+from wakeful_activities.providers.anthropic.schemas import output_format
+from wakeful_activities.providers.shared.failures import Endpoint
 from wakeful_activities.providers.shared.http import HttpProvider
 from wakeful_activities.providers.shared.reading import Reader
 from wakeful_activities.providers.shared.writing import (
     BUDGETS,
     Json,
-    Place,
+    MessageRef,
     arguments_of,
     as_json,
-    effort_of,
-    no_nulls,
-    placed,
+    document_text,
+    effort_name,
+    numbered,
     sorted_tools,
-    text_within,
+    without_nulls,
 )
 
 ANTHROPIC_URL = "https://api.anthropic.com"
 ANTHROPIC_VERSION = "2023-06-01"
 MAX_TOKENS = 8_192
-"""The room for an answer whose settings name none: the API wants a number."""
-LEAST_BUDGET = 1_024
+"""The limit for an answer whose settings have none: the API requires one."""
+MIN_THINKING_TOKENS = 1_024
 
-_PAST = re.compile(r"claude-(?:3|(?:opus|sonnet|haiku)-4(?:[-.][015])?(?:-\d{8}|-latest|[@:]|$))")
-"""Claude models that think by a budget of tokens. Closed: all later ones choose for themselves, and refuse a budget."""
+_BUDGET_MODELS = re.compile(r"claude-(?:3|(?:opus|sonnet|haiku)-4(?:[-.][015])?(?:-\d{8}|-latest|[@:]|$))")
+"""The Claude models that take a token budget for thinking. Final: all later models reject a budget."""
+
+
+_JSON_ONLY = "Respond only with JSON that matches this JSON Schema, without any other text:\n{schema}"
 
 
 class AnthropicMessages(HttpProvider):
@@ -65,15 +68,15 @@ class AnthropicMessages(HttpProvider):
     def _headers(self, key: str | None) -> dict[str, str]:
         return {"anthropic-version": ANTHROPIC_VERSION} | ({"x-api-key": key} if key else {})
 
-    def _reader(self, callee: Callee, request_id: str | None) -> Reader:
-        return AnthropicReader(callee, request_id)
+    def _reader(self, endpoint: Endpoint, request_id: str | None) -> Reader:
+        return AnthropicReader(endpoint, request_id)
 
     def _body(self, request: ModelRequest) -> Json:
-        told, turns = _conversation(request)
-        format = promised(request.output.json_schema) if request.output and _is_claude(request.model) else None
+        instructions, turns = _conversation(request)
+        format = output_format(request.output.json_schema) if request.output and _is_claude(request.model) else None
         if request.output and format is None:
-            told.append(_ASKED_FOR.format(schema=as_json(request.output.json_schema)))
-        system = [_text(text) for text in (request.instructions, *told) if text.strip()]
+            instructions.append(_JSON_ONLY.format(schema=as_json(request.output.json_schema)))
+        system = [_text(text) for text in (request.instructions, *instructions) if text.strip()]
         tools = [_tool(tool) for tool in sorted_tools(request)]
         if request.prompt_cache:
             _mark_cached(tools, system, next((turn.blocks for turn in reversed(turns) if turn.role == "user"), []))
@@ -83,12 +86,9 @@ class AnthropicMessages(HttpProvider):
             "system": [*system] or None,
             "tools": [*tools] or None,
             "stream": True,
-            "output_config": no_nulls({"effort": _effort(request), "format": format}) or None,
+            "output_config": without_nulls({"effort": _effort(request), "format": format}) or None,
         }
-        return no_nulls(body | _limits(request, turns))
-
-
-_ASKED_FOR = "Answer with JSON that fits this JSON Schema, and with nothing else:\n{schema}"
+        return without_nulls(body | _limits(request, turns))
 
 
 def _is_claude(model: str) -> bool:
@@ -96,32 +96,32 @@ def _is_claude(model: str) -> bool:
 
 
 def _effort(request: ModelRequest) -> str | None:
-    """How much a model thinks that decides for itself when to."""
+    """The effort for a model that decides itself when to think; None for other models."""
     effort = request.settings.reasoning_effort
-    if effort is None or effort == "none" or not _is_claude(request.model) or _PAST.search(request.model):
+    if effort is None or effort == "none" or not _is_claude(request.model) or _BUDGET_MODELS.search(request.model):
         return None
-    return effort_of(effort)
+    return effort_name(effort)
 
 
 def _limits(request: ModelRequest, turns: list["_Turn"]) -> Json:
-    """Room, sampling and thinking. What is thought takes room, and who thinks may not be told a temperature."""
-    settings, room = request.settings, request.settings.max_tokens
+    """The token limit, sampling and thinking. Thinking uses up the limit, and excludes a temperature."""
+    settings, limit = request.settings, request.settings.max_tokens
     effort = settings.reasoning_effort
-    if effort is None or effort == "none" or (_effort(request) is None and _is_thoughtless(turns)):
+    if effort is None or effort == "none" or (_effort(request) is None and _lacks_thinking(turns)):
         off: JsonValue = {"type": "disabled"} if effort == "none" else None
         sampling: Json = {"temperature": settings.temperature, "top_p": settings.top_p}
-        return {"max_tokens": room or MAX_TOKENS, "thinking": off, **sampling}
+        return {"max_tokens": limit or MAX_TOKENS, "thinking": off, **sampling}
     budget = effort.budget if isinstance(effort, ReasoningBudget) else BUDGETS[effort]
     if _effort(request) is not None:
-        return {"max_tokens": room or MAX_TOKENS + budget, "thinking": {"type": "adaptive", "display": "summarized"}}
-    budget = max(budget, LEAST_BUDGET)
-    if room is None or room <= budget:
-        room = (room or MAX_TOKENS) + budget
-    return {"max_tokens": room, "thinking": {"type": "enabled", "budget_tokens": budget}}
+        return {"max_tokens": limit or MAX_TOKENS + budget, "thinking": {"type": "adaptive", "display": "summarized"}}
+    budget = max(budget, MIN_THINKING_TOKENS)
+    if limit is None or limit <= budget:
+        limit = (limit or MAX_TOKENS) + budget
+    return {"max_tokens": limit, "thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
 def _mark_cached(*ends: list[Json]) -> None:
-    """Ask for everything up to each of these ends to be cached: what follows changes more often."""
+    """Ask the API to cache everything up to each of these ends: what follows changes more often."""
     for blocks in filter(None, ends):
         blocks[-1]["cache_control"] = {"type": "ephemeral"}
 
@@ -132,14 +132,14 @@ def _tool(tool: ToolDescriptor) -> Json:
 
 @dataclass
 class _Turn:
-    """What one side says until the other does: the API wants each to be one message."""
+    """Consecutive messages of one role: the API requires roles to alternate."""
 
     role: Literal["user", "assistant"]
     blocks: list[Json]
 
 
-def _is_thoughtless(turns: list[_Turn]) -> bool:
-    """Are tools answering a turn that no thought of the model's own begins? A budget to think is refused then."""
+def _lacks_thinking(turns: list[_Turn]) -> bool:
+    """Whether tool results follow a turn that does not begin with thinking: the API then rejects a budget."""
     match turns[-2:]:
         case [_Turn("assistant", [first, *_]), _Turn("user", [{"type": "tool_result"}, *_])]:
             return first["type"] not in ("thinking", "redacted_thinking")
@@ -148,42 +148,42 @@ def _is_thoughtless(turns: list[_Turn]) -> bool:
 
 
 def _conversation(request: ModelRequest) -> tuple[list[str], list[_Turn]]:
-    """What the system says before anybody else does, and the turns after it."""
-    told: list[str] = []
+    """The leading system messages, and the turns after them."""
+    instructions: list[str] = []
     turns: list[_Turn] = []
-    for message, place in placed(request, "AnthropicMessages"):
+    for message, ref in numbered(request, "AnthropicMessages"):
         if message.role is Role.SYSTEM and not turns:
-            told.append(place.text_of(message))
+            instructions.append(ref.text_of(message))
             continue
         role: Literal["user", "assistant"] = "assistant" if message.role is Role.ASSISTANT else "user"
-        blocks = [*_blocks(message, place)]
+        blocks = [*_blocks(message, ref)]
         if blocks and turns and turns[-1].role == role:
             turns[-1].blocks.extend(blocks)
         elif blocks:
             turns.append(_Turn(role, blocks))
     for turn in turns:
-        if turn.role == "user":  # results must directly follow their calls, whatever else was said meanwhile
+        if turn.role == "user":  # results must directly follow their calls, even if other messages came between
             turn.blocks.sort(key=lambda block: block["type"] != "tool_result")
-    return told, turns
+    return instructions, turns
 
 
-def _blocks(message: Message, place: Place) -> Iterator[Json]:
-    """A message's blocks; none that are empty, which the API refuses."""
+def _blocks(message: Message, ref: MessageRef) -> Iterator[Json]:
+    """A message's blocks, without empty ones, which the API rejects."""
     match message.role:
         case Role.USER:
             for block in message.content:
-                yield from _part(block, place)
+                yield from _part(block, ref)
         case Role.SYSTEM:
-            text = place.text_of(message)
+            text = ref.text_of(message)
             yield from [_text(f"<system>\n{text}\n</system>")] if text.strip() else []
         case Role.ASSISTANT:
-            text = place.text_of(message)
+            text = ref.text_of(message)
             yield from filter(None, (thinking_block(b) for b in message.content if isinstance(b, ThinkingBlock)))
             yield from [_text(text)] if text.strip() else []
             yield from (_call(call) for call in message.tool_calls)
         case Role.TOOL:
-            text = place.text_of(message)
-            yield {"type": "tool_result", "tool_use_id": _call_id(place.call_of(message)), "content": text}
+            text = ref.text_of(message)
+            yield {"type": "tool_result", "tool_use_id": _call_id(ref.call_id_of(message)), "content": text}
         case _:
             assert_never(message.role)
 
@@ -199,24 +199,25 @@ def _call(call: ToolCall) -> Json:
 
 
 def _call_id(id: str) -> str:
-    """The id as the API allows it; another provider may have given it."""
+    """The id in the characters that the API allows."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", id)
 
 
-def _part(block: ContentBlock, place: Place) -> Iterator[Json]:
+def _part(block: ContentBlock, ref: MessageRef) -> Iterator[Json]:
     match block:
         case TextBlock(text=text):
             yield from [_text(text)] if text.strip() else []
         case ImageBlock(source=source):
             yield {"type": "image", "source": _source(source)}
         case DocumentBlock(source=source, title=title):
-            within = text_within(block, place)
-            plain: Json = {"type": "text", "media_type": "text/plain", "data": within}
-            yield no_nulls({"type": "document", "source": _source(source) if within is None else plain, "title": title})
+            content = document_text(block, ref)
+            plain: Json = {"type": "text", "media_type": "text/plain", "data": content}
+            from_source = _source(source) if content is None else plain
+            yield without_nulls({"type": "document", "source": from_source, "title": title})
         case ThinkingBlock():
             pass
         case AudioBlock() | VideoBlock() | ToolUseBlock() | ToolResultBlock():
-            raise place.cannot_hold(block)
+            raise ref.cannot_send(block)
         case _:
             assert_never(block)
 

@@ -1,7 +1,7 @@
 """Answers of the Chat Completions API.
 
-Written for those who speak it after OpenAI too: they leave out ids, indexes, the last event or the stream itself, and
-are understood. The API does not say when a call is written to its end: the next one, or the stop, tells.
+It also reads the answers of servers that leave out ids, indexes, the last event or the stream itself. The API does not
+say when a call is complete: the next call, or the stop, closes it.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,24 +14,30 @@ from wakeful.contract.errors import ProviderError
 from wakeful.contract.inference import StopReason
 from wakeful.contract.runs import Usage
 from wakeful.contract.streaming import CallArguments, CallOpened, Reasoning, StreamPart, Text, Used
-from wakeful_activities.providers.shared.failures import Callee, complained, garbage, malformed, withheld
-from wakeful_activities.providers.shared.reading import Read, Reader
+from wakeful_activities.providers.shared.failures import (
+    Endpoint,
+    content_filtered,
+    error_event,
+    malformed_body,
+    malformed_event,
+)
+from wakeful_activities.providers.shared.reading import ApiModel, Reader
 from wakeful_activities.providers.shared.sse import Event
-from wakeful_activities.providers.shared.writing import as_text
+from wakeful_activities.providers.shared.writing import arguments_text
 
 
-class _Function(Read):
+class _Function(ApiModel):
     name: str | None = None
     arguments: JsonValue = None
 
 
-class _Call(Read):
+class _Call(ApiModel):
     index: int | None = None
     id: str | None = None
     function: _Function = _Function()
 
 
-class _Said(Read):
+class _Message(ApiModel):
     content: str | None = None
     refusal: str | None = None
     reasoning_content: str | None = None
@@ -39,13 +45,13 @@ class _Said(Read):
     tool_calls: tuple[_Call, ...] | None = None
 
 
-class _Details(Read):
+class _Details(ApiModel):
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
 
 
-class _Usage(Read):
+class _Usage(ApiModel):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     total_tokens: int | None = None
@@ -53,24 +59,24 @@ class _Usage(Read):
     completion_tokens_details: _Details | None = None
 
 
-class _Delta(Read):
-    delta: _Said | None = None
+class _Delta(ApiModel):
+    delta: _Message | None = None
     finish_reason: str | None = None
 
 
-class _Chunk(Read):
+class _Chunk(ApiModel):
     model: str | None = None
     choices: tuple[_Delta, ...] | None = None
     usage: _Usage | None = None
     error: JsonValue = None
 
 
-class _Choice(Read):
-    message: _Said
+class _Choice(ApiModel):
+    message: _Message
     finish_reason: str
 
 
-class _Completion(Read):
+class _Completion(ApiModel):
     model: str | None = None
     choices: tuple[_Choice, ...] = Field(min_length=1)
     usage: _Usage | None = None
@@ -85,8 +91,8 @@ _STOP_REASONS = {
 
 
 @dataclass
-class _Opening:
-    """A call as far as it has been read. It is held back until it has a name."""
+class _PartialCall:
+    """A call that has arrived so far. It is held back until it has a name."""
 
     index: int
     id: str
@@ -95,93 +101,93 @@ class _Opening:
 
 
 class ChatReader(Reader):
-    def __init__(self, callee: Callee, request_id: str | None) -> None:
-        super().__init__(callee, request_id)
-        self._calls: list[_Opening] = []
-        self._by_index: dict[int, _Opening] = {}
+    def __init__(self, endpoint: Endpoint, request_id: str | None) -> None:
+        super().__init__(endpoint, request_id)
+        self._calls: list[_PartialCall] = []
+        self._by_index: dict[int, _PartialCall] = {}
 
-    def event(self, event: Event) -> Iterator[StreamPart]:
+    def read_event(self, event: Event) -> Iterator[StreamPart]:
         if event.data.strip() == "[DONE]":
             self.is_done = True
             return
-        chunk = self._event(_Chunk, event.data)
+        chunk = self._parse_event(_Chunk, event.data)
         if chunk.error is not None or event.name == "error":
-            raise complained(self._callee, event.data)
+            raise error_event(self._endpoint, event.data)
         yield from self._opened(chunk.model)
         for choice in (chunk.choices or ())[:1]:
-            yield from self._said(choice.delta or _Said())
+            yield from self._message_parts(choice.delta or _Message())
             if choice.finish_reason:
-                self._finish(choice.finish_reason, event.data, malformed)
+                self._finish(choice.finish_reason, event.data, malformed_event)
         if chunk.usage is not None:
             yield Used(_used(chunk.usage))
 
-    def whole(self, body: str) -> Iterator[StreamPart]:
-        completion = self._body(_Completion, body)
+    def read_body(self, body: str) -> Iterator[StreamPart]:
+        completion = self._parse_body(_Completion, body)
         [choice, *_] = completion.choices
         calls = tuple(
-            call.model_copy(update={"index": place}) for place, call in enumerate(choice.message.tool_calls or ())
+            call.model_copy(update={"index": index}) for index, call in enumerate(choice.message.tool_calls or ())
         )
-        parts = [*self._said(choice.message.model_copy(update={"tool_calls": calls}))]
-        self._finish(choice.finish_reason, body, garbage)
+        parts = [*self._message_parts(choice.message.model_copy(update={"tool_calls": calls}))]
+        self._finish(choice.finish_reason, body, malformed_body)
         yield from self._opened(completion.model)
         yield from parts
         if completion.usage is not None:
             yield Used(_used(completion.usage))
 
-    def _finish(self, reason: str, text: str, failure: Callable[[Callee, str, str], ProviderError]) -> None:
+    def _finish(self, reason: str, text: str, failure: Callable[[Endpoint, str, str], ProviderError]) -> None:
         if reason == "content_filter":
-            raise withheld(self._callee)
+            raise content_filtered(self._endpoint)
         if not all(call.name for call in self._calls):
-            raise failure(self._callee, "a tool call without a name", text)
+            raise failure(self._endpoint, "a tool call without a name", text)
         self.stop = _STOP_REASONS.get(reason)
         if self.stop is None:
-            # An answer that does not say how it ended may be half of one.
-            raise failure(self._callee, f"unknown finish_reason {self._callee.quote(reason)}", text)
+            # An answer without a known reason to stop may be incomplete.
+            raise failure(self._endpoint, f"unknown finish_reason {self._endpoint.quote(reason)}", text)
 
-    def _said(self, said: _Said) -> Iterator[StreamPart]:
-        if reasoning := said.reasoning_content or said.reasoning:
+    def _message_parts(self, message: _Message) -> Iterator[StreamPart]:
+        if reasoning := message.reasoning_content or message.reasoning:
             yield Reasoning(reasoning)
-        for text in filter(None, (said.content, said.refusal)):
+        for text in filter(None, (message.content, message.refusal)):
             yield Text(text)
-        for call in said.tool_calls or ():
-            yield from self._called(call)
+        for call in message.tool_calls or ():
+            yield from self._call_parts(call)
 
-    def _called(self, said: _Call) -> Iterator[StreamPart]:
-        text = as_text(said.function.arguments)
-        call = self._known(said)
-        if call is None or _begins(said, text, call):
-            call = _Opening(len(self._calls), said.id or "")
+    def _call_parts(self, piece: _Call) -> Iterator[StreamPart]:
+        text = arguments_text(piece.function.arguments)
+        call = self._continued_call(piece)
+        if call is None or _is_new_call(piece, text, call):
+            call = _PartialCall(len(self._calls), piece.id or "")
             self._calls.append(call)
-        if said.index is not None:
-            self._by_index[said.index] = call
+        if piece.index is not None:
+            self._by_index[piece.index] = call
         held_back = "" if call.name else call.arguments
         call.arguments += text
-        if not call.name and said.function.name:
-            call.name, call.id = said.function.name, call.id or said.id or ""
+        if not call.name and piece.function.name:
+            call.name, call.id = piece.function.name, call.id or piece.id or ""
             yield CallOpened(call.index, call.id, call.name)
         if call.name and held_back + text:
             yield CallArguments(call.index, held_back + text)
 
-    def _known(self, said: _Call) -> _Opening | None:
-        """The call that a piece goes on with: by its index, by its id, or for want of both the last one."""
-        if said.index is not None:
-            return self._by_index.get(said.index)
-        named = (call for call in self._calls if said.id and call.id == said.id)
-        return next(named, self._calls[-1] if self._calls else None)
+    def _continued_call(self, piece: _Call) -> _PartialCall | None:
+        """The call that a piece seems to continue: by its index, by its id, or, if it has neither, the last one."""
+        if piece.index is not None:
+            return self._by_index.get(piece.index)
+        same_id = (call for call in self._calls if piece.id and call.id == piece.id)
+        return next(same_id, self._calls[-1] if self._calls else None)
 
 
-def _begins(said: _Call, text: str, call: _Opening) -> bool:
-    """Does it begin a call of its own, although it looks as if it went on with `call`?"""
-    if said.id and call.id:
-        return said.id != call.id
-    name = said.function.name
+def _is_new_call(piece: _Call, text: str, call: _PartialCall) -> bool:
+    """Whether a piece begins a new call, although it seems to continue `call`."""
+    if piece.id and call.id:
+        return piece.id != call.id
+    name = piece.function.name
     if not name or not call.name:
         return False
-    # Some servers repeat the name in every piece: it is another call if this one has all it needs.
-    return name != call.name or (bool(text) and _is_whole(call.arguments))
+    # Some servers repeat the name in every piece: it is a new call if the arguments are already complete.
+    return name != call.name or (bool(text) and _is_complete(call.arguments))
 
 
-def _is_whole(arguments: str) -> bool:
+def _is_complete(arguments: str) -> bool:
     try:
         from_json(arguments)
     except ValueError:

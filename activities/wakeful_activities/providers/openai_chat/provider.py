@@ -1,4 +1,4 @@
-"""The Chat Completions API: what OpenAI speaks, and Ollama, vLLM, LM Studio and many others after it."""
+"""The Chat Completions API of OpenAI, which Ollama, vLLM, LM Studio and many others implement too."""
 
 from typing import assert_never
 
@@ -22,30 +22,30 @@ from wakeful.contract.messages import (
 )
 from wakeful.contract.tools import ToolDescriptor
 from wakeful_activities.providers.openai_chat.answers import ChatReader
-from wakeful_activities.providers.shared.failures import Callee
+from wakeful_activities.providers.shared.failures import Endpoint
 from wakeful_activities.providers.shared.http import HttpProvider
 from wakeful_activities.providers.shared.reading import Reader
 from wakeful_activities.providers.shared.writing import (
     Json,
-    Place,
-    address,
+    MessageRef,
     arguments_of,
     as_json,
-    effort_of,
+    document_text,
+    effort_name,
     file_name,
-    no_nulls,
-    placed,
+    numbered,
     schema_name,
     sorted_tools,
-    text_within,
     titled,
+    url_of,
+    without_nulls,
 )
 
 OPENAI_URL = "https://api.openai.com/v1"
 
 
 class OpenAIChat(HttpProvider):
-    """Models behind a Chat Completions API: OpenAI, Ollama, vLLM, LM Studio and others that speak it."""
+    """Models behind a Chat Completions API: OpenAI, Ollama, vLLM, LM Studio and others."""
 
     home = OPENAI_URL
     path = "/chat/completions"
@@ -55,14 +55,14 @@ class OpenAIChat(HttpProvider):
     def _headers(self, key: str | None) -> dict[str, str]:
         return {"Authorization": f"Bearer {key}"} if key else {}
 
-    def _reader(self, callee: Callee, request_id: str | None) -> Reader:
-        return ChatReader(callee, request_id)
+    def _reader(self, endpoint: Endpoint, request_id: str | None) -> Reader:
+        return ChatReader(endpoint, request_id)
 
     def _body(self, request: ModelRequest) -> Json:
         messages: list[JsonValue] = []
         if request.instructions:
             messages.append({"role": "system", "content": request.instructions})
-        messages.extend(_message(message, place) for message, place in placed(request, "OpenAIChat"))
+        messages.extend(_message(message, ref) for message, ref in numbered(request, "OpenAIChat"))
         settings, output = request.settings, request.output
         format: Json = {"name": schema_name(output), "schema": output.json_schema} if output else {}
         effort = settings.reasoning_effort
@@ -75,14 +75,14 @@ class OpenAIChat(HttpProvider):
             "temperature": settings.temperature,
             "top_p": settings.top_p,
             self._limit_name: settings.max_tokens,
-            "reasoning_effort": None if effort is None else effort_of(effort),
+            "reasoning_effort": None if effort is None else effort_name(effort),
             "response_format": {"type": "json_schema", "json_schema": format} if output else None,
         }
-        return no_nulls(body)
+        return without_nulls(body)
 
     @property
     def _limit_name(self) -> str:
-        # OpenAI's newer models refuse the old name, and most other servers do not know the new one.
+        # OpenAI's newer models reject the old name, and most other servers do not know the new one.
         return "max_completion_tokens" if self._url.host.endswith(("openai.com", "openai.azure.com")) else "max_tokens"
 
 
@@ -91,18 +91,18 @@ def _tool(tool: ToolDescriptor) -> JsonValue:
     return {"type": "function", "function": function}
 
 
-def _message(message: Message, place: Place) -> JsonValue:
+def _message(message: Message, ref: MessageRef) -> JsonValue:
     match message.role:
         case Role.USER | Role.SYSTEM:
-            return {"role": message.role.value, "content": _content(message, place)}
+            return {"role": message.role.value, "content": _content(message, ref)}
         case Role.ASSISTANT:
-            text = place.text_of(message)
+            text = ref.text_of(message)
             if not message.tool_calls:
                 return {"role": "assistant", "content": text}
             calls: list[JsonValue] = [_call(call) for call in message.tool_calls]
             return {"role": "assistant", "content": text or None, "tool_calls": calls}
         case Role.TOOL:
-            return {"role": "tool", "tool_call_id": place.call_of(message), "content": place.text_of(message)}
+            return {"role": "tool", "tool_call_id": ref.call_id_of(message), "content": ref.text_of(message)}
         case _:
             assert_never(message.role)
 
@@ -112,33 +112,33 @@ def _call(call: ToolCall) -> JsonValue:
     return {"id": call.id, "type": "function", "function": function}
 
 
-def _content(message: Message, place: Place) -> JsonValue:
-    parts: list[JsonValue] = [part for block in message.content if (part := _part(block, place))]
+def _content(message: Message, ref: MessageRef) -> JsonValue:
+    parts: list[JsonValue] = [part for block in message.content if (part := _part(block, ref))]
     match parts:
         case []:
             return ""
-        case [{"type": "text", "text": text}]:  # a plain string: some servers know no parts
+        case [{"type": "text", "text": text}]:  # a plain string: some servers do not support parts
             return text
         case _:
             return parts
 
 
-def _part(block: ContentBlock, place: Place) -> JsonValue:
+def _part(block: ContentBlock, ref: MessageRef) -> JsonValue:
     match block:
         case TextBlock(text=text):
             return {"type": "text", "text": text}
         case ImageBlock(source=source):
-            return {"type": "image_url", "image_url": {"url": address(source)}}
+            return {"type": "image_url", "image_url": {"url": url_of(source)}}
         case DocumentBlock(source=source):
-            within = text_within(block, place)
-            if within is not None:
-                return {"type": "text", "text": titled(block, within)}
+            content = document_text(block, ref)
+            if content is not None:
+                return {"type": "text", "text": titled(block, content)}
             if isinstance(source, Base64Source):
-                return {"type": "file", "file": {"filename": file_name(block), "file_data": address(source)}}
-            raise place.cannot_hold(block)
+                return {"type": "file", "file": {"filename": file_name(block), "file_data": url_of(source)}}
+            raise ref.cannot_send(block)
         case ThinkingBlock():
             return None
         case AudioBlock() | VideoBlock() | ToolUseBlock() | ToolResultBlock():
-            raise place.cannot_hold(block)
+            raise ref.cannot_send(block)
         case _:
             assert_never(block)

@@ -1,4 +1,4 @@
-"""Answers of the Responses API: output items that are added, grow, and are done."""
+"""Answers of the Responses API: output items that are added, grow and are done."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,21 +10,27 @@ from wakeful.contract.inference import StopReason
 from wakeful.contract.messages import ThinkingBlock
 from wakeful.contract.runs import Usage
 from wakeful.contract.streaming import CallArguments, CallClosed, CallOpened, Reasoning, StreamPart, Text, Used
-from wakeful_activities.providers.shared.failures import Callee, complained, garbage, malformed, withheld
-from wakeful_activities.providers.shared.reading import Read, Reader
+from wakeful_activities.providers.shared.failures import (
+    Endpoint,
+    content_filtered,
+    error_event,
+    malformed_body,
+    malformed_event,
+)
+from wakeful_activities.providers.shared.reading import ApiModel, Reader
 from wakeful_activities.providers.shared.sse import Event
-from wakeful_activities.providers.shared.writing import as_json, as_text
+from wakeful_activities.providers.shared.writing import arguments_text, as_json
 
 
-class _Signature(Read):
-    """What a reasoning item needs to be sent back. Its summary is the text of the block that this signs."""
+class _Signature(ApiModel):
+    """The signature of a thinking block: what a reasoning item needs, besides its summary, to be sent back."""
 
     id: str
     encrypted_content: str
 
 
 def reasoning_item(block: ThinkingBlock) -> JsonValue:
-    """A thought as the API wants it back; None for one that it did not sign."""
+    """A thinking block as the API takes it back; None for one that it did not sign."""
     try:
         signature = _Signature.model_validate_json(block.signature or "")
     except ValidationError:
@@ -38,12 +44,12 @@ def reasoning_item(block: ThinkingBlock) -> JsonValue:
     }
 
 
-class _Part(Read):
+class _Part(ApiModel):
     text: str | None = None
     refusal: str | None = None
 
 
-class _Item(Read):
+class _Item(ApiModel):
     type: str
     id: str | None = None
     call_id: str | None = None
@@ -54,13 +60,13 @@ class _Item(Read):
     encrypted_content: str | None = None
 
 
-class _Details(Read):
+class _Details(ApiModel):
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
 
 
-class _Usage(Read):
+class _Usage(ApiModel):
     input_tokens: int | None = None
     output_tokens: int | None = None
     total_tokens: int | None = None
@@ -68,11 +74,11 @@ class _Usage(Read):
     output_tokens_details: _Details | None = None
 
 
-class _Incomplete(Read):
+class _Incomplete(ApiModel):
     reason: str | None = None
 
 
-class _Response(Read):
+class _Response(ApiModel):
     model: str | None = None
     status: str | None = None
     error: dict[str, JsonValue] | None = None
@@ -84,7 +90,7 @@ class _Body(_Response):
     output: tuple[_Item, ...]
 
 
-class _Event(Read):
+class _Event(ApiModel):
     type: str = ""
     response: _Response | None = None
     output_index: int = 0
@@ -94,94 +100,94 @@ class _Event(Read):
 
 
 @dataclass
-class _Growing:
+class _ItemState:
     """What has been forwarded of one output item."""
 
     call: int | None = None
-    is_told: bool = False
+    is_forwarded: bool = False
 
 
 class ResponsesReader(Reader):
-    def __init__(self, callee: Callee, request_id: str | None) -> None:
-        super().__init__(callee, request_id)
-        self._items: dict[int, _Growing] = {}
+    def __init__(self, endpoint: Endpoint, request_id: str | None) -> None:
+        super().__init__(endpoint, request_id)
+        self._items: dict[int, _ItemState] = {}
         self._calls = 0
 
-    def event(self, event: Event) -> Iterator[StreamPart]:
-        if event.data.strip() == "[DONE]":  # not of this API, but of proxies that translate into it
+    def read_event(self, event: Event) -> Iterator[StreamPart]:
+        if event.data.strip() == "[DONE]":  # from proxies that translate from Chat Completions
             return
-        said = self._event(_Event, event.data)
-        match said.type or event.name:
+        parsed = self._parse_event(_Event, event.data)
+        match parsed.type or event.name:
             case "error":
-                raise complained(self._callee, event.data)
-            case "response.output_item.added" if said.item is not None:
-                yield from self._added(said.output_index, said.item)
-            case "response.output_item.done" if said.item is not None:
-                yield from self._done(said.output_index, said.item)
-            case "response.completed" | "response.incomplete" | "response.failed" if said.response is not None:
-                yield from self._opened(said.response.model)
-                status = said.response.status or said.type.removeprefix("response.")
-                yield from self._finish(said.response, status, event.data, malformed)
+                raise error_event(self._endpoint, event.data)
+            case "response.output_item.added" if parsed.item is not None:
+                yield from self._item_added(parsed.output_index, parsed.item)
+            case "response.output_item.done" if parsed.item is not None:
+                yield from self._item_done(parsed.output_index, parsed.item)
+            case "response.completed" | "response.incomplete" | "response.failed" if parsed.response is not None:
+                yield from self._opened(parsed.response.model)
+                status = parsed.response.status or parsed.type.removeprefix("response.")
+                yield from self._finish(parsed.response, status, event.data, malformed_event)
                 self.is_done = True
-            case "response.reasoning_summary_part.added" if said.summary_index > 0:
+            case "response.reasoning_summary_part.added" if parsed.summary_index > 0:
                 yield Reasoning("\n\n")
-            case kind if isinstance(said.delta, str) and said.delta:
-                yield from self._grown(kind, said.output_index, said.delta)
-            case _ if said.response is not None:
-                yield from self._opened(said.response.model)
-            case _:  # what else there is says nothing that is not said elsewhere
+            case kind if isinstance(parsed.delta, str) and parsed.delta:
+                yield from self._item_grown(kind, parsed.output_index, parsed.delta)
+            case _ if parsed.response is not None:
+                yield from self._opened(parsed.response.model)
+            case _:  # other events repeat what these contain
                 pass
 
-    def whole(self, body: str) -> Iterator[StreamPart]:
-        response = self._body(_Body, body)
-        parts = [part for index, item in enumerate(response.output) for part in self._done(index, item)]
-        parts += self._finish(response, response.status or "", body, garbage)
+    def read_body(self, body: str) -> Iterator[StreamPart]:
+        response = self._parse_body(_Body, body)
+        parts = [part for index, item in enumerate(response.output) for part in self._item_done(index, item)]
+        parts += self._finish(response, response.status or "", body, malformed_body)
         yield from self._opened(response.model)
         yield from parts
 
-    def _grown(self, kind: str, index: int, delta: str) -> Iterator[StreamPart]:
-        growing = self._items.setdefault(index, _Growing())
+    def _item_grown(self, kind: str, index: int, delta: str) -> Iterator[StreamPart]:
+        state = self._items.setdefault(index, _ItemState())
         match kind:
             case "response.output_text.delta" | "response.refusal.delta":
                 yield Text(delta)
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
                 yield Reasoning(delta)
-            case "response.function_call_arguments.delta" if growing.call is not None:
-                yield CallArguments(growing.call, delta)
+            case "response.function_call_arguments.delta" if state.call is not None:
+                yield CallArguments(state.call, delta)
             case _:
                 return
-        growing.is_told = True
+        state.is_forwarded = True
 
-    def _added(self, index: int, item: _Item) -> Iterator[StreamPart]:
-        growing = self._items.setdefault(index, _Growing())
-        if item.type == "function_call" and growing.call is None:
-            growing.call = self._calls
+    def _item_added(self, index: int, item: _Item) -> Iterator[StreamPart]:
+        state = self._items.setdefault(index, _ItemState())
+        if item.type == "function_call" and state.call is None:
+            state.call = self._calls
             self._calls += 1
-            yield CallOpened(growing.call, item.call_id or item.id or "", item.name or "")
+            yield CallOpened(state.call, item.call_id or item.id or "", item.name or "")
 
-    def _done(self, index: int, item: _Item) -> Iterator[StreamPart]:
-        """What of an item is not told yet: all of it, if the server sent no deltas."""
-        yield from self._added(index, item)
-        growing = self._items[index]
+    def _item_done(self, index: int, item: _Item) -> Iterator[StreamPart]:
+        """The parts of an item that are not forwarded yet: all of them, if the server sent no deltas."""
+        yield from self._item_added(index, item)
+        state = self._items[index]
         match item.type:
-            case "function_call" if growing.call is not None:
-                if item.arguments and not growing.is_told:
-                    yield CallArguments(growing.call, as_text(item.arguments))
-                yield CallClosed(growing.call)
+            case "function_call" if state.call is not None:
+                if item.arguments and not state.is_forwarded:
+                    yield CallArguments(state.call, arguments_text(item.arguments))
+                yield CallClosed(state.call)
             case "reasoning":
-                if not growing.is_told:
+                if not state.is_forwarded:
                     summary = "\n\n".join(part.text or "" for part in item.summary or ())
                     yield from [Reasoning(summary)] if summary else []
                 if item.id and item.encrypted_content:
                     signature = _Signature(id=item.id, encrypted_content=item.encrypted_content)
                     yield Reasoning(signature=signature.model_dump_json())
-            case "message" if not growing.is_told:
+            case "message" if not state.is_forwarded:
                 for part in item.content or ():
                     yield from [Text(text)] if (text := part.text or part.refusal) else []
-        growing.is_told = True
+        state.is_forwarded = True
 
     def _finish(
-        self, response: _Response, status: str, text: str, failure: Callable[[Callee, str, str], ProviderError]
+        self, response: _Response, status: str, text: str, failure: Callable[[Endpoint, str, str], ProviderError]
     ) -> Iterator[StreamPart]:
         reason = response.incomplete_details.reason if response.incomplete_details else None
         match status, reason:
@@ -190,12 +196,12 @@ class ResponsesReader(Reader):
             case "incomplete", "max_output_tokens":
                 self.stop = StopReason.MAX_TOKENS
             case "incomplete", "content_filter":
-                raise withheld(self._callee)
+                raise content_filtered(self._endpoint)
             case "failed", _:
-                raise complained(self._callee, as_json({"error": response.error}))
+                raise error_event(self._endpoint, as_json({"error": response.error}))
             case _:
-                ended = self._callee.quote(": ".join(filter(None, (status, reason))))
-                raise failure(self._callee, f"unknown ending {ended}", text)
+                ended = self._endpoint.quote(": ".join(filter(None, (status, reason))))
+                raise failure(self._endpoint, f"unknown status {ended}", text)
         if response.usage is not None:
             yield Used(_used(response.usage))
 

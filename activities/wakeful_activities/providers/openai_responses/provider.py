@@ -1,4 +1,4 @@
-"""The Responses API of OpenAI. Nothing is stored there: the thread is ours, and each request tells all of it."""
+"""The Responses API of OpenAI. It stores nothing there: each request contains the whole conversation."""
 
 from collections.abc import Iterator
 from typing import assert_never
@@ -24,28 +24,28 @@ from wakeful.contract.messages import (
 from wakeful.contract.tools import ToolDescriptor
 from wakeful_activities.providers.openai_chat.provider import OPENAI_URL
 from wakeful_activities.providers.openai_responses.answers import ResponsesReader, reasoning_item
-from wakeful_activities.providers.shared.failures import Callee
+from wakeful_activities.providers.shared.failures import Endpoint
 from wakeful_activities.providers.shared.http import HttpProvider
 from wakeful_activities.providers.shared.reading import Reader
 from wakeful_activities.providers.shared.writing import (
     Json,
-    Place,
-    address,
+    MessageRef,
     arguments_of,
     as_json,
-    effort_of,
+    document_text,
+    effort_name,
     file_name,
-    no_nulls,
-    placed,
+    numbered,
     schema_name,
     sorted_tools,
-    text_within,
     titled,
+    url_of,
+    without_nulls,
 )
 
 
 class OpenAIResponses(HttpProvider):
-    """OpenAI's models behind its Responses API, whose reasoning can be sent back to them."""
+    """OpenAI's models behind its Responses API, which takes their reasoning back."""
 
     home = OPENAI_URL
     path = "/responses"
@@ -55,12 +55,12 @@ class OpenAIResponses(HttpProvider):
     def _headers(self, key: str | None) -> dict[str, str]:
         return {"Authorization": f"Bearer {key}"} if key else {}
 
-    def _reader(self, callee: Callee, request_id: str | None) -> Reader:
-        return ResponsesReader(callee, request_id)
+    def _reader(self, endpoint: Endpoint, request_id: str | None) -> Reader:
+        return ResponsesReader(endpoint, request_id)
 
     def _body(self, request: ModelRequest) -> Json:
         settings = request.settings
-        items = [item for message, place in placed(request, "OpenAIResponses") for item in _items(message, place)]
+        items = [item for message, ref in numbered(request, "OpenAIResponses") for item in _items(message, ref)]
         body: Json = {
             "model": request.model,
             "instructions": request.instructions or None,
@@ -72,7 +72,7 @@ class OpenAIResponses(HttpProvider):
             "top_p": settings.top_p,
             "max_output_tokens": settings.max_tokens,
         }
-        return no_nulls(body) | _reasoning(request) | _format(request)
+        return without_nulls(body) | _reasoning(request) | _format(request)
 
 
 def _reasoning(request: ModelRequest) -> Json:
@@ -81,9 +81,9 @@ def _reasoning(request: ModelRequest) -> Json:
         return {}
     if effort == "none":
         return {"reasoning": {"effort": "none"}}
-    # Asked for only with reasoning: a model that has none refuses it.
+    # Only with reasoning: models without it reject this.
     include: JsonValue = ["reasoning.encrypted_content"]
-    return {"reasoning": {"effort": effort_of(effort), "summary": "auto"}, "include": include}
+    return {"reasoning": {"effort": effort_name(effort), "summary": "auto"}, "include": include}
 
 
 def _format(request: ModelRequest) -> Json:
@@ -94,7 +94,7 @@ def _format(request: ModelRequest) -> Json:
 
 
 def _tool(tool: ToolDescriptor) -> JsonValue:
-    # Strict would be the default here, and refuse every schema that has an optional parameter.
+    # Strict would be the default here, and rejects schemas with optional parameters.
     return {
         "type": "function",
         "name": tool.id,
@@ -104,22 +104,22 @@ def _tool(tool: ToolDescriptor) -> JsonValue:
     }
 
 
-def _items(message: Message, place: Place) -> Iterator[JsonValue]:
+def _items(message: Message, ref: MessageRef) -> Iterator[JsonValue]:
     match message.role:
         case Role.USER | Role.SYSTEM:
-            yield {"role": message.role.value, "content": _content(message, place)}
+            yield {"role": message.role.value, "content": _content(message, ref)}
         case Role.ASSISTANT:
-            yield from _assistant(message, place)
+            yield from _assistant(message, ref)
         case Role.TOOL:
-            output = place.text_of(message)
-            yield {"type": "function_call_output", "call_id": place.call_of(message), "output": output}
+            output = ref.text_of(message)
+            yield {"type": "function_call_output", "call_id": ref.call_id_of(message), "output": output}
         case _:
             assert_never(message.role)
 
 
-def _assistant(message: Message, place: Place) -> Iterator[JsonValue]:
-    text = place.text_of(message)
-    if text or message.tool_calls:  # a thought that nothing follows is refused
+def _assistant(message: Message, ref: MessageRef) -> Iterator[JsonValue]:
+    text = ref.text_of(message)
+    if text or message.tool_calls:  # the API rejects reasoning that nothing follows
         yield from filter(None, (reasoning_item(b) for b in message.content if isinstance(b, ThinkingBlock)))
     if text:
         yield {"role": "assistant", "content": text}
@@ -128,35 +128,35 @@ def _assistant(message: Message, place: Place) -> Iterator[JsonValue]:
         yield {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments}
 
 
-def _content(message: Message, place: Place) -> JsonValue:
-    parts: list[JsonValue] = [part for block in message.content if (part := _part(block, place))]
+def _content(message: Message, ref: MessageRef) -> JsonValue:
+    parts: list[JsonValue] = [part for block in message.content if (part := _part(block, ref))]
     return parts or ""
 
 
-def _part(block: ContentBlock, place: Place) -> JsonValue:
+def _part(block: ContentBlock, ref: MessageRef) -> JsonValue:
     match block:
         case TextBlock(text=text):
             return {"type": "input_text", "text": text}
         case ImageBlock(source=source):
-            return {"type": "input_image", "image_url": address(source), "detail": "auto"}
+            return {"type": "input_image", "image_url": url_of(source), "detail": "auto"}
         case DocumentBlock():
-            return _document(block, place)
+            return _document(block, ref)
         case ThinkingBlock():
             return None
         case AudioBlock() | VideoBlock() | ToolUseBlock() | ToolResultBlock():
-            raise place.cannot_hold(block)
+            raise ref.cannot_send(block)
         case _:
             assert_never(block)
 
 
-def _document(document: DocumentBlock, place: Place) -> JsonValue:
-    text = text_within(document, place)
+def _document(document: DocumentBlock, ref: MessageRef) -> JsonValue:
+    text = document_text(document, ref)
     if text is not None:
         return {"type": "input_text", "text": titled(document, text)}
     match document.source:
         case UrlSource(url=url):
             return {"type": "input_file", "file_url": url}
         case Base64Source():
-            return {"type": "input_file", "filename": file_name(document), "file_data": address(document.source)}
+            return {"type": "input_file", "filename": file_name(document), "file_data": url_of(document.source)}
         case _:
             assert_never(document.source)

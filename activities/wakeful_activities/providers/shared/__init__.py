@@ -1,1 +1,1 @@
-"""What providers share: HTTP, server-sent events, errors, and reading and writing messages."""
+"""What providers share: HTTP, server-sent events, errors, and reading and writing of messages."""

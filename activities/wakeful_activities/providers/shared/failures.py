@@ -1,8 +1,8 @@
-"""Say what went wrong with a model call, as a `ProviderError`. Shared by every provider that speaks HTTP.
+"""Translate the failure of a model call into a `ProviderError`. Shared by every provider behind HTTP.
 
-Whether asking again may help is decided here and nowhere else: by the status, the error body and the transport's
-exception, which become a kind. An answer that breaks off while it comes also has a cause, which tells its readers why.
-It sends nothing and retries nothing; what a good answer means is each provider's own.
+Whether a retry may help is decided here and nowhere else: the status, the error body and the transport's exception
+determine the error's kind. The interruption of a stream also has a cause, in two or three words. Nothing is sent or
+retried here, and what a good answer is, each provider decides.
 """
 
 import math
@@ -17,16 +17,16 @@ from pydantic_core import from_json
 
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
 
-LONGEST_RETRY_AFTER = 86_400.0
-_TRY_AGAIN = "asking again may help"
+MAX_RETRY_AFTER = 86_400.0
+_RETRY_MAY_HELP = "asking again may help"  # `wakeful.client.diagnosis` cuts messages off at this advice
 _RESET = "connection reset"
-_LONGEST_COMPLAINT = 1_000
-_LONGEST_EXCERPT = 200
+_MAX_MESSAGE = 1_000
+_MAX_EXCERPT = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Callee:
-    """Who was asked: named in every message. Its key is struck out of whatever the other side says."""
+class Endpoint:
+    """The model and host that were called. Every message names them, and no message quotes the key."""
 
     model: str
     host: str
@@ -35,96 +35,96 @@ class Callee:
     def __str__(self) -> str:
         return f"model {self.model!r} at {self.host}"
 
-    def quote(self, text: str, limit: int = _LONGEST_EXCERPT) -> str:
-        # Struck out before it is cut: half a key at the cut would no longer be recognised.
+    def quote(self, text: str, limit: int = _MAX_EXCERPT) -> str:
+        # Redacted before it is cut: half a key at the cut would no longer be recognised.
         safe = text.replace(self.api_key, "[api key]") if self.api_key else text
         return repr(safe if len(safe) <= limit else f"{safe[:limit]}…")
 
 
-def refused(callee: Callee, response: httpx.Response) -> ProviderError:
-    """The failure that an answer with an error status stands for."""
-    complaint = _complaint(response.text)
-    kind, advice = _verdict(response.status_code, response.text, complaint)
-    said = f": {callee.quote(complaint.message, complaint.limit)}" if complaint.message else ""
-    named = request_id(response.headers)
-    which = f" (request id {callee.quote(named)})" if named else ""
+def status_error(endpoint: Endpoint, response: httpx.Response) -> ProviderError:
+    """The error for a response with an error status."""
+    body = _parse_error(response.text)
+    kind, advice = _classify(response.status_code, response.text, body)
+    quoted = f": {endpoint.quote(body.message, body.limit)}" if body.message else ""
+    id = request_id(response.headers)
+    request = f" (request id {endpoint.quote(id)})" if id else ""
     wait = retry_after(response.headers, now=datetime.now(UTC)) if kind.transient else None
-    message = f"{callee} answered {response.status_code}{said}{which}; {advice}"
+    message = f"{endpoint} answered {response.status_code}{quoted}{request}; {advice}"
     return ProviderError(kind, message, retry_after=wait)
 
 
-def unanswered(callee: Callee, error: httpx.RequestError | TimeoutError, *, timeout: float) -> ProviderError:
-    """The failure when no whole answer came: too slow, not reachable, or the connection broke."""
+def connection_error(endpoint: Endpoint, error: httpx.RequestError | TimeoutError, *, timeout: float) -> ProviderError:
+    """The error if no answer began: too slow, unreachable, or the connection was lost."""
     name = type(error).__name__
     if isinstance(error, httpx.TimeoutException | TimeoutError):
-        unreached = isinstance(error, httpx.ConnectTimeout)
-        what = "accepted no connection in time" if unreached else f"did not answer within {timeout:g} s"
-        advice = f"{_TRY_AGAIN}; if this goes on, check that the server is up or allow a longer timeout"
-        return ProviderError(ProviderErrorKind.TIMEOUT, f"{callee} {what} ({name}); {advice}")
-    why = callee.quote(str(error))
+        is_connecting = isinstance(error, httpx.ConnectTimeout)
+        what = "accepted no connection in time" if is_connecting else f"did not answer within {timeout:g} s"
+        advice = f"{_RETRY_MAY_HELP}; if this persists, check that the server is up or allow a longer timeout"
+        return ProviderError(ProviderErrorKind.TIMEOUT, f"{endpoint} {what} ({name}); {advice}")
+    why = endpoint.quote(str(error))
     advice = "check that the server runs there, and the base URL, DNS, proxy and TLS settings of this worker"
-    return ProviderError(ProviderErrorKind.PROVIDER, f"no answer from {callee} ({name}: {why}); {advice}")
+    return ProviderError(ProviderErrorKind.PROVIDER, f"no answer from {endpoint} ({name}: {why}); {advice}")
 
 
-def broken_off(callee: Callee, error: httpx.RequestError | TimeoutError, *, timeout: float) -> ProviderError:
-    """The failure when an answer had begun and its connection broke, or it took too long."""
+def interrupted(endpoint: Endpoint, error: httpx.RequestError | TimeoutError, *, timeout: float) -> ProviderError:
+    """The error if the connection was lost after an answer had begun, or the answer took too long."""
     name, why = type(error).__name__, str(error)
     if isinstance(error, httpx.TimeoutException | TimeoutError):
-        message = f"{callee} did not finish its answer within {timeout:g} s ({name}); {_TRY_AGAIN}"
+        message = f"{endpoint} did not finish its answer within {timeout:g} s ({name}); {_RETRY_MAY_HELP}"
         return ProviderError(ProviderErrorKind.TIMEOUT, message, cause="timeout")
-    # The second is how h2 calls the GOAWAY of a server that shuts down.
+    # The second is h2's name for the GOAWAY of a server that shuts down.
     cause = "goaway" if "goaway" in why.lower() or "ConnectionTerminated" in why else _RESET
-    message = f"{callee} broke off in the middle of its answer ({name}: {callee.quote(why)}); {_TRY_AGAIN}"
+    message = f"the answer of {endpoint} was interrupted ({name}: {endpoint.quote(why)}); {_RETRY_MAY_HELP}"
     return ProviderError(ProviderErrorKind.STREAM_INTERRUPTED, message, cause=cause)
 
 
-def cut_short(callee: Callee) -> ProviderError:
-    """The failure when a stream ends properly, as far as HTTP can tell, and its last event has not come."""
-    message = f"the answer of {callee} ended early, without its last event; {_TRY_AGAIN}"
+def ended_early(endpoint: Endpoint) -> ProviderError:
+    """The error if a stream ends properly, as far as HTTP can tell, but without its last event."""
+    message = f"the answer of {endpoint} ended early, without its last event; {_RETRY_MAY_HELP}"
     return ProviderError(ProviderErrorKind.STREAM_INTERRUPTED, message, cause=_RESET)
 
 
-def complained(callee: Callee, event: str) -> ProviderError:
-    """The failure that an error event in the middle of a stream stands for."""
-    complaint = _complaint(event)
-    if any("policy" in code or code == "content_filter" for code in complaint.codes):
-        return withheld(callee)
-    status = _status(complaint.codes)
-    kind, advice = _verdict(status, event, complaint)
-    said = callee.quote(complaint.message, complaint.limit)
+def error_event(endpoint: Endpoint, event: str) -> ProviderError:
+    """The error for an error event in the middle of a stream."""
+    body = _parse_error(event)
+    if any("policy" in code or code == "content_filter" for code in body.codes):
+        return content_filtered(endpoint)
+    status = _status(body.codes)
+    kind, advice = _classify(status, event, body)
+    quoted = endpoint.quote(body.message, body.limit)
     cause = f"provider {status} mid-stream" if kind.transient else None
-    return ProviderError(kind, f"{callee} broke off its answer with an error: {said}; {advice}", cause=cause)
+    return ProviderError(kind, f"{endpoint} ended its answer with an error: {quoted}; {advice}", cause=cause)
 
 
-def malformed(callee: Callee, problem: str, event: str) -> ProviderError:
-    """The failure when something in a stream cannot be read."""
-    message = f"{callee} sent an event that cannot be read ({problem}), beginning {callee.quote(event)}; {_TRY_AGAIN}"
+def malformed_event(endpoint: Endpoint, problem: str, event: str) -> ProviderError:
+    """The error for an event of a stream that cannot be parsed."""
+    message = f"{endpoint} sent a malformed event ({problem}), beginning {endpoint.quote(event)}; {_RETRY_MAY_HELP}"
     return ProviderError(ProviderErrorKind.PROVIDER, message, cause="malformed event")
 
 
-def garbage(callee: Callee, problem: str, body: str) -> ProviderError:
-    """The failure when the status says success and the body is not an answer."""
-    excerpt = callee.quote(body)
-    advice = f"{_TRY_AGAIN}; if this goes on, check that the base URL is the API's and no proxy answers for it"
-    message = f"{callee} sent something that is not an answer ({problem}), beginning {excerpt}; {advice}"
+def malformed_body(endpoint: Endpoint, problem: str, body: str) -> ProviderError:
+    """The error for a body that is not an answer although the status is a success."""
+    excerpt = endpoint.quote(body)
+    advice = f"{_RETRY_MAY_HELP}; if this persists, check that the base URL is the API's and no proxy answers for it"
+    message = f"{endpoint} sent something that is not an answer ({problem}), beginning {excerpt}; {advice}"
     return ProviderError(ProviderErrorKind.PROVIDER, message)
 
 
-def withheld(callee: Callee) -> ProviderError:
-    """The failure when a filter or the model itself refuses to answer this conversation."""
+def content_filtered(endpoint: Endpoint) -> ProviderError:
+    """The error if the provider's filter or the model itself refuses to answer this conversation."""
     return ProviderError(
         ProviderErrorKind.CONTENT_FILTERED,
-        f"{callee} withheld its answer: the provider's content filter stopped it; change the conversation",
+        f"{endpoint} withheld its answer: the provider's content filter stopped it; change the conversation",
     )
 
 
 def request_id(headers: Mapping[str, str]) -> str | None:
-    """The provider's own name for a call: OpenAI's header, or Anthropic's."""
+    """The provider's id of a call, from OpenAI's header or Anthropic's."""
     return headers.get("x-request-id") or headers.get("request-id")
 
 
 def retry_after(headers: Mapping[str, str], *, now: datetime) -> float | None:
-    """The seconds a server asks to be left alone, from `retry-after-ms` or `Retry-After` (seconds or a date)."""
+    """The seconds that a server asks to wait, from `retry-after-ms` or `Retry-After` (seconds or a date)."""
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return _bounded(milliseconds / 1_000)
@@ -136,32 +136,32 @@ def retry_after(headers: Mapping[str, str], *, now: datetime) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Complaint:
-    """What an error body says, whichever of the usual shapes it has."""
+class _ErrorBody:
+    """What an error body says, in any of the usual shapes."""
 
     message: str
     codes: tuple[str, ...] = ()
-    """What the error is called, the most telling name first."""
-    limit: int = _LONGEST_COMPLAINT
+    """Names of the error, the most specific first."""
+    limit: int = _MAX_MESSAGE
 
 
-def _complaint(body: str) -> _Complaint:
-    said = _parsed(body)
-    if isinstance(said, list) and said:  # Google's gateway wraps its error in a list
-        said = said[0]
-    if isinstance(said, dict):  # most put it under `error`, older vLLM at the top, FastAPI calls it `detail`
-        said = said.get("error", said)
-    fields = said if isinstance(said, dict) else {"message": said}
+def _parse_error(text: str) -> _ErrorBody:
+    body = _parse_json(text)
+    if isinstance(body, list) and body:  # Google's gateway wraps its error in a list
+        body = body[0]
+    if isinstance(body, dict):  # most put it under `error`, older vLLM at the top, FastAPI calls it `detail`
+        body = body.get("error", body)
+    fields = body if isinstance(body, dict) else {"message": body}
     codes = tuple(str(code) for code in (fields.get("code"), fields.get("type")) if isinstance(code, str | int))
     message = fields.get("message", fields.get("detail"))
     if isinstance(message, str):
-        return _Complaint(message, codes)
-    return _Complaint(body.strip(), codes, limit=_LONGEST_EXCERPT)
+        return _ErrorBody(message, codes)
+    return _ErrorBody(text.strip(), codes, limit=_MAX_EXCERPT)
 
 
-def _parsed(body: str) -> JsonValue:
+def _parse_json(text: str) -> JsonValue:
     try:
-        parsed: JsonValue = from_json(body)
+        parsed: JsonValue = from_json(text)
     except ValueError:  # a proxy's page, or nothing at all
         return None
     return parsed
@@ -214,13 +214,13 @@ _STATUSES = {
     "overloaded": 529,
     "overloaded_error": 529,
 }
-"""What an error in the middle of a stream would have been as a status."""
+"""The HTTP status that stands for the code of an error event."""
 
 _ADVICE = {
-    ProviderErrorKind.PROVIDER: f"{_TRY_AGAIN}; if this goes on, check the base URL and the server's log",
-    ProviderErrorKind.RATE_LIMITED: "ask again later; if this goes on, raise the limit or run fewer agents at once",
-    ProviderErrorKind.OVERLOADED: "ask again later; if this goes on, use another model",
-    ProviderErrorKind.TIMEOUT: f"{_TRY_AGAIN}; if this goes on, use a faster model or a shorter conversation",
+    ProviderErrorKind.PROVIDER: f"{_RETRY_MAY_HELP}; if this persists, check the base URL and the server's log",
+    ProviderErrorKind.RATE_LIMITED: "ask again later; if this persists, raise the limit or run fewer agents at once",
+    ProviderErrorKind.OVERLOADED: "ask again later; if this persists, use another model",
+    ProviderErrorKind.TIMEOUT: f"{_RETRY_MAY_HELP}; if this persists, use a faster model or a shorter conversation",
     ProviderErrorKind.CONTEXT_OVERFLOW: "shorten the conversation or use a model with a larger context",
     ProviderErrorKind.INVALID_REQUEST: "change the request: the same one will be refused again",
     ProviderErrorKind.UNAUTHORIZED: "check the API key and what it is allowed to use",
@@ -228,11 +228,11 @@ _ADVICE = {
 }
 
 
-def _verdict(status: int, body: str, complaint: _Complaint) -> tuple[ProviderErrorKind, str]:
-    if status == 429 and not {"insufficient_quota", "billing_error"}.isdisjoint(complaint.codes):
-        # It looks like a rate limit, but no wait ends it.
+def _classify(status: int, text: str, body: _ErrorBody) -> tuple[ProviderErrorKind, str]:
+    if status == 429 and not {"insufficient_quota", "billing_error"}.isdisjoint(body.codes):
+        # It has the status of a rate limit, but waiting does not help.
         return ProviderErrorKind.INVALID_REQUEST, "check the account's plan and billing: waiting does not help"
-    kind = _bad_request(body) if status == 400 else _KINDS.get(status, ProviderErrorKind.PROVIDER)
+    kind = _bad_request(text) if status == 400 else _KINDS.get(status, ProviderErrorKind.PROVIDER)
     return kind, _ADVICE[kind]
 
 
@@ -247,9 +247,9 @@ def _status(codes: tuple[str, ...]) -> int:
     return 500
 
 
-def _bad_request(body: str) -> ProviderErrorKind:
-    said = body.lower()
-    if any(phrase in said for phrase in _OVERFLOW_PHRASES):
+def _bad_request(text: str) -> ProviderErrorKind:
+    lowered = text.lower()
+    if any(phrase in lowered for phrase in _OVERFLOW_PHRASES):
         return ProviderErrorKind.CONTEXT_OVERFLOW
     return ProviderErrorKind.INVALID_REQUEST
 
@@ -271,5 +271,5 @@ def _seconds_until(written: str, now: datetime) -> float | None:
 
 
 def _bounded(seconds: float) -> float:
-    # A slip of the other side must not park a run for years.
-    return min(max(seconds, 0.0), LONGEST_RETRY_AFTER)
+    # A provider's mistake must not stop a run for years.
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER)

@@ -1,7 +1,7 @@
-"""What every provider behind HTTP has in common: its key, its address, and one streamed POST that is always closed.
+"""What every provider behind HTTP has in common: its key, its URL, and one streamed POST that is always closed.
 
-Nothing is retried here: Temporal does that, by the kind of the error. Above it the inference activity builds requests
-and gathers what comes; below it are httpx and, for whatever goes wrong, `failures`.
+Nothing is retried here: Temporal does that, by the kind of the error. The inference activity above builds the request
+and assembles the parts of the answer; `failures` translates what goes wrong in httpx below.
 """
 
 import asyncio
@@ -17,7 +17,14 @@ import httpx
 from wakeful.contract.errors import ConfigurationError, ProviderError, ProviderErrorKind
 from wakeful.contract.inference import ModelRequest
 from wakeful.contract.streaming import StreamPart
-from wakeful_activities.providers.shared.failures import Callee, broken_off, malformed, refused, request_id, unanswered
+from wakeful_activities.providers.shared.failures import (
+    Endpoint,
+    connection_error,
+    interrupted,
+    malformed_event,
+    request_id,
+    status_error,
+)
 from wakeful_activities.providers.shared.reading import Reader
 from wakeful_activities.providers.shared.sse import SseDecoder, SseError
 from wakeful_activities.providers.shared.writing import Json
@@ -30,18 +37,18 @@ class HttpProvider(ABC):
     """Models behind an HTTP API.
 
     Args:
-        api_key: the key; or `env:NAME` or `file:/path`, which is looked up at each call, so that a new key is picked
-            up; or None for a server that wants none.
-        base_url: where the API is; None for its maker's.
-        timeout: the seconds one whole answer may take.
-        client: a client to share; whoever made it closes it.
+        api_key: the key; or `env:NAME` or `file:/path`, which is read at each call, so that you can rotate the key;
+            or None for a server that needs none.
+        base_url: the URL of the API; None for its vendor's.
+        timeout: the seconds that one complete answer may take.
+        client: an HTTP client to share; you close it yourself.
 
     Raises:
-        ConfigurationError: the key or the base URL cannot be used as they are.
+        ConfigurationError: the key or the base URL is not usable.
     """
 
     home: ClassVar[str]
-    """Where the API's maker serves it."""
+    """The URL at which the API's vendor serves it."""
     path: ClassVar[str]
     key_variable: ClassVar[str]
     url_variable: ClassVar[str]
@@ -61,17 +68,17 @@ class HttpProvider(ABC):
             raise ConfigurationError(problems)
         url = httpx.URL(base_url)
         before = url.path.rstrip("/")
-        if self.path.startswith("/v1/"):  # some write the version into the base URL, some do not
+        if self.path.startswith("/v1/"):  # users write the base URL with the version or without it
             before = before.removesuffix("/v1")
         self._url = url.copy_with(path=before + self.path)
         self._timeout = timeout
         self._shares_client = client is not None
-        # No limit: the worker's activity slots are one already, and a call must not time out in a second queue.
+        # No limit: activity slots limit the calls already, and a call must not time out in a second queue.
         self._client = client or httpx.AsyncClient(limits=httpx.Limits(max_connections=None))
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
-        """The provider that two variables describe, `key_variable` and `url_variable`; without the latter, `home`."""
+        """The provider with the key of `key_variable` and the base URL of `url_variable`, which defaults to `home`."""
         base_url = environ.get(cls.url_variable, "").strip() or None
         return cls(api_key=environ.get(cls.key_variable), base_url=base_url)
 
@@ -97,111 +104,112 @@ class HttpProvider(ABC):
         Raises:
             ProviderError: the call failed; its kind decides whether Temporal tries again.
         """
-        body = self._body(request)
-        callee = Callee(request.model, self._host, self._key.value())
-        if callee.api_key is None and self._is_home and not self._shares_client:  # a client of theirs may have `auth`
-            problem = f"{callee} needs an API key; set {self.key_variable} in the worker's environment"
+        payload = self._body(request)
+        endpoint = Endpoint(request.model, self._host, self._key.value())
+        # A shared client may have an `auth` of its own.
+        if endpoint.api_key is None and self._is_home and not self._shares_client:
+            problem = f"{endpoint} needs an API key; set {self.key_variable} in the worker's environment"
             raise ProviderError(ProviderErrorKind.UNAUTHORIZED, problem)
         deadline = asyncio.get_running_loop().time() + self._timeout
-        response = await self._open(body, callee, deadline)
+        response = await self._open(payload, endpoint, deadline)
         try:
-            reader = self._reader(callee, request_id(response.headers))
-            arriving = _Arriving(response, callee, timeout=self._timeout, deadline=deadline)
+            reader = self._reader(endpoint, request_id(response.headers))
+            body = _IncomingBody(response, endpoint, timeout=self._timeout, deadline=deadline)
             try:
-                while not (arriving.is_over or reader.is_done):
-                    for part in arriving.read_by(reader, await arriving.more()):
+                while not (body.is_over or reader.is_done):
+                    for part in body.parts(reader, await body.read()):
                         yield part
             except ProviderError:
                 if reader.stop is None:
                     raise
-            for part in reader.end():
+            for part in reader.finish():
                 yield part
-            await arriving.drain()
+            await body.drain()
         finally:
             await response.aclose()
 
-    async def _open(self, body: Json, callee: Callee, deadline: float) -> httpx.Response:
-        asking = self._client.build_request(
+    async def _open(self, payload: Json, endpoint: Endpoint, deadline: float) -> httpx.Response:
+        request = self._client.build_request(
             "POST",
             self._url,
-            json=body,
-            headers=self._headers(callee.api_key),
+            json=payload,
+            headers=self._headers(endpoint.api_key),
             timeout=httpx.Timeout(self._timeout, connect=min(self._timeout, CONNECT_SECONDS)),
         )
         try:
-            # httpx bounds each read; only the outer bound ends an answer that trickles.
+            # httpx limits each read; only the deadline ends an answer that trickles.
             async with asyncio.timeout_at(deadline):
-                response = await self._client.send(asking, stream=True, follow_redirects=False)
+                response = await self._client.send(request, stream=True, follow_redirects=False)
                 if not response.is_success:
                     await response.aread()
         except (httpx.RequestError, TimeoutError) as error:
-            raise unanswered(callee, error, timeout=self._timeout) from error
+            raise connection_error(endpoint, error, timeout=self._timeout) from error
         if not response.is_success:
-            raise refused(callee, response)
+            raise status_error(endpoint, response)
         return response
 
     @abstractmethod
     def _body(self, request: ModelRequest) -> Json:
-        """The request as the API writes it."""
+        """The JSON body of a request, as the API defines it."""
 
     @abstractmethod
     def _headers(self, key: str | None) -> dict[str, str]: ...
 
     @abstractmethod
-    def _reader(self, callee: Callee, request_id: str | None) -> Reader: ...
+    def _reader(self, endpoint: Endpoint, request_id: str | None) -> Reader: ...
 
 
-class _Arriving:
-    """A response whose body is on its way: events, or, from a server that does not stream, all of it at once."""
+class _IncomingBody:
+    """The body of a response while it arrives: events, or JSON from a server that does not stream."""
 
-    def __init__(self, response: httpx.Response, callee: Callee, *, timeout: float, deadline: float) -> None:
+    def __init__(self, response: httpx.Response, endpoint: Endpoint, *, timeout: float, deadline: float) -> None:
         self._chunks = response.aiter_bytes()
         self._is_streamed = response.headers.get("content-type", "").lower().startswith("text/event-stream")
-        self._callee = callee
+        self._endpoint = endpoint
         self._timeout = timeout
         self._deadline = deadline
         self._decoder = SseDecoder()
         self._body = bytearray()
         self.is_over = False
 
-    async def more(self) -> bytes:
+    async def read(self) -> bytes:
         """The next bytes; none at the end."""
         try:
-            # Around one read only: a bound that is held across a `yield` would cancel whoever reads the parts.
+            # Around one read only: a timeout that spans a `yield` would cancel the consumer of the parts.
             async with asyncio.timeout_at(self._deadline):
                 chunk = await anext(self._chunks, b"")
         except (httpx.RequestError, TimeoutError) as error:
-            raise broken_off(self._callee, error, timeout=self._timeout) from error
+            raise interrupted(self._endpoint, error, timeout=self._timeout) from error
         self.is_over = not chunk
         return chunk
 
-    def read_by(self, reader: Reader, chunk: bytes) -> Iterator[StreamPart]:
-        """What `chunk` adds to the answer."""
+    def parts(self, reader: Reader, chunk: bytes) -> Iterator[StreamPart]:
+        """The parts that `chunk` adds to the answer."""
         if self._is_streamed:
             try:
                 for event in self._decoder.end() if self.is_over else self._decoder.feed(chunk):
                     if not reader.is_done:
-                        yield from reader.event(event)
+                        yield from reader.read_event(event)
             except SseError as error:
-                raise malformed(self._callee, str(error), chunk.decode(errors="replace")) from error
+                raise malformed_event(self._endpoint, str(error), chunk.decode(errors="replace")) from error
         else:
             self._body += chunk
             if self.is_over:
-                yield from reader.whole(self._body.decode(errors="replace"))
+                yield from reader.read_body(self._body.decode(errors="replace"))
 
     async def drain(self) -> None:
-        """Read past the last event: a connection that is read to its end can be used again."""
+        """Read past the last event: a connection can be reused only if its response was read to the end."""
         with contextlib.suppress(ProviderError, TimeoutError):
             async with asyncio.timeout(_DRAIN_SECONDS):
                 while not self.is_over:
-                    await self.more()
+                    await self.read()
 
 
 class ApiKey:
-    """A key, or where it is to be found. It is never shown."""
+    """A key, or a reference to one. It is never logged or quoted."""
 
     def __init__(self, written: str | None) -> None:
-        # A key read from a file ends in a newline; h11 would refuse the header in a message that quotes it.
+        # A key from a file may end in a newline; h11 would reject the header with a message that quotes it.
         self._written = (written or "").strip() or None
 
     def problems(self) -> list[str]:
@@ -213,10 +221,10 @@ class ApiKey:
         return ["the API key holds characters that no HTTP header can carry; set it again without them"]
 
     def value(self) -> str | None:
-        """The key as it is now.
+        """The current key.
 
         Raises:
-            ProviderError: it is to be found somewhere, and is not there.
+            ProviderError: the reference leads to no key.
         """
         scheme, name = self._reference()
         if not scheme:

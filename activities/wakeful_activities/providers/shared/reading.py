@@ -1,4 +1,4 @@
-"""What reading an answer has in common, whichever API gives it. Pure: events go in, stream parts come out."""
+"""What the readers of all APIs have in common. Pure: events go in, stream parts come out."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -10,61 +10,61 @@ from wakeful.contract.base import Wire
 from wakeful.contract.errors import ProviderError
 from wakeful.contract.inference import StopReason
 from wakeful.contract.streaming import Opened, Stop, StreamPart
-from wakeful_activities.providers.shared.failures import Callee, cut_short, garbage, malformed
+from wakeful_activities.providers.shared.failures import Endpoint, ended_early, malformed_body, malformed_event
 from wakeful_activities.providers.shared.sse import Event
 
 
-class Read(Wire):
-    """Something an API says. Hidden in errors: they are chained to ours, and what they would quote may hold the key."""
+class ApiModel(Wire):
+    """A type of an API's JSON. Errors do not show the input: they are chained to ours, and it may contain the key."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
 
-R = TypeVar("R", bound=Read)
+R = TypeVar("R", bound=ApiModel)
 
 
 class Reader(ABC):
     """Reads one answer."""
 
-    def __init__(self, callee: Callee, request_id: str | None) -> None:
-        self._callee = callee
+    def __init__(self, endpoint: Endpoint, request_id: str | None) -> None:
+        self._endpoint = endpoint
         self._request_id = request_id
         self._is_open = False
         self.stop: StopReason | None = None
-        """Why the model stopped. Once it has said so the answer is whole, whatever becomes of its connection."""
+        """Why the model stopped. Once it is set, the answer is complete, even if the connection is lost."""
         self.is_done = False
-        """The last event has come; whatever else does is not part of the answer."""
+        """The last event has arrived; what follows is not part of the answer."""
 
     @abstractmethod
-    def event(self, event: Event) -> Iterator[StreamPart]:
-        """What one event of a stream adds."""
+    def read_event(self, event: Event) -> Iterator[StreamPart]:
+        """The parts that one event of a stream adds."""
 
     @abstractmethod
-    def whole(self, body: str) -> Iterator[StreamPart]:
-        """The answer of a server that was asked to stream it and sent all of it at once."""
+    def read_body(self, body: str) -> Iterator[StreamPart]:
+        """The parts of an answer that a server sent at once, although it was asked to stream."""
 
-    def end(self) -> Iterator[StreamPart]:
-        """The last part, when nothing more comes."""
+    def finish(self) -> Iterator[StreamPart]:
+        """The last part, at the end of the stream."""
         if self.stop is None:
-            raise cut_short(self._callee)
+            raise ended_early(self._endpoint)
         yield Stop(self.stop)
 
     def _opened(self, model: str | None) -> Iterator[StreamPart]:
         if not self._is_open:
             self._is_open = True
-            yield Opened(model or self._callee.model, self._request_id)
+            yield Opened(model or self._endpoint.model, self._request_id)
 
-    def _event(self, shape: type[R], data: str) -> R:
-        return self._read(shape, data, malformed)
+    def _parse_event(self, shape: type[R], data: str) -> R:
+        return self._parse(shape, data, malformed_event)
 
-    def _body(self, shape: type[R], body: str) -> R:
-        return self._read(shape, body, garbage)
+    def _parse_body(self, shape: type[R], body: str) -> R:
+        return self._parse(shape, body, malformed_body)
 
-    def _read(self, shape: type[R], text: str, failure: Callable[[Callee, str, str], ProviderError]) -> R:
+    def _parse(self, shape: type[R], text: str, failure: Callable[[Endpoint, str, str], ProviderError]) -> R:
         try:
             return shape.model_validate_json(text)
         except ValidationError as error:
-            raise failure(self._callee, _problem(error), text) from error
+            raise failure(self._endpoint, _problem(error), text) from error
 
 
 def _problem(error: ValidationError) -> str:

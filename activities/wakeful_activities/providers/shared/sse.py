@@ -1,14 +1,14 @@
-"""Server-sent events out of bytes, however the network has cut them. Pure: who reads the bytes is `http`'s business.
+"""Decode server-sent events from bytes, however the network has split them. Pure: `http` reads the bytes.
 
-Stricter than the standard about what cannot be text, and kinder at the end: an event whose lines are all there counts
-although its blank line never came, because some servers do not send it after their last word.
+Stricter than the standard about invalid UTF-8, and more lenient at the end: the last event needs no blank line after
+it, because some servers do not send one.
 """
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 EVENT_LIMIT = 16 * 1024 * 1024
-"""Bytes of one event: many times the longest answer, and few enough that a server gone mad cannot fill the memory."""
+"""Bytes of one event: many times the longest answer, so that a broken server cannot fill the memory."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -19,11 +19,11 @@ class Event(NamedTuple):
 
 
 class SseError(ValueError):
-    """What came is not a stream of events."""
+    """The bytes are not a stream of events."""
 
 
 class SseDecoder:
-    """Feed it bytes as they come; it gives each event as soon as its last byte is there."""
+    """Feed it bytes as they arrive; it yields each event with its last byte."""
 
     def __init__(self, limit: int = EVENT_LIMIT) -> None:
         self._limit = limit
@@ -53,7 +53,7 @@ class SseDecoder:
         self._follows_cr = self._follows_cr or chunk.endswith(b"\r")
 
     def end(self) -> Iterator[Event]:
-        """The event that lacks nothing but its blank line. Half a line is half an event, and is dropped."""
+        """The last event, if only its blank line is missing. An incomplete line is dropped."""
         yield from self._dispatch()
 
     def _take_line(self) -> Iterator[Event]:
@@ -67,7 +67,7 @@ class SseDecoder:
         elif not line.startswith(b":"):
             self._take_field(line)
         elif not self._data:
-            self._size = 0  # a server may keep a connection alive with comments for ever
+            self._size = 0  # a server may keep the connection alive with comments forever
 
     def _take_field(self, line: bytes) -> None:
         name, _, value = _decoded(line).partition(":")
@@ -89,5 +89,5 @@ def _decoded(line: bytes) -> str:
         return line.decode()
     except UnicodeDecodeError as error:
         problem = f"a line is not UTF-8: {error.reason} at byte {error.start}"
-    # Raised out here: Python's own error holds the line, which may hold a key, and would come along as its context.
+    # Raised outside the handler: Python's error, as its context, would quote the line, which may contain a key.
     raise SseError(problem)

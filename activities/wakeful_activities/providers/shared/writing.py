@@ -1,4 +1,4 @@
-"""What writing a request has in common, whichever API it goes to."""
+"""What writing a request has in common for all APIs."""
 
 import base64
 import json
@@ -28,47 +28,47 @@ from wakeful.contract.tools import ToolDescriptor
 Json = dict[str, JsonValue]
 
 BUDGETS = {"low": 2_048, "medium": 8_192, "high": 16_384, "max": 32_768}
-"""How many tokens each effort stands for, where an API counts them; and which effort a budget stands for, elsewhere."""
+"""The tokens of each effort, for APIs that take a budget; and the effort of a budget, for the others."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where in a conversation something stands, for the person who has to mend it."""
+class MessageRef:
+    """A message of a request, as errors name it."""
 
     api: str
     number: int
     role: Role
 
-    def cannot_hold(self, block: ContentBlock) -> ProviderError:
+    def cannot_send(self, block: ContentBlock) -> ProviderError:
         return ProviderError(
             ProviderErrorKind.INVALID_REQUEST,
-            f"message {self.number} (role {self.role.value!r}) holds a {block.type!r} block, which {self.api} cannot "
-            "send there; write it as text, or use a provider that takes it",
+            f"message {self.number} (role {self.role.value!r}) has a {block.type!r} block, which {self.api} cannot "
+            "send there; write it as text, or use a provider that supports it",
         )
 
     def text_of(self, message: Message) -> str:
-        """The text of a message that may hold nothing else. What was thought is not said."""
+        """The text of a message that may contain only text; reasoning is left out."""
         for block in message.content:
             if not isinstance(block, TextBlock | ThinkingBlock):
-                raise self.cannot_hold(block)
+                raise self.cannot_send(block)
         return message.text
 
-    def call_of(self, message: Message) -> str:
-        """The call that a tool's result answers."""
+    def call_id_of(self, message: Message) -> str:
+        """The id of the call that a tool's result belongs to."""
         if message.tool_call_id is None:
-            problem = f"message {self.number} is a tool's result and names no tool call; set its tool_call_id"
+            problem = f"message {self.number} is a tool's result without a tool call; set its tool_call_id"
             raise ProviderError(ProviderErrorKind.INVALID_REQUEST, problem)
         return message.tool_call_id
 
 
-def placed(request: ModelRequest, api: str) -> Iterator[tuple[Message, Place]]:
-    """The conversation, each message with its place."""
+def numbered(request: ModelRequest, api: str) -> Iterator[tuple[Message, MessageRef]]:
+    """The messages of a request, each with its reference for errors."""
     for number, message in enumerate(request.messages, start=1):
-        yield message, Place(api, number, message.role)
+        yield message, MessageRef(api, number, message.role)
 
 
 def sorted_tools(request: ModelRequest) -> list[ToolDescriptor]:
-    """Sorted: the same tools make the same bytes, which providers cache."""
+    """Sorted: providers cache a prefix, so the same tools must give the same bytes."""
     return sorted(request.tools, key=lambda tool: tool.id)
 
 
@@ -76,7 +76,7 @@ def as_json(value: JsonValue) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def as_text(arguments: JsonValue) -> str:
+def arguments_text(arguments: JsonValue) -> str:
     """Arguments as JSON text, from servers that send it and from those that send the value."""
     if arguments is None:
         return ""
@@ -84,23 +84,23 @@ def as_text(arguments: JsonValue) -> str:
 
 
 def arguments_of(call: ToolCall) -> JsonValue:
-    """A call's arguments as they are sent back: no API takes none for an answer."""
+    """A call's arguments as they are sent back: APIs require an object even for a call without arguments."""
     return {} if call.arguments is None else call.arguments
 
 
-def no_nulls(body: Json) -> Json:
-    """Without what is not set: null is a value to some servers."""
+def without_nulls(body: Json) -> Json:
+    """The body without fields that are not set: some servers treat null as a value."""
     return {name: value for name, value in body.items() if value is not None}
 
 
-def effort_of(effort: ReasoningEffort) -> str:
-    """The effort by name; a budget is the effort that comes nearest to it."""
+def effort_name(effort: ReasoningEffort) -> str:
+    """The name of the effort; for a budget, of the nearest one."""
     if isinstance(effort, ReasoningBudget):
         return min(BUDGETS, key=lambda name: abs(BUDGETS[name] - effort.budget))
     return effort
 
 
-def address(source: MediaSource) -> str:
+def url_of(source: MediaSource) -> str:
     match source:
         case UrlSource(url=url):
             return url
@@ -110,15 +110,15 @@ def address(source: MediaSource) -> str:
             assert_never(source)
 
 
-def text_within(document: DocumentBlock, place: Place) -> str | None:
-    """What a document says that is nothing but text; None for one that only a model can read."""
+def document_text(document: DocumentBlock, message: MessageRef) -> str | None:
+    """The text of a plain-text document; None for other documents, which only the model can read."""
     source = document.source
     if not isinstance(source, Base64Source) or not source.media_type.startswith("text/"):
         return None
     try:
         return base64.b64decode(source.data, validate=True).decode()
     except ValueError as error:
-        problem = f"message {place.number} holds a {source.media_type!r} document that is not text in base64"
+        problem = f"message {message.number} has a {source.media_type!r} document that is not text in base64"
         raise ProviderError(ProviderErrorKind.INVALID_REQUEST, f"{problem}: {error}") from error
 
 
@@ -131,5 +131,5 @@ def file_name(document: DocumentBlock) -> str:
 
 
 def schema_name(output: OutputSpec) -> str:
-    """The name as OpenAI allows it."""
+    """The output type's name in the characters that OpenAI allows."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", output.name)[:64] or "answer"

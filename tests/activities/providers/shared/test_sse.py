@@ -1,4 +1,4 @@
-"""The decoder of server-sent events: bytes in any pieces, events out."""
+"""Server-sent events are decoded from bytes in any pieces."""
 
 from itertools import pairwise
 
@@ -34,7 +34,7 @@ def decoded(*chunks: bytes, limit: int = 1_000) -> list[Event]:
         ("", []),
     ],
 )
-def test_events_are_read_as_the_standard_writes_them(written: str, expected: list[Event]) -> None:
+def test_events_are_decoded_as_the_standard_says(written: str, expected: list[Event]) -> None:
     assert decoded(written.encode()) == expected
     assert decoded(*(bytes([byte]) for byte in written.encode())) == expected
 
@@ -44,21 +44,21 @@ ENDS = st.sampled_from(["\n", "\r\n", "\r"])
 
 
 @given(st.lists(st.tuples(LINES, ENDS)), st.lists(st.integers(0, 200)))
-def test_where_the_bytes_are_cut_does_not_matter(lines: list[tuple[str, str]], cuts: list[int]) -> None:
+def test_where_the_bytes_are_split_does_not_matter(lines: list[tuple[str, str]], cuts: list[int]) -> None:
     written = "".join(line + end for line, end in lines).encode()
-    places = sorted({0, len(written), *(cut for cut in cuts if cut < len(written))})
-    chunks = [written[start:end] for start, end in pairwise(places)]
+    bounds = sorted({0, len(written), *(cut for cut in cuts if cut < len(written))})
+    chunks = [written[start:end] for start, end in pairwise(bounds)]
     assert decoded(*chunks, b"", limit=100_000) == decoded(written, limit=100_000)
 
 
-def test_an_event_comes_with_its_last_byte() -> None:
+def test_an_event_is_decoded_with_its_last_byte() -> None:
     decoder = SseDecoder()
     assert [*decoder.feed(b"data: a\r\n\r")] == [Event("", "a")]
     assert [*decoder.feed(b"\ndata: b\n")] == []
     assert [*decoder.feed(b"\n")] == [Event("", "b")]
 
 
-def test_what_came_before_a_broken_line_is_not_lost() -> None:
+def test_events_before_a_malformed_line_are_not_lost() -> None:
     events = SseDecoder().feed(b"data: a\n\ndata: \xf0\x9f\n\n")
     assert next(events) == Event("", "a")
     with pytest.raises(SseError, match="a line is not UTF-8: unexpected end of data at byte 6"):
@@ -66,10 +66,10 @@ def test_what_came_before_a_broken_line_is_not_lost() -> None:
 
 
 @pytest.mark.parametrize("chunk", [b"x", b"data: xxxxxxxx\n"])
-def test_an_event_without_end_is_refused_before_it_fills_the_memory(chunk: bytes) -> None:
+def test_an_endless_event_is_rejected_before_it_fills_the_memory(chunk: bytes) -> None:
     with pytest.raises(SseError, match="an event is longer than 1,000 bytes"):
         decoded(*[chunk] * 1_001)
 
 
-def test_comments_may_come_for_ever() -> None:
+def test_comments_may_arrive_forever() -> None:
     assert decoded(*[b": ping\n"] * 1_000, b"data: a\n\n") == [Event("", "a")]

@@ -1,0 +1,39 @@
+"""The `run_hooks` activity: hooks of the lifecycle phases, which run beside no other activity."""
+
+from functools import partial
+
+from temporalio import activity
+
+from wakeful.authoring.hook_contexts import HookContext, RunEnd, StepEnd
+from wakeful.contract.hooks import HookEffects, HooksInput, LifecyclePhase
+from wakeful.contract.names import ACTIVITY_HOOKS
+from wakeful_activities.history_cache import HistoryCache
+from wakeful_activities.hooks.hook_run import Hooks, MakeContext
+
+
+class HooksActivity:
+    """The `run_hooks` activity: at a run's start and end, after a step, and when an agent takes over."""
+
+    def __init__(self, cache: HistoryCache, hooks: Hooks) -> None:
+        self._cache = cache
+        self._hooks = hooks
+
+    @activity.defn(name=ACTIVITY_HOOKS)
+    async def run_hooks(self, input: HooksInput) -> HookEffects:
+        agent = await self._cache.agent(input.agent)
+        hooks = self._hooks.begin(agent, input.identity, input.step, input.state)
+        for phase in input.phases:
+            for binding in hooks.bindings(phase):
+                await hooks.run(binding, phase, _context_at(phase, input))
+        return hooks.effects or HookEffects(base=hooks.state.base)
+
+
+def _context_at(phase: LifecyclePhase, input: HooksInput) -> MakeContext:
+    match phase:
+        case LifecyclePhase.STEP_END:
+            return partial(StepEnd, response=input.response)
+        case LifecyclePhase.RUN_END:
+            assert input.result is not None  # the loop passes the result of a run that ends
+            return partial(RunEnd, result=input.result.model_copy(deep=True))
+        case LifecyclePhase.ACTIVATE | LifecyclePhase.RUN_START | LifecyclePhase.DEACTIVATE:
+            return HookContext

@@ -1,0 +1,76 @@
+"""The models that a worker can call: their providers, prices and circuit breakers."""
+
+from collections.abc import Mapping
+
+from temporalio.exceptions import ApplicationError
+
+from wakeful.authoring.provider import AnyProvider
+from wakeful.contract.agents import ModelBinding, RetryPolicy
+from wakeful.contract.errors import ProviderError
+from wakeful.contract.inference import ModelRequest, ModelResponse
+from wakeful.registry.registry import Registry
+from wakeful_activities.heartbeats import Heartbeats
+from wakeful_activities.inference.answer import priced
+from wakeful_activities.inference.attempt import Stream, call_provider
+from wakeful_activities.inference.model_choice import CircuitBreakers
+
+
+class Models:
+    """Models of the registry's providers and of the built-in ones."""
+
+    def __init__(
+        self, registry: Registry, built_in: Mapping[str, AnyProvider], breakers: CircuitBreakers | None = None
+    ) -> None:
+        self._registry = registry
+        self._built_in = built_in
+        self._breakers = breakers or CircuitBreakers()
+
+    async def call(
+        self, model: ModelBinding, request: ModelRequest, policy: RetryPolicy, stream: Stream, beats: Heartbeats
+    ) -> ModelResponse:
+        """Call one model, report the outcome to its circuit breaker, and add the price.
+
+        Raises:
+            ProviderError: the call failed or was interrupted; `stream` has what arrived.
+        """
+        provider, key = self._provider(model), _key(model)
+        stream.model = model
+        self._breakers.begin(key)
+        try:
+            response = await call_provider(provider, model, request, policy, stream, beats)
+        except ProviderError as error:
+            if error.kind.transient:
+                self._breakers.failed(key)
+            else:
+                self._breakers.released(key)
+            raise
+        except BaseException:
+            self._breakers.released(key)
+            raise
+        self._breakers.succeeded(key)
+        return self.priced(response, model)
+
+    def is_available(self, model: ModelBinding) -> bool:
+        """Whether the model's circuit breaker lets a call through."""
+        return self._breakers.is_available(_key(model))
+
+    def priced(self, response: ModelResponse, model: ModelBinding | None) -> ModelResponse:
+        """The answer with its cost, over all attempts."""
+        price = self._registry.price(model) if model is not None else None
+        return response.model_copy(update={"usage": priced(response.usage, price)})
+
+    def _provider(self, model: ModelBinding) -> AnyProvider:
+        provider = self._registry.provider(model) or self._built_in.get(model.provider)
+        if provider is None:
+            known = ", ".join(sorted({*self._registry.providers, *self._built_in})) or "none"
+            raise ApplicationError(
+                f"model {model.id!r} needs provider {model.provider!r}, which this worker does not have; "
+                f"known: {known}",
+                type="ProviderNotFound",
+                non_retryable=True,
+            )
+        return provider
+
+
+def _key(model: ModelBinding) -> str:
+    return f"{model.provider}/{model.name}"

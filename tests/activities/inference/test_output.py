@@ -1,0 +1,49 @@
+"""An answer is parsed as the agent's output type, or carries the reason why it does not match."""
+
+import pytest
+
+from wakeful.contract.inference import ModelResponse, OutputSpec, StopReason
+from wakeful.contract.messages import ToolCall
+from wakeful_activities.inference.answer import with_output
+
+SPEC = OutputSpec(
+    name="Answer",
+    json_schema={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+)
+
+
+def answer(text: str, **more: object) -> ModelResponse:
+    return ModelResponse.model_validate({"model": "m", "text": text, **more})
+
+
+@pytest.mark.parametrize("text", ['{"n": 3}', ' {"n": 3}\n', '```json\n{"n": 3}\n```', '```\n{"n": 3}```'])
+def test_an_answer_that_matches_its_type_is_parsed(text: str) -> None:
+    response = with_output(answer(text), SPEC)
+    assert (response.output, response.output_problem) == ({"n": 3}, None)
+    assert response.text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("three", "it is not JSON"),
+        ('{"n": "3"}', "at $.n: '3' is not of type 'integer'"),
+        ("{}", "at $: 'n' is a required property"),
+        ("", "it is not JSON"),
+    ],
+)
+def test_an_answer_that_does_not_match_has_the_reason(text: str, problem: str) -> None:
+    response = with_output(answer(text), SPEC)
+    assert response.output is None
+    assert response.output_problem is not None
+    assert response.output_problem.startswith(problem)
+
+
+def test_the_agents_own_type_may_check_more_than_the_schema() -> None:
+    assert with_output(answer('{"n": 3}'), SPEC, lambda _: "too small").output_problem == "too small"
+    assert with_output(answer('{"n": 3}'), SPEC, lambda _: None).output == {"n": 3}
+
+
+def test_an_answer_with_tool_calls_is_not_checked() -> None:
+    calls = answer("no", tool_calls=[ToolCall(id="1", name="add")], stop_reason=StopReason.TOOL_USE)
+    assert with_output(calls, SPEC) == calls

@@ -1,0 +1,112 @@
+"""A streamed answer is assembled from its parts, over as many attempts as it takes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wakeful.contract.agents import ModelBinding
+from wakeful.contract.inference import StopReason
+from wakeful.contract.messages import ThinkingBlock, ToolCall
+from wakeful.contract.runs import Usage
+from wakeful.contract.streaming import (
+    CallArguments,
+    CallClosed,
+    CallOpened,
+    Opened,
+    Reasoning,
+    Stop,
+    StreamCheckpoint,
+    StreamPart,
+    Text,
+    Used,
+)
+from wakeful_activities.inference.recovery import interruption_of
+from wakeful_activities.inference.stream_assembly import StreamAssembly, partial_response
+
+MODEL = ModelBinding(id="m", provider="openai", name="model")
+
+
+def assembled(*parts: StreamPart, earlier: StreamCheckpoint | None = None) -> StreamAssembly:
+    assembly = StreamAssembly(MODEL, 1, earlier, interruption_of(earlier) if earlier else None)
+    for part in parts:
+        assembly.add(part)
+    return assembly
+
+
+def test_a_complete_answer() -> None:
+    response = assembled(
+        Opened("m-1", "req-7"),
+        Reasoning("Let me "),
+        Reasoning("add."),
+        Text("I will "),
+        Text("add."),
+        CallOpened(0, "c1", "add"),
+        CallArguments(0, '{"a":'),
+        CallArguments(0, " 1}"),
+        CallOpened(1, "c2", "now"),
+        Used(Usage(prompt_tokens=3, completion_tokens=4)),
+        Stop(StopReason.TOOL_USE),
+    ).response()
+    assert (response.model, response.request_id) == ("m-1", "req-7")
+    assert (response.text, response.reasoning) == ("I will add.", "Let me add.")
+    assert response.tool_calls == (
+        ToolCall(id="1-1", name="add", arguments={"a": 1}, provider="openai", provider_id="c1"),
+        ToolCall(id="1-2", name="now", arguments=None, provider="openai", provider_id="c2"),
+    )
+    assert response.usage == Usage(prompt_tokens=3, completion_tokens=4)
+    assert response.stop_reason is StopReason.TOOL_USE
+    assert response.incomplete_calls == ()
+
+
+def test_signed_reasoning_stays_in_its_blocks() -> None:
+    response = assembled(
+        Reasoning("one"), Reasoning("", "sig1"), Reasoning("two", "sig2"), Text("done"), Stop(StopReason.END_TURN)
+    ).response()
+    assert response.thinking == (
+        ThinkingBlock(thinking="one", signature="sig1"),
+        ThinkingBlock(thinking="two", signature="sig2"),
+    )
+    assert response.reasoning == ""
+
+
+@pytest.mark.parametrize("arguments", ['{"a": ', "{'a': 1}", "nonsense", '{"a": NaN}'])
+def test_a_call_with_malformed_arguments_is_dropped_and_named(arguments: str) -> None:
+    response = assembled(
+        CallOpened(0, "c1", "add"),
+        CallArguments(0, arguments),
+        CallOpened(1, "c2", "now"),
+        CallArguments(1, "{}"),
+        Stop(StopReason.MAX_TOKENS),
+    ).response()
+    assert [call.name for call in response.tool_calls] == ["now"]
+    assert response.incomplete_calls == ("add",)
+    assert response.stop_reason is StopReason.MAX_TOKENS
+
+
+def test_a_call_that_the_token_limit_cut_off_before_its_first_argument_is_dropped() -> None:
+    response = assembled(Text("I clean up."), CallOpened(0, "c1", "delete"), Stop(StopReason.MAX_TOKENS)).response()
+    assert (response.tool_calls, response.incomplete_calls) == ((), ("delete",))
+    whole = assembled(CallOpened(0, "c1", "now"), CallClosed(0), Stop(StopReason.TOOL_USE)).response()
+    assert [call.name for call in whole.tool_calls] == ["now"]
+
+
+def test_an_answer_with_calls_stops_for_them_even_if_the_server_reports_the_end_of_the_turn() -> None:
+    response = assembled(CallOpened(0, "c1", "now"), Stop(StopReason.END_TURN)).response()
+    assert response.stop_reason is StopReason.TOOL_USE
+
+
+def test_the_partial_answer_of_a_cancelled_call_has_no_tool_calls() -> None:
+    arrived = assembled(Text("Well"), CallOpened(0, "c1", "add"), CallClosed(0)).checkpoint(1)
+    assert (partial_response(arrived).text, partial_response(arrived).tool_calls) == ("Well", ())
+
+
+@given(words=st.lists(st.text(min_size=1), min_size=1), cuts=st.lists(st.integers(0, 50), max_size=4))
+def test_however_often_a_stream_is_interrupted_every_word_arrives_once(words: list[str], cuts: list[int]) -> None:
+    earlier: StreamCheckpoint | None = None
+    done = 0
+    for cut in cuts:
+        assembly = assembled(*map(Text, words[done:cut]), earlier=earlier)
+        if assembly.has_news:
+            earlier, done = assembly.checkpoint(1, broken="connection reset"), max(done, cut)
+    last = assembled(*map(Text, words[done:]), Stop(StopReason.END_TURN), earlier=earlier)
+    assert last.response().text == "".join(words)

@@ -1,0 +1,77 @@
+"""The activities of a worker, wired as `wakeful.worker` wires them, for tests without a worker."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import cast
+
+from temporalio.client import Client as TemporalClient
+from temporalio.common import RawValue
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.testing import ActivityEnvironment
+
+from wakeful.authoring.plugin import PluginLives
+from wakeful.authoring.scripted import ScriptedModel, Turn
+from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.inference import ModelRequest, ModelResponse
+from wakeful.contract.tools import ToolCallInput
+from wakeful.registry.registry import Registry
+from wakeful_activities import HistoryCache, HooksActivity, InferActivity, ToolActivity
+from wakeful_activities.hooks.gates import Gates
+from wakeful_activities.hooks.hook_run import Hooks
+
+
+class RecordingModel(ScriptedModel):
+    """A scripted model that keeps the requests it was sent."""
+
+    def __init__(self, turns: Sequence[Turn]) -> None:
+        super().__init__(turns)
+        self.requests: list[ModelRequest] = []
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        self.requests.append(request)
+        return await super().complete(request)
+
+
+@dataclass(frozen=True)
+class Activities:
+    infer: InferActivity
+    tools: ToolActivity
+    hooks: HooksActivity
+
+
+@contextmanager
+def activities(registry: Registry, cache: HistoryCache, lives: PluginLives | None = None) -> Iterator[Activities]:
+    """The activities over one registry, while the body runs."""
+    with _threads("tool") as tool_threads, _threads("hook") as hook_threads, _threads("gate") as gate_threads:
+        hooks, gates = Hooks(registry, hook_threads, lives=lives), Gates(registry, gate_threads)
+        yield Activities(
+            InferActivity(registry, cache, hooks, gates, {}),
+            ToolActivity(registry, cache, hooks, gates, tool_threads),
+            HooksActivity(cache, hooks),
+        )
+
+
+def cache_of(*agents: ResolvedAgent) -> HistoryCache:
+    """A history cache that holds these agents, and so never reads history."""
+    cache = HistoryCache(cast("TemporalClient", None))
+    for agent in agents:
+        cache.put_agent(agent)
+    return cache
+
+
+def environment(client: TemporalClient | None = None) -> ActivityEnvironment:
+    """An activity's environment, with the payload converter of our workers."""
+    made = ActivityEnvironment(client=client)
+    made.payload_converter = pydantic_data_converter.payload_converter
+    return made
+
+
+def raw(input: ToolCallInput) -> list[RawValue]:
+    """The argument of the dynamic tool activity."""
+    return [RawValue(payload) for payload in pydantic_data_converter.payload_converter.to_payloads([input])]
+
+
+def _threads(name: str) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(2, thread_name_prefix=f"wakeful-{name}")
