@@ -38,6 +38,11 @@ KEYWORD = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
 KEYWORD_LIST = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST
 
 
+@pytest.fixture
+def client(either_client: Client) -> Client:
+    return either_client
+
+
 async def listed(
     client: Client, thread_id: str, met: Callable[[list[PendingDecision]], bool] = bool
 ) -> list[PendingDecision]:
@@ -65,12 +70,12 @@ async def test_the_inbox_has_what_somebody_needs_to_decide(client: Client, threa
     (call,) = view.calls
     assert call.ticket is not None
     assert entry.model_copy(update={"age": None}) == PendingDecision(
-        ticket=f"{thread_id}/call_2_1",
+        ticket=f"{thread_id}/1-1",
         thread_id=thread_id,
         run_id=view.identity.run_id,
         agent_id="tester",
         path=(thread_id,),
-        call_id="call_2_1",
+        call_id="1-1",
         suspension_id=call.ticket.suspension.id,
         tool_name="approve",
         arguments={"what": "launch"},
@@ -109,14 +114,14 @@ async def test_the_inbox_is_in_order_and_filtered(client: Client, thread_id: str
 
 async def test_the_search_attribute_names_what_a_run_waits_for(client: Client, thread_id: str) -> None:
     await client.start("parallel", "two approvals", thread_id=thread_id)
-    await until_pending(client, thread_id, ["call_2_1", "call_2_2"])
-    await client.decide(thread_id, "call_2_1", "cancel")
-    await until_pending(client, thread_id, ["call_2_2"])
-    found = f"WakefulPending = 'call_2_2' AND WorkflowId = '{thread_id}' AND ExecutionStatus = 'Running'"
+    await until_pending(client, thread_id, ["1-1", "1-2"])
+    await client.decide(thread_id, "1-1", "cancel")
+    await until_pending(client, thread_id, ["1-2"])
+    found = f"WakefulPending = '1-2' AND WorkflowId = '{thread_id}' AND ExecutionStatus = 'Running'"
     async with asyncio.timeout(BOUND_SECONDS):
         while [execution.id async for execution in client.temporal.list_workflows(found)] != [thread_id]:
             await asyncio.sleep(0.05)
-    await client.decide(thread_id, "call_2_2", "resume")
+    await client.decide(thread_id, "1-2", "resume")
     await client.result(thread_id)
     await until_pending(client, thread_id, None)
 
@@ -125,7 +130,7 @@ async def test_the_attribute_costs_no_event_of_its_own(usual_client: Client, thr
     client = usual_client
     await client.start("tester", "approve", thread_id=thread_id)
     await until_status(client, thread_id, RunStatus.WAITING)
-    await client.decide(thread_id, "call_2_1", "resume")
+    await client.decide(thread_id, "1-1", "resume")
     await client.result(thread_id)
     history = await client.handle(thread_id).fetch_history()
     upserts = [
@@ -217,10 +222,10 @@ async def test_a_run_that_nobody_can_ask_is_listed_with_the_reason(temporal: Tem
             call_id=call,
             unknown=reason,
         )
-        for call in ("call_2_1", "call_2_2")
+        for call in ("1-1", "1-2")
     ]
     with pytest.raises(NoAnswer):
-        await client.decide(thread_id, "call_2_1", "resume", confirm=True)
+        await client.decide(thread_id, "1-1", "resume", confirm=True)
     await client.handle(thread_id).terminate()
 
 
@@ -230,7 +235,7 @@ async def test_a_confirmed_decision_says_what_became_of_it(client: Client, threa
     with pytest.raises(DecisionRefused, match="'nothing' not found") as refused:
         await client.decide(thread_id, "nothing", "resume", confirm=True)
     assert "not found" in refused.value.reason
-    assert await client.decide(thread_id, "call_2_1", "resume", decision_id="d1", confirm=True) == "applied"
+    assert await client.decide(thread_id, "1-1", "resume", decision_id="d1", confirm=True) == "applied"
     await client.result(thread_id)
 
 
@@ -278,7 +283,7 @@ async def test_without_search_attributes_open_runs_are_asked(temporal: TemporalC
     async with running_worker(namespace, registry):
         await client.start("tester", "approve", thread_id=thread_id)
         (entry,) = await listed(client, thread_id, lambda found: bool(found) and found[0].unknown is None)
-        assert (entry.ticket, entry.message) == (f"{thread_id}/call_2_1", "May I launch?")
+        assert (entry.ticket, entry.message) == (f"{thread_id}/1-1", "May I launch?")
         described = await client.handle(thread_id).describe()
         assert [name for name in described.search_attributes if name.startswith("Wakeful")] == []
         await client.decide(thread_id, entry.call_id, "resume")

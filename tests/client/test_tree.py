@@ -36,7 +36,7 @@ def ended(thread_id: str, agent_id: str) -> RunResult:
         response="done",
         steps=4,
         usage=Usage(total_tokens=40),
-        tree=Spent(tokens=50, turns=5),
+        spent=Spent(tokens=50, turns=5),
     )
 
 
@@ -102,7 +102,7 @@ async def test_a_tree_has_every_run_and_task_with_what_it_waits_for(client: Clie
         kind=NodeKind.DELEGATE,
         status=RunStatus.WAITING,
         waiting_for=f"a decision on pay ({thread_id}/researcher-1/call_2_1)",
-        doing="asking default",
+        doing="calling default",
         steps=1,
         tokens=100,
         spent=Spent(tokens=100, turns=1),

@@ -103,10 +103,10 @@ async def test_task_ids_are_unique_in_a_thread_for_ever(client: Client, thread_i
 
 
 async def test_a_parent_that_continues_as_new_hears_of_all_its_children(
-    usual_family: Client, restless_family: Client, thread_id: str
+    usual_subagents: Client, restless_subagents: Client, thread_id: str
 ) -> None:
     """Ten background children, and a parent that goes on working and continues as new at every step."""
-    client = restless_family
+    client = restless_subagents
     children = [spawn(plan([("work", {"what": f"w{n}", "seconds": 0.5})], say=f"child {n}")) for n in range(10)]
     busy = [[("work", {"what": f"busy {n}", "seconds": 0.3})] for n in range(5)]
     result = await client.run("node", written(plan(children, *busy)), thread_id=thread_id)
@@ -116,7 +116,7 @@ async def test_a_parent_that_continues_as_new_hears_of_all_its_children(
     assert len(texts) == len({json.loads(text)["task_id"] for text in texts}) == 10
     executions = [execution async for execution in client.temporal.list_workflows(f"WorkflowId = '{thread_id}'")]
     assert len(executions) > 3
-    del usual_family
+    del usual_subagents
 
 
 @pytest.mark.parametrize("how", ["signal", "temporal"])
@@ -143,9 +143,11 @@ async def test_cancel_reaches_everything_below_and_nothing_else(
     assert (await client.result(other)).status_reason == "natural"
 
 
-async def test_children_of_a_parent_that_was_reset_and_forgot_them_stop(usual_family: Client, thread_id: str) -> None:
+async def test_children_of_a_parent_that_was_reset_and_forgot_them_stop(
+    usual_subagents: Client, thread_id: str
+) -> None:
     """Reset to before the child was started: the new run starts another, and the old one is cancelled by the sweep."""
-    client = usual_family
+    client = usual_subagents
     await client.start("node", written(plan([spawn(plan([holding()]), name="old")])), thread_id=thread_id)
     await until_open(client, thread_id, 2)
     (old,) = [id for id in await open_below(client, thread_id) if id != thread_id]

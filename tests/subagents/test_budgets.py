@@ -21,10 +21,10 @@ async def test_a_tree_stops_within_one_call_a_node_of_its_token_budget(client: C
     assert "token" in (result.termination.value.detail or "")
     ends = await ends_below(client, thread_id)
     await until_closed(client, thread_id)
-    assert result.tree is not None
-    assert limit - TOKENS_A_TURN <= result.tree.tokens <= limit + len(ends) * TOKENS_A_TURN
-    assert result.tree.tokens > (result.usage.total_tokens or 0)
-    assert result.tree.cost > 0
+    assert result.spent is not None
+    assert limit - TOKENS_A_TURN <= result.spent.tokens <= limit + len(ends) * TOKENS_A_TURN
+    assert result.spent.tokens > (result.usage.total_tokens or 0)
+    assert result.spent.cost > 0
 
 
 @pytest.mark.parametrize(
@@ -59,5 +59,5 @@ async def test_children_give_back_what_they_did_not_spend(client: Client, thread
     turns = [[delegate(plan([("work", {"what": f"{n}"})]))] for n in range(10)]
     result = await client.run("node", written(plan(*turns)), thread_id=thread_id, budget=Budget(tokens=3300))
     assert result.status_reason == "natural"
-    assert result.tree is not None
-    assert result.tree.tokens == (11 + 20) * TOKENS_A_TURN
+    assert result.spent is not None
+    assert result.spent.tokens == (11 + 20) * TOKENS_A_TURN

@@ -46,10 +46,10 @@ async def grown(client: Client, thread_id: str, journal: Journal, plans: Plan) -
 
 @pytest.mark.parametrize("how", ["signal", "temporal", "itself", "terminated"])
 async def test_every_node_of_a_cancelled_tree_ends(
-    usual_family: Client, thread_id: str, journal: Journal, how: str
+    usual_subagents: Client, thread_id: str, journal: Journal, how: str
 ) -> None:
     """I-10, H-10: four levels, forty nodes, thirty-nine calls of both kinds in flight."""
-    client = usual_family
+    client = usual_subagents
     await grown(client, thread_id, journal, tree_of_tasks() if how == "itself" else tree())
     began = time.monotonic()
     match how:

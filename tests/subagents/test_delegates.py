@@ -19,8 +19,8 @@ async def test_a_delegate_answers_its_parent(client: Client, thread_id: str) -> 
     assert answer["steps"] == 2
     assert answer["response"]["say"] == "summed"
     assert result.steps == 2
-    assert result.tree is not None
-    assert (result.tree.turns, result.tree.tool_calls, result.tree.tokens) == (4, 2, 400)
+    assert result.spent is not None
+    assert (result.spent.turns, result.spent.tool_calls, result.spent.tokens) == (4, 2, 400)
 
 
 async def test_a_delegate_knows_who_it_is_and_where_it_comes_from(client: Client, thread_id: str) -> None:
@@ -50,8 +50,8 @@ async def test_a_decision_goes_to_the_child_and_the_parent_goes_on_waiting(clien
     await client.decide(entry.thread_id, entry.call_id, "resume")
     result = await client.result(thread_id)
     assert "signed the contract" in result.response
-    assert result.tree is not None
-    assert result.tree.turns == 2 + 2 + 3
+    assert result.spent is not None
+    assert result.spent.turns == 2 + 2 + 3
 
 
 async def test_a_child_that_is_terminated_fails_its_call(client: Client, thread_id: str) -> None:

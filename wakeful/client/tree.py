@@ -180,7 +180,7 @@ def _said(view: StatusView, children: tuple[TreeNode, ...]) -> dict[str, object]
         "agent_id": view.active_agent or view.identity.agent_id,
         "status": view.status,
         "reason": view.result.status_reason if view.result else "",
-        "waits_for": waits_for(view),
+        "waiting_for": waits_for(view),
         "doing": view.doing,
         "steps": view.steps,
         "tokens": tokens(view.usage),
@@ -201,7 +201,7 @@ def _listed(known: Seen, children: tuple[TreeNode, ...]) -> dict[str, object]:
         "status": known.status,
         "spent": spent,
         "pending": tuple(ticket_id(known.thread_id, call) for call in known.calls),
-        "waits_for": "a decision" if known.calls else "",
+        "waiting_for": "a decision" if known.calls else "",
     }
     if known.result is not None:
         told |= {
@@ -220,7 +220,7 @@ def _end(known: Seen) -> dict[str, object]:
     """A run that was ended from outside answers as it stood; it waits for nothing any more."""
     if known.broken is None:
         return {}
-    ended: dict[str, object] = {"status": RunStatus.DONE, "reason": known.broken, "waits_for": "", "doing": ""}
+    ended: dict[str, object] = {"status": RunStatus.DONE, "reason": known.broken, "waiting_for": "", "doing": ""}
     return ended | {"pending": (), "since": None}
 
 

@@ -69,7 +69,7 @@ async def test_a_long_run_goes_another_way_from_one_of_its_steps(client: Client,
     MODEL.requests.clear()
     fork = await client.fork(thread_id, at=12, message="turn back", new_thread_id=f"{thread_id}-fork")
     result = await client.result(fork)
-    assert (result.response, result.steps, result.tree and result.tree.turns) == ("back: went to 0", 2, 2)
+    assert (result.response, result.steps, result.spent and result.spent.turns) == ("back: went to 0", 2, 2)
     assert [len(request.messages) for request in MODEL.requests] == [26, 28]
     assert await looks(client, thread_id) == before
     origin, forked = await client.transcript(thread_id), await client.transcript(fork)

@@ -1,10 +1,17 @@
 """Forks of runs that deal with others: what stays with the origin, and what the fork has to know."""
 
+import pytest
+
 from tests.support.subagent_app import holding, plan, spawn, written
 from tests.support.subagents import ends_below
 from tests.support.waiting import until
 from wakeful.client.client import Client
 from wakeful.contract.runs import RunStatus
+
+
+@pytest.fixture
+def client(either_subagents: Client) -> Client:
+    return either_subagents
 
 
 async def test_who_answers_in_a_fork_is_who_did_at_that_step(client: Client, thread_id: str) -> None:

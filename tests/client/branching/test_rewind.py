@@ -24,6 +24,11 @@ ROUNDS = int(os.environ.get("WAKEFUL_REWINDS", "8"))
 """How often a thread is rewound by chance."""
 
 
+@pytest.fixture
+def client(either_client: Client) -> Client:
+    return either_client
+
+
 def texts(messages: list[Message]) -> list[str]:
     return [message.text for message in messages]
 

@@ -22,6 +22,11 @@ SWEEPS = 4
 """Seconds in which the workers look for orphans several times."""
 
 
+@pytest.fixture
+def client(either_subagents: Client) -> Client:
+    return either_subagents
+
+
 def waiting(name: str, *, saying: str = "") -> Plan:
     """A sub-agent that ends when it is let, by a decision."""
     return plan([("sign", {"what": name})], say=f"{name} ended{saying}")

@@ -207,7 +207,7 @@ async def test_an_approval_that_waits_for_an_hour_says_so_and_how_to_answer(
     assert f"{thread_id} is at step 1 and has been waiting for a decision on approve for 1h00m (since " in found.doing
     assert "'May I launch?'" in found.why
     approve = shlex.split(found.commands[0])
-    assert approve == ["wakeful", "approve", f"{thread_id}/call_2_1"]
+    assert approve == ["wakeful", "approve", f"{thread_id}/1-1"]
     await usual_client.decide(thread_id, approve[2].rpartition("/")[2], "resume")
     assert (await usual_client.result(thread_id)).status_reason == "natural"
     found = await until_cause(usual_client, thread_id, Cause.ENDED, "came to its natural end")
@@ -283,7 +283,7 @@ async def test_a_task_queue_that_nobody_polls_outdoes_everything_else(temporal: 
     found = await client.why(thread_id, now=later)
     assert found.cause is Cause.NO_WORKER
     assert "the last worker there" in found.why
-    assert f"It also waits for a decision (`wakeful approve {thread_id}/call_2_1`)" in found.next
+    assert f"It also waits for a decision (`wakeful approve {thread_id}/1-1`)" in found.next
     await client.handle(thread_id).terminate()
 
 
@@ -295,7 +295,7 @@ async def test_a_worker_that_has_just_stopped_is_not_called_anything_that_is_not
         await until_status(client, thread_id, RunStatus.WAITING)
     found = await client.why(thread_id)
     assert found.cause is Cause.DECISION  # the search attribute says so, whoever answers
-    assert found.commands[0] == f"wakeful approve {thread_id}/call_2_1"
+    assert found.commands[0] == f"wakeful approve {thread_id}/1-1"
     assert any("nobody said within 7s where it stands" in fact for fact in found.facts)
     await client.handle(thread_id).terminate()
 
@@ -442,7 +442,7 @@ async def test_code_that_does_not_fit_the_history_is_told_from_everything_else(
     ):
         found = await until_cause(client, thread_id, Cause.TASK_FAILING, "does not fit the run's history")
         assert "sleeps, and could not take its next turn" in found.doing
-        await client.decide(thread_id, "call_2_1", "resume")
+        await client.decide(thread_id, "1-1", "resume")
         found = await until_cause(
             client, thread_id, Cause.TASK_FAILING, "that has failed", "does not fit the run's history"
         )

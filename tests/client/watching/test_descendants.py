@@ -33,8 +33,10 @@ async def each_alone(client: Client, records: list[EventRecord]) -> dict[str, li
     return {thread: [record async for record in client.watch(thread)] for thread in threads}
 
 
-async def test_sub_agents_are_told_of_between_their_start_and_their_end(family_client: Client, thread_id: str) -> None:
-    client = family_client
+async def test_sub_agents_are_told_of_between_their_start_and_their_end(
+    either_subagents: Client, thread_id: str
+) -> None:
+    client = either_subagents
     await client.start("node", tree(), thread_id=thread_id)
     meanwhile = [record async for record in client.watch(thread_id, below=True, live=True)]
     afterwards = [record async for record in client.watch(thread_id, below=True)]
@@ -48,9 +50,9 @@ async def test_sub_agents_are_told_of_between_their_start_and_their_end(family_c
 
 
 async def test_a_stream_of_many_threads_is_resumed_from_the_last_number_of_each(
-    family_client: Client, thread_id: str
+    either_subagents: Client, thread_id: str
 ) -> None:
-    client = family_client
+    client = either_subagents
     await client.start("node", tree(), thread_id=thread_id)
     records: list[EventRecord] = []
     after: dict[str, int] = {}
@@ -68,8 +70,8 @@ async def test_a_stream_of_many_threads_is_resumed_from_the_last_number_of_each(
     assert by_thread(records) == await each_alone(client, records)
 
 
-async def test_a_sub_agent_that_waits_for_a_decision_holds_up_nobody(family_client: Client, thread_id: str) -> None:
-    client = family_client
+async def test_a_sub_agent_that_waits_for_a_decision_holds_up_nobody(either_subagents: Client, thread_id: str) -> None:
+    client = either_subagents
     waiting = plan([("sign", {"what": "it"})], say="signed")
     await client.start("node", written(plan([delegate(waiting)], [work("root")])), thread_id=thread_id)
     async with Watched(client.watch(thread_id, below=True)) as watched:
@@ -81,8 +83,8 @@ async def test_a_sub_agent_that_waits_for_a_decision_holds_up_nobody(family_clie
     assert by_thread(records) == await each_alone(client, records)
 
 
-async def test_a_sub_agent_that_is_terminated_ends_its_part(family_client: Client, thread_id: str) -> None:
-    client = family_client
+async def test_a_sub_agent_that_is_terminated_ends_its_part(either_subagents: Client, thread_id: str) -> None:
+    client = either_subagents
     await client.start("node", written(plan([delegate(plan([("hold", {"seconds": 300})]))])), thread_id=thread_id)
     async with Watched(client.watch(thread_id, below=True)) as watched:
         started = await watched.until_type("child_started")
@@ -115,8 +117,8 @@ async def test_sub_agents_wait_for_a_worker_together(temporal: TemporalClient, t
     assert len(troubles) == 1
 
 
-async def test_a_rewind_undoes_sub_agents_that_were_started_since(usual_family: Client, thread_id: str) -> None:
-    client = usual_family
+async def test_a_rewind_undoes_sub_agents_that_were_started_since(usual_subagents: Client, thread_id: str) -> None:
+    client = usual_subagents
     leaf = plan([work("leaf")], say="leaf")
     await client.start("node", written(plan([work("first")], [delegate(leaf)])), thread_id=thread_id, mode=THREAD)
     async with Watched(client.watch(thread_id, below=True)) as watched:

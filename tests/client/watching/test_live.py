@@ -17,7 +17,7 @@ from wakeful.contract.messages import ThinkingBlock, ToolCall
 from wakeful.contract.runs import Cancelled
 from wakeful.contract.streaming import PartialCall, StreamCheckpoint
 from wakeful.contract.views import EventsPage
-from wakeful.loop.machine.events import heard
+from wakeful.loop.machine.events import answer_events
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
@@ -133,7 +133,9 @@ SIZES = st.lists(st.integers(0, 4), max_size=3)
 def test_an_answer_that_only_grows_is_never_taken_back(data: st.DataObject) -> None:
     """However the model spells its arguments."""
     answer = data.draw(answers())
-    records = shown(data.draw(checkpoints(answer)), (*heard(answer, duration_ms=1), StepEnd()), data.draw(SIZES))
+    records = shown(
+        data.draw(checkpoints(answer)), (*answer_events(answer, duration_ms=1), StepEnd()), data.draw(SIZES)
+    )
     told = folded(records)
     assert (told.answers, told.resets) == ([whole(answer)], [])
     check_numbers(records)
@@ -157,7 +159,7 @@ def test_any_checkpoints_before_any_answer_end_with_what_is_in_history(data: st.
     )
     interruptions = tuple(data.draw(st.lists(broken, max_size=2)))
     kept = answer.model_copy(update={"interruptions": interruptions})
-    events = (MailArrived(message_id="m", text="hi"), *heard(kept, duration_ms=1), StepEnd())
+    events = (MailArrived(message_id="m", text="hi"), *answer_events(kept, duration_ms=1), StepEnd())
     records = shown(came, events, data.draw(SIZES))
     assert folded(records).answers == [whole(answer)]
     check_numbers(records)
@@ -176,7 +178,7 @@ def test_an_answer_that_came_to_nothing_is_taken_back(data: st.DataObject) -> No
 def test_an_answer_that_is_begun_again_or_rewritten_is_shown_from_its_start() -> None:
     came = [StreamCheckpoint(attempt=number, model="m", text=text) for number, text in enumerate(["One", "Two"], 1)]
     answer = ModelResponse(model="m", text="Three")
-    told = folded(shown(came, heard(answer, duration_ms=1)))
+    told = folded(shown(came, answer_events(answer, duration_ms=1)))
     assert (told.answers, told.resets) == ([whole(answer)], [BEGUN_AGAIN, REWRITTEN])
 
 

@@ -11,21 +11,21 @@ BEGUN = begin(RunRequest(agent_id="tester", input="hello"), thread_id="t", run_i
 
 
 def page_after(log: EventLog, after: int) -> EventsPage:
-    return events_page(BEGUN.state, log, PageRequest(after=after), earlier=None)
+    return events_page(BEGUN.thread, log, PageRequest(after=after), earlier=None)
 
 
 def test_events_that_came_early_are_not_told() -> None:
     log = EventLog()
-    log.append((StepEnd(), StepEnd()), BEGUN.state.identity, at=1)
-    assert page_after(log, 1).in_flight == tuple(BEGUN.state.in_flight)
-    log.append((StepEnd(),), BEGUN.state.identity, at=1, early=True)
+    log.append((StepEnd(), StepEnd()), BEGUN.thread.identity, at=1)
+    assert page_after(log, 1).in_flight == tuple(BEGUN.thread.in_flight)
+    log.append((StepEnd(),), BEGUN.thread.identity, at=1, early=True)
     page = page_after(log, 1)
     assert ([record.seq for record in page.events], page.last, page.in_flight) == ([2], 2, ())
 
 
 def test_who_asks_beyond_the_newest_event_is_told_which_it_is() -> None:
     log = EventLog()
-    log.append((StepEnd(),), BEGUN.state.identity, at=1)
+    log.append((StepEnd(),), BEGUN.thread.identity, at=1)
     assert page_after(log, 40).last == 1
 
 

@@ -20,6 +20,11 @@ from wakeful.contract.runs import ThreadMode
 from wakeful.worker import WorkerSettings, running_worker
 
 
+@pytest.fixture
+def client(either_client: Client) -> Client:
+    return either_client
+
+
 async def seen(client: Client, thread_id: str, after: int = 0) -> list[EventRecord]:
     return [record async for record in client.watch(thread_id, after=after)]
 

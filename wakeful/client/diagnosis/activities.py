@@ -249,8 +249,8 @@ def _model_call(evidence: Evidence, activity: Activity, step: str, now: int) -> 
 def _model(evidence: Evidence, activity: Activity) -> str:
     """The model that is asked first: as the run says, or as the activity's summary does."""
     doing = evidence.view.doing if evidence.view else ""
-    if doing.startswith("asking "):
-        return doing.removeprefix("asking ")
+    if doing.startswith("calling "):
+        return doing.removeprefix("calling ")
     return activity.summary.partition(" · ")[2]
 
 
