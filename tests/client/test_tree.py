@@ -9,7 +9,7 @@ from temporalio.client import Client as TemporalClient
 from tests.support.stand_ins import Part, asking_call, delegate_call, stand, stand_ins, view_of
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.client.client import Client
-from wakeful.client.tree import NodeKind, Seen, TreeNode, grown, waits_for
+from wakeful.client.tree import KnownThread, NodeKind, TreeNode, build_tree, waiting_phrase
 from wakeful.client.undelivered import read_undelivered
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.errors import ThreadNotFound
@@ -258,7 +258,7 @@ async def test_dead_letters_are_read_and_recovered(client: Client, thread_id: st
     found: list[tuple[UndeliveredMessage, ...]] = []
     async with asyncio.timeout(BOUND_SECONDS):
         while not found:
-            everything = await read_undelivered(client.temporal, asking=asked.append)
+            everything = await read_undelivered(client.temporal, on_listed=asked.append)
             found = [each.undelivered for each in everything if each.thread_id == thread_id]
     assert found == [(dead,)]
     assert asked[-1] >= 1
@@ -299,12 +299,14 @@ def awaiting(what: WaitingFor, *tasks: Task) -> StatusView:
     ],
 )
 def test_what_a_run_waits_for_is_a_phrase(view: StatusView, says: str) -> None:
-    assert waits_for(view) == says
+    assert waiting_phrase(view) == says
 
 
 def test_tasks_that_only_their_owner_knows_of_are_in_the_tree() -> None:
     tasks = (a_task(1), a_task(2, TaskStatus.COMPLETED), a_task(3, TaskStatus.FAILED, "no disk"))
-    tree = grown("t", {"t": Seen("t", view=view_of("t", "a", tasks=(*tasks, a_task(4, TaskStatus.CANCELLED))))})
+    tree = build_tree(
+        "t", {"t": KnownThread("t", view=view_of("t", "a", tasks=(*tasks, a_task(4, TaskStatus.CANCELLED))))}
+    )
     assert [(node.task_id, node.status, node.reason) for node in tree.children] == [
         ("task-1", RunStatus.CREATED, ""),
         ("task-2", RunStatus.DONE, "natural"),
@@ -315,9 +317,9 @@ def test_tasks_that_only_their_owner_knows_of_are_in_the_tree() -> None:
 
 def test_a_background_sub_agent_knows_itself_what_task_it_is() -> None:
     ref = TaskRef(task_id="task-7", thread_id="t/b", owner_thread_id="t")
-    own = Seen("t/b", parent_id="t", view=view_of("t/b", "b", path=("t",), task=ref))
-    within = Seen("t/b/c", parent_id="t/b", view=view_of("t/b/c", "c", path=("t", "t/b"), task=ref))
-    tree = grown("t", {"t": Seen("t", view=view_of("t", "a")), "t/b": own, "t/b/c": within})
+    own = KnownThread("t/b", parent_id="t", view=view_of("t/b", "b", path=("t",), task=ref))
+    within = KnownThread("t/b/c", parent_id="t/b", view=view_of("t/b/c", "c", path=("t", "t/b"), task=ref))
+    tree = build_tree("t", {"t": KnownThread("t", view=view_of("t", "a")), "t/b": own, "t/b/c": within})
     assert [(node.agent_id, node.kind, node.task_id) for node in tree.walk()] == [
         ("a", NodeKind.RUN, None),
         ("b", NodeKind.TASK, "task-7"),

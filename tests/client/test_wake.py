@@ -138,7 +138,7 @@ async def test_a_fork_that_never_began_is_not_woken(client: Client, thread_id: s
         await reads(client, fork)
         await client.handle(fork).terminate()
         assert texts(await client.transcript(fork)) == STROLL[:3]
-        with pytest.raises(CallerError, match=f"was closed before it began: fork thread '{thread_id}' again"):
+        with pytest.raises(CallerError, match=f"was closed before it started: fork thread '{thread_id}' again"):
             await client.send(fork, "hello")
 
 

@@ -24,6 +24,6 @@ async def test_the_other_agent_goes_on_in_the_same_run_and_stays(client: Client,
 async def test_a_closed_thread_remembers_who_answers(client: Client, thread_id: str) -> None:
     await client.run("front", written(plan([("handoff_to_back", {})])), thread_id=thread_id)
     await client.send(thread_id, written(plan(say="again")))
-    view = await until(client, thread_id, lambda view: view.runs == 1 and view.status is RunStatus.DONE)
+    view = await until(client, thread_id, lambda view: view.runs == 2 and view.status is RunStatus.DONE)
     assert view.identity.agent_id == "back"
     await client.handle(thread_id).cancel()

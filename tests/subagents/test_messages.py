@@ -18,7 +18,7 @@ async def test_a_message_wakes_a_thread_that_has_ended(client: Client, thread_id
     other = f"{thread_id}-other"
     await client.run("node", written(plan(say="first")), thread_id=other)
     await client.run("node", written(plan([send(to_thread(other), "wake up")])), thread_id=thread_id)
-    view = await until(client, other, lambda view: view.runs == 1 and view.status is RunStatus.DONE)
+    view = await until(client, other, lambda view: view.runs == 2 and view.status is RunStatus.DONE)
     texts = [message.text for message in await client.transcript(other)]
     assert "wake up" in texts[2]
     assert view.identity.agent_id == "node"

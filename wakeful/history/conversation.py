@@ -21,16 +21,14 @@ from wakeful.contract.requests import parse_child_settled, parse_mail, parse_req
 from wakeful.contract.subagents import ChildResult, child_result_message, delegate_result
 from wakeful.contract.tools import tool_outcome
 from wakeful.contract.transcript import assistant_message, tool_message
-from wakeful.history.decoder import (
+from wakeful.history.decoder import ExecutionRef, Payloads, read_moments
+from wakeful.history.moments import (
     ActivityCompleted,
     ActivityScheduled,
     ChildInitiated,
-    ExecutionRef,
     HistoryMoment,
-    Payloads,
     SignalReceived,
     Started,
-    read_moments,
 )
 from wakeful.loop.calls.batch import FinishedCall
 from wakeful.loop.machine.state import Thread

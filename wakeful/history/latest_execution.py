@@ -12,16 +12,8 @@ from temporalio.service import RPCError
 from wakeful.contract.errors import CallerError, ThreadNotFound
 from wakeful.contract.names import ACTIVITY_RESTORE, SNAPSHOT
 from wakeful.contract.requests import RunRequest, parse_request
-from wakeful.history.decoder import (
-    ActivityCompleted,
-    ExecutionRef,
-    HistoryMoment,
-    Payloads,
-    Started,
-    TaskCompleted,
-    read_moments,
-    walk_chain,
-)
+from wakeful.history.decoder import ExecutionRef, Payloads, read_moments, walk_chain
+from wakeful.history.moments import ActivityCompleted, HistoryMoment, Started, TaskCompleted
 from wakeful.rpc_errors import error_of
 
 FIRST_EVENTS = 50

@@ -76,7 +76,7 @@ async def test_a_run_that_has_ended_goes_on_from_a_step(client: Client, thread_i
     before = await client.transcript(thread_id)
     rewound = await client.rewind(thread_id, to=4, reason="the fifth was wrong")
     assert (rewound.thread_id, rewound.step, rewound.undone) == (thread_id, 4, 9)
-    assert (rewound.cancelled, rewound.told_again) == ((), 0)
+    assert (rewound.cancelled, rewound.resent) == ((), 0)
     assert (await client.result(thread_id)).response == result.response
     after = await client.transcript(thread_id)
     assert after[:9] == before[:9]
@@ -204,7 +204,7 @@ async def test_a_fork_is_rewound_as_far_as_it_is_its_own(client: Client, thread_
         assert (await client.rewind(fork, to=to)).undone == undone
         await client.result(fork)
         assert texts(await client.transcript(fork)) == before
-    with pytest.raises(CallerError, match=r"was forked after step 6: what came before is not its own"):
+    with pytest.raises(CallerError, match=r"was forked after step 6: earlier steps are its origin's"):
         await client.rewind(fork, to=5)
     again = await client.fork(thread_id, at=4)
     assert (await client.result(again)).response == "counted to 11"
@@ -252,7 +252,7 @@ async def test_random_rewinds_leave_what_was_before_and_go_on(client: Client, th
         end = max(step.end for step in steps if step.run_id == run_id)
         await _until_messages(client, thread_id, end)
         after = await client.transcript(thread_id)
-        assert after[: plan.place.messages] == before[: plan.place.messages]
+        assert after[: plan.reset_point.messages] == before[: plan.reset_point.messages]
         assert texts(after) == texts(before)[:end]
         for said in chance.choices(sorted(answers), k=chance.randrange(1, 4)):
             after = await answered(client, thread_id, said)

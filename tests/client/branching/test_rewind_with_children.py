@@ -81,7 +81,7 @@ async def test_tasks_from_before_go_on_and_those_from_after_are_cancelled(client
     """Also after the workers have looked for orphans: none of the three is taken for one, or told of twice."""
     family = await grown(client, thread_id)
     rewound = await client.rewind(thread_id, to=3)
-    assert (rewound.undone, rewound.cancelled, rewound.told_again) == (3, (family.after,), 1)
+    assert (rewound.undone, rewound.cancelled, rewound.resent) == (3, (family.after,), 1)
     view = await until(client, thread_id, lambda view: view.status is RunStatus.WAITING and len(view.tasks) == 3)
     assert [(task.task_id, task.status) for task in view.tasks] == [
         ("bg_0", TaskStatus.RUNNING),

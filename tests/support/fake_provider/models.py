@@ -6,7 +6,7 @@ from dataclasses import replace
 from tests.support.fake_provider.asked import Asked
 from tests.support.fake_provider.script import Answer
 
-INTERRUPTED = "Your previous response was interrupted mid-stream. Continue from where you left off."
+INTERRUPTED = "Your last response was interrupted by a connection failure. Continue exactly where it ended."
 
 
 def continuing(answer: Answer) -> Callable[[Asked], Answer]:

@@ -16,24 +16,22 @@ from temporalio.service import RPCError
 
 from wakeful.client.diagnosis import server_answers
 from wakeful.client.diagnosis.evidence import Asked, Failure, Tries
-from wakeful.client.queries import PATIENCE
+from wakeful.client.queries import QUERY_TIMEOUT
 from wakeful.contract import names
 from wakeful.contract.agents import Resolution, ResolvedAgent, RetryPolicy
 from wakeful.contract.inference import InferInput
-from wakeful.history.decoder import (
+from wakeful.history.decoder import Payloads, moment_of, moments_of
+from wakeful.history.moments import (
     ActivityCompleted,
     ActivityFailed,
     ActivityScheduled,
     CancelRequested,
     Closed,
     HistoryMoment,
-    Payloads,
     SignalReceived,
     Started,
     TaskCompleted,
     TaskFailed,
-    moment_of,
-    moments_of,
 )
 from wakeful.loop.thread.continue_as_new import unpack
 
@@ -91,7 +89,7 @@ async def read_past(temporal: Client, thread_id: str, run_id: str) -> Past:
     )
     past, payloads = Past(), Payloads(temporal.data_converter)
     try:
-        answer = await temporal.workflow_service.get_workflow_execution_history_reverse(request, timeout=PATIENCE)
+        answer = await temporal.workflow_service.get_workflow_execution_history_reverse(request, timeout=QUERY_TIMEOUT)
     except RPCError as error:
         past.unread = (f"{thread_id}: its newest events could not be read ({error.message})",)
         return past
@@ -165,7 +163,7 @@ async def _agent(temporal: Client, thread_id: str, run_id: str, digest: str) -> 
         execution=WorkflowExecution(workflow_id=thread_id, run_id=run_id),
         maximum_page_size=OLDEST,
     )
-    answer = await temporal.workflow_service.get_workflow_execution_history(request, timeout=PATIENCE)
+    answer = await temporal.workflow_service.get_workflow_execution_history(request, timeout=QUERY_TIMEOUT)
     agents = await _first_agents(Payloads(temporal.data_converter), answer.history.events)
     return next((agent for agent in agents if agent.digest() == digest), None)
 

@@ -19,7 +19,7 @@ from wakeful.client.diagnosis.causes import Diagnosis
 from wakeful.client.diagnosis.diagnose import diagnose
 from wakeful.client.diagnosis.evidence import Activity, ActivityState, Ended, Evidence, Queue, QueueKind
 from wakeful.client.diagnosis.history import Past, read_past, read_tries
-from wakeful.client.queries import PATIENCE
+from wakeful.client.queries import QUERY_TIMEOUT
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError
 from wakeful.contract.runs import RunResult
@@ -135,7 +135,7 @@ class EvidenceReader:
 
     async def _described(self, thread_id: str) -> WorkflowExecutionDescription:
         try:
-            return await self._temporal.get_workflow_handle(thread_id).describe(rpc_timeout=PATIENCE)
+            return await self._temporal.get_workflow_handle(thread_id).describe(rpc_timeout=QUERY_TIMEOUT)
         except RPCError as error:
             raise error_of(error, thread_id) from error
 
@@ -155,7 +155,7 @@ class EvidenceReader:
         key = (described.task_queue, QueueKind.WORKFLOW)
         queues, _ = await self._polled([key])
         # Temporal may not know yet of a worker that has just come: it is asked for all the same, but not for long.
-        patience = PATIENCE if key not in queues or queues[key].pollers else SHORT_PATIENCE
+        patience = QUERY_TIMEOUT if key not in queues or queues[key].pollers else SHORT_PATIENCE
         handle = self._temporal.get_workflow_handle(described.id)
         try:
             if described.workflow_type == names.WORKFLOW_TOOL_TASK:
@@ -201,7 +201,7 @@ class EvidenceReader:
             return activities
         await asyncio.sleep(LOOK_SECONDS)
         try:
-            again = await self._temporal.get_workflow_handle(thread_id).describe(rpc_timeout=PATIENCE)
+            again = await self._temporal.get_workflow_handle(thread_id).describe(rpc_timeout=QUERY_TIMEOUT)
         except RPCError:
             return activities
         later = {
@@ -219,7 +219,7 @@ class EvidenceReader:
         handle: Any = self._temporal.get_workflow_handle(described.id, run_id=described.run_id, result_type=kind)
         failure = past.failure or past.last_failure
         try:
-            result = await handle.result(follow_runs=False, rpc_timeout=PATIENCE)
+            result = await handle.result(follow_runs=False, rpc_timeout=QUERY_TIMEOUT)
         except (WorkflowFailureError, RPCError, ValueError):
             result = None
         read = result if isinstance(result, RunResult | ChildResult) else None

@@ -32,7 +32,7 @@ from wakeful.client.diagnosis.evidence import (
     QueueKind,
     Task,
 )
-from wakeful.client.queries import PATIENCE
+from wakeful.client.queries import QUERY_TIMEOUT
 from wakeful.contract.streaming import StreamCheckpoint
 
 _STATES = {
@@ -147,7 +147,7 @@ async def read_queue(temporal: Client, name: str, kind: QueueKind) -> Queue | st
         report_stats=True,
     )
     try:
-        answer = await temporal.workflow_service.describe_task_queue(request, timeout=PATIENCE)
+        answer = await temporal.workflow_service.describe_task_queue(request, timeout=QUERY_TIMEOUT)
     except RPCError as error:
         return f"task queue {name!r}: Temporal does not say who polls it ({error.message})"
     versioning = answer.versioning_info
