@@ -70,7 +70,7 @@ async def test_levels_of_sub_agents_have_a_limit(client: Client, thread_id: str)
     for _ in range(12):
         deep = plan([delegate(deep)])
     result = await client.run("node", written(deep), thread_id=thread_id)
-    assert "8 levels of them are the limit" in result.response
+    assert "at most 8 levels of them (max_depth)" in result.response
     assert len(await ends_below(client, thread_id)) == 9
 
 

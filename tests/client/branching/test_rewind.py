@@ -226,7 +226,7 @@ async def test_a_worker_that_remembers_what_is_undone_does_not_use_it(temporal: 
 
 async def test_refusals_say_what_to_do_instead(client: Client, thread_id: str) -> None:
     await client.run("tester", "add", thread_id=thread_id)
-    with pytest.raises(CallerError, match=r"nothing came after step 2 .*`wakeful fork` goes on from it"):
+    with pytest.raises(CallerError, match=r"there is nothing after step 2 .* to undo: use `wakeful fork`"):
         await client.rewind(thread_id, to=2)
     with pytest.raises(CallerError, match=r"has no step 3: its newest is 2"):
         await client.rewind(thread_id, to=3)
