@@ -1,6 +1,6 @@
-"""Composition: a registry and a client become a Temporal worker that drives and does everything an agent needs.
+"""Composition: a Temporal worker from a registry and a client, with every workflow and activity that agents need.
 
-The only module that sees every room. `worker.py` at the top of the repository is its program.
+The only module that imports workflows and activities together. `worker.py` at the top of the repository runs it.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class WorkerSettings:
     max_cached_workflows: int = 1000
     """Runs in the sticky cache; one that is evicted is replayed for its next workflow task."""
     graceful_shutdown: timedelta = timedelta(seconds=30)
-    """How long activities may run on when the worker stops."""
+    """How long activities may continue when the worker stops."""
     sticky_timeout: timedelta = timedelta(seconds=5)
     """How long a workflow task waits for a worker that has died before another worker gets it."""
     history_budget: HistoryBudget = HistoryBudget()
@@ -89,20 +89,20 @@ async def running_worker(
     """Run a worker while the body runs, and stop it gracefully afterwards.
 
     Args:
-        profiles: the profile store, instead of the one that `WAKEFUL_PROFILES` names; it is not closed.
+        profiles: the profile store, instead of the one that `WAKEFUL_PROFILES` names; you close it yourself.
 
     Raises:
         ConfigurationError: the registry has profile keys, and `WAKEFUL_PROFILES` names no known store.
     """
     settings = settings or WorkerSettings()
-    known = WorkerProfiles(registry, os.environ, store=profiles)
-    known.open()  # a wrong address fails here, and not in the first tool
+    opened = WorkerProfiles(registry, os.environ, store=profiles)
+    opened.open()  # a wrong address fails here, and not in the first tool
     cache = HistoryCache(client, capacity=settings.cached_threads)
     built_in = built_in_providers(os.environ)
     threads = _pool("tool", settings.max_concurrent_activities)
     hook_threads, gate_threads = _pool("hook", settings.hook_threads), _pool("gate", settings.gate_threads)
     lives = PluginLives()
-    hooks, gates = Hooks(registry, hook_threads, known.open, lives), Gates(registry, gate_threads)
+    hooks, gates = Hooks(registry, hook_threads, opened.open, lives), Gates(registry, gate_threads)
     inference = InferActivity(registry, cache, hooks, gates, built_in)
     has_attributes = await ensure_search_attributes(client)
     worker = Worker(
@@ -140,7 +140,7 @@ async def running_worker(
     finally:
         for provider in built_in.values():
             await provider.aclose()
-        await known.aclose()
+        await opened.aclose()
         for pool in (threads, hook_threads, gate_threads):
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -160,9 +160,9 @@ def _deployment(settings: WorkerSettings) -> WorkerDeploymentConfig | None:
 
 
 async def serve(client: Client, registry: Registry, settings: WorkerSettings, *, until: asyncio.Event) -> None:
-    """Run a worker until `until` is set, or raise what ended it before."""
+    """Run a worker until `until` is set; raise the error if it fails before."""
     async with running_worker(client, registry, settings) as worker:
-        del worker  # a fatal error of the worker cancels this body and is raised when it leaves
+        del worker  # a fatal error of the worker cancels this body, and the context raises it
         await until.wait()
 
 
@@ -170,10 +170,10 @@ def load_registry(app: str | None, *, agent_files: Sequence[Path] = ()) -> Regis
     """The registry that `module:name` or `path/to/file.py:name` names, with the agents of files and directories.
 
     Args:
-        app: None stands for a registry of nothing but files.
+        app: None means a registry of nothing but files.
 
     Raises:
-        ConfigurationError: it cannot be imported, is not there, is not a registry, or does not fit with the files.
+        ConfigurationError: it cannot be imported, is missing, is not a registry, or conflicts with the files.
     """
     registry = Registry() if app is None else _imported(app)
     return registry.copy(agent_files=[*registry.agent_files, *agent_files]) if agent_files else registry

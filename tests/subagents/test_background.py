@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.journal import Journal
 from tests.support.subagent_app import delegate, events_in, holding, plan, spawn, written
-from tests.support.subagents import ends_below, events, open_below, until_closed, until_open
+from tests.support.subagents import ends_in_tree, open_in_tree, task_events, until_closed, until_open
 from tests.support.waiting import until, until_status
 from wakeful.client.client import Client
 from wakeful.contract.events import RunFinish, RunStart
@@ -18,7 +18,7 @@ from wakeful.contract.tasks import TaskStatus, TaskType
 async def test_a_background_agent_reports_to_its_owner_once(client: Client, thread_id: str) -> None:
     """I-09, B-535, B-537; the run waits for its tasks and goes on: one run, cumulative steps (H-19)."""
     result = await client.run("node", written(plan([spawn(plan(say="found it"), name="scout")])), thread_id=thread_id)
-    (event,) = events(result)
+    (event,) = task_events(result)
     assert event["kind"] == "completed"
     assert event["result"]["response"]["say"] == "found it"
     assert result.steps == 3
@@ -61,7 +61,7 @@ async def test_events_wait_while_their_owner_waits_for_a_decision(client: Client
     assert not events_in(await client.transcript(thread_id))
     (pending,) = view.pending
     await client.decide(thread_id, pending.suspension.id, "resume")
-    assert [event["kind"] for event in events(await client.result(thread_id))] == ["completed"]
+    assert [event["kind"] for event in task_events(await client.result(thread_id))] == ["completed"]
 
 
 async def test_somebody_can_talk_to_a_run_that_waits_for_its_tasks(client: Client, thread_id: str) -> None:
@@ -74,7 +74,7 @@ async def test_somebody_can_talk_to_a_run_that_waits_for_its_tasks(client: Clien
     await client.send(thread_id, written(plan(say="never mind")), on_busy=OnBusy.INTERRUPT)
     view = await until(client, thread_id, lambda view: view.runs == 2 and view.status is RunStatus.DONE)
     assert [task.status for task in view.tasks] == [TaskStatus.CANCELLED]
-    assert not await _running_below(client, thread_id)
+    assert not await _running_children(client, thread_id)
 
 
 async def test_a_thread_that_ended_is_woken_by_its_task(client: Client, thread_id: str) -> None:
@@ -110,7 +110,7 @@ async def test_a_parent_that_continues_as_new_hears_of_all_its_children(
     children = [spawn(plan([("work", {"what": f"w{n}", "seconds": 0.5})], say=f"child {n}")) for n in range(10)]
     busy = [[("work", {"what": f"busy {n}", "seconds": 0.3})] for n in range(5)]
     result = await client.run("node", written(plan(children, *busy)), thread_id=thread_id)
-    told = [event["result"]["response"]["say"] for event in events(result)]
+    told = [event["result"]["response"]["say"] for event in task_events(result)]
     assert sorted(told) == [f"child {n}" for n in range(10)]
     texts = events_in(await client.transcript(thread_id))
     assert len(texts) == len({json.loads(text)["task_id"] for text in texts}) == 10
@@ -134,7 +134,7 @@ async def test_cancel_reaches_everything_below_and_nothing_else(
     result = await client.result(thread_id)
     assert result.status_reason == "cancelled"
     await until_closed(client, thread_id)
-    ends = await ends_below(client, thread_id)
+    ends = await ends_in_tree(client, thread_id)
     assert set(ends.values()) == {"cancelled"}
     assert result.receipt is not None
     assert set(result.receipt.cancelled) == set(ends) - {thread_id}
@@ -150,12 +150,12 @@ async def test_children_of_a_parent_that_was_reset_and_forgot_them_stop(
     client = usual_subagents
     await client.start("node", written(plan([spawn(plan([holding()]), name="old")])), thread_id=thread_id)
     await until_open(client, thread_id, 2)
-    (old,) = [id for id in await open_below(client, thread_id) if id != thread_id]
+    (old,) = [id for id in await open_in_tree(client, thread_id) if id != thread_id]
     await _reset_to_start(client, thread_id)
     async with asyncio.timeout(60):
-        while old in await open_below(client, thread_id):
+        while old in await open_in_tree(client, thread_id):
             await asyncio.sleep(0.2)
-    assert (await ends_below(client, thread_id))[old] == "cancelled"
+    assert (await ends_in_tree(client, thread_id))[old] == "cancelled"
     view = await until(client, thread_id, lambda view: bool(view.children))
     assert view.children != (old,)
     await client.cancel(thread_id)
@@ -178,5 +178,5 @@ async def _reset_to_start(client: Client, thread_id: str) -> None:
     )
 
 
-async def _running_below(client: Client, root: str) -> list[str]:
-    return [id for id in await open_below(client, root) if id != root]
+async def _running_children(client: Client, root: str) -> list[str]:
+    return [id for id in await open_in_tree(client, root) if id != root]

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.subagent_app import TOKENS_A_TURN, delegate, holding, plan, spawn, written
-from tests.support.subagents import ends_below, until_closed
+from tests.support.subagents import ends_in_tree, until_closed
 from wakeful.client.client import Client
 from wakeful.contract.budgets import Budget
 
@@ -19,7 +19,7 @@ async def test_a_tree_stops_within_one_call_a_node_of_its_token_budget(client: C
     assert result.status_reason == "stopped:budget"
     assert result.termination.type == "stopped"
     assert "token" in (result.termination.value.detail or "")
-    ends = await ends_below(client, thread_id)
+    ends = await ends_in_tree(client, thread_id)
     await until_closed(client, thread_id)
     assert result.spent is not None
     assert limit - TOKENS_A_TURN <= result.spent.tokens <= limit + len(ends) * TOKENS_A_TURN

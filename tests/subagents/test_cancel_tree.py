@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.journal import Journal
 from tests.support.subagent_app import Plan, delegate, holding, plan, spawn, written
-from tests.support.subagents import calls_in, ends_below, tools_left, until_closed, until_open, until_pending
+from tests.support.subagents import calls_in, ends_in_tree, tools_left, until_closed, until_open, until_pending
 from wakeful.client.client import Client
 
 LEVELS, CHILDREN, NODES = 4, 3, 40
@@ -65,7 +65,7 @@ async def test_every_node_of_a_cancelled_tree_ends(
     took = time.monotonic() - began
     print(f"{how}: {NODES} nodes closed after {took:.1f} s")
 
-    ends = await ends_below(client, thread_id)
+    ends = await ends_in_tree(client, thread_id)
     assert len(ends) == NODES
     assert tools_left(journal, thread_id) == []
     if how == "terminated":

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from tests.support.subagent_app import plan, send, written
-from tests.support.subagents import said
+from tests.support.subagents import answer_of
 from tests.support.waiting import until, until_status
 from wakeful.client.client import Client
 from wakeful.contract.runs import RunStatus, ThreadMode
@@ -32,7 +32,7 @@ async def test_what_cannot_be_delivered_is_a_dead_letter_and_can_be_sent_again(c
     await client.start("node", written(plans), thread_id=thread_id, mode=ThreadMode.THREAD)
     view = await until_status(client, thread_id, RunStatus.DONE)
     assert view.result is not None
-    listed, receipt = said(view.result)["results"]
+    listed, receipt = answer_of(view.result)["results"]
     assert (receipt["status"], receipt["error"]) == ("failed", "recipient_not_found")
     assert (listed["action"], listed["count"]) == ("list", 1)
     (dead,) = await client.undelivered(thread_id)

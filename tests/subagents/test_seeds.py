@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.journal import Journal
 from tests.support.subagent_app import delegate, holding, plan, send, spawn, written
-from tests.support.subagents import ends_below, events, said, until_closed
+from tests.support.subagents import answer_of, ends_in_tree, task_events, until_closed
 from tests.support.waiting import until, until_status
 from wakeful.client.client import Client
 from wakeful.contract.messages import Role
@@ -20,14 +20,14 @@ PARENT: dict[str, Any] = {"relation": "parent"}
 async def receipt_of(client: Client, thread_id: str, to: dict[str, Any], message: str = "hi") -> Any:
     """What a root agent is told that sends this message."""
     result = await client.run("node", written(plan([send(to, message)])), thread_id=thread_id)
-    return said(result)["results"][0]
+    return answer_of(result)["results"][0]
 
 
 async def test_execute_delegate_binds_plugin_runtime_context(client: Client, thread_id: str) -> None:
     """What a delegate works with is bound to it once, and is its own: its agent is looked up in its own workflow."""
     result = await client.run("node", written(plan([delegate(plan(say="delegated response"))])), thread_id=thread_id)
     assert "delegated response" in result.response
-    (child,) = set(await ends_below(client, thread_id)) - {thread_id}
+    (child,) = set(await ends_in_tree(client, thread_id)) - {thread_id}
     history = await client.handle(child).fetch_history()
     types = [
         event.activity_task_scheduled_event_attributes.activity_type.name
@@ -42,7 +42,7 @@ async def test_execute_delegate_returns_final_non_tool_message_after_tool_output
 ) -> None:
     child = plan([("work", {"what": "tool result should not win"})], say="final child answer")
     result = await client.run("node", written(plan([delegate(child)])), thread_id=thread_id)
-    answer = said(result)["results"][0]
+    answer = answer_of(result)["results"][0]
     assert answer["status"] == "completed"
     assert answer["response"]["say"] == "final child answer"
     assert answer["steps"] == 2
@@ -58,9 +58,9 @@ async def test_execute_delegate_in_background_task_can_self_cancel_and_cascade(
         say="nor should this",
     )
     result = await client.run("node", written(plan([spawn(worker, name="worker")])), thread_id=thread_id)
-    assert events(result) == [{"kind": "cancelled", "task_id": "…"}]
+    assert task_events(result) == [{"kind": "cancelled", "task_id": "…"}]
     await until_closed(client, thread_id)
-    ends = await ends_below(client, thread_id)
+    ends = await ends_in_tree(client, thread_id)
     assert ends.pop(thread_id) == "natural"
     assert len(ends) == 3
     assert set(ends.values()) == {"cancelled"}
@@ -75,7 +75,7 @@ async def test_execute_delegate_preserves_existing_cancel_task_tool_in_backgroun
     """An agent that brings a tool of that name keeps it."""
     worker = spawn(plan([SELF], say="custom tool won"), agent="own_cancel")
     result = await client.run("node", written(plan([worker])), thread_id=thread_id)
-    (event,) = events(result)
+    (event,) = task_events(result)
     assert event["kind"] == "completed"
     assert event["result"]["response"]["say"] == "custom tool won"
     assert journal.said("cancel_task") == ["custom cancel handled"]
@@ -92,9 +92,9 @@ async def test_child_by_name_delivers_live(client: Client, thread_id: str) -> No
     child = plan([("work", {"what": "wait for mail", "seconds": 1.0})], say="got it")
     plans = plan([spawn(child, name="researcher")], [send({"relation": "child", "name": "researcher"}, "hi")])
     result = await client.run("node", written(plans), thread_id=thread_id)
-    receipt = next(told for told in said(result)["results"] if told["status"] == "accepted")
+    receipt = next(told for told in answer_of(result)["results"] if told["status"] == "accepted")
     assert receipt["status"] == "accepted"
-    (event,) = events(result)
+    (event,) = task_events(result)
     (told,) = event["result"]["response"]["events"]
     assert (told["kind"], told["event_type"]) == ("custom", "agent_message")
     assert told["payload"] == {"from": "node", "content": "hi"}
@@ -170,7 +170,7 @@ async def test_parent_with_thread_id_delivers(client: Client, thread_id: str) ->
 async def test_validate_args(client: Client, thread_id: str, arguments: dict[str, Any], problem: str | None) -> None:
     """`rejects_missing_relation` to `accepts_valid_agent`: what is valid gets a receipt, if a failed one."""
     result = await client.run("node", written(plan([("send_message", arguments)])), thread_id=thread_id)
-    (text,) = said(result)["results"]
+    (text,) = answer_of(result)["results"]
     if problem is None:
         assert text["status"] in ("accepted", "failed")
     else:

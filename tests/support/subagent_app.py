@@ -21,7 +21,7 @@ from wakeful.contract.runs import Usage
 
 Plan = dict[str, Any]
 EVENT = re.compile(r"<background-task-event[^>]*>\n(.*)\n</background-task-event>", re.DOTALL)
-LETTER = re.compile(r"<agent-message |\"event_type\":\"agent_message\"")
+MAIL = re.compile(r"<agent-message |\"event_type\":\"agent_message\"")
 TOKENS_A_TURN = 100
 WAITING = "waiting for a letter"
 
@@ -60,7 +60,7 @@ class Planner:
         if turn < len(turns):
             return self._answer("", _calls(turns[turn], request.messages))
         heard = request.messages[at + 1 :]
-        if sum(LETTER.search(message.text) is not None for message in heard) < plan.get("letters", 0):
+        if sum(MAIL.search(message.text) is not None for message in heard) < plan.get("letters", 0):
             return self._answer("", _calls([("work", {"what": WAITING, "seconds": 0.3})], request.messages))
         return self._answer(_told(plan.get("say", "done"), heard), ())
 

@@ -15,7 +15,7 @@ from wakeful.client.client import Client
 from wakeful.contract.runs import RunResult
 
 
-async def open_below(client: Client, root: str) -> list[str]:
+async def open_in_tree(client: Client, root: str) -> list[str]:
     """The workflows of a tree that are open."""
     query = f"RootWorkflowId = '{root}' AND ExecutionStatus = 'Running'"
     return [execution.id async for execution in client.temporal.list_workflows(query)]
@@ -23,14 +23,14 @@ async def open_below(client: Client, root: str) -> list[str]:
 
 async def until_closed(client: Client, root: str) -> None:
     async with asyncio.timeout(BOUND_SECONDS):
-        while await open_below(client, root):
+        while await open_in_tree(client, root):
             await asyncio.sleep(0.1)
 
 
 async def until_open(client: Client, root: str, count: int) -> None:
     """Wait until this many workflows of a tree are open."""
     async with asyncio.timeout(BOUND_SECONDS):
-        while len(await open_below(client, root)) < count:
+        while len(await open_in_tree(client, root)) < count:
             await asyncio.sleep(0.1)
 
 
@@ -65,7 +65,7 @@ def tools_left(journal: Journal, root: str) -> list[dict[str, Any]]:
     return list(left.values())
 
 
-async def ends_below(client: Client, root: str) -> dict[str, str]:
+async def ends_in_tree(client: Client, root: str) -> dict[str, str]:
     """How every workflow below the root came out, by its id: what Temporal says, or the run's reason."""
     ends = {}
     async for execution in client.temporal.list_workflows(f"RootWorkflowId = '{root}'"):
@@ -79,13 +79,13 @@ async def ends_below(client: Client, root: str) -> dict[str, str]:
     return ends
 
 
-def said(result: RunResult) -> dict[str, Any]:
+def answer_of(result: RunResult) -> dict[str, Any]:
     """What a planner said in the end."""
     told: dict[str, Any] = json.loads(result.response)
     return told
 
 
-def events(result: RunResult) -> list[dict[str, Any]]:
+def task_events(result: RunResult) -> list[dict[str, Any]]:
     """The background events that a planner had read by the end."""
-    told: list[dict[str, Any]] = said(result)["events"]
+    told: list[dict[str, Any]] = answer_of(result)["events"]
     return told

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.subagent_app import holding, plan, spawn, written
-from tests.support.subagents import ends_below
+from tests.support.subagents import ends_in_tree
 from tests.support.waiting import until
 from wakeful.client.client import Client
 from wakeful.contract.runs import RunStatus
@@ -40,7 +40,7 @@ async def test_the_tasks_of_a_thread_stay_with_it(client: Client, thread_id: str
 
 async def test_a_fork_of_a_sub_agent_has_no_parent(client: Client, thread_id: str) -> None:
     await client.run("node", written(plan([spawn(plan([("work", {"what": "below"})]))])), thread_id=thread_id)
-    (child,) = set(await ends_below(client, thread_id)) - {thread_id}
+    (child,) = set(await ends_in_tree(client, thread_id)) - {thread_id}
     fork = await client.fork(child, at=1)
     result = await client.result(fork)
     identity = (await client.status(fork)).identity

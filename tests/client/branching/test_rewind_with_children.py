@@ -9,7 +9,7 @@ from temporalio.client import Client as TemporalClient
 
 from tests.replay.test_replay import replayer
 from tests.support.subagent_app import Plan, Planner, delegate, events_in, plan, sign, spawn, written
-from tests.support.subagents import ends_below, events, open_below, until_closed
+from tests.support.subagents import ends_in_tree, open_in_tree, task_events, until_closed
 from tests.support.waiting import BOUND_SECONDS, until, until_status
 from wakeful import Agent, CallerError, ModelRequest, ModelResponse, Registry, RunStatus
 from wakeful.client.branching import rewind
@@ -92,12 +92,12 @@ async def test_tasks_from_before_go_on_and_those_from_after_are_cancelled(client
     assert (view.tasks[0].thread_id, view.tasks[1].thread_id) == (family.before, family.ended)
     assert anew != family.after
     await asyncio.sleep(SWEEPS)
-    assert sorted(await open_below(client, thread_id)) == sorted([thread_id, family.before, anew])
-    assert (await ends_below(client, thread_id))[family.after] == "cancelled"
+    assert sorted(await open_in_tree(client, thread_id)) == sorted([thread_id, family.before, anew])
+    assert (await ends_in_tree(client, thread_id))[family.after] == "cancelled"
     for child in (family.before, anew, thread_id):
         await let_go(client, child)
     result = await client.result(thread_id)
-    told = sorted(event["result"]["response"]["say"] for event in events(result))
+    told = sorted(event["result"]["response"]["say"] for event in task_events(result))
     assert told == ["after ended", "before ended", "ended ended"]
     await until_closed(client, thread_id)
     await replayer().replay_workflow(await client.handle(thread_id).fetch_history())
@@ -120,7 +120,7 @@ async def test_the_workers_complete_a_rewind_whose_caller_dies(client: Client, t
     for child in (family.before, anew, thread_id):
         await let_go(client, child)
     result = await client.result(thread_id)
-    said = sorted(event["result"]["response"]["say"] for event in events(result))
+    said = sorted(event["result"]["response"]["say"] for event in task_events(result))
     assert said == ["after ended", "before ended", "ended ended"]
     await until_closed(client, thread_id)
     await replayer().replay_workflow(await client.handle(thread_id).fetch_history())
@@ -247,7 +247,7 @@ async def test_a_cancel_reaches_what_survived_a_rewind(client: Client, thread_id
     async with asyncio.timeout(BOUND_SECONDS):
         assert (await client.result(thread_id)).status_reason == "cancelled"
     await until_closed(client, thread_id)
-    assert (await ends_below(client, thread_id))[family.before] == "cancelled"
+    assert (await ends_in_tree(client, thread_id))[family.before] == "cancelled"
 
 
 async def test_what_is_undone_does_not_wake_the_thread_again(client: Client, thread_id: str) -> None:

@@ -111,7 +111,8 @@ async def test_a_model_that_answers_429_is_quoted_with_the_time_of_the_retry(
     assert "Temporal retries it in 1m" in found.why
     assert "; 2 attempts are left." in found.why
     assert (
-        "the provider's limit, not Wakeful's: wait, raise the limit, or give the agent a fallback model" in found.next
+        "The limit is the provider's, not Wakeful's: wait, raise the limit, or give the agent a fallback model"
+        in found.next
     )
     assert waited(found) < 60
     assert found.commands == (f"wakeful cancel {thread_id}",)
