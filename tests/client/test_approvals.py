@@ -23,6 +23,7 @@ from wakeful import (
     RunStatus,
     ScriptedModel,
     ToolContext,
+    ToolMode,
     call,
     tool,
 )
