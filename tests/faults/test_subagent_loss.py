@@ -62,10 +62,10 @@ def family(turns: int) -> Plan:
         *busy("alpha again", turns),
         [send(PARENT, "alpha to root, second")],
         say="alpha",
-        undelivered=3,
+        mail=3,
     )
-    grandchild["letters"] = 1
-    beta = plan([dig("cellar"), dig("well")], *busy("beta", turns), [dig("garden")], say="beta", undelivered=1)
+    grandchild["mail"] = 1
+    beta = plan([dig("cellar"), dig("well")], *busy("beta", turns), [dig("garden")], say="beta", mail=1)
     gamma = plan(*busy("gamma", turns), [delegate(plan(*busy("below gamma", turns), say="below gamma"))], say="gamma")
     delta = plan([send(PARENT, "delta to root")], [spawn(plan(*busy("below delta", turns)))], say="delta")
     return plan(
@@ -76,7 +76,7 @@ def family(turns: int) -> Plan:
         [to_child("alpha", "root to alpha, second")],
         *busy("root again", turns),
         say="root",
-        undelivered=3,
+        mail=3,
     )
 
 
@@ -200,7 +200,7 @@ async def test_two_threads_write_to_each_other_under_a_worker_that_dies(
         texts = [f"{me} {number}" for number in range(LETTERS)]
         brake = ("work", {"what": me, "seconds": 0.2})
         steps = [[send(to, texts[2 * n]), send(to, texts[2 * n + 1]), brake] for n in range(turns)]
-        return written(plan(*steps, undelivered=LETTERS))
+        return written(plan(*steps, mail=LETTERS))
 
     for me, other in (pair, pair[::-1]):
         await client.start("node", written_to(other, me), thread_id=me, mode=ThreadMode.THREAD)

@@ -1,4 +1,4 @@
-"""Trees of agents on the real server; tests run as usual, and, by `make restless`, continuing as new all the time."""
+"""Trees of agents on the real server; `make restless` runs the tests again, continuing as new after every fact."""
 
 import pytest
 

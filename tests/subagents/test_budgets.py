@@ -1,4 +1,4 @@
-"""Budgets over a tree: it stops within one call a node of the limit, and says which budget is spent."""
+"""Budgets of a tree: it stops within one model call per node of the limit, and names the budget that is spent."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from wakeful.contract.budgets import Budget
 LONG = [[("work", {"what": f"step {n}"})] for n in range(30)]
 
 
-async def test_a_tree_stops_within_one_call_a_node_of_its_token_budget(client: Client, thread_id: str) -> None:
+async def test_a_tree_stops_within_one_model_call_per_node_of_its_token_budget(client: Client, thread_id: str) -> None:
     greedy = plan(*LONG)
     tree = plan([spawn(plan([delegate(greedy)], *LONG)), spawn(greedy), delegate(greedy)], *LONG)
     limit = 4000
@@ -45,7 +45,7 @@ async def test_every_budget_stops_a_run_and_is_named(
     assert result.steps <= 4
 
 
-async def test_wall_time_stops_everything_below_too(client: Client, thread_id: str) -> None:
+async def test_wall_time_stops_all_descendants_too(client: Client, thread_id: str) -> None:
     tree = plan([spawn(plan([holding()])), delegate(plan([holding()])), holding()])
     result = await client.run("node", written(tree), thread_id=thread_id, budget=Budget(seconds=2))
     assert result.status_reason == "stopped:budget"
@@ -54,8 +54,8 @@ async def test_wall_time_stops_everything_below_too(client: Client, thread_id: s
     await until_closed(client, thread_id)
 
 
-async def test_children_give_back_what_they_did_not_spend(client: Client, thread_id: str) -> None:
-    """Ten delegates, one after another, fit into a budget that the tenth part of would not do for one."""
+async def test_children_return_the_budget_that_they_did_not_spend(client: Client, thread_id: str) -> None:
+    """Ten delegates, one after another, fit into a budget a tenth of which would not be enough for one."""
     turns = [[delegate(plan([("work", {"what": f"{n}"})]))] for n in range(10)]
     result = await client.run("node", written(plan(*turns)), thread_id=thread_id, budget=Budget(tokens=3300))
     assert result.status_reason == "natural"

@@ -23,7 +23,7 @@ async def test_a_delegate_answers_its_parent(client: Client, thread_id: str) -> 
     assert (result.spent.turns, result.spent.tool_calls, result.spent.tokens) == (4, 2, 400)
 
 
-async def test_a_delegate_knows_who_it_is_and_where_it_comes_from(client: Client, thread_id: str) -> None:
+async def test_a_delegate_knows_its_identity_and_its_parent(client: Client, thread_id: str) -> None:
     """B-503: `local_backend_sets_sub_agent_identity`, `local_backend_passes_parent_thread_id`"""
     await client.start("node", written(plan([delegate(plan([holding()]))])), thread_id=thread_id)
     view = await until(client, thread_id, lambda view: bool(view.children))
@@ -38,7 +38,7 @@ async def test_a_delegate_knows_who_it_is_and_where_it_comes_from(client: Client
     await client.result(thread_id)
 
 
-async def test_a_decision_goes_to_the_child_and_the_parent_goes_on_waiting(client: Client, thread_id: str) -> None:
+async def test_a_decision_goes_to_the_child_while_the_parent_keeps_waiting(client: Client, thread_id: str) -> None:
     """H-05: nothing restarts the child."""
     child = plan([("work", {"what": "once"})], [("sign", {"what": "the contract"})], say="signed")
     await client.start("node", written(plan([delegate(plan([delegate(child)]))])), thread_id=thread_id)

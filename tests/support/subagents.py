@@ -1,4 +1,4 @@
-"""Look at a whole tree of workflows, as Temporal has it."""
+"""Read a whole tree of workflows from Temporal."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from wakeful.contract.runs import RunResult
 
 
 async def open_in_tree(client: Client, root: str) -> list[str]:
-    """The workflows of a tree that are open."""
+    """The open workflows of a tree."""
     query = f"RootWorkflowId = '{root}' AND ExecutionStatus = 'Running'"
     return [execution.id async for execution in client.temporal.list_workflows(query)]
 
@@ -35,7 +35,7 @@ async def until_open(client: Client, root: str, count: int) -> None:
 
 
 async def until_pending(client: Client, root: str) -> PendingDecision:
-    """Wait until somebody in the tree waits for a decision."""
+    """Wait until a thread of the tree waits for a decision."""
     async with asyncio.timeout(BOUND_SECONDS):
         while True:
             async for pending in client.inbox(thread_id=root):
@@ -44,7 +44,7 @@ async def until_pending(client: Client, root: str) -> PendingDecision:
 
 
 def calls_in(plan: Plan) -> Iterator[str]:
-    """The tools that a plan and the plans within it call."""
+    """The tools that a plan and its sub-plans call."""
     for turn in plan["turns"]:
         for tool, arguments in turn:
             yield tool
@@ -53,7 +53,7 @@ def calls_in(plan: Plan) -> Iterator[str]:
 
 
 def tools_left(journal: Journal, root: str) -> list[dict[str, Any]]:
-    """The calls within a tree that have begun and that nobody has seen end."""
+    """The tool calls of a tree that have started and not ended."""
     left: dict[str, dict[str, Any]] = {}
     for line in journal.lines():
         if "thread" not in line or not f"{line['thread']}/".startswith(f"{root}/"):
@@ -66,7 +66,7 @@ def tools_left(journal: Journal, root: str) -> list[dict[str, Any]]:
 
 
 async def ends_in_tree(client: Client, root: str) -> dict[str, str]:
-    """How every workflow below the root came out, by its id: what Temporal says, or the run's reason."""
+    """How every workflow of the tree ended, by its id: Temporal's status, or the run's own reason."""
     ends = {}
     async for execution in client.temporal.list_workflows(f"RootWorkflowId = '{root}'"):
         if execution.status is WorkflowExecutionStatus.CONTINUED_AS_NEW:
@@ -80,12 +80,12 @@ async def ends_in_tree(client: Client, root: str) -> dict[str, str]:
 
 
 def answer_of(result: RunResult) -> dict[str, Any]:
-    """What a planner said in the end."""
-    told: dict[str, Any] = json.loads(result.response)
-    return told
+    """The final answer of a planner."""
+    answer: dict[str, Any] = json.loads(result.response)
+    return answer
 
 
 def task_events(result: RunResult) -> list[dict[str, Any]]:
     """The background events that a planner had read by the end."""
-    told: list[dict[str, Any]] = answer_of(result)["events"]
-    return told
+    events: list[dict[str, Any]] = answer_of(result)["events"]
+    return events

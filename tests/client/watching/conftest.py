@@ -1,4 +1,4 @@
-"""A provider that answers as slowly as a test wants, and a worker whose agents ask it."""
+"""A provider that answers as slowly as a test wants, and a worker whose agents call it."""
 
 from collections.abc import AsyncIterator
 
@@ -20,7 +20,7 @@ async def fake(temporal: TemporalClient) -> AsyncIterator[FakeProvider]:
 
 @pytest.fixture
 async def provider(fake: FakeProvider) -> FakeProvider:
-    """The provider with nothing on its mind."""
+    """The provider without an answer yet."""
     fake.forget()
     DIGGING.begin()
     return fake

@@ -75,9 +75,9 @@ async def test_a_sub_agent_that_waits_for_a_decision_blocks_no_other(either_suba
     waiting = plan([("sign", {"what": "it"})], say="signed")
     await client.start("node", written(plan([delegate(waiting)], [work("root")])), thread_id=thread_id)
     async with Watched(client.watch(thread_id, descendants=True)) as watched:
-        asked = await watched.until(lambda record: bool(record.path) and isinstance(record.event, RunFinish))
-        view = await until(client, asked.thread_id, lambda view: bool(view.pending))
-        await client.decide(asked.thread_id, view.pending[0].pending.id, "resume")
+        waiting_child = await watched.until(lambda record: bool(record.path) and isinstance(record.event, RunFinish))
+        view = await until(client, waiting_child.thread_id, lambda view: bool(view.pending))
+        await client.decide(waiting_child.thread_id, view.pending[0].pending.id, "resume")
         records = await watched.to_the_end()
     assert check_causal_order(records) == 1
     assert by_thread(records) == await each_alone(client, records)
@@ -104,10 +104,10 @@ async def test_an_outage_of_a_whole_tree_is_reported_once(temporal: TemporalClie
     async with running_worker(temporal, subagent_registry, settings):
         await client.start("node", written(plan([delegate(waiting), delegate(waiting)])), thread_id=thread_id)
         view = await until(client, thread_id, lambda view: len(view.children) == 2)
-        asked = [await until(client, child, lambda view: bool(view.pending)) for child in view.children]
+        waiting_child = [await until(client, child, lambda view: bool(view.pending)) for child in view.children]
     troubles: list[Exception] = []
     async with Watched(client.watch(thread_id, descendants=True, on_trouble=troubles.append)) as watched:
-        for child in asked:
+        for child in waiting_child:
             await client.decide(child.identity.thread_id, child.pending[0].pending.id, "resume")
         await watched.until_trouble(troubles)
         async with running_worker(temporal, subagent_registry, settings):

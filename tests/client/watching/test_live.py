@@ -49,7 +49,7 @@ def checkpoints(draw: st.DrawFn, answer: ModelResponse) -> list[StreamCheckpoint
     written = [json.dumps(call.arguments, **spelling) for call in answer.tool_calls]
     thought = answer.reasoning or "".join(block.thinking for block in answer.thinking)
     total = len(thought) + len(answer.text) + sum(map(len, written))
-    grown = []
+    found = []
     for came in sorted(draw(st.lists(st.integers(0, total), max_size=5))):
         left = came - len(thought)
         text, left = answer.text[: max(0, left)], left - len(answer.text)
@@ -58,8 +58,8 @@ def checkpoints(draw: st.DrawFn, answer: ModelResponse) -> list[StreamCheckpoint
             if left >= 0:
                 calls.append(PartialCall(id=call.id, name=call.name, arguments=arguments[:left]))
             left -= len(arguments)
-        grown.append(StreamCheckpoint(attempt=1, model="m", reasoning=thought[:came], text=text, calls=tuple(calls)))
-    return grown
+        found.append(StreamCheckpoint(attempt=1, model="m", reasoning=thought[:came], text=text, calls=tuple(calls)))
+    return found
 
 
 def heartbeat(details: StreamCheckpoint | Any) -> ActivityHeartbeat:
@@ -137,8 +137,8 @@ def test_an_answer_that_only_grows_is_never_reset(data: st.DataObject) -> None:
     records = shown(
         data.draw(checkpoints(answer)), (*answer_events(answer, duration_ms=1), StepEnd()), data.draw(SIZES)
     )
-    told = folded(records)
-    assert (told.answers, told.resets) == ([whole(answer)], [])
+    fold = folded(records)
+    assert (fold.answers, fold.resets) == ([whole(answer)], [])
     check_numbers(records)
     check_announced_once(records)
 
@@ -172,15 +172,15 @@ def test_an_answer_that_is_dropped_is_reset(data: st.DataObject) -> None:
     answer = data.draw(answers().filter(lambda answer: bool(answer.text)))
     came = [StreamCheckpoint(attempt=1, model="m", text=answer.text)]
     records = shown(came, (StepEnd(), RunFinish(thread_id="t", run_id="r", termination=Cancelled())))
-    told = folded(records)
-    assert (told.answers, told.resets, [record.seq for record in told.durable]) == ([], [DROPPED], [1, 2, 3])
+    fold = folded(records)
+    assert (fold.answers, fold.resets, [record.seq for record in fold.durable]) == ([], [DROPPED], [1, 2, 3])
 
 
 def test_an_answer_that_is_restarted_or_rewritten_is_shown_from_its_start() -> None:
     came = [StreamCheckpoint(attempt=number, model="m", text=text) for number, text in enumerate(["One", "Two"], 1)]
     answer = ModelResponse(model="m", text="Three")
-    told = folded(shown(came, answer_events(answer, duration_ms=1)))
-    assert (told.answers, told.resets) == ([whole(answer)], [RESTARTED, REWRITTEN])
+    fold = folded(shown(came, answer_events(answer, duration_ms=1)))
+    assert (fold.answers, fold.resets) == ([whole(answer)], [RESTARTED, REWRITTEN])
 
 
 def test_a_heartbeat_without_a_checkpoint_shows_nothing() -> None:

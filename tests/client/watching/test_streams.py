@@ -32,16 +32,16 @@ async def durable(client: Client, thread_id: str) -> list[EventRecord]:
 
 async def check(client: Client, thread_id: str, records: list[EventRecord]) -> Folding:
     """A live watcher ends with what a later reader gets, and gets nothing twice."""
-    told, stored = folded(records), await durable(client, thread_id)
-    assert told.answers == folded(stored).answers
+    fold, stored = folded(records), await durable(client, thread_id)
+    assert fold.answers == folded(stored).answers
     assert records[-1] == stored[-1]
     seqs = [record.seq for record in records if not record.provisional]
     assert seqs == sorted(set(seqs))
     deltas = {"text_delta", "reasoning_delta", "tool_call_start", "tool_call_delta"}
     assert [record for record in stored if record.event.event_type not in deltas] == [
-        record for record in told.durable if record.event.event_type not in deltas
+        record for record in fold.durable if record.event.event_type not in deltas
     ]
-    return told
+    return fold
 
 
 async def test_text_is_shown_before_an_answer_is_complete(
@@ -55,8 +55,8 @@ async def test_text_is_shown_before_an_answer_is_complete(
         assert (early.seq, early.thread_id, early.agent_id) == (2, thread_id, "chat")
         assert (await client.events(thread_id)).last == 2
         rest.set()
-        told = await check(client, thread_id, await watched.to_the_end())
-    assert (told.answers, told.resets) == ([Answered("Let me think.", TEXT)], [])
+        fold = await check(client, thread_id, await watched.to_the_end())
+    assert (fold.answers, fold.resets) == ([Answered("Let me think.", TEXT)], [])
 
 
 async def test_the_arguments_of_a_call_are_shown_while_the_model_writes_them(
@@ -68,12 +68,12 @@ async def test_the_arguments_of_a_call_are_shown_while_the_model_writes_them(
     await client.start("chat", "go", thread_id=thread_id)
     async with Watched(client.watch(thread_id, live=True)) as watched:
         await watched.until_type("tool_call_start", provisional=True)
-        begun = await watched.until_type("tool_call_delta", provisional=True)
-        assert begun.event.model_dump()["args_delta"] == '{"a":'
+        started = await watched.until_type("tool_call_delta", provisional=True)
+        assert started.event.model_dump()["args_delta"] == '{"a":'
         rest.set()
-        told = await check(client, thread_id, await watched.to_the_end())
-    assert told.resets == []
-    assert told.answers == [Answered(calls=(("1-1", "add", '{"a":1234,"b":5678}'),)), Answered(text="Done.")]
+        fold = await check(client, thread_id, await watched.to_the_end())
+    assert fold.resets == []
+    assert fold.answers == [Answered(calls=(("1-1", "add", '{"a":1234,"b":5678}'),)), Answered(text="Done.")]
 
 
 async def test_calls_to_which_a_provider_gives_the_same_id_have_different_ones_from_the_start(
@@ -87,10 +87,10 @@ async def test_calls_to_which_a_provider_gives_the_same_id_have_different_ones_f
     async with Watched(client.watch(thread_id, live=True)) as watched:
         await watched.until_type("tool_call_start", provisional=True)
         rest.set()
-        told = await check(client, thread_id, await watched.to_the_end())
-    assert told.resets == []
-    assert [answer.calls[0][0] for answer in told.answers[:2]] == ["1-1", "2-1"]
-    assert told.answers[1] == Answered("", "Again.", (("2-1", "add", '{"a":1,"b":2}'),))
+        fold = await check(client, thread_id, await watched.to_the_end())
+    assert fold.resets == []
+    assert [answer.calls[0][0] for answer in fold.answers[:2]] == ["1-1", "2-1"]
+    assert fold.answers[1] == Answered("", "Again.", (("2-1", "add", '{"a":1,"b":2}'),))
 
 
 async def test_what_a_retry_discards_is_reset(client: Client, provider: FakeProvider, thread_id: str) -> None:
@@ -102,9 +102,9 @@ async def test_what_a_retry_discards_is_reset(client: Client, provider: FakeProv
     async with Watched(client.watch(thread_id, live=True)) as watched:
         await watched.until_type("reasoning_delta", provisional=True)
         rest.set()
-        told = await check(client, thread_id, await watched.to_the_end())
-    assert told.answers == [Answered("Now for good.", "Said.")]
-    assert "connection reset" in told.resets
+        fold = await check(client, thread_id, await watched.to_the_end())
+    assert fold.answers == [Answered("Now for good.", "Said.")]
+    assert "connection reset" in fold.resets
 
 
 async def test_an_answer_that_a_hook_rewrites_is_reset(client: Client, provider: FakeProvider, thread_id: str) -> None:
@@ -114,8 +114,8 @@ async def test_an_answer_that_a_hook_rewrites_is_reset(client: Client, provider:
     async with Watched(client.watch(thread_id, live=True)) as watched:
         await watched.until_type("text_delta", provisional=True)
         rest.set()
-        told = await check(client, thread_id, await watched.to_the_end())
-    assert (told.answers, told.resets) == ([Answered(text="Rewritten.")], [REWRITTEN])
+        fold = await check(client, thread_id, await watched.to_the_end())
+    assert (fold.answers, fold.resets) == ([Answered(text="Rewritten.")], [REWRITTEN])
 
 
 async def test_an_answer_that_is_cancelled_ends_with_the_part_that_is_recorded(
@@ -199,11 +199,11 @@ async def test_a_run_that_continues_as_new_folds_live_to_what_is_recorded(
     async with running_worker(temporal, registry_for(provider.port), settings):
         await client.start("chat", "go", thread_id=thread_id)
         async with Watched(client.watch(thread_id)) as plain, Watched(client.watch(thread_id, live=True)) as live:
-            told = await check(client, thread_id, await live.to_the_end())
+            fold = await check(client, thread_id, await live.to_the_end())
             assert await plain.to_the_end() == await durable(client, thread_id)
         executions = [each async for each in temporal.list_workflows(f"WorkflowId = '{thread_id}'")]
     assert len(executions) >= 3
-    assert told.resets == []
+    assert fold.resets == []
     assert any(record.provisional for record in live.records)
 
 
@@ -221,5 +221,5 @@ async def test_an_answer_whose_worker_is_killed_continues(
             await watched.until_type("text_delta", provisional=True)
             await kill(first)
         async with worker_process(address, thread_id, journal, app=app):
-            told = await check(client, thread_id, await watched.to_the_end())
-    assert [answer.text for answer in told.answers] == [TEXT * 4]
+            fold = await check(client, thread_id, await watched.to_the_end())
+    assert [answer.text for answer in fold.answers] == [TEXT * 4]

@@ -83,10 +83,10 @@ async def test_a_thread_that_was_started_over_is_watched_from_its_new_start(clie
     await client.run("tester", "count", thread_id=thread_id)
     last = (await seen(client, thread_id))[-1].seq
     await client.run("tester", "add", thread_id=thread_id)
-    anew = await seen(client, thread_id)
-    assert len(anew) < last
+    restarted = await seen(client, thread_id)
+    assert len(restarted) < last
     again = await seen(client, thread_id, after=last)
-    assert (again[0].seq, again[0].event, again[1:]) == (0, StreamReset(reason="rewound"), anew)
+    assert (again[0].seq, again[0].event, again[1:]) == (0, StreamReset(reason="rewound"), restarted)
 
 
 async def test_another_workflow_is_not_a_thread(client: Client, thread_id: str) -> None:
