@@ -52,7 +52,7 @@ class TreeNode(Wire):
     pending: Few[tuple[str, ...]] = ()
     """The decisions it waits for, as `wakeful approve` takes them."""
     since: Maybe[int] = None
-    """When the oldest of them began to wait; in milliseconds since 1970, as is `started_at`."""
+    """Since when the oldest of them waits; in milliseconds since 1970, as is `started_at`."""
     started_at: Maybe[int] = None
     unknown: Maybe[str] = None
     """Why nothing more is known: no worker answered for it."""

@@ -88,7 +88,7 @@ def moment_of(event: HistoryEvent) -> HistoryMoment | None:
 
 
 def _execution_moment(event: HistoryEvent, id: int, at: int) -> HistoryMoment | None:
-    """The execution's own life: its start and end, its workflow tasks, and what others ask of it."""
+    """The execution's own life: its start and end, its workflow tasks, signals and cancellation."""
     match event.event_type:
         case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
             started = event.workflow_execution_started_event_attributes

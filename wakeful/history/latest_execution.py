@@ -90,7 +90,7 @@ class _Reader:
         match moment:
             case Started():
                 self._set_predecessor(moment.continued_run_id)
-                self._begin(await self._payloads.json(moment.input))
+                self._on_input(await self._payloads.json(moment.input))
             case ActivityCompleted(activity_type=kind):
                 self._is_restored |= kind == ACTIVITY_RESTORE
             case TaskCompleted():
@@ -98,7 +98,7 @@ class _Reader:
             case _:
                 pass
 
-    def _begin(self, given: object) -> None:
+    def _on_input(self, given: object) -> None:
         if isinstance(given, dict) and SNAPSHOT in given:
             self._is_valid = True
             return

@@ -48,7 +48,7 @@ class TaskFailed(Moment):
 
     @property
     def is_reset(self) -> bool:
-        """A reset ends the history it keeps with a failed workflow task."""
+        """A reset ends the history that it retains with a failed workflow task."""
         return self.cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
 
 

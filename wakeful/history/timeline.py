@@ -1,7 +1,7 @@
 """The timeline of one execution: where the model was called, where runs and children started, what others signalled.
 
 Read from history alone, so any execution that the server still has can be read, whether a worker runs or not.
-`conversation` has what was said; this has the workflow tasks, which is where Temporal can reset a thread to.
+`conversation` has the messages; this has the workflow tasks, which is where Temporal can reset a thread to.
 """
 
 from collections.abc import Iterator

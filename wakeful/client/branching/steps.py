@@ -86,11 +86,11 @@ def _step_boundary(steps: Sequence[Step], position: int) -> int:
 
 def _by_step(messages: Sequence[Message], steps: Sequence[Step], start: int) -> list[tuple[Message, ...]]:
     """The messages from `start` on, by the step that they belong to or precede."""
-    parts, begin = [], start
+    parts, position = [], start
     for step in steps:
         if step.end > start:
-            parts.append(tuple(messages[begin : step.end]))
-            begin = step.end
-    if begin < len(messages):
-        parts.append(tuple(messages[begin:]))
+            parts.append(tuple(messages[position : step.end]))
+            position = step.end
+    if position < len(messages):
+        parts.append(tuple(messages[position:]))
     return parts

@@ -54,9 +54,9 @@ def _no_worker(evidence: Evidence, queue: TaskQueue, now: int) -> Finding:
         approve = wakeful("approve", *tickets)
         next += f" It also waits for a decision ({code(approve)}), which you can send now: Temporal stores it."
         commands.append(approve)
-    began = since if since is not None else newest.at if newest else None
-    doing = f"has been waiting for a worker{lasting(began, now)}" if evidence.task else "has no worker"
-    return Finding(Cause.NO_WORKER, doing, why, next, began, tuple(commands))
+    waiting_since = since if since is not None else newest.at if newest else None
+    doing = f"has been waiting for a worker{lasting(waiting_since, now)}" if evidence.task else "has no worker"
+    return Finding(Cause.NO_WORKER, doing, why, next, waiting_since, tuple(commands))
 
 
 def _wrong_version(evidence: Evidence, wanted: tuple[str, ...], polling: list[str], now: int) -> Finding:
