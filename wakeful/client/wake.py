@@ -1,6 +1,8 @@
 """Signal a thread in any state: an open one gets the signal, a closed one is woken by it, and a new one starts with it.
 
-Waking starts another execution that restores the conversation of the latest one that started (`restore_from`).
+A message (`client.send`), mail from another agent or the result of a background task wakes a closed thread; the last
+two come from the `deliver_message` activity, the sweep or a rewind. Waking starts another execution, which restores the
+conversation of the latest one that started (`restore_from`).
 """
 
 from collections.abc import Callable

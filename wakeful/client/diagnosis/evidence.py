@@ -200,8 +200,6 @@ class Evidence:
     thread_id: str
     queue: str
     is_tool: bool = False
-    agent_id: str = ""
-    started_at: int | None = None
     view: StatusView | None = None
     has_answered: bool = False
     """A worker has answered the status query, if only with an error."""

@@ -35,7 +35,6 @@ MAX_CHILDREN = 50
 """Children of one thread that are read; of more, the first ones."""
 MAX_DEPTH = 16
 
-_AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
 _PENDING = SearchAttributeKey.for_keyword_list(names.ATTRIBUTE_PENDING)
 
 
@@ -111,8 +110,6 @@ class EvidenceReader:
             thread_id=thread_id,
             queue=described.task_queue,
             is_tool=described.workflow_type == names.WORKFLOW_TOOL_TASK,
-            agent_id=attributes.get(_AGENT) or "",
-            started_at=server_answers.datetime_millis(described.start_time),
             view=answer.view,
             has_answered=answer.has_answered,
             no_status=answer.no_status,
