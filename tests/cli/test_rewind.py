@@ -50,7 +50,7 @@ async def test_what_cannot_be_undone_is_an_error(client: Client, address: str, t
     await client.run("tester", "add", thread_id=thread_id)
     refused = await wakeful("rewind", thread_id, "--to", "2", "--yes", address=address)
     assert refused.code == 1
-    assert "nothing came after step 2" in refused.err
+    assert "there is nothing after step 2" in refused.err
 
 
 def test_tasks_are_named_before_and_after() -> None:
