@@ -1,4 +1,4 @@
-"""A Wakeful worker, `python worker.py --app module:registry [--agents DIR]`: wires them to Temporal until stopped.
+"""Run a Wakeful worker until it is stopped: `python worker.py --app module:registry [--agents DIR]`.
 
 With `--deployment NAME --build-id ID` it is a version of a Worker Deployment.
 """

@@ -17,7 +17,7 @@ from benchmarks.stage import PATIENCE_SECONDS, Bare, Side, Stage, Wakeful
 from benchmarks.workload import ASK, TOKEN, Work, words
 from tests.support.fake_provider.script import Answer
 from tests.support.fake_provider.server import FakeProvider
-from wakeful.client.watching.watcher import GLANCE_SECONDS
+from wakeful.client.watching.watcher import POLL_SECONDS
 from wakeful.contract.events import RunFinish
 
 TOKENS = 400
@@ -68,7 +68,7 @@ def _watch_bare(side: Bare) -> Watcher:
             for pending in (await handle.describe()).raw_description.pending_activities:
                 for text in await side.client.data_converter.decode(pending.heartbeat_details.payloads):
                     sights.read(text)
-            await asyncio.wait({result}, timeout=GLANCE_SECONDS)
+            await asyncio.wait({result}, timeout=POLL_SECONDS)
         sights.read(await result)
         return sights
 

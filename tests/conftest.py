@@ -1,7 +1,12 @@
-"""One real Temporal server and one worker for the whole session."""
+"""One real Temporal server for the whole session, and workers that tests share.
+
+A *restless* worker continues every run as new after every fact, which must change nothing that a caller sees; `make
+restless` runs the tests on it.
+"""
 
 import re
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -9,10 +14,13 @@ from temporalio.client import Client as TemporalClient
 
 from tests.support.app import JOURNAL, registry
 from tests.support.journal import Journal
+from tests.support.subagent_app import registry as subagent_registry
 from wakeful.client.client import Client
 from wakeful.connection import EmbeddedServer, embedded_server
 from wakeful.contract.agents import HistoryBudget
 from wakeful.worker import WorkerSettings, running_worker
+
+SWEEP = timedelta(seconds=1)
 
 
 @pytest.fixture(scope="session")
@@ -34,10 +42,38 @@ async def usual_client(temporal: TemporalClient) -> AsyncIterator[Client]:
 
 @pytest.fixture(scope="session")
 async def restless_client(temporal: TemporalClient) -> AsyncIterator[Client]:
-    """Every run continues as new after every fact, which must change nothing that anybody sees."""
     settings = WorkerSettings(task_queue="restless", history_budget=HistoryBudget(events=1))
     async with running_worker(temporal, registry, settings):
         yield Client(temporal, task_queue="restless")
+
+
+@pytest.fixture(params=["usual", pytest.param("restless", marks=pytest.mark.restless)])
+def either_client(request: pytest.FixtureRequest) -> Client:
+    """The client of the usual worker, or of the restless one."""
+    client: Client = request.getfixturevalue(f"{request.param}_client")
+    return client
+
+
+@pytest.fixture(scope="session")
+async def usual_subagents(temporal: TemporalClient) -> AsyncIterator[Client]:
+    """A client whose agents follow plans, to grow any tree of sub-agents."""
+    settings = WorkerSettings(task_queue="subagents", sweep_interval=SWEEP)
+    async with running_worker(temporal, subagent_registry, settings):
+        yield Client(temporal, task_queue="subagents")
+
+
+@pytest.fixture(scope="session")
+async def restless_subagents(temporal: TemporalClient) -> AsyncIterator[Client]:
+    queue, budget = "restless-subagents", HistoryBudget(events=1)
+    settings = WorkerSettings(task_queue=queue, history_budget=budget, sweep_interval=SWEEP)
+    async with running_worker(temporal, subagent_registry, settings):
+        yield Client(temporal, task_queue=queue)
+
+
+@pytest.fixture(params=["usual", pytest.param("restless", marks=pytest.mark.restless)])
+def either_subagents(request: pytest.FixtureRequest) -> Client:
+    client: Client = request.getfixturevalue(f"{request.param}_subagents")
+    return client
 
 
 @pytest.fixture
@@ -60,7 +96,10 @@ def thread_id(request: pytest.FixtureRequest) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", request.node.name)[:100]
 
 
+NEEDS_SERVER = frozenset({"server", "client", "temporal", "either_client", "either_subagents"})
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if {"server", "client", "temporal"} & set(getattr(item, "fixturenames", ())):
+        if NEEDS_SERVER & set(getattr(item, "fixturenames", ())):
             item.add_marker("server")

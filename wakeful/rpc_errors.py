@@ -1,4 +1,4 @@
-"""What a refused call to Temporal means: which statuses are worth a retry, and which error of ours it becomes."""
+"""What a failed call to Temporal means: which statuses can be retried, and which of our errors it becomes."""
 
 import shlex
 
@@ -9,7 +9,7 @@ from wakeful.contract.errors import CallerError, NoAnswer, ThreadNotFound, Wakef
 RETRYABLE = frozenset(
     {
         RPCStatusCode.ABORTED,
-        RPCStatusCode.CANCELLED,  # the connection, that is; a cancelled task raises another error
+        RPCStatusCode.CANCELLED,  # of the connection; a cancelled task raises another error
         RPCStatusCode.DEADLINE_EXCEEDED,
         RPCStatusCode.INTERNAL,
         RPCStatusCode.RESOURCE_EXHAUSTED,
@@ -17,21 +17,21 @@ RETRYABLE = frozenset(
         RPCStatusCode.UNKNOWN,
     }
 )
-"""Refusals of Temporal's that mean: not now."""
+"""Statuses of a server that may answer the same call later."""
 
 # A precondition fails when the server has seen no worker on the task queue for minutes.
-_SILENCE = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.FAILED_PRECONDITION)
+_NO_ANSWER = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.FAILED_PRECONDITION)
 
 
 def error_of(error: RPCError, thread_id: str) -> WakefulError:
-    """What a refusal of Temporal's means for whoever named the thread."""
+    """The error that a failed call about a thread means for the caller."""
     if error.status is RPCStatusCode.NOT_FOUND:
         if "already completed" in str(error):
             return CallerError(f"the run on thread {thread_id!r} has ended")
         return ThreadNotFound(thread_id)
-    if error.status in _SILENCE:
+    if error.status in _NO_ANSWER:
         return NoAnswer(
             f"thread {thread_id!r} did not answer in time; is a worker running on its task queue? "
-            f"`wakeful why {shlex.quote(thread_id)}` tells"
+            f"Run `wakeful why {shlex.quote(thread_id)}` to find out"
         )
-    return WakefulError(f"Temporal refused for thread {thread_id!r}: {error.message}")
+    return WakefulError(f"Temporal rejected the call for thread {thread_id!r}: {error.message}")

@@ -1,7 +1,7 @@
-"""Payloads too large for history, kept outside it: a directory for development, S3 by the SDK's own driver.
+"""External storage of payloads that are too large for history: a directory for development, or S3.
 
-Switched on by `WAKEFUL_PAYLOAD_STORE`, the same for every worker and client of a namespace: `dir:/path`, or
-`s3://bucket`. Nothing here deletes: give the place a lifetime longer than the namespace's retention.
+`WAKEFUL_PAYLOAD_STORE` enables it (`dir:/path` or `s3://bucket`), and must be the same for every worker and client of a
+namespace. Nothing is ever deleted: set a lifetime that is longer than the namespace's retention.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ THRESHOLD_BYTES = 128 * 1024
 
 
 class DirectoryStore(StorageDriver):
-    """Payloads as files named by their digest, so that the same one is stored once."""
+    """Stores payloads as files named by their digest, so that equal ones are stored once."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -51,7 +51,7 @@ class DirectoryStore(StorageDriver):
         path = self._path(digest)
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Written beside and moved: a worker that dies meanwhile must not leave half a payload under its name.
+            # Written to another name and moved: a worker that dies meanwhile must not leave half a payload.
             part = path.with_suffix(f".{id(data)}.part")
             part.write_bytes(data)
             part.replace(path)
@@ -65,7 +65,7 @@ class DirectoryStore(StorageDriver):
 
 
 class SharedPayloadConverter(PydanticPayloadConverter):
-    """Pydantic's converter, with its parts shared: the SDK makes a new one for every turn of every workflow."""
+    """Pydantic's converter with shared parts: the SDK creates a converter for every activation of every workflow."""
 
     _PARTS = PydanticPayloadConverter().converters
 
@@ -80,22 +80,22 @@ async def data_converter(environ: Mapping[str, str]) -> DataConverter:
     """The converter that every client and worker of a namespace must share.
 
     Raises:
-        ConfigurationError: the variable names no place that is known.
+        ConfigurationError: the variable has an unknown form, or S3 support is not installed.
     """
-    place = environ.get(VARIABLE, "")
-    if not place:
+    location = environ.get(VARIABLE, "")
+    if not location:
         return _CONVERTER
-    storage = ExternalStorage(drivers=[await _driver(place)], payload_size_threshold=THRESHOLD_BYTES)
+    storage = ExternalStorage(drivers=[await _driver(location)], payload_size_threshold=THRESHOLD_BYTES)
     return dataclasses.replace(_CONVERTER, external_storage=storage)
 
 
-async def _driver(place: str) -> StorageDriver:
-    kind, _, rest = place.partition(":")
+async def _driver(location: str) -> StorageDriver:
+    kind, _, rest = location.partition(":")
     if kind == "dir" and rest:
         return DirectoryStore(Path(rest))
     if kind == "s3" and rest.strip("/"):
         return await _s3(rest.strip("/"))
-    raise ConfigurationError([f"{VARIABLE} is {place!r}; write it as dir:/path or s3://bucket"])
+    raise ConfigurationError([f"{VARIABLE} is {location!r}; write it as dir:/path or s3://bucket"])
 
 
 async def _s3(bucket: str) -> StorageDriver:
@@ -105,6 +105,6 @@ async def _s3(bucket: str) -> StorageDriver:
         from temporalio.contrib.aws.s3driver.aioboto3 import new_aioboto3_client
     except ImportError as error:
         raise ConfigurationError([f"{VARIABLE} names S3, which needs: pip install 'wakeful[s3]'"]) from error
-    # Open as long as the process: every payload may need it.
+    # Open for the life of the process: any payload may need it.
     s3 = await aioboto3.Session().client("s3").__aenter__()
     return S3StorageDriver(client=new_aioboto3_client(s3), bucket=bucket)

@@ -1,6 +1,6 @@
-"""Composition: a registry and a client become a Temporal worker that drives and does everything an agent needs.
+"""Composition: a Temporal worker from a registry and a client, with every workflow and activity that agents need.
 
-The only module that sees every room. `worker.py` at the top of the repository is its program.
+The only module that imports workflows and activities together. `worker.py` at the top of the repository runs it.
 """
 
 import asyncio
@@ -8,12 +8,13 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
@@ -62,7 +63,7 @@ class WorkerSettings:
     max_cached_workflows: int = 1000
     """Runs in the sticky cache; one that is evicted is replayed for its next workflow task."""
     graceful_shutdown: timedelta = timedelta(seconds=30)
-    """How long activities may run on when the worker stops."""
+    """How long activities may continue when the worker stops."""
     sticky_timeout: timedelta = timedelta(seconds=5)
     """How long a workflow task waits for a worker that has died before another worker gets it."""
     history_budget: HistoryBudget = HistoryBudget()
@@ -90,47 +91,33 @@ async def running_worker(
     """Run a worker while the body runs, and stop it gracefully afterwards.
 
     Args:
-        profiles: the profile store, instead of the one that `WAKEFUL_PROFILES` names; it is not closed.
+        profiles: the profile store, instead of the one that `WAKEFUL_PROFILES` names; you close it yourself.
 
     Raises:
         ConfigurationError: the registry has profile keys, and `WAKEFUL_PROFILES` names no known store.
     """
     settings = settings or WorkerSettings()
-    known = WorkerProfiles(registry, os.environ, store=profiles)
-    known.open()  # a wrong address fails here, and not in the first tool
+    worker_profiles = WorkerProfiles(registry, os.environ, store=profiles)
+    worker_profiles.open()  # a wrong address fails here, and not in the first tool
     cache = HistoryCache(client, capacity=settings.cached_threads)
     built_in = built_in_providers(os.environ)
     threads = _pool("tool", settings.max_concurrent_activities)
     hook_threads, gate_threads = _pool("hook", settings.hook_threads), _pool("gate", settings.gate_threads)
     lives = PluginLives()
-    hooks, gates = Hooks(registry, hook_threads, known.open, lives), Gates(registry, gate_threads)
+    hooks, gates = Hooks(registry, hook_threads, worker_profiles.open, lives), Gates(registry, gate_threads)
     inference = InferActivity(registry, cache, hooks, gates, built_in)
     has_attributes = await ensure_search_attributes(client)
-    worker = Worker(
-        client,
-        task_queue=settings.task_queue,
-        workflows=[AgentRun, ToolTask],
-        activities=[
-            ResolveActivity(
-                registry, cache, search_attributes=has_attributes, budget=settings.history_budget
-            ).resolve_agent,
-            RestoreActivity(client).restore_thread,
-            DeliverActivity(client).deliver_message,
-            inference.infer,
-            CompactActivity(inference, cache).compact,
-            ToolActivity(registry, cache, hooks, gates, threads).call_tool,
-            HooksActivity(cache, hooks).run_hooks,
-        ],
-        build_id=None if settings.deployment else settings.build_id,
-        deployment_config=_deployment(settings),
-        max_concurrent_activities=settings.max_concurrent_activities,
-        max_cached_workflows=settings.max_cached_workflows,
-        graceful_shutdown_timeout=settings.graceful_shutdown,
-        sticky_queue_schedule_to_start_timeout=settings.sticky_timeout,
-        # Heartbeats bring cancellation and carry live answers: they must not be throttled for long.
-        max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
-        default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
-    )
+    resolve = ResolveActivity(registry, cache, search_attributes=has_attributes, budget=settings.history_budget)
+    activities: list[Callable[..., Any]] = [
+        resolve.resolve_agent,
+        RestoreActivity(client).restore_thread,
+        DeliverActivity(client).deliver_message,
+        inference.infer,
+        CompactActivity(inference, cache).compact,
+        ToolActivity(registry, cache, hooks, gates, threads).call_tool,
+        HooksActivity(cache, hooks).run_hooks,
+    ]
+    worker = _worker(client, settings, activities)
     try:
         async with (
             setting_up(registry.plugins.values(), lives),
@@ -141,9 +128,27 @@ async def running_worker(
     finally:
         for provider in built_in.values():
             await provider.aclose()
-        await known.aclose()
+        await worker_profiles.aclose()
         for pool in (threads, hook_threads, gate_threads):
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _worker(client: Client, settings: WorkerSettings, activities: Sequence[Callable[..., Any]]) -> Worker:
+    return Worker(
+        client,
+        task_queue=settings.task_queue,
+        workflows=[AgentRun, ToolTask],
+        activities=activities,
+        build_id=None if settings.deployment else settings.build_id,
+        deployment_config=_deployment(settings),
+        max_concurrent_activities=settings.max_concurrent_activities,
+        max_cached_workflows=settings.max_cached_workflows,
+        graceful_shutdown_timeout=settings.graceful_shutdown,
+        sticky_queue_schedule_to_start_timeout=settings.sticky_timeout,
+        # Heartbeats bring cancellation and carry live answers: they must not be throttled for long.
+        max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+        default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+    )
 
 
 def _pool(name: str, size: int) -> ThreadPoolExecutor:
@@ -161,9 +166,9 @@ def _deployment(settings: WorkerSettings) -> WorkerDeploymentConfig | None:
 
 
 async def serve(client: Client, registry: Registry, settings: WorkerSettings, *, until: asyncio.Event) -> None:
-    """Run a worker until `until` is set, or raise what ended it before."""
+    """Run a worker until `until` is set; raise the error if it fails before."""
     async with running_worker(client, registry, settings) as worker:
-        del worker  # a fatal error of the worker cancels this body and is raised when it leaves
+        del worker  # a fatal error of the worker cancels this body, and the context raises it
         await until.wait()
 
 
@@ -171,10 +176,10 @@ def load_registry(app: str | None, *, agent_files: Sequence[Path] = ()) -> Regis
     """The registry that `module:name` or `path/to/file.py:name` names, with the agents of files and directories.
 
     Args:
-        app: None stands for a registry of nothing but files.
+        app: None means a registry of nothing but files.
 
     Raises:
-        ConfigurationError: it cannot be imported, is not there, is not a registry, or does not fit with the files.
+        ConfigurationError: it cannot be imported, is missing, is not a registry, or conflicts with the files.
     """
     registry = Registry() if app is None else _imported(app)
     return registry.copy(agent_files=[*registry.agent_files, *agent_files]) if agent_files else registry

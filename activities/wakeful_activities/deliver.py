@@ -7,7 +7,7 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from wakeful.client.queries import PATIENCE, query
+from wakeful.client.queries import QUERY_TIMEOUT, query
 from wakeful.client.wake import Described, WakeSignal, describe, signal_or_wake
 from wakeful.contract.errors import CallerError, ThreadNotFound, WakefulError
 from wakeful.contract.mail import DeliverInput
@@ -51,7 +51,7 @@ class DeliverActivity:
         owner = await describe(self._client, input.thread_id)
         if owner is None or owner.status is not WorkflowExecutionStatus.COMPLETED:
             return
-        view = await query(self._client, owner.id, QUERY_STATUS, StatusView, run_id=owner.run_id, within=PATIENCE)
+        view = await query(self._client, owner.id, QUERY_STATUS, StatusView, run_id=owner.run_id, within=QUERY_TIMEOUT)
         if parse_child_settled(input.payload).thread_id not in view.children:
             raise ThreadNotFound(input.thread_id)
 

@@ -84,8 +84,8 @@ async def test_two_forks_are_compared_for_programs(client: Client, address: str,
     [
         (["nowhere", "--at", "1"], "no thread 'nowhere' in this namespace"),
         (["{thread}", "--at", "9"], "thread '{thread}' has 3 steps, so there is no step 9 to fork it after"),
-        (["{thread}", "--at", "3"], "step 3 of thread '{thread}' is an answer, and nothing is left to do: give the"),
-        (["{thread}", "--at", "1", "--as", "{thread}"], "there is a thread '{thread}' already: a fork needs an id"),
+        (["{thread}", "--at", "3"], "step 3 of thread '{thread}' is an answer, so the model has nothing to continue"),
+        (["{thread}", "--at", "1", "--as", "{thread}"], "there is a thread '{thread}' already: choose another id"),
     ],
 )
 async def test_a_mistake_is_one_clear_line(

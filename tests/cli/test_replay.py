@@ -19,7 +19,7 @@ from wakeful import RunResult, RunStatus
 from wakeful.cli.commands.replay import replayed_lines
 from wakeful.client.client import Client
 from wakeful.contract import names
-from wakeful.history.replay import Break, Replayed, Replaying, of_file
+from wakeful.history.replay import Break, HistoryReplayer, Replayed, file_source
 from wakeful.worker import running_worker
 from wakeful_workflows import AgentRun
 
@@ -36,8 +36,8 @@ def rewritten(tmp_path: Path, was: str, becomes: str, *, story: str = "natural_e
 
 
 async def broken(path: Path, *workflows: type) -> Break:
-    replaying = Replaying(pydantic_data_converter, workflows=workflows or (AgentRun,))
-    replayed = await replaying.one(of_file(path))
+    replaying = HistoryReplayer(pydantic_data_converter, workflows=workflows or (AgentRun,))
+    replayed = await replaying.one(file_source(path))
     assert (replayed.outcome, replayed.workflow_id) == ("broken", "natural_end")
     assert replayed.broke is not None
     return replayed.broke
@@ -156,20 +156,20 @@ async def test_a_part_of_a_history_is_not_replayed(tmp_path: Path) -> None:
     for says, part in parts.items():
         path = tmp_path / "part.json"
         path.write_text(json.dumps({"events": part}))
-        replayed = await Replaying(pydantic_data_converter).one(of_file(path))
+        replayed = await HistoryReplayer(pydantic_data_converter).one(file_source(path))
         assert (replayed.outcome, replayed.unread) == ("unread", f"is not a whole history: {says}")
 
 
 async def test_another_workflows_history_is_not_replayed(tmp_path: Path) -> None:
     path = rewritten(tmp_path, '"name": "AgentRun"', '"name": "Order"')
-    replayed = await Replaying(pydantic_data_converter).one(of_file(path))
+    replayed = await HistoryReplayer(pydantic_data_converter).one(file_source(path))
     assert replayed.unread == "is a history of the workflow 'Order'; replayed are AgentRun and ToolTask"
 
 
 async def test_a_run_that_no_worker_has_taken_up_is_fine(tmp_path: Path) -> None:
     path = tmp_path / "new.json"
     path.write_text(json.dumps({"events": json.loads(NATURAL.read_text())["events"][:2]}))
-    replayed = await Replaying(pydantic_data_converter).one(of_file(path))
+    replayed = await HistoryReplayer(pydantic_data_converter).one(file_source(path))
     assert replayed_lines(replayed) == [f"✓ {path}  AgentRun, 2 events"]
 
 

@@ -50,12 +50,12 @@ async def test_what_cannot_be_undone_is_an_error(client: Client, address: str, t
     await client.run("tester", "add", thread_id=thread_id)
     refused = await wakeful("rewind", thread_id, "--to", "2", "--yes", address=address)
     assert refused.code == 1
-    assert "nothing came after step 2" in refused.err
+    assert "there is nothing after step 2" in refused.err
 
 
 def test_tasks_are_named_before_and_after() -> None:
     place = ResetPoint("r", 4, 1)
-    plan = RewindPlan("t", 0, place, (Step(1, "r1", 1, asked=1, end=2),), 1, ("t/a-1", "t/b\x1b-2"), ("r",))
+    plan = RewindPlan("t", 0, place, (Step(1, "r1", 1, start=1, end=2),), 1, ("t/a-1", "t/b\x1b-2"), ("r",))
     assert plan_lines(plan) == [
         "thread t goes back to its first question to the model",
         "  undone     step 1, 1 message",
@@ -66,7 +66,7 @@ def test_tasks_are_named_before_and_after() -> None:
     assert plan_lines(RewindPlan("t", 2, place, (), 0, (), ("r",)))[1] == (
         "  undone     0 messages, and what was asked since"
     )
-    rewound = Rewound(thread_id="t", step=1, undone=1, cancelled=("t/a-1",), told_again=2, run_id="r")
+    rewound = Rewound(thread_id="t", step=1, undone=1, cancelled=("t/a-1",), resent=2, run_id="r")
     assert rewound_lines(rewound) == [
         "thread t is back at the end of step 1: 1 step undone",
         "  cancelled  t/a-1",

@@ -57,7 +57,7 @@ async def test_a_person_reads_one_paragraph_with_the_cause_below_and_the_command
     )
     assert "(since 2023-11-14 22:13 UTC)" in paragraph
     assert "\x1b" not in paragraph
-    assert f"`wakeful approve {child}/call_2_1` lets it go on" in paragraph
+    assert f"`wakeful approve {child}/call_2_1` resumes it" in paragraph
 
 
 async def test_a_program_reads_the_cause_the_path_and_the_facts(asking: str, address: str) -> None:

@@ -1,8 +1,9 @@
-"""What waits for a decision, across all threads, and answers that say what became of them."""
+"""The decisions that runs wait for, across all threads, and answers that confirm what became of them."""
 
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import accumulate
 
 import pytest
 from temporalio.api.enums.v1 import EventType, IndexedValueType
@@ -15,6 +16,7 @@ from wakeful import (
     Agent,
     Decision,
     DecisionAction,
+    FrontendTool,
     ModelRequest,
     ModelResponse,
     Registry,
@@ -33,15 +35,21 @@ from wakeful.contract.errors import DecisionRefused, NoAnswer
 from wakeful.contract.inference import StopReason
 from wakeful.contract.messages import ToolCall
 from wakeful.worker import WorkerSettings, running_worker
+from wakeful_workflows.visibility import LIST_LIMIT
 
 KEYWORD = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
 KEYWORD_LIST = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST
 
 
+@pytest.fixture
+def client(either_client: Client) -> Client:
+    return either_client
+
+
 async def listed(
     client: Client, thread_id: str, met: Callable[[list[PendingDecision]], bool] = bool
 ) -> list[PendingDecision]:
-    """What the inbox has of a thread, once `met` likes it: lists follow the runs within moments."""
+    """The inbox entries of a thread, once `met` is true: Temporal's lists are eventually consistent."""
     async with asyncio.timeout(BOUND_SECONDS):
         while not met(entries := [entry async for entry in client.inbox() if entry.thread_id == thread_id]):
             await asyncio.sleep(0.05)
@@ -58,19 +66,19 @@ async def until_pending(client: Client, thread_id: str, calls: list[str] | None)
             shown = pairs.get(names.ATTRIBUTE_PENDING)
 
 
-async def test_the_inbox_has_what_somebody_needs_to_decide(client: Client, thread_id: str) -> None:
+async def test_the_inbox_has_what_a_person_needs_to_decide(client: Client, thread_id: str) -> None:
     await client.start("tester", "approve", thread_id=thread_id)
     (entry,) = await listed(client, thread_id)
     view = await client.status(thread_id)
     (call,) = view.calls
     assert call.ticket is not None
     assert entry.model_copy(update={"age": None}) == PendingDecision(
-        ticket=f"{thread_id}/call_2_1",
+        ticket=f"{thread_id}/1-1",
         thread_id=thread_id,
         run_id=view.identity.run_id,
         agent_id="tester",
         path=(thread_id,),
-        call_id="call_2_1",
+        call_id="1-1",
         suspension_id=call.ticket.suspension.id,
         tool_name="approve",
         arguments={"what": "launch"},
@@ -87,14 +95,14 @@ async def test_the_inbox_has_what_somebody_needs_to_decide(client: Client, threa
     assert (await client.result(thread_id)).status_reason == "natural"
 
 
-async def test_the_inbox_is_in_order_and_filtered(client: Client, thread_id: str) -> None:
+async def test_the_inbox_is_sorted_by_age_and_filtered(client: Client, thread_id: str) -> None:
     threads = [f"{thread_id}-{number}" for number in range(3)]
     for thread in threads:
         await client.start("parallel", "two approvals", thread_id=thread)
         await listed(client, thread, lambda found: len(found) == 2)
 
     def ours(entries: list[PendingDecision]) -> list[str]:
-        # The two calls of a thread run at the same time, and either may be the first to ask.
+        # The two calls of a thread run concurrently, and either may suspend first.
         return [entry.thread_id for entry in entries if entry.thread_id in threads]
 
     everything = [thread for thread in threads for _ in range(2)]
@@ -109,14 +117,14 @@ async def test_the_inbox_is_in_order_and_filtered(client: Client, thread_id: str
 
 async def test_the_search_attribute_names_what_a_run_waits_for(client: Client, thread_id: str) -> None:
     await client.start("parallel", "two approvals", thread_id=thread_id)
-    await until_pending(client, thread_id, ["call_2_1", "call_2_2"])
-    await client.decide(thread_id, "call_2_1", "cancel")
-    await until_pending(client, thread_id, ["call_2_2"])
-    found = f"WakefulPending = 'call_2_2' AND WorkflowId = '{thread_id}' AND ExecutionStatus = 'Running'"
+    await until_pending(client, thread_id, ["1-1", "1-2"])
+    await client.decide(thread_id, "1-1", "cancel")
+    await until_pending(client, thread_id, ["1-2"])
+    found = f"WakefulPending = '1-2' AND WorkflowId = '{thread_id}' AND ExecutionStatus = 'Running'"
     async with asyncio.timeout(BOUND_SECONDS):
         while [execution.id async for execution in client.temporal.list_workflows(found)] != [thread_id]:
             await asyncio.sleep(0.05)
-    await client.decide(thread_id, "call_2_2", "resume")
+    await client.decide(thread_id, "1-2", "resume")
     await client.result(thread_id)
     await until_pending(client, thread_id, None)
 
@@ -125,7 +133,7 @@ async def test_the_attribute_costs_no_event_of_its_own(usual_client: Client, thr
     client = usual_client
     await client.start("tester", "approve", thread_id=thread_id)
     await until_status(client, thread_id, RunStatus.WAITING)
-    await client.decide(thread_id, "call_2_1", "resume")
+    await client.decide(thread_id, "1-1", "resume")
     await client.result(thread_id)
     history = await client.handle(thread_id).fetch_history()
     upserts = [
@@ -159,49 +167,41 @@ async def test_a_deadline_is_in_the_inbox_and_in_the_details(temporal: TemporalC
         assert entry.expires_at == entry.since + 3_600_000
         metadata = await client.handle(thread_id).query("__temporal_workflow_metadata")
         until = datetime.fromtimestamp(entry.expires_at / 1000, UTC)
-        says = f"`ask_in_time` with `{{}}` waits for a decision until {until:%Y-%m-%d %H:%M} UTC, then: deny:"
-        assert says in metadata.current_details
+        line = f"`ask_in_time` with `{{}}` waits for a decision until {until:%Y-%m-%d %H:%M} UTC, then: deny:"
+        assert line in metadata.current_details
         await client.cancel(thread_id)
         await client.result(thread_id)
-
-
-async def test_a_run_under_older_rules_writes_only_the_older_attributes(
-    usual_client: Client, thread_id: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its worker never looked whether the new one is registered, and an unknown one would leave it stuck."""
-    client = usual_client
-    monkeypatch.setattr("wakeful_activities.resolve.REVISION", 2)
-    await client.start("tester", "approve", thread_id=thread_id)
-    (entry,) = await listed(client, thread_id)
-    described = await client.handle(thread_id).describe()
-    ours = sorted(name for name in described.search_attributes if name.startswith("Wakeful"))
-    assert ours == ["WakefulAgent", "WakefulStatus"]
-    await client.decide(thread_id, entry.call_id, "resume")
-    await client.result(thread_id)
 
 
 class ManyCalls:
-    """Asks for a dozen calls, with ids as long as no provider makes them."""
+    """Asks for more calls than a search attribute can list, with provider ids that would not fit either."""
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        ids = [f"{number:02}-{'ä' * length}" for number, length in enumerate([30] * 11 + [300])]
-        calls = tuple(ToolCall(id=id, name="ask_in_time", arguments={}) for id in ids)
+        calls = tuple(ToolCall(id=f"{n}-{'ä' * 300}", name="open_page", arguments={}) for n in range(MANY))
         return ModelResponse(model=request.model, tool_calls=calls, stop_reason=StopReason.TOOL_USE)
 
 
-async def test_ids_that_do_not_fit_the_attribute_leave_no_run_stuck(temporal: TemporalClient, thread_id: str) -> None:
+MANY = 250
+
+
+async def test_calls_that_do_not_fit_the_attribute_leave_no_run_stuck(temporal: TemporalClient, thread_id: str) -> None:
     client = Client(temporal, task_queue=thread_id)
-    agent = Agent(id="many", tools=[ask_in_time], tool_mode=ToolMode.PARALLEL)
-    asking = Registry(agents=[agent], models={"default": ManyCalls()})
+    asking = Registry(agents=[Agent(id="many", tool_mode=ToolMode.PARALLEL)], models={"default": ManyCalls()})
+    page = FrontendTool(id="open_page", description="Open a page.")
     async with running_worker(temporal, asking, WorkerSettings(task_queue=thread_id)):
-        await client.start("many", "go", thread_id=thread_id)
-        entries = await listed(client, thread_id, lambda found: len(found) == 12)
-        await until_pending(client, thread_id, sorted(entry.call_id for entry in entries)[:8])
+        await client.start("many", "go", thread_id=thread_id, frontend_tools=[page])
+        entries = await listed(client, thread_id, lambda found: len(found) == MANY)
+        ids = [f"1-{n}" for n in range(1, MANY + 1)]
+        assert sorted(entry.call_id for entry in entries) == sorted(ids)
+        sizes = accumulate(len(f'"{id}"') for id in ids)
+        fitting = [id for id, size in zip(ids, sizes, strict=True) if size <= LIST_LIMIT]
+        assert len(fitting) < MANY
+        await until_pending(client, thread_id, fitting)
         await client.cancel(thread_id)
         await client.result(thread_id)
 
 
-async def test_a_run_that_nobody_can_ask_is_listed_with_the_reason(temporal: TemporalClient, thread_id: str) -> None:
+async def test_a_run_without_a_worker_is_listed_with_the_reason(temporal: TemporalClient, thread_id: str) -> None:
     client = Client(temporal, task_queue=thread_id)
     async with running_worker(temporal, registry, WorkerSettings(task_queue=thread_id)):
         await client.start("parallel", "two approvals", thread_id=thread_id)
@@ -217,20 +217,20 @@ async def test_a_run_that_nobody_can_ask_is_listed_with_the_reason(temporal: Tem
             call_id=call,
             unknown=reason,
         )
-        for call in ("call_2_1", "call_2_2")
+        for call in ("1-1", "1-2")
     ]
     with pytest.raises(NoAnswer):
-        await client.decide(thread_id, "call_2_1", "resume", confirm=True)
+        await client.decide(thread_id, "1-1", "resume", confirm=True)
     await client.handle(thread_id).terminate()
 
 
-async def test_a_confirmed_decision_says_what_became_of_it(client: Client, thread_id: str) -> None:
+async def test_a_confirmed_decision_returns_its_status(client: Client, thread_id: str) -> None:
     await client.start("tester", "two approvals", thread_id=thread_id)
     await until_status(client, thread_id, RunStatus.WAITING)
     with pytest.raises(DecisionRefused, match="'nothing' not found") as refused:
         await client.decide(thread_id, "nothing", "resume", confirm=True)
     assert "not found" in refused.value.reason
-    assert await client.decide(thread_id, "call_2_1", "resume", decision_id="d1", confirm=True) == "applied"
+    assert await client.decide(thread_id, "1-1", "resume", decision_id="d1", confirm=True) == "applied"
     await client.result(thread_id)
 
 
@@ -247,7 +247,7 @@ async def test_a_confirmed_decision_for_other_arguments_is_refused(client: Clien
     await client.result(thread_id)
 
 
-async def test_many_decisions_are_applied_as_a_whole(client: Client, thread_id: str) -> None:
+async def test_several_decisions_are_applied_together_or_not_at_all(client: Client, thread_id: str) -> None:
     await client.start("parallel", "two approvals", thread_id=thread_id)
     view = await until_status(client, thread_id, RunStatus.WAITING)
     both = [
@@ -262,15 +262,15 @@ async def test_many_decisions_are_applied_as_a_whole(client: Client, thread_id: 
     await client.result(thread_id)
 
 
-async def test_a_namespace_with_the_older_attributes_gets_the_missing_one(temporal: TemporalClient) -> None:
+async def test_a_namespace_that_lacks_a_search_attribute_gets_it(temporal: TemporalClient) -> None:
     namespace = await empty_namespace(temporal)
     await register(namespace, WakefulAgent=KEYWORD, WakefulStatus=KEYWORD, WakefulParent=KEYWORD)
     assert await ensure_search_attributes(namespace)
     await until_known(namespace, WakefulPending=KEYWORD_LIST)
 
 
-async def test_without_search_attributes_open_runs_are_asked(temporal: TemporalClient, thread_id: str) -> None:
-    """The first list knows no attribute at all; then one of another type makes runs go without any."""
+async def test_without_search_attributes_all_open_runs_are_queried(temporal: TemporalClient, thread_id: str) -> None:
+    """At first no attribute is registered; then one has another type, so that runs write none."""
     namespace = await empty_namespace(temporal)
     client = Client(namespace)
     assert [entry async for entry in client.inbox()] == []
@@ -278,7 +278,7 @@ async def test_without_search_attributes_open_runs_are_asked(temporal: TemporalC
     async with running_worker(namespace, registry):
         await client.start("tester", "approve", thread_id=thread_id)
         (entry,) = await listed(client, thread_id, lambda found: bool(found) and found[0].unknown is None)
-        assert (entry.ticket, entry.message) == (f"{thread_id}/call_2_1", "May I launch?")
+        assert (entry.ticket, entry.message) == (f"{thread_id}/1-1", "May I launch?")
         described = await client.handle(thread_id).describe()
         assert [name for name in described.search_attributes if name.startswith("Wakeful")] == []
         await client.decide(thread_id, entry.call_id, "resume")

@@ -1,4 +1,4 @@
-"""A tree of agents from outside: found by Temporal's visibility, told by the threads themselves."""
+"""A tree of agents from outside: found by Temporal's visibility, described by the threads themselves."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -9,7 +9,7 @@ from temporalio.client import Client as TemporalClient
 from tests.support.stand_ins import Part, asking_call, delegate_call, stand, stand_ins, view_of
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.client.client import Client
-from wakeful.client.tree import NodeKind, Seen, TreeNode, grown, waits_for
+from wakeful.client.tree import KnownThread, NodeKind, TreeNode, build_tree, waiting_phrase
 from wakeful.client.undelivered import read_undelivered
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.errors import ThreadNotFound
@@ -36,13 +36,13 @@ def ended(thread_id: str, agent_id: str) -> RunResult:
         response="done",
         steps=4,
         usage=Usage(total_tokens=40),
-        tree=Spent(tokens=50, turns=5),
+        spent=Spent(tokens=50, turns=5),
     )
 
 
-def family(root: str) -> Part:
-    """A run with a delegate that asks, a background sub-agent that has ended and a background tool."""
-    asks, writes, copies = f"{root}/researcher-1", f"{root}/writer-2", f"{root}/copy-3"
+def sample_tree(root: str) -> Part:
+    """A run with a delegate that waits for a decision, a background sub-agent that has ended and a background tool."""
+    waits, writes, copies = f"{root}/researcher-1", f"{root}/writer-2", f"{root}/copy-3"
     tasks = (
         Task(
             task_id="task-1",
@@ -58,7 +58,7 @@ def family(root: str) -> Part:
     result = ended(writes, "writer")
     done = view_of(writes, "writer", RunStatus.DONE, path=(root,), steps=4, result=result, doing="ended: natural")
     waiting = view_of(
-        asks,
+        waits,
         "researcher",
         RunStatus.WAITING,
         path=(root,),
@@ -68,33 +68,33 @@ def family(root: str) -> Part:
     view = view_of(
         root,
         "support",
-        calls=(delegate_call("researcher", asks),),
+        calls=(delegate_call("researcher", waits),),
         tasks=tasks,
         spent=Spent(tokens=150, turns=6),
         budget=Budget(tokens=1000),
     )
-    children = (Part(id=asks, view=waiting), Part(id=writes, view=done, result=result), Part(id=copies))
+    children = (Part(id=waits, view=waiting), Part(id=writes, view=done, result=result), Part(id=copies))
     return Part(id=root, view=view, children=children)
 
 
 async def read(client: Client, thread_id: str, met: Callable[[TreeNode], bool]) -> TreeNode:
-    """The tree, once `met` likes it: lists follow the runs within moments."""
+    """The tree, once `met` is true: Temporal's lists are eventually consistent."""
     async with asyncio.timeout(BOUND_SECONDS):
         while not met(tree := await client.tree(thread_id)):
             await asyncio.sleep(0.05)
     return tree
 
 
-def told(node: TreeNode) -> TreeNode:
-    """Without what Temporal makes up."""
-    update = {"started_at": None, "children": tuple(told(child) for child in node.children)}
+def comparable(node: TreeNode) -> TreeNode:
+    """Without times and ids that Temporal chooses."""
+    update = {"started_at": None, "children": tuple(comparable(child) for child in node.children)}
     return node.model_copy(update=update | ({"run_id": ""} if node.kind is NodeKind.TOOL else {}))
 
 
 async def test_a_tree_has_every_run_and_task_with_what_it_waits_for(client: Client, thread_id: str) -> None:
-    root = await stand(client.temporal, thread_id, family(thread_id))
+    root = await stand(client.temporal, thread_id, sample_tree(thread_id))
     tree = await read(client, thread_id, lambda tree: len(list(tree.walk())) == 4)
-    nodes = {node.thread_id.removeprefix(thread_id): told(node) for node in tree.walk()}
+    nodes = {node.thread_id.removeprefix(thread_id): comparable(node) for node in tree.walk()}
     assert nodes["/researcher-1"] == TreeNode(
         thread_id=f"{thread_id}/researcher-1",
         run_id="run-researcher",
@@ -102,7 +102,7 @@ async def test_a_tree_has_every_run_and_task_with_what_it_waits_for(client: Clie
         kind=NodeKind.DELEGATE,
         status=RunStatus.WAITING,
         waiting_for=f"a decision on pay ({thread_id}/researcher-1/call_2_1)",
-        doing="asking default",
+        doing="calling default",
         steps=1,
         tokens=100,
         spent=Spent(tokens=100, turns=1),
@@ -121,18 +121,18 @@ async def test_a_tree_has_every_run_and_task_with_what_it_waits_for(client: Clie
         doing="copy it",
     )
     assert (tree.kind, tree.waiting_for, tree.budget) == (NodeKind.RUN, "agent_run_researcher", Budget(tokens=1000))
-    assert tree.spent == Spent(tokens=250, turns=7)  # what has ended below is on its account already
+    assert tree.spent == Spent(tokens=250, turns=7)  # it includes the descendants that have ended already
     await root.terminate()
 
 
 async def test_a_tree_can_be_read_from_any_thread_of_it(client: Client, thread_id: str) -> None:
-    root = await stand(client.temporal, thread_id, family(thread_id))
+    root = await stand(client.temporal, thread_id, sample_tree(thread_id))
     tree = await client.tree(f"{thread_id}/researcher-1")
     assert [(node.agent_id, node.kind) for node in tree.walk()] == [("researcher", NodeKind.DELEGATE)]
     await root.terminate()
 
 
-async def test_a_child_that_is_named_before_it_is_listed_is_there(client: Client, thread_id: str) -> None:
+async def test_a_child_that_is_not_listed_yet_is_in_the_tree(client: Client, thread_id: str) -> None:
     view = view_of(thread_id, "support", calls=(delegate_call("late", f"{thread_id}/late-1"),))
     root = await stand(client.temporal, thread_id, Part(id=thread_id, view=view))
     (child,) = (await client.tree(thread_id)).children
@@ -141,8 +141,8 @@ async def test_a_child_that_is_named_before_it_is_listed_is_there(client: Client
 
 
 async def test_a_sub_agent_that_was_woken_is_still_in_its_tree(client: Client, thread_id: str) -> None:
-    """Temporal takes it for a root of its own then."""
-    root = await stand(client.temporal, thread_id, family(thread_id))
+    """Temporal counts it as a root of its own then."""
+    root = await stand(client.temporal, thread_id, sample_tree(thread_id))
     woken, below = f"{thread_id}/writer-2", f"{thread_id}/writer-2/checker-9"
     view = view_of(woken, "writer", path=(thread_id,), calls=(delegate_call("checker", below),))
     checker = Part(id=below, view=view_of(below, "checker", path=(thread_id, woken)))
@@ -154,10 +154,8 @@ async def test_a_sub_agent_that_was_woken_is_still_in_its_tree(client: Client, t
     await root.terminate()
 
 
-async def test_a_thread_that_only_shares_the_beginning_of_its_name_is_not_in_the_tree(
-    client: Client, thread_id: str
-) -> None:
-    root = await stand(client.temporal, thread_id, family(thread_id))
+async def test_a_thread_whose_id_only_has_the_same_prefix_is_not_in_the_tree(client: Client, thread_id: str) -> None:
+    root = await stand(client.temporal, thread_id, sample_tree(thread_id))
     other = f"{thread_id}/other"
     view = view_of(other, "other", RunStatus.WAITING, calls=(asking_call("pay"),))
     stranger = await stand(client.temporal, thread_id, Part(id=other, view=view))
@@ -168,8 +166,8 @@ async def test_a_thread_that_only_shares_the_beginning_of_its_name_is_not_in_the
     await root.terminate()
 
 
-async def test_what_was_ended_from_outside_waits_for_nothing(client: Client, thread_id: str) -> None:
-    root = await stand(client.temporal, thread_id, family(thread_id))
+async def test_a_run_that_was_terminated_waits_for_nothing(client: Client, thread_id: str) -> None:
+    root = await stand(client.temporal, thread_id, sample_tree(thread_id))
     child = f"{thread_id}/researcher-1"
     await client.handle(child).terminate()
 
@@ -182,10 +180,10 @@ async def test_what_was_ended_from_outside_waits_for_nothing(client: Client, thr
     await root.terminate()
 
 
-async def test_without_a_worker_a_tree_has_what_temporal_knows(temporal: TemporalClient, thread_id: str) -> None:
+async def test_without_a_worker_a_tree_has_what_temporal_lists(temporal: TemporalClient, thread_id: str) -> None:
     client = Client(temporal, task_queue=thread_id)
     async with stand_ins(temporal, thread_id):
-        root = await stand(temporal, thread_id, family(thread_id))
+        root = await stand(temporal, thread_id, sample_tree(thread_id))
         await client.handle(f"{thread_id}/writer-2").result()
         await read(client, thread_id, lambda tree: sum(node.status is RunStatus.DONE for node in tree.walk()) == 1)
     tree = await client.tree(thread_id)
@@ -201,14 +199,14 @@ async def test_without_a_worker_a_tree_has_what_temporal_knows(temporal: Tempora
     await root.terminate()
 
 
-async def test_a_tree_of_no_thread_is_an_error(client: Client) -> None:
+async def test_the_tree_of_a_thread_that_does_not_exist_is_an_error(client: Client) -> None:
     with pytest.raises(ThreadNotFound):
         await client.tree("nowhere")
     with pytest.raises(ThreadNotFound):
         [entry async for entry in client.inbox(thread_id="nowhere")]
 
 
-async def test_a_watched_tree_is_told_when_it_changes_until_its_root_has_ended(client: Client, thread_id: str) -> None:
+async def test_a_watched_tree_is_yielded_when_it_changes_until_its_root_ends(client: Client, thread_id: str) -> None:
     root = await stand(client.temporal, thread_id, Part(id=thread_id, view=view_of(thread_id, "support")))
     seen: list[tuple[RunStatus, int]] = []
     async with asyncio.timeout(BOUND_SECONDS):
@@ -242,25 +240,25 @@ async def test_decisions_of_descendants_are_listed_at_the_root_with_their_path(c
     await root.terminate()
 
 
-async def test_dead_letters_are_read_and_recovered(client: Client, thread_id: str) -> None:
-    letter = AgentMessage(
+async def test_undelivered_messages_are_read_and_recovered(client: Client, thread_id: str) -> None:
+    message = AgentMessage(
         message_id="m1",
         sender=Sender(agent_id="support", thread_id=thread_id),
         content="hello",
         relation="agent",
         recipient_thread_id="gone",
     )
-    dead = UndeliveredMessage(message=letter, error="recipient_not_found", at=5)
-    view = view_of(thread_id, "support", undelivered=(dead,))
+    undelivered = UndeliveredMessage(message=message, error="recipient_not_found", at=5)
+    view = view_of(thread_id, "support", undelivered=(undelivered,))
     root = await stand(client.temporal, thread_id, Part(id=thread_id, view=view))
-    assert await client.undelivered(thread_id) == (dead,)
+    assert await client.undelivered(thread_id) == (undelivered,)
     asked: list[int] = []
     found: list[tuple[UndeliveredMessage, ...]] = []
     async with asyncio.timeout(BOUND_SECONDS):
         while not found:
-            everything = await read_undelivered(client.temporal, asking=asked.append)
+            everything = await read_undelivered(client.temporal, on_listed=asked.append)
             found = [each.undelivered for each in everything if each.thread_id == thread_id]
-    assert found == [(dead,)]
+    assert found == [(undelivered,)]
     assert asked[-1] >= 1
     await client.recover_undelivered(thread_id, "replay")
     assert await root.query("heard") == [{"action": "replay"}]
@@ -280,7 +278,7 @@ def awaiting(what: WaitingFor, *tasks: Task) -> StatusView:
 
 
 @pytest.mark.parametrize(
-    ("view", "says"),
+    ("view", "phrase"),
     [
         (view_of("t", "a"), ""),
         (view_of("t", "a", calls=(running("look"),)), "tool look"),
@@ -298,13 +296,15 @@ def awaiting(what: WaitingFor, *tasks: Task) -> StatusView:
         (view_of("t", "a", RunStatus.DONE, tasks=(a_task(1),)), ""),
     ],
 )
-def test_what_a_run_waits_for_is_a_phrase(view: StatusView, says: str) -> None:
-    assert waits_for(view) == says
+def test_what_a_run_waits_for_is_a_phrase(view: StatusView, phrase: str) -> None:
+    assert waiting_phrase(view) == phrase
 
 
-def test_tasks_that_only_their_owner_knows_of_are_in_the_tree() -> None:
+def test_tasks_that_only_their_parents_status_shows_are_in_the_tree() -> None:
     tasks = (a_task(1), a_task(2, TaskStatus.COMPLETED), a_task(3, TaskStatus.FAILED, "no disk"))
-    tree = grown("t", {"t": Seen("t", view=view_of("t", "a", tasks=(*tasks, a_task(4, TaskStatus.CANCELLED))))})
+    tree = build_tree(
+        "t", {"t": KnownThread("t", view=view_of("t", "a", tasks=(*tasks, a_task(4, TaskStatus.CANCELLED))))}
+    )
     assert [(node.task_id, node.status, node.reason) for node in tree.children] == [
         ("task-1", RunStatus.CREATED, ""),
         ("task-2", RunStatus.DONE, "natural"),
@@ -313,11 +313,11 @@ def test_tasks_that_only_their_owner_knows_of_are_in_the_tree() -> None:
     ]
 
 
-def test_a_background_sub_agent_knows_itself_what_task_it_is() -> None:
+def test_a_background_sub_agent_shows_its_own_task_id() -> None:
     ref = TaskRef(task_id="task-7", thread_id="t/b", owner_thread_id="t")
-    own = Seen("t/b", parent_id="t", view=view_of("t/b", "b", path=("t",), task=ref))
-    within = Seen("t/b/c", parent_id="t/b", view=view_of("t/b/c", "c", path=("t", "t/b"), task=ref))
-    tree = grown("t", {"t": Seen("t", view=view_of("t", "a")), "t/b": own, "t/b/c": within})
+    own = KnownThread("t/b", parent_id="t", view=view_of("t/b", "b", path=("t",), task=ref))
+    within = KnownThread("t/b/c", parent_id="t/b", view=view_of("t/b/c", "c", path=("t", "t/b"), task=ref))
+    tree = build_tree("t", {"t": KnownThread("t", view=view_of("t", "a")), "t/b": own, "t/b/c": within})
     assert [(node.agent_id, node.kind, node.task_id) for node in tree.walk()] == [
         ("a", NodeKind.RUN, None),
         ("b", NodeKind.TASK, "task-7"),

@@ -1,4 +1,4 @@
-"""Threads that are closed while they are being woken: what they said and kept before stays theirs."""
+"""Threads that are closed while they are being woken: they lose neither their conversation nor their state."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -32,14 +32,14 @@ async def a_worker(client: Client) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def nobody_who_reads(client: Client) -> AsyncIterator[None]:
-    """A worker for workflows only: what is woken here never gets to know what it goes on from."""
+async def a_workflow_worker(client: Client) -> AsyncIterator[None]:
+    """A worker without activities: a thread that is woken here is never restored."""
     async with Worker(client.temporal, task_queue=client.task_queue, workflows=[AgentRun]):
         yield
 
 
-async def reads(client: Client, thread_id: str) -> None:
-    """The thread has asked for what it goes on from."""
+async def until_restoring(client: Client, thread_id: str) -> None:
+    """Wait until the thread has scheduled the activity that restores it."""
     async with asyncio.timeout(BOUND_SECONDS):
         while not (await client.handle(thread_id).describe()).raw_description.pending_activities:
             await asyncio.sleep(0.02)
@@ -63,14 +63,14 @@ def texts(messages: list[Message]) -> list[str]:
 
 
 async def test_a_thread_that_is_terminated_while_it_is_woken_loses_nothing(client: Client, thread_id: str) -> None:
-    """Neither its conversation nor what it kept, nor the numbers of its events."""
+    """Neither its conversation nor its state, nor the numbers of its events."""
     async with a_worker(client):
         await stroll(client, thread_id)
         before = [record.seq async for record in client.watch(thread_id)]
-    async with nobody_who_reads(client):
+    async with a_workflow_worker(client):
         for _ in range(2):
-            await client.send(thread_id, "anybody?")
-            await reads(client, thread_id)
+            await client.send(thread_id, "hello?")
+            await until_restoring(client, thread_id)
             assert texts(await client.transcript(thread_id)) == STROLL
             await client.handle(thread_id).terminate()
             assert texts(await client.transcript(thread_id)) == STROLL
@@ -86,11 +86,11 @@ async def test_a_thread_that_is_terminated_while_it_is_woken_loses_nothing(clien
         assert len(seqs) > len(before)
 
 
-async def test_a_thread_that_is_terminated_before_anybody_woke_it_loses_nothing(client: Client, thread_id: str) -> None:
+async def test_a_thread_that_is_terminated_before_it_was_woken_loses_nothing(client: Client, thread_id: str) -> None:
     async with a_worker(client):
         await stroll(client, thread_id)
     for _ in range(2):
-        await client.send(thread_id, "anybody?", agent_id="walker")
+        await client.send(thread_id, "hello?", agent_id="walker")
         await client.handle(thread_id).terminate()
     async with a_worker(client):
         assert texts(await client.transcript(thread_id)) == STROLL
@@ -103,9 +103,9 @@ async def test_a_thread_that_is_terminated_before_anybody_woke_it_loses_nothing(
 async def test_a_thread_that_is_being_woken_can_be_forked(client: Client, thread_id: str) -> None:
     async with a_worker(client):
         await stroll(client, thread_id)
-    async with nobody_who_reads(client):
-        await client.send(thread_id, "anybody?")
-        await reads(client, thread_id)
+    async with a_workflow_worker(client):
+        await client.send(thread_id, "hello?")
+        await until_restoring(client, thread_id)
         fork = await client.fork(thread_id, at=1, message="hello")
     async with a_worker(client):
         assert (await client.result(fork)).response == "hello, hello"
@@ -113,15 +113,15 @@ async def test_a_thread_that_is_being_woken_can_be_forked(client: Client, thread
         await client.handle(thread_id).cancel()
 
 
-async def test_who_asks_to_go_on_from_an_execution_that_never_began_goes_on_from_the_one_before(
+async def test_a_request_to_restore_an_execution_that_never_started_restores_the_one_before(
     client: Client, thread_id: str
 ) -> None:
-    """Older clients name the newest execution, whatever it came to."""
+    """A caller may name the newest execution without knowing whether it has started."""
     async with a_worker(client):
         await stroll(client, thread_id)
-    async with nobody_who_reads(client):
-        await client.send(thread_id, "anybody?")
-        await reads(client, thread_id)
+    async with a_workflow_worker(client):
+        await client.send(thread_id, "hello?")
+        await until_restoring(client, thread_id)
         await client.handle(thread_id).terminate()
     async with a_worker(client):
         request = {"agent_id": "walker", "input": "hello", "restore_from": await run_id(client, thread_id)}
@@ -130,20 +130,20 @@ async def test_who_asks_to_go_on_from_an_execution_that_never_began_goes_on_from
         assert texts(await client.transcript(thread_id)) == [*STROLL, *HELLO]
 
 
-async def test_a_fork_that_never_began_is_not_woken(client: Client, thread_id: str) -> None:
+async def test_a_fork_that_never_started_is_not_woken(client: Client, thread_id: str) -> None:
     async with a_worker(client):
         await stroll(client, thread_id)
-    async with nobody_who_reads(client):
+    async with a_workflow_worker(client):
         fork = await client.fork(thread_id, at=1, message="turn back")
-        await reads(client, fork)
+        await until_restoring(client, fork)
         await client.handle(fork).terminate()
         assert texts(await client.transcript(fork)) == STROLL[:3]
-        with pytest.raises(CallerError, match=f"was closed before it began: fork thread '{thread_id}' again"):
+        with pytest.raises(CallerError, match=f"was closed before it started: fork thread '{thread_id}' again"):
             await client.send(fork, "hello")
 
 
-async def test_a_thread_that_never_began_is_new(client: Client, thread_id: str) -> None:
-    """What it was once asked for was stopped, and is not done after all."""
+async def test_a_thread_that_never_started_is_new(client: Client, thread_id: str) -> None:
+    """Its terminated request is not executed after all."""
     await client.start("walker", "stroll", thread_id=thread_id)
     await client.handle(thread_id).terminate()
     await client.send(thread_id, "hello")
@@ -153,18 +153,18 @@ async def test_a_thread_that_never_began_is_new(client: Client, thread_id: str) 
         await client.handle(thread_id).cancel()
 
 
-async def test_a_thread_whose_request_was_not_understood_is_new(client: Client, thread_id: str) -> None:
+async def test_a_thread_whose_request_was_rejected_is_new(client: Client, thread_id: str) -> None:
     async with a_worker(client):
-        await refused(client, thread_id, {"agent": "walker"})
+        await start_rejected(client, thread_id, {"agent": "walker"})
         past = await run_id(client, thread_id)
-        await refused(client, thread_id, {"agent_id": "walker", "mode": "thread", "restore_from": past})
+        await start_rejected(client, thread_id, {"agent_id": "walker", "mode": "thread", "restore_from": past})
         await client.send(thread_id, "hello", agent_id="walker")
         assert await answered(client, thread_id) == "hello, hello"
         assert texts(await client.transcript(thread_id)) == HELLO
         await client.handle(thread_id).cancel()
 
 
-async def refused(client: Client, thread_id: str, request: dict[str, str]) -> None:
+async def start_rejected(client: Client, thread_id: str, request: dict[str, str]) -> None:
     await client.temporal.start_workflow("AgentRun", request, id=thread_id, task_queue=client.task_queue)
     with pytest.raises(WakefulError, match="failed"):
         await client.result(thread_id)

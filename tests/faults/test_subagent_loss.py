@@ -24,7 +24,7 @@ from temporalio.worker import Replayer
 from tests.faults.subagent_worker import BOUND_SECONDS, MortalWorker
 from tests.support.journal import Journal
 from tests.support.subagent_app import Plan, delegate, events_in, plan, send, spawn, written
-from tests.support.subagents import calls_in, ends_below, said, until_closed
+from tests.support.subagents import answer_of, calls_in, ends_in_tree, until_closed
 from tests.support.waiting import until
 from wakeful.client.client import Client
 from wakeful.contract.messages import Message
@@ -62,10 +62,10 @@ def family(turns: int) -> Plan:
         *busy("alpha again", turns),
         [send(PARENT, "alpha to root, second")],
         say="alpha",
-        undelivered=3,
+        mail=3,
     )
-    grandchild["letters"] = 1
-    beta = plan([dig("cellar"), dig("well")], *busy("beta", turns), [dig("garden")], say="beta", undelivered=1)
+    grandchild["mail"] = 1
+    beta = plan([dig("cellar"), dig("well")], *busy("beta", turns), [dig("garden")], say="beta", mail=1)
     gamma = plan(*busy("gamma", turns), [delegate(plan(*busy("below gamma", turns), say="below gamma"))], say="gamma")
     delta = plan([send(PARENT, "delta to root")], [spawn(plan(*busy("below delta", turns)))], say="delta")
     return plan(
@@ -76,7 +76,7 @@ def family(turns: int) -> Plan:
         [to_child("alpha", "root to alpha, second")],
         *busy("root again", turns),
         say="root",
-        undelivered=3,
+        mail=3,
     )
 
 
@@ -143,7 +143,7 @@ async def replay_all(client: Client, query: str) -> str:
 async def check_once(client: Client, root: str, plans: Plan) -> None:
     """I-09, I-11: every letter and every event of a task was read once, and every task has ended."""
     undelivered: list[str] = []
-    for thread in [id for id, end in (await ends_below(client, root)).items() if end == "natural"]:
+    for thread in [id for id, end in (await ends_in_tree(client, root)).items() if end == "natural"]:
         transcript, view = await client.transcript(thread), await client.status(thread)
         undelivered += [*letters_in(transcript), *(dead.message.content for dead in view.undelivered)]
         told = [(e["task_id"], e.get("event_type") or "end") for e in _events(transcript) if not _is_letter(e)]
@@ -174,7 +174,7 @@ async def test_a_tree_comes_to_the_same_end_however_often_its_worker_dies(
             lost = await client.result(in_loss)
         await until_closed(client, in_loss)
         for root in (in_calm, in_loss):
-            assert set((await ends_below(client, root)).values()) == {"natural", "completed"}
+            assert set((await ends_in_tree(client, root)).values()) == {"natural", "completed"}
             await check_once(client, root, plans)
     repeated = sum(line["attempt"] > 1 for line in journal.lines("work"))
     again = await replay_all(client, f"RootWorkflowId = '{in_loss}'")
@@ -182,7 +182,7 @@ async def test_a_tree_comes_to_the_same_end_however_often_its_worker_dies(
         f"{KILLS} kills, {time.monotonic() - began - calm_took:.0f} s in place of {calm_took:.0f} s; "
         f"{repeated} of {2 * work} calls were begun again, {again}"
     )
-    assert without_steps(said(lost)) == without_steps(said(calm))
+    assert without_steps(answer_of(lost)) == without_steps(answer_of(calm))
 
 
 @pytest.mark.faults
@@ -200,7 +200,7 @@ async def test_two_threads_write_to_each_other_under_a_worker_that_dies(
         texts = [f"{me} {number}" for number in range(LETTERS)]
         brake = ("work", {"what": me, "seconds": 0.2})
         steps = [[send(to, texts[2 * n]), send(to, texts[2 * n + 1]), brake] for n in range(turns)]
-        return written(plan(*steps, undelivered=LETTERS))
+        return written(plan(*steps, mail=LETTERS))
 
     for me, other in (pair, pair[::-1]):
         await client.start("node", written_to(other, me), thread_id=me, mode=ThreadMode.THREAD)
@@ -235,7 +235,7 @@ async def test_a_parent_that_continues_as_new_hears_of_all_its_children_under_a_
             result = await client.result(root)
         events = _events(await client.transcript(root))
         await until(client, root, lambda view: all(task.status.is_terminal for task in view.tasks))
-    assert sorted(event["result"]["response"]["say"] for event in said(result)["events"]) == sorted(
+    assert sorted(event["result"]["response"]["say"] for event in answer_of(result)["events"]) == sorted(
         f"child {n}" for n in range(10)
     )
     assert Counter(event["task_id"] for event in events) == {f"bg_{n}": 1 for n in range(10)}

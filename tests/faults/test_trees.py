@@ -24,7 +24,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from tests.faults.subagent_worker import MortalWorker
 from tests.support.journal import Journal
 from tests.support.subagent_app import Plan, delegate, holding, plan, registry, send, spawn, written
-from tests.support.subagents import ends_below, open_below, said, tools_left
+from tests.support.subagents import answer_of, ends_in_tree, open_in_tree, tools_left
 from wakeful.client.client import Client
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import CallerError
@@ -144,7 +144,7 @@ class Tree:
     async def _somebody_below(self, chance: random.Random) -> str | None:
         """One that is open, once there is any; nobody if the tree has ended before."""
         while True:
-            open = await open_below(self.client, self.root)
+            open = await open_in_tree(self.client, self.root)
             if below := sorted(set(open) - {self.root}):
                 return chance.choice(below)
             if await self._has_ended(self.root):
@@ -179,7 +179,7 @@ class Tree:
         if left:
             return
         self._expect(not (tools := tools_left(self.journal, self.root)), f"tools were never stopped: {tools}")
-        ends = await ends_below(self.client, self.root)
+        ends = await ends_in_tree(self.client, self.root)
         self.nodes = len(ends)
         strange = {id: end for id, end in ends.items() if end not in self.ends | CANCELLED}
         self._expect(not strange, f"ended in another way: {strange}")
@@ -228,7 +228,7 @@ class Tree:
         if target is None or ends[target] in self.ends:
             self.how = "inner, too late"
             return
-        told = said(await self.client.result(target.rpartition("/")[0]))
+        told = answer_of(await self.client.result(target.rpartition("/")[0]))
         heard = [event for event in told["events"] if event["kind"] != "custom" and "cancelled" in str(event)]
         heard += [text for text in told["results"] if "cancelled" in text]
         self._expect(len(heard) == 1, f"of {target} ({ends[target]}) its parent heard {heard}")

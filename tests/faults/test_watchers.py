@@ -23,7 +23,7 @@ from tests.faults.subagent_worker import BOUND_SECONDS, MortalWorker
 from tests.support.folding import Folding, folded
 from tests.support.journal import Journal
 from tests.support.subagent_app import Plan, delegate, plan, spawn, written
-from tests.support.watched import by_thread, check_causes
+from tests.support.watched import by_thread, check_causal_order
 from wakeful.client.client import Client
 from wakeful.contract.errors import CallerError
 from wakeful.contract.events import EventRecord, RunFinish, ToolCallDone, ToolCallOutcome
@@ -102,7 +102,7 @@ class Viewer:
     async def _connected(self) -> bool:
         """Watch until the end of the thread, or until it pleases to go away, perhaps while nothing comes."""
         after = {thread: folding.after for thread, folding in self.foldings.items()}
-        watch = self.client.watch(self.thread_id, after=after, live=self.live, below=self.below)
+        watch = self.client.watch(self.thread_id, after=after, live=self.live, descendants=self.below)
         leaves_soon = self.may_leave > 0 and self.chances.leaves()
         patience = self.chances.chance.uniform(0.05, 1.5) if leaves_soon else None
         with contextlib.suppress(TimeoutError):
@@ -136,7 +136,7 @@ class Viewer:
             assert without_deltas(records) == without_deltas(kept)
             assert self.foldings[thread].answers == folded(kept).answers
         if self.below:
-            check_causes(self.records)
+            check_causal_order(self.records)
 
 
 def without_deltas(records: Sequence[EventRecord]) -> list[EventRecord]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.support import approval_app, plugin_app, subagent_app
 from tests.support.app import registry
 from tests.support.subagent_app import delegate, holding, plan, send, spawn, written
-from tests.support.subagents import ends_below, until_open, until_pending
+from tests.support.subagents import ends_in_tree, until_open, until_pending
 from tests.support.waiting import until, until_status
 from wakeful import FrontendTool, Registry, RunStatus
 from wakeful.client.client import Client
@@ -227,7 +227,7 @@ async def with_state(client: Client, thread: str) -> None:
 
 
 async def _child(client: Client, thread: str) -> str:
-    (child,) = set(await ends_below(client, thread)) - {thread}
+    (child,) = set(await ends_in_tree(client, thread)) - {thread}
     return child
 
 

@@ -1,16 +1,16 @@
-"""Budgets over a tree: it stops within one call a node of the limit, and says which budget is spent."""
+"""Budgets of a tree: it stops within one model call per node of the limit, and names the budget that is spent."""
 
 import pytest
 
 from tests.support.subagent_app import TOKENS_A_TURN, delegate, holding, plan, spawn, written
-from tests.support.subagents import ends_below, until_closed
+from tests.support.subagents import ends_in_tree, until_closed
 from wakeful.client.client import Client
 from wakeful.contract.budgets import Budget
 
 LONG = [[("work", {"what": f"step {n}"})] for n in range(30)]
 
 
-async def test_a_tree_stops_within_one_call_a_node_of_its_token_budget(client: Client, thread_id: str) -> None:
+async def test_a_tree_stops_within_one_model_call_per_node_of_its_token_budget(client: Client, thread_id: str) -> None:
     greedy = plan(*LONG)
     tree = plan([spawn(plan([delegate(greedy)], *LONG)), spawn(greedy), delegate(greedy)], *LONG)
     limit = 4000
@@ -19,12 +19,12 @@ async def test_a_tree_stops_within_one_call_a_node_of_its_token_budget(client: C
     assert result.status_reason == "stopped:budget"
     assert result.termination.type == "stopped"
     assert "token" in (result.termination.value.detail or "")
-    ends = await ends_below(client, thread_id)
+    ends = await ends_in_tree(client, thread_id)
     await until_closed(client, thread_id)
-    assert result.tree is not None
-    assert limit - TOKENS_A_TURN <= result.tree.tokens <= limit + len(ends) * TOKENS_A_TURN
-    assert result.tree.tokens > (result.usage.total_tokens or 0)
-    assert result.tree.cost > 0
+    assert result.spent is not None
+    assert limit - TOKENS_A_TURN <= result.spent.tokens <= limit + len(ends) * TOKENS_A_TURN
+    assert result.spent.tokens > (result.usage.total_tokens or 0)
+    assert result.spent.cost > 0
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ async def test_every_budget_stops_a_run_and_is_named(
     assert result.steps <= 4
 
 
-async def test_wall_time_stops_everything_below_too(client: Client, thread_id: str) -> None:
+async def test_wall_time_stops_all_descendants_too(client: Client, thread_id: str) -> None:
     tree = plan([spawn(plan([holding()])), delegate(plan([holding()])), holding()])
     result = await client.run("node", written(tree), thread_id=thread_id, budget=Budget(seconds=2))
     assert result.status_reason == "stopped:budget"
@@ -54,10 +54,10 @@ async def test_wall_time_stops_everything_below_too(client: Client, thread_id: s
     await until_closed(client, thread_id)
 
 
-async def test_children_give_back_what_they_did_not_spend(client: Client, thread_id: str) -> None:
-    """Ten delegates, one after another, fit into a budget that the tenth part of would not do for one."""
+async def test_children_return_the_budget_that_they_did_not_spend(client: Client, thread_id: str) -> None:
+    """Ten delegates, one after another, fit into a budget a tenth of which would not be enough for one."""
     turns = [[delegate(plan([("work", {"what": f"{n}"})]))] for n in range(10)]
     result = await client.run("node", written(plan(*turns)), thread_id=thread_id, budget=Budget(tokens=3300))
     assert result.status_reason == "natural"
-    assert result.tree is not None
-    assert result.tree.tokens == (11 + 20) * TOKENS_A_TURN
+    assert result.spent is not None
+    assert result.spent.tokens == (11 + 20) * TOKENS_A_TURN

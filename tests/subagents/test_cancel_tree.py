@@ -1,4 +1,4 @@
-"""A whole tree is cancelled, however that is done: every node ends, every tool stops, and nothing is left open."""
+"""A whole tree is cancelled, by any means: every node ends, every tool stops, and nothing is left open."""
 
 import time
 from collections import Counter
@@ -7,35 +7,35 @@ import pytest
 
 from tests.support.journal import Journal
 from tests.support.subagent_app import Plan, delegate, holding, plan, spawn, written
-from tests.support.subagents import calls_in, ends_below, tools_left, until_closed, until_open, until_pending
+from tests.support.subagents import calls_in, ends_in_tree, tools_left, until_closed, until_open, until_pending
 from wakeful.client.client import Client
 
 LEVELS, CHILDREN, NODES = 4, 3, 40
 SELF = ("cancel_task", {"target": {"relation": "self"}})
 LINGERING = ("linger", {"seconds": 300.0})
 BOUND_SECONDS = 30
-"""About 5 s on a quiet machine; tests share theirs."""
+"""It takes about 5 s on an idle machine."""
 
 
 def tree(level: int = 1, *, last: bool = True) -> Plan:
-    """Every inner node holds, and waits for a delegate; the last leaf of all waits for a person."""
+    """Every inner node runs a tool and waits for a delegate; the very last leaf waits for a decision."""
     if level == LEVELS:
         return plan([("sign", {"what": "it"})] if last else [holding()])
-    below = level + 1
-    if below == LEVELS:
-        return plan([holding(), LINGERING, spawn(tree(below, last=False)), delegate(tree(below, last=last))])
-    inner = tree(below, last=False)
-    return plan([holding(), spawn(inner), spawn(inner), delegate(tree(below, last=last))])
+    next_level = level + 1
+    if next_level == LEVELS:
+        return plan([holding(), LINGERING, spawn(tree(next_level, last=False)), delegate(tree(next_level, last=last))])
+    inner = tree(next_level, last=False)
+    return plan([holding(), spawn(inner), spawn(inner), delegate(tree(next_level, last=last))])
 
 
 def tree_of_tasks() -> Plan:
-    """The same, except that the root does nothing but wait for background agents: it can be talked to."""
+    """The same, except that the root only waits for background agents, so that it takes messages."""
     inner = tree(2, last=False)
     return plan([spawn(inner), spawn(inner), spawn(tree(2))])
 
 
-async def grown(client: Client, thread_id: str, journal: Journal, plans: Plan) -> None:
-    """Start a tree, and wait until all of it is there, busy or waiting."""
+async def start_tree(client: Client, thread_id: str, journal: Journal, plans: Plan) -> None:
+    """Start a tree, and wait until all of it is running or waiting."""
     calls = Counter(calls_in(plans))
     await client.start("node", written(plans), thread_id=thread_id)
     await until_open(client, thread_id, NODES)
@@ -46,11 +46,11 @@ async def grown(client: Client, thread_id: str, journal: Journal, plans: Plan) -
 
 @pytest.mark.parametrize("how", ["signal", "temporal", "itself", "terminated"])
 async def test_every_node_of_a_cancelled_tree_ends(
-    usual_family: Client, thread_id: str, journal: Journal, how: str
+    usual_subagents: Client, thread_id: str, journal: Journal, how: str
 ) -> None:
     """I-10, H-10: four levels, forty nodes, thirty-nine calls of both kinds in flight."""
-    client = usual_family
-    await grown(client, thread_id, journal, tree_of_tasks() if how == "itself" else tree())
+    client = usual_subagents
+    await start_tree(client, thread_id, journal, tree_of_tasks() if how == "itself" else tree())
     began = time.monotonic()
     match how:
         case "signal":
@@ -65,7 +65,7 @@ async def test_every_node_of_a_cancelled_tree_ends(
     took = time.monotonic() - began
     print(f"{how}: {NODES} nodes closed after {took:.1f} s")
 
-    ends = await ends_below(client, thread_id)
+    ends = await ends_in_tree(client, thread_id)
     assert len(ends) == NODES
     assert tools_left(journal, thread_id) == []
     if how == "terminated":

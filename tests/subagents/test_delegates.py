@@ -3,7 +3,7 @@
 from temporalio.client import WorkflowExecutionStatus
 
 from tests.support.subagent_app import delegate, holding, plan, written
-from tests.support.subagents import ends_below, said, until_closed, until_pending
+from tests.support.subagents import answer_of, ends_in_tree, until_closed, until_pending
 from tests.support.waiting import until
 from wakeful.client.client import Client
 from wakeful.contract.runs import Origin, RunStatus
@@ -13,17 +13,17 @@ async def test_a_delegate_answers_its_parent(client: Client, thread_id: str) -> 
     """B-502, B-505, I-13"""
     child = plan([("work", {"what": "the sums"})], say="summed")
     result = await client.run("node", written(plan([delegate(child)])), thread_id=thread_id)
-    (answer,) = said(result)["results"]
+    (answer,) = answer_of(result)["results"]
     assert answer["agent_id"] == "node"
     assert answer["status"] == "completed"
     assert answer["steps"] == 2
     assert answer["response"]["say"] == "summed"
     assert result.steps == 2
-    assert result.tree is not None
-    assert (result.tree.turns, result.tree.tool_calls, result.tree.tokens) == (4, 2, 400)
+    assert result.spent is not None
+    assert (result.spent.turns, result.spent.tool_calls, result.spent.tokens) == (4, 2, 400)
 
 
-async def test_a_delegate_knows_who_it_is_and_where_it_comes_from(client: Client, thread_id: str) -> None:
+async def test_a_delegate_knows_its_identity_and_its_parent(client: Client, thread_id: str) -> None:
     """B-503: `local_backend_sets_sub_agent_identity`, `local_backend_passes_parent_thread_id`"""
     await client.start("node", written(plan([delegate(plan([holding()]))])), thread_id=thread_id)
     view = await until(client, thread_id, lambda view: bool(view.children))
@@ -38,7 +38,7 @@ async def test_a_delegate_knows_who_it_is_and_where_it_comes_from(client: Client
     await client.result(thread_id)
 
 
-async def test_a_decision_goes_to_the_child_and_the_parent_goes_on_waiting(client: Client, thread_id: str) -> None:
+async def test_a_decision_goes_to_the_child_while_the_parent_keeps_waiting(client: Client, thread_id: str) -> None:
     """H-05: nothing restarts the child."""
     child = plan([("work", {"what": "once"})], [("sign", {"what": "the contract"})], say="signed")
     await client.start("node", written(plan([delegate(plan([delegate(child)]))])), thread_id=thread_id)
@@ -50,16 +50,18 @@ async def test_a_decision_goes_to_the_child_and_the_parent_goes_on_waiting(clien
     await client.decide(entry.thread_id, entry.call_id, "resume")
     result = await client.result(thread_id)
     assert "signed the contract" in result.response
-    assert result.tree is not None
-    assert result.tree.turns == 2 + 2 + 3
+    assert result.spent is not None
+    assert result.spent.turns == 2 + 2 + 3
 
 
 async def test_a_child_that_is_terminated_fails_its_call(client: Client, thread_id: str) -> None:
     await client.start("node", written(plan([delegate(plan([holding()]))])), thread_id=thread_id)
     view = await until(client, thread_id, lambda view: bool(view.children))
-    await client.handle(view.children[0]).terminate("by an operator")
+    (child,) = view.children
+    await until(client, child, lambda view: view.status is RunStatus.RUNNING)  # the server has started it
+    await client.handle(child).terminate("by an operator")
     result = await client.result(thread_id)
-    (failed,) = said(result)["results"]
+    (failed,) = answer_of(result)["results"]
     assert failed.startswith("delegation to ")
     assert "terminated" in failed
 
@@ -70,8 +72,8 @@ async def test_levels_of_sub_agents_have_a_limit(client: Client, thread_id: str)
     for _ in range(12):
         deep = plan([delegate(deep)])
     result = await client.run("node", written(deep), thread_id=thread_id)
-    assert "8 levels of them are the limit" in result.response
-    assert len(await ends_below(client, thread_id)) == 9
+    assert "at most 8 levels of them (max_depth)" in result.response
+    assert len(await ends_in_tree(client, thread_id)) == 9
 
 
 async def test_children_of_a_terminated_parent_stop(client: Client, thread_id: str) -> None:
@@ -80,7 +82,7 @@ async def test_children_of_a_terminated_parent_stop(client: Client, thread_id: s
     await until(client, view.children[0], lambda view: bool(view.children))
     await client.handle(thread_id).terminate("by an operator")
     await until_closed(client, thread_id)
-    ends = await ends_below(client, thread_id)
+    ends = await ends_in_tree(client, thread_id)
     assert ends.pop(thread_id) == WorkflowExecutionStatus.TERMINATED.name
     assert set(ends.values()) == {"cancelled"}
     assert len(ends) == 2

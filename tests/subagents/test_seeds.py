@@ -1,4 +1,4 @@
-"""The reference runtime's own tests about delegates, background, cancel and messages, each under its name."""
+"""The reference runtime's own tests of delegates, background tasks, cancelling and messages, each under its name."""
 
 import asyncio
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.journal import Journal
 from tests.support.subagent_app import delegate, holding, plan, send, spawn, written
-from tests.support.subagents import ends_below, events, said, until_closed
+from tests.support.subagents import answer_of, ends_in_tree, task_events, until_closed
 from tests.support.waiting import until, until_status
 from wakeful.client.client import Client
 from wakeful.contract.messages import Role
@@ -18,23 +18,23 @@ PARENT: dict[str, Any] = {"relation": "parent"}
 
 
 async def receipt_of(client: Client, thread_id: str, to: dict[str, Any], message: str = "hi") -> Any:
-    """What a root agent is told that sends this message."""
+    """The receipt that a root agent gets for this message."""
     result = await client.run("node", written(plan([send(to, message)])), thread_id=thread_id)
-    return said(result)["results"][0]
+    return answer_of(result)["results"][0]
 
 
 async def test_execute_delegate_binds_plugin_runtime_context(client: Client, thread_id: str) -> None:
-    """What a delegate works with is bound to it once, and is its own: its agent is looked up in its own workflow."""
+    """A delegate resolves its own agent, once, in its own workflow."""
     result = await client.run("node", written(plan([delegate(plan(say="delegated response"))])), thread_id=thread_id)
     assert "delegated response" in result.response
-    (child,) = set(await ends_below(client, thread_id)) - {thread_id}
+    (child,) = set(await ends_in_tree(client, thread_id)) - {thread_id}
     history = await client.handle(child).fetch_history()
     types = [
         event.activity_task_scheduled_event_attributes.activity_type.name
         for event in history.events
         if event.HasField("activity_task_scheduled_event_attributes")
     ]
-    assert types.count("resolve_agent") <= 1  # with every execution of a restless one but the first, none
+    assert types.count("resolve_agent") <= 1  # a restless one has none after its first execution
 
 
 async def test_execute_delegate_returns_final_non_tool_message_after_tool_output(
@@ -42,7 +42,7 @@ async def test_execute_delegate_returns_final_non_tool_message_after_tool_output
 ) -> None:
     child = plan([("work", {"what": "tool result should not win"})], say="final child answer")
     result = await client.run("node", written(plan([delegate(child)])), thread_id=thread_id)
-    answer = said(result)["results"][0]
+    answer = answer_of(result)["results"][0]
     assert answer["status"] == "completed"
     assert answer["response"]["say"] == "final child answer"
     assert answer["steps"] == 2
@@ -51,16 +51,16 @@ async def test_execute_delegate_returns_final_non_tool_message_after_tool_output
 async def test_execute_delegate_in_background_task_can_self_cancel_and_cascade(
     client: Client, thread_id: str, journal: Journal
 ) -> None:
-    """A background agent starts a task, then a delegate of it cancels the task that it is a part of: all of it ends."""
+    """A background agent starts a task, then its delegate cancels the background agent: all of them end."""
     worker = plan(
         [spawn(plan([holding()]), name="leaf")],
         [delegate(plan([SELF], say="should not be reached after cancellation"))],
         say="nor should this",
     )
     result = await client.run("node", written(plan([spawn(worker, name="worker")])), thread_id=thread_id)
-    assert events(result) == [{"kind": "cancelled", "task_id": "…"}]
+    assert task_events(result) == [{"kind": "cancelled", "task_id": "…"}]
     await until_closed(client, thread_id)
-    ends = await ends_below(client, thread_id)
+    ends = await ends_in_tree(client, thread_id)
     assert ends.pop(thread_id) == "natural"
     assert len(ends) == 3
     assert set(ends.values()) == {"cancelled"}
@@ -72,10 +72,10 @@ async def test_execute_delegate_in_background_task_can_self_cancel_and_cascade(
 async def test_execute_delegate_preserves_existing_cancel_task_tool_in_background_context(
     client: Client, thread_id: str, journal: Journal
 ) -> None:
-    """An agent that brings a tool of that name keeps it."""
+    """An agent's own tool of that name takes precedence."""
     worker = spawn(plan([SELF], say="custom tool won"), agent="own_cancel")
     result = await client.run("node", written(plan([worker])), thread_id=thread_id)
-    (event,) = events(result)
+    (event,) = task_events(result)
     assert event["kind"] == "completed"
     assert event["result"]["response"]["say"] == "custom tool won"
     assert journal.said("cancel_task") == ["custom cancel handled"]
@@ -92,16 +92,16 @@ async def test_child_by_name_delivers_live(client: Client, thread_id: str) -> No
     child = plan([("work", {"what": "wait for mail", "seconds": 1.0})], say="got it")
     plans = plan([spawn(child, name="researcher")], [send({"relation": "child", "name": "researcher"}, "hi")])
     result = await client.run("node", written(plans), thread_id=thread_id)
-    receipt = next(told for told in said(result)["results"] if told["status"] == "accepted")
+    receipt = next(each for each in answer_of(result)["results"] if each["status"] == "accepted")
     assert receipt["status"] == "accepted"
-    (event,) = events(result)
-    (told,) = event["result"]["response"]["events"]
-    assert (told["kind"], told["event_type"]) == ("custom", "agent_message")
-    assert told["payload"] == {"from": "node", "content": "hi"}
+    (event,) = task_events(result)
+    (mail,) = event["result"]["response"]["events"]
+    assert (mail["kind"], mail["event_type"]) == ("custom", "agent_message")
+    assert mail["payload"] == {"from": "node", "content": "hi"}
 
 
 async def test_child_wrong_thread_permission_denied(client: Client, thread_id: str) -> None:
-    """Nobody can name a task of another thread."""
+    """An agent cannot name a task of another thread."""
     owner = f"{thread_id}-owner"
     await client.start("node", written(plan([spawn(plan([holding()]), name="worker")])), thread_id=owner)
     await until(client, owner, lambda view: bool(view.children))
@@ -119,8 +119,8 @@ async def test_agent_delivers_durable(client: Client, thread_id: str) -> None:
     assert receipt["status"] == "accepted"
     view = await until(client, other, lambda view: view.runs == 2 and view.status is RunStatus.DONE)
     assert view.identity.origin is Origin.INTERNAL
-    (letter,) = [message.text for message in await client.transcript(other) if "agent-message" in message.text]
-    assert letter == f'<agent-message from="node" thread_id="{thread_id}">\nhello\n</agent-message>'
+    (received,) = [message.text for message in await client.transcript(other) if "agent-message" in message.text]
+    assert received == f'<agent-message from="node" thread_id="{thread_id}">\nhello\n</agent-message>'
     await client.handle(other).cancel()
 
 
@@ -130,7 +130,7 @@ async def test_parent_no_context_unavailable(client: Client, thread_id: str) -> 
 
 
 async def test_parent_without_thread_id_returns_unavailable(client: Client, thread_id: str) -> None:
-    """Knowing the parent's run is not enough."""
+    """The parent's run id alone is not enough."""
     request = {
         "agent_id": "node",
         "input": written(plan([send(PARENT, "hello parent")])),
@@ -143,11 +143,10 @@ async def test_parent_without_thread_id_returns_unavailable(client: Client, thre
 async def test_parent_with_thread_id_delivers(client: Client, thread_id: str) -> None:
     child = plan([send(PARENT, "analysis complete")], [("work", {"what": "a little more", "seconds": 0.5})])
     await client.run("node", written(plan([spawn(child)])), thread_id=thread_id)
-    undelivered = [message for message in await client.transcript(thread_id) if "agent-message" in message.text]
-    (letter,) = undelivered
-    assert letter.role is Role.USER
-    assert "analysis complete" in letter.text
-    assert 'from="node"' in letter.text
+    (received,) = [message for message in await client.transcript(thread_id) if "agent-message" in message.text]
+    assert received.role is Role.USER
+    assert "analysis complete" in received.text
+    assert 'from="node"' in received.text
 
 
 @pytest.mark.parametrize(
@@ -168,9 +167,9 @@ async def test_parent_with_thread_id_delivers(client: Client, thread_id: str) ->
     ],
 )
 async def test_validate_args(client: Client, thread_id: str, arguments: dict[str, Any], problem: str | None) -> None:
-    """`rejects_missing_relation` to `accepts_valid_agent`: what is valid gets a receipt, if a failed one."""
+    """`rejects_missing_relation` to `accepts_valid_agent`: valid arguments get a receipt, though a failed one."""
     result = await client.run("node", written(plan([("send_message", arguments)])), thread_id=thread_id)
-    (text,) = said(result)["results"]
+    (text,) = answer_of(result)["results"]
     if problem is None:
         assert text["status"] in ("accepted", "failed")
     else:
@@ -178,7 +177,7 @@ async def test_validate_args(client: Client, thread_id: str, arguments: dict[str
 
 
 async def test_agent_routing_includes_agent_id(client: Client, thread_id: str) -> None:
-    """A thread that is not there yet is begun with the agent that the message names."""
+    """A thread that does not exist is started with the agent that the message names."""
     other = f"{thread_id}-target"
     to = {"relation": "agent", "thread_id": other, "agent_id": "back"}
     assert (await receipt_of(client, thread_id, to, "please review"))["status"] == "accepted"

@@ -1,4 +1,4 @@
-"""What somebody who watches live has in the end: deltas put together as `docs/watching.md` says."""
+"""What a live reader ends with: deltas concatenated as `docs/watching.md` says."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from wakeful.contract.events import (
 
 @dataclass(frozen=True)
 class Answered:
-    """One answer of a model as it was put together."""
+    """One answer of a model, concatenated."""
 
     reasoning: str = ""
     text: str = ""
@@ -27,7 +27,7 @@ class Answered:
 
 @dataclass
 class Folding:
-    """Puts the records of one thread together, over any number of connections."""
+    """Folds the records of one thread, over any number of connections."""
 
     answers: list[Answered] = field(default_factory=list)
     after: int = 0
@@ -44,7 +44,7 @@ class Folding:
         match record.event:
             case StreamReset(reason=reason):
                 self.resets.append(reason)
-                self._forget()
+                self._drop()
             case ReasoningDelta(delta=delta):
                 self._reasoning.append((delta, record.provisional))
             case TextDelta(delta=delta):
@@ -55,25 +55,25 @@ class Folding:
                 name, arguments = self._calls[id]
                 self._calls[id] = (name, arguments + delta)
             case ToolCallReady():
-                self._keep()
+                self._confirm()
             case InferenceComplete():
                 calls = tuple((id, *call) for id, call in self._calls.items())
                 self.answers.append(Answered(_joined(self._reasoning), _joined(self._text), calls))
-                self._forget()
+                self._drop()
             case _:
                 pass
 
     def reconnecting(self) -> None:
-        """What was provisional of the answer under way comes again from its start."""
+        """Drop the provisional part of the streaming answer, which comes again from its start."""
         self._reasoning = [piece for piece in self._reasoning if not piece[1]]
         self._text = [piece for piece in self._text if not piece[1]]
 
-    def _keep(self) -> None:
-        """A record that is no delta says that what came before it is in history."""
+    def _confirm(self) -> None:
+        """A record that is not a delta says that history has the deltas before it."""
         self._reasoning = [(delta, False) for delta, _ in self._reasoning]
         self._text = [(delta, False) for delta, _ in self._text]
 
-    def _forget(self) -> None:
+    def _drop(self) -> None:
         self._reasoning, self._text, self._calls = [], [], {}
 
 

@@ -1,11 +1,11 @@
-"""Agents that are worth forking: long walks, state that changes with every step, rules that are decided on the way."""
+"""Agents that are worth forking: long runs, state that every step changes, rules that decisions add."""
 
 from tests.support.app import Recording
 from wakeful import Agent, Behavior, PermissionPolicy, Registry, Rule, StateKey, ToolContext, call, say, tool
 
 STEPS = 30
 FLOOD = 90_000
-"""Characters of a result of which three fit into what a fork takes along, and a fourth does not."""
+"""Characters of a result: three such results fit into a fork's carryover, and a fourth does not."""
 
 PACES = StateKey("paces", int, scope="thread", merge="add", default=0)
 PLACE = StateKey("place", str, default="")
@@ -13,7 +13,7 @@ PLACE = StateKey("place", str, default="")
 
 @tool(read_only=True)
 def pace(n: int, ctx: ToolContext) -> str:
-    """Go on by one."""
+    """Take one step."""
     ctx.state.add(PACES, 1)
     ctx.state.set(PLACE, f"at {n}")
     return f"went to {n}"

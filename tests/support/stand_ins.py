@@ -121,7 +121,7 @@ def view_of(thread_id: str, agent_id: str, status: RunStatus = RunStatus.RUNNING
         parent_thread_id=path[-1] if path else None,
         task=more.pop("task", None),
     )
-    told = {"doing": "asking default", "steps": 1, "usage": Usage(total_tokens=100), **more}
+    told = {"doing": "calling default", "steps": 1, "usage": Usage(total_tokens=100), **more}
     return StatusView(identity=identity, status=status, **told)
 
 
@@ -137,4 +137,4 @@ def asking_call(tool_name: str, call_id: str = "call_2_1", since: int | None = N
 def delegate_call(agent_id: str, child: str, call_id: str = "call_1_1") -> ToolCallView:
     """A call that waits for a sub-agent."""
     name = f"{names.TOOL_DELEGATE}{agent_id}"
-    return ToolCallView(call_id=call_id, tool_name=name, status=ToolCallStatus.RUNNING, child=child)
+    return ToolCallView(call_id=call_id, tool_name=name, status=ToolCallStatus.RUNNING, child_thread_id=child)

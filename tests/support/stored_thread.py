@@ -1,4 +1,4 @@
-"""A thread with a large result, finished by a worker that never saw it; run with a payload store by the tests."""
+"""A thread with a large result, which a second worker completes; the tests run it with a payload store."""
 
 import asyncio
 import os

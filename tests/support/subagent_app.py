@@ -1,8 +1,8 @@
-"""Agents that do what their prompt says: a plan of turns, so that a test can grow any tree of them.
+"""Agents that follow the plan in their prompt, so that a test can start any tree of them.
 
 A plan is `{"turns": [[["tool", {"argument": 1}], …], …], "say": "done"}`. An argument `plan` becomes the `prompt` of a
-sub-agent. After its last turn an agent says what its tools gave and which background events it was told of; one that
-expects letters works on until it has read as many.
+sub-agent. After its last turn an agent answers with its tool results and the background events that it has received;
+one that expects mail keeps working until it has received as much.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from wakeful.contract.runs import Usage
 
 Plan = dict[str, Any]
 EVENT = re.compile(r"<background-task-event[^>]*>\n(.*)\n</background-task-event>", re.DOTALL)
-LETTER = re.compile(r"<agent-message |\"event_type\":\"agent_message\"")
+MAIL = re.compile(r"<agent-message |\"event_type\":\"agent_message\"")
 TOKENS_A_TURN = 100
-WAITING = "waiting for a letter"
+WAITING = "waiting for mail"
 
 
-def plan(*turns: Sequence[tuple[str, Mapping[str, Any]]], say: str = "done", undelivered: int = 0) -> Plan:
-    return {"turns": [list(turn) for turn in turns], "say": say, **({"letters": undelivered} if undelivered else {})}
+def plan(*turns: Sequence[tuple[str, Mapping[str, Any]]], say: str = "done", mail: int = 0) -> Plan:
+    return {"turns": [list(turn) for turn in turns], "say": say, **({"mail": mail} if mail else {})}
 
 
 def written(plan: Plan) -> str:
@@ -51,7 +51,7 @@ def send(to: dict[str, JsonValue], message: str) -> tuple[str, dict[str, Any]]:
 
 
 class Planner:
-    """A model that follows the newest plan it was given by somebody; events and mail do not change its mind."""
+    """A model that follows the newest plan in a user message; background events and mail are no plans."""
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         at, plan = self._newest_plan(request.messages)
@@ -59,10 +59,10 @@ class Planner:
         turns = plan.get("turns", [])
         if turn < len(turns):
             return self._answer("", _calls(turns[turn], request.messages))
-        heard = request.messages[at + 1 :]
-        if sum(LETTER.search(message.text) is not None for message in heard) < plan.get("letters", 0):
+        later = request.messages[at + 1 :]
+        if sum(MAIL.search(message.text) is not None for message in later) < plan.get("mail", 0):
             return self._answer("", _calls([("work", {"what": WAITING, "seconds": 0.3})], request.messages))
-        return self._answer(_told(plan.get("say", "done"), heard), ())
+        return self._answer(_final_answer(plan.get("say", "done"), later), ())
 
     def _newest_plan(self, messages: Sequence[Message]) -> tuple[int, Plan]:
         for at in range(len(messages) - 1, -1, -1):
@@ -88,8 +88,8 @@ def _arguments(arguments: Mapping[str, Any]) -> dict[str, JsonValue]:
     }
 
 
-def _told(say: str, messages: Sequence[Message]) -> str:
-    """The last word, with everything that was heard, in an order that does not depend on who was first."""
+def _final_answer(say: str, messages: Sequence[Message]) -> str:
+    """The answer with all results and events, in an order that does not depend on timing."""
     returned = [message.text for message in messages if message.role is Role.TOOL]
     results = [_read(text) for text in returned if text != f"did {WAITING}"]
     events = [_read(text) for text in events_in(messages)]
@@ -104,7 +104,7 @@ def events_in(messages: Sequence[Message]) -> list[str]:
 
 
 def _read(text: str) -> JsonValue:
-    """What a text says, without what differs from run to run, and without saying it twice."""
+    """A text without what differs from run to run, and without repetitions."""
     try:
         return _plain(json.loads(text))
     except ValueError:
@@ -114,15 +114,15 @@ def _read(text: str) -> JsonValue:
 def _plain(value: JsonValue) -> JsonValue:
     if not isinstance(value, dict):
         return value
-    kept: dict[str, JsonValue] = {}
+    stable: dict[str, JsonValue] = {}
     for name, inner in value.items():
         if name in ("task_id", "message_id"):
-            kept[name] = "…"
+            stable[name] = "…"
         elif name == "response" and isinstance(inner, str):
-            kept[name] = _read(inner)
+            stable[name] = _read(inner)
         elif name != "output":
-            kept[name] = _plain(inner)
-    return kept
+            stable[name] = _plain(inner)
+    return stable
 
 
 @tool(heartbeat_timeout=3)
@@ -161,7 +161,7 @@ def sign(what: str, ctx: ToolContext) -> str:
 
 @tool(background=True, idempotent=True, heartbeat_timeout=3)
 async def dig(where: str, ctx: ToolContext, seconds: float = 0.2) -> dict[str, JsonValue]:
-    """Dig in the background, and tell now and then how it goes."""
+    """Dig in the background, and emit events meanwhile."""
     ctx.emit("started", {"where": where})
     await asyncio.sleep(seconds)
     ctx.emit("half", {"where": where})

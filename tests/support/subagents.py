@@ -1,4 +1,4 @@
-"""Look at a whole tree of workflows, as Temporal has it."""
+"""Read a whole tree of workflows from Temporal."""
 
 import asyncio
 import json
@@ -15,27 +15,27 @@ from wakeful.client.client import Client
 from wakeful.contract.runs import RunResult
 
 
-async def open_below(client: Client, root: str) -> list[str]:
-    """The workflows of a tree that are open."""
+async def open_in_tree(client: Client, root: str) -> list[str]:
+    """The open workflows of a tree."""
     query = f"RootWorkflowId = '{root}' AND ExecutionStatus = 'Running'"
     return [execution.id async for execution in client.temporal.list_workflows(query)]
 
 
 async def until_closed(client: Client, root: str) -> None:
     async with asyncio.timeout(BOUND_SECONDS):
-        while await open_below(client, root):
+        while await open_in_tree(client, root):
             await asyncio.sleep(0.1)
 
 
 async def until_open(client: Client, root: str, count: int) -> None:
     """Wait until this many workflows of a tree are open."""
     async with asyncio.timeout(BOUND_SECONDS):
-        while len(await open_below(client, root)) < count:
+        while len(await open_in_tree(client, root)) < count:
             await asyncio.sleep(0.1)
 
 
 async def until_pending(client: Client, root: str) -> PendingDecision:
-    """Wait until somebody in the tree waits for a decision."""
+    """Wait until a thread of the tree waits for a decision."""
     async with asyncio.timeout(BOUND_SECONDS):
         while True:
             async for pending in client.inbox(thread_id=root):
@@ -44,7 +44,7 @@ async def until_pending(client: Client, root: str) -> PendingDecision:
 
 
 def calls_in(plan: Plan) -> Iterator[str]:
-    """The tools that a plan and the plans within it call."""
+    """The tools that a plan and its sub-plans call."""
     for turn in plan["turns"]:
         for tool, arguments in turn:
             yield tool
@@ -53,7 +53,7 @@ def calls_in(plan: Plan) -> Iterator[str]:
 
 
 def tools_left(journal: Journal, root: str) -> list[dict[str, Any]]:
-    """The calls within a tree that have begun and that nobody has seen end."""
+    """The tool calls of a tree that have started and not ended."""
     left: dict[str, dict[str, Any]] = {}
     for line in journal.lines():
         if "thread" not in line or not f"{line['thread']}/".startswith(f"{root}/"):
@@ -65,8 +65,8 @@ def tools_left(journal: Journal, root: str) -> list[dict[str, Any]]:
     return list(left.values())
 
 
-async def ends_below(client: Client, root: str) -> dict[str, str]:
-    """How every workflow below the root came out, by its id: what Temporal says, or the run's reason."""
+async def ends_in_tree(client: Client, root: str) -> dict[str, str]:
+    """How every workflow of the tree ended, by its id: Temporal's status, or the run's own reason."""
     ends = {}
     async for execution in client.temporal.list_workflows(f"RootWorkflowId = '{root}'"):
         if execution.status is WorkflowExecutionStatus.CONTINUED_AS_NEW:
@@ -79,13 +79,13 @@ async def ends_below(client: Client, root: str) -> dict[str, str]:
     return ends
 
 
-def said(result: RunResult) -> dict[str, Any]:
-    """What a planner said in the end."""
-    told: dict[str, Any] = json.loads(result.response)
-    return told
+def answer_of(result: RunResult) -> dict[str, Any]:
+    """The final answer of a planner."""
+    answer: dict[str, Any] = json.loads(result.response)
+    return answer
 
 
-def events(result: RunResult) -> list[dict[str, Any]]:
+def task_events(result: RunResult) -> list[dict[str, Any]]:
     """The background events that a planner had read by the end."""
-    told: list[dict[str, Any]] = said(result)["events"]
-    return told
+    events: list[dict[str, Any]] = answer_of(result)["events"]
+    return events

@@ -1,4 +1,4 @@
-"""The planners of `family_app`, saying something at every turn, word by word: runs that are worth watching live.
+"""The planners of `subagent_app`, which also stream text in every step: runs that are worth watching live.
 
 A worker process runs them: `--app tests.support.talking_app:registry`.
 """
@@ -25,11 +25,11 @@ from wakeful.contract.messages import Message
 WORDS = 40
 PAUSE_SECONDS = 0.01
 INTERRUPTED = "continue"
-"""The id of the message that asks a model to go on after its worker was lost."""
+"""The id of the message that asks a model to continue after its worker was lost."""
 
 
 class TalkingPlanner:
-    """Thinks, talks and then calls its tools; asked to go on, it says the rest."""
+    """Thinks, talks and then calls its tools; asked to continue, it says the rest."""
 
     def __init__(self) -> None:
         self._planner = Planner()

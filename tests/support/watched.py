@@ -1,4 +1,4 @@
-"""Somebody who watches, as a task of its own: what they saw, and a wait with a bound for what they are to see."""
+"""A watcher in a task of its own: the records that it got, and waits, with a bound, for those that it is to get."""
 
 import asyncio
 from collections import defaultdict
@@ -11,7 +11,7 @@ from wakeful.contract.events import ChildStarted, EventRecord, TaskChanged, Tool
 
 
 class Watched:
-    """The records of a watch, gathered while the body runs."""
+    """The records of a watch, collected while the body runs."""
 
     def __init__(self, watch: AsyncIterator[EventRecord]) -> None:
         self.records: list[EventRecord] = []
@@ -20,7 +20,7 @@ class Watched:
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._gather())
+        self._task = asyncio.create_task(self._collect())
         return self
 
     async def __aexit__(
@@ -30,7 +30,7 @@ class Watched:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _gather(self) -> None:
+    async def _collect(self) -> None:
         try:
             async for record in self._watch:
                 self.records.append(record)
@@ -39,7 +39,7 @@ class Watched:
             self._news.set()
 
     async def until(self, met: Callable[[EventRecord], bool]) -> EventRecord:
-        """The first record that `met` likes, whether it has come or is to come."""
+        """The first record for which `met` is true, past or future."""
         at = 0
         async with asyncio.timeout(BOUND_SECONDS):
             while True:
@@ -48,7 +48,7 @@ class Watched:
                     if met(record):
                         return record
                 assert self._task is not None
-                assert not self._task.done(), f"it ended without: {[each.event for each in self.records]}"
+                assert not self._task.done(), f"the stream ended without it: {[each.event for each in self.records]}"
                 self._news.clear()
                 await self._news.wait()
 
@@ -58,7 +58,7 @@ class Watched:
         )
 
     async def until_trouble(self, troubles: Sequence[Exception]) -> None:
-        """Wait until the watcher has told of trouble."""
+        """Wait until the watcher has reported an outage."""
         async with asyncio.timeout(BOUND_SECONDS):
             while not troubles:
                 await asyncio.sleep(0.05)
@@ -72,30 +72,30 @@ class Watched:
 
 
 def by_thread(records: list[EventRecord]) -> dict[str, list[EventRecord]]:
-    told: dict[str, list[EventRecord]] = defaultdict(list)
+    threads: dict[str, list[EventRecord]] = defaultdict(list)
     for record in records:
         if not record.provisional:
-            told[record.thread_id].append(record)
-    return dict(told)
+            threads[record.thread_id].append(record)
+    return dict(threads)
 
 
-def check_causes(records: list[EventRecord]) -> int:
-    """Nobody speaks before its parent has told of it, or after its parent has told its end. How many children spoke."""
-    begun: set[str] = set()
-    over: set[str] = set()
+def check_causal_order(records: list[EventRecord]) -> int:
+    """Records of a child come between its parent's records of its start and its end. Returns the number of children."""
+    started: set[str] = set()
+    ended: set[str] = set()
     calls: dict[tuple[str, str], str] = {}
     for record in records:
         if record.path:
-            assert record.thread_id in begun - over, f"{record.thread_id} is out of its time"
+            assert record.thread_id in started - ended, f"a record of {record.thread_id} is out of order"
         match record.event:
             case ChildStarted(thread_id=thread, call_id=call_id, agent_id=str()):
-                begun.add(thread)
+                started.add(thread)
                 if call_id is not None:
                     calls[record.thread_id, call_id] = thread
             case ToolCallDone(id=id) if (record.thread_id, id) in calls:
-                over.add(calls[record.thread_id, id])
+                ended.add(calls[record.thread_id, id])
             case TaskChanged(task=task) if task.status.is_terminal and task.thread_id:
-                over.add(task.thread_id)
+                ended.add(task.thread_id)
             case _:
                 pass
-    return len(begun)
+    return len(started)

@@ -1,4 +1,4 @@
-"""Agents that are worth watching: they ask the fake provider, and their tools report how far they are."""
+"""Agents that are worth watching: they call the fake provider, and their tools report progress."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from wakeful.authoring.hook_contexts import AfterInference
 
 
 class Rewriting(Plugin):
-    """Puts other words in the model's mouth."""
+    """Rewrites the model's answer."""
 
     id = "rewriting"
 
@@ -17,7 +17,7 @@ class Rewriting(Plugin):
 
 
 class Digging:
-    """Lets the tools of a test go on, one report after another."""
+    """Lets the tools of a test continue, one report after another."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -28,7 +28,7 @@ class Digging:
         self._seen.clear()
 
     def seen(self) -> None:
-        """Somebody has seen the newest report."""
+        """The watcher has got the newest report."""
         self._seen.set()
 
     async def wait(self) -> None:
@@ -45,7 +45,7 @@ DIGGING = Digging()
 
 @tool(read_only=True)
 async def dig(depth: int, ctx: ToolContext) -> str:
-    """Dig, and tell how it goes."""
+    """Dig, and report progress."""
     for metre in range(1, depth + 1):
         ctx.report(f"metre {metre}", progress=metre / depth, loaded=metre, total=depth)
         await DIGGING.wait()

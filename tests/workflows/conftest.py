@@ -5,7 +5,6 @@ import pytest
 from wakeful.client.client import Client
 
 
-@pytest.fixture(params=["usual", pytest.param("restless", marks=pytest.mark.restless)])
-def client(request: pytest.FixtureRequest) -> Client:
-    client: Client = request.getfixturevalue(f"{request.param}_client")
-    return client
+@pytest.fixture
+def client(either_client: Client) -> Client:
+    return either_client

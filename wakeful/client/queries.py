@@ -1,6 +1,6 @@
-"""Ask threads for what they know, many at once and with patience; and what Temporal's refusals mean.
+"""Query threads: one by one, or the statuses of many at once with a bound on how long the silent ones may take.
 
-It knows nothing of what is asked for: the client, the inbox and the tree do.
+It knows nothing of what the answers are for: the client, the inbox and the tree do.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ from wakeful.rpc_errors import error_of
 
 V = TypeVar("V", bound=Wire)
 
-AT_ONCE = 16
-PATIENCE = timedelta(seconds=7)
-"""How long a run is given to answer: longer than it takes until it has left a worker that died."""
+MAX_CONCURRENT_QUERIES = 16
+QUERY_TIMEOUT = timedelta(seconds=7)
+"""Longer than the sticky timeout, after which another worker answers for one that has died."""
 
 OPEN_RUNS = f"WorkflowType = '{names.WORKFLOW}' AND ExecutionStatus = 'Running'"
 
@@ -37,10 +37,10 @@ async def query(
     run_id: str | None = None,
     within: timedelta | None = None,
 ) -> V:
-    """What a thread, or one execution of it, answers to a question.
+    """What a thread, or one execution of it, answers to a query.
 
     Raises:
-        NoAnswer: no worker answered `within` this time, or within Temporal's usual one.
+        NoAnswer: no worker answered `within` this time, or within Temporal's default.
     """
     args = [] if argument is None else [argument]
     handle = temporal.get_workflow_handle(thread_id, run_id=run_id)
@@ -48,40 +48,43 @@ async def query(
         answer: V = await handle.query(name, args=args, result_type=kind, rpc_timeout=within)
         return answer
     except WorkflowQueryFailedError as error:
-        raise WakefulError(f"thread {thread_id!r} does not answer {name!r}: {error}") from error
+        raise WakefulError(f"query {name!r} of thread {thread_id!r} failed: {error}") from error
     except RPCError as error:
         raise error_of(error, thread_id) from error
 
 
 @dataclass(frozen=True)
 class Unanswered:
-    """Nobody answered for a thread, and why."""
+    """The status of a thread is not known, and why."""
 
     reason: str
 
 
 class StatusQueries:
-    """One round of questions. A task queue on which nobody answers is not asked again and again."""
+    """One round of status queries. Once a query on a task queue has timed out, the rest of that queue is skipped."""
 
     def __init__(self, temporal: Client) -> None:
         self._temporal = temporal
-        self._turn = asyncio.Semaphore(AT_ONCE)
-        self._answered: set[str] = set()
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
+        self._answering: set[str] = set()
         self._silent: set[str] = set()
+        """Task queues on which a query was answered, and on which one timed out."""
 
     async def statuses(self, executions: Iterable[WorkflowExecution]) -> list[StatusView | Unanswered | None]:
-        """What each of them says, in their order; nothing of one that is gone."""
+        """The status of each execution, in their order; None for one that the server has deleted."""
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._status(execution)) for execution in executions]
         return [task.result() for task in tasks]
 
     async def _status(self, execution: WorkflowExecution) -> StatusView | Unanswered | None:
-        async with self._turn:
-            if execution.task_queue in self._silent - self._answered:
+        async with self._slots:
+            if execution.task_queue in self._silent - self._answering:
                 return Unanswered(f"no worker answers on task queue {execution.task_queue!r}")
             handle = self._temporal.get_workflow_handle(execution.id)
             try:
-                view: StatusView = await handle.query(names.QUERY_STATUS, result_type=StatusView, rpc_timeout=PATIENCE)
+                view: StatusView = await handle.query(
+                    names.QUERY_STATUS, result_type=StatusView, rpc_timeout=QUERY_TIMEOUT
+                )
             except WorkflowQueryFailedError as error:
                 return Unanswered(str(error))
             except RPCError as error:
@@ -89,7 +92,7 @@ class StatusQueries:
                     return None
                 self._silent.add(execution.task_queue)
                 return Unanswered(f"no worker answers on task queue {execution.task_queue!r}")
-            self._answered.add(execution.task_queue)
+            self._answering.add(execution.task_queue)
             return view
 
 
@@ -100,9 +103,9 @@ def quoted(text: str) -> str:
 
 
 def in_tree(thread_id: str, root_id: str | None) -> str:
-    """The list query for a thread and what may stand below it; whoever asks looks at the parents.
+    """The list query for a thread and its possible descendants; the caller checks their parents.
 
-    A sub-agent that was woken is its own root to Temporal, but its id still begins with its parent's.
+    Temporal counts a sub-agent that was woken as its own root, but its id still begins with its parent's.
     """
     roots = ", ".join(quoted(root) for root in sorted({thread_id, root_id or thread_id}))
     return (

@@ -1,6 +1,6 @@
-"""A tree of agents as a person sees it: each run with the sub-agents and background tasks that it has started.
+"""A tree of agents: each run with the sub-agents and background tasks that it has started.
 
-Pure: `tree_reader.py` finds the threads and asks them; here what they said becomes one value.
+Pure: `tree_reader.py` finds the threads and queries them; here their answers become one value.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,48 +26,48 @@ class NodeKind(StrEnum):
 
 
 class TreeNode(Wire):
-    """A run, a sub-agent or a background tool, with everything below it."""
+    """A run, a sub-agent or a background tool, with its descendants."""
 
     thread_id: Few[str] = ""
-    """Its workflow's id; empty of a task that has not been started yet."""
+    """Its workflow's id; empty for a task that has not been started yet."""
     run_id: Few[str] = ""
     agent_id: Few[str] = ""
-    """Who answers by now; empty of a tool."""
+    """The agent that answers now; empty for a tool."""
     kind: NodeKind
     task_id: Maybe[str] = None
     name: Maybe[str] = None
     status: RunStatus
     reason: Few[str] = ""
-    """How it ended: the run's own word, or Temporal's if it was ended from outside."""
+    """How it ended: the run's `status_reason`, or Temporal's close status if it was ended from outside."""
     waiting_for: Few[str] = ""
-    """In a phrase; empty while it works by itself."""
+    """In a phrase; empty while it waits for nothing but its model."""
     doing: Few[str] = ""
     steps: int = 0
     tokens: int = 0
     cost: Maybe[float] = None
-    """Its own, as are `steps` and `tokens`; absent where nobody says what a model costs."""
+    """Its own, as are `steps` and `tokens`; absent if its model has no price."""
     spent: Spent = Spent()
-    """With everything below it, by the accounts of the runs."""
+    """By the run and its descendants."""
     budget: Maybe[Budget] = None
     pending: Few[tuple[str, ...]] = ()
     """The decisions it waits for, as `wakeful approve` takes them."""
     since: Maybe[int] = None
-    """Since when the oldest of them waits, in milliseconds since 1970, as is `started_at`."""
+    """Since when the oldest of them waits; in milliseconds since 1970, as is `started_at`."""
     started_at: Maybe[int] = None
     unknown: Maybe[str] = None
-    """Why nothing more is known: nobody answered for it."""
+    """Why nothing more is known: no worker answered for it."""
     children: Few[tuple["TreeNode", ...]] = ()
 
     def walk(self) -> Iterator["TreeNode"]:
-        """The node and all below it, parents first."""
+        """The node and its descendants, parents first."""
         yield self
         for child in self.children:
             yield from child.walk()
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What is known of a thread: what Temporal lists, and what the thread itself says, if it does."""
+class KnownThread:
+    """What is known of a thread: what Temporal lists, and the thread's own status, if it answered."""
 
     thread_id: str
     parent_id: str | None = None
@@ -75,27 +75,27 @@ class Seen:
     run_id: str = ""
     agent_id: str = ""
     status: RunStatus = RunStatus.CREATED
-    broken: str | None = None
-    """Temporal's word for an end that was not the run's own: terminated, failed, timed out, cancelled."""
+    ended_by_temporal: str | None = None
+    """Its close status if it left no result: terminated, failed, timed out, cancelled."""
     calls: tuple[str, ...] = ()
-    """The calls that wait for a decision, as the search attribute names them."""
+    """The calls that wait for a decision, from the search attribute."""
     started_at: int | None = None
     view: StatusView | None = None
     result: RunResult | None = None
     unknown: str | None = None
 
 
-def grown(thread_id: str, seen: Mapping[str, Seen]) -> TreeNode:
-    """The tree from a thread down."""
-    below: dict[str, list[Seen]] = {}
-    for known in seen.values():
-        if known.parent_id is not None and known.thread_id != thread_id:
-            below.setdefault(known.parent_id, []).append(known)
-    owner = seen.get(seen[thread_id].parent_id or "")
-    return _node(seen[thread_id], owner.view if owner else None, below)
+def build_tree(thread_id: str, known: Mapping[str, KnownThread]) -> TreeNode:
+    """The tree whose root is this thread."""
+    children: dict[str, list[KnownThread]] = {}
+    for thread in known.values():
+        if thread.parent_id is not None and thread.thread_id != thread_id:
+            children.setdefault(thread.parent_id, []).append(thread)
+    parent = known.get(known[thread_id].parent_id or "")
+    return _node(known[thread_id], parent.view if parent else None, children)
 
 
-def waits_for(view: StatusView) -> str:
+def waiting_phrase(view: StatusView) -> str:
     """What a run waits for besides its model, in a phrase."""
     if view.status is RunStatus.DONE:
         return ""
@@ -114,10 +114,10 @@ def tokens(usage: Usage) -> int:
 
 
 def _decisions(view: StatusView) -> str:
-    asked = [
+    pending = [
         f"{call.tool_name} ({ticket_id(view.identity.thread_id, call.call_id)})" for call in view.calls if call.ticket
     ]
-    return f"{'a decision' if len(asked) == 1 else 'decisions'} on {', '.join(asked)}" if asked else ""
+    return f"{'a decision' if len(pending) == 1 else 'decisions'} on {', '.join(pending)}" if pending else ""
 
 
 def _delegates(view: StatusView) -> str:
@@ -125,14 +125,14 @@ def _delegates(view: StatusView) -> str:
 
 
 def _tools(view: StatusView) -> str:
-    at_work = (ToolCallStatus.RUNNING, ToolCallStatus.RESUMING)
-    running = [call.tool_name for call in view.calls if call.status in at_work and call.child_thread_id is None]
+    statuses = (ToolCallStatus.RUNNING, ToolCallStatus.RESUMING)
+    running = [call.tool_name for call in view.calls if call.status in statuses and call.child_thread_id is None]
     return f"{'tool' if len(running) == 1 else 'tools'} {', '.join(running)}" if running else ""
 
 
-def _node(known: Seen, owner: StatusView | None, below: Mapping[str, list[Seen]]) -> TreeNode:
-    task = next((task for task in owner.tasks if task.thread_id == known.thread_id), None) if owner else None
-    children = _children(known, below)
+def _node(known: KnownThread, parent: StatusView | None, threads: Mapping[str, list[KnownThread]]) -> TreeNode:
+    task = next((task for task in parent.tasks if task.thread_id == known.thread_id), None) if parent else None
+    children = _children(known, threads)
     if known.is_tool:
         return _tool(known, task)
     kind, task_id = _kind(known, task)
@@ -148,28 +148,28 @@ def _node(known: Seen, owner: StatusView | None, below: Mapping[str, list[Seen]]
         "run_id": known.run_id,
     }
     return TreeNode.model_validate(
-        fields | (_said(known.view, children) if known.view else _listed(known, children)) | _end(known)
+        fields | (_from_status(known.view, children) if known.view else _from_list(known, children)) | _end(known)
     )
 
 
-def _children(known: Seen, below: Mapping[str, list[Seen]]) -> tuple[TreeNode, ...]:
-    """Those that are threads, and those that only their owner knows of."""
-    threads = below.get(known.thread_id, [])
-    names = {child.thread_id for child in threads}
+def _children(known: KnownThread, threads: Mapping[str, list[KnownThread]]) -> tuple[TreeNode, ...]:
+    """Its child threads, and the tasks that only its own status shows."""
+    children = threads.get(known.thread_id, [])
+    child_ids = {child.thread_id for child in children}
     tasks = known.view.tasks if known.view else ()
-    nodes = [_node(child, known.view, below) for child in threads]
-    nodes += [_task(task) for task in tasks if task.thread_id not in names]
+    nodes = [_node(child, known.view, threads) for child in children]
+    nodes += [_task(task) for task in tasks if task.thread_id not in child_ids]
     return tuple(sorted(nodes, key=lambda node: (node.started_at or 0, _number(node), node.thread_id)))
 
 
 def _number(node: TreeNode) -> int:
-    """Tasks of one step were started at the same time; their ids count them."""
+    """Tasks of one step start at the same time; their ids are numbered."""
     digits = (node.task_id or "").rpartition("_")[2]
     return int(digits) if digits.isdecimal() else -1
 
 
-def _said(view: StatusView, children: tuple[TreeNode, ...]) -> dict[str, object]:
-    """What a run says of itself. What has ended below it is on its account; what still runs is not yet."""
+def _from_status(view: StatusView, children: tuple[TreeNode, ...]) -> dict[str, object]:
+    """From the run's own status, whose `spent` includes the children that have ended; running ones are added here."""
     waiting = [call for call in view.calls if call.ticket is not None]
     spent = view.spent
     for child in children:
@@ -180,7 +180,7 @@ def _said(view: StatusView, children: tuple[TreeNode, ...]) -> dict[str, object]
         "agent_id": view.active_agent or view.identity.agent_id,
         "status": view.status,
         "reason": view.result.status_reason if view.result else "",
-        "waits_for": waits_for(view),
+        "waiting_for": waiting_phrase(view),
         "doing": view.doing,
         "steps": view.steps,
         "tokens": tokens(view.usage),
@@ -192,19 +192,19 @@ def _said(view: StatusView, children: tuple[TreeNode, ...]) -> dict[str, object]
     }
 
 
-def _listed(known: Seen, children: tuple[TreeNode, ...]) -> dict[str, object]:
-    """What is known of a run that nobody answers for."""
+def _from_list(known: KnownThread, children: tuple[TreeNode, ...]) -> dict[str, object]:
+    """From what Temporal lists, for a run that no worker answers for."""
     spent = Spent()
     for child in children:
         spent = spent.plus(child.spent)
-    told: dict[str, object] = {
+    fields: dict[str, object] = {
         "status": known.status,
         "spent": spent,
         "pending": tuple(ticket_id(known.thread_id, call) for call in known.calls),
-        "waits_for": "a decision" if known.calls else "",
+        "waiting_for": "a decision" if known.calls else "",
     }
     if known.result is not None:
-        told |= {
+        fields |= {
             "run_id": known.result.run_id,
             "agent_id": known.result.agent_id,
             "reason": known.result.status_reason,
@@ -213,18 +213,23 @@ def _listed(known: Seen, children: tuple[TreeNode, ...]) -> dict[str, object]:
             "cost": known.result.usage.cost,
             "spent": known.result.spent or spent,
         }
-    return told
+    return fields
 
 
-def _end(known: Seen) -> dict[str, object]:
-    """A run that was ended from outside answers as it stood; it waits for nothing any more."""
-    if known.broken is None:
+def _end(known: KnownThread) -> dict[str, object]:
+    """A run that was ended from outside still answers with its last status, but it waits for nothing."""
+    if known.ended_by_temporal is None:
         return {}
-    ended: dict[str, object] = {"status": RunStatus.DONE, "reason": known.broken, "waits_for": "", "doing": ""}
+    ended: dict[str, object] = {
+        "status": RunStatus.DONE,
+        "reason": known.ended_by_temporal,
+        "waiting_for": "",
+        "doing": "",
+    }
     return ended | {"pending": (), "since": None}
 
 
-def _kind(known: Seen, task: Task | None) -> tuple[NodeKind, str | None]:
+def _kind(known: KnownThread, task: Task | None) -> tuple[NodeKind, str | None]:
     if task is not None:
         return NodeKind.TASK, task.task_id
     own = known.view.identity.task if known.view else None
@@ -234,11 +239,10 @@ def _kind(known: Seen, task: Task | None) -> tuple[NodeKind, str | None]:
     return (NodeKind.DELEGATE if has_parent else NodeKind.RUN), None
 
 
-def _tool(known: Seen, task: Task | None) -> TreeNode:
-    """A background tool's workflow; its owner knows more of it, for as long as it remembers the task."""
-    if task is not None and (task.status.is_terminal or known.broken is None):
-        told = _task(task)
-        return told.model_copy(update={"run_id": known.run_id})
+def _tool(known: KnownThread, task: Task | None) -> TreeNode:
+    """A background tool's workflow; its parent's status says more, for as long as it lists the task."""
+    if task is not None and (task.status.is_terminal or known.ended_by_temporal is None):
+        return _task(task).model_copy(update={"run_id": known.run_id})
     return TreeNode(
         thread_id=known.thread_id,
         run_id=known.run_id,
@@ -246,14 +250,14 @@ def _tool(known: Seen, task: Task | None) -> TreeNode:
         task_id=task.task_id if task else None,
         name=task.name if task else None,
         status=known.status,
-        reason=known.broken or ("natural" if known.status is RunStatus.DONE else ""),
+        reason=known.ended_by_temporal or ("natural" if known.status is RunStatus.DONE else ""),
         doing=task.description if task else "",
         started_at=known.started_at,
     )
 
 
 def _task(task: Task) -> TreeNode:
-    """A task as its owner knows it."""
+    """A task as its parent's status shows it."""
     reasons = {TaskStatus.RUNNING: "", TaskStatus.COMPLETED: "natural", TaskStatus.CANCELLED: "cancelled"}
     started = RunStatus.RUNNING if task.thread_id else RunStatus.CREATED
     return TreeNode(
@@ -263,7 +267,7 @@ def _task(task: Task) -> TreeNode:
         task_id=task.task_id,
         name=task.name,
         status=RunStatus.DONE if task.status.is_terminal else started,
-        reason=reasons.get(task.status, f"error:{task.error or 'it did not say why'}"),
+        reason=reasons.get(task.status, f"error:{task.error or 'no reason given'}"),
         doing=task.description,
         started_at=task.created_at_ms or None,
     )

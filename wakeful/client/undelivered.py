@@ -12,25 +12,25 @@ from wakeful.contract.mail import UndeliveredMessage
 
 
 class ThreadUndelivered(Wire):
-    """The dead letters of a thread."""
+    """The undelivered messages of a thread."""
 
     thread_id: str
     undelivered: Few[tuple[UndeliveredMessage, ...]] = ()
     unknown: Maybe[str] = None
-    """Why nothing is known: nobody answered for the thread."""
+    """Why nothing is known: no worker answered for the thread."""
 
 
-async def read_undelivered(temporal: Client, *, asking: Callable[[int], None]) -> list[ThreadUndelivered]:
-    """What every open thread could not deliver, and the threads that could not be asked.
+async def read_undelivered(temporal: Client, *, on_listed: Callable[[int], None]) -> list[ThreadUndelivered]:
+    """The undelivered messages of every open thread, and the threads that did not answer.
 
     Args:
-        asking: is told how many threads are asked, before they are.
+        on_listed: called with the number of open threads, before they are queried.
     """
     try:
         executions = [execution async for execution in temporal.list_workflows(OPEN_RUNS)]
     except RPCError as error:
         raise WakefulError(f"Temporal does not list the open threads: {error.message}") from error
-    asking(len(executions))
+    on_listed(len(executions))
     answers = await StatusQueries(temporal).statuses(executions)
     found: list[ThreadUndelivered] = []
     for execution, answer in zip(executions, answers, strict=True):

@@ -1,4 +1,9 @@
-"""Say something to a thread whether it is awake or not: one that sleeps is woken, and a new one is created."""
+"""Signal a thread in any state: an open one gets the signal, a closed one is woken by it, and a new one starts with it.
+
+A message (`client.send`), mail from another agent or the result of a background task wakes a closed thread; the last
+two come from the `deliver_message` activity, the sweep or a rewind. Waking starts another execution, which restores the
+conversation of the latest one that started (`restore_from`).
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +12,7 @@ from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExec
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.client.queries import PATIENCE, query
+from wakeful.client.queries import QUERY_TIMEOUT, query
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError, ThreadNotFound
 from wakeful.contract.requests import RunRequest
@@ -21,7 +26,7 @@ Described = WorkflowExecutionDescription
 
 @dataclass(frozen=True)
 class WakeSignal:
-    """A signal for a thread, who is to answer it if nobody does yet, and how a thread is titled that it begins."""
+    """A signal, and what is needed to start an execution with it: the agent (None for the last one), and a title."""
 
     signal: str
     payload: object
@@ -30,25 +35,26 @@ class WakeSignal:
 
 
 async def signal_or_wake(
-    temporal: Client, thread_id: str, word: WakeSignal, *, queue_of: Callable[[Described | None], str]
+    temporal: Client, thread_id: str, signal: WakeSignal, *, queue_of: Callable[[Described | None], str]
 ) -> None:
-    """Bring `word` to a thread, in whatever state it is.
+    """Deliver a signal to a thread, whatever its state.
 
     Args:
-        queue_of: the task queue for a thread that is closed, or that is new; it raises if that may not be woken.
+        queue_of: the task queue for a thread that is closed (its newest execution) or new (None); it raises if the
+            thread must not be woken.
 
     Raises:
-        CallerError: the thread is new and nobody is named to answer, or it is a fork that never began.
-        ThreadNotFound: what has this id is no thread.
-        NoAnswer: no worker told in time who answered on the closed thread.
+        CallerError: the thread is new and the signal names no agent, or it is a fork that never started.
+        ThreadNotFound: the workflow with this id is not a thread.
+        NoAnswer: no worker answered in time which agent the closed thread had.
     """
     described = await describe(temporal, thread_id)
     if described is not None and described.status is WorkflowExecutionStatus.RUNNING:
-        if await _signalled(temporal, thread_id, word):
+        if await _signal(temporal, thread_id, signal):
             return
-        described = await describe(temporal, thread_id)  # it has just ended
+        described = await describe(temporal, thread_id)  # it closed in between
     queue = queue_of(described)
-    request = await _request(temporal, thread_id, described, word.agent_id)
+    request = await _start_request(temporal, thread_id, described, signal.agent_id)
     try:
         await temporal.start_workflow(
             names.WORKFLOW,
@@ -56,17 +62,21 @@ async def signal_or_wake(
             id=thread_id,
             task_queue=queue,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            memo={names.MEMO_TITLE: word.title},
-            static_summary=f"{request.agent_id}: {word.title}",
-            start_signal=word.signal,
-            start_signal_args=[word.payload],
+            memo={names.MEMO_TITLE: signal.title},
+            static_summary=f"{request.agent_id}: {signal.title}",
+            start_signal=signal.signal,
+            start_signal_args=[signal.payload],
         )
     except RPCError as error:
         raise error_of(error, thread_id) from error
 
 
 async def describe(temporal: Client, thread_id: str) -> Described | None:
-    """The newest execution of a thread, if there is any."""
+    """The newest execution of a thread; None if there is none.
+
+    Raises:
+        ThreadNotFound: the workflow with this id is not a thread.
+    """
     try:
         described = await temporal.get_workflow_handle(thread_id).describe()
     except RPCError as error:
@@ -78,9 +88,10 @@ async def describe(temporal: Client, thread_id: str) -> Described | None:
     return described
 
 
-async def _signalled(temporal: Client, thread_id: str, word: WakeSignal) -> bool:
+async def _signal(temporal: Client, thread_id: str, signal: WakeSignal) -> bool:
+    """Whether the thread was still open for the signal."""
     try:
-        await temporal.get_workflow_handle(thread_id).signal(word.signal, word.payload)
+        await temporal.get_workflow_handle(thread_id).signal(signal.signal, signal.payload)
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise error_of(error, thread_id) from error
@@ -88,24 +99,28 @@ async def _signalled(temporal: Client, thread_id: str, word: WakeSignal) -> bool
     return True
 
 
-async def _request(temporal: Client, thread_id: str, closed: Described | None, agent_id: str | None) -> RunRequest:
-    """What a thread is started with that goes on from its closed execution, or that is new."""
+async def _start_request(
+    temporal: Client, thread_id: str, closed: Described | None, agent_id: str | None
+) -> RunRequest:
+    """The request that starts a new thread, or that wakes a closed one from its latest execution that started."""
     if closed is None:
-        return _new(thread_id, agent_id)
+        return _new_thread(thread_id, agent_id)
     start = await latest_started(temporal, thread_id, closed.run_id)
     if not start.has_started:
-        asked_for = start.request
-        if asked_for is not None and (fork := asked_for.fork) is not None:
-            raise CallerError(f"thread {thread_id!r} was closed before it began: fork thread {fork.thread_id!r} again")
-        return _new(thread_id, agent_id or (asked_for.agent_id if asked_for else None))
+        request = start.request
+        if request is not None and (fork := request.fork) is not None:
+            raise CallerError(
+                f"thread {thread_id!r} was closed before it started: fork thread {fork.thread_id!r} again"
+            )
+        return _new_thread(thread_id, agent_id or (request.agent_id if request else None))
     if agent_id is None:
-        asked = query(temporal, thread_id, names.QUERY_STATUS, StatusView, run_id=start.run_id, within=PATIENCE)
-        agent_id = (await asked).identity.agent_id
+        status = query(temporal, thread_id, names.QUERY_STATUS, StatusView, run_id=start.run_id, within=QUERY_TIMEOUT)
+        agent_id = (await status).identity.agent_id
     return RunRequest(agent_id=agent_id, mode=ThreadMode.THREAD, restore_from=start.run_id)
 
 
-def _new(thread_id: str, agent_id: str | None) -> RunRequest:
-    """What a thread is started with that has not said anything yet, whatever was once tried with its id."""
+def _new_thread(thread_id: str, agent_id: str | None) -> RunRequest:
+    """The request for a thread without a conversation; executions that never started do not count."""
     if agent_id is None:
         raise CallerError(f"thread {thread_id!r} is new: say which agent should answer")
     return RunRequest(agent_id=agent_id, mode=ThreadMode.THREAD)

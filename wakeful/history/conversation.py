@@ -21,16 +21,14 @@ from wakeful.contract.requests import parse_child_settled, parse_mail, parse_req
 from wakeful.contract.subagents import ChildResult, child_result_message, delegate_result
 from wakeful.contract.tools import tool_outcome
 from wakeful.contract.transcript import assistant_message, tool_message
-from wakeful.history.decoder import (
+from wakeful.history.decoder import ExecutionRef, Payloads, read_moments
+from wakeful.history.moments import (
     ActivityCompleted,
     ActivityScheduled,
     ChildInitiated,
-    ExecutionRef,
     HistoryMoment,
-    Payloads,
     SignalReceived,
     Started,
-    read_moments,
 )
 from wakeful.loop.calls.batch import FinishedCall
 from wakeful.loop.machine.state import Thread
@@ -75,7 +73,7 @@ class Conversation:
         After a rollback to before this execution, only an earlier one knows the digest of that position.
 
         Args:
-            through: a fork from this position, or an earlier one, keeps what was rolled back here afterwards.
+            through: a fork from this position, or an earlier one, retains what was rolled back here afterwards.
         """
         start, entries = self.base.before, list(self.base.messages)
         for source in self.appended:
@@ -125,7 +123,7 @@ class Conversation:
 
 
 def _passes(position: TranscriptPosition, start: TranscriptPosition, entries: list[Message]) -> bool:
-    """Whether a conversation that begins at `start` passes through this very position."""
+    """Whether a conversation that starts at `start` passes through this very position."""
     return Transcript(tuple(entries), before=start).position_at(position.length) == position
 
 
@@ -147,7 +145,7 @@ class _Reader:
         match moment:
             case Started():
                 self._set_predecessor(moment.continued_run_id)
-                self._begin(await self._payloads.json(moment.input))
+                self._on_input(await self._payloads.json(moment.input))
             case SignalReceived():
                 await self._on_signal(moment.signal, moment.input)
             case ChildInitiated(thread_id=thread_id):
@@ -159,7 +157,7 @@ class _Reader:
             case _:
                 pass
 
-    def _begin(self, given: object) -> None:
+    def _on_input(self, given: object) -> None:
         if isinstance(given, dict) and names.SNAPSHOT in given:
             self._continue(unpack(given[names.SNAPSHOT]).thread)
             return
@@ -205,9 +203,9 @@ class _Reader:
 
     def _restore(self, tail: TranscriptTail) -> None:
         self.conversation.base = transcript_of(tail)
-        if (kept := tail.carryover) is not None:
-            self.conversation.submissions_before = kept.counters.submissions
-            self.conversation.children.update(task.thread_id for task in kept.tasks if task.thread_id)
+        if (carryover := tail.carryover) is not None:
+            self.conversation.submissions_before = carryover.counters.submissions
+            self.conversation.children.update(task.thread_id for task in carryover.tasks if task.thread_id)
 
     async def _on_signal(self, signal: str, input: RawPayloads) -> None:
         match signal:

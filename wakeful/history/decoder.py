@@ -1,9 +1,8 @@
 """The one decoder of workflow history: every history event that Wakeful reads, as a typed moment.
 
-`moment_of` names what happened; payloads stay encoded until a reader asks `Payloads` for them, because decoding may run
-a codec. `walk_chain` follows a thread from its newest execution back. The readers on top of this are `conversation`
-(cold rebuild), `timeline` (rewind), `latest_execution` (wake), and those of `wakeful.client.diagnosis`,
-`wakeful.client.watching` and the sweep.
+`moment_of` decodes an event, and `Payloads` what it carries. `walk_chain` follows a thread from its newest execution
+back. The readers on top of this are `conversation` (cold rebuild), `timeline` (rewind), `latest_execution` (wake),
+`replay`, and those of `wakeful.client.diagnosis`, `wakeful.client.watching` and the sweep.
 """
 
 import json
@@ -14,11 +13,32 @@ from typing import Protocol, TypeVar
 from pydantic import JsonValue
 from temporalio.api.common.v1 import Payload
 from temporalio.api.common.v1 import Payloads as RawPayloads
-from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
-from temporalio.api.failure.v1 import Failure
+from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.converter import DataConverter
+
+from wakeful.history.moments import (
+    ActivityCompleted,
+    ActivityFailed,
+    ActivityScheduled,
+    AttributesUpserted,
+    CancelRequested,
+    CancelSent,
+    ChildClosed,
+    ChildInitiated,
+    ChildStarted,
+    Closed,
+    HistoryMoment,
+    MarkerRecorded,
+    SignalReceived,
+    SignalSent,
+    Started,
+    TaskCompleted,
+    TaskFailed,
+    TaskStarted,
+    TimerStarted,
+)
 
 LOCAL_ACTIVITY_MARKER = "core_local_activity"
 
@@ -32,145 +52,6 @@ class ExecutionRef:
     thread_id: str
     run_id: str
 
-
-@dataclass(frozen=True)
-class Moment:
-    """Something that history records: the event's id, and its time in milliseconds since 1970."""
-
-    event_id: int
-    at: int
-
-
-@dataclass(frozen=True)
-class Started(Moment):
-    input: RawPayloads
-    continued_run_id: str
-    """The execution that continued as this one; empty if none did."""
-    original_run_id: str
-    """The execution itself, or, after a reset, the one whose history it begins with."""
-
-
-@dataclass(frozen=True)
-class TaskStarted(Moment):
-    pass
-
-
-@dataclass(frozen=True)
-class TaskCompleted(Moment):
-    started: int
-    """The event with which the workflow task started."""
-
-
-@dataclass(frozen=True)
-class TaskFailed(Moment):
-    cause: WorkflowTaskFailedCause.ValueType
-    failure: Failure
-
-    @property
-    def is_reset(self) -> bool:
-        """A reset ends the history it keeps with a failed workflow task."""
-        return self.cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
-
-
-@dataclass(frozen=True)
-class SignalReceived(Moment):
-    signal: str
-    input: RawPayloads
-    sender_thread_id: str
-    """Empty if a client sent it."""
-    identity: str
-
-
-@dataclass(frozen=True)
-class SignalSent(Moment):
-    signal: str
-    input: RawPayloads
-    thread_id: str
-
-
-@dataclass(frozen=True)
-class ActivityScheduled(Moment):
-    activity_id: str
-    activity_type: str
-    input: RawPayloads
-    task: int
-    """The event with which the workflow task completed that scheduled it."""
-    summary: Payload | None
-
-
-@dataclass(frozen=True)
-class ActivityCompleted(Moment):
-    scheduled: int | None
-    """The event that scheduled it; None for a local activity."""
-    activity_id: str
-    activity_type: str
-    result: RawPayloads
-
-
-@dataclass(frozen=True)
-class ActivityFailed(Moment):
-    """It failed, timed out or was cancelled."""
-
-    scheduled: int
-    how: EventType.ValueType
-    """The type of the event."""
-    failure: Failure | None
-
-
-@dataclass(frozen=True)
-class ChildInitiated(Moment):
-    thread_id: str
-    input: RawPayloads
-    task: int
-    """The event with which the workflow task completed that started it."""
-
-
-@dataclass(frozen=True)
-class ChildStarted(Moment):
-    thread_id: str
-
-
-@dataclass(frozen=True)
-class ChildClosed(Moment):
-    thread_id: str
-    how: EventType.ValueType
-    """The type of the event."""
-
-
-@dataclass(frozen=True)
-class CancelRequested(Moment):
-    identity: str
-    cause: str
-
-
-@dataclass(frozen=True)
-class Closed(Moment):
-    """The last event of an execution."""
-
-    how: EventType.ValueType
-    """The type of the event."""
-    continued_as: str = ""
-    identity: str = ""
-    reason: str = ""
-    failure: Failure | None = None
-
-
-HistoryMoment = (
-    Started
-    | TaskStarted
-    | TaskCompleted
-    | TaskFailed
-    | SignalReceived
-    | SignalSent
-    | ActivityScheduled
-    | ActivityCompleted
-    | ActivityFailed
-    | ChildInitiated
-    | ChildStarted
-    | ChildClosed
-    | CancelRequested
-    | Closed
-)
 
 _CHILD_CLOSED = frozenset(
     {
@@ -201,12 +82,24 @@ _ACTIVITY_FAILED = frozenset(
 
 
 def moment_of(event: HistoryEvent) -> HistoryMoment | None:
-    """What an event records; None if no reader needs it. A completed activity is without its type: see `Decoder`."""
+    """What an event records; None if no reader needs it. A completed activity has no type: see `Decoder`."""
     id, at = event.event_id, event.event_time.ToMilliseconds()
+    return _execution_moment(event, id, at) or _work_moment(event, id, at) or _child_moment(event, id, at)
+
+
+def _execution_moment(event: HistoryEvent, id: int, at: int) -> HistoryMoment | None:
+    """The execution's own life: its start and end, its workflow tasks, signals and cancellation."""
     match event.event_type:
         case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
             started = event.workflow_execution_started_event_attributes
-            return Started(id, at, started.input, started.continued_execution_run_id, started.original_execution_run_id)
+            return Started(
+                id,
+                at,
+                started.workflow_type.name,
+                started.workflow_id,
+                started.input,
+                started.continued_execution_run_id,
+            )
         case EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED:
             return TaskStarted(id, at)
         case EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
@@ -218,9 +111,18 @@ def moment_of(event: HistoryEvent) -> HistoryMoment | None:
             received = event.workflow_execution_signaled_event_attributes
             sender = received.external_workflow_execution.workflow_id
             return SignalReceived(id, at, received.signal_name, received.input, sender, received.identity)
-        case EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED:
-            sent = event.signal_external_workflow_execution_initiated_event_attributes
-            return SignalSent(id, at, sent.signal_name, sent.input, sent.workflow_execution.workflow_id)
+        case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
+            cancel = event.workflow_execution_cancel_requested_event_attributes
+            return CancelRequested(id, at, cancel.identity, cause=cancel.cause)
+        case how if how in _CLOSED:
+            return _closed(event, id, at)
+        case _:
+            return None
+
+
+def _work_moment(event: HistoryEvent, id: int, at: int) -> HistoryMoment | None:
+    """What the execution does itself: activities, timers, markers and search attributes."""
+    match event.event_type:
         case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             scheduled = event.activity_task_scheduled_event_attributes
             return ActivityScheduled(
@@ -235,33 +137,48 @@ def moment_of(event: HistoryEvent) -> HistoryMoment | None:
         case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
             completed = event.activity_task_completed_event_attributes
             return ActivityCompleted(id, at, completed.scheduled_event_id, "", "", completed.result)
-        case EventType.EVENT_TYPE_MARKER_RECORDED:
-            return _local_activity(event, id, at)
-        case EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
-            child = event.start_child_workflow_execution_initiated_event_attributes
-            return ChildInitiated(id, at, child.workflow_id, child.input, child.workflow_task_completed_event_id)
-        case EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
-            running = event.child_workflow_execution_started_event_attributes.workflow_execution
-            return ChildStarted(id, at, running.workflow_id)
-        case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
-            cancel = event.workflow_execution_cancel_requested_event_attributes
-            return CancelRequested(id, at, cancel.identity, cause=cancel.cause)
-        case how if how in _CHILD_CLOSED:
-            return ChildClosed(id, at, _attributes(event).workflow_execution.workflow_id, how)
         case how if how in _ACTIVITY_FAILED:
             attributes = _attributes(event)
             failure = attributes.failure if how != EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED else None
             return ActivityFailed(id, at, attributes.scheduled_event_id, how, failure)
-        case how if how in _CLOSED:
-            return _closed(event, id, at)
+        case EventType.EVENT_TYPE_MARKER_RECORDED:
+            return _marker(event, id, at)
+        case EventType.EVENT_TYPE_TIMER_STARTED:
+            timer = event.timer_started_event_attributes
+            return TimerStarted(id, at, timer.timer_id, timer.start_to_fire_timeout.ToTimedelta())
+        case EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES:
+            upserted = event.upsert_workflow_search_attributes_event_attributes.search_attributes
+            return AttributesUpserted(id, at, tuple(sorted(upserted.indexed_fields)))
         case _:
             return None
 
 
-def _local_activity(event: HistoryEvent, id: int, at: int) -> ActivityCompleted | None:
+def _child_moment(event: HistoryEvent, id: int, at: int) -> HistoryMoment | None:
+    """What the execution has to do with other workflows."""
+    match event.event_type:
+        case EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
+            child = event.start_child_workflow_execution_initiated_event_attributes
+            task = child.workflow_task_completed_event_id
+            return ChildInitiated(id, at, child.workflow_type.name, child.workflow_id, child.input, task)
+        case EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
+            running = event.child_workflow_execution_started_event_attributes.workflow_execution
+            return ChildStarted(id, at, running.workflow_id)
+        case how if how in _CHILD_CLOSED:
+            return ChildClosed(id, at, _attributes(event).workflow_execution.workflow_id, how)
+        case EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED:
+            sent = event.signal_external_workflow_execution_initiated_event_attributes
+            return SignalSent(id, at, sent.signal_name, sent.input, sent.workflow_execution.workflow_id)
+        case EventType.EVENT_TYPE_REQUEST_CANCEL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED:
+            external = event.request_cancel_external_workflow_execution_initiated_event_attributes
+            return CancelSent(id, at, external.workflow_execution.workflow_id)
+        case _:
+            return None
+
+
+def _marker(event: HistoryEvent, id: int, at: int) -> ActivityCompleted | MarkerRecorded:
     marker = event.marker_recorded_event_attributes
     if marker.marker_name != LOCAL_ACTIVITY_MARKER or "result" not in marker.details:
-        return None
+        return MarkerRecorded(id, at, marker.marker_name)
     recorded = json.loads(marker.details["data"].payloads[0].data)
     return ActivityCompleted(id, at, None, recorded["activity_id"], recorded["activity_type"], marker.details["result"])
 
@@ -299,10 +216,6 @@ class Decoder:
             case ActivityCompleted(scheduled=int(scheduled)) if (known := self._scheduled.get(scheduled)) is not None:
                 return replace(moment, activity_id=known.activity_id, activity_type=known.activity_type)
         return moment
-
-    def scheduled(self, event_id: int) -> ActivityScheduled | None:
-        """The activity that an event scheduled."""
-        return self._scheduled.get(event_id)
 
 
 class Payloads:
@@ -356,7 +269,7 @@ def moments_of(events: Sequence[HistoryEvent]) -> list[HistoryMoment]:
 
 
 class HasPredecessor(Protocol):
-    """What a reader makes of one execution."""
+    """What a reader returns for one execution."""
 
     @property
     def predecessor(self) -> ExecutionRef | None: ...

@@ -12,16 +12,8 @@ from temporalio.service import RPCError
 from wakeful.contract.errors import CallerError, ThreadNotFound
 from wakeful.contract.names import ACTIVITY_RESTORE, SNAPSHOT
 from wakeful.contract.requests import RunRequest, parse_request
-from wakeful.history.decoder import (
-    ActivityCompleted,
-    ExecutionRef,
-    HistoryMoment,
-    Payloads,
-    Started,
-    TaskCompleted,
-    read_moments,
-    walk_chain,
-)
+from wakeful.history.decoder import ExecutionRef, Payloads, read_moments, walk_chain
+from wakeful.history.moments import ActivityCompleted, HistoryMoment, Started, TaskCompleted
 from wakeful.rpc_errors import error_of
 
 FIRST_EVENTS = 50
@@ -98,7 +90,7 @@ class _Reader:
         match moment:
             case Started():
                 self._set_predecessor(moment.continued_run_id)
-                self._begin(await self._payloads.json(moment.input))
+                self._on_input(await self._payloads.json(moment.input))
             case ActivityCompleted(activity_type=kind):
                 self._is_restored |= kind == ACTIVITY_RESTORE
             case TaskCompleted():
@@ -106,7 +98,7 @@ class _Reader:
             case _:
                 pass
 
-    def _begin(self, given: object) -> None:
+    def _on_input(self, given: object) -> None:
         if isinstance(given, dict) and SNAPSHOT in given:
             self._is_valid = True
             return

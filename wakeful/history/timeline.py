@@ -1,7 +1,7 @@
 """The timeline of one execution: where the model was called, where runs and children started, what others signalled.
 
 Read from history alone, so any execution that the server still has can be read, whether a worker runs or not.
-`conversation` has what was said; this has the workflow tasks, which is where Temporal can reset a thread to.
+`conversation` has the messages; this has the workflow tasks, which is where Temporal can reset a thread to.
 """
 
 from collections.abc import Iterator
@@ -19,8 +19,9 @@ from wakeful.contract.inference import InferInput, TranscriptRef
 from wakeful.contract.mail import TaskEvent
 from wakeful.contract.requests import parse_budget_request, parse_child_settled, parse_mail, parse_mail_returned
 from wakeful.contract.subagents import CANCELLED_BEFORE_START, FAILED_SILENTLY, TERMINATED, TIMED_OUT
-from wakeful.history import decoder
-from wakeful.history.decoder import ExecutionRef, HistoryMoment, Payloads, read_moments
+from wakeful.history import moments
+from wakeful.history.decoder import ExecutionRef, Payloads, read_moments
+from wakeful.history.moments import HistoryMoment
 
 THREAD_SIGNALS = frozenset(
     {names.SIGNAL_CHILD_SETTLED, names.SIGNAL_DELIVER, names.SIGNAL_MAIL_RETURNED, names.SIGNAL_BUDGET_REQUEST}
@@ -171,35 +172,35 @@ class _Reader:
     async def read(self, moment: HistoryMoment) -> None:
         event = moment.event_id
         match moment:
-            case decoder.Started():
+            case moments.Started():
                 given = await self._payloads.json(moment.input)
                 restored = given.get("restore_from") if isinstance(given, dict) else None
                 if run_id := moment.continued_run_id or _text(restored):
                     self.timeline.predecessor = ExecutionRef(self.timeline.execution.thread_id, run_id)
-            case decoder.Closed(continued_as=run_id):
+            case moments.Closed(continued_as=run_id):
                 self.timeline.successor = run_id or None
-            case decoder.TaskCompleted(started=started):
+            case moments.TaskCompleted(started=started):
                 self.timeline.tasks.append((started, event))
-            case decoder.ActivityScheduled():
+            case moments.ActivityScheduled():
                 await self._on_scheduled(moment)
-            case decoder.ActivityCompleted(scheduled=int(scheduled)) | decoder.ActivityFailed(scheduled=scheduled):
+            case moments.ActivityCompleted(scheduled=int(scheduled)) | moments.ActivityFailed(scheduled=scheduled):
                 if self._activity_types.get(scheduled) not in BACKGROUND_ACTIVITIES:
                     self._add(WorkEnded(event, scheduled))
-            case decoder.ChildInitiated():
+            case moments.ChildInitiated():
                 work_id = _work_id(await self._payloads.json(moment.input))
                 self._add(ChildInitiated(event, moment.task, moment.thread_id, work_id))
-            case decoder.ChildStarted(thread_id=thread_id):
+            case moments.ChildStarted(thread_id=thread_id):
                 self._add(ChildRunning(event, thread_id))
-            case decoder.ChildClosed(thread_id=thread_id, how=how):
+            case moments.ChildClosed(thread_id=thread_id, how=how):
                 self._add(ChildClosed(event, thread_id, _CLOSED.get(how)))
-            case decoder.SignalSent(signal=names.SIGNAL_DELIVER):
+            case moments.SignalSent(signal=names.SIGNAL_DELIVER):
                 self._on_sent(event, await self._payloads.json(moment.input))
-            case decoder.SignalReceived(signal=signal) if signal in THREAD_SIGNALS:
+            case moments.SignalReceived(signal=signal) if signal in THREAD_SIGNALS:
                 self._on_signal(event, signal, await self._payloads.json(moment.input))
             case _:
                 pass
 
-    async def _on_scheduled(self, moment: decoder.ActivityScheduled) -> None:
+    async def _on_scheduled(self, moment: moments.ActivityScheduled) -> None:
         event = moment.event_id
         self._activity_types[event] = moment.activity_type
         if moment.activity_type == names.ACTIVITY_INFER:
@@ -246,7 +247,7 @@ def _sender(signal: str, payload: JsonValue) -> tuple[str, str]:
 
 
 def _work_id(given: JsonValue) -> str:
-    """The parent's id for a child, as the child was told: in a sub-agent's context, or as a background tool's task."""
+    """The parent's id for a child, from the child's input: a sub-agent's context, or a background tool's task."""
     if not isinstance(given, dict):
         return ""
     context = given.get("subagent")

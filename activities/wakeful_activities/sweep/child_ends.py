@@ -13,7 +13,8 @@ from wakeful.contract.errors import WakefulError
 from wakeful.contract.subagents import CLOSED_SILENTLY, FAILED_SILENTLY, TERMINATED, TIMED_OUT, ChildResult
 from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.views import StatusView
-from wakeful.history.decoder import ExecutionRef, Payloads, SignalSent, Started, read_moments, walk_chain
+from wakeful.history.decoder import ExecutionRef, Payloads, read_moments, walk_chain
+from wakeful.history.moments import SignalSent, Started
 
 CLOSED_FROM_OUTSIDE = {
     WorkflowExecutionStatus.TERMINATED: TERMINATED,

@@ -17,7 +17,7 @@ from enum import Enum
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.client.queries import AT_ONCE, StatusQueries, quoted
+from wakeful.client.queries import MAX_CONCURRENT_QUERIES, StatusQueries, quoted
 from wakeful.contract import names
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.views import StatusView
@@ -203,7 +203,7 @@ class OrphanSweep:
     async def _parents(self, children: Iterable[WorkflowExecution]) -> Parents:
         listed = {child.id: child for child in children}
         parent_ids = sorted({child.parent_id or "" for child in listed.values()})
-        limit = asyncio.Semaphore(AT_ONCE)
+        limit = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
 
         async def described(id: str) -> WorkflowExecution | None:
             if (known := listed.get(id)) is not None and known.status is WorkflowExecutionStatus.RUNNING:

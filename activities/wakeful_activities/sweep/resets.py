@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.client.queries import AT_ONCE, StatusQueries, quoted
+from wakeful.client.queries import MAX_CONCURRENT_QUERIES, StatusQueries, quoted
 from wakeful.contract import names
 from wakeful.contract.subagents import ChildResult
 from wakeful.contract.views import StatusView
@@ -59,7 +59,7 @@ class ResetSweep:
     async def _find_resets(self) -> None:
         started = await self._list(f"{self._scope} AND StartTime > '{self._since.isoformat()}'")
         new = [execution for execution in started if execution.run_id not in self._seen]
-        limit = asyncio.Semaphore(AT_ONCE)
+        limit = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
 
         async def was_reset(execution: WorkflowExecution) -> bool:
             async with limit:

@@ -1,4 +1,4 @@
-"""Forks on the real server: what they keep, what they do not pay for again, and that their origin never knows."""
+"""Forks on the real server: what they inherit, what they do not pay for again, and that their origin is unchanged."""
 
 import ast
 import asyncio
@@ -47,7 +47,7 @@ async def client(temporal: TemporalClient, thread_id: str, budget: HistoryBudget
 
 @asynccontextmanager
 async def a_worker(temporal: TemporalClient, queue: str, budget: HistoryBudget) -> AsyncIterator[Client]:
-    """A worker that has never seen any thread."""
+    """A worker with empty caches."""
     async with running_worker(temporal, registry, WorkerSettings(task_queue=queue, history_budget=budget)):
         yield Client(temporal, task_queue=queue)
 
@@ -62,16 +62,16 @@ async def approve(client: Client, thread_id: str) -> str:
     return (await client.result(thread_id)).response
 
 
-async def test_a_long_run_goes_another_way_from_one_of_its_steps(client: Client, thread_id: str) -> None:
+async def test_a_fork_continues_a_long_run_in_another_way_from_one_of_its_steps(client: Client, thread_id: str) -> None:
     """The origin is untouched, and the first twelve steps are not paid for again."""
     await client.run("walker", "walk", thread_id=thread_id)
-    before = await looks(client, thread_id)
+    before = await observed(client, thread_id)
     MODEL.requests.clear()
     fork = await client.fork(thread_id, at=12, message="turn back", new_thread_id=f"{thread_id}-fork")
     result = await client.result(fork)
-    assert (result.response, result.steps, result.tree and result.tree.turns) == ("back: went to 0", 2, 2)
+    assert (result.response, result.steps, result.spent and result.spent.turns) == ("back: went to 0", 2, 2)
     assert [len(request.messages) for request in MODEL.requests] == [26, 28]
-    assert await looks(client, thread_id) == before
+    assert await observed(client, thread_id) == before
     origin, forked = await client.transcript(thread_id), await client.transcript(fork)
     assert (len(steps_of(origin)), len(steps_of(forked))) == (STEPS, 14)
     assert forked[:25] == origin[:25]
@@ -79,24 +79,24 @@ async def test_a_long_run_goes_another_way_from_one_of_its_steps(client: Client,
     assert await activities(client, fork) == ["restore_thread", "resolve_agent", "infer", "pace", "infer"]
 
 
-async def test_a_fork_says_where_it_comes_from(client: Client, thread_id: str) -> None:
+async def test_a_fork_names_its_origin(client: Client, thread_id: str) -> None:
     await client.run("walker", "stroll", thread_id=thread_id)
     fork = await client.fork(thread_id, at=1, message="turn back")
     await client.result(fork)
-    whence = ForkedFrom(thread_id=thread_id, step=1)
-    assert (await client.status(fork)).identity.forked_from == whence
+    origin = ForkedFrom(thread_id=thread_id, step=1)
+    assert (await client.status(fork)).identity.forked_from == origin
     described = await client.handle(fork).describe()
     first = described.raw_description.workflow_execution_info.first_run_id
     summary = await (await client.handle(fork, run_id=first).describe()).static_summary()
     assert summary == f"walker: turn back (fork of {thread_id} after step 1)"
-    assert await described.memo() == {"title": "turn back", "forked_from": whence.model_dump()}
+    assert await described.memo() == {"title": "turn back", "forked_from": origin.model_dump()}
     metadata = await client.handle(fork).query("__temporal_workflow_metadata")
     assert f"\nForked from `{thread_id}` after step 1" in metadata.current_details
     silent = await client.fork(thread_id, at=1)
     assert (await (await client.handle(silent).describe()).memo())["title"] == "stroll"
 
 
-async def test_without_a_message_the_model_just_goes_on(client: Client, thread_id: str) -> None:
+async def test_without_a_message_the_model_continues(client: Client, thread_id: str) -> None:
     await client.run("walker", "stroll", thread_id=thread_id)
     for at, steps in ((0, 3), (1, 2), (2, 1)):
         fork = await client.fork(thread_id, at=at)
@@ -105,7 +105,7 @@ async def test_without_a_message_the_model_just_goes_on(client: Client, thread_i
         assert texts(await client.transcript(fork)) == texts(await client.transcript(thread_id))
 
 
-async def test_what_cannot_be_forked_is_refused_with_the_reason(client: Client, thread_id: str) -> None:
+async def test_a_fork_that_is_not_possible_is_rejected_with_the_reason(client: Client, thread_id: str) -> None:
     await client.run("walker", "stroll", thread_id=thread_id)
     with pytest.raises(CallerError, match="has 3 steps, so there is no step 4 to fork it after"):
         await client.fork(thread_id, at=4)
@@ -113,7 +113,7 @@ async def test_what_cannot_be_forked_is_refused_with_the_reason(client: Client, 
         await client.fork(thread_id, at=-1)
     with pytest.raises(CallerError, match=r"step 3 of thread .* is an answer.* give the fork a message"):
         await client.fork(thread_id, at=3)
-    with pytest.raises(CallerError, match="already: a fork needs an id of its own"):
+    with pytest.raises(CallerError, match="already: choose another id for the fork"):
         await client.fork(thread_id, at=1, new_thread_id=thread_id)
     with pytest.raises(CallerError, match="the message has 1,000,002 bytes"):
         await client.fork(thread_id, at=1, message="x" * 1_000_000)
@@ -122,21 +122,21 @@ async def test_what_cannot_be_forked_is_refused_with_the_reason(client: Client, 
     silent = await client.temporal.start_workflow(
         "AgentRun", {"agent_id": "walker", "mode": "thread"}, id=f"{thread_id}-silent", task_queue=client.task_queue
     )
-    with pytest.raises(CallerError, match="nothing was said on thread"):
+    with pytest.raises(CallerError, match="has no message before its first step"):
         await client.fork(silent.id, at=0, message="hello")
     await silent.cancel()
 
 
-async def test_a_live_thread_is_forked_while_it_waits(client: Client, thread_id: str) -> None:
+async def test_an_open_thread_is_forked_while_it_waits(client: Client, thread_id: str) -> None:
     await client.start("walker", "ask", thread_id=thread_id)
     view = await until_status(client, thread_id, RunStatus.WAITING)
-    before = await looks(client, thread_id)
-    with pytest.raises(CallerError, match=r"step 2 of thread .* is not over: approve \(call_\w+\) has not returned"):
+    before = await observed(client, thread_id)
+    with pytest.raises(CallerError, match=r"step 2 of thread .* has not ended: approve \(2-1\) has not returned"):
         await client.fork(thread_id, at=2)
     fork = await client.fork(thread_id, at=1)
     waits = await until_status(client, fork, RunStatus.WAITING)
     assert waits.pending[0].pending.name == "approve"
-    assert await looks(client, thread_id) == before
+    assert await observed(client, thread_id) == before
     await client.decide(fork, waits.pending[0].pending.id, "cancel", reason="no")
     assert (await client.result(fork)).response == "cancelled by decision: no"
     assert view.pending == (await client.status(thread_id)).pending
@@ -171,7 +171,7 @@ async def test_state_is_as_it_was_at_the_step(client: Client, thread_id: str) ->
     assert (await client.state(thread_id)).values == {"paces": 7, "place": "at 7"}
 
 
-async def test_what_was_allowed_for_always_is_allowed_from_that_step_on(client: Client, thread_id: str) -> None:
+async def test_a_rule_that_a_decision_added_applies_in_forks_after_that_step(client: Client, thread_id: str) -> None:
     await client.start("payer", "pay", thread_id=thread_id)
     view = await until_status(client, thread_id, RunStatus.WAITING)
     await client.decide(thread_id, view.pending[0].pending.id, "resume", always=True)
@@ -199,10 +199,10 @@ async def test_a_fork_is_forked_at_its_own_steps_and_at_those_of_its_origin(clie
     await client.result(first)
     own = await client.fork(first, at=5, message="stroll")
     inherited = await client.fork(first, at=2, message="stroll")
-    for fork, kept in ((own, 12), (inherited, 5)):
+    for fork, count in ((own, 12), (inherited, 5)):
         assert (await client.result(fork)).response == "strolled"
-        assert texts(await client.transcript(fork))[:kept] == texts(await client.transcript(first))[:kept]
-        assert texts(await client.transcript(fork))[kept] == "stroll"
+        assert texts(await client.transcript(fork))[:count] == texts(await client.transcript(first))[:count]
+        assert texts(await client.transcript(fork))[count] == "stroll"
     assert (await client.state(inherited)).values == {"paces": 4, "place": "at 2"}
     assert (await client.status(inherited)).identity.forked_from == ForkedFrom(thread_id=first, step=2)
 
@@ -223,10 +223,10 @@ async def test_a_fork_that_was_closed_is_woken_and_still_knows_its_origin(client
     await client.handle(fork).cancel()
 
 
-async def test_what_a_fork_does_not_take_along_is_read_from_its_origin(
+async def test_messages_that_do_not_fit_the_carryover_are_read_from_the_origin(
     temporal: TemporalClient, thread_id: str, budget: HistoryBudget
 ) -> None:
-    """By workers that never saw any of it, over a fork of a fork that was closed in between."""
+    """By workers with empty caches, through a fork of a fork that was closed in between."""
     async with a_worker(temporal, thread_id, budget) as client:
         await client.start("walker", "wade", thread_id=thread_id)
         await until_status(client, thread_id, RunStatus.WAITING)
@@ -236,30 +236,30 @@ async def test_what_a_fork_does_not_take_along_is_read_from_its_origin(
     async with a_worker(temporal, thread_id, budget) as client:
         MODEL.requests.clear()
         assert await approve(client, first) == "did dive"
-        assert heard(0) == [*flooded, "6" * FLOOD, "did dive"]
+        assert tool_results_in(0) == [*flooded, "6" * FLOOD, "did dive"]
     async with a_worker(temporal, thread_id, budget) as client:
         MODEL.requests.clear()
         second = await client.fork(first, at=6, message="hello", new_thread_id=f"{thread_id}-2")
         assert (await client.result(second)).response == "hello, hello"
-        assert heard(0) == [*flooded, "6" * FLOOD]
+        assert tool_results_in(0) == [*flooded, "6" * FLOOD]
     async with a_worker(temporal, thread_id, budget) as client:
         MODEL.requests.clear()
         await client.send(second, "stroll")
         await until(client, second, lambda view: view.result is not None and view.result.response == "strolled")
-        assert heard(0) == [*flooded, "6" * FLOOD]
+        assert tool_results_in(0) == [*flooded, "6" * FLOOD]
         early = await client.fork(second, at=4, message="hello")
         await client.result(early)
-        assert heard(-1) == flooded[:4]
+        assert tool_results_in(-1) == flooded[:4]
         assert [message.text for message in await client.transcript(early) if message.tool_call_id] == flooded[:4]
         assert len(await client.transcript(second)) == 22
         await client.handle(second).cancel()
         assert await approve(client, thread_id) == "did swim"
 
 
-async def test_an_answer_too_long_to_be_taken_along_is_asked_for(
+async def test_an_answer_that_does_not_fit_is_queried_from_the_origin(
     temporal: TemporalClient, thread_id: str, budget: HistoryBudget
 ) -> None:
-    """No inference of the origin was told of its last answer, so it is not in the inputs that history is read by."""
+    """No later inference input refers to the last answer, so history alone does not have it in the transcript."""
     async with a_worker(temporal, thread_id, budget) as client:
         await client.run("walker", "lecture", thread_id=thread_id)
         MODEL.requests.clear()
@@ -268,7 +268,7 @@ async def test_an_answer_too_long_to_be_taken_along_is_asked_for(
         assert [len(message.text) for message in MODEL.requests[0].messages] == [7, 300_000, 5]
 
 
-async def test_an_origin_that_is_rolled_back_leaves_its_forks_what_they_have(
+async def test_an_origin_that_is_rolled_back_does_not_change_its_forks(
     temporal: TemporalClient, thread_id: str, budget: HistoryBudget
 ) -> None:
     async with a_worker(temporal, thread_id, budget) as client:
@@ -282,7 +282,7 @@ async def test_an_origin_that_is_rolled_back_leaves_its_forks_what_they_have(
     async with a_worker(temporal, thread_id, budget) as client:
         MODEL.requests.clear()
         assert await approve(client, fork) == "did rest"
-        assert heard(0)[:5] == [f"{n}" * FLOOD for n in (1, 2, 3, 4, 5)]
+        assert tool_results_in(0)[:5] == [f"{n}" * FLOOD for n in (1, 2, 3, 4, 5)]
         if budget == BUDGETS["usual"]:
             with pytest.raises(WakefulError, match=r"begins with messages of .* that were rolled back there"):
                 await client.transcript(fork)
@@ -290,7 +290,7 @@ async def test_an_origin_that_is_rolled_back_leaves_its_forks_what_they_have(
 
 
 @pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
-async def test_a_thread_that_was_rolled_back_to_its_beginning_is_forked_as_it_is_now(
+async def test_a_thread_that_was_rolled_back_to_its_beginning_forks_as_it_is_now(
     temporal: TemporalClient, thread_id: str, budget: HistoryBudget
 ) -> None:
     """What was undone does not come back, although an earlier execution still has it."""
@@ -305,13 +305,13 @@ async def test_a_thread_that_was_rolled_back_to_its_beginning_is_forked_as_it_is
         turned = await client.fork(thread_id, at=0, message="hello")
         await client.result(turned)
         assert texts(await client.transcript(turned)) == ["stroll", "hello", "hello, hello"]
-        # As it was when the run began that is there now: what a run leaves to the thread is not rolled back.
+        # As it was when the current run started: thread state that an earlier run wrote is not rolled back.
         assert (await client.state(turned)).values == {"paces": 1}
         await client.handle(thread_id).cancel()
 
 
-async def test_a_fork_of_what_was_rolled_back_meanwhile_is_refused(client: Client, thread_id: str) -> None:
-    """The origin has as many messages again, and they are others."""
+async def test_a_fork_of_messages_that_were_rolled_back_meanwhile_is_rejected(client: Client, thread_id: str) -> None:
+    """The origin has as many messages again, but others."""
     await client.start("walker", "ask", thread_id=thread_id, mode=ThreadMode.THREAD)
     await until_status(client, thread_id, RunStatus.WAITING)
     messages = (await client.transcript(thread_id))[:3]
@@ -319,7 +319,7 @@ async def test_a_fork_of_what_was_rolled_back_meanwhile_is_refused(client: Clien
     await until(client, thread_id, lambda view: view.runs == 2 and view.status is RunStatus.DONE)
     run_id = (await client.handle(thread_id).describe()).run_id
     fork = {"thread_id": thread_id, "run_id": run_id, "step": 1, "messages": 3}
-    digests = [reduce(chained, kept, EMPTY_DIGEST) for kept in (messages, (await client.transcript(thread_id))[:3])]
+    digests = [reduce(chained, part, EMPTY_DIGEST) for part in (messages, (await client.transcript(thread_id))[:3])]
     for digest, outcome in zip(
         digests, (WorkflowExecutionStatus.FAILED, WorkflowExecutionStatus.COMPLETED), strict=True
     ):
@@ -333,8 +333,8 @@ async def test_a_fork_of_what_was_rolled_back_meanwhile_is_refused(client: Clien
     await client.handle(thread_id).cancel()
 
 
-async def test_a_thread_that_is_no_longer_as_it_was_is_not_forked(client: Client, thread_id: str) -> None:
-    """The fork is refused by its own first activity: nothing is guessed."""
+async def test_a_fork_whose_digest_does_not_match_is_rejected(client: Client, thread_id: str) -> None:
+    """The fork's first activity rejects it."""
     await client.run("walker", "stroll", thread_id=thread_id)
     run_id = (await client.handle(thread_id).describe()).run_id
     fork = {"thread_id": thread_id, "run_id": run_id, "step": 1, "messages": 2}
@@ -348,8 +348,8 @@ async def test_a_thread_that_is_no_longer_as_it_was_is_not_forked(client: Client
     assert described.status is WorkflowExecutionStatus.FAILED
 
 
-async def test_what_the_loop_noted_on_a_step_is_kept_with_it(temporal: TemporalClient, thread_id: str) -> None:
-    """An answer that was cut off is gone on with, in the fork as in its origin."""
+async def test_messages_that_the_loop_added_to_a_step_belong_to_it(temporal: TemporalClient, thread_id: str) -> None:
+    """An answer that hit the token limit is continued, in the fork as in its origin."""
     async with running_worker(temporal, approval_app.registry, WorkerSettings(task_queue=thread_id)):
         client = Client(temporal, task_queue=thread_id)
         await client.run("clumsy", "what is two and two?", thread_id=thread_id)
@@ -360,7 +360,7 @@ async def test_what_the_loop_noted_on_a_step_is_kept_with_it(temporal: TemporalC
         assert (forked[2].visibility, forked[3:] == origin[3:]) == (Visibility.INTERNAL, False)
 
 
-async def test_the_page_tells_the_truth(temporal: TemporalClient, thread_id: str) -> None:
+async def test_the_example_in_the_docs_runs(temporal: TemporalClient, thread_id: str) -> None:
     section = (ROOT / "docs/forking.md").read_text().partition("## Fork\n")[2].partition("\n## ")[0]
     (block,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     async with a_worker(temporal, thread_id, BUDGETS["usual"]) as client:
@@ -371,13 +371,13 @@ async def test_the_page_tells_the_truth(temporal: TemporalClient, thread_id: str
         assert scope["answer"] == "hello, Take the train instead."
 
 
-def heard(request: int) -> list[str]:
-    """What tools had returned when the model was asked."""
+def tool_results_in(request: int) -> list[str]:
+    """The tool results that a request to the model had."""
     return [message.text for message in MODEL.requests[request].messages if message.role is Role.TOOL]
 
 
-async def looks(client: Client, thread_id: str) -> tuple[object, ...]:
-    """Everything that anybody could see of a thread that rests, down to how long its history is."""
+async def observed(client: Client, thread_id: str) -> tuple[object, ...]:
+    """Everything that can be observed of a thread that waits, down to the length of its history."""
     async with asyncio.timeout(BOUND_SECONDS):
         while await newest_task(client, thread_id) != EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
             await asyncio.sleep(0.02)
@@ -387,13 +387,13 @@ async def looks(client: Client, thread_id: str) -> tuple[object, ...]:
 
 
 async def newest_task(client: Client, thread_id: str) -> int | None:
-    """Where the newest workflow task of the newest execution stands."""
+    """The newest workflow task of the newest execution."""
     history = await client.handle(thread_id).fetch_history()
     return next((event.event_type for event in reversed(history.events) if event.event_type in TASKS), None)
 
 
 async def activities(client: Client, thread_id: str) -> list[str]:
-    """What was done for a thread, over all its executions."""
+    """The activities of a thread, in all its executions."""
     query = f"WorkflowId = '{thread_id}'"
     runs = sorted([run async for run in client.temporal.list_workflows(query)], key=lambda run: run.start_time)
     done = []

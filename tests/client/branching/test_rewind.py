@@ -1,4 +1,4 @@
-"""Threads that are rewound: what is undone, what stays, and that everything goes on from there."""
+"""Threads that are rewound: what is undone, what is retained, and that they continue from there."""
 
 import asyncio
 import os
@@ -21,7 +21,12 @@ from wakeful.contract.runs import OnBusy, ThreadMode
 from wakeful.worker import WorkerSettings, running_worker
 
 ROUNDS = int(os.environ.get("WAKEFUL_REWINDS", "8"))
-"""How often a thread is rewound by chance."""
+"""How many random rewinds a thread gets."""
+
+
+@pytest.fixture
+def client(either_client: Client) -> Client:
+    return either_client
 
 
 def texts(messages: list[Message]) -> list[str]:
@@ -29,7 +34,7 @@ def texts(messages: list[Message]) -> list[str]:
 
 
 async def answered(client: Client, thread_id: str, text: str, **options: str) -> list[Message]:
-    """Say something, and wait until the thread is idle again."""
+    """Send a message, and wait until the thread is idle again."""
     before = len(await client.transcript(thread_id)) if "agent_id" not in options else 0
     await client.send(thread_id, text, **options)  # type: ignore[arg-type]  # agent_id alone
     async with asyncio.timeout(BOUND_SECONDS):
@@ -65,13 +70,13 @@ async def close(client: Client, thread_id: str) -> None:
     await client.result(thread_id)
 
 
-async def test_a_run_that_has_ended_goes_on_from_a_step(client: Client, thread_id: str, journal: Journal) -> None:
-    """The model is asked again for the next step; the steps before are not made again."""
+async def test_a_run_that_has_ended_continues_from_a_step(client: Client, thread_id: str, journal: Journal) -> None:
+    """The model is called again for the next step; earlier steps are not repeated."""
     result = await client.run("tester", "many", thread_id=thread_id)
     before = await client.transcript(thread_id)
     rewound = await client.rewind(thread_id, to=4, reason="the fifth was wrong")
     assert (rewound.thread_id, rewound.step, rewound.undone) == (thread_id, 4, 9)
-    assert (rewound.cancelled, rewound.told_again) == ((), 0)
+    assert (rewound.cancelled, rewound.resent) == ((), 0)
     assert (await client.result(thread_id)).response == result.response
     after = await client.transcript(thread_id)
     assert after[:9] == before[:9]
@@ -92,7 +97,7 @@ async def test_the_reason_and_the_undone_execution_can_be_seen(client: Client, t
     assert (await client.handle(thread_id, run_id=first).describe()).run_id == first != rewound.run_id
 
 
-async def test_a_live_run_is_rewound_and_its_tool_is_stopped(client: Client, thread_id: str, journal: Journal) -> None:
+async def test_an_active_run_is_rewound_and_its_tool_stopped(client: Client, thread_id: str, journal: Journal) -> None:
     await client.start("tester", "linger", thread_id=thread_id)
     waiting = asyncio.create_task(client.result(thread_id))
     await _until_noted(journal, "began")
@@ -132,7 +137,7 @@ async def test_a_rewind_to_before_an_approval_asks_for_it_again(
     assert asked.suspension.action == "approve"
 
 
-async def test_a_step_that_ended_a_run_leaves_the_thread_as_it_was_then(client: Client, thread_id: str) -> None:
+async def test_after_a_rewind_to_the_last_step_of_a_run_the_thread_is_idle(client: Client, thread_id: str) -> None:
     first = await answered(client, thread_id, "add", agent_id="tester")
     await answered(client, thread_id, "one")
     await answered(client, thread_id, "two")
@@ -162,7 +167,7 @@ async def test_a_thread_that_was_closed_and_woken_is_rewound_to_before_it_was_cl
     assert texts(await client.transcript(thread_id)) == texts(before)
 
 
-async def test_a_run_that_failed_is_tried_again(temporal: TemporalClient, thread_id: str) -> None:
+async def test_a_failed_run_is_retried_by_a_rewind(temporal: TemporalClient, thread_id: str) -> None:
     model = Failing(ProviderErrorKind.INVALID_REQUEST, failures=1)
     registry = Registry(agents=[Agent(id="unlucky")], models={"default": model})
     async with running_worker(temporal, registry, WorkerSettings(task_queue="unlucky")):
@@ -172,7 +177,7 @@ async def test_a_run_that_failed_is_tried_again(temporal: TemporalClient, thread
         assert (await client.result(thread_id)).response == "answered after 1 failures"
 
 
-async def test_what_was_rolled_back_does_not_confuse_a_rewind(client: Client, thread_id: str) -> None:
+async def test_a_rewind_ignores_steps_that_were_rolled_back(client: Client, thread_id: str) -> None:
     await answered(client, thread_id, "add", agent_id="tester")
     await client.send(thread_id, "linger")
     await until(client, thread_id, lambda view: view.doing == "running linger")
@@ -187,8 +192,8 @@ async def test_what_was_rolled_back_does_not_confuse_a_rewind(client: Client, th
     await close(client, thread_id)
 
 
-async def test_a_fork_is_rewound_as_far_as_it_is_its_own(client: Client, thread_id: str) -> None:
-    """And the thread that it was forked from may be rewound to before it: the fork stays what it is."""
+async def test_a_fork_is_rewound_to_its_own_steps_only(client: Client, thread_id: str) -> None:
+    """A rewind of its origin to before the fork point does not change it."""
     await client.run("tester", "count", thread_id=thread_id)
     fork = await client.fork(thread_id, at=6)
     await client.result(fork)
@@ -199,14 +204,14 @@ async def test_a_fork_is_rewound_as_far_as_it_is_its_own(client: Client, thread_
         assert (await client.rewind(fork, to=to)).undone == undone
         await client.result(fork)
         assert texts(await client.transcript(fork)) == before
-    with pytest.raises(CallerError, match=r"was forked after step 6: what came before is not its own"):
+    with pytest.raises(CallerError, match=r"was forked after step 6: earlier steps are its origin's"):
         await client.rewind(fork, to=5)
     again = await client.fork(thread_id, at=4)
     assert (await client.result(again)).response == "counted to 11"
 
 
-async def test_a_worker_that_remembers_what_is_undone_does_not_use_it(temporal: TemporalClient, thread_id: str) -> None:
-    """The model is asked with what stands now, although the same names stood for something else before."""
+async def test_a_worker_does_not_use_what_it_cached_of_undone_steps(temporal: TemporalClient, thread_id: str) -> None:
+    """The model is called with the retained messages, although their sources named others before."""
     model = Recording([call("add", a=1, b=1), call("add", a=2, b=2), say("done")])
     registry = Registry(agents=[Agent(id="adder", tools=[add])], models={"default": model})
     async with running_worker(temporal, registry, WorkerSettings(task_queue="adder")):
@@ -219,9 +224,9 @@ async def test_a_worker_that_remembers_what_is_undone_does_not_use_it(temporal: 
     assert len(model.requests) == 3 + 2
 
 
-async def test_refusals_say_what_to_do_instead(client: Client, thread_id: str) -> None:
+async def test_a_rejected_rewind_says_what_to_do_instead(client: Client, thread_id: str) -> None:
     await client.run("tester", "add", thread_id=thread_id)
-    with pytest.raises(CallerError, match=r"nothing came after step 2 .*`wakeful fork` goes on from it"):
+    with pytest.raises(CallerError, match=r"there is nothing after step 2 .* to undo: use `wakeful fork`"):
         await client.rewind(thread_id, to=2)
     with pytest.raises(CallerError, match=r"has no step 3: its newest is 2"):
         await client.rewind(thread_id, to=3)
@@ -231,8 +236,8 @@ async def test_refusals_say_what_to_do_instead(client: Client, thread_id: str) -
         await client.rewind("unheard-of", to=0)
 
 
-async def test_random_rewinds_leave_what_was_before_and_go_on(client: Client, thread_id: str) -> None:
-    """The transcript is always a part of what it was, and then what is new; an oracle knows every text of it."""
+async def test_random_rewinds_retain_what_came_before_and_continue(client: Client, thread_id: str) -> None:
+    """The transcript is always a prefix of what it was, and then what is new; an oracle knows every text of it."""
     chance = random.Random(20)
     answers = {"one": ["one", "hello, one"], "add": ["add", "", "5", "the sum is 5"]}
     await client.start("tester", "count", thread_id=thread_id, mode=ThreadMode.THREAD)
@@ -247,11 +252,11 @@ async def test_random_rewinds_leave_what_was_before_and_go_on(client: Client, th
         end = max(step.end for step in steps if step.run_id == run_id)
         await _until_messages(client, thread_id, end)
         after = await client.transcript(thread_id)
-        assert after[: plan.place.messages] == before[: plan.place.messages]
+        assert after[: plan.reset_point.messages] == before[: plan.reset_point.messages]
         assert texts(after) == texts(before)[:end]
-        for said in chance.choices(sorted(answers), k=chance.randrange(1, 4)):
-            after = await answered(client, thread_id, said)
-            assert texts(after)[-len(answers[said]) :] == answers[said]
+        for sent in chance.choices(sorted(answers), k=chance.randrange(1, 4)):
+            after = await answered(client, thread_id, sent)
+            assert texts(after)[-len(answers[sent]) :] == answers[sent]
     await replays(client, thread_id)
     assert await numbers(client, thread_id) == [*range(1, len(await numbers(client, thread_id)) + 1)]
     await close(client, thread_id)

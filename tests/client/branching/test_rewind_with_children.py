@@ -9,7 +9,7 @@ from temporalio.client import Client as TemporalClient
 
 from tests.replay.test_replay import replayer
 from tests.support.subagent_app import Plan, Planner, delegate, events_in, plan, sign, spawn, written
-from tests.support.subagents import ends_below, events, open_below, until_closed
+from tests.support.subagents import ends_in_tree, open_in_tree, task_events, until_closed
 from tests.support.waiting import BOUND_SECONDS, until, until_status
 from wakeful import Agent, CallerError, ModelRequest, ModelResponse, Registry, RunStatus
 from wakeful.client.branching import rewind
@@ -19,16 +19,21 @@ from wakeful.contract.views import StatusView
 from wakeful.worker import WorkerSettings, running_worker
 
 SWEEPS = 4
-"""Seconds in which the workers look for orphans several times."""
+"""Seconds in which the workers sweep for orphans several times."""
+
+
+@pytest.fixture
+def client(either_subagents: Client) -> Client:
+    return either_subagents
 
 
 def waiting(name: str, *, saying: str = "") -> Plan:
-    """A sub-agent that ends when it is let, by a decision."""
+    """A sub-agent that waits for a decision, and then ends."""
     return plan([("sign", {"what": name})], say=f"{name} ended{saying}")
 
 
 async def task_thread(client: Client, thread_id: str, name: str) -> str:
-    """The thread of the newest task by this name, once it waits for its decision."""
+    """The thread of the newest task with this name, once it waits for its decision."""
     view = await until(client, thread_id, lambda view: _named(view, name) is not None)
     found = _named(view, name)
     assert found is not None
@@ -40,21 +45,21 @@ def _named(view: StatusView, name: str) -> str | None:
     return next((task.thread_id for task in reversed(view.tasks) if task.name == name), None)
 
 
-async def let_go(client: Client, thread_id: str) -> None:
-    """Decide the one thing that a thread waits for."""
+async def resume(client: Client, thread_id: str) -> None:
+    """Make the one decision that a thread waits for."""
     (pending,) = (await until_status(client, thread_id, RunStatus.WAITING)).pending
     await client.decide(thread_id, pending.suspension.id, "resume")
 
 
 @dataclass(frozen=True)
-class Family:
+class Tasks:
     before: str
     ended: str
     after: str
 
 
-async def grown(client: Client, thread_id: str) -> Family:
-    """A thread after its sixth step, with tasks that were begun before and after its third one."""
+async def start_tasks(client: Client, thread_id: str) -> Tasks:
+    """A thread after its sixth step, with tasks that were started before and after its third one."""
     turns = plan(
         [spawn(waiting("before"), name="before")],
         [spawn(waiting("ended"), name="ended")],
@@ -65,35 +70,35 @@ async def grown(client: Client, thread_id: str) -> Family:
     )
     await client.start("node", written(turns), thread_id=thread_id)
     await until_status(client, thread_id, RunStatus.WAITING)
-    family = Family(*[await task_thread(client, thread_id, name) for name in ("before", "ended", "after")])
-    await let_go(client, family.ended)
+    tasks = Tasks(*[await task_thread(client, thread_id, name) for name in ("before", "ended", "after")])
+    await resume(client, tasks.ended)
     ended = [TaskStatus.RUNNING, TaskStatus.COMPLETED, TaskStatus.RUNNING]
     await until(client, thread_id, lambda view: [task.status for task in view.tasks] == ended)
-    return family
+    return tasks
 
 
-async def test_tasks_from_before_go_on_and_those_from_after_are_cancelled(client: Client, thread_id: str) -> None:
-    """Also after the workers have looked for orphans: none of the three is taken for one, or told of twice."""
-    family = await grown(client, thread_id)
+async def test_earlier_tasks_keep_running_and_later_ones_are_cancelled(client: Client, thread_id: str) -> None:
+    """Also after several orphan sweeps: they cancel none of them, and report none twice."""
+    tasks = await start_tasks(client, thread_id)
     rewound = await client.rewind(thread_id, to=3)
-    assert (rewound.undone, rewound.cancelled, rewound.told_again) == (3, (family.after,), 1)
+    assert (rewound.undone, rewound.cancelled, rewound.resent) == (3, (tasks.after,), 1)
     view = await until(client, thread_id, lambda view: view.status is RunStatus.WAITING and len(view.tasks) == 3)
     assert [(task.task_id, task.status) for task in view.tasks] == [
         ("bg_0", TaskStatus.RUNNING),
         ("bg_1", TaskStatus.COMPLETED),
         ("bg_2", TaskStatus.RUNNING),
     ]
-    anew = await task_thread(client, thread_id, "after")
-    assert (view.tasks[0].thread_id, view.tasks[1].thread_id) == (family.before, family.ended)
-    assert anew != family.after
+    restarted = await task_thread(client, thread_id, "after")
+    assert (view.tasks[0].thread_id, view.tasks[1].thread_id) == (tasks.before, tasks.ended)
+    assert restarted != tasks.after
     await asyncio.sleep(SWEEPS)
-    assert sorted(await open_below(client, thread_id)) == sorted([thread_id, family.before, anew])
-    assert (await ends_below(client, thread_id))[family.after] == "cancelled"
-    for child in (family.before, anew, thread_id):
-        await let_go(client, child)
+    assert sorted(await open_in_tree(client, thread_id)) == sorted([thread_id, tasks.before, restarted])
+    assert (await ends_in_tree(client, thread_id))[tasks.after] == "cancelled"
+    for child in (tasks.before, restarted, thread_id):
+        await resume(client, child)
     result = await client.result(thread_id)
-    told = sorted(event["result"]["response"]["say"] for event in events(result))
-    assert told == ["after ended", "before ended", "ended ended"]
+    reported = sorted(event["result"]["response"]["say"] for event in task_events(result))
+    assert reported == ["after ended", "before ended", "ended ended"]
     await until_closed(client, thread_id)
     await replayer().replay_workflow(await client.handle(thread_id).fetch_history())
 
@@ -105,23 +110,23 @@ async def reset_only(client: Client, thread_id: str, *, to: int) -> None:
 
 
 async def test_the_workers_complete_a_rewind_whose_caller_dies(client: Client, thread_id: str) -> None:
-    family = await grown(client, thread_id)
+    tasks = await start_tasks(client, thread_id)
     await reset_only(client, thread_id, to=3)
-    told = [TaskStatus.RUNNING, TaskStatus.COMPLETED, TaskStatus.RUNNING]
-    view = await until(client, thread_id, lambda view: [task.status for task in view.tasks] == told)
-    anew = await task_thread(client, thread_id, "after")
-    assert [task.thread_id for task in view.tasks] == [family.before, family.ended, anew]
-    assert (await client.result(family.after)).status_reason == "cancelled"
-    for child in (family.before, anew, thread_id):
-        await let_go(client, child)
+    reported = [TaskStatus.RUNNING, TaskStatus.COMPLETED, TaskStatus.RUNNING]
+    view = await until(client, thread_id, lambda view: [task.status for task in view.tasks] == reported)
+    restarted = await task_thread(client, thread_id, "after")
+    assert [task.thread_id for task in view.tasks] == [tasks.before, tasks.ended, restarted]
+    assert (await client.result(tasks.after)).status_reason == "cancelled"
+    for child in (tasks.before, restarted, thread_id):
+        await resume(client, child)
     result = await client.result(thread_id)
-    said = sorted(event["result"]["response"]["say"] for event in events(result))
-    assert said == ["after ended", "before ended", "ended ended"]
+    reported = sorted(event["result"]["response"]["say"] for event in task_events(result))
+    assert reported == ["after ended", "before ended", "ended ended"]
     await until_closed(client, thread_id)
     await replayer().replay_workflow(await client.handle(thread_id).fetch_history())
 
 
-async def test_the_workers_tell_what_a_background_tool_told_if_the_caller_dies(client: Client, thread_id: str) -> None:
+async def test_the_sweep_sends_the_result_of_a_tool_again_if_the_caller_dies(client: Client, thread_id: str) -> None:
     turns = plan(
         [("dig", {"where": "garden", "seconds": 2})], [("work", {"what": "second"})], [("sign", {"what": "it"})]
     )
@@ -130,41 +135,41 @@ async def test_the_workers_tell_what_a_background_tool_told_if_the_caller_dies(c
     await until_status(client, thread_id, RunStatus.WAITING)
     await reset_only(client, thread_id, to=2)
     await until(client, thread_id, lambda view: any(task.status.is_terminal for task in view.tasks))
-    await let_go(client, thread_id)
+    await resume(client, thread_id)
     await client.result(thread_id)
     kinds = [text.split('"kind":"')[1].split('"')[0] for text in events_in(await client.transcript(thread_id))]
     assert kinds.count("completed") == 1
 
 
 async def test_a_thread_is_rewound_twice(client: Client, thread_id: str) -> None:
-    family = await grown(client, thread_id)
+    tasks = await start_tasks(client, thread_id)
     await client.rewind(thread_id, to=3)
     await until(client, thread_id, lambda view: view.status is RunStatus.WAITING and len(view.tasks) == 3)
-    anew = await task_thread(client, thread_id, "after")
+    restarted = await task_thread(client, thread_id, "after")
     rewound = await client.rewind(thread_id, to=0)
-    assert sorted(rewound.cancelled) == sorted([family.before, anew])
+    assert sorted(rewound.cancelled) == sorted([tasks.before, restarted])
     await until(client, thread_id, lambda view: view.status is RunStatus.WAITING and len(view.tasks) == 3)
-    begun = {await task_thread(client, thread_id, name) for name in ("before", "ended", "after")}
-    assert not begun & {family.before, family.ended, family.after, anew}
+    started_again = {await task_thread(client, thread_id, name) for name in ("before", "ended", "after")}
+    assert not started_again & {tasks.before, tasks.ended, tasks.after, restarted}
     await client.cancel(thread_id)
     assert (await client.result(thread_id)).status_reason == "cancelled"
     await until_closed(client, thread_id)
 
 
 class Slow(Planner):
-    """Takes its time to answer, as models do."""
+    """Takes a second to answer."""
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         await asyncio.sleep(1)
         return await super().complete(request)
 
 
-async def test_a_task_of_the_step_that_is_kept_goes_on(temporal: TemporalClient, thread_id: str) -> None:
-    """It was started by the very workflow task that asked the model for the next step."""
+async def test_a_task_of_the_last_retained_step_keeps_running(temporal: TemporalClient, thread_id: str) -> None:
+    """The workflow task that started it also called the model for the next step."""
     node = Agent(id="node", model="slow", tools=[sign], spawns=["node"])
-    settings = WorkerSettings(task_queue="slow-family", sweep_interval=timedelta(seconds=1))
+    settings = WorkerSettings(task_queue="slow-subagents", sweep_interval=timedelta(seconds=1))
     async with running_worker(temporal, Registry(agents=[node], models={"slow": Slow()}), settings):
-        client = Client(temporal, task_queue="slow-family")
+        client = Client(temporal, task_queue="slow-subagents")
         turns = plan([spawn(waiting("first"), name="first")], [("sign", {"what": "second"})])
         await client.start("node", written(turns), thread_id=thread_id)
         child = await task_thread(client, thread_id, "first")
@@ -177,7 +182,7 @@ async def test_a_task_of_the_step_that_is_kept_goes_on(temporal: TemporalClient,
 
 
 async def test_a_delegate_whose_call_is_undone_is_cancelled(client: Client, thread_id: str) -> None:
-    """What it tells is not taken for the end of the one that the same call begins anew, nor read back as that."""
+    """Its result is not taken for that of the delegate which the same call starts again, live or from history."""
     turns = plan([("work", {"what": "first"})], [delegate(waiting("delegate", saying=" at last" * 1000))])
     await client.start("node", written(turns), thread_id=thread_id)
     view = await until(client, thread_id, lambda view: bool(view.children))
@@ -186,18 +191,18 @@ async def test_a_delegate_whose_call_is_undone_is_cancelled(client: Client, thre
     rewound = await client.rewind(thread_id, to=1)
     assert rewound.cancelled == (child,)
     view = await until(client, thread_id, lambda view: bool(view.children))
-    (anew,) = view.children
-    assert anew != child
+    (restarted,) = view.children
+    assert restarted != child
     assert (await client.result(child)).status_reason == "cancelled"
-    await let_go(client, anew)
+    await resume(client, restarted)
     assert "delegate ended at last" in (await client.result(thread_id)).response
     await until_closed(client, thread_id)
 
 
-async def test_a_task_that_is_ended_from_outside_is_still_heard_of(client: Client, thread_id: str) -> None:
-    """Whether the rewound thread is told at once or by the sweep: it does not wait for ever."""
-    family = await grown(client, thread_id)
-    await client.handle(family.before).terminate()
+async def test_a_task_that_was_terminated_is_still_reported(client: Client, thread_id: str) -> None:
+    """By the rewind or by the sweep: the rewound thread does not wait forever."""
+    tasks = await start_tasks(client, thread_id)
+    await client.handle(tasks.before).terminate()
     await until(client, thread_id, lambda view: view.tasks[0].status is TaskStatus.FAILED)
     await client.rewind(thread_id, to=3)
     view = await until(client, thread_id, lambda view: bool(view.tasks) and view.tasks[0].status is TaskStatus.FAILED)
@@ -206,7 +211,7 @@ async def test_a_task_that_is_ended_from_outside_is_still_heard_of(client: Clien
     await until_closed(client, thread_id)
 
 
-async def test_what_a_background_tool_told_is_told_again(client: Client, thread_id: str) -> None:
+async def test_events_of_a_background_tool_are_sent_again(client: Client, thread_id: str) -> None:
     turns = plan(
         [("dig", {"where": "garden", "seconds": 2})],
         [("work", {"what": "second"})],
@@ -218,7 +223,7 @@ async def test_what_a_background_tool_told_is_told_again(client: Client, thread_
     await until_status(client, thread_id, RunStatus.WAITING)
     await client.rewind(thread_id, to=2)
     await until_status(client, thread_id, RunStatus.WAITING)
-    await let_go(client, thread_id)
+    await resume(client, thread_id)
     await client.result(thread_id)
     kinds = sorted(text.split('"kind":"')[1].split('"')[0] for text in events_in(await client.transcript(thread_id)))
     assert kinds == ["completed", "custom", "custom"]
@@ -234,19 +239,19 @@ async def test_a_sub_agent_is_not_rewound_by_itself(client: Client, thread_id: s
     await until_closed(client, thread_id)
 
 
-async def test_a_cancel_reaches_what_survived_a_rewind(client: Client, thread_id: str) -> None:
-    family = await grown(client, thread_id)
+async def test_a_cancel_reaches_tasks_that_a_rewind_retained(client: Client, thread_id: str) -> None:
+    tasks = await start_tasks(client, thread_id)
     await client.rewind(thread_id, to=3)
     await until(client, thread_id, lambda view: view.status is RunStatus.WAITING and len(view.tasks) == 3)
     await client.cancel(thread_id)
     async with asyncio.timeout(BOUND_SECONDS):
         assert (await client.result(thread_id)).status_reason == "cancelled"
     await until_closed(client, thread_id)
-    assert (await ends_below(client, thread_id))[family.before] == "cancelled"
+    assert (await ends_in_tree(client, thread_id))[tasks.before] == "cancelled"
 
 
-async def test_what_is_undone_does_not_wake_the_thread_again(client: Client, thread_id: str) -> None:
-    """A thread that is rewound to its end is closed, and a task that is cancelled tells its end to nobody."""
+async def test_an_undone_task_does_not_wake_the_thread(client: Client, thread_id: str) -> None:
+    """A thread that is rewound to the end of its first run is closed, and the cancelled task does not wake it."""
     await client.run("node", written(plan(say="first")), thread_id=thread_id)
     await client.send(thread_id, written(plan([spawn(waiting("later"), name="later")])))
     child = await task_thread(client, thread_id, "later")

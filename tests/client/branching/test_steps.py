@@ -10,30 +10,35 @@ def message(role: Role, run_id: str | None = None, index: int = 0) -> Message:
 
 
 def test_a_step_is_an_answer_with_the_results_of_its_calls() -> None:
-    said = [
+    messages = [
         message(Role.USER),
         message(Role.ASSISTANT, "r", 1),
         message(Role.TOOL, "r", 1),
         message(Role.TOOL, "r", 1),
         message(Role.ASSISTANT, "r", 2),
     ]
-    assert steps_of(said) == (Step(1, "r", 1, asked=1, end=4), Step(2, "r", 2, asked=4, end=5))
+    assert steps_of(messages) == (Step(1, "r", 1, start=1, end=4), Step(2, "r", 2, start=4, end=5))
 
 
 def test_steps_are_counted_over_all_runs_of_a_thread() -> None:
-    said = [message(Role.USER), message(Role.ASSISTANT, "r", 1), message(Role.USER), message(Role.ASSISTANT, "r.2", 1)]
-    assert [(step.number, step.run_id, step.asked) for step in steps_of(said)] == [(1, "r", 1), (2, "r.2", 3)]
+    messages = [
+        message(Role.USER),
+        message(Role.ASSISTANT, "r", 1),
+        message(Role.USER),
+        message(Role.ASSISTANT, "r.2", 1),
+    ]
+    assert [(step.number, step.run_id, step.start) for step in steps_of(messages)] == [(1, "r", 1), (2, "r.2", 3)]
 
 
-def test_what_the_runtime_noted_between_two_steps_is_of_neither() -> None:
-    """A step whose answer was thrown away has left no message: its number is not counted."""
-    said = [
+def test_messages_that_the_loop_added_between_two_steps_belong_to_neither() -> None:
+    """A step whose answer was discarded has left no message, and is not counted."""
+    messages = [
         message(Role.USER),
         message(Role.ASSISTANT, "r", 1),
         message(Role.USER, "r", 1),
         message(Role.ASSISTANT, "r", 3),
     ]
-    assert steps_of(said) == (Step(1, "r", 1, asked=1, end=2), Step(2, "r", 3, asked=3, end=4))
+    assert steps_of(messages) == (Step(1, "r", 1, start=1, end=2), Step(2, "r", 3, start=3, end=4))
 
 
 def test_a_thread_without_an_answer_has_no_steps() -> None:

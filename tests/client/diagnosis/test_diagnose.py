@@ -1,4 +1,4 @@
-"""Which of the things that a thread waits for is the cause, and how it is said: evidence in, one diagnosis out."""
+"""Which of the things that a thread waits for is the cause, and how it is worded: evidence in, one diagnosis out."""
 
 from dataclasses import replace
 from typing import Any
@@ -12,16 +12,16 @@ from wakeful.client.diagnosis.diagnose import diagnose
 from wakeful.client.diagnosis.evidence import (
     Activity,
     ActivityState,
-    Asked,
-    Closing,
+    CancelRequest,
+    CloseStatus,
     Ended,
     Evidence,
     Failure,
     Poller,
-    Queue,
     QueueKind,
-    Task,
-    Tries,
+    RetryLimits,
+    TaskQueue,
+    WorkflowTask,
 )
 from wakeful.client.diagnosis.wording import clock, duration
 from wakeful.contract import names
@@ -46,24 +46,24 @@ NOW = 1_800_000_000_000  # 2027-01-15 08:00:00 UTC
 MINUTE = 60_000
 
 
-def queue(kind: QueueKind, *ages: float, name: str = "q", **more: Any) -> dict[tuple[str, QueueKind], Queue]:
+def queue(kind: QueueKind, *ages: float, name: str = "q", **more: Any) -> dict[tuple[str, QueueKind], TaskQueue]:
     """A queue whose pollers polled so many seconds ago."""
     version = more.pop("version", "")
     pollers = tuple(Poller(f"worker-{n}", NOW - int(age * 1000), version) for n, age in enumerate(ages))
-    return {(name, kind): Queue(name, kind, pollers, **more)}
+    return {(name, kind): TaskQueue(name, kind, pollers, **more)}
 
 
-ATTENDED = queue(QueueKind.WORKFLOW, 3) | queue(QueueKind.ACTIVITY, 3)
+POLLED = queue(QueueKind.WORKFLOW, 3) | queue(QueueKind.ACTIVITY, 3)
 
 
 def thread(**more: Any) -> Evidence:
     """A thread that answers."""
     view = more.pop("view", view_of("t", "agent", doing="calling gpt"))
-    known: dict[str, Any] = {"queues": ATTENDED, "view": view, "has_answered": view is not None, **more}
+    known: dict[str, Any] = {"queues": POLLED, "view": view, "has_answered": view is not None, **more}
     return Evidence("t", "q", **known)
 
 
-def activity(kind: str = names.ACTIVITY_INFER, state: ActivityState = ActivityState.STARTED, **more: Any) -> Activity:
+def activity(type: str = names.ACTIVITY_INFER, state: ActivityState = ActivityState.STARTED, **more: Any) -> Activity:
     known: dict[str, Any] = {
         "queue": "q",
         "started_at": None if state is ActivityState.SCHEDULED else NOW - 2_000,
@@ -74,10 +74,10 @@ def activity(kind: str = names.ACTIVITY_INFER, state: ActivityState = ActivitySt
         "scheduled_at": NOW - MINUTE,
         **more,
     }
-    return Activity("a1", kind, state, **known)
+    return Activity("a1", type, state, **known)
 
 
-def said(evidence: Evidence) -> Diagnosis:
+def diagnosed(evidence: Evidence) -> Diagnosis:
     found = diagnose(evidence, now=NOW)
     for command in found.commands:
         assert_parses(command)
@@ -91,7 +91,7 @@ def said(evidence: Evidence) -> Diagnosis:
     ("seconds", "words"),
     [(0, "0s"), (59.9, "59s"), (134, "2m14s"), (754, "12m"), (3600, "1h00m"), (90_000, "1d01h"), (-5, "0s")],
 )
-def test_a_length_of_time_is_as_fine_as_one_needs_who_waits(seconds: float, words: str) -> None:
+def test_a_duration_has_its_two_largest_units(seconds: float, words: str) -> None:
     assert duration(seconds) == words
 
 
@@ -100,56 +100,63 @@ def test_a_clock_time_of_another_day_has_its_date() -> None:
     assert clock(NOW - 24 * 60 * MINUTE, NOW) == "2027-01-14 08:00 UTC"
 
 
-def test_a_model_that_refuses_is_said_as_a_colleague_would() -> None:
+def test_a_model_that_is_rate_limited_is_explained_in_one_paragraph() -> None:
     refused = activity(
         state=ActivityState.SCHEDULED,
         attempt=7,
-        first_at=NOW - 2 * MINUTE,
-        next_at=NOW + 14_000,
+        first_scheduled_at=NOW - 2 * MINUTE,
+        next_attempt_at=NOW + 14_000,
         failure=Failure(
             "inference failed: model 'gpt' at host answered 429: 'slow down'; ask again later", "rate_limited"
         ),
-        tries=Tries(("gpt",), 10, 300, 60),
+        limits=RetryLimits(("gpt",), 10, 300, 60),
     )
-    assert said(thread(activities=(refused,))).text == (
-        "t is at step 1 and asks model gpt, which has failed 6 times since 07:58:00 UTC (2m00s). The last time (rate "
-        "limited): model 'gpt' at host answered 429: 'slow down'. Temporal tries again in 14s (08:00:14 UTC); 4 "
-        "attempts are left. It is the provider's limit, not Wakeful's: wait, raise the limit, or give the agent a "
-        "fallback model. `wakeful cancel t` stops the run."
+    assert diagnosed(thread(activities=(refused,))).text == (
+        "t is at step 1 and calls model gpt, which has failed 6 times since 07:58:00 UTC (2m00s). The last failure "
+        "(rate limited): model 'gpt' at host answered 429: 'slow down'. Temporal retries it in 14s (08:00:14 UTC); 4 "
+        "attempts are left. The limit is the provider's, not Wakeful's: wait, raise the limit, or give the agent a "
+        "fallback model. `wakeful cancel t` cancels the run."
     )
 
 
 def test_without_the_agents_policy_attempts_are_those_that_temporal_allows() -> None:
     refused = activity(
-        state=ActivityState.SCHEDULED, attempt=2, most_attempts=10, next_at=NOW + 1, failure=Failure("odd", "Strange")
+        state=ActivityState.SCHEDULED,
+        attempt=2,
+        max_attempts=10,
+        next_attempt_at=NOW + 1,
+        failure=Failure("odd", "Strange"),
     )
-    found = said(thread(activities=(refused,), view=None, has_answered=True))
+    found = diagnosed(thread(activities=(refused,), view=None, has_answered=True))
     assert (
-        "The last time (Strange): odd. Temporal tries again in 0s (08:00:00 UTC) (attempt 2 of at most 10)."
+        "The last failure (Strange): odd. Temporal retries it in 0s (08:00:00 UTC) (attempt 2 of at most 10)."
         in found.why
     )
-    assert "asks its model" in found.doing
+    assert "calls its model" in found.doing
 
 
-def test_attempts_that_broke_off_half_way_do_not_count_as_failures() -> None:
+def test_attempts_whose_stream_was_interrupted_do_not_count_as_failures() -> None:
     came = {"attempt": 2, "model": "gpt", "text": "half", "interruptions": [], "broken": "connection reset"}
-    tries = Tries(("gpt", "spare"), 2, 300, 60)
+    limits = RetryLimits(("gpt", "spare"), 2, 300, 60)
     refused = activity(
         state=ActivityState.SCHEDULED,
         attempt=3,
-        next_at=NOW + 1,
+        next_attempt_at=NOW + 1,
         failure=Failure("x", "stream_interrupted"),
-        reported=came,
+        heartbeat=came,
     )
-    assert "3 attempts are left, next of model gpt." in said(thread(activities=(replace(refused, tries=tries),))).why
-    asked = activity(attempt=3, reported=came, tries=tries)
     assert (
-        "broke off (connection reset) after 4 characters of text; it is asked to go on"
-        in said(thread(activities=(asked,))).why
+        "3 attempts are left, the next with model gpt."
+        in diagnosed(thread(activities=(replace(refused, limits=limits),))).why
+    )
+    asked = activity(attempt=3, heartbeat=came, limits=limits)
+    assert (
+        "was interrupted (connection reset) after 4 characters of text; the model is asked to continue from there."
+        in diagnosed(thread(activities=(asked,))).why
     )
 
 
-def test_tokens_reasoning_and_calls_that_have_come_are_counted() -> None:
+def test_tokens_reasoning_and_calls_that_have_arrived_are_counted() -> None:
     came = {
         "attempt": 1,
         "model": "gpt",
@@ -158,16 +165,16 @@ def test_tokens_reasoning_and_calls_that_have_come_are_counted() -> None:
         "calls": [{"id": "1", "name": "pay"}],
         "usage": {"completion_tokens": 321},
     }
-    found = said(thread(activities=(activity(reported=came, grown=40, looked=2.0),)))
+    found = diagnosed(thread(activities=(activity(heartbeat=came, growth=40, observed_seconds=2.0),)))
     assert found.cause is Cause.MODEL_STREAMING
     assert found.why.startswith(
         "1,200 characters of reasoning, 1 character of text and 1 tool call (pay) (321 tokens) so far"
     )
-    assert said(thread(activities=(activity(reported={"not": "ours"}),))).cause is Cause.MODEL_THINKING
+    assert diagnosed(thread(activities=(activity(heartbeat={"not": "ours"}),))).cause is Cause.MODEL_THINKING
 
 
 @pytest.mark.parametrize(
-    ("reported", "words"),
+    ("report", "words"),
     [
         (None, "has reported no progress"),
         ({"message": "copying", "progress": 0.25}, "last reported 'copying', 25%"),
@@ -176,142 +183,156 @@ def test_tokens_reasoning_and_calls_that_have_come_are_counted() -> None:
         ({"else": 1}, "last reported {'else': 1}"),
     ],
 )
-def test_the_last_report_of_a_tool_is_told(reported: Any, words: str) -> None:
-    found = said(thread(activities=(activity("copy", reported=reported),)))
+def test_the_last_progress_report_of_a_tool_is_quoted(report: Any, words: str) -> None:
+    found = diagnosed(thread(activities=(activity("copy", heartbeat=report),)))
     assert (found.cause, words in found.why) == (Cause.TOOL_RUNNING, True)
 
 
-def test_a_call_that_gives_no_sign_of_life_has_lost_its_worker() -> None:
+def test_a_call_without_heartbeats_has_lost_its_worker() -> None:
     quiet = activity("copy", heartbeat_at=NOW - 12_000, started_at=NOW - MINUTE)
-    found = said(thread(activities=(quiet,)))
+    found = diagnosed(thread(activities=(quiet,)))
     assert found.cause is Cause.WORKER_LOST
-    assert "Temporal notices in 18s (08:00:18 UTC), after 30s without one, and then tries again." in found.why
-    assert said(thread(activities=(replace(quiet, most_attempts=1),))).why.endswith("since it may not run twice.")
+    assert (
+        "Temporal detects that in 18s (08:00:18 UTC), after the heartbeat timeout of 30s, and then retries it."
+        in found.why
+    )
+    assert diagnosed(thread(activities=(replace(quiet, max_attempts=1),))).why.endswith(
+        "and then fails the call, which may not run twice."
+    )
     with_others = thread(activities=(quiet,), queues=queue(QueueKind.WORKFLOW, 3) | queue(QueueKind.ACTIVITY, 9, 3))
-    assert said(with_others).commands == ("wakeful cancel t",)
+    assert diagnosed(with_others).commands == ("wakeful cancel t",)
 
 
-def test_a_worker_of_somebody_elses_may_give_signs_of_life_as_rarely_as_it_may() -> None:
+def test_a_worker_on_another_task_queue_may_heartbeat_as_rarely_as_its_timeout_allows() -> None:
     rare = activity("copy", queue="theirs", heartbeat_at=NOW - 20_000, started_at=NOW - MINUTE)
-    assert said(thread(activities=(rare,))).cause is Cause.TOOL_RUNNING
-    assert said(thread(activities=(replace(rare, heartbeat_at=NOW - 28_000),))).cause is Cause.WORKER_LOST
-    assert said(thread(activities=(replace(rare, heartbeat_timeout=0.0),))).cause is Cause.TOOL_RUNNING
+    assert diagnosed(thread(activities=(rare,))).cause is Cause.TOOL_RUNNING
+    assert diagnosed(thread(activities=(replace(rare, heartbeat_at=NOW - 28_000),))).cause is Cause.WORKER_LOST
+    assert diagnosed(thread(activities=(replace(rare, heartbeat_timeout=0.0),))).cause is Cause.TOOL_RUNNING
 
 
-def test_an_activity_of_the_runtime_that_fails_is_tried_again() -> None:
+def test_an_activity_of_the_runtime_that_fails_is_retried() -> None:
     lookup = activity(
         names.ACTIVITY_RESOLVE_AGENT,
         ActivityState.SCHEDULED,
         attempt=3,
-        most_attempts=10,
-        first_at=NOW - MINUTE,
-        next_at=NOW + 4_000,
+        max_attempts=10,
+        first_scheduled_at=NOW - MINUTE,
+        next_attempt_at=NOW + 4_000,
         failure=Failure("no such agent", "AgentNotFound"),
     )
-    found = said(thread(activities=(lookup,)))
+    found = diagnosed(thread(activities=(lookup,)))
     assert found.cause is Cause.RETRYING
     assert "which has failed twice since 07:59:00 UTC (1m00s)" in found.doing
     assert (
-        "The last time: no such agent. Temporal tries again in 4s (08:00:04 UTC), for attempt 3 of at most 10."
+        "The last failure: no such agent. Temporal retries it in 4s (08:00:04 UTC), as attempt 3 of at most 10."
         in found.why
     )
-    assert said(thread(activities=(activity(names.ACTIVITY_RESTORE),))).cause is Cause.WORKING
+    assert diagnosed(thread(activities=(activity(names.ACTIVITY_RESTORE),))).cause is Cause.WORKING
 
 
-def test_slots_that_are_all_taken_are_not_taken_for_missing_workers() -> None:
+def test_workers_without_a_free_slot_are_not_reported_as_missing() -> None:
     waits = activity("copy", ActivityState.SCHEDULED)
     crowded = queue(QueueKind.WORKFLOW, 3) | queue(QueueKind.ACTIVITY, 200, backlog=7, backlog_age=61)
-    found = said(thread(activities=(waits,), queues=crowded))
+    found = diagnosed(thread(activities=(waits,), queues=crowded))
     assert found.cause is Cause.BACKLOG
-    assert "so all their slots are taken" in found.why
-    assert "where about 7 activity tasks are queued, the oldest for 1m01s" in found.why
+    assert "poll for no activities: all their slots are taken" in found.why
+    assert "; about 7 activity tasks are queued, the oldest for 1m01s" in found.why
     new = thread(activities=(replace(waits, scheduled_at=NOW - 1_000),), queues=crowded)
-    assert said(new).cause is Cause.WORKING
-    assert said(thread(activities=(waits,), queues={})).cause is Cause.UNKNOWN
+    assert diagnosed(new).cause is Cause.WORKING
+    assert diagnosed(thread(activities=(waits,), queues={})).cause is Cause.UNKNOWN
 
 
-def test_a_worker_that_is_listed_and_has_not_polled_since_is_not_called_busy() -> None:
+def test_a_worker_that_is_listed_but_has_not_polled_since_is_not_reported_as_busy() -> None:
     lost = Failure("its worker was lost", "heartbeat timeout")
     again = activity("copy", ActivityState.SCHEDULED, attempt=2, failure=lost)
     listed = queue(QueueKind.WORKFLOW, 65) | queue(QueueKind.ACTIVITY, 65, backlog=1, backlog_age=60)
-    found = said(thread(activities=(again,), queues=listed, view=None))
+    found = diagnosed(thread(activities=(again,), queues=listed, view=None))
     assert found.cause is Cause.WORKER_SILENT
-    assert "and nobody answers for the run. The attempt before it failed: its worker was lost." in found.why
-    assert said(thread(activities=(again,), queues=listed)).cause is Cause.BACKLOG
+    assert "and no worker answers queries of the run. The attempt before it failed: its worker was lost." in found.why
+    assert diagnosed(thread(activities=(again,), queues=listed)).cause is Cause.BACKLOG
 
 
-def test_a_run_that_sleeps_on_code_that_does_not_fit_is_known_before_it_wakes() -> None:
-    silence = "it could not say where it stands: [TMPRL1100] Nondeterminism error: timer"
-    found = said(thread(view=None, has_answered=True, silence=silence, calls=("c",)))
+def test_a_run_that_would_not_replay_is_known_before_its_next_workflow_task() -> None:
+    failure = "its status query failed: [TMPRL1100] Nondeterminism error: timer"
+    found = diagnosed(thread(view=None, has_answered=True, no_status=failure, pending_calls=("c",)))
     assert found.cause is Cause.TASK_FAILING
     assert found.commands == ("wakeful replay t",)
 
 
-def test_a_run_that_says_it_works_and_has_no_event_for_long_is_not_understood() -> None:
-    assert said(thread(last_event_at=NOW - 2 * MINUTE)).cause is Cause.UNKNOWN
-    assert said(thread(last_event_at=NOW - 1_000)).cause is Cause.WORKING
+def test_a_run_without_an_event_for_long_and_nothing_pending_is_not_explained() -> None:
+    assert diagnosed(thread(last_event_at=NOW - 2 * MINUTE)).cause is Cause.UNKNOWN
+    assert diagnosed(thread(last_event_at=NOW - 1_000)).cause is Cause.WORKING
 
 
-def test_a_summary_in_the_background_is_not_what_a_run_waits_for() -> None:
+def test_a_run_does_not_wait_for_compaction_if_anything_else_is_pending() -> None:
     both = (activity(names.ACTIVITY_COMPACT), activity())
-    assert said(thread(activities=both)).cause is Cause.MODEL_THINKING
-    assert "the summary of the oldest messages" in said(thread(activities=both[:1])).doing
+    assert diagnosed(thread(activities=both)).cause is Cause.MODEL_THINKING
+    assert "the summary of its oldest messages" in diagnosed(thread(activities=both[:1])).doing
 
 
-def test_no_worker_outdoes_what_is_pending_unless_somebody_answers() -> None:
+def test_no_worker_outranks_what_is_pending_unless_a_worker_answers() -> None:
     deserted = queue(QueueKind.WORKFLOW, 240) | queue(QueueKind.ACTIVITY, 240)
-    pending = (activity(state=ActivityState.SCHEDULED, next_at=NOW + 9_000, failure=Failure("429", "rate_limited")),)
-    found = said(thread(view=None, activities=pending, queues=deserted, task=Task(NOW - MINUTE, 1, is_started=False)))
+    pending = (
+        activity(state=ActivityState.SCHEDULED, next_attempt_at=NOW + 9_000, failure=Failure("429", "rate_limited")),
+    )
+    found = diagnosed(
+        thread(view=None, activities=pending, queues=deserted, task=WorkflowTask(NOW - MINUTE, 1, is_started=False))
+    )
     assert found.cause is Cause.NO_WORKER
     assert (
-        "the last worker there, worker-0, polled 4m00s ago (07:56:00 UTC). Its next turn has been due for 1m00s"
-        in found.why
+        "the last worker there, worker-0, polled 4m00s ago (07:56:00 UTC). Its next workflow task has been queued for "
+        "1m00s" in found.why
     )
-    assert said(thread(activities=pending, queues=deserted)).cause is Cause.MODEL_RETRYING
-    assert said(thread(view=None, queues=deserted)).since == NOW - 240_000
+    assert diagnosed(thread(activities=pending, queues=deserted)).cause is Cause.MODEL_RETRYING
+    assert diagnosed(thread(view=None, queues=deserted)).since == NOW - 240_000
 
 
 def test_a_pinned_run_needs_a_worker_of_its_version() -> None:
     other = queue(QueueKind.WORKFLOW, 3, version="app.two", versions=("app.two",))
-    assert said(thread(view=None, queues=other, silence="nobody")).cause is Cause.WORKER_SILENT
-    found = said(thread(view=None, queues=other, pinned="app.one"))
+    assert diagnosed(thread(view=None, queues=other, no_status="no answer")).cause is Cause.WORKER_SILENT
+    found = diagnosed(thread(view=None, queues=other, pinned="app.one"))
     assert (found.cause, "It is pinned to that version." in found.why) == (Cause.WRONG_VERSION, True)
     unversioned = queue(QueueKind.WORKFLOW, 3, versions=("app.two",))
-    assert "are of no version" in said(thread(view=None, queues=unversioned)).why
+    assert "are of no version" in diagnosed(thread(view=None, queues=unversioned)).why
 
 
-def test_a_turn_that_failed_once_long_ago_or_is_new_is_no_cause() -> None:
+def test_a_workflow_task_that_failed_earlier_or_is_new_is_no_cause() -> None:
     failure = Failure("boom", "workflow worker unhandled failure", NOW - MINUTE)
-    assert said(thread(task_failure=failure, task=Task(NOW, 1, is_started=False))).cause is Cause.WORKING
-    assert said(thread(task_failure=failure)).cause is Cause.WORKING
-    assert said(thread(task_failure=failure, task=Task(NOW, 4, is_started=False))).cause is Cause.TASK_FAILING
-
-
-def test_a_turn_that_nobody_takes_while_workers_poll_is_a_backlog() -> None:
-    crowded = queue(QueueKind.WORKFLOW, 3, 4, backlog=12, backlog_age=30)
-    due = thread(view=None, queues=crowded, task=Task(NOW - MINUTE, 1, is_started=False), calls=("call",))
-    found = said(due)
-    assert found.cause is Cause.BACKLOG
+    assert diagnosed(thread(task_failure=failure, task=WorkflowTask(NOW, 1, is_started=False))).cause is Cause.WORKING
+    assert diagnosed(thread(task_failure=failure)).cause is Cause.WORKING
     assert (
-        "2 workers polled task queue 'q' since, where about 12 workflow tasks are queued, the oldest for 30s"
-        in found.why
+        diagnosed(thread(task_failure=failure, task=WorkflowTask(NOW, 4, is_started=False))).cause is Cause.TASK_FAILING
     )
+
+
+def test_a_workflow_task_that_no_worker_takes_while_workers_poll_is_a_backlog() -> None:
+    crowded = queue(QueueKind.WORKFLOW, 3, 4, backlog=12, backlog_age=30)
+    due = thread(
+        view=None, queues=crowded, task=WorkflowTask(NOW - MINUTE, 1, is_started=False), pending_calls=("call",)
+    )
+    found = diagnosed(due)
+    assert found.cause is Cause.BACKLOG
+    assert "2 workers polled task queue 'q' since; about 12 workflow tasks are queued, the oldest for 30s" in found.why
     dead = replace(due, queues=queue(QueueKind.WORKFLOW, 61, backlog=1))
-    assert said(dead).cause is Cause.WORKER_SILENT  # a poll that was open would have been given the task
-    taken = replace(due, task=Task(NOW - MINUTE, 1, is_started=True), queues=ATTENDED)
-    assert said(taken).cause is Cause.WORKER_SILENT
+    assert diagnosed(dead).cause is Cause.WORKER_SILENT  # a poll that was open would have been given the task
+    taken = replace(due, task=WorkflowTask(NOW - MINUTE, 1, is_started=True), queues=POLLED)
+    assert diagnosed(taken).cause is Cause.WORKER_SILENT
 
 
-def test_a_decision_that_only_the_search_attribute_knows_of_is_said_as_such() -> None:
-    found = said(thread(view=None, calls=("-c", "d"), silence="nobody said within 7s where it stands"))
+def test_a_decision_that_only_the_search_attribute_shows_says_so() -> None:
+    found = diagnosed(
+        thread(view=None, pending_calls=("-c", "d"), no_status="no worker answered its status query within 7s")
+    )
     assert found.cause is Cause.DECISION
-    assert "what is asked, and since when, is not known, because nobody said within 7s where it stands." in found.why
+    assert (
+        "the question and its time are not known, because no worker answered its status query within 7s." in found.why
+    )
     assert found.commands == ("wakeful approve t/-c t/d", "wakeful deny t/-c t/d")
 
 
 def test_commands_can_be_typed_for_threads_that_look_like_options() -> None:
-    odd = replace(thread(view=None, calls=("c",)), thread_id="-t t")
-    assert said(odd).commands == ("wakeful approve -- '-t t/c'", "wakeful deny -- '-t t/c'")
+    odd = replace(thread(view=None, pending_calls=("c",)), thread_id="-t t")
+    assert diagnosed(odd).commands == ("wakeful approve -- '-t t/c'", "wakeful deny -- '-t t/c'")
 
 
 def test_a_decision_says_when_it_expires_and_what_else_waits() -> None:
@@ -322,12 +343,12 @@ def test_a_decision_says_when_it_expires_and_what_else_waits() -> None:
     ticket = call.ticket.model_copy(update={"expires_at": NOW + 55 * MINUTE, "suspension": suspension})
     calls = (call.model_copy(update={"ticket": ticket}), asking_call("sell", "call_2_2", since=NOW - MINUTE))
     view = view_of("t", "agent", RunStatus.WAITING, calls=calls, waiting_for=WaitingFor.DECISIONS)
-    found = said(thread(view=view))
+    found = diagnosed(thread(view=view))
     assert found.text == (
         "t is at step 1 and has been waiting for a decision on pay (and on 1 other call) for 5m00s (since 07:55:00 "
-        "UTC). A person has to answer: 'May I pay?'. If nobody does, the call expires in 55m (08:55:00 UTC), and that "
-        "means: deny. `wakeful approve t/call_2_1 t/call_2_2` lets it go on, `wakeful deny t/call_2_1 t/call_2_2` does "
-        "not."
+        "UTC). A person has to answer: 'May I pay?'. Without an answer, the call expires in 55m (08:55:00 UTC), which "
+        "means: deny. `wakeful approve t/call_2_1 t/call_2_2` resumes it, `wakeful deny t/call_2_1 t/call_2_2` cancels "
+        "it."
     )
 
 
@@ -335,39 +356,36 @@ def child(name: str, **more: Any) -> Evidence:
     return replace(thread(view=view_of(f"t/{name}", name), **more), thread_id=f"t/{name}")
 
 
-def test_of_several_below_the_one_that_needs_somebody_is_the_cause_and_of_equals_the_oldest() -> None:
+def test_of_several_descendants_the_one_that_needs_a_person_is_the_cause_and_of_equals_the_oldest() -> None:
     calls = (delegate_call("a", "t/a"), delegate_call("b", "t/b"))
     view = view_of("t", "agent", calls=calls)
     slow = child("a", activities=(activity("copy", started_at=NOW - 9 * MINUTE),))
     slower = child("b", activities=(activity("copy", started_at=NOW - 10 * MINUTE),))
-    found = said(thread(view=view, below=(slow, slower)))
+    found = diagnosed(thread(view=view, descendants=(slow, slower)))
     assert (found.cause, found.path) == (Cause.TOOL_RUNNING, ("t", "t/b"))
-    assert (
-        "waits for its sub-agent t/b (and for 1 other besides), which is at step 1 and waits for tool copy"
-        in found.doing
-    )
-    asks = child("a", calls=("c",))
+    assert "waits for its sub-agent t/b (and for 1 other), which is at step 1 and waits for tool copy" in found.doing
+    asks = child("a", pending_calls=("c",))
     asks = replace(asks, view=None, has_answered=False)
-    assert said(thread(view=view, below=(asks, slower))).path == ("t", "t/a")
+    assert diagnosed(thread(view=view, descendants=(asks, slower))).path == ("t", "t/a")
 
 
-def test_an_end_below_that_was_not_heard_of_is_the_cause() -> None:
+def test_the_end_of_a_child_that_its_parent_has_not_processed_is_the_cause() -> None:
     view = view_of("t", "agent", calls=(delegate_call("a", "t/a"),))
-    gone = child("a", ended=Ended(Closing.TERMINATED, NOW - MINUTE, by="ann", reason="too dear"))
-    found = said(thread(view=view, below=(gone,)))
+    gone = child("a", ended=Ended(CloseStatus.TERMINATED, NOW - MINUTE, by="ann", reason="too dear"))
+    found = diagnosed(thread(view=view, descendants=(gone,)))
     assert (found.cause, found.path) == (Cause.TERMINATED, ("t", "t/a"))
-    assert found.why.endswith("t has not taken notice of that yet.")
+    assert found.why.endswith("t has not processed that yet.")
     assert found.commands == ("wakeful cancel t",)
 
 
-def test_tasks_are_the_cause_when_nothing_is_known_of_them() -> None:
+def test_background_tasks_are_the_cause_if_nothing_more_is_known() -> None:
     task = BackgroundTask(
         task_id="task-1", owner_thread_id="t", task_type=TaskType.SUB_AGENT, name="dig", created_at_ms=NOW - MINUTE
     )
     view = view_of("t", "agent", RunStatus.WAITING, tasks=(task,), waiting_for=WaitingFor.TASKS)
-    found = said(thread(view=view))
+    found = diagnosed(thread(view=view))
     assert found.cause is Cause.TASKS
-    assert "t is done but for 1 background task (dig), which has run for 1m00s (since 07:59:00 UTC)." in found.doing
+    assert "t waits for 1 background task (dig), which has run for 1m00s (since 07:59:00 UTC)." in found.doing
 
 
 def result(termination: Any, **more: Any) -> RunResult:
@@ -386,40 +404,59 @@ def result(termination: Any, **more: Any) -> RunResult:
             "The cost budget is spent.",
         ),
         (Stopped(value=StopDetail(code="max_rounds", detail="16 rounds")), Cause.STOPPED, "(max_rounds)"),
-        (Blocked(value="no refunds"), Cause.BLOCKED, "It said: no refunds."),
-        (Cancelled(), Cause.CANCELLED, "Client ann@laptop asked for it, saying 'wrong order'."),
-        (Errored(value="inference failed: nope"), Cause.FAILED, "See to it, and then `wakeful send t 'Please go on.'`"),
+        (Blocked(value="no refunds"), Cause.BLOCKED, "The reason: no refunds."),
+        (Cancelled(), Cause.CANCELLED, "Client ann@laptop cancelled it, with the reason 'wrong order'."),
+        (
+            Errored(value="inference failed: nope"),
+            Cause.FAILED,
+            "Fix the cause, then `wakeful send t 'Please continue.'` wakes",
+        ),
     ],
 )
 def test_every_end_of_a_run_has_its_cause(termination: Any, cause: Cause, words: str) -> None:
     detail = "wrong order" if isinstance(termination, Cancelled) else None
-    ended = Ended(Closing.COMPLETED, NOW - MINUTE, result(termination, detail=detail))
-    found = said(thread(ended=ended, view=None, cancel=Asked(NOW - MINUTE, "client ann@laptop")))
+    ended = Ended(CloseStatus.COMPLETED, NOW - MINUTE, result(termination, detail=detail))
+    found = diagnosed(thread(ended=ended, view=None, cancel=CancelRequest(NOW - MINUTE, "client ann@laptop")))
     assert (found.cause, found.since) == (cause, NOW - MINUTE)
     assert words in found.text
 
 
-def test_a_run_of_a_thread_that_stays_open_ended_all_the_same() -> None:
+def test_a_thread_that_was_closed_says_by_whom_and_that_a_message_wakes_it() -> None:
+    closed = CancelRequest(NOW - MINUTE, "client ann@laptop", is_close=True)
+    idle = diagnosed(thread(ended=Ended(CloseStatus.COMPLETED, NOW, result(NaturalEnd())), view=None, cancel=closed))
+    assert (idle.cause, idle.why) == (Cause.ENDED, "Nothing is left to do. Client ann@laptop closed the thread.")
+    assert idle.next.endswith("`wakeful send t 'Please continue.'` wakes the thread and continues its conversation.")
+    ended = Ended(CloseStatus.COMPLETED, NOW, result(Cancelled(), detail="enough"))
+    running = diagnosed(thread(ended=ended, view=None, cancel=closed))
+    assert running.cause is Cause.CANCELLED
+    assert running.why == "Client ann@laptop closed the thread, with the reason 'enough'."
+
+
+def test_a_failed_run_is_reported_although_its_thread_stays_open() -> None:
     view = view_of("t", "agent", RunStatus.DONE, result=result(Errored(value="inference failed: key refused")))
     failure = Failure("inference failed: key refused", "unauthorized")
-    found = said(thread(view=view, last_event_at=NOW - MINUTE, last_failure=failure))
+    found = diagnosed(thread(view=view, last_event_at=NOW - MINUTE, last_failure=failure))
     assert found.cause is Cause.FAILED
     assert found.why == "Inference failed: key refused. The thread is open."
     assert found.next.startswith("Give the worker a valid API key")
-    assert said(thread(view=view_of("t", "agent", RunStatus.DONE))).cause is Cause.IDLE
+    assert diagnosed(thread(view=view_of("t", "agent", RunStatus.DONE))).cause is Cause.IDLE
 
 
 @pytest.mark.parametrize(
     ("ended", "cause", "words"),
     [
-        (Ended(Closing.TIMED_OUT), Cause.TERMINATED, "was ended by its workflow's timeout"),
-        (Ended(Closing.CANCELLED), Cause.CANCELLED, "Somebody whom its newest events do not name cancelled it"),
-        (Ended(Closing.FAILED, failure=Failure("bad", "InvalidRequest")), Cause.FAILED, "`wakeful run AGENT TEXT`"),
-        (Ended(Closing.COMPLETED), Cause.FAILED, "Its result could not be read."),
+        (Ended(CloseStatus.TIMED_OUT), Cause.TERMINATED, "hit its workflow timeout"),
+        (
+            Ended(CloseStatus.CANCELLED),
+            Cause.CANCELLED,
+            "A client or a thread that its newest events do not show cancelled it",
+        ),
+        (Ended(CloseStatus.FAILED, failure=Failure("bad", "InvalidRequest")), Cause.FAILED, "`wakeful run AGENT TEXT`"),
+        (Ended(CloseStatus.COMPLETED), Cause.FAILED, "Its result could not be read."),
     ],
 )
-def test_ends_from_outside_are_told_apart(ended: Ended, cause: Cause, words: str) -> None:
-    found = said(thread(ended=ended, view=None))
+def test_each_end_from_outside_has_its_cause(ended: Ended, cause: Cause, words: str) -> None:
+    found = diagnosed(thread(ended=ended, view=None))
     assert (found.cause, words in found.text) == (cause, True)
 
 
@@ -431,26 +468,28 @@ def test_ends_from_outside_are_told_apart(ended: Ended, cause: Cause, words: str
         (TaskStatus.FAILED, Cause.FAILED),
     ],
 )
-def test_a_background_tool_has_an_end_too(status: Any, cause: Cause) -> None:
-    settled = ChildResult(work_id="task-1", thread_id="t", status=status)
-    assert said(thread(ended=Ended(Closing.COMPLETED, NOW, settled), view=None, is_tool=True)).cause is cause
-    assert said(thread(ended=Ended(Closing.TERMINATED), view=None, is_tool=True)).commands == ()
-    assert said(thread(view=None, is_tool=True, has_answered=True)).cause is Cause.WORKING
+def test_each_end_of_a_background_tool_has_its_cause(status: Any, cause: Cause) -> None:
+    result = ChildResult(work_id="task-1", thread_id="t", status=status)
+    assert diagnosed(thread(ended=Ended(CloseStatus.COMPLETED, NOW, result), view=None, is_tool=True)).cause is cause
+    assert diagnosed(thread(ended=Ended(CloseStatus.TERMINATED), view=None, is_tool=True)).commands == ()
+    assert diagnosed(thread(view=None, is_tool=True, has_answered=True)).cause is Cause.WORKING
 
 
-def test_what_is_not_known_is_said_with_what_was_looked_at() -> None:
-    found = said(thread(view=None, queues={}, silence="it could not be asked where it stands: no such codec"))
+def test_an_unknown_cause_says_what_was_read() -> None:
+    found = diagnosed(thread(view=None, queues={}, no_status="its status could not be queried: no such codec"))
     assert found.cause is Cause.UNKNOWN
     assert found.text == (
-        "t is open. It could not be asked where it stands: no such codec; its description, its task queue and its "
-        "newest events were looked at, and none of them tells why. Look again: `wakeful why t`."
+        "t is open. Its status could not be queried: no such codec; its description, its task queue and its newest "
+        "events do not show the cause either. Run `wakeful why t` again."
     )
 
 
-def test_every_fact_stands_behind_the_diagnosis_once() -> None:
+def test_a_diagnosis_lists_every_fact_once() -> None:
     view = view_of("t", "agent", calls=(ToolCallView(call_id="c", tool_name="copy", status=ToolCallStatus.RUNNING),))
-    below = child("a", activities=(activity("copy", attempt=2, failure=Failure("lost", "heartbeat timeout")),))
-    found = said(thread(view=view, below=(below,), reset_at=NOW - MINUTE, unread=("x: unread",), last_event_at=NOW))
+    other = child("a", activities=(activity("copy", attempt=2, failure=Failure("lost", "heartbeat timeout")),))
+    found = diagnosed(
+        thread(view=view, descendants=(other,), reset_at=NOW - MINUTE, unread=("x: unread",), last_event_at=NOW)
+    )
     assert found.unread == ("x: unread",)
     assert len(found.facts) == len(set(found.facts))
     assert "t: was reset 1m00s ago (07:59:00 UTC)" in found.facts

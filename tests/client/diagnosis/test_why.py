@@ -1,4 +1,4 @@
-"""`client.why` on staged situations: the true cause, since when, and the command that is the next thing to type."""
+"""`client.why` on staged situations: the true cause, since when, and the command to type next."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ from tests.support.processes import ROOT, kill, worker_process
 from tests.support.provider_app import registry_for
 from tests.support.stand_ins import Part, stand, stand_ins, view_of
 from tests.support.subagent_app import delegate, holding, plan, spawn, written
-from tests.support.subagent_app import registry as families
+from tests.support.subagent_app import registry as subagent_registry
 from tests.support.subagents import until_pending
 from tests.support.waiting import until, until_status
 from wakeful import (
@@ -74,13 +74,13 @@ async def provider(temporal: TemporalClient) -> AsyncIterator[FakeProvider]:
 
 @pytest.fixture
 def asking(temporal: TemporalClient, provider: FakeProvider) -> Client:
-    """A client whose agents ask the fake provider."""
+    """A client whose agents call the fake provider."""
     provider.forget()
     return Client(temporal, task_queue="why-inference")
 
 
 async def ask(client: Client, agent: str, thread_id: str) -> None:
-    """Each test asks a model of its own, lest it meets a circuit breaker that another one opened."""
+    """Each test calls a model of its own: another test may have opened the circuit breaker of a shared one."""
     await client.start(agent, "hi", thread_id=thread_id, overrides=InferenceOverrides(upstream_model=thread_id))
 
 
@@ -90,53 +90,54 @@ async def cancelled(client: Client, thread_id: str) -> None:
 
 
 def waited(found: Diagnosis) -> float:
-    """Seconds since the cause is there."""
+    """Seconds since the cause began."""
     assert found.since is not None
     return (found.at - found.since) / 1000
 
 
-async def test_a_thread_that_is_not_there_has_no_diagnosis(usual_client: Client) -> None:
+async def test_a_thread_that_does_not_exist_has_no_diagnosis(usual_client: Client) -> None:
     with pytest.raises(ThreadNotFound):
         await usual_client.why("nobody")
 
 
-async def test_a_model_that_answers_429_is_named_with_its_words_and_when_it_is_asked_again(
+async def test_a_model_that_answers_429_is_quoted_with_the_time_of_the_retry(
     asking: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.always(Status(429, message="slow down", retry_after=120))
     await ask(asking, "chat-patient", thread_id)
     found = await until_cause(asking, thread_id, Cause.MODEL_RETRYING, "has failed once", "answered 429: 'slow down'")
-    assert f"{thread_id} is at step 1 and asks model {thread_id}, which has failed once since" in found.doing
+    assert f"{thread_id} is at step 1 and calls model {thread_id}, which has failed once since" in found.doing
     assert "(rate limited)" in found.why
-    assert "Temporal tries again in 1m" in found.why
+    assert "Temporal retries it in 1m" in found.why
     assert "; 2 attempts are left." in found.why
     assert (
-        "the provider's limit, not Wakeful's: wait, raise the limit, or give the agent a fallback model" in found.next
+        "The limit is the provider's, not Wakeful's: wait, raise the limit, or give the agent a fallback model"
+        in found.next
     )
     assert waited(found) < 60
     assert found.commands == (f"wakeful cancel {thread_id}",)
     await cancelled(asking, thread_id)
 
 
-async def test_a_model_with_a_fallback_tells_which_one_is_asked_next(
+async def test_a_model_with_a_fallback_names_the_one_that_is_called_next(
     asking: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.always(Status(529, message="busy", retry_after=120))
     await ask(asking, "chat-backed", thread_id)
     found = await until_cause(asking, thread_id, Cause.MODEL_RETRYING, "(overloaded)")
-    assert f"5 attempts are left, next of model {thread_id}." in found.why
+    assert f"5 attempts are left, the next with model {thread_id}." in found.why
     assert "a fallback model" not in found.next
     await cancelled(asking, thread_id)
 
 
 class Refusing:
-    """A model that is always asked too often."""
+    """A model that is always rate limited."""
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         raise ProviderError(ProviderErrorKind.RATE_LIMITED, f"not now, {request.model}", retry_after=120)
 
 
-async def test_a_thread_that_has_continued_as_new_still_knows_how_often_its_model_is_asked(
+async def test_a_thread_that_has_continued_as_new_still_knows_how_often_its_model_is_called(
     temporal: TemporalClient, thread_id: str
 ) -> None:
     agents = Registry(agents=[Agent(id="eager", retry=RetryPolicy(max_retries=4))], models={"default": Refusing()})
@@ -146,30 +147,30 @@ async def test_a_thread_that_has_continued_as_new_still_knows_how_often_its_mode
         await cancelled(client, thread_id)
 
 
-async def test_a_model_that_thinks_and_one_that_answers_and_one_that_stalls_are_told_apart(
+async def test_a_model_that_thinks_one_that_streams_and_one_that_stalls_differ(
     asking: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     thinks, answers, stalls = (f"{thread_id[:50]}-{how}" for how in ("thinks", "answers", "stalls"))
     provider.will(Answer("x", faults=(Stall("headers"),)))
     await ask(asking, "chat-patient", thinks)
-    found = await until_cause(asking, thinks, Cause.MODEL_THINKING, "nothing has come back yet")
-    assert f"asks model {thinks} and has waited for" in found.doing
-    assert "counts as a failure" in found.why
+    found = await until_cause(asking, thinks, Cause.MODEL_THINKING, "has sent nothing yet")
+    assert f"calls model {thinks} and has waited for" in found.doing
+    assert "the attempt counts as failed" in found.why
     provider.will(Answer("word " * 2000, pause=0.05, chunk=5))
     await ask(asking, "chat-patient", answers)
     found = await until_cause(asking, answers, Cause.MODEL_STREAMING, "characters of text so far", "within the last 2s")
-    assert f"asks model {answers}, which has been answering for" in found.doing
+    assert f"calls model {answers}, which has been answering for" in found.doing
     provider.will(Answer("word " * 20, faults=(Stall(3),)))
     await ask(asking, "chat-patient", stalls)
     found = await until_cause(
-        asking, stalls, Cause.MODEL_STALLED, "24 characters of text so far, and nothing more came"
+        asking, stalls, Cause.MODEL_STALLED, "24 characters of text so far, and nothing more arrived"
     )
-    assert "After 60s of silence the connection counts as broken" in found.why
+    assert "After 60s without data the worker treats the stream as interrupted" in found.why
     for thread in (thinks, answers, stalls):
         await cancelled(asking, thread)
 
 
-async def test_a_key_that_is_refused_ends_a_run_with_what_to_correct(
+async def test_a_rejected_api_key_ends_a_run_and_says_what_to_correct(
     asking: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(Status(401, message="no such key"), Answer("here I am"))
@@ -177,13 +178,13 @@ async def test_a_key_that_is_refused_ends_a_run_with_what_to_correct(
     await asking.result(thread_id)
     found = await until_cause(asking, thread_id, Cause.FAILED, "answered 401: 'no such key'")
     assert f"{thread_id} ended with an error " in found.doing
-    assert found.next.startswith("Give the worker a valid API key, and then `wakeful send ")
-    assert shlex.split(found.commands[0]) == ["wakeful", "send", thread_id, "Please go on."]
-    await asking.send(*shlex.split(found.commands[0])[2:])  # the key is right by now, and the thread goes on
+    assert found.next.startswith("Give the worker a valid API key, then `wakeful send ")
+    assert shlex.split(found.commands[0]) == ["wakeful", "send", thread_id, "Please continue."]
+    await asking.send(*shlex.split(found.commands[0])[2:])  # the key is valid by now, and the thread continues
     await until(asking, thread_id, lambda view: view.result is not None and view.result.response == "here I am")
 
 
-async def test_breakers_that_are_open_are_the_cause_and_not_the_provider_alone(
+async def test_open_circuit_breakers_are_the_cause_and_not_only_the_provider(
     temporal: TemporalClient, thread_id: str
 ) -> None:
     agent = Agent(id="hasty", retry=RetryPolicy(max_retries=9, backoff_base_ms=0))
@@ -191,11 +192,11 @@ async def test_breakers_that_are_open_are_the_cause_and_not_the_provider_alone(
     async with working(temporal, thread_id, broken) as client:
         await client.run("hasty", "hi", thread_id=thread_id)
         found = await until_cause(client, thread_id, Cause.BREAKERS_OPEN, "all models unavailable")
-        assert "is left alone for 30s" in found.why
-        assert "wait 30s, and then `wakeful send" in found.next
+        assert "circuit breaker is open for 30s" in found.why
+        assert "wait 30s, then `wakeful send" in found.next
 
 
-async def test_an_approval_that_waits_for_an_hour_says_so_and_how_to_answer(
+async def test_an_approval_that_has_waited_for_an_hour_says_so_and_how_to_answer(
     usual_client: Client, thread_id: str
 ) -> None:
     await usual_client.start("tester", "approve", thread_id=thread_id)
@@ -207,15 +208,15 @@ async def test_an_approval_that_waits_for_an_hour_says_so_and_how_to_answer(
     assert f"{thread_id} is at step 1 and has been waiting for a decision on approve for 1h00m (since " in found.doing
     assert "'May I launch?'" in found.why
     approve = shlex.split(found.commands[0])
-    assert approve == ["wakeful", "approve", f"{thread_id}/call_2_1"]
+    assert approve == ["wakeful", "approve", f"{thread_id}/1-1"]
     await usual_client.decide(thread_id, approve[2].rpartition("/")[2], "resume")
     assert (await usual_client.result(thread_id)).status_reason == "natural"
     found = await until_cause(usual_client, thread_id, Cause.ENDED, "came to its natural end")
     assert found.commands[0] == f"wakeful show {thread_id}"
 
 
-async def test_an_approval_two_levels_down_is_found_where_it_is(temporal: TemporalClient, thread_id: str) -> None:
-    async with working(temporal, thread_id, families) as client:
+async def test_an_approval_of_a_grandchild_is_found(temporal: TemporalClient, thread_id: str) -> None:
+    async with working(temporal, thread_id, subagent_registry) as client:
         leaf = plan([("sign", {"what": "launch"})])
         await client.start("node", written(plan([delegate(plan([delegate(leaf)]))])), thread_id=thread_id)
         pending = await until_pending(client, thread_id)
@@ -227,10 +228,8 @@ async def test_an_approval_two_levels_down_is_found_where_it_is(temporal: Tempor
         await cancelled(client, thread_id)
 
 
-async def test_a_tool_that_hangs_in_a_child_is_found_there_with_how_long_it_may(
-    temporal: TemporalClient, thread_id: str
-) -> None:
-    async with working(temporal, thread_id, families) as client:
+async def test_a_tool_that_hangs_in_a_child_is_found_with_its_timeout(temporal: TemporalClient, thread_id: str) -> None:
+    async with working(temporal, thread_id, subagent_registry) as client:
         await client.start("node", written(plan([delegate(plan([holding()]))])), thread_id=thread_id)
         found = await until_cause(client, thread_id, Cause.TOOL_RUNNING, "tool hold", "has reported no progress")
         assert len(found.path) == 2
@@ -238,28 +237,28 @@ async def test_a_tool_that_hangs_in_a_child_is_found_there_with_how_long_it_may(
         assert "of its timeout of 10m" in found.why
         assert found.commands == (f"wakeful cancel {found.path[1]}",)
         await cancelled(client, thread_id)
-        await until_cause(client, found.path[1], Cause.CANCELLED, f"Thread {thread_id} asked for it")
+        await until_cause(client, found.path[1], Cause.CANCELLED, f"Thread {thread_id} cancelled it")
 
 
-async def test_background_tasks_are_what_a_run_waits_for_and_the_one_that_needs_somebody_comes_first(
+async def test_of_several_background_tasks_the_one_that_needs_a_person_is_the_cause(
     temporal: TemporalClient, thread_id: str
 ) -> None:
-    async with working(temporal, thread_id, families) as client:
+    async with working(temporal, thread_id, subagent_registry) as client:
         tasks = plan(
             [spawn(plan([holding()]), name="digging"), spawn(plan([("sign", {"what": "land"})]), name="signing")]
         )
         await client.start("node", written(tasks), thread_id=thread_id)
         found = await until_cause(client, thread_id, Cause.DECISION, "'May I land?'")
         assert "waits for background task" in found.doing
-        assert "(and for 1 other besides)" in found.doing
-        assert f"{thread_id}: answers that it is waiting for digging, signing" in "\n".join(found.facts)
+        assert "(and for 1 other)" in found.doing
+        assert f"{thread_id}: status waiting, waiting for digging, signing" in "\n".join(found.facts)
         await cancelled(client, thread_id)
 
 
-async def test_a_background_tool_is_found_below_and_can_be_asked_about_itself(
+async def test_a_background_tool_is_found_from_its_parent_and_by_itself(
     temporal: TemporalClient, thread_id: str
 ) -> None:
-    async with working(temporal, thread_id, families) as client:
+    async with working(temporal, thread_id, subagent_registry) as client:
         await client.start("node", written(plan([("linger", {"seconds": 300})])), thread_id=thread_id)
         found = await until_cause(client, thread_id, Cause.TOOL_RUNNING, "background tool", "tool linger")
         assert len(found.path) == 2
@@ -269,44 +268,42 @@ async def test_a_background_tool_is_found_below_and_can_be_asked_about_itself(
         assert (await client.why(found.path[1])).cause is Cause.CANCELLED
 
 
-async def test_a_task_queue_that_nobody_polls_outdoes_everything_else(temporal: TemporalClient, thread_id: str) -> None:
+async def test_a_task_queue_without_a_worker_outranks_everything_else(temporal: TemporalClient, thread_id: str) -> None:
     client = Client(temporal, task_queue=f"{thread_id}-queue")
     await client.start("tester", "approve", thread_id=thread_id)
-    found = await until_cause(client, thread_id, Cause.NO_WORKER, "Nobody polls task queue")
+    found = await until_cause(client, thread_id, Cause.NO_WORKER, "No worker polls task queue")
     assert "Temporal has seen no worker there in the last five minutes" in found.why
-    assert "Its next turn has been due for" in found.why
+    assert "Its next workflow task has been queued for" in found.why
     assert found.commands == (f"wakeful worker --app module:registry --task-queue {thread_id}-queue",)
     async with working(temporal, f"{thread_id}-queue"):
         await until_status(client, thread_id, RunStatus.WAITING)
-    # A worker that has stopped is listed for a while, but its last poll tells. The decision is still to be given.
+    # Temporal still lists a worker that has stopped, but its last poll is old. The decision is still pending.
     later = int(time.time() * 1000) + 120_000
     found = await client.why(thread_id, now=later)
     assert found.cause is Cause.NO_WORKER
     assert "the last worker there" in found.why
-    assert f"It also waits for a decision (`wakeful approve {thread_id}/call_2_1`)" in found.next
+    assert f"It also waits for a decision (`wakeful approve {thread_id}/1-1`)" in found.next
     await client.handle(thread_id).terminate()
 
 
-async def test_a_worker_that_has_just_stopped_is_not_called_anything_that_is_not_known(
-    temporal: TemporalClient, thread_id: str
-) -> None:
+async def test_without_an_answer_the_search_attribute_is_the_evidence(temporal: TemporalClient, thread_id: str) -> None:
     async with working(temporal, thread_id) as client:
         await client.start("tester", "approve", thread_id=thread_id)
         await until_status(client, thread_id, RunStatus.WAITING)
     found = await client.why(thread_id)
-    assert found.cause is Cause.DECISION  # the search attribute says so, whoever answers
-    assert found.commands[0] == f"wakeful approve {thread_id}/call_2_1"
-    assert any("nobody said within 7s where it stands" in fact for fact in found.facts)
+    assert found.cause is Cause.DECISION  # the search attribute says so
+    assert found.commands[0] == f"wakeful approve {thread_id}/1-1"
+    assert any("no worker answered its status query within 7s" in fact for fact in found.facts)
     await client.handle(thread_id).terminate()
 
 
-@tool(task_queue="why-nobody-is-here")
+@tool(task_queue="why-no-worker")
 def far() -> str:
     """Do it elsewhere."""
     return "done"
 
 
-async def test_a_tool_on_a_task_queue_that_nobody_polls_is_told_from_a_run_without_a_worker(
+async def test_a_tool_without_a_worker_is_another_cause_than_a_run_without_one(
     temporal: TemporalClient, thread_id: str
 ) -> None:
     agents = Registry(
@@ -316,8 +313,8 @@ async def test_a_tool_on_a_task_queue_that_nobody_polls_is_told_from_a_run_witho
         await client.start("clerk", "go", thread_id=thread_id)
         await until(client, thread_id, lambda view: view.doing == "running far")
         found = await until_cause(client, thread_id, Cause.NO_TOOL_WORKER, "tool far")
-        assert "Tool far runs on task queue 'why-nobody-is-here', which nobody polls" in found.why
-        assert found.commands == ("wakeful worker --app module:registry --task-queue why-nobody-is-here",)
+        assert "Tool far runs on task queue 'why-no-worker', which no worker polls" in found.why
+        assert found.commands == ("wakeful worker --app module:registry --task-queue why-no-worker",)
         await client.handle(thread_id).terminate("enough", reason="enough of it")
         ended = await until_cause(client, thread_id, Cause.TERMINATED, "The reason that was given: enough of it")
         assert "in Temporal by" in ended.doing
@@ -327,20 +324,20 @@ async def test_a_tool_on_a_task_queue_that_nobody_polls_is_told_from_a_run_witho
         await client.handle(thread_id).terminate()
 
 
-async def test_workers_that_have_too_much_to_do_leave_a_backlog(temporal: TemporalClient, thread_id: str) -> None:
+async def test_workers_without_a_free_slot_leave_a_backlog(temporal: TemporalClient, thread_id: str) -> None:
     async with working(temporal, thread_id, max_concurrent_activities=1) as client:
         await client.start("tester", "linger", thread_id=f"{thread_id}-first")
         await until(client, f"{thread_id}-first", lambda view: view.doing == "running linger")
         for number in range(3):
             await client.start("tester", "hi", thread_id=f"{thread_id}-{number}")
         found = await until_cause(client, f"{thread_id}-2", Cause.BACKLOG, "activity tasks are queued, the oldest for")
-        assert "for a worker to take the lookup of its agent for" in found.doing
+        assert "for a worker to start the lookup of its agent for" in found.doing
         assert found.commands == (f"wakeful worker --app module:registry --task-queue {thread_id}",)
         for which in ("first", "0", "1", "2"):
             await client.handle(f"{thread_id}-{which}").terminate()
 
 
-async def test_a_tool_that_runs_long_says_for_how_long_and_what_it_last_reported(
+async def test_a_long_tool_call_says_for_how_long_it_has_run_and_what_it_last_reported(
     usual_client: Client, thread_id: str
 ) -> None:
     await usual_client.start("tester", "linger", thread_id=thread_id)
@@ -349,11 +346,11 @@ async def test_a_tool_that_runs_long_says_for_how_long_and_what_it_last_reported
     assert "with seconds=60" in found.why
     assert "left of its timeout of 10m" in found.why
     await cancelled(usual_client, thread_id)
-    found = await until_cause(usual_client, thread_id, Cause.CANCELLED, "asked for it and gave no reason")
-    assert f"Client {usual_client.temporal.service_client.config.identity} asked" in found.why
+    found = await until_cause(usual_client, thread_id, Cause.CANCELLED, "cancelled it and gave no reason")
+    assert f"Client {usual_client.temporal.service_client.config.identity} cancelled it" in found.why
 
 
-async def test_a_worker_that_died_under_a_tool_is_missed_before_temporal_notices(
+async def test_a_worker_that_died_is_reported_before_its_heartbeat_timeout(
     temporal: TemporalClient, thread_id: str, tmp_path: Path
 ) -> None:
     client = Client(temporal, task_queue=thread_id)
@@ -364,15 +361,15 @@ async def test_a_worker_that_died_under_a_tool_is_missed_before_temporal_notices
         await until(client, thread_id, lambda view: view.doing == "running dawdle")
         await until_cause(client, thread_id, Cause.TOOL_RUNNING, "tool dawdle")
         await kill(process)
-        found = await until_cause(client, thread_id, Cause.WORKER_LOST, "has given no sign of life for")
+        found = await until_cause(client, thread_id, Cause.WORKER_LOST, "has not heartbeated for")
         assert f"{process.pid}@" in found.why
-        assert "Temporal notices in" in found.why
-        assert "after 60s without one, and then tries again" in found.why
+        assert "Temporal detects that in" in found.why
+        assert "after the heartbeat timeout of 60s, and then retries it" in found.why
         assert found.commands == (f"wakeful worker --app module:registry --task-queue {thread_id}",)
         await client.handle(thread_id).terminate()
 
 
-async def test_a_call_that_is_tried_again_while_no_worker_is_left_is_not_called_a_backlog(
+async def test_a_retry_while_no_worker_is_left_is_not_reported_as_a_backlog(
     temporal: TemporalClient, thread_id: str, tmp_path: Path
 ) -> None:
     client = Client(temporal, task_queue=thread_id)
@@ -382,21 +379,21 @@ async def test_a_call_that_is_tried_again_while_no_worker_is_left_is_not_called_
         await until(client, thread_id, lambda view: view.doing == "running linger_idempotent")
         await until_cause(client, thread_id, Cause.TOOL_RUNNING)
         await kill(process)
-        found = await until_cause(client, thread_id, Cause.WORKER_SILENT, "to take tool linger_idempotent")
+        found = await until_cause(client, thread_id, Cause.WORKER_SILENT, "to start tool linger_idempotent")
         assert "the last worker there" in found.why
         assert "The attempt before it failed: its worker was lost." in found.why
     async with working(temporal, thread_id):
         assert (await client.result(thread_id)).response == "lingered, attempt 2"
 
 
-async def test_a_workflow_of_somebody_elses_is_no_thread(temporal: TemporalClient, thread_id: str) -> None:
+async def test_another_workflow_is_not_a_thread(temporal: TemporalClient, thread_id: str) -> None:
     other = await temporal.start_workflow("Theirs", id=thread_id, task_queue=thread_id)
     with pytest.raises(CallerError, match="a workflow of type 'Theirs'"):
         await Client(temporal).why(thread_id)
     await other.terminate()
 
 
-async def test_an_activity_that_was_paused_says_by_whom_and_how_it_goes_on(
+async def test_a_paused_activity_says_who_paused_it_and_how_to_unpause_it(
     asking: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(Status(429, message="slow down", retry_after=60), Answer("well then"))
@@ -411,7 +408,7 @@ async def test_an_activity_that_was_paused_says_by_whom_and_how_it_goes_on(
             reason="the provider is down",
         )
     )
-    found = await until_cause(asking, thread_id, Cause.PAUSED, "by ann, saying 'the provider is down'")
+    found = await until_cause(asking, thread_id, Cause.PAUSED, "by ann, with the reason 'the provider is down'")
     address = asking.temporal.service_client.config.target_host
     program, *arguments = shlex.split(found.commands[0])
     process = await asyncio.create_subprocess_exec(
@@ -423,7 +420,7 @@ async def test_an_activity_that_was_paused_says_by_whom_and_how_it_goes_on(
 
 @workflow.defn(name=names.WORKFLOW)
 class OtherCode:
-    """What a deploy by mistake would bring: another workflow by the same name."""
+    """Deployed by mistake: another workflow of the same name."""
 
     @workflow.run
     async def run(self, _request: object = None) -> None:
@@ -431,22 +428,20 @@ class OtherCode:
         await workflow.wait_condition(lambda: False)
 
 
-async def test_code_that_does_not_fit_the_history_is_told_from_everything_else(
-    temporal: TemporalClient, thread_id: str
-) -> None:
+async def test_code_that_does_not_match_the_history_is_the_cause(temporal: TemporalClient, thread_id: str) -> None:
     async with working(temporal, thread_id) as client:
         await client.start("tester", "approve", thread_id=thread_id)
         await until_status(client, thread_id, RunStatus.WAITING)
     async with Worker(
         temporal, task_queue=thread_id, workflows=[OtherCode], workflow_runner=UnsandboxedWorkflowRunner()
     ):
-        found = await until_cause(client, thread_id, Cause.TASK_FAILING, "does not fit the run's history")
-        assert "sleeps, and could not take its next turn" in found.doing
-        await client.decide(thread_id, "call_2_1", "resume")
+        found = await until_cause(client, thread_id, Cause.TASK_FAILING, "does not match the run's history")
+        assert "is asleep, and its next workflow task would fail" in found.doing
+        await client.decide(thread_id, "1-1", "resume")
         found = await until_cause(
-            client, thread_id, Cause.TASK_FAILING, "that has failed", "does not fit the run's history"
+            client, thread_id, Cause.TASK_FAILING, "which has failed", "does not match the run's history"
         )
-        assert "cannot take its next turn: that has failed" in found.doing
+        assert "cannot complete its next workflow task, which has failed" in found.doing
         assert found.commands == (f"wakeful replay {thread_id}",)
     async with working(temporal, thread_id):
         assert (await client.result(thread_id)).status_reason == "natural"
@@ -454,25 +449,23 @@ async def test_code_that_does_not_fit_the_history_is_told_from_everything_else(
 
 @workflow.defn(name=names.WORKFLOW)
 class Buggy:
-    """A workflow that raises what is no failure of its own."""
+    """A workflow with a bug."""
 
     @workflow.run
     async def run(self, _request: object = None) -> None:
         raise KeyError("who wrote this?")
 
 
-async def test_a_bug_in_workflow_code_is_named_as_it_was_raised(temporal: TemporalClient, thread_id: str) -> None:
+async def test_an_exception_in_workflow_code_is_quoted(temporal: TemporalClient, thread_id: str) -> None:
     client = Client(temporal, task_queue=thread_id)
     async with Worker(temporal, task_queue=thread_id, workflows=[Buggy], workflow_runner=UnsandboxedWorkflowRunner()):
         await client.start("tester", "hi", thread_id=thread_id)
         found = await until_cause(client, thread_id, Cause.TASK_FAILING, "who wrote this?")
-        assert "The workflow code of the worker breaks" in found.why
+        assert "The worker's workflow code raises an error" in found.why
     await client.handle(thread_id).terminate()
 
 
-async def test_a_version_that_is_not_current_gets_no_turns_and_that_is_said(
-    temporal: TemporalClient, thread_id: str
-) -> None:
+async def test_a_version_that_is_not_current_gets_no_workflow_tasks(temporal: TemporalClient, thread_id: str) -> None:
     deployment = f"{thread_id[:30]}-app"
     async with working(temporal, thread_id, deployment=deployment, build_id="two") as client:
         await client.start("tester", "hi", thread_id=thread_id)
@@ -489,7 +482,7 @@ async def test_a_version_that_is_not_current_gets_no_turns_and_that_is_said(
 
 
 async def test_a_budget_that_is_spent_ends_a_run_and_is_named(temporal: TemporalClient, thread_id: str) -> None:
-    async with working(temporal, thread_id, families) as client:
+    async with working(temporal, thread_id, subagent_registry) as client:
         long = plan(*([("work", {"what": f"{n}"})] for n in range(9)))
         await client.run("node", written(long), thread_id=thread_id, budget=Budget(turns=3))
         found = await until_cause(client, thread_id, Cause.BUDGET_SPENT, "turns budget is spent: 3 of 3 turns")
@@ -497,7 +490,7 @@ async def test_a_budget_that_is_spent_ends_a_run_and_is_named(temporal: Temporal
         assert shlex.split(found.commands[0])[:3] == ["wakeful", "send", thread_id]
 
 
-async def test_a_sub_agent_that_waits_for_its_parents_grant_says_whom_it_asked(
+async def test_a_sub_agent_that_waits_for_a_budget_grant_says_which_parent_it_asked(
     temporal: TemporalClient, thread_id: str
 ) -> None:
     child = f"{thread_id}/node-1"
@@ -518,7 +511,7 @@ async def test_a_sub_agent_that_waits_for_its_parents_grant_says_whom_it_asked(
         await client.handle(child).terminate()
 
 
-async def test_an_idle_thread_waits_for_a_message_and_a_failed_run_on_it_is_not_hidden(
+async def test_an_idle_thread_waits_for_a_message_but_a_failed_run_on_it_is_reported(
     asking: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(Answer("hello"), Status(401, message="no such key"))
@@ -533,7 +526,9 @@ async def test_an_idle_thread_waits_for_a_message_and_a_failed_run_on_it_is_not_
     await asking.handle(thread_id).terminate()
 
 
-async def test_a_run_that_was_told_to_stop_says_what_has_not_stopped(temporal: TemporalClient, thread_id: str) -> None:
+async def test_a_run_that_is_being_cancelled_says_what_has_not_stopped(
+    temporal: TemporalClient, thread_id: str
+) -> None:
     deaf = Registry(
         agents=[Agent(id="deaf", tools=[stubborn])],
         models={"default": ScriptedModel([call("stubborn"), say("{result}")])},
@@ -542,26 +537,26 @@ async def test_a_run_that_was_told_to_stop_says_what_has_not_stopped(temporal: T
         await client.start("deaf", "go", thread_id=thread_id)
         await until_cause(client, thread_id, Cause.TOOL_RUNNING, "tool stubborn")
         await client.cancel(thread_id)
-        found = await until_cause(client, thread_id, Cause.STOPPING, "was told to stop by client")
+        found = await until_cause(client, thread_id, Cause.STOPPING, "is being cancelled by client")
         assert "Tool stubborn has been running for" in found.why
-        LET_GO.set()
+        MAY_STOP.set()
         assert (await client.result(thread_id)).status_reason == "cancelled"
 
 
-LET_GO = asyncio.Event()
+MAY_STOP = asyncio.Event()
 
 
 @tool
 async def stubborn() -> str:
-    """Ignore what one is told, for a while."""
+    """Ignore a cancellation for a while."""
     with contextlib.suppress(asyncio.CancelledError):
-        await LET_GO.wait()
+        await MAY_STOP.wait()
     async with asyncio.timeout(60):
-        await LET_GO.wait()
+        await MAY_STOP.wait()
     return "at last"
 
 
-async def test_asking_why_leaves_no_trace_in_history(usual_client: Client, thread_id: str) -> None:
+async def test_a_diagnosis_adds_nothing_to_history(usual_client: Client, thread_id: str) -> None:
     await usual_client.start("tester", "approve", thread_id=thread_id)
     await until_status(usual_client, thread_id, RunStatus.WAITING)
     before = await usual_client.handle(thread_id).fetch_history()

@@ -6,7 +6,7 @@ from typing import get_args
 
 from wakeful.contract.events import AgentEvent
 
-PAGE = Path(__file__).parents[2] / "docs/watching.md"
+PAGE = Path(__file__).parents[3] / "docs/watching.md"
 
 
 def test_the_page_names_every_event() -> None:

@@ -1,4 +1,4 @@
-"""Whatever was shown of an answer while it came, whoever puts it together has in the end what is in history."""
+"""Whatever was shown of an answer while it streamed, a reader who folds the records ends with what is in history."""
 
 import json
 from collections.abc import Sequence
@@ -6,10 +6,11 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from tests.support.folding import Answered, folded
-from wakeful.client.watching.live import BEGUN_AGAIN, DROPPED, REWRITTEN, Live, Pending
-from wakeful.client.watching.partial_answer import settled_arguments
+from wakeful.client.watching.live import DROPPED, RESTARTED, REWRITTEN, ActivityHeartbeat, LiveRecords
+from wakeful.client.watching.partial_answer import stable_arguments
 from wakeful.contract.events import AgentEvent, EventRecord, MailArrived, RunFinish, StepEnd, StepStart
 from wakeful.contract.events import ToolCallStart as Start
 from wakeful.contract.inference import Interruption, ModelResponse, RecoveryPlan
@@ -17,7 +18,7 @@ from wakeful.contract.messages import ThinkingBlock, ToolCall
 from wakeful.contract.runs import Cancelled
 from wakeful.contract.streaming import PartialCall, StreamCheckpoint
 from wakeful.contract.views import EventsPage
-from wakeful.loop.machine.events import heard
+from wakeful.loop.machine.events import answer_events
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
@@ -41,14 +42,14 @@ def answers(draw: st.DrawFn) -> ModelResponse:
 
 @st.composite
 def checkpoints(draw: st.DrawFn, answer: ModelResponse) -> list[StreamCheckpoint]:
-    """The answer as it grew under one attempt, its arguments spelt as the model likes."""
+    """The answer as it grew in one attempt, its arguments in any JSON spelling."""
     spelling: dict[str, Any] = draw(
         st.sampled_from([{"indent": 1}, {"ensure_ascii": False}, {"separators": (" , ", " :  ")}, {}])
     )
     written = [json.dumps(call.arguments, **spelling) for call in answer.tool_calls]
     thought = answer.reasoning or "".join(block.thinking for block in answer.thinking)
     total = len(thought) + len(answer.text) + sum(map(len, written))
-    grown = []
+    found = []
     for came in sorted(draw(st.lists(st.integers(0, total), max_size=5))):
         left = came - len(thought)
         text, left = answer.text[: max(0, left)], left - len(answer.text)
@@ -57,13 +58,13 @@ def checkpoints(draw: st.DrawFn, answer: ModelResponse) -> list[StreamCheckpoint
             if left >= 0:
                 calls.append(PartialCall(id=call.id, name=call.name, arguments=arguments[:left]))
             left -= len(arguments)
-        grown.append(StreamCheckpoint(attempt=1, model="m", reasoning=thought[:came], text=text, calls=tuple(calls)))
-    return grown
+        found.append(StreamCheckpoint(attempt=1, model="m", reasoning=thought[:came], text=text, calls=tuple(calls)))
+    return found
 
 
-def pending(came: StreamCheckpoint | Any) -> Pending:
-    said = came.model_dump(mode="json") if isinstance(came, StreamCheckpoint) else came
-    return Pending("infer-1", "infer", said, at=5)
+def heartbeat(details: StreamCheckpoint | Any) -> ActivityHeartbeat:
+    value = details.model_dump(mode="json") if isinstance(details, StreamCheckpoint) else details
+    return ActivityHeartbeat("infer-1", "infer", value, at=5)
 
 
 def numbered(events: Sequence[AgentEvent], first: int) -> tuple[EventRecord, ...]:
@@ -83,7 +84,7 @@ def pages(records: Sequence[EventRecord], sizes: Sequence[int], after: int) -> l
     return cut
 
 
-BEGUN = EventsPage(events=numbered([StepStart(message_id="m")], 1), last=1, done=False, in_flight=("infer-1",))
+STARTED = EventsPage(events=numbered([StepStart(message_id="m")], 1), last=1, done=False, in_flight=("infer-1",))
 
 
 def whole(answer: ModelResponse) -> Answered:
@@ -98,13 +99,13 @@ def whole(answer: ModelResponse) -> Answered:
 def shown(
     came: Sequence[StreamCheckpoint], events: Sequence[AgentEvent], sizes: Sequence[int] = ()
 ) -> list[EventRecord]:
-    """Everything that somebody sees who watches the checkpoints and then the events of a step."""
-    live = Live(0)
-    records = live.heard(BEGUN)
+    """Everything that a watcher yields for these checkpoints and then the events of a step."""
+    live = LiveRecords(0)
+    records = live.on_page(STARTED)
     for checkpoint in came:
-        records += live.seen(pending(checkpoint))
+        records += live.on_heartbeat(heartbeat(checkpoint))
     for page in pages(numbered(events, 2), sizes, 1):
-        records += live.heard(page)
+        records += live.on_page(page)
     return records
 
 
@@ -130,20 +131,22 @@ SIZES = st.lists(st.integers(0, 4), max_size=3)
 
 
 @given(st.data())
-def test_an_answer_that_only_grows_is_never_taken_back(data: st.DataObject) -> None:
-    """However the model spells its arguments."""
+def test_an_answer_that_only_grows_is_never_reset(data: st.DataObject) -> None:
+    """In whatever JSON spelling the model writes its arguments."""
     answer = data.draw(answers())
-    records = shown(data.draw(checkpoints(answer)), (*heard(answer, duration_ms=1), StepEnd()), data.draw(SIZES))
-    told = folded(records)
-    assert (told.answers, told.resets) == ([whole(answer)], [])
+    records = shown(
+        data.draw(checkpoints(answer)), (*answer_events(answer, duration_ms=1), StepEnd()), data.draw(SIZES)
+    )
+    fold = folded(records)
+    assert (fold.answers, fold.resets) == ([whole(answer)], [])
     check_numbers(records)
     check_announced_once(records)
 
 
 @given(st.data())
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_any_checkpoints_before_any_answer_end_with_what_is_in_history(data: st.DataObject) -> None:
-    """Attempts that began anew, answers that a hook rewrote, calls that were renamed, broken ones that were dropped."""
+    """Attempts that restarted, answers that a hook rewrote, and incomplete calls that were dropped."""
     came = [
         checkpoint
         for _ in range(data.draw(st.integers(0, 3)))
@@ -156,8 +159,8 @@ def test_any_checkpoints_before_any_answer_end_with_what_is_in_history(data: st.
         Interruption, cause=st.just("reset"), plan=plans, call_id=st.none() | st.sampled_from(["a", "b"])
     )
     interruptions = tuple(data.draw(st.lists(broken, max_size=2)))
-    kept = answer.model_copy(update={"interruptions": interruptions})
-    events = (MailArrived(message_id="m", text="hi"), *heard(kept, duration_ms=1), StepEnd())
+    interrupted = answer.model_copy(update={"interruptions": interruptions})
+    events = (MailArrived(message_id="m", text="hi"), *answer_events(interrupted, duration_ms=1), StepEnd())
     records = shown(came, events, data.draw(SIZES))
     assert folded(records).answers == [whole(answer)]
     check_numbers(records)
@@ -165,40 +168,42 @@ def test_any_checkpoints_before_any_answer_end_with_what_is_in_history(data: st.
 
 
 @given(st.data())
-def test_an_answer_that_came_to_nothing_is_taken_back(data: st.DataObject) -> None:
+def test_an_answer_that_is_dropped_is_reset(data: st.DataObject) -> None:
     answer = data.draw(answers().filter(lambda answer: bool(answer.text)))
     came = [StreamCheckpoint(attempt=1, model="m", text=answer.text)]
     records = shown(came, (StepEnd(), RunFinish(thread_id="t", run_id="r", termination=Cancelled())))
-    told = folded(records)
-    assert (told.answers, told.resets, [record.seq for record in told.durable]) == ([], [DROPPED], [1, 2, 3])
+    fold = folded(records)
+    assert (fold.answers, fold.resets, [record.seq for record in fold.durable]) == ([], [DROPPED], [1, 2, 3])
 
 
-def test_an_answer_that_is_begun_again_or_rewritten_is_shown_from_its_start() -> None:
+def test_an_answer_that_is_restarted_or_rewritten_is_shown_from_its_start() -> None:
     came = [StreamCheckpoint(attempt=number, model="m", text=text) for number, text in enumerate(["One", "Two"], 1)]
     answer = ModelResponse(model="m", text="Three")
-    told = folded(shown(came, heard(answer, duration_ms=1)))
-    assert (told.answers, told.resets) == ([whole(answer)], [BEGUN_AGAIN, REWRITTEN])
+    fold = folded(shown(came, answer_events(answer, duration_ms=1)))
+    assert (fold.answers, fold.resets) == ([whole(answer)], [RESTARTED, REWRITTEN])
 
 
-def test_a_heartbeat_that_says_nothing_or_something_else_shows_nothing() -> None:
-    live = Live(0)
-    live.heard(BEGUN)
-    for said in (None, "beat", {"attempt": "x"}, 7):
-        assert live.seen(pending(said)) == []
-    assert live.seen(Pending("infer-2", "infer", {"attempt": 1, "model": "m", "text": "of another"}, at=1)) == []
+def test_a_heartbeat_without_a_checkpoint_shows_nothing() -> None:
+    live = LiveRecords(0)
+    live.on_page(STARTED)
+    for details in (None, "beat", {"attempt": "x"}, 7):
+        assert live.on_heartbeat(heartbeat(details)) == []
+    other = ActivityHeartbeat("infer-2", "infer", {"attempt": 1, "model": "m", "text": "of another"}, at=1)
+    assert live.on_heartbeat(other) == []
 
 
 def test_the_progress_of_a_tool_is_shown_when_it_changes() -> None:
-    live = Live(0)
-    live.heard(EventsPage(events=numbered([StepEnd()], 1), last=1, done=False, in_flight=("tool.2-call_1",)))
-    said = [{"progress": 0.5}, {"progress": 0.5}, {"progress": 1.0, "message": "there"}]
-    records = [record for each in said for record in live.seen(Pending("tool.2-call_1", "dig", each, at=9))]  # type: ignore[arg-type]
+    live = LiveRecords(0)
+    live.on_page(EventsPage(events=numbered([StepEnd()], 1), last=1, done=False, in_flight=("tool.2-1-1",)))
+    reports: list[JsonValue] = [{"progress": 0.5}, {"progress": 0.5}, {"progress": 1.0, "message": "there"}]
+    beats = [ActivityHeartbeat("tool.2-1-1", "dig", report, at=9) for report in reports]
+    records = [record for beat in beats for record in live.on_heartbeat(beat)]
     assert [(record.provisional, record.at) for record in records] == [(True, 9)] * 2
     assert records[-1].event.model_dump()["content"] == {
         "schema": "tool-call-progress.v1",
-        "node_id": "tool_call:call_1",
+        "node_id": "tool_call:1-1",
         "parent_node_id": "run:r",
-        "call_id": "call_1",
+        "call_id": "1-1",
         "tool_name": "dig",
         "run_id": "r",
         "thread_id": "t",
@@ -209,7 +214,7 @@ def test_the_progress_of_a_tool_is_shown_when_it_changes() -> None:
 
 
 @given(ARGUMENTS, st.data())
-def test_arguments_half_written_are_the_beginning_of_what_history_has(arguments: Any, data: st.DataObject) -> None:
+def test_incomplete_arguments_are_shown_as_history_will_spell_them(arguments: Any, data: st.DataObject) -> None:
     written = json.dumps(arguments)
     part = written[: data.draw(st.integers(0, len(written)))]
-    assert json.dumps(arguments, separators=(",", ":"), ensure_ascii=False).startswith(settled_arguments(part))
+    assert json.dumps(arguments, separators=(",", ":"), ensure_ascii=False).startswith(stable_arguments(part))

@@ -1,65 +1,65 @@
-"""Many who ask the same at the same time are one question, and nobody gets an answer from before they asked."""
+"""Watchers of one client that need the same result make one call, and none gets a result from before it asked."""
 
 import asyncio
 
 import pytest
 
-from wakeful.client.watching.retrying import Shared
+from wakeful.client.watching.retrying import SharedCalls
 
 
 class Counter:
-    """Answers with the number of the question, when it is told to."""
+    """A call that returns its number, once it may return."""
 
     def __init__(self) -> None:
-        self.asked = 0
-        self.may_answer = asyncio.Event()
+        self.calls = 0
+        self.may_return = asyncio.Event()
 
-    async def ask(self) -> int:
-        self.asked += 1
-        number = self.asked
-        await self.may_answer.wait()
+    async def call(self) -> int:
+        self.calls += 1
+        number = self.calls
+        await self.may_return.wait()
         return number
 
 
-async def test_who_asks_meanwhile_shares_the_next_question() -> None:
-    shared, counter = Shared(), Counter()
-    first = asyncio.create_task(shared.newest("key", counter.ask))
+async def test_callers_who_come_while_a_call_is_in_flight_share_the_next_one() -> None:
+    shared, counter = SharedCalls(), Counter()
+    first = asyncio.create_task(shared.fresh("key", counter.call))
     await asyncio.sleep(0)
-    others = [asyncio.create_task(shared.newest("key", counter.ask)) for _ in range(50)]
-    elsewhere = asyncio.create_task(shared.newest("other", counter.ask))
+    others = [asyncio.create_task(shared.fresh("key", counter.call)) for _ in range(50)]
+    elsewhere = asyncio.create_task(shared.fresh("other", counter.call))
     await asyncio.sleep(0)
-    counter.may_answer.set()
+    counter.may_return.set()
     assert await first == 1
     assert await elsewhere == 2
     assert set(await asyncio.gather(*others)) == {3}
 
 
-async def test_who_leaves_takes_the_question_from_nobody() -> None:
-    shared, counter = Shared(), Counter()
-    asking = [asyncio.create_task(shared.newest("key", counter.ask)) for _ in range(3)]
+async def test_a_caller_that_is_cancelled_does_not_cancel_the_call_of_the_others() -> None:
+    shared, counter = SharedCalls(), Counter()
+    callers = [asyncio.create_task(shared.fresh("key", counter.call)) for _ in range(3)]
     await asyncio.sleep(0)
-    for task in asking[:2]:
+    for task in callers[:2]:
         task.cancel()
-    counter.may_answer.set()
-    assert await asking[2] in (1, 2)
+    counter.may_return.set()
+    assert await callers[2] in (1, 2)
 
 
-async def test_a_failure_is_everybodys_and_is_not_kept() -> None:
-    shared = Shared()
+async def test_a_failure_reaches_every_caller_and_is_not_cached() -> None:
+    shared = SharedCalls()
 
     async def fail() -> int:
         raise ValueError("no")
 
-    async def answer() -> int:
+    async def succeed() -> int:
         return 7
 
-    for ask in (shared.newest("key", fail), shared.newest("key", fail), shared.recent("key", fail, within=0)):
+    for call in (shared.fresh("key", fail), shared.fresh("key", fail), shared.cached("key", fail, max_age=0)):
         with pytest.raises(ValueError, match="no"):
-            await ask
-    assert await shared.newest("key", answer) == 7
+            await call
+    assert await shared.fresh("key", succeed) == 7
 
 
-async def test_a_recent_answer_is_good_for_a_while() -> None:
-    shared, counter = Shared(), Counter()
-    counter.may_answer.set()
-    assert [await shared.recent("key", counter.ask, within=60) for _ in range(5)] == [1] * 5
+async def test_a_cached_result_is_used_until_it_is_too_old() -> None:
+    shared, counter = SharedCalls(), Counter()
+    counter.may_return.set()
+    assert [await shared.cached("key", counter.call, max_age=60) for _ in range(5)] == [1] * 5

@@ -1,4 +1,4 @@
-"""What is seen of an answer, and of a tool, before it is in history."""
+"""What a live watcher shows of an answer, and of a tool, before it is in history."""
 
 import asyncio
 from dataclasses import replace
@@ -31,20 +31,22 @@ async def durable(client: Client, thread_id: str) -> list[EventRecord]:
 
 
 async def check(client: Client, thread_id: str, records: list[EventRecord]) -> Folding:
-    """Whoever watched live has the same in the end as whoever reads it afterwards, and nothing twice."""
-    told, stored = folded(records), await durable(client, thread_id)
-    assert told.answers == folded(stored).answers
+    """A live watcher ends with what a later reader gets, and gets nothing twice."""
+    fold, stored = folded(records), await durable(client, thread_id)
+    assert fold.answers == folded(stored).answers
     assert records[-1] == stored[-1]
     seqs = [record.seq for record in records if not record.provisional]
     assert seqs == sorted(set(seqs))
-    passed = {"text_delta", "reasoning_delta", "tool_call_start", "tool_call_delta"}
-    assert [record for record in stored if record.event.event_type not in passed] == [
-        record for record in told.durable if record.event.event_type not in passed
+    deltas = {"text_delta", "reasoning_delta", "tool_call_start", "tool_call_delta"}
+    assert [record for record in stored if record.event.event_type not in deltas] == [
+        record for record in fold.durable if record.event.event_type not in deltas
     ]
-    return told
+    return fold
 
 
-async def test_text_is_seen_before_the_answer_is_whole(client: Client, provider: FakeProvider, thread_id: str) -> None:
+async def test_text_is_shown_before_an_answer_is_complete(
+    client: Client, provider: FakeProvider, thread_id: str
+) -> None:
     rest = asyncio.Event()
     provider.will(Answer(TEXT, reasoning="Let me think.", faults=(Hold(20, rest),)))
     await client.start("chat", "go", thread_id=thread_id)
@@ -53,11 +55,11 @@ async def test_text_is_seen_before_the_answer_is_whole(client: Client, provider:
         assert (early.seq, early.thread_id, early.agent_id) == (2, thread_id, "chat")
         assert (await client.events(thread_id)).last == 2
         rest.set()
-        told = await check(client, thread_id, await watched.to_the_end())
-    assert (told.answers, told.resets) == ([Answered("Let me think.", TEXT)], [])
+        fold = await check(client, thread_id, await watched.to_the_end())
+    assert (fold.answers, fold.resets) == ([Answered("Let me think.", TEXT)], [])
 
 
-async def test_the_arguments_of_a_call_are_seen_while_they_are_written(
+async def test_the_arguments_of_a_call_are_shown_while_the_model_writes_them(
     client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     rest = asyncio.Event()
@@ -66,18 +68,17 @@ async def test_the_arguments_of_a_call_are_seen_while_they_are_written(
     await client.start("chat", "go", thread_id=thread_id)
     async with Watched(client.watch(thread_id, live=True)) as watched:
         await watched.until_type("tool_call_start", provisional=True)
-        begun = await watched.until_type("tool_call_delta", provisional=True)
-        assert begun.event.model_dump()["args_delta"] == '{"a":'
+        started = await watched.until_type("tool_call_delta", provisional=True)
+        assert started.event.model_dump()["args_delta"] == '{"a":'
         rest.set()
-        told = await check(client, thread_id, await watched.to_the_end())
-    assert told.resets == []
-    assert told.answers == [Answered(calls=(("c1", "add", '{"a":1234,"b":5678}'),)), Answered(text="Done.")]
+        fold = await check(client, thread_id, await watched.to_the_end())
+    assert fold.resets == []
+    assert fold.answers == [Answered(calls=(("1-1", "add", '{"a":1234,"b":5678}'),)), Answered(text="Done.")]
 
 
-async def test_a_call_that_is_renamed_is_announced_again(
+async def test_calls_to_which_a_provider_gives_the_same_id_have_different_ones_from_the_start(
     client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
-    """The provider gives every call the same id."""
     rest = asyncio.Event()
     call = Call("c1", "add", '{"a": 1, "b": 2}')
     held = Answer("Again.", calls=(call,), chunk=4, faults=(Hold("content", rest),))
@@ -86,13 +87,14 @@ async def test_a_call_that_is_renamed_is_announced_again(
     async with Watched(client.watch(thread_id, live=True)) as watched:
         await watched.until_type("tool_call_start", provisional=True)
         rest.set()
-        told = await check(client, thread_id, await watched.to_the_end())
-    assert told.resets == [REWRITTEN]
-    assert told.answers[1] == Answered("", "Again.", (("c1_2", "add", '{"a":1,"b":2}'),))
+        fold = await check(client, thread_id, await watched.to_the_end())
+    assert fold.resets == []
+    assert [answer.calls[0][0] for answer in fold.answers[:2]] == ["1-1", "2-1"]
+    assert fold.answers[1] == Answered("", "Again.", (("2-1", "add", '{"a":1,"b":2}'),))
 
 
-async def test_what_a_retry_discards_is_taken_back(client: Client, provider: FakeProvider, thread_id: str) -> None:
-    """Thoughts without a word: nothing of it can be gone on with."""
+async def test_what_a_retry_discards_is_reset(client: Client, provider: FakeProvider, thread_id: str) -> None:
+    """Reasoning without text: a model cannot continue from it."""
     rest = asyncio.Event()
     broken = Answer("Never.", reasoning="In vain, all of it.", faults=(Hold(2, rest), Reset(2)))
     provider.will(broken, Answer("Said.", reasoning="Now for good.", chunk=3, pause=0.1))
@@ -100,25 +102,23 @@ async def test_what_a_retry_discards_is_taken_back(client: Client, provider: Fak
     async with Watched(client.watch(thread_id, live=True)) as watched:
         await watched.until_type("reasoning_delta", provisional=True)
         rest.set()
-        told = await check(client, thread_id, await watched.to_the_end())
-    assert told.answers == [Answered("Now for good.", "Said.")]
-    assert "connection reset" in told.resets
+        fold = await check(client, thread_id, await watched.to_the_end())
+    assert fold.answers == [Answered("Now for good.", "Said.")]
+    assert "connection reset" in fold.resets
 
 
-async def test_an_answer_that_a_hook_rewrites_is_taken_back(
-    client: Client, provider: FakeProvider, thread_id: str
-) -> None:
+async def test_an_answer_that_a_hook_rewrites_is_reset(client: Client, provider: FakeProvider, thread_id: str) -> None:
     rest = asyncio.Event()
     provider.will(Answer(TEXT, faults=(Hold(20, rest),)))
     await client.start("rewritten", "go", thread_id=thread_id)
     async with Watched(client.watch(thread_id, live=True)) as watched:
         await watched.until_type("text_delta", provisional=True)
         rest.set()
-        told = await check(client, thread_id, await watched.to_the_end())
-    assert (told.answers, told.resets) == ([Answered(text="Rewritten.")], [REWRITTEN])
+        fold = await check(client, thread_id, await watched.to_the_end())
+    assert (fold.answers, fold.resets) == ([Answered(text="Rewritten.")], [REWRITTEN])
 
 
-async def test_an_answer_that_is_cancelled_ends_with_what_is_kept_of_it(
+async def test_an_answer_that_is_cancelled_ends_with_the_part_that_is_recorded(
     client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(Answer(TEXT, faults=(Hold(20, asyncio.Event()),)))
@@ -135,7 +135,7 @@ def progress_of(record: EventRecord) -> dict[str, Any]:
     return record.event.content
 
 
-async def test_the_progress_of_a_tool_is_seen_while_it_runs(
+async def test_the_progress_of_a_tool_is_shown_while_it_runs(
     client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     """B-241"""
@@ -150,8 +150,8 @@ async def test_the_progress_of_a_tool_is_seen_while_it_runs(
         await check(client, thread_id, records)
     shown = [progress_of(record) for record in records if isinstance(record.event, ActivitySnapshot)]
     assert [(each["tool_name"], each["call_id"], each["progress"]) for each in shown] == [
-        ("dig", "c1", 0.5),
-        ("dig", "c1", 1.0),
+        ("dig", "1-1", 0.5),
+        ("dig", "1-1", 1.0),
     ]
     assert {record.provisional for record in records if isinstance(record.event, ActivitySnapshot)} == {True}
 
@@ -160,7 +160,7 @@ def _says(message: str, record: EventRecord) -> bool:
     return isinstance(record.event, ActivitySnapshot) and progress_of(record).get("message") == message
 
 
-async def test_a_tool_in_a_thread_reports_too(client: Client, provider: FakeProvider, thread_id: str) -> None:
+async def test_a_tool_in_a_thread_reports_progress_too(client: Client, provider: FakeProvider, thread_id: str) -> None:
     provider.will(Answer(calls=(Call("c1", "dig_in_a_thread", '{"depth": 1}'),)), Answer("Done."))
     await client.start("digger", "go", thread_id=thread_id)
     async with Watched(client.watch(thread_id, live=True)) as watched:
@@ -169,7 +169,7 @@ async def test_a_tool_in_a_thread_reports_too(client: Client, provider: FakeProv
         await watched.to_the_end()
 
 
-async def test_whoever_reconnects_after_every_record_has_the_whole_answer_once(
+async def test_a_watcher_that_reconnects_after_every_record_gets_the_whole_answer_once(
     client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     calls = (Call("c1", "add", '{"a": 1, "b": 2}'), Call("c2", "add", '{"a": 3, "b": 4}'))
@@ -189,7 +189,7 @@ async def test_whoever_reconnects_after_every_record_has_the_whole_answer_once(
     assert folding.answers == folded(await durable(client, thread_id)).answers
 
 
-async def test_a_run_that_continued_as_new_is_put_together_live_as_it_is_afterwards(
+async def test_a_run_that_continues_as_new_folds_live_to_what_is_recorded(
     temporal: TemporalClient, provider: FakeProvider, thread_id: str
 ) -> None:
     calls = [Answer(TEXT, calls=(Call(f"c{n}", "add", '{"a": 1, "b": 2}'),), pause=0.01) for n in range(4)]
@@ -199,15 +199,15 @@ async def test_a_run_that_continued_as_new_is_put_together_live_as_it_is_afterwa
     async with running_worker(temporal, registry_for(provider.port), settings):
         await client.start("chat", "go", thread_id=thread_id)
         async with Watched(client.watch(thread_id)) as plain, Watched(client.watch(thread_id, live=True)) as live:
-            told = await check(client, thread_id, await live.to_the_end())
+            fold = await check(client, thread_id, await live.to_the_end())
             assert await plain.to_the_end() == await durable(client, thread_id)
         executions = [each async for each in temporal.list_workflows(f"WorkflowId = '{thread_id}'")]
     assert len(executions) >= 3
-    assert told.resets == []
+    assert fold.resets == []
     assert any(record.provisional for record in live.records)
 
 
-async def test_an_answer_whose_worker_is_killed_goes_on(
+async def test_an_answer_whose_worker_is_killed_continues(
     temporal: TemporalClient, provider: FakeProvider, thread_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PORT, str(provider.port))
@@ -221,5 +221,5 @@ async def test_an_answer_whose_worker_is_killed_goes_on(
             await watched.until_type("text_delta", provisional=True)
             await kill(first)
         async with worker_process(address, thread_id, journal, app=app):
-            told = await check(client, thread_id, await watched.to_the_end())
-    assert [answer.text for answer in told.answers] == [TEXT * 4]
+            fold = await check(client, thread_id, await watched.to_the_end())
+    assert [answer.text for answer in fold.answers] == [TEXT * 4]

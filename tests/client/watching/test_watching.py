@@ -20,11 +20,16 @@ from wakeful.contract.runs import ThreadMode
 from wakeful.worker import WorkerSettings, running_worker
 
 
+@pytest.fixture
+def client(either_client: Client) -> Client:
+    return either_client
+
+
 async def seen(client: Client, thread_id: str, after: int = 0) -> list[EventRecord]:
     return [record async for record in client.watch(thread_id, after=after)]
 
 
-async def test_a_run_that_continued_as_new_is_told_afterwards_as_it_was_told_live(
+async def test_a_run_that_continued_as_new_reads_afterwards_as_it_did_live(
     temporal: TemporalClient, thread_id: str
 ) -> None:
     settings = WorkerSettings(task_queue=thread_id, history_budget=HistoryBudget(events=40))
@@ -44,14 +49,14 @@ async def test_a_run_that_continued_as_new_is_told_afterwards_as_it_was_told_liv
     assert folded(live_records).answers == folded(afterwards).answers
 
 
-async def test_a_watcher_goes_on_from_any_number(client: Client, thread_id: str) -> None:
+async def test_a_watcher_resumes_from_any_number(client: Client, thread_id: str) -> None:
     await client.run("tester", "add", thread_id=thread_id)
     records = await seen(client, thread_id)
     for number in range(len(records) + 1):
         assert await seen(client, thread_id, after=number) == records[number:]
 
 
-async def test_a_thread_that_was_closed_and_woken_goes_on_with_its_numbers(client: Client, thread_id: str) -> None:
+async def test_a_thread_that_was_closed_and_woken_continues_its_numbers(client: Client, thread_id: str) -> None:
     await client.run("tester", "add", thread_id=thread_id)
     before = await seen(client, thread_id)
     await client.send(thread_id, "add")
@@ -63,29 +68,29 @@ async def test_a_thread_that_was_closed_and_woken_goes_on_with_its_numbers(clien
     assert [record.seq for record in whole.records] == list(range(1, len(whole.records) + 1))
 
 
-@pytest.mark.parametrize("below", [False, True])
-async def test_a_thread_that_was_terminated_before_a_worker_saw_it_has_nothing_to_tell(
-    usual_client: Client, thread_id: str, below: bool
+@pytest.mark.parametrize("descendants", [False, True])
+async def test_a_thread_that_was_terminated_before_it_started_has_no_events(
+    usual_client: Client, thread_id: str, descendants: bool
 ) -> None:
-    nobody = Client(usual_client.temporal, task_queue=f"{thread_id}-nobody")
-    await nobody.start("tester", "add", thread_id=thread_id)
-    await nobody.handle(thread_id).terminate()
+    idle = Client(usual_client.temporal, task_queue=f"{thread_id}-no-worker")
+    await idle.start("tester", "add", thread_id=thread_id)
+    await idle.handle(thread_id).terminate()
     async with asyncio.timeout(BOUND_SECONDS):
-        assert [record async for record in usual_client.watch(thread_id, below=below)] == []
+        assert [record async for record in usual_client.watch(thread_id, descendants=descendants)] == []
 
 
-async def test_a_thread_that_was_started_over_is_told_from_its_new_start(client: Client, thread_id: str) -> None:
+async def test_a_thread_that_was_started_over_is_watched_from_its_new_start(client: Client, thread_id: str) -> None:
     await client.run("tester", "count", thread_id=thread_id)
     last = (await seen(client, thread_id))[-1].seq
     await client.run("tester", "add", thread_id=thread_id)
-    anew = await seen(client, thread_id)
-    assert len(anew) < last
-    told = await seen(client, thread_id, after=last)
-    assert (told[0].seq, told[0].event, told[1:]) == (0, StreamReset(reason="rewound"), anew)
+    restarted = await seen(client, thread_id)
+    assert len(restarted) < last
+    again = await seen(client, thread_id, after=last)
+    assert (again[0].seq, again[0].event, again[1:]) == (0, StreamReset(reason="rewound"), restarted)
 
 
-async def test_somebody_elses_workflow_is_no_thread(client: Client, thread_id: str) -> None:
-    handle = await client.temporal.start_workflow("Else", id=thread_id, task_queue=f"{thread_id}-nobody")
+async def test_another_workflow_is_not_a_thread(client: Client, thread_id: str) -> None:
+    handle = await client.temporal.start_workflow("Else", id=thread_id, task_queue=f"{thread_id}-no-worker")
     with pytest.raises(ThreadNotFound):
         await seen(client, thread_id)
     await handle.terminate()
@@ -111,7 +116,7 @@ async def _gather(watch: object) -> list[EventRecord]:
     return [record async for record in watch]  # type: ignore[attr-defined]
 
 
-async def test_a_thread_that_is_not_there_is_told_at_once(client: Client) -> None:
+async def test_a_thread_that_does_not_exist_is_an_error_at_once(client: Client) -> None:
     with pytest.raises(ThreadNotFound, match="no thread 'unheard-of'"):
         await seen(client, "unheard-of")
 
@@ -126,7 +131,7 @@ async def test_a_thread_that_is_terminated_ends_its_stream(client: Client, threa
     assert await seen(client, thread_id) == records
 
 
-async def test_a_thread_that_nobody_answers_for_is_waited_for(temporal: TemporalClient, thread_id: str) -> None:
+async def test_a_watcher_reports_an_outage_of_the_workers_once(temporal: TemporalClient, thread_id: str) -> None:
     client, settings = Client(temporal, task_queue=thread_id), WorkerSettings(task_queue=thread_id)
     async with running_worker(temporal, registry, settings):
         await client.start("tester", "approve", thread_id=thread_id)
@@ -141,7 +146,7 @@ async def test_a_thread_that_nobody_answers_for_is_waited_for(temporal: Temporal
     assert [type(trouble) for trouble in troubles] == [NoAnswer]
 
 
-async def test_a_watcher_outlives_a_restart_of_the_server(tmp_path: Path, thread_id: str) -> None:
+async def test_a_watcher_survives_a_restart_of_the_server(tmp_path: Path, thread_id: str) -> None:
     database = tmp_path / "wakeful.db"
     troubles: list[Exception] = []
     async with embedded_server(database=database, ui=False) as server:
@@ -166,19 +171,19 @@ async def test_a_watcher_outlives_a_restart_of_the_server(tmp_path: Path, thread
 
 
 def check_rewound(records: list[EventRecord], stored: list[EventRecord]) -> None:
-    """Whoever forgets what is undone has what is stored."""
-    kept: list[EventRecord] = []
+    """A reader who drops what is undone has what is recorded."""
+    retained: list[EventRecord] = []
     for record in records:
         if isinstance(record.event, StreamReset) and record.provisional:
-            kept = [each for each in kept if each.seq <= record.seq]
+            retained = [each for each in retained if each.seq <= record.seq]
         else:
-            kept.append(record)
-    assert kept == stored
+            retained.append(record)
+    assert retained == stored
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-async def test_a_watcher_follows_a_thread_that_is_rewound(client: Client, thread_id: str, share: float) -> None:
-    """It is told how much still stands, and then what comes instead."""
+async def test_a_watcher_follows_a_thread_that_is_reset(client: Client, thread_id: str, share: float) -> None:
+    """It yields which events are retained, and then those that replace the others."""
     await client.start("tester", "approve", thread_id=thread_id, mode=ThreadMode.THREAD)
     await until_status(client, thread_id, RunStatus.WAITING)
     await client.send(thread_id, "count", on_busy="interrupt")

@@ -17,7 +17,7 @@ from wakeful.cli.terminal.live_view import Telling
 from wakeful.cli.terminal.render import event_lines
 from wakeful.client.approvals import PendingDecision, pending_of
 from wakeful.client.client import Client
-from wakeful.client.queries import PATIENCE
+from wakeful.client.queries import QUERY_TIMEOUT
 from wakeful.contract import names
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.events import (
@@ -130,7 +130,9 @@ class Turns:
                 await self._prompts.above(map(self._telling.scroll.colours.marked, lines))
 
     async def _watch(self, seen: Mapping[str, int]) -> AsyncIterator[EventRecord]:
-        watched = self._client.watch(self._thread_id, after=seen, live=True, below=True, on_trouble=self._troubled)
+        watched = self._client.watch(
+            self._thread_id, after=seen, live=True, descendants=True, on_trouble=self._troubled
+        )
         async for record in watched:
             if self._quiet is not None:
                 self._quiet.heard()
@@ -201,7 +203,7 @@ class Turns:
     async def _decide(self, thread_id: str) -> None:
         """Ask for everything that this thread waits for and was not asked for yet."""
         try:
-            waiting = pending_of(await self._client.status(thread_id, within=PATIENCE))
+            waiting = pending_of(await self._client.status(thread_id, within=QUERY_TIMEOUT))
         except WakefulError:
             return  # it has ended, or nobody answers: either is seen elsewhere
         for pending in waiting:

@@ -8,7 +8,7 @@ from wakeful.cli.terminal.colours import CYAN, Colours
 from wakeful.cli.terminal.live_view import SIGN
 from wakeful.cli.terminal.render import called, readable
 from wakeful.client.client import Client
-from wakeful.client.queries import PATIENCE
+from wakeful.client.queries import QUERY_TIMEOUT
 from wakeful.client.wake import describe
 from wakeful.contract.events import EventRecord
 from wakeful.contract.messages import Message, Role, Visibility
@@ -40,7 +40,7 @@ async def place_of(client: Client, thread_id: str) -> Place:
     described = await describe(client.temporal, thread_id)
     if described is None:
         return Place()
-    view = await client.status(thread_id, within=PATIENCE)
+    view = await client.status(thread_id, within=QUERY_TIMEOUT)
     told = [message for message in await client.transcript(thread_id) if message.visibility is Visibility.ALL]
     is_open = described.status is WorkflowExecutionStatus.RUNNING
     busy = is_open and view.status is not RunStatus.DONE and view.waiting_for is not WaitingFor.TASKS

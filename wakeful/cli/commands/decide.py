@@ -20,7 +20,7 @@ from wakeful.cli.session import json_value, with_client
 from wakeful.cli.terminal.render import printable, spelled
 from wakeful.client.approvals import PendingDecision, pending_of
 from wakeful.client.client import Client
-from wakeful.client.queries import PATIENCE
+from wakeful.client.queries import QUERY_TIMEOUT
 from wakeful.contract.decisions import Decision, DecisionAction
 from wakeful.contract.errors import CallerError, DecisionRefused, NoAnswer, ThreadNotFound, WakefulError
 from wakeful.contract.ids import ticket_id
@@ -182,7 +182,7 @@ async def _found(client: Client, ticket: str) -> tuple[str, str, PendingDecision
 
 
 async def _pending(client: Client, thread_id: str, target: str) -> PendingDecision | None:
-    view = await client.status(thread_id, within=PATIENCE)
+    view = await client.status(thread_id, within=QUERY_TIMEOUT)
     return next((entry for entry in pending_of(view) if target in (entry.call_id, entry.suspension_id)), None)
 
 

@@ -18,7 +18,7 @@ from wakeful.cli import options
 from wakeful.cli.terminal.render import printable
 from wakeful.connection import Address, connect
 from wakeful.contract.errors import WakefulError
-from wakeful.history.replay import Replayed, Replaying, Source, found, kept, of_file, of_thread
+from wakeful.history.replay import HistoryReplayer, Replayed, Source, file_source, query_sources, saving, thread_source
 from wakeful.storage import data_converter
 
 OPEN_RUNS = "ExecutionStatus = 'Running'"
@@ -117,7 +117,7 @@ def summary(outcomes: Counter[str]) -> str:
 async def _replayed(wanted: Wanted, where: Address, *, as_json: bool) -> Counter[str]:
     client = await connect(where) if wanted.needs_server else None
     converter = client.data_converter if client else await data_converter(os.environ)
-    replaying = Replaying(converter, namespace=client.namespace if client else "replay")
+    replaying = HistoryReplayer(converter, namespace=client.namespace if client else "replay")
     outcomes: Counter[str] = Counter()
     said = monotonic()
     async for replayed in replaying.all(_sources(wanted, client)):
@@ -132,18 +132,18 @@ async def _replayed(wanted: Wanted, where: Address, *, as_json: bool) -> Counter
 
 async def _sources(wanted: Wanted, client: Client | None) -> AsyncIterator[Source]:
     for path in wanted.files:
-        yield of_file(path)
+        yield file_source(path)
     if client is None:
         return
     async for source in _fetched(wanted, client):
-        yield kept(source, wanted.download) if wanted.download else source
+        yield saving(source, wanted.download) if wanted.download else source
 
 
 async def _fetched(wanted: Wanted, client: Client) -> AsyncIterator[Source]:
     for thread in wanted.threads:
-        yield of_thread(client, thread)
+        yield thread_source(client, thread)
     if wanted.query is not None:
-        async for source in found(client, wanted.query, limit=wanted.limit):
+        async for source in query_sources(client, wanted.query, limit=wanted.limit):
             if source.name not in wanted.threads:
                 yield source
 

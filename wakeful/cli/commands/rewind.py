@@ -62,8 +62,8 @@ def rewound_lines(rewound: Rewound) -> list[str]:
     undone = f"{_counted(rewound.undone, 'step')} undone"
     lines = [f"thread {printable(rewound.thread_id)} is back at {_place(rewound.step)}: {undone}"]
     lines += [f"  cancelled  {printable(child)}" for child in rewound.cancelled]
-    if rewound.told_again:
-        lines.append(f"  told again {_counted(rewound.told_again, 'message')} from other threads")
+    if rewound.resent:
+        lines.append(f"  told again {_counted(rewound.resent, 'message')} from other threads")
     return lines
 
 

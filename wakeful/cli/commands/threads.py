@@ -14,7 +14,7 @@ from wakeful.cli.terminal.render import message_lines, send_command, state_lines
 from wakeful.cli.terminal.task_lines import ended_words, family_lines, receipt_lines, result_lines
 from wakeful.client.branching.steps import steps_of
 from wakeful.client.client import Client
-from wakeful.client.queries import PATIENCE
+from wakeful.client.queries import QUERY_TIMEOUT
 from wakeful.client.wake import describe
 from wakeful.contract.budgets import Budget
 from wakeful.contract.errors import CallerError, NoAnswer
@@ -107,7 +107,7 @@ def status(
     """Where a thread's run stands, and what it waits for."""
 
     async def go(client: Client) -> None:
-        view = await client.status(thread, within=PATIENCE)
+        view = await client.status(thread, within=QUERY_TIMEOUT)
         if as_json:
             print(view.model_dump_json())
         else:
@@ -130,7 +130,7 @@ def show(
 
     async def go(client: Client) -> None:
         messages = await client.transcript(thread)
-        marks = {step.asked: colours_of(sys.stdout).dim(f", step {step.number}") for step in steps_of(messages)}
+        marks = {step.start: colours_of(sys.stdout).dim(f", step {step.number}") for step in steps_of(messages)}
         for place, message in enumerate(messages):
             lines = message_lines(message, mark=marks.get(place, ""))
             print(message.model_dump_json() if as_json else "\n".join(lines))
@@ -173,7 +173,7 @@ async def _refuse_taken(client: Client, thread_id: str, *, again: bool) -> None:
     send_to_it = f"`{send_command(thread_id)}`"
     if described.status is WorkflowExecutionStatus.RUNNING:
         try:
-            doing = f" ({(await client.status(thread_id, within=PATIENCE)).doing})"
+            doing = f" ({(await client.status(thread_id, within=QUERY_TIMEOUT)).doing})"
         except NoAnswer:
             doing = ""
         raise CallerError(f"thread {thread_id!r} is open{doing}: {send_to_it} says something to it")

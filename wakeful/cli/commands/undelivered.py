@@ -14,7 +14,7 @@ from wakeful.cli import options
 from wakeful.cli.session import with_client
 from wakeful.cli.terminal.render import aligned, duration, printable, send_command, short
 from wakeful.client.client import Client
-from wakeful.client.queries import PATIENCE
+from wakeful.client.queries import QUERY_TIMEOUT
 from wakeful.client.undelivered import ThreadUndelivered, read_undelivered
 from wakeful.client.wake import describe
 from wakeful.contract.errors import CallerError, NoAnswer
@@ -102,7 +102,7 @@ async def _found(client: Client, thread: str | None) -> list[ThreadUndelivered]:
         said.append(loop.call_later(A_MOMENT, print_asking, number))
 
     try:
-        return await read_undelivered(client.temporal, asking=asking)
+        return await read_undelivered(client.temporal, on_listed=asking)
     finally:
         for timer in said:
             timer.cancel()
@@ -114,7 +114,7 @@ def print_asking(number: int) -> None:
 
 async def _recover(client: Client, thread: str, action: Literal["replay", "clear"]) -> str:
     try:
-        number = len((await client.status(thread, within=PATIENCE)).undelivered)
+        number = len((await client.status(thread, within=QUERY_TIMEOUT)).undelivered)
     except NoAnswer as error:
         await _tell(client, thread, action)
         return f"sent: {action} waits in the thread's history: {error}"

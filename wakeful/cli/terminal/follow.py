@@ -81,7 +81,7 @@ async def records(
     """What happens on the thread; meanwhile times go on, and who waits in vain is told so."""
     async with Quiet(client, thread_id, teller.trouble) as quiet, ticking(teller):
         watched = client.watch(
-            thread_id, after=after, live=showing.live, below=showing.below, on_trouble=quiet.troubled
+            thread_id, after=after, live=showing.live, descendants=showing.below, on_trouble=quiet.troubled
         )
         async for record in watched:
             quiet.heard()

@@ -1,15 +1,13 @@
-"""Fork a thread: start a new one that goes on after any step of it. The thread itself is only asked, never told.
+"""Fork a thread: start a new one that continues after any step of it. The thread itself is only queried.
 
-The fork's workflow reads by itself what it goes on from (the `restore_thread` activity). Here the place is found, and
-whether it is one that a conversation can go on from.
+This module finds the fork point and checks that a conversation can continue there. The fork's own workflow reads the
+conversation (the `restore_thread` activity).
 """
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from pydantic import ValidationError
 from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
@@ -17,10 +15,11 @@ from temporalio.service import RPCError
 
 from wakeful.client.branching.steps import Step, steps_of
 from wakeful.client.queries import query
+from wakeful.client.start import new_thread_id, rejecting_invalid
 from wakeful.client.wake import Described, describe
 from wakeful.client.watching.reading import read_messages
 from wakeful.contract import names
-from wakeful.contract.errors import CallerError, ThreadNotFound, validation_problems
+from wakeful.contract.errors import CallerError, ThreadNotFound
 from wakeful.contract.messages import Message, Role
 from wakeful.contract.requests import Fork, ForkPointRequest, RunRequest, title_of
 from wakeful.contract.runs import ForkedFrom, ThreadMode
@@ -34,7 +33,7 @@ SUMMARY_LENGTH = 200
 
 @dataclass(frozen=True)
 class ForkRequest:
-    """What a fork is to be: what is said after which step, who answers, and what it is called."""
+    """After which step to fork, the message that the fork is sent, its agent, and its thread's id."""
 
     at: int
     message: str | None = None
@@ -43,90 +42,84 @@ class ForkRequest:
     mode: ThreadMode = ThreadMode.RUN
 
 
-async def fork_thread(temporal: Client, thread_id: str, wish: ForkRequest) -> str:
+async def fork_thread(temporal: Client, thread_id: str, fork: ForkRequest) -> str:
     """Start the fork, on its origin's task queue, and return its thread's id.
 
     Raises:
-        CallerError: there is no such step, it is not over, it has left nothing to answer, or the new id is taken.
+        CallerError: there is no such step, it has not ended, it needs a message, or the new id is taken.
         ThreadNotFound: there is no such thread.
     """
     origin = await describe(temporal, thread_id)
     if origin is None:
         raise ThreadNotFound(thread_id)
-    # One execution answers everything: what the thread goes on to do meanwhile changes nothing.
+    # All from one execution: the thread may continue meanwhile.
     messages = await read_messages(temporal, thread_id, run_id=origin.run_id)
-    kept = kept_messages(thread_id, messages, wish.at)
-    if not wish.message and is_answer(messages[kept - 1]):
-        reason = f"step {wish.at} of thread {thread_id!r} is an answer, and nothing is left to do"
-        raise CallerError(f"{reason}: give the fork a message to go on with")
-    digest = reduce(chained, messages[:kept], EMPTY_DIGEST)
-    run_id, agent_id = await _place(temporal, origin, wish.at, ForkPointRequest(messages=kept, digest=digest))
-    try:
+    inherited = inherited_messages(thread_id, messages, fork.at)
+    if not fork.message and messages[inherited - 1].role is Role.ASSISTANT:
+        reason = f"step {fork.at} of thread {thread_id!r} is an answer, so the model has nothing to continue with"
+        raise CallerError(f"{reason}: give the fork a message")
+    digest = reduce(chained, messages[:inherited], EMPTY_DIGEST)
+    point = ForkPointRequest(messages=inherited, digest=digest)
+    run_id, agent_id = await _find_fork_point(temporal, origin, fork.at, point)
+    with rejecting_invalid():
         request = RunRequest(
-            agent_id=wish.agent_id or agent_id,
-            input=wish.message or "",
-            mode=wish.mode,
-            fork=Fork(thread_id=thread_id, run_id=run_id, step=wish.at, messages=kept, digest=digest),
-            title=None if wish.message else await _title(origin),
+            agent_id=fork.agent_id or agent_id,
+            input=fork.message or "",
+            mode=fork.mode,
+            fork=Fork(thread_id=thread_id, run_id=run_id, step=fork.at, messages=inherited, digest=digest),
+            title=None if fork.message else await _title(origin),
         )
-    except ValidationError as error:
-        raise CallerError("; ".join(validation_problems(error))) from None
-    return await _start(temporal, request, wish.new_thread_id, task_queue=origin.task_queue)
+    return await _start(temporal, request, fork.new_thread_id, task_queue=origin.task_queue)
 
 
-def kept_messages(thread_id: str, messages: Sequence[Message], at: int) -> int:
-    """How many messages a fork keeps that goes on after step `at`: none that was said to the thread later.
+def inherited_messages(thread_id: str, messages: Sequence[Message], at: int) -> int:
+    """How many messages a fork after step `at` inherits: none that was sent to the thread later.
 
     Raises:
-        CallerError: there is no such step, or it is not over.
+        CallerError: there is no such step, or it has not ended.
     """
     steps = steps_of(messages)
     if not 0 <= at <= len(steps):
         number = f"{len(steps)} step{'' if len(steps) == 1 else 's'}"
         raise CallerError(f"thread {thread_id!r} has {number}, so there is no step {at} to fork it after")
     if at == 0:
-        kept = steps[0].asked if steps else len(messages)
-        if not kept:
-            raise CallerError(f"nothing was said on thread {thread_id!r} before its first step")
-        return kept
+        inherited = steps[0].start if steps else len(messages)
+        if not inherited:
+            raise CallerError(f"thread {thread_id!r} has no message before its first step")
+        return inherited
     step = steps[at - 1]
     if missing := _missing(messages, step):
-        raise CallerError(f"step {at} of thread {thread_id!r} is not over: {missing} has not returned")
+        raise CallerError(f"step {at} of thread {thread_id!r} has not ended: {missing} has not returned")
     return _end(messages, step)
 
 
-def is_answer(message: Message) -> bool:
-    """The model has said it all: it is not its turn."""
-    return message.role is Role.ASSISTANT
-
-
 def _missing(messages: Sequence[Message], step: Step) -> str:
-    """The calls of a step that have no result, in words."""
-    returned = {message.tool_call_id for message in messages[step.asked : step.end]}
-    return ", ".join(f"{call.name} ({call.id})" for call in messages[step.asked].tool_calls if call.id not in returned)
+    """The calls of a step that have no result."""
+    returned = {message.tool_call_id for message in messages[step.start : step.end]}
+    return ", ".join(f"{call.name} ({call.id})" for call in messages[step.start].tool_calls if call.id not in returned)
 
 
 def _end(messages: Sequence[Message], step: Step) -> int:
-    """After the step's results, and what the loop itself had to say to them."""
+    """The position after the step's results and the messages that the loop added to them."""
     end = step.end
-    while end < len(messages) and messages[end].metadata == messages[step.asked].metadata:
+    while end < len(messages) and messages[end].metadata == messages[step.start].metadata:
         end += 1
     return end
 
 
-async def _place(temporal: Client, origin: Described, at: int, asked: ForkPointRequest) -> tuple[str, str]:
-    """The execution of the origin that has the place, or that leads to it, and who answers there."""
+async def _find_fork_point(temporal: Client, origin: Described, at: int, request: ForkPointRequest) -> tuple[str, str]:
+    """The execution of the origin that has the fork point, or that leads to it, and the agent that answers there."""
     thread_id, run_id = origin.id, origin.run_id
     execution = run_id
     while True:
-        point = await query(temporal, thread_id, names.QUERY_FORK_POINT, ForkPointView, asked, run_id=execution)
+        point = await query(temporal, thread_id, names.QUERY_FORK_POINT, ForkPointView, request, run_id=execution)
         if (earlier := point.earlier) is None:
             break
-        # A step that the origin has from its own origin: the fork is still the fork of whom its maker has named.
+        # The origin has inherited the step from its own origin: the fork is still one of the thread that was named.
         thread_id, execution = earlier.thread_id or thread_id, earlier.run_id
         run_id = execution if thread_id == origin.id else run_id
     if point.carryover is None or point.carryover.agent_id is None:
-        raise CallerError(f"step {at} of thread {origin.id!r} is just ending: try again in a moment")
+        raise CallerError(f"step {at} of thread {origin.id!r} is just ending: retry in a moment")
     return run_id, point.carryover.agent_id
 
 
@@ -137,28 +130,23 @@ async def _title(origin: Described) -> str | None:
 
 async def _start(temporal: Client, request: RunRequest, thread_id: str | None, *, task_queue: str) -> str:
     assert request.fork is not None
-    thread_id = thread_id or f"{request.agent_id}-{uuid.uuid4().hex[:12]}"
-    title, whence = title_of(request), ForkedFrom(thread_id=request.fork.thread_id, step=request.fork.step)
-    summary = f"{request.agent_id}: {title} ({fork_words(whence)})"
+    thread_id = thread_id or new_thread_id(request.agent_id)
+    title, origin = title_of(request), ForkedFrom(thread_id=request.fork.thread_id, step=request.fork.step)
+    summary = f"{request.agent_id}: {title} (fork of {origin.thread_id} after step {origin.step})"
     try:
         await temporal.start_workflow(
             names.WORKFLOW,
             request,
             id=thread_id,
             task_queue=task_queue,
-            # Not even of a thread that is closed: its conversation would be lost from sight.
+            # A closed thread counts, too: it would become unreachable under its id.
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
-            memo={names.MEMO_TITLE: title, names.MEMO_FORKED_FROM: whence},
+            memo={names.MEMO_TITLE: title, names.MEMO_FORKED_FROM: origin},
             static_summary=summary if len(summary) <= SUMMARY_LENGTH else summary[: SUMMARY_LENGTH - 1] + "…",
         )
     except WorkflowAlreadyStartedError as error:
-        raise CallerError(f"there is a thread {thread_id!r} already: a fork needs an id of its own") from error
+        raise CallerError(f"there is a thread {thread_id!r} already: choose another id for the fork") from error
     except RPCError as error:
         raise error_of(error, thread_id) from error
     return thread_id
-
-
-def fork_words(whence: ForkedFrom) -> str:
-    """Where a fork comes from, in words."""
-    return f"fork of {whence.thread_id} after step {whence.step}"

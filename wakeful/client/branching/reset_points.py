@@ -1,4 +1,4 @@
-"""Where a thread can be rewound to: the workflow task that stands for the end of a step, and its execution.
+"""Where a thread can be reset to so that a step is its last: the execution, and the workflow task after the step.
 
 `rewind` resets the thread there.
 """
@@ -29,7 +29,7 @@ class ResetPoint:
     run_id: str
     task: int
     messages: int
-    """How many messages of the thread stay."""
+    """How many messages of the thread are retained."""
 
 
 class ResetPointFinder:
@@ -66,7 +66,7 @@ class ResetPointFinder:
         return CallerError(f"Temporal has deleted the execution that has step {to} of thread {self._thread_id!r}")
 
     def _model_call_of(self, entries: Entries, to: int) -> int | None:
-        """Where the model was called for step `to`: the newest call, since what was rolled back came before."""
+        """The model call of step `to`: the newest one, since calls that were rolled back came before."""
         ref = self._ref(self._steps[to - 1])
         found = [
             n for n, (_, entry) in enumerate(entries) if isinstance(entry, ModelCalled) and entry.transcript == ref
@@ -74,7 +74,7 @@ class ResetPointFinder:
         return found[-1] if found else None
 
     def _run_of(self, entries: Entries, to: int) -> int | None:
-        """Where the run of step `to + 1` started, or, if there is no such step, the newest run."""
+        """The start of the run of step `to + 1`, or of the newest run if there is no such step."""
         end: int | None = len(entries)
         if to < len(self._steps):
             end = self._model_call_of(entries, to + 1)
@@ -83,7 +83,7 @@ class ResetPointFinder:
         return next((n for n in reversed(range(end)) if isinstance(entries[n][1], RunStarted)), None)
 
     def _after(self, entries: Entries, to: int) -> ResetPoint:
-        """The next call of the model; or, if the run ended with the step, where that was."""
+        """Where the model was called next; or, if the run ended with the step, where it ended."""
         ended: ResetPoint | None = None
         for timeline, entry in entries:
             match entry:
@@ -96,10 +96,10 @@ class ResetPointFinder:
                 case _:
                     pass
         raise CallerError(
-            f"nothing came after step {to} of thread {self._thread_id!r} that could be undone: "
+            f"there is nothing after step {to} of thread {self._thread_id!r} to undo: "
             f"use `wakeful fork` to continue from it in a new thread"
         )
 
     def _ref(self, step: Step) -> TranscriptRef:
-        digest = reduce(chained, self._messages[: step.asked], EMPTY_DIGEST)
-        return TranscriptRef(length=step.asked, digest=digest)
+        digest = reduce(chained, self._messages[: step.start], EMPTY_DIGEST)
+        return TranscriptRef(length=step.start, digest=digest)

@@ -1,8 +1,8 @@
-"""Rewind a thread: undo everything after one of its steps, and have the model asked again from there.
+"""Rewind a thread: undo everything after one of its steps, and call the model again from there.
 
-Temporal resets the thread's workflow, which opens a new execution with the history up to a workflow task. Here is found
-which task that is, and what the server does not do: whatever the thread has started since is cancelled, and what others
-told it since is told again. What tools did outside stays done.
+Temporal resets the thread's workflow: it starts a new execution with the history up to a workflow task. This module
+does what the server does not: it finds that task, cancels the children that the thread has started since, and sends the
+signals again that other threads have sent it since. Side effects of tools are not undone.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from wakeful.client.watching.reading import read_messages
 from wakeful.contract import names
 from wakeful.contract.base import Few, Wire
 from wakeful.contract.errors import CallerError, ThreadNotFound
+from wakeful.contract.ids import is_descendant
 from wakeful.contract.subagents import CLOSED_SILENTLY, ChildResult
 from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.views import StatusView
@@ -31,55 +32,55 @@ from wakeful.history.decoder import ExecutionRef
 from wakeful.history.timeline import ChildClosed, ChildInitiated, MessageSent, ThreadSignal, Timeline, read_timeline
 from wakeful.rpc_errors import error_of
 
-REWOUND = "its parent was rewound"
+PARENT_REWOUND = "its parent was rewound"
 
-_NOTHING_AGAIN = (
+_REAPPLY_NOTHING = (
     ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL,
     ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_UPDATE,
     ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_NEXUS,
     ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_CANCEL_REQUEST,
 )
-"""The server would otherwise bring back the messages and decisions that are undone."""
+"""The server would otherwise reapply the messages and decisions that are undone."""
 
 
 class Rewound(Wire):
-    """What a rewind has done."""
+    """The result of a rewind."""
 
     thread_id: str
     step: int
-    """The newest step that is left."""
+    """The last step that is retained."""
     undone: int
     """How many steps came after it."""
     cancelled: Few[tuple[str, ...]] = ()
-    """The threads of sub-agents and background tasks that were started after it and still ran."""
-    told_again: Few[int] = 0
-    """What other threads had told since then, and were still to tell: ends, events, letters."""
+    """The threads of sub-agents and background tasks that were started after it and were still running."""
+    resent: Few[int] = 0
+    """How many signals of other threads were sent again: results of children, task events, mail."""
     run_id: str
-    """The execution in which the thread goes on (a Temporal run id)."""
+    """The execution in which the thread continues (a Temporal run id)."""
 
 
 @dataclass(frozen=True)
 class RewindPlan:
-    """What a rewind will do, as things stand."""
+    """What a rewind will do, as the thread is now."""
 
     thread_id: str
     step: int
-    place: ResetPoint
+    reset_point: ResetPoint
     undone: tuple[Step, ...]
     messages: int
     """How many messages are undone."""
     children: tuple[str, ...]
-    """The threads that were started since then and have not said that they ended."""
+    """The threads of children that were started since then and have not settled."""
     executions: tuple[str, ...]
-    """The executions of the thread from the one that has the place on (Temporal run ids)."""
+    """The executions of the thread from the one with the reset point on (Temporal run ids)."""
 
 
 async def plan_rewind(temporal: Client, thread_id: str, *, to: int) -> RewindPlan:
-    """Find out what a rewind to after step `to` undoes; nothing is changed yet.
+    """Find out what a rewind to the end of step `to` would undo; nothing is changed yet.
 
     Raises:
         CallerError: there is no such step, nothing came after it, or the thread is a sub-agent's.
-        NoAnswer: no worker told what the thread has said.
+        NoAnswer: no worker answered for the thread.
     """
     newest = await describe(temporal, thread_id)
     if newest is None:
@@ -94,88 +95,88 @@ async def plan_rewind(temporal: Client, thread_id: str, *, to: int) -> RewindPla
     if not 0 <= to <= len(steps):
         raise CallerError(f"thread {thread_id!r} has no step {to}: its newest is {len(steps)}")
     if to < first:
-        raise CallerError(f"thread {thread_id!r} was forked after step {first}: what came before is not its own")
+        raise CallerError(f"thread {thread_id!r} was forked after step {first}: earlier steps are its origin's")
     finder = ResetPointFinder(temporal, thread_id, messages, steps)
-    place = await finder.find(newest.run_id, to, is_first=to == first)
-    past = finder.timelines
-    base = next(number for number, timeline in enumerate(past) if timeline.run_id == place.run_id)
-    undone = _Undone.of(past[base:], place)
+    reset_point = await finder.find(newest.run_id, to, is_first=to == first)
+    timelines = finder.timelines
+    base = next(number for number, timeline in enumerate(timelines) if timeline.run_id == reset_point.run_id)
+    undone = _Undone.after(reset_point, timelines[base:])
     return RewindPlan(
         thread_id=thread_id,
         step=to,
-        place=place,
+        reset_point=reset_point,
         undone=steps[to:],
-        messages=len(messages) - place.messages,
-        children=tuple(child.thread_id for child in undone.children if child.thread_id not in undone.ended),
-        executions=tuple(timeline.run_id for timeline in past[base:]),
+        messages=len(messages) - reset_point.messages,
+        children=tuple(child.thread_id for child in undone.children if child.thread_id not in undone.settled),
+        executions=tuple(timeline.run_id for timeline in timelines[base:]),
     )
 
 
 @dataclass(frozen=True)
 class _Undone:
-    """What stands after a place: the children that were started there, and what came from other threads."""
+    """What comes after a reset point: the children that were started, and the signals of other threads."""
 
     children: tuple[ChildInitiated, ...]
-    heard: tuple[ThreadSignal, ...]
-    ended: frozenset[str]
-    """The threads of children that have said so."""
+    signals: tuple[ThreadSignal, ...]
+    """Those that are to be sent again: they are not about children or messages that are undone, too."""
+    settled: frozenset[str]
+    """The threads of children that have reported their results."""
 
     @classmethod
-    def of(cls, past: Sequence[Timeline], place: ResetPoint) -> "_Undone":
-        """Of the executions from the one on that has the place."""
-        after = [(timeline, place.task if timeline.run_id == place.run_id else 0) for timeline in past]
-        children = [child for timeline, event in after for child in timeline.of(ChildInitiated, after=event)]
-        undelivered = {
-            letter.message_id for timeline, event in after for letter in timeline.of(MessageSent, after=event)
+    def after(cls, reset_point: ResetPoint, timelines: Sequence[Timeline]) -> "_Undone":
+        """From the timelines of the executions from the one with the reset point on."""
+        starts = [(each, reset_point.task if each.run_id == reset_point.run_id else 0) for each in timelines]
+        children = [child for timeline, event in starts for child in timeline.of(ChildInitiated, after=event)]
+        sent = {message.message_id for timeline, event in starts for message in timeline.of(MessageSent, after=event)}
+        signals = [signal for timeline, event in starts for signal in timeline.of(ThreadSignal, after=event)]
+        settled = {
+            signal.sender
+            for timeline in timelines
+            for signal in timeline.of(ThreadSignal)
+            if signal.signal == names.SIGNAL_CHILD_SETTLED
         }
-        heard = [word for timeline, event in after for word in timeline.of(ThreadSignal, after=event)]
-        ended = {word.sender for timeline in past for word in timeline.of(ThreadSignal) if _is_end(word)}
-        heard += _unsaid(past[0], place, ended)
-        gone = tuple(child.thread_id for child in children)
-        about = undelivered | {child.work_id for child in children}
-        kept = tuple(word for word in heard if word.about not in about and not _is_below(word.sender, gone))
-        return cls(tuple(children), kept, frozenset(ended))
+        signals += _silent_ends(timelines[0], reset_point, settled)
+        about_undone = sent | {child.work_id for child in children}
+        undone = tuple(child.thread_id for child in children)
+        again = (each for each in signals if each.about not in about_undone and not _is_in_any(each.sender, undone))
+        return cls(tuple(children), tuple(again), frozenset(settled))
 
 
-def _is_end(word: ThreadSignal) -> bool:
-    return word.signal == names.SIGNAL_CHILD_SETTLED
+def _is_in_any(thread_id: str, roots: Sequence[str]) -> bool:
+    return any(thread_id == root or is_descendant(thread_id, root) for root in roots)
 
 
-def _is_below(thread_id: str, tops: Sequence[str]) -> bool:
-    return any(thread_id == top or thread_id.startswith(f"{top}/") for top in tops)
-
-
-def _unsaid(base: Timeline, place: ResetPoint, ended: set[str]) -> list[ThreadSignal]:
-    """The ends of children that said nothing: the server told the execution that is undone, and tells no other."""
-    work = {child.thread_id: child.work_id for child in base.of(ChildInitiated) if child.event < place.task}
-    said: list[ThreadSignal] = []
-    for closed in base.of(ChildClosed, after=place.task):
+def _silent_ends(base: Timeline, reset_point: ResetPoint, settled: set[str]) -> list[ThreadSignal]:
+    """Signals for children that closed without one: the server reported that only to the execution that is undone."""
+    work = {child.thread_id: child.work_id for child in base.of(ChildInitiated) if child.event < reset_point.task}
+    signals: list[ThreadSignal] = []
+    for closed in base.of(ChildClosed, after=reset_point.task):
         work_id = work.get(closed.thread_id)
-        if work_id and closed.thread_id not in ended:
+        if work_id and closed.thread_id not in settled:
             error = closed.error or CLOSED_SILENTLY
-            settled = ChildResult(work_id=work_id, thread_id=closed.thread_id, status=TaskStatus.FAILED, error=error)
-            payload = settled.model_dump(mode="json")
-            said.append(ThreadSignal(closed.event, names.SIGNAL_CHILD_SETTLED, payload, closed.thread_id, work_id))
-    return said
+            result = ChildResult(work_id=work_id, thread_id=closed.thread_id, status=TaskStatus.FAILED, error=error)
+            payload = result.model_dump(mode="json")
+            signals.append(ThreadSignal(closed.event, names.SIGNAL_CHILD_SETTLED, payload, closed.thread_id, work_id))
+    return signals
 
 
 async def rewind(temporal: Client, plan: RewindPlan, *, reason: str | None = None) -> Rewound:
-    """Do what was planned. What the thread has done since is undone as well.
+    """Perform a plan. What the thread has done since it was made is undone as well.
 
     Raises:
-        WakefulError: Temporal refused; then nothing has changed.
+        WakefulError: Temporal rejected the reset; then nothing has changed.
     """
     run_id = await _reset(temporal, plan, reason or f"rewound to step {plan.step}")
-    undone = _Undone.of(await _past(temporal, plan), plan.place)
-    cancelled = await asyncio.gather(*(_cancelled(temporal, child.thread_id) for child in undone.children))
-    for word in undone.heard:
-        await _tell_again(temporal, plan.thread_id, word)
+    undone = _Undone.after(plan.reset_point, await _read_undone(temporal, plan))
+    cancelled = await asyncio.gather(*(_cancel(temporal, child.thread_id) for child in undone.children))
+    for signal in undone.signals:
+        await _send_again(temporal, plan.thread_id, signal)
     return Rewound(
         thread_id=plan.thread_id,
         step=plan.step,
         undone=len(plan.undone),
         cancelled=tuple(child.thread_id for child, was in zip(undone.children, cancelled, strict=True) if was),
-        told_again=len(undone.heard),
+        resent=len(undone.signals),
         run_id=run_id,
     )
 
@@ -183,12 +184,12 @@ async def rewind(temporal: Client, plan: RewindPlan, *, reason: str | None = Non
 async def _reset(temporal: Client, plan: RewindPlan, reason: str) -> str:
     request = ResetWorkflowExecutionRequest(
         namespace=temporal.namespace,
-        workflow_execution=WorkflowExecution(workflow_id=plan.thread_id, run_id=plan.place.run_id),
+        workflow_execution=WorkflowExecution(workflow_id=plan.thread_id, run_id=plan.reset_point.run_id),
         reason=reason,
-        workflow_task_finish_event_id=plan.place.task,
+        workflow_task_finish_event_id=plan.reset_point.task,
         request_id=uuid.uuid4().hex,
         reset_reapply_type=ResetReapplyType.RESET_REAPPLY_TYPE_NONE,
-        reset_reapply_exclude_types=_NOTHING_AGAIN,
+        reset_reapply_exclude_types=_REAPPLY_NOTHING,
         identity=temporal.identity,
     )
     try:
@@ -197,30 +198,30 @@ async def _reset(temporal: Client, plan: RewindPlan, reason: str) -> str:
         raise error_of(error, plan.thread_id) from error
 
 
-async def goes_on(temporal: Client, thread_id: str) -> bool:
-    """Whether a thread whose execution was terminated has another one: a reset terminates the one before."""
+async def has_continued(temporal: Client, thread_id: str) -> bool:
+    """Whether a thread whose execution was terminated has a newer one: a reset terminates one and starts another."""
     newest = await describe(temporal, thread_id)
     return newest is not None and newest.status is not WorkflowExecutionStatus.TERMINATED
 
 
-async def _past(temporal: Client, plan: RewindPlan) -> list[Timeline]:
-    """What is undone, read after the reset has closed it: the thread may have gone on since the plan was made."""
-    past: list[Timeline] = []
-    wanted: list[str] = list(plan.executions)
-    while wanted:
+async def _read_undone(temporal: Client, plan: RewindPlan) -> list[Timeline]:
+    """The executions that are undone, read after the reset has closed them: they may have changed since the plan."""
+    timelines: list[Timeline] = []
+    unread: list[str] = list(plan.executions)
+    while unread:
         try:
-            past.append(await read_timeline(temporal, ExecutionRef(plan.thread_id, wanted.pop(0))))
+            timelines.append(await read_timeline(temporal, ExecutionRef(plan.thread_id, unread.pop(0))))
         except RPCError as error:
             raise error_of(error, plan.thread_id) from error
-        if not wanted and (following := past[-1].successor):
-            wanted.append(following)
-    return past
+        if not unread and (successor := timelines[-1].successor):
+            unread.append(successor)
+    return timelines
 
 
-async def _cancelled(temporal: Client, thread_id: str) -> bool:
-    """Whether it still ran; it stops what is below it itself."""
+async def _cancel(temporal: Client, thread_id: str) -> bool:
+    """Whether it was still running; it cancels its descendants itself."""
     try:
-        await temporal.get_workflow_handle(thread_id).signal(names.SIGNAL_CANCEL, {"reason": REWOUND})
+        await temporal.get_workflow_handle(thread_id).signal(names.SIGNAL_CANCEL, {"reason": PARENT_REWOUND})
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise error_of(error, thread_id) from error
@@ -228,14 +229,14 @@ async def _cancelled(temporal: Client, thread_id: str) -> bool:
     return True
 
 
-async def _tell_again(temporal: Client, thread_id: str, word: ThreadSignal) -> None:
-    """An end and a letter wake a thread that has ended, as they do when they come for the first time."""
-    spoken = WakeSignal(word.signal, word.payload, None, "a background task has ended")
-    if word.signal in (names.SIGNAL_CHILD_SETTLED, names.SIGNAL_DELIVER):
-        await signal_or_wake(temporal, thread_id, spoken, queue_of=lambda closed: closed.task_queue if closed else "")
+async def _send_again(temporal: Client, thread_id: str, signal: ThreadSignal) -> None:
+    """Send a signal to the rewound thread. Results and mail wake it if it has ended, as they do the first time."""
+    if signal.signal in (names.SIGNAL_CHILD_SETTLED, names.SIGNAL_DELIVER):
+        wake = WakeSignal(signal.signal, signal.payload, None, "a background task has ended")
+        await signal_or_wake(temporal, thread_id, wake, queue_of=lambda closed: closed.task_queue if closed else "")
         return
     try:
-        await temporal.get_workflow_handle(thread_id).signal(word.signal, word.payload)
+        await temporal.get_workflow_handle(thread_id).signal(signal.signal, signal.payload)
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise error_of(error, thread_id) from error

@@ -1,4 +1,4 @@
-"""The causes that a thread may have for standing where it stands, and the diagnosis that names one of them."""
+"""The causes that a diagnosis can name, and the diagnosis itself."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,59 +7,59 @@ from wakeful.contract.base import Few, Maybe, Wire
 
 
 class Cause(StrEnum):
-    """Why a thread does not get on, or what it gets on with. What outdoes others comes first."""
+    """Why a thread makes no progress, or how it does. Of several causes, the first in this order is reported."""
 
     NO_WORKER = "no_worker"
-    """Nobody polls the task queue that the run's next turn is on."""
+    """No worker polls the task queue of the run's workflow tasks."""
     WRONG_VERSION = "wrong_version"
-    """Workers poll it, but none of the version that the run is for."""
+    """Workers poll it, but none of the version that the run's workflow tasks go to."""
     TASK_FAILING = "task_failing"
-    """The run's turn fails over and over: other code than it began with, or a bug."""
+    """The run's workflow task fails again and again: its code does not match the history, or has a bug."""
     NO_TOOL_WORKER = "no_tool_worker"
-    """A tool is to run on a task queue of its own, which nobody polls."""
+    """A tool has a task queue of its own, which no worker polls."""
     PAUSED = "paused"
-    """Somebody paused an activity in Temporal."""
+    """An activity is paused in Temporal."""
     TERMINATED = "terminated"
-    """Ended from outside, by Temporal's terminate or a timeout."""
+    """The workflow was terminated from outside, or timed out."""
     FAILED = "failed"
     """The run ended with an error."""
     BREAKERS_OPEN = "breakers_open"
-    """The run ended because every model it may ask is left alone for a while."""
+    """The run ended because the circuit breakers of all its models are open."""
     BUDGET_SPENT = "budget_spent"
     STOPPED = "stopped"
     """A stop condition, or the limit of rounds."""
     BLOCKED = "blocked"
-    """A gate or a permission rule forbade a call."""
+    """A gate or a permission rule blocked a call."""
     CANCELLED = "cancelled"
     DECISION = "decision"
     """A person has to decide."""
     BUDGET = "budget"
-    """What the run may spend is spent, and it waits for more."""
+    """The run has spent its budget, and waits for more."""
     WORKER_LOST = "worker_lost"
-    """The worker that had the call gives no sign of life."""
+    """The worker of an activity has stopped heartbeating."""
     BACKLOG = "backlog"
-    """There are workers, and more work than they take."""
+    """Workers poll, but more tasks are queued than they can run."""
     MODEL_RETRYING = "model_retrying"
-    """The provider refused or failed, and is asked again later."""
+    """The provider failed or rejected the model call, which is retried after a backoff."""
     RETRYING = "retrying"
-    """An activity failed, and is tried again later."""
+    """Another activity failed, and is retried after a backoff."""
     WORKER_SILENT = "worker_silent"
-    """A worker polled lately, and nobody answers."""
+    """A worker polled recently, but does not answer."""
     MODEL_STALLED = "model_stalled"
-    """The answer has begun, and nothing more comes."""
+    """The answer has started, and no more of it arrives."""
     STOPPING = "stopping"
-    """The run was told to stop, and something in flight has not stopped yet."""
+    """The run is being cancelled, and an activity in flight has not stopped yet."""
     TOOL_RUNNING = "tool_running"
     MODEL_STREAMING = "model_streaming"
     MODEL_THINKING = "model_thinking"
-    """The model was asked, and has not begun to answer."""
+    """The model was called, and its answer has not started."""
     WORKING = "working"
-    """Everything takes its course."""
+    """The run makes progress."""
     TASKS = "tasks"
-    """The model is done, and background tasks still run."""
+    """The model is done, and background tasks are still running."""
     UNKNOWN = "unknown"
     IDLE = "idle"
-    """The thread is open and has nothing to do."""
+    """The thread is open and waits for a message."""
     ENDED = "ended"
     """The run came to its natural end."""
 
@@ -74,14 +74,14 @@ class Diagnosis(Wire):
     why: str
     """The cause, in words."""
     next: str
-    """What to do, in words; the commands stand in it between backticks."""
+    """What to do, in words, with the commands between backticks."""
     since: Maybe[int] = None
-    """Since when, in milliseconds since 1970; absent if nothing says so."""
+    """Since when, in milliseconds since 1970; absent if it is not known."""
     at: int
-    """When it was looked at."""
+    """When the diagnosis was made."""
     commands: Few[tuple[str, ...]] = ()
     path: Few[tuple[str, ...]] = ()
-    """The threads from this one down to the one that has the cause; absent if it is this one."""
+    """The threads from this one to the descendant that has the cause; absent if it is this one."""
     facts: Few[tuple[str, ...]] = ()
     """What was read."""
     unread: Few[tuple[str, ...]] = ()
@@ -95,7 +95,7 @@ class Diagnosis(Wire):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a thread waits for or does. `doing` goes on from the thread's name, without a stop."""
+    """One thing that a thread does or waits for. `doing` follows the thread's id, and has no full stop."""
 
     cause: Cause
     doing: str
@@ -104,9 +104,9 @@ class Finding:
     since: int | None = None
     commands: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
-    """The threads below that lead to it."""
+    """The descendants that lead to it."""
 
     @property
     def rank(self) -> tuple[int, int]:
-        """What outdoes others, and of the same kind what has lasted longest, comes first."""
+        """By cause, and for the same cause by how long it has lasted: the smallest is reported."""
         return list(Cause).index(self.cause), self.since if self.since is not None else 1 << 62

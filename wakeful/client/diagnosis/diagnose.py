@@ -1,21 +1,21 @@
-"""Which of all the things that a thread waits for is the cause: the one that outdoes the others, however deep it is."""
+"""Which of all the things that a thread waits for is the cause: the one of the highest rank, at any depth."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 
 from wakeful.client.diagnosis import activities, endings, workflow_tasks
 from wakeful.client.diagnosis.causes import Cause, Diagnosis, Finding
-from wakeful.client.diagnosis.evidence import Activity, Evidence, Queue
+from wakeful.client.diagnosis.evidence import Activity, Evidence, TaskQueue
 from wakeful.client.diagnosis.wording import (
     ago,
+    clause,
     code,
     counted,
     duration,
-    go_on,
     lasting,
     listed,
-    plain,
-    said,
+    one_line,
+    send_continue,
     until,
     wakeful,
 )
@@ -26,57 +26,57 @@ from wakeful.contract.views import StatusView, ToolCallView, WaitingFor
 
 
 def diagnose(evidence: Evidence, *, now: int) -> Diagnosis:
-    """What is the matter with a thread.
+    """What a thread does and waits for, and why.
 
     Args:
         now: milliseconds since 1970.
     """
-    found = _found(evidence, now)
+    finding = _find_cause(evidence, now)
     return Diagnosis(
         thread_id=evidence.thread_id,
-        cause=found.cause,
-        doing=f"{evidence.thread_id} {found.doing}.",
-        why=found.why,
-        next=found.next,
-        since=found.since,
+        cause=finding.cause,
+        doing=f"{evidence.thread_id} {finding.doing}.",
+        why=finding.why,
+        next=finding.next,
+        since=finding.since,
         at=now,
-        commands=found.commands,
-        path=(evidence.thread_id, *found.path) if found.path else (),
+        commands=finding.commands,
+        path=(evidence.thread_id, *finding.path) if finding.path else (),
         facts=tuple(dict.fromkeys(fact for each in evidence.walk() for fact in facts(each, now))),
         unread=tuple(dict.fromkeys(problem for each in evidence.walk() for problem in each.unread)),
     )
 
 
-def _found(evidence: Evidence, now: int) -> Finding:
+def _find_cause(evidence: Evidence, now: int) -> Finding:
     if evidence.ended is not None:
         return endings.ending(evidence, evidence.ended, now=now)
-    # Without a worker nothing else that is pending matters: none of it would be heard of.
-    if (unattended := workflow_tasks.unattended(evidence, now)) is not None:
-        return unattended
+    # Without a worker, nothing else that is pending matters: the run could not react to it.
+    if (no_worker := workflow_tasks.without_worker(evidence, now)) is not None:
+        return no_worker
     if (failing := workflow_tasks.failing(evidence, now)) is not None:
         return failing
-    found = [*_activities(evidence, now), *_of_view(evidence, now), *_below(evidence, now)]
-    found += [turn for turn in (workflow_tasks.waiting(evidence, now),) if turn is not None]
-    if found:
-        return min(found, key=lambda finding: finding.rank)
-    return workflow_tasks.at_rest(evidence, now)
+    findings = [*_activities(evidence, now), *_from_status(evidence, now), *_descendants(evidence, now)]
+    findings += [task for task in (workflow_tasks.queued(evidence, now),) if task is not None]
+    if findings:
+        return min(findings, key=lambda finding: finding.rank)
+    return workflow_tasks.nothing_pending(evidence, now)
 
 
 def _activities(evidence: Evidence, now: int) -> list[Finding]:
-    """A summary is made in the background: the run waits for it only if it waits for nothing else."""
+    """The pending activities. Compaction runs in the background, so it counts only if nothing else is pending."""
     step = _step(evidence)
-    pending = [each for each in evidence.activities if each.kind != names.ACTIVITY_COMPACT] or evidence.activities
+    pending = [each for each in evidence.activities if each.type != names.ACTIVITY_COMPACT] or evidence.activities
     return [activities.finding(evidence, each, step=step, now=now) for each in pending]
 
 
-def _of_view(evidence: Evidence, now: int) -> list[Finding]:
-    """What the run itself says that it waits for."""
+def _from_status(evidence: Evidence, now: int) -> list[Finding]:
+    """What the run's own status says that it waits for."""
     view = evidence.view
     if view is None:
-        return [_unheard(evidence)] if evidence.calls and evidence.task is None else []
+        return [_decision_by_attribute(evidence)] if evidence.pending_calls and evidence.task is None else []
     found = []
-    if asking := [call for call in view.calls if call.ticket is not None]:
-        found.append(_decisions(view, asking, now))
+    if pending := [call for call in view.calls if call.ticket is not None]:
+        found.append(_decisions(view, pending, now))
     if view.waiting_for is WaitingFor.BUDGET:
         found.append(_budget(evidence, view, now))
     elif view.waiting_for is WaitingFor.TASKS:
@@ -86,37 +86,37 @@ def _of_view(evidence: Evidence, now: int) -> list[Finding]:
     return found
 
 
-def _unheard(evidence: Evidence) -> Finding:
-    """Nobody answers, but its search attribute names the calls; and no turn is due, so none has been decided."""
-    tickets = [ticket_id(evidence.thread_id, call) for call in evidence.calls]
+def _decision_by_attribute(evidence: Evidence) -> Finding:
+    """No worker answers, but the search attribute names calls; no workflow task is pending, so none was decided."""
+    tickets = [ticket_id(evidence.thread_id, call) for call in evidence.pending_calls]
     why = (
-        f"Its search attribute says so; what is asked, and since when, is not known, because "
-        f"{said(evidence.silence or 'nobody answers')}. Temporal keeps the decision until a worker takes it."
+        "Its search attribute says so; the question and its time are not known, because "
+        f"{clause(evidence.no_status or 'no worker answers')}. Temporal stores your decision until a worker takes it."
     )
     return _decision("waits for a decision", tickets, None, why)
 
 
-def _decisions(view: StatusView, asking: list[ToolCallView], now: int) -> Finding:
-    oldest = min(asking, key=lambda call: call.since or 0)
-    thread = view.identity.thread_id
-    tickets = [ticket_id(thread, call.call_id) for call in sorted(asking, key=lambda call: call.since or 0)]
+def _decisions(view: StatusView, pending: list[ToolCallView], now: int) -> Finding:
+    by_age = sorted(pending, key=lambda call: call.since or 0)
+    oldest = by_age[0]
+    tickets = [ticket_id(view.identity.thread_id, call.call_id) for call in by_age]
     ticket = oldest.ticket
-    asked = plain((ticket.suspension.message or ticket.suspension.action) if ticket else "")
-    others = "" if len(asking) == 1 else f" (and on {counted(len(asking) - 1, 'other call')})"
-    asks = f"a decision on {oldest.tool_name}{others}"
-    doing = f"is at step {view.steps} and has been waiting for {asks}{lasting(oldest.since, now)}"
-    why = f"A person has to answer: {asked!r}."
+    question = one_line((ticket.suspension.message or ticket.suspension.action) if ticket else "")
+    others = "" if len(pending) == 1 else f" (and on {counted(len(pending) - 1, 'other call')})"
+    call = f"a decision on {oldest.tool_name}{others}"
+    doing = f"is at step {view.steps} and has been waiting for {call}{lasting(oldest.since, now)}"
+    why = f"A person has to answer: {question!r}."
     if ticket is not None and ticket.expires_at is not None:
         then = ticket.suspension.expiry.then.value if ticket.suspension.expiry else "cancel"
-        why += f" If nobody does, the call expires {until(ticket.expires_at, now)}, and that means: {then}."
+        why += f" Without an answer, the call expires {until(ticket.expires_at, now)}, which means: {then}."
     else:
-        why += " It has no deadline and waits for as long as it takes."
+        why += " It has no deadline."
     return _decision(doing, tickets, oldest.since, why)
 
 
 def _decision(doing: str, tickets: list[str], since: int | None, why: str) -> Finding:
     approve, deny = wakeful("approve", *tickets), wakeful("deny", *tickets)
-    next = f"{code(approve)} lets it go on, {code(deny)} does not."
+    next = f"{code(approve)} resumes it, {code(deny)} cancels it."
     return Finding(Cause.DECISION, doing, why, next, since, (approve, deny))
 
 
@@ -126,16 +126,19 @@ def _budget(evidence: Evidence, view: StatusView, now: int) -> Finding:
     limit = view.budget.model_dump(exclude_none=True) if view.budget else {}
     spent = {name: getattr(view.spent, name) for name in limit if hasattr(view.spent, name)}
     account = ", ".join(f"{spent[name]:g} of {limit[name]:g} {name.replace('_', ' ')}" for name in spent)
-    told = f" It has spent {account}." if account else ""
+    has_spent = f" It has spent {account}." if account else ""
     doing = f"is at step {view.steps} and has been waiting for more budget ({view.doing}){lasting(since, now)}"
     if parent is None or not view.doing.startswith("asking"):
-        why = f"What it may spend is lent to its background tasks; what they leave comes back to it.{told}"
+        why = f"Its background tasks hold the rest of its budget; it gets back what they do not spend.{has_spent}"
         tree = wakeful("tree", evidence.thread_id)
         return Finding(Cause.BUDGET, doing, why, f"Wait for them; {code(tree)} shows them.", since, (tree,))
-    why = f"It was lent a part of its parent's budget, has spent that, and has asked {parent} for more.{told}"
-    look, cancel = wakeful("why", parent), wakeful("cancel", evidence.thread_id)
-    next = f"Its parent answers as soon as it can: {code(look)} says what keeps it; {code(cancel)} stops the sub-agent."
-    return Finding(Cause.BUDGET, doing, why, next, since, (look, cancel))
+    why = f"It has spent its part of its parent's budget, and has asked {parent} for more.{has_spent}"
+    parent_why, cancel = wakeful("why", parent), wakeful("cancel", evidence.thread_id)
+    next = (
+        f"Its parent answers as soon as it can: {code(parent_why)} says what it waits for; {code(cancel)} cancels the "
+        "sub-agent."
+    )
+    return Finding(Cause.BUDGET, doing, why, next, since, (parent_why, cancel))
 
 
 def _tasks(evidence: Evidence, view: StatusView, now: int) -> Finding:
@@ -144,8 +147,8 @@ def _tasks(evidence: Evidence, view: StatusView, now: int) -> Finding:
     since = min((task.created_at_ms for task in running if task.created_at_ms), default=None)
     tree = wakeful("tree", evidence.thread_id)
     oldest = f", {'the oldest of which' if len(running) > 1 else 'which'} has run{lasting(since, now)}" if since else ""
-    doing = f"is done but for {counted(len(running), 'background task')} ({named}){oldest}"
-    why = "Its model has nothing more to say until they end; then it goes on by itself."
+    doing = f"waits for {counted(len(running), 'background task')} ({named}){oldest}"
+    why = "Its model has nothing else to do: the run continues when they end."
     return Finding(Cause.TASKS, doing, why, f"{code(tree)} shows what each does.", since, (tree,))
 
 
@@ -153,39 +156,39 @@ def _idle(evidence: Evidence, view: StatusView, now: int) -> Finding:
     since = evidence.last_event_at
     if view.result is not None:
         return endings.last_run(evidence, view.result, now=now)
-    send = go_on(evidence.thread_id)
+    send = send_continue(evidence.thread_id)
     return Finding(
         Cause.IDLE,
         f"is idle{lasting(since, now)}",
         "It waits for a message.",
-        f"{code(send)} gives it one.",
+        f"Send one: {code(send)}.",
         since,
         (send,),
     )
 
 
-def _below(evidence: Evidence, now: int) -> list[Finding]:
-    """What those below wait for, as the reason of the thread that waits for them."""
+def _descendants(evidence: Evidence, now: int) -> list[Finding]:
+    """What its children wait for, as the cause of the thread that waits for them."""
     view = evidence.view
     step = f"is at step {view.steps} and " if view else ""
-    others = len(evidence.below) - 1
-    beside = f" (and for {counted(others, 'other')} besides)" if others else ""
+    others = len(evidence.descendants) - 1
+    beside = f" (and for {counted(others, 'other')})" if others else ""
     found = []
-    for child in evidence.below:
-        inner = _found(child, now)
+    for child in evidence.descendants:
+        inner = _find_cause(child, now)
         if child.ended is not None:
-            inner = _unheard_end(evidence, inner)
+            inner = _unprocessed_end(evidence, inner)
         doing = f"{step}waits for {_kind(view, child)} {child.thread_id}{beside}, which {inner.doing}"
         found.append(replace(inner, doing=doing, path=(child.thread_id, *inner.path)))
     return found
 
 
-def _unheard_end(evidence: Evidence, inner: Finding) -> Finding:
-    """The end of one that the thread above still waits for."""
+def _unprocessed_end(evidence: Evidence, inner: Finding) -> Finding:
+    """A child has ended, and its parent still waits for it."""
     cancel = wakeful("cancel", evidence.thread_id)
     cause = Cause.WORKING if inner.cause is Cause.ENDED else inner.cause
-    why = f"{inner.why} {evidence.thread_id} has not taken notice of that yet."
-    next = f"If it does not go on by itself within a minute, {code(cancel)} stops it."
+    why = f"{inner.why} {evidence.thread_id} has not processed that yet."
+    next = f"If it does not continue by itself within a minute, {code(cancel)} cancels it."
     return replace(inner, cause=cause, why=why, next=next, commands=(cancel,))
 
 
@@ -201,49 +204,49 @@ def _step(evidence: Evidence) -> str:
 
 
 def facts(evidence: Evidence, now: int) -> Iterator[str]:
-    """Everything that was found, each with the thread that it is about."""
-    about = evidence.thread_id
+    """Everything that was read, each with the thread that it is about."""
+    thread = evidence.thread_id
     if evidence.ended is not None:
         at = f" {ago(evidence.ended.at, now)}" if evidence.ended.at is not None else ""
-        yield f"{about}: closed{at} as {evidence.ended.closing.value}"
+        yield f"{thread}: closed{at} as {evidence.ended.status.value}"
     elif evidence.view is not None:
-        yield f"{about}: answers that it is {evidence.view.doing} (status {evidence.view.status.value})"
-    elif evidence.silence is not None:
-        yield f"{about}: {plain(evidence.silence)}"
+        yield f"{thread}: status {evidence.view.status.value}, {evidence.view.doing}"
+    elif evidence.no_status is not None:
+        yield f"{thread}: {one_line(evidence.no_status)}"
     if (task := evidence.task) is not None:
-        state = "taken by a worker" if task.is_started else "not taken"
-        since = f", due {ago(task.since, now)}" if task.since is not None else ""
-        yield f"{about}: workflow task pending, attempt {task.attempt}, {state}{since}"
+        state = "started" if task.is_started else "not started"
+        since = f", scheduled {ago(task.since, now)}" if task.since is not None else ""
+        yield f"{thread}: workflow task pending, attempt {task.attempt}, {state}{since}"
     if (failure := evidence.task_failure) is not None:
-        yield f"{about}: its workflow task failed ({failure.kind}): {plain(failure.message)}"
+        yield f"{thread}: its workflow task failed ({failure.kind}): {one_line(failure.message)}"
     for activity in evidence.activities:
-        yield f"{about}: activity {_activity(activity, now)}"
+        yield f"{thread}: activity {_activity(activity, now)}"
     for queue in evidence.queues.values():
         yield f"task queue {_queue(queue, now)}"
-    if evidence.cancel is not None:
-        at = f" {ago(evidence.cancel.at, now)}" if evidence.cancel.at is not None else ""
-        yield f"{about}: {evidence.cancel.by} asked it to stop{at}"
+    if (cancel := evidence.cancel) is not None:
+        at = f" {ago(cancel.at, now)}" if cancel.at is not None else ""
+        yield f"{thread}: {'closed' if cancel.is_close else 'cancelled'} by {cancel.by}{at}"
     if evidence.reset_at is not None:
-        yield f"{about}: was reset {ago(evidence.reset_at, now)}"
+        yield f"{thread}: was reset {ago(evidence.reset_at, now)}"
     if evidence.last_event_at is not None:
-        yield f"{about}: newest event {ago(evidence.last_event_at, now)}"
+        yield f"{thread}: newest event {ago(evidence.last_event_at, now)}"
 
 
 def _activity(activity: Activity, now: int) -> str:
-    of = f" of at most {activity.most_attempts}" if activity.most_attempts else ""
-    parts = [f"{activity.id} ({activity.kind}) {activity.state.value}, attempt {activity.attempt}{of}"]
-    if activity.next_at is not None:
-        parts.append(f"tried again {until(activity.next_at, now)}")
+    limit = f" of at most {activity.max_attempts}" if activity.max_attempts else ""
+    parts = [f"{activity.id} ({activity.type}) {activity.state.value}, attempt {activity.attempt}{limit}"]
+    if activity.next_attempt_at is not None:
+        parts.append(f"retried {until(activity.next_attempt_at, now)}")
     if activity.started_at is not None:
         parts.append(f"started {ago(activity.started_at, now)} on {activity.worker}")
     if activity.heartbeat_at is not None:
         parts.append(f"heartbeat {ago(activity.heartbeat_at, now)}")
     if activity.failure is not None:
-        parts.append(f"failed before ({activity.failure.kind}): {plain(activity.failure.message)}")
+        parts.append(f"failed before ({activity.failure.kind}): {one_line(activity.failure.message)}")
     return ", ".join(parts)
 
 
-def _queue(queue: Queue, now: int) -> str:
-    polls = ", ".join(f"{poller.identity} {ago(poller.at, now)}" for poller in queue.pollers) or "nobody"
-    waits = f"about {queue.backlog:,} waiting" + (f" for up to {duration(queue.backlog_age)}" if queue.backlog else "")
-    return f"{queue.name!r} ({queue.kind.value}): polled by {polls}; {waits}"
+def _queue(queue: TaskQueue, now: int) -> str:
+    polls = ", ".join(f"{poller.identity} {ago(poller.at, now)}" for poller in queue.pollers) or "no worker"
+    age = f" for up to {duration(queue.backlog_age)}" if queue.backlog else ""
+    return f"{queue.name!r} ({queue.kind.value}): polled by {polls}; about {queue.backlog:,} queued{age}"

@@ -1,36 +1,46 @@
-"""A run that is over: how it ended, who or what ended it, and how its thread goes on."""
+"""A run that has ended: how, by whom or what, and how its thread continues."""
 
 from dataclasses import dataclass
 
 from wakeful.client.diagnosis.causes import Cause, Finding
-from wakeful.client.diagnosis.evidence import Asked, Closing, Ended, Evidence, Failure
-from wakeful.client.diagnosis.wording import ago, capital, code, counted, go_on, plain, said, wakeful
+from wakeful.client.diagnosis.evidence import CancelRequest, CloseStatus, Ended, Evidence, Failure
+from wakeful.client.diagnosis.wording import (
+    ago,
+    capital,
+    clause,
+    code,
+    counted,
+    one_line,
+    send_continue,
+    sentence,
+    wakeful,
+)
 from wakeful.contract.errors import ProviderErrorKind
 from wakeful.contract.runs import Blocked, Cancelled, Errored, RunResult, Stopped
 from wakeful.contract.subagents import ChildResult
 from wakeful.contract.tasks import TaskStatus
 
 COOLDOWN = "30s"
-"""How long a circuit breaker leaves a model alone."""
+"""How long a circuit breaker stays open."""
 
 INVALID_REQUEST = "InvalidRequest"
-"""How a workflow fails that was started with something else than a run request."""
+"""The failure type of a workflow that was started with something else than a run request."""
 
-OTHERWISE = "See to it, and then"
+OTHER_FIX = "Fix the cause, then"
 FIXES = {
-    ProviderErrorKind.UNAUTHORIZED: "Give the worker a valid API key, and then",
-    ProviderErrorKind.MODEL_NOT_FOUND: "Correct the model's name or the base URL, and then",
-    ProviderErrorKind.CONTEXT_OVERFLOW: "Give the agent a context policy or a model with a larger window, and then",
-    ProviderErrorKind.INVALID_REQUEST: "Correct what the provider complains about, and then",
-    ProviderErrorKind.CONTENT_FILTERED: "Say it in another way:",
-    ProviderErrorKind.RATE_LIMITED: "Wait or raise the provider's limit, and then",
-    ProviderErrorKind.OVERLOADED: "Wait until the provider has recovered, and then",
+    ProviderErrorKind.UNAUTHORIZED: "Give the worker a valid API key, then",
+    ProviderErrorKind.MODEL_NOT_FOUND: "Correct the model's name or the base URL, then",
+    ProviderErrorKind.CONTEXT_OVERFLOW: "Give the agent a context policy or a model with a larger window, then",
+    ProviderErrorKind.INVALID_REQUEST: "Correct what the provider rejects, then",
+    ProviderErrorKind.CONTENT_FILTERED: "Rephrase the request:",
+    ProviderErrorKind.RATE_LIMITED: "Wait or raise the provider's limit, then",
+    ProviderErrorKind.OVERLOADED: "Wait until the provider has recovered, then",
 }
 
 
 @dataclass(frozen=True)
-class _Over:
-    """A run that has ended, on a thread that may be open for the next one."""
+class _EndedRun:
+    """A run that has ended, on a thread that is closed, or open for the next run."""
 
     thread_id: str
     steps: int
@@ -39,8 +49,8 @@ class _Over:
     is_open: bool = False
 
     def finding(self, cause: Cause, doing: str, why: str, next: str, *commands: str) -> Finding:
-        stays = " The thread is open." if self.is_open else ""
-        return Finding(cause, doing, f"{why}{stays}", next, self.at, commands or (self.send,))
+        is_open = " The thread is open." if self.is_open else ""
+        return Finding(cause, doing, f"{why}{is_open}", next, self.at, commands or (self.send,))
 
     @property
     def when(self) -> str:
@@ -49,134 +59,131 @@ class _Over:
 
     @property
     def send(self) -> str:
-        return go_on(self.thread_id)
+        return send_continue(self.thread_id)
 
     @property
-    def goes_on(self) -> str:
-        return f"{code(self.send)} goes on with the thread, whose conversation is kept."
+    def continues(self) -> str:
+        return f"{code(self.send)} {_continues_with(is_open=self.is_open)}."
+
+
+def _continues_with(*, is_open: bool) -> str:
+    return "continues the conversation" if is_open else "wakes the thread and continues its conversation"
 
 
 def ending(evidence: Evidence, ended: Ended, *, now: int) -> Finding:
     """Why a thread's workflow is closed."""
     match ended.result:
         case RunResult() as result:
-            return _of_run(
-                _Over(evidence.thread_id, result.steps, ended.at, now), result, ended.failure, evidence.cancel
-            )
-        case ChildResult() as settled:
-            return _of_tool(settled, ended.at, now=now)
+            run = _EndedRun(evidence.thread_id, result.steps, ended.at, now)
+            return _of_run(run, result, ended.failure, evidence.cancel)
+        case ChildResult() as result:
+            return _of_tool(result, ended.at, now=now)
         case None:
             return _from_outside(evidence, ended, now=now)
 
 
 def last_run(evidence: Evidence, result: RunResult, *, now: int) -> Finding:
-    """How the last run of a thread ended that is open and has nothing to do."""
-    over = _Over(evidence.thread_id, result.steps, evidence.last_event_at, now, is_open=True)
-    return _of_run(over, result, evidence.last_failure, evidence.cancel)
+    """How the last run ended on a thread that is open and idle."""
+    run = _EndedRun(evidence.thread_id, result.steps, evidence.last_event_at, now, is_open=True)
+    return _of_run(run, result, evidence.last_failure, evidence.cancel)
 
 
-def _of_run(over: _Over, result: RunResult, failure: Failure | None, cancel: Asked | None) -> Finding:
-    """How a run ended that made its result itself."""
+def _of_run(run: _EndedRun, result: RunResult, failure: Failure | None, cancel: CancelRequest | None) -> Finding:
+    """How a run ended that has a result."""
     match result.termination:
         case Errored(value=error):
-            return _errored(over, error, failure)
+            return _errored(run, error, failure)
         case Stopped(value=stop) if stop.code == "budget":
-            doing = f"was stopped{over.when} because its budget is spent"
-            next = f"A new run has a budget of its own: {over.goes_on} To allow more, raise the run's or the agent's."
-            return over.finding(Cause.BUDGET_SPENT, doing, f"The {said(stop.detail or 'budget is spent')}.", next)
+            doing = f"was stopped{run.when} because its budget is spent"
+            next = f"A new run has a budget of its own: {run.continues} To allow more, raise the run's or the agent's."
+            return run.finding(Cause.BUDGET_SPENT, doing, f"The {clause(stop.detail or 'budget is spent')}.", next)
         case Stopped(value=stop):
-            doing = f"was stopped{over.when} ({stop.code})"
-            detail = f": {said(stop.detail)}" if stop.detail else ""
+            doing = f"was stopped{run.when} ({stop.code})"
+            detail = f": {clause(stop.detail)}" if stop.detail else ""
             why = f"A stop condition, a plugin or the limit of rounds ended it{detail}."
-            return over.finding(Cause.STOPPED, doing, why, over.goes_on)
+            return run.finding(Cause.STOPPED, doing, why, run.continues)
         case Blocked(value=reason):
-            doing = f"ended{over.when}: a gate or a permission rule forbade a call"
-            next = f"Change the rule or the request; {over.goes_on}"
-            return over.finding(Cause.BLOCKED, doing, f"It said: {said(reason)}.", next)
+            doing = f"ended{run.when}: a gate or a permission rule blocked a call"
+            next = f"Change the rule or the request; {run.continues}"
+            return run.finding(Cause.BLOCKED, doing, f"The reason: {clause(reason)}.", next)
         case Cancelled():
-            reason = plain(result.detail or "")
-            told = f", saying {reason!r}" if reason else " and gave no reason"
-            why = f"{_who(cancel)} asked for it{told}."
-            return over.finding(Cause.CANCELLED, f"was cancelled{over.when}", why, over.goes_on)
+            reason = one_line(result.detail or "")
+            given = f", with the reason {reason!r}" if reason else " and gave no reason"
+            why = f"{_who(cancel)} {'closed the thread' if cancel and cancel.is_close else 'cancelled it'}{given}."
+            return run.finding(Cause.CANCELLED, f"was cancelled{run.when}", why, run.continues)
         case _:
-            return _well(over)
+            return _natural(run, cancel)
 
 
-def _well(over: _Over) -> Finding:
-    doing, show = f"came to its natural end{over.when}", wakeful("show", over.thread_id)
-    if over.is_open:
-        next = f"It waits for a message: {code(over.send)}, or {code(show)} to read what was said."
-        return over.finding(Cause.IDLE, f"is idle: its last run {doing}", "All is done.", next, over.send, show)
-    next = f"{code(show)} shows its answer; {over.goes_on}"
-    return over.finding(Cause.ENDED, doing, "It waits for nothing.", next, show, over.send)
+def _natural(run: _EndedRun, cancel: CancelRequest | None) -> Finding:
+    doing, show = f"came to its natural end{run.when}", wakeful("show", run.thread_id)
+    if run.is_open:
+        next = f"It waits for a message: {code(run.send)}, or {code(show)} to read the conversation."
+        return run.finding(Cause.IDLE, f"is idle: its last run {doing}", "Nothing is left to do.", next, run.send, show)
+    closed = f" {_who(cancel)} closed the thread." if cancel and cancel.is_close else ""
+    next = f"{code(show)} shows its answer; {run.continues}"
+    return run.finding(Cause.ENDED, doing, f"Nothing is left to do.{closed}", next, show, run.send)
 
 
-def _errored(over: _Over, error: str, failure: Failure | None) -> Finding:
+def _errored(run: _EndedRun, error: str, failure: Failure | None) -> Finding:
     kind = failure.kind if failure and failure.message and failure.message in error else ""
-    why = _sentence(error)
+    why = sentence(error)
     if kind == ProviderErrorKind.ALL_MODELS_UNAVAILABLE:
         why += (
-            " Each of its models has failed several times in a row, for any run of that worker, and is left alone for "
-            f"{COOLDOWN}; then one call may try it."
+            " Each of its models has failed several times in a row, in any run of that worker, so its circuit breaker "
+            f"is open for {COOLDOWN}; then one call may try it."
         )
-        next = (
-            f"See what is wrong with the provider (the worker's log has it), wait {COOLDOWN}, and then {over.goes_on}"
-        )
-        return over.finding(Cause.BREAKERS_OPEN, f"failed{over.when}: all its models are unavailable", why, next)
-    fix = FIXES.get(ProviderErrorKind(kind), OTHERWISE) if kind in set(ProviderErrorKind) else OTHERWISE
-    return over.finding(Cause.FAILED, f"ended with an error{over.when}", why, f"{fix} {over.goes_on}")
+        next = f"Check the provider (the worker's log has its errors), wait {COOLDOWN}, then {run.continues}"
+        return run.finding(Cause.BREAKERS_OPEN, f"failed{run.when}: all its models are unavailable", why, next)
+    fix = FIXES.get(ProviderErrorKind(kind), OTHER_FIX) if kind in set(ProviderErrorKind) else OTHER_FIX
+    return run.finding(Cause.FAILED, f"ended with an error{run.when}", why, f"{fix} {run.continues}")
 
 
-def _of_tool(settled: ChildResult, at: int | None, *, now: int) -> Finding:
-    """A background tool that has told, or is telling, its owner."""
+def _of_tool(result: ChildResult, at: int | None, *, now: int) -> Finding:
+    """A background tool, which reports its result to its parent before it ends."""
     when = f" {ago(at, now)}" if at is not None else ""
-    match settled.status:
+    reported = "It has reported that to its parent."
+    match result.status:
         case TaskStatus.COMPLETED:
-            return Finding(Cause.ENDED, f"is a background tool and has ended{when}", "Its owner was told.", "", at)
+            return Finding(Cause.ENDED, f"is a background tool and completed{when}", reported, "", at)
         case TaskStatus.CANCELLED:
-            return Finding(
-                Cause.CANCELLED, f"is a background tool and was cancelled{when}", "Its owner was told.", "", at
-            )
+            return Finding(Cause.CANCELLED, f"is a background tool and was cancelled{when}", reported, "", at)
         case TaskStatus.FAILED:
-            why = f"{_sentence(settled.error or 'It did not say why')} Its owner was told."
+            why = f"{sentence(result.error or 'It gave no reason')} {reported}"
             return Finding(Cause.FAILED, f"is a background tool and failed{when}", why, "", at)
 
 
 def _from_outside(evidence: Evidence, ended: Ended, *, now: int) -> Finding:
-    """The run had no say in it, so it left no result."""
+    """The workflow was closed without a result of its own."""
     when = f" {ago(ended.at, now)}" if ended.at is not None else ""
-    reason = f"The reason that was given: {said(ended.reason)}." if ended.reason else "No reason was given."
+    reason = f"The reason that was given: {clause(ended.reason)}." if ended.reason else "No reason was given."
     cause, next, commands = Cause.TERMINATED, *_after(evidence)
-    match ended.closing:
-        case Closing.TERMINATED:
+    match ended.status:
+        case CloseStatus.TERMINATED:
             by = f" by {ended.by}" if ended.by else ""
-            doing = f"was terminated{when} in Temporal{by}, from outside"
-            why = f"{reason} It had no say in it, and what it had in flight was not waited for."
-        case Closing.TIMED_OUT:
-            doing = f"was ended{when} by its workflow's timeout"
-            why = "Whoever started it gave it that; Wakeful sets none."
-        case Closing.CANCELLED:
-            cause, doing = Cause.CANCELLED, f"was cancelled{when} before it began"
+            doing = f"was terminated{when} in Temporal{by}"
+            why = f"{reason} The run could not react to that, and its activities in flight were abandoned."
+        case CloseStatus.TIMED_OUT:
+            doing = f"hit its workflow timeout{when}"
+            why = "The client that started it set that timeout; Wakeful sets none."
+        case CloseStatus.CANCELLED:
+            cause, doing = Cause.CANCELLED, f"was cancelled{when} before it started"
             why = f"{_who(evidence.cancel)} cancelled it in Temporal. {reason}"
-        case Closing.FAILED | Closing.COMPLETED:
+        case CloseStatus.FAILED | CloseStatus.COMPLETED:
             cause, doing = Cause.FAILED, f"failed{when} as a workflow"
-            why = _sentence(ended.failure.message) if ended.failure else "Its result could not be read."
+            why = sentence(ended.failure.message) if ended.failure else "Its result could not be read."
             if ended.failure is not None and ended.failure.kind == INVALID_REQUEST:
-                next, commands = "Correct what it was started with, and start another: `wakeful run AGENT TEXT`.", ()
+                next, commands = "Correct the request, and start another run: `wakeful run AGENT TEXT`.", ()
     return Finding(cause, doing, why, next, ended.at, commands)
 
 
 def _after(evidence: Evidence) -> tuple[str, tuple[str, ...]]:
-    """How a thread goes on that was ended from outside; a background tool does not."""
+    """How a thread continues that was ended from outside; a background tool does not."""
     if evidence.is_tool:
-        return "A background tool is not started again; the thread that owns it goes on without it.", ()
-    send = go_on(evidence.thread_id)
-    return f"{code(send)} goes on with the thread, whose conversation is kept.", (send,)
+        return "A background tool is not restarted; its parent continues without it.", ()
+    send = send_continue(evidence.thread_id)
+    return f"{code(send)} {_continues_with(is_open=False)}.", (send,)
 
 
-def _who(asked: Asked | None) -> str:
-    return capital(asked.by) if asked else "Somebody whom its newest events do not name"
-
-
-def _sentence(text: str) -> str:
-    return f"{capital(said(text))}."
+def _who(cancel: CancelRequest | None) -> str:
+    return capital(cancel.by) if cancel else "A client or a thread that its newest events do not show"

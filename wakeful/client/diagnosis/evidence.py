@@ -1,6 +1,6 @@
-"""What is known of a thread, as Temporal and the thread itself tell it: the ground on which a diagnosis stands.
+"""What is known of a thread, from Temporal and from the thread itself: the input of a diagnosis.
 
-Times are milliseconds since 1970, by Temporal's clock; lengths of time are seconds.
+Times are milliseconds since 1970, by Temporal's clock; durations are seconds.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,26 +16,26 @@ from wakeful.contract.subagents import ChildResult
 from wakeful.contract.views import StatusView
 
 POLL_SECONDS = 75.0
-"""A worker's poll lasts a minute at most and is noted when it begins: who has not polled for longer is gone."""
+"""A long poll lasts a minute at most, and Temporal records its start: a worker without one for longer is gone."""
 
 
 class ActivityState(StrEnum):
     SCHEDULED = "scheduled"
     STARTED = "started"
-    STOPPING = "stopping"
-    """It was told to stop, and has not stopped yet."""
+    CANCELLING = "cancelling"
+    """Its cancellation was requested, and it has not stopped yet."""
     PAUSED = "paused"
 
 
 class QueueKind(StrEnum):
-    """The two queues that go by one name."""
+    """The two task queues that share a name."""
 
     WORKFLOW = "workflow"
     ACTIVITY = "activity"
 
 
-class Closing(StrEnum):
-    """How Temporal says that an execution was closed."""
+class CloseStatus(StrEnum):
+    """How Temporal says that an execution closed."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -46,7 +46,7 @@ class Closing(StrEnum):
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong the last time: `kind` is the type that the runtime or Temporal gave it."""
+    """The newest failure of an activity or a workflow task; `kind` is the type that the runtime or Temporal gave it."""
 
     message: str
     kind: str = ""
@@ -61,15 +61,15 @@ class Pause:
 
 
 @dataclass(frozen=True)
-class Tries:
-    """How a model call is tried, by the agent that the run is bound to."""
+class RetryLimits:
+    """How a model call is retried, by the policy of the run's agent."""
 
     models: tuple[str, ...]
-    """In the order in which they are asked."""
-    each: int
-    """How often each is asked."""
-    first_token_seconds: float
-    idle_seconds: float
+    """In the order in which they are called."""
+    attempts: int
+    """For each of them."""
+    first_token_timeout: float
+    idle_timeout: float
 
 
 @dataclass(frozen=True)
@@ -77,55 +77,55 @@ class Activity:
     """A pending activity."""
 
     id: str
-    kind: str
+    type: str
     state: ActivityState
     queue: str
     attempt: int = 1
-    most_attempts: int = 0
+    max_attempts: int = 0
     """0 means any number."""
     scheduled_at: int | None = None
-    """When its current attempt was, or will be, put on the queue."""
-    first_at: int | None = None
-    """When it was asked for, if that is among the newest events."""
+    """When its current attempt was, or will be, put on the task queue."""
+    first_scheduled_at: int | None = None
+    """If that is among the newest events."""
     started_at: int | None = None
     heartbeat_at: int | None = None
-    next_at: int | None = None
-    """When it is tried again, while it backs off."""
+    next_attempt_at: int | None = None
+    """While it backs off."""
     timeout: float = 0.0
     heartbeat_timeout: float = 0.0
     failure: Failure | None = None
     worker: str = ""
     pause: Pause | None = None
     summary: str = ""
-    reported: JsonValue = None
-    """What its newest heartbeat says."""
-    grown: int | None = None
-    """Of an answer that is coming: by how many characters it grew while it was looked at."""
-    looked: float = 0.0
-    tries: Tries | None = None
+    heartbeat: JsonValue = None
+    """The details of its newest heartbeat."""
+    growth: int | None = None
+    """Of a streaming answer: by how many characters it grew while it was observed."""
+    observed_seconds: float = 0.0
+    limits: RetryLimits | None = None
 
     @property
     def is_model_call(self) -> bool:
-        return self.kind == names.ACTIVITY_INFER
+        return self.type == names.ACTIVITY_INFER
 
     @property
     def is_own(self) -> bool:
-        """It is one of the runtime's, and no tool."""
-        return self.kind in names.RESERVED_TOOL_NAMES
+        """It is one of the runtime's, not a tool."""
+        return self.type in names.RESERVED_TOOL_NAMES
 
     @property
     def checkpoint(self) -> StreamCheckpoint | None:
-        """As much of the model's answer as has come."""
-        if not self.is_model_call or self.reported is None:
+        """The part of the model's answer that has arrived."""
+        if not self.is_model_call or self.heartbeat is None:
             return None
         try:
-            return StreamCheckpoint.model_validate(self.reported)
+            return StreamCheckpoint.model_validate(self.heartbeat)
         except ValidationError:
             return None
 
     @property
     def alive_at(self) -> int | None:
-        """Its last sign of life in this attempt."""
+        """When its worker last showed that it was alive in this attempt."""
         return max((at for at in (self.started_at, self.heartbeat_at) if at is not None), default=None)
 
 
@@ -138,8 +138,8 @@ class Poller:
 
 
 @dataclass(frozen=True)
-class Queue:
-    """Who polls a task queue, and what waits in it; Temporal counts only about."""
+class TaskQueue:
+    """Which workers poll a task queue, and its backlog, which Temporal only estimates."""
 
     name: str
     kind: QueueKind
@@ -149,21 +149,21 @@ class Queue:
     versions: tuple[str, ...] = ()
     """The versions that its tasks go to, unless a run is pinned to another; none without Worker Versioning."""
 
-    def live(self, now: int) -> tuple[Poller, ...]:
+    def live_pollers(self, now: int) -> tuple[Poller, ...]:
         return tuple(poller for poller in self.pollers if now - poller.at <= POLL_SECONDS * 1000)
 
-    def polled_since(self, at: int) -> bool:
-        """Whether anybody came for a task after that time: a poll that was open then would have been given one."""
+    def was_polled_since(self, at: int) -> bool:
+        """Whether a worker has polled after that time: a poll that was open then would have been given the task."""
         return any(poller.at >= at for poller in self.pollers)
 
     @property
-    def newest(self) -> Poller | None:
+    def newest_poller(self) -> Poller | None:
         return max(self.pollers, key=lambda poller: poller.at, default=None)
 
 
 @dataclass(frozen=True)
-class Task:
-    """The workflow task that is pending: the run's next turn."""
+class WorkflowTask:
+    """The pending workflow task."""
 
     since: int | None
     attempt: int
@@ -171,19 +171,20 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Somebody asked the run to stop."""
+class CancelRequest:
+    """A client or a thread cancelled the run, or closed the thread."""
 
     at: int | None
     by: str
     reason: str = ""
+    is_close: bool = False
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How the execution was closed, and what it left."""
+    """How the execution closed, and its result."""
 
-    closing: Closing
+    status: CloseStatus
     at: int | None = None
     result: RunResult | ChildResult | None = None
     failure: Failure | None = None
@@ -194,41 +195,40 @@ class Ended:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that was read of one thread, and of those below that it waits for."""
+    """Everything that was read of one thread, and of the children that it waits for."""
 
     thread_id: str
     queue: str
     is_tool: bool = False
-    agent_id: str = ""
-    started_at: int | None = None
     view: StatusView | None = None
     has_answered: bool = False
-    """A worker answers for it, if only that it cannot say where it stands."""
-    silence: str | None = None
-    """Why there is no status: nobody answered, or the run could not."""
-    task: Task | None = None
+    """A worker has answered the status query, if only with an error."""
+    no_status: str | None = None
+    """Why there is no status: no worker answered the query, or it failed."""
+    task: WorkflowTask | None = None
     task_failure: Failure | None = None
     """Why its workflow task fails, if the newest one did."""
     activities: tuple[Activity, ...] = ()
-    queues: Mapping[tuple[str, QueueKind], Queue] = field(default_factory=dict)
+    queues: Mapping[tuple[str, QueueKind], TaskQueue] = field(default_factory=dict)
     pinned: str | None = None
-    """The version that the run is bound to."""
-    calls: tuple[str, ...] = ()
-    """The calls that wait for a decision, as the search attribute names them."""
-    cancel: Asked | None = None
+    """The version that the run is pinned to."""
+    pending_calls: tuple[str, ...] = ()
+    """The calls that wait for a decision, from the search attribute."""
+    cancel: CancelRequest | None = None
     last_failure: Failure | None = None
     """Of the last activity that failed for good."""
     last_event_at: int | None = None
     reset_at: int | None = None
     ended: Ended | None = None
-    below: tuple["Evidence", ...] = ()
+    descendants: tuple["Evidence", ...] = ()
+    """The children that it waits for, each with its own."""
     unread: tuple[str, ...] = ()
     """What could not be read, and why."""
 
-    def polled(self, queue: str, kind: QueueKind) -> Queue | None:
-        return self.queues.get((queue, kind))
+    def task_queue(self, name: str, kind: QueueKind) -> TaskQueue | None:
+        return self.queues.get((name, kind))
 
     def walk(self) -> Iterator["Evidence"]:
         yield self
-        for child in self.below:
+        for child in self.descendants:
             yield from child.walk()

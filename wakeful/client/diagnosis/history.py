@@ -1,4 +1,4 @@
-"""What the newest and the oldest events of a history say: why tasks fail, who ended the run, which models are tried."""
+"""What the newest and the oldest events of a history say: why tasks fail, who ended the run, how models are retried."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,25 +15,23 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from wakeful.client.diagnosis import server_answers
-from wakeful.client.diagnosis.evidence import Asked, Failure, Tries
-from wakeful.client.queries import PATIENCE
+from wakeful.client.diagnosis.evidence import CancelRequest, Failure, RetryLimits
+from wakeful.client.queries import QUERY_TIMEOUT
 from wakeful.contract import names
 from wakeful.contract.agents import Resolution, ResolvedAgent, RetryPolicy
 from wakeful.contract.inference import InferInput
-from wakeful.history.decoder import (
+from wakeful.history.decoder import Payloads, moment_of, moments_of
+from wakeful.history.moments import (
     ActivityCompleted,
     ActivityFailed,
     ActivityScheduled,
     CancelRequested,
     Closed,
     HistoryMoment,
-    Payloads,
     SignalReceived,
     Started,
     TaskCompleted,
     TaskFailed,
-    moment_of,
-    moments_of,
 )
 from wakeful.loop.thread.continue_as_new import unpack
 
@@ -65,13 +63,13 @@ class Scheduled:
 
 
 @dataclass
-class Past:
+class RecentHistory:
     """What the newest events say."""
 
     last_event_at: int | None = None
     reset_at: int | None = None
     task_failure: Failure | None = None
-    cancel: Asked | None = None
+    cancel: CancelRequest | None = None
     last_failure: Failure | None = None
     failure: Failure | None = None
     """Of the workflow itself."""
@@ -79,71 +77,75 @@ class Past:
     ended_because: str = ""
     scheduled: dict[str, Scheduled] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
-    is_task_known: bool = False
+    has_task: bool = False
+    """A workflow task that is newer than the events still to be read has completed or failed."""
 
 
-async def read_past(temporal: Client, thread_id: str, run_id: str) -> Past:
+async def read_recent(temporal: Client, thread_id: str, run_id: str) -> RecentHistory:
     """Read the newest events of one execution, from the last one back."""
     request = GetWorkflowExecutionHistoryReverseRequest(
         namespace=temporal.namespace,
         execution=WorkflowExecution(workflow_id=thread_id, run_id=run_id),
         maximum_page_size=NEWEST,
     )
-    past, payloads = Past(), Payloads(temporal.data_converter)
+    recent, payloads = RecentHistory(), Payloads(temporal.data_converter)
     try:
-        answer = await temporal.workflow_service.get_workflow_execution_history_reverse(request, timeout=PATIENCE)
+        answer = await temporal.workflow_service.get_workflow_execution_history_reverse(request, timeout=QUERY_TIMEOUT)
     except RPCError as error:
-        past.unread = (f"{thread_id}: its newest events could not be read ({error.message})",)
-        return past
+        recent.unread = (f"{thread_id}: its newest events could not be read ({error.message})",)
+        return recent
     for event in answer.history.events:
-        past.last_event_at = past.last_event_at or server_answers.moment(event.event_time)
+        recent.last_event_at = recent.last_event_at or server_answers.millis(event.event_time)
         if (moment := moment_of(event)) is not None:
-            await _take(payloads, past, moment)
-    return past
+            await _add(payloads, recent, moment)
+    return recent
 
 
-async def _take(payloads: Payloads, past: Past, moment: HistoryMoment) -> None:
-    """Newer moments were taken before."""
+async def _add(payloads: Payloads, recent: RecentHistory, moment: HistoryMoment) -> None:
+    """Add a moment; newer ones were added before it."""
     match moment:
         case TaskCompleted():
-            past.is_task_known = True
+            recent.has_task = True
         case TaskFailed():
-            _take_failed_task(past, moment)
+            _add_failed_task(recent, moment)
         case ActivityScheduled(activity_id=id):
             summary = await payloads.text(moment.summary)
-            past.scheduled.setdefault(id, Scheduled(moment.at, summary, moment.input))
-        case ActivityFailed(how=EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED) if past.last_failure is None:
-            past.last_failure = server_answers.failure(moment.failure) if moment.failure is not None else None
-        case SignalReceived(signal=names.SIGNAL_CANCEL | names.SIGNAL_CLOSE) if past.cancel is None:
+            recent.scheduled.setdefault(id, Scheduled(moment.at, summary, moment.input))
+        case ActivityFailed(how=EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED) if recent.last_failure is None:
+            recent.last_failure = server_answers.failure(moment.failure) if moment.failure is not None else None
+        case SignalReceived(signal=names.SIGNAL_CANCEL | names.SIGNAL_CLOSE) if recent.cancel is None:
             sender = moment.sender_thread_id
-            past.cancel = Asked(moment.at, f"thread {sender}" if sender else f"client {moment.identity}")
-        case CancelRequested(identity=identity, cause=cause) if past.cancel is None:
-            past.cancel = Asked(moment.at, f"client {identity}", cause)
+            by = f"thread {sender}" if sender else f"client {moment.identity}"
+            recent.cancel = CancelRequest(moment.at, by, is_close=moment.signal == names.SIGNAL_CLOSE)
+        case CancelRequested(identity=identity, cause=cause) if recent.cancel is None:
+            recent.cancel = CancelRequest(moment.at, f"client {identity}", cause)
         case Closed(identity=identity, reason=reason, failure=failure):
-            past.ended_by, past.ended_because = identity, reason
-            past.failure = server_answers.failure(failure) if failure is not None else None
+            recent.ended_by, recent.ended_because = identity, reason
+            recent.failure = server_answers.failure(failure) if failure is not None else None
         case _:
             pass
 
 
-def _take_failed_task(past: Past, task: TaskFailed) -> None:
+def _add_failed_task(recent: RecentHistory, task: TaskFailed) -> None:
     """The newest workflow task counts: one that completed outranks the failures before it."""
     is_harmless = task.cause in _HARMLESS or task.failure.application_failure_info.type == HANDLED_EARLY
     if task.is_reset:
-        past.reset_at = past.reset_at or task.at
-    elif not is_harmless and not past.is_task_known:
+        recent.reset_at = recent.reset_at or task.at
+    elif not is_harmless and not recent.has_task:
         cause = WorkflowTaskFailedCause.Name(task.cause).removeprefix("WORKFLOW_TASK_FAILED_CAUSE_")
-        past.task_failure = Failure(task.failure.message, cause.replace("_", " ").lower(), task.at)
-    past.is_task_known = True
+        recent.task_failure = Failure(task.failure.message, cause.replace("_", " ").lower(), task.at)
+    recent.has_task = True
 
 
-async def read_tries(temporal: Client, thread_id: str, run_id: str, given: RawPayloads) -> Tries | None:
-    """How the model call with this input is tried; None if its agent is not found where it should be."""
+async def read_retry_limits(
+    temporal: Client, thread_id: str, run_id: str, infer_input: RawPayloads
+) -> RetryLimits | None:
+    """How the model call with this input is retried; None if its agent is not among the oldest events."""
     payloads = Payloads(temporal.data_converter)
     try:
-        input = await payloads.value(given, InferInput)
+        input = await payloads.value(infer_input, InferInput)
         agent = await _agent(temporal, thread_id, run_id, input.agent)
-    except Exception:  # a detail: what is known without it is reported anyway
+    except Exception:  # only a detail of the diagnosis
         return None
     if agent is None:
         return None
@@ -153,19 +155,19 @@ async def read_tries(temporal: Client, thread_id: str, run_id: str, given: RawPa
     if overrides is not None:
         first = overrides.upstream_model or first
         others = list(overrides.fallback_upstream_models) if overrides.fallback_upstream_models is not None else others
-    return Tries(
+    return RetryLimits(
         (first, *others), 1 + policy.max_retries, policy.first_token_timeout_secs, policy.stream_idle_timeout_secs
     )
 
 
 async def _agent(temporal: Client, thread_id: str, run_id: str, digest: str) -> ResolvedAgent | None:
-    """The agent with this digest, if the execution was started with it, or looked it up first of all."""
+    """The agent with this digest, if the execution started with it or looked it up first."""
     request = GetWorkflowExecutionHistoryRequest(
         namespace=temporal.namespace,
         execution=WorkflowExecution(workflow_id=thread_id, run_id=run_id),
         maximum_page_size=OLDEST,
     )
-    answer = await temporal.workflow_service.get_workflow_execution_history(request, timeout=PATIENCE)
+    answer = await temporal.workflow_service.get_workflow_execution_history(request, timeout=QUERY_TIMEOUT)
     agents = await _first_agents(Payloads(temporal.data_converter), answer.history.events)
     return next((agent for agent in agents if agent.digest() == digest), None)
 

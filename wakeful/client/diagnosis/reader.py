@@ -1,6 +1,6 @@
-"""Read what Temporal knows of a thread, and what the thread says itself. Nothing of it adds to any history.
+"""Read what Temporal knows of a thread, and the thread's own status. It adds nothing to any history.
 
-What it comes to is `wakeful.diagnosis`' business. Whatever cannot be read is noted as such, and the rest is read.
+`diagnose` draws the conclusions. What cannot be read is noted in `unread`, and the rest is read nevertheless.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from temporalio.service import RPCError, RPCStatusCode
 from wakeful.client.diagnosis import server_answers
 from wakeful.client.diagnosis.causes import Diagnosis
 from wakeful.client.diagnosis.diagnose import diagnose
-from wakeful.client.diagnosis.evidence import Activity, ActivityState, Ended, Evidence, Queue, QueueKind
-from wakeful.client.diagnosis.history import Past, read_past, read_tries
-from wakeful.client.queries import PATIENCE
+from wakeful.client.diagnosis.evidence import Activity, ActivityState, Ended, Evidence, QueueKind, TaskQueue
+from wakeful.client.diagnosis.history import RecentHistory, read_recent, read_retry_limits
+from wakeful.client.queries import QUERY_TIMEOUT
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError
 from wakeful.contract.runs import RunResult
@@ -27,28 +27,26 @@ from wakeful.contract.subagents import ChildResult
 from wakeful.contract.views import StatusView, WaitingFor
 from wakeful.rpc_errors import error_of
 
-LOOK_SECONDS = 2.0
-"""How long an answer is watched to see whether it grows."""
-CANNOT_SAY = "it could not say where it stands"
-SHORT_PATIENCE = timedelta(seconds=2)
-AT_ONCE = 8
-MOST_BELOW = 50
-"""Threads below one thread that are looked at; of more, the first ones."""
-DEEPEST = 16
+OBSERVE_SECONDS = 2.0
+"""How long a streaming answer is observed to see whether it grows."""
+SHORT_QUERY_TIMEOUT = timedelta(seconds=2)
+MAX_CONCURRENT_READS = 8
+MAX_CHILDREN = 50
+"""Children of one thread that are read; of more, the first ones."""
+MAX_DEPTH = 16
 
-_AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
 _PENDING = SearchAttributeKey.for_keyword_list(names.ATTRIBUTE_PENDING)
 
 
 async def why(temporal: Client, thread_id: str, *, now: int | None = None) -> Diagnosis:
-    """What is the matter with a thread.
+    """What a thread does and waits for, and why.
 
     Args:
-        now: milliseconds since 1970, in place of this machine's clock.
+        now: milliseconds since 1970, instead of this machine's clock.
 
     Raises:
         ThreadNotFound: no workflow has this id.
-        CallerError: one has it that is none of ours.
+        CallerError: the workflow with this id is not Wakeful's.
     """
     evidence = await EvidenceReader(temporal).read(thread_id)
     return diagnose(evidence, now=int(time() * 1000) if now is None else now)
@@ -58,16 +56,16 @@ async def why(temporal: Client, thread_id: str, *, now: int | None = None) -> Di
 class _Answer:
     view: StatusView | None = None
     has_answered: bool = False
-    silence: str | None = None
+    no_status: str | None = None
 
 
 class EvidenceReader:
-    """One look at a thread and at those that it waits for. Each task queue is asked about once."""
+    """Reads a thread and the children that it waits for, once. Each task queue is described once."""
 
     def __init__(self, temporal: Client) -> None:
         self._temporal = temporal
-        self._queues: dict[tuple[str, QueueKind], asyncio.Task[Queue | str]] = {}
-        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._queues: dict[tuple[str, QueueKind], asyncio.Task[TaskQueue | str]] = {}
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_READS)
         self._seen: set[str] = set()
 
     async def read(self, thread_id: str, *, depth: int = 0) -> Evidence:
@@ -77,19 +75,19 @@ class EvidenceReader:
             ThreadNotFound: no workflow has this id.
         """
         self._seen.add(thread_id)
-        async with self._turn:
+        async with self._slots:
             evidence = await self._read(thread_id)
         if evidence.view is None or evidence.ended is not None:
             return evidence
         wanted = [child for child in _waited_for(evidence.view) if child not in self._seen]
-        if depth >= DEEPEST:
-            return _noting(evidence, [f"{thread_id}: what runs below it was not looked at"] if wanted else [])
-        below = await asyncio.gather(*(self._child(child, depth + 1) for child in wanted[:MOST_BELOW]))
-        left = len(wanted) - MOST_BELOW
-        problems = [child for child in below if isinstance(child, str)]
-        problems += [f"{thread_id}: {left} more threads below it were not looked at"] if left > 0 else []
-        found = tuple(child for child in below if isinstance(child, Evidence))
-        return _noting(replace(evidence, below=found), problems)
+        if depth >= MAX_DEPTH:
+            return _with_unread(evidence, [f"{thread_id}: its children were not read"] if wanted else [])
+        children = await asyncio.gather(*(self._child(child, depth + 1) for child in wanted[:MAX_CHILDREN]))
+        left = len(wanted) - MAX_CHILDREN
+        problems = [child for child in children if isinstance(child, str)]
+        problems += [f"{thread_id}: {left} more of its children were not read"] if left > 0 else []
+        found = tuple(child for child in children if isinstance(child, Evidence))
+        return _with_unread(replace(evidence, descendants=found), problems)
 
     async def _child(self, thread_id: str, depth: int) -> Evidence | str:
         try:
@@ -100,149 +98,146 @@ class EvidenceReader:
     async def _read(self, thread_id: str) -> Evidence:
         described = await self._described(thread_id)
         if described.workflow_type not in (names.WORKFLOW, names.WORKFLOW_TOOL_TASK):
-            raise CallerError(
-                f"{thread_id!r} is no thread of Wakeful's but a workflow of type {described.workflow_type!r}"
-            )
+            raise CallerError(f"{thread_id!r} is not a thread but a workflow of type {described.workflow_type!r}")
         answer = _Answer()
-        if server_answers.closing(described.status) is None:
+        if server_answers.close_status(described.status) is None:
             answer = await self._answer(described)
-            if answer.view is None:  # the wait was long: what was read before it may be otherwise by now
+            if answer.view is None:  # the query took long, and what was read before it may have changed
                 described = await self._described(thread_id)
-        past = await read_past(self._temporal, thread_id, described.run_id)
+        recent = await read_recent(self._temporal, thread_id, described.run_id)
         attributes = described.typed_search_attributes
         evidence = Evidence(
             thread_id=thread_id,
             queue=described.task_queue,
             is_tool=described.workflow_type == names.WORKFLOW_TOOL_TASK,
-            agent_id=attributes.get(_AGENT) or "",
-            started_at=server_answers.millis(described.start_time),
             view=answer.view,
             has_answered=answer.has_answered,
-            silence=answer.silence,
-            task=server_answers.task(described.raw_description),
-            task_failure=past.task_failure,
+            no_status=answer.no_status,
+            task=server_answers.workflow_task(described.raw_description),
+            task_failure=recent.task_failure,
             pinned=server_answers.pinned(described.raw_description),
-            calls=tuple(attributes.get(_PENDING) or ()),
-            cancel=past.cancel,
-            last_failure=past.last_failure,
-            last_event_at=past.last_event_at,
-            reset_at=past.reset_at,
-            unread=past.unread,
+            pending_calls=tuple(attributes.get(_PENDING) or ()),
+            cancel=recent.cancel,
+            last_failure=recent.last_failure,
+            last_event_at=recent.last_event_at,
+            reset_at=recent.reset_at,
+            unread=recent.unread,
         )
-        if server_answers.closing(described.status) is not None:
-            return replace(evidence, task=None, ended=await self._ended(described, past), calls=())
-        return await self._with_work(evidence, described, past)
+        if server_answers.close_status(described.status) is not None:
+            return replace(evidence, task=None, ended=await self._ended(described, recent), pending_calls=())
+        return await self._with_activities(evidence, described, recent)
 
     async def _described(self, thread_id: str) -> WorkflowExecutionDescription:
         try:
-            return await self._temporal.get_workflow_handle(thread_id).describe(rpc_timeout=PATIENCE)
+            return await self._temporal.get_workflow_handle(thread_id).describe(rpc_timeout=QUERY_TIMEOUT)
         except RPCError as error:
             raise error_of(error, thread_id) from error
 
-    async def _with_work(self, evidence: Evidence, described: WorkflowExecutionDescription, past: Past) -> Evidence:
-        """With the activities that are pending, and who polls for them and for the run."""
-        activities = await self._activities(described, past)
+    async def _with_activities(
+        self, evidence: Evidence, described: WorkflowExecutionDescription, recent: RecentHistory
+    ) -> Evidence:
+        """With its pending activities, and the task queues of them and of the run."""
+        activities = await self._activities(described, recent)
         wanted = {(evidence.queue, QueueKind.WORKFLOW), (evidence.queue, QueueKind.ACTIVITY)}
         wanted |= {(activity.queue, QueueKind.ACTIVITY) for activity in activities}
         if not evidence.has_answered:
             self._queues.pop((evidence.queue, QueueKind.WORKFLOW), None)
         (queues, problems), activities = await asyncio.gather(
-            self._polled(wanted), self._watched(evidence.thread_id, activities)
+            self._task_queues(wanted), self._observed(evidence.thread_id, activities)
         )
-        return _noting(replace(evidence, activities=activities, queues=queues), problems)
+        return _with_unread(replace(evidence, activities=activities, queues=queues), problems)
 
     async def _answer(self, described: WorkflowExecutionDescription) -> _Answer:
         key = (described.task_queue, QueueKind.WORKFLOW)
-        queues, _ = await self._polled([key])
-        # Temporal may not know yet of a worker that has just come: it is asked for all the same, but not for long.
-        patience = PATIENCE if key not in queues or queues[key].pollers else SHORT_PATIENCE
+        queues, _ = await self._task_queues([key])
+        # Temporal may not list a worker yet that has just started: without pollers, query nevertheless, but briefly.
+        timeout = QUERY_TIMEOUT if key not in queues or queues[key].pollers else SHORT_QUERY_TIMEOUT
         handle = self._temporal.get_workflow_handle(described.id)
         try:
             if described.workflow_type == names.WORKFLOW_TOOL_TASK:
-                await handle.query(names.QUERY_STATUS, rpc_timeout=patience)
+                await handle.query(names.QUERY_STATUS, rpc_timeout=timeout)
                 return _Answer(has_answered=True)
-            view: StatusView = await handle.query(names.QUERY_STATUS, result_type=StatusView, rpc_timeout=patience)
+            view: StatusView = await handle.query(names.QUERY_STATUS, result_type=StatusView, rpc_timeout=timeout)
             return _Answer(view, has_answered=True)
         except WorkflowQueryFailedError as error:
-            return _Answer(has_answered=True, silence=f"{CANNOT_SAY}: {error}")
+            return _Answer(has_answered=True, no_status=f"its status query failed: {error}")
         except RPCError as error:
             if error.status in (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED):
-                return _Answer(silence=f"nobody said within {patience.total_seconds():g}s where it stands")
-            return _Answer(silence=f"it could not be asked where it stands: {error.message}")
+                return _Answer(no_status=f"no worker answered its status query within {timeout.total_seconds():g}s")
+            return _Answer(no_status=f"its status could not be queried: {error.message}")
 
-    async def _polled(
+    async def _task_queues(
         self, wanted: Iterable[tuple[str, QueueKind]]
-    ) -> tuple[dict[tuple[str, QueueKind], Queue], list[str]]:
-        """Who polls these queues, and what could not be read of them."""
+    ) -> tuple[dict[tuple[str, QueueKind], TaskQueue], list[str]]:
+        """These task queues, and what could not be read of them."""
         for key in sorted(wanted):
             if key not in self._queues:
                 self._queues[key] = asyncio.create_task(server_answers.read_queue(self._temporal, *key))
         read = {key: await self._queues[key] for key in sorted(wanted)}
-        queues = {key: queue for key, queue in read.items() if isinstance(queue, Queue)}
+        queues = {key: queue for key, queue in read.items() if isinstance(queue, TaskQueue)}
         return queues, [problem for problem in read.values() if isinstance(problem, str)]
 
-    async def _activities(self, described: WorkflowExecutionDescription, past: Past) -> tuple[Activity, ...]:
+    async def _activities(self, described: WorkflowExecutionDescription, recent: RecentHistory) -> tuple[Activity, ...]:
         activities = []
         for pending in described.raw_description.pending_activities:
             activity = await server_answers.activity(self._temporal, pending)
-            scheduled = past.scheduled.get(activity.id)
+            scheduled = recent.scheduled.get(activity.id)
             if scheduled is not None:
-                activity = replace(activity, first_at=scheduled.at, summary=scheduled.summary)
+                activity = replace(activity, first_scheduled_at=scheduled.at, summary=scheduled.summary)
             if activity.is_model_call and scheduled is not None and scheduled.input is not None:
-                tries = await read_tries(self._temporal, described.id, described.run_id, scheduled.input)
-                activity = replace(activity, tries=tries)
+                limits = await read_retry_limits(self._temporal, described.id, described.run_id, scheduled.input)
+                activity = replace(activity, limits=limits)
             activities.append(activity)
         return tuple(activities)
 
-    async def _watched(self, thread_id: str, activities: tuple[Activity, ...]) -> tuple[Activity, ...]:
-        """The activities, with how an answer that is coming has grown meanwhile: one look cannot tell."""
-        coming = {each.id for each in activities if each.state is ActivityState.STARTED and each.checkpoint}
-        if not coming:
+    async def _observed(self, thread_id: str, activities: tuple[Activity, ...]) -> tuple[Activity, ...]:
+        """The activities, with how a streaming answer grows while it is observed: one read cannot show that."""
+        streaming = {each.id for each in activities if each.state is ActivityState.STARTED and each.checkpoint}
+        if not streaming:
             return activities
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(OBSERVE_SECONDS)
         try:
-            again = await self._temporal.get_workflow_handle(thread_id).describe(rpc_timeout=PATIENCE)
+            again = await self._temporal.get_workflow_handle(thread_id).describe(rpc_timeout=QUERY_TIMEOUT)
         except RPCError:
             return activities
         later = {
             pending.activity_id: await server_answers.activity(self._temporal, pending)
             for pending in again.raw_description.pending_activities
-            if pending.activity_id in coming
+            if pending.activity_id in streaming
         }
-        return tuple(_grown(each, later[each.id]) if each.id in later else each for each in activities)
+        return tuple(_with_growth(each, later[each.id]) if each.id in later else each for each in activities)
 
-    async def _ended(self, described: WorkflowExecutionDescription, past: Past) -> Ended:
-        closing = server_answers.closing(described.status)
-        assert closing is not None
-        at = server_answers.millis(described.close_time) if described.close_time else None
+    async def _ended(self, described: WorkflowExecutionDescription, recent: RecentHistory) -> Ended:
+        status = server_answers.close_status(described.status)
+        assert status is not None
+        at = server_answers.datetime_millis(described.close_time) if described.close_time else None
         kind: type[RunResult | ChildResult] = RunResult if described.workflow_type == names.WORKFLOW else ChildResult
         handle: Any = self._temporal.get_workflow_handle(described.id, run_id=described.run_id, result_type=kind)
-        failure = past.failure or past.last_failure
+        failure = recent.failure or recent.last_failure
         try:
-            result = await handle.result(follow_runs=False, rpc_timeout=PATIENCE)
+            result = await handle.result(follow_runs=False, rpc_timeout=QUERY_TIMEOUT)
         except (WorkflowFailureError, RPCError, ValueError):
             result = None
         read = result if isinstance(result, RunResult | ChildResult) else None
-        return Ended(closing, at, read, failure, past.ended_by, past.ended_because)
+        return Ended(status, at, read, failure, recent.ended_by, recent.ended_because)
 
 
-def _grown(before: Activity, after: Activity) -> Activity:
-    """Growth between two looks at the same attempt; what the second one found is newer."""
-    kept = replace(after, first_at=before.first_at, summary=before.summary, tries=before.tries)
+def _with_growth(before: Activity, after: Activity) -> Activity:
+    """The activity as it was read later, with the growth of its answer if it is the same attempt."""
+    later = replace(after, first_scheduled_at=before.first_scheduled_at, summary=before.summary, limits=before.limits)
     if after.attempt != before.attempt or after.checkpoint is None or before.checkpoint is None:
-        return kept
-    return replace(
-        kept, grown=server_answers.size(after.checkpoint) - server_answers.size(before.checkpoint), looked=LOOK_SECONDS
-    )
+        return later
+    growth = server_answers.size(after.checkpoint) - server_answers.size(before.checkpoint)
+    return replace(later, growth=growth, observed_seconds=OBSERVE_SECONDS)
 
 
 def _waited_for(view: StatusView) -> list[str]:
-    """The threads below that hold the run up: a task only when there is nothing else to do."""
+    """The children that block the run: tasks only when it has nothing else to do."""
     calls = [call.child_thread_id for call in view.calls if call.child_thread_id is not None and call.ticket is None]
     if view.waiting_for in (WaitingFor.TASKS, WaitingFor.BUDGET):
         return list(view.children)
     return calls
 
 
-def _noting(evidence: Evidence, problems: list[str]) -> Evidence:
+def _with_unread(evidence: Evidence, problems: list[str]) -> Evidence:
     return replace(evidence, unread=(*evidence.unread, *problems)) if problems else evidence

@@ -1,13 +1,14 @@
-"""How a diagnosis is worded: lengths of time, clock times, and the commands that a person types."""
+"""How a diagnosis is worded: durations, times of day, and the commands that a person types."""
 
 import shlex
 from datetime import UTC, datetime
 
-LONGEST = 400
+MAX_QUOTE = 400
+"""Characters of a message that a diagnosis quotes."""
 
 
 def duration(seconds: float) -> str:
-    """A length of time in its two biggest units, as finely as a person needs who waits: `42s`, `2m14s`, `2h05m`."""
+    """A duration in its two largest units, as precise as a person needs: `42s`, `2m14s`, `2h05m`."""
     whole = max(0, int(seconds))
     if whole < 60:
         return f"{whole}s"
@@ -31,12 +32,12 @@ def ago(at: int, now: int) -> str:
 
 
 def lasting(since: int | None, now: int) -> str:
-    """` for 2m14s (since 14:02:11 UTC)`; nothing if nobody knows since when."""
+    """` for 2m14s (since 14:02:11 UTC)`; empty if the time is not known."""
     return "" if since is None else f" for {duration((now - since) / 1000)} (since {clock(since, now)})"
 
 
 def since_then(since: int | None, now: int) -> str:
-    """` since 14:02:11 UTC (2m14s)`, for what has happened more than once."""
+    """` since 14:02:11 UTC (2m14s)`, for something that has happened more than once."""
     return "" if since is None else f" since {clock(since, now)} ({duration((now - since) / 1000)})"
 
 
@@ -46,7 +47,7 @@ def until(at: int, now: int) -> str:
 
 
 def seconds(length: float) -> str:
-    """A timeout as it was written."""
+    """A timeout as it was configured."""
     return f"{length:g}s" if length < 600 else duration(length)
 
 
@@ -66,30 +67,35 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def plain(text: str) -> str:
-    """What somebody said, in one line and not too long."""
+def one_line(text: str) -> str:
+    """A message from elsewhere in one line, cut if it is long."""
     flat = " ".join(text.split())
-    return flat if len(flat) <= LONGEST else f"{flat[: LONGEST - 1]}…"
+    return flat if len(flat) <= MAX_QUOTE else f"{flat[: MAX_QUOTE - 1]}…"
 
 
-def said(text: str) -> str:
-    """The same within a sentence: without the stop at its end."""
-    return plain(text).rstrip(".")
+def clause(text: str) -> str:
+    """The same within a sentence: without its final full stop."""
+    return one_line(text).rstrip(".")
+
+
+def sentence(text: str) -> str:
+    return f"{capital(clause(text))}."
 
 
 def wakeful(verb: str, *targets: str) -> str:
-    """A command of ours; after `--` nothing is taken for an option, whatever a thread is called."""
+    """A command of ours; after `--` no argument is taken for an option, whatever the thread's id is."""
     end_of_options = ["--"] if any(target.startswith("-") for target in targets) else []
     return shlex.join(["wakeful", verb, *end_of_options, *targets])
 
 
 def start_worker(queue: str, default: str) -> str:
-    named = [] if queue == default else ["--task-queue", queue]
-    return shlex.join(["wakeful", "worker", "--app", "module:registry", *named])
+    option = [] if queue == default else ["--task-queue", queue]
+    return shlex.join(["wakeful", "worker", "--app", "module:registry", *option])
 
 
-def go_on(thread_id: str) -> str:
-    return wakeful("send", thread_id, "Please go on.")
+def send_continue(thread_id: str) -> str:
+    """The command that continues a conversation whose last run has ended."""
+    return wakeful("send", thread_id, "Please continue.")
 
 
 def temporal(*words: str) -> str:

@@ -1,6 +1,6 @@
-"""One execution of a thread, as Temporal has it: its history tells when there is news, its activities what they say.
+"""One execution of a thread as Temporal shows it: when its history has changed, and what its activities heartbeat.
 
-Reading it adds nothing to history. What the news is, the thread itself is asked: that is the watcher's part.
+Reading it adds nothing to history. The watcher queries the thread itself for its events.
 """
 
 import sys
@@ -14,20 +14,21 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
 
-from wakeful.client.watching.live import Pending
-from wakeful.client.watching.retrying import Patience
-from wakeful.history.decoder import Closed, TaskCompleted, TaskStarted, moment_of
+from wakeful.client.watching.live import ActivityHeartbeat
+from wakeful.client.watching.retrying import Retrier
+from wakeful.history.decoder import moment_of
+from wakeful.history.moments import Closed, TaskCompleted, TaskStarted
 
-GLANCE = timedelta(seconds=2)
-"""How long a look at pending activities may take: the next one shows more anyway."""
+DESCRIBE_TIMEOUT = timedelta(seconds=2)
+"""How long one poll of the pending activities may take: the next poll shows more anyway."""
 
-_CLOSED_BY_ITSELF = (
+_CLOSED_BY_WORKFLOW = (
     WorkflowExecutionStatus.COMPLETED,
     WorkflowExecutionStatus.CONTINUED_AS_NEW,
     WorkflowExecutionStatus.FAILED,
     WorkflowExecutionStatus.CANCELED,
 )
-"""With a workflow task that is completed: all of it is firm."""
+"""A completed workflow task closed the execution, so all its events are confirmed."""
 
 _CLOSED_FROM_OUTSIDE = (
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
@@ -36,108 +37,109 @@ _CLOSED_FROM_OUTSIDE = (
 
 
 class Execution:
-    """An execution that is followed to its end."""
+    """An execution that a watcher follows until it closes."""
 
-    def __init__(self, temporal: Client, thread_id: str, run_id: str, patience: Patience) -> None:
+    def __init__(self, temporal: Client, thread_id: str, run_id: str, retrier: Retrier) -> None:
         self.run_id = run_id
-        self.closing: Closed | None = None
+        self.closed: Closed | None = None
         """Its last event, once it is closed."""
-        self.firm = 0
-        """When its newest workflow task began of those that are completed: what it tells of later times may change.
+        self.confirmed_until = 0
+        """When its newest completed workflow task started: events of later times may still change.
 
-        A worker that does not know the execution answers a question by replaying it, and goes on into a task that is
-        lost with another worker (SDK 1.35); the task that is done instead may come to something else.
+        A worker that does not have the execution in its cache answers a query by replaying it, and runs on into a
+        workflow task that another worker may have lost (SDK 1.35); the retry of that task may decide otherwise.
         """
         self._temporal = temporal
         self._handle = temporal.get_workflow_handle(thread_id, run_id=run_id)
-        self._patience = patience
-        self._begun = (0, 0)
-        self._length = 0
-        self._next: bytes | None = None
-        self._is_changed = False
+        self._retrier = retrier
+        self._task_started = (0, 0)
+        self._history_length = 0
+        self._next_page: bytes | None = None
+        self._has_changed = False
 
     @property
     def successor(self) -> str | None:
         """The execution that it has continued as."""
-        return self.closing.continued_as or None if self.closing is not None else None
+        return self.closed.continued_as or None if self.closed is not None else None
 
     @property
-    def never_began(self) -> bool:
-        """It was closed before any worker had done something for it, and nobody can answer for it."""
-        return self.closing is not None and self.firm == 0
+    def never_started(self) -> bool:
+        """It closed before a worker completed a workflow task for it, so it cannot answer queries."""
+        return self.closed is not None and self.confirmed_until == 0
 
     async def open(self) -> None:
-        """Look at it for the first time, and wait until a worker has begun it."""
-        described = await self._patience.get(self._handle.describe)
-        self._length = described.history_length or 0
-        if described.status not in _CLOSED_BY_ITSELF:
-            await self.changed()
+        """Read it for the first time, and wait until a worker has completed a workflow task for it."""
+        described = await self._retrier.call(self._handle.describe)
+        self._history_length = described.history_length or 0
+        if described.status not in _CLOSED_BY_WORKFLOW:
+            await self.wait_for_change()
             return
-        self.firm = sys.maxsize
+        self.confirmed_until = sys.maxsize
         closing = WorkflowHistoryEventFilterType.CLOSE_EVENT
         history = self._handle.fetch_history_events(event_filter_type=closing)
-        await self._patience.get(history.fetch_next_page)
-        self._note(history.current_page or ())
+        await self._retrier.call(history.fetch_next_page)
+        self._on_events(history.current_page or ())
 
-    async def changed(self) -> None:
-        """Wait until its state may have changed since the last time; no longer, once it is closed.
+    async def wait_for_change(self) -> None:
+        """Wait until its state may have changed since the last time; return at once when it is closed.
 
-        Every change of a run's state is made in a workflow task, so nothing else is worth a question; and however many
-        came at once, one question has what they made.
+        Only a workflow task changes the state of a run, so only a completed one is worth a query, and after several
+        that came together one query is enough.
         """
-        while self.closing is None:
-            events = await self._patience.get(self._read_on)
-            self._note(events)
-            if self._is_changed and (not events or events[-1].event_id >= self._length):
+        while self.closed is None:
+            events = await self._retrier.call(self._read_next_page)
+            self._on_events(events)
+            if self._has_changed and (not events or events[-1].event_id >= self._history_length):
                 break
-        self._is_changed = False
+        self._has_changed = False
 
-    async def _read_on(self) -> Sequence[HistoryEvent]:
-        """The next events, as soon as there are any. What was read is remembered only when it is here."""
-        history = self._handle.fetch_history_events(wait_new_event=True, next_page_token=self._next)
+    async def _read_next_page(self) -> Sequence[HistoryEvent]:
+        """Long-poll for the next events. The page token advances only when they have arrived, so a retry is safe."""
+        history = self._handle.fetch_history_events(wait_new_event=True, next_page_token=self._next_page)
         await history.fetch_next_page()
-        self._next = history.next_page_token
+        self._next_page = history.next_page_token
         return history.current_page or ()
 
-    def _note(self, events: Sequence[HistoryEvent]) -> None:
+    def _on_events(self, events: Sequence[HistoryEvent]) -> None:
         for event in events:
             match moment_of(event):
                 case TaskStarted(event_id=id, at=at):
-                    self._begun = (id, at)
+                    self._task_started = (id, at)
                 case TaskCompleted(started=started):
-                    self._is_changed = True
-                    if started == self._begun[0]:
-                        # A server's clock may step back; a workflow's stands still meanwhile. Both sides use whole
-                        # milliseconds, and may round up there and down here.
-                        self.firm = max(self.firm, self._begun[1] + 1)
+                    self._has_changed = True
+                    if started == self._task_started[0]:
+                        # The server's clock may step back, while a workflow's stands still. Both round to
+                        # milliseconds, one up and the other down.
+                        self.confirmed_until = max(self.confirmed_until, self._task_started[1] + 1)
                 case Closed(how=how) as closed:
-                    self.closing = closed
+                    self.closed = closed
                     if how not in _CLOSED_FROM_OUTSIDE:
-                        self.firm = sys.maxsize
+                        self.confirmed_until = sys.maxsize
                 case _:
                     pass
 
-    async def pending(self) -> list[Pending]:
-        """What the activities that it waits for have said with their newest heartbeats.
+    async def read_heartbeats(self) -> list[ActivityHeartbeat]:
+        """The newest heartbeats of its pending activities.
 
         Raises:
             RPCError: Temporal did not answer.
         """
-        described = await self._handle.describe(rpc_timeout=GLANCE)
+        described = await self._handle.describe(rpc_timeout=DESCRIBE_TIMEOUT)
         return [
-            Pending(activity.activity_id, activity.activity_type.name, said, _millis(activity.last_heartbeat_time))
+            ActivityHeartbeat(activity.activity_id, activity.activity_type.name, details, _millis(activity))
             for activity in described.raw_description.pending_activities
-            for said in await self._said(activity)
+            for details in await self._details(activity)
         ]
 
-    async def _said(self, activity: PendingActivityInfo) -> list[JsonValue]:
+    async def _details(self, activity: PendingActivityInfo) -> list[JsonValue]:
         if not activity.HasField("heartbeat_details"):
             return []
         try:
             return (await self._temporal.data_converter.decode(activity.heartbeat_details.payloads))[:1]
-        except Exception:  # written by another version, or with a key that this client does not have
+        except Exception:  # another version wrote it, or this client does not have the key of the codec
             return []
 
 
-def _millis(time: Timestamp) -> int:
-    return time.ToMilliseconds()
+def _millis(activity: PendingActivityInfo) -> int:
+    heartbeat: Timestamp = activity.last_heartbeat_time
+    return heartbeat.ToMilliseconds()

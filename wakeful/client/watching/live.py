@@ -1,18 +1,17 @@
-"""An answer while it comes, beside the events that stay: what of it is shown, and what is left to show in the end.
+"""The records that a watcher yields for one thread: durable ones from queries, provisional ones from heartbeats.
 
-Pure: it is given what an activity's heartbeat says and what queries bring, and makes the records of one thread. Where
-both come from is the watcher's business. What it shows early is `provisional`; whatever becomes of the answer, whoever
-puts the deltas together, forgets them at a `stream_reset` and begins a call anew at its `tool_call_start` ends with
-the text that is in history.
+Pure: the watcher reads pages of events and heartbeats of activities. What is shown before history has it is
+`provisional`. A reader who concatenates the deltas, drops them at a `stream_reset` and restarts a call's arguments at
+its `tool_call_start` ends with the text that is in history, whatever became of the answer.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue, ValidationError
 
-from wakeful.client.watching.partial_answer import Draft, added, whole
+from wakeful.client.watching.partial_answer import PartialAnswer, answer_in, deltas
+from wakeful.contract import ids
 from wakeful.contract.events import (
     ActivitySnapshot,
     AgentEvent,
@@ -31,132 +30,130 @@ from wakeful.contract.events import (
 from wakeful.contract.streaming import StreamCheckpoint
 from wakeful.contract.views import EventsPage
 
-INFERENCE = re.compile(r"infer-")
-TOOL_CALL = re.compile(r"tool(?:\.\d+)?-(?P<call_id>.*)", re.DOTALL)
 PROGRESS = "tool-call-progress"
 
-BEGUN_AGAIN = "the answer was begun again"
-REWRITTEN = "the answer was changed before it was kept"
+RESTARTED = "the answer was restarted"
+REWRITTEN = "the answer changed before it was recorded"
 DROPPED = "the answer was dropped"
 REWOUND = "rewound"
 
 _DELTAS = (ReasoningDelta, TextDelta, ToolCallStart, ToolCallDelta)
-_ENDS = (InferenceComplete, StepEnd, StepStart, RunFinish)
-"""With one of them, the answer that was under way is whole, or has come to nothing."""
+_ANSWER_ENDS = (InferenceComplete, StepEnd, StepStart, RunFinish)
+"""With one of these events, the streaming answer is complete, or was dropped."""
 
 
 @dataclass(frozen=True)
-class Pending:
-    """What Temporal says of an activity that a thread waits for."""
+class ActivityHeartbeat:
+    """The newest heartbeat of a pending activity."""
 
     id: str
     type: str
-    said: JsonValue
-    """Its newest heartbeat."""
+    details: JsonValue
     at: int
 
 
 @dataclass(frozen=True)
-class Speaker:
-    """Whose words a provisional record brings."""
+class RecordIdentity:
+    """The thread, run and agent that provisional records name."""
 
-    thread_id: str
-    run_id: str
-    agent_id: str
+    thread_id: str = ""
+    run_id: str = ""
+    agent_id: str = ""
     path: tuple[str, ...] = ()
 
 
-class Live:
-    """What a watcher has shown of one thread, and what the next page or heartbeat adds to it."""
+class LiveRecords:
+    """What a watcher has shown of one thread, and what the next page or heartbeat adds."""
 
     def __init__(self, after: int) -> None:
         self.after = after
-        """The last durable event that was shown."""
-        self.speaker: Speaker | None = None
+        """The number of the last durable event that was shown."""
+        self.identity: RecordIdentity | None = None
         self._in_flight: frozenset[str] = frozenset()
-        self._shown: Draft | None = None
-        """What was shown of the answer that is under way."""
+        self._shown: PartialAnswer | None = None
+        """What was shown of the answer that is streaming."""
         self._held: list[EventRecord] = []
         self._progress: dict[str, JsonValue] = {}
 
     @property
-    def awaited(self) -> frozenset[str]:
-        """The activities whose heartbeats are worth looking at."""
-        return frozenset(id for id in self._in_flight if INFERENCE.match(id) or TOOL_CALL.match(id))
+    def awaits_heartbeats(self) -> bool:
+        """Whether an activity is in flight whose heartbeats can be shown."""
+        return any(isinstance(ids.parse_work(id), ids.Infer | ids.CallTool) for id in self._in_flight)
 
-    def heard(self, page: EventsPage) -> list[EventRecord]:
+    def on_page(self, page: EventsPage) -> list[EventRecord]:
         """The durable records of a page, without what was shown already.
 
-        Records are held back while there are more of them and part of their answer was shown: only the whole of it
-        tells whether it continues that.
+        Records are held back while there are more of them and a part of their answer was shown: only the complete
+        answer says whether it extends that part.
         """
         self._held += page.events
         if page.more and self._shown is not None:
             return []
         held, self._held = self._held, []
         self._in_flight = frozenset(page.in_flight)
-        self._progress = {id: said for id, said in self._progress.items() if id in self._in_flight}
+        self._progress = {id: details for id, details in self._progress.items() if id in self._in_flight}
         if held:
             newest = held[-1]
-            self.speaker = Speaker(newest.thread_id, newest.run_id, newest.agent_id, newest.path)
-        return self._numbered(self._concluded(held))
+            self.identity = RecordIdentity(newest.thread_id, newest.run_id, newest.agent_id, newest.path)
+        return self._numbered(self._concluding(held))
 
-    def seen(self, pending: Pending) -> list[EventRecord]:
-        """What the heartbeat of an activity adds; nothing, if the run does not wait for it."""
-        if pending.id not in self._in_flight or pending.said is None:
+    def on_heartbeat(self, heartbeat: ActivityHeartbeat) -> list[EventRecord]:
+        """What a heartbeat adds; nothing if the run does not wait for that activity."""
+        if heartbeat.id not in self._in_flight or heartbeat.details is None:
             return []
-        if INFERENCE.match(pending.id):
-            return self._drafted(pending)
-        if (named := TOOL_CALL.match(pending.id)) and self._progress.get(pending.id) != pending.said:
-            self._progress[pending.id] = pending.said
-            return self._provisional([self._snapshot(named["call_id"], pending)], at=pending.at)
-        return []
+        match ids.parse_work(heartbeat.id):
+            case ids.Infer():
+                return self._on_checkpoint(heartbeat)
+            case ids.CallTool(call_id=call_id) if self._progress.get(heartbeat.id) != heartbeat.details:
+                self._progress[heartbeat.id] = heartbeat.details
+                return self._provisional([self._progress_event(call_id, heartbeat)], at=heartbeat.at)
+            case _:
+                return []
 
-    def rewound(self, after: int, *, at: int) -> EventRecord:
-        """What tells that nothing after this event stands any more; the numbers after it are used again."""
-        self.after = after
+    def on_rewind(self, last_retained: int, *, at: int) -> EventRecord:
+        """The record that says that events after this number are undone; their numbers are used again."""
+        self.after = last_retained
         self._in_flight, self._shown, self._held, self._progress = frozenset(), None, [], {}
-        [forgetting] = self._provisional([StreamReset(reason=REWOUND)], at=at)
-        return forgetting
+        [record] = self._provisional([StreamReset(reason=REWOUND)], at=at)
+        return record
 
-    def _drafted(self, pending: Pending) -> list[EventRecord]:
+    def _on_checkpoint(self, heartbeat: ActivityHeartbeat) -> list[EventRecord]:
         try:
-            came = StreamCheckpoint.model_validate(pending.said)
+            checkpoint = StreamCheckpoint.model_validate(heartbeat.details)
         except ValidationError:
-            return []  # one that says nothing, or of another version
-        draft, shown = Draft.of(came), self._shown or Draft()
-        if shown.continues(draft):
-            return []  # what half a number means may have to wait; an attempt that begins again says the same so far
+            return []  # empty, or of another version
+        answer, shown = PartialAnswer.from_checkpoint(checkpoint), self._shown or PartialAnswer()
+        if shown.extends(answer):
+            return []  # nothing new: half a number is held back, and a restarted attempt has got less far
         events: list[AgentEvent] = []
-        if not draft.continues(shown):
-            cause = came.interruptions[-1].cause if came.interruptions else BEGUN_AGAIN
-            events, shown = [StreamReset(reason=cause)], Draft()
-        events += added(shown, draft)
+        if not answer.extends(shown):
+            cause = checkpoint.interruptions[-1].cause if checkpoint.interruptions else RESTARTED
+            events, shown = [StreamReset(reason=cause)], PartialAnswer()
+        events += deltas(shown, answer)
         if events:
-            self._shown = draft
-        return self._provisional(events, at=pending.at)
+            self._shown = answer
+        return self._provisional(events, at=heartbeat.at)
 
-    def _concluded(self, records: Sequence[EventRecord]) -> list[EventRecord]:
-        """The records, with provisional ones in between if they end an answer of which a part was shown."""
-        end = next((number for number, record in enumerate(records) if isinstance(record.event, _ENDS)), None)
+    def _concluding(self, records: Sequence[EventRecord]) -> list[EventRecord]:
+        """The records; if they end an answer of which a part was shown, with provisional ones for the rest of it."""
+        end = next((number for number, record in enumerate(records) if isinstance(record.event, _ANSWER_ENDS)), None)
         if end is None or (shown := self._shown) is None:
             return list(records)
         self._shown = None
         answer, rest = records[:end], records[end:]
         if not isinstance(rest[0].event, InferenceComplete):
-            return [*answer, _before(rest[0], StreamReset(reason=DROPPED)), *rest]
+            return [*answer, _provisionally(rest[0], StreamReset(reason=DROPPED)), *rest]
         if any(isinstance(record.event, StreamReset) for record in answer):
-            return list(records)  # who sees it forgets what was shown
-        dropped = {record.event.id for record in answer if isinstance(record.event, ToolCallCancel)}
-        if dropped.isdisjoint(call.id for call in shown.calls) and whole(record.event for record in answer).continues(
-            shown
-        ):
-            return [*_completed(answer, shown), *rest]
+            return list(records)  # the reader drops what was shown
+        cancelled = {record.event.id for record in answer if isinstance(record.event, ToolCallCancel)}
+        has_shown_cancelled = not cancelled.isdisjoint(call.id for call in shown.calls)
+        if not has_shown_cancelled and answer_in(record.event for record in answer).extends(shown):
+            return [*_completing(answer, shown), *rest]
         first = next((number for number, record in enumerate(answer) if isinstance(record.event, _DELTAS)), end)
-        return [*records[:first], _before(records[first], StreamReset(reason=REWRITTEN)), *records[first:]]
+        return [*records[:first], _provisionally(records[first], StreamReset(reason=REWRITTEN)), *records[first:]]
 
     def _numbered(self, records: Iterable[EventRecord]) -> list[EventRecord]:
-        """The records, those that are provisional with the number of the last one that is not."""
+        """The records; provisional ones get the number of the last durable one."""
         numbered: list[EventRecord] = []
         for record in records:
             if not record.provisional:
@@ -165,63 +162,63 @@ class Live:
         return numbered
 
     def _provisional(self, events: Iterable[AgentEvent], *, at: int) -> list[EventRecord]:
-        who = self.speaker or Speaker("", "", "")
+        identity = self.identity or RecordIdentity()
         return [
             EventRecord(
                 seq=self.after,
                 at=at,
-                thread_id=who.thread_id,
-                run_id=who.run_id,
-                agent_id=who.agent_id,
-                path=who.path,
+                thread_id=identity.thread_id,
+                run_id=identity.run_id,
+                agent_id=identity.agent_id,
+                path=identity.path,
                 provisional=True,
                 event=event,
             )
             for event in events
         ]
 
-    def _snapshot(self, call_id: str, pending: Pending) -> ActivitySnapshot:
-        who = self.speaker or Speaker("", "", "")
-        said = pending.said if isinstance(pending.said, dict) else {}
+    def _progress_event(self, call_id: str, heartbeat: ActivityHeartbeat) -> ActivitySnapshot:
+        identity = self.identity or RecordIdentity()
+        reported = heartbeat.details if isinstance(heartbeat.details, dict) else {}
         content: JsonValue = {
             "schema": f"{PROGRESS}.v1",
             "node_id": f"tool_call:{call_id}",
-            "parent_node_id": f"run:{who.run_id}",
+            "parent_node_id": f"run:{identity.run_id}",
             "call_id": call_id,
-            "tool_name": pending.type,
-            "run_id": who.run_id,
-            "thread_id": who.thread_id,
+            "tool_name": heartbeat.type,
+            "run_id": identity.run_id,
+            "thread_id": identity.thread_id,
             "status": "running",
-            **said,
+            **reported,
         }
         return ActivitySnapshot(message_id=call_id, activity_type=PROGRESS, content=content, replace=True)
 
 
-def _before(record: EventRecord, event: AgentEvent) -> EventRecord:
-    """A provisional record in front of one that is not, or in its place."""
+def _provisionally(record: EventRecord, event: AgentEvent) -> EventRecord:
+    """A provisional record that goes before a durable one, or replaces it."""
     return record.model_copy(update={"event": event, "provisional": True})
 
 
-def _completed(answer: Sequence[EventRecord], shown: Draft) -> Iterator[EventRecord]:
-    """The answer's records, with what was not shown yet in the place of its words.
+def _completing(answer: Sequence[EventRecord], shown: PartialAnswer) -> Iterator[EventRecord]:
+    """The answer's records, with what was not shown yet in place of its deltas.
 
-    Once a part of it was shown without being in history, all of it comes so, and the first of its records that is not
-    a delta says that it is: whoever goes on from a record in the middle would otherwise not know what it has.
+    Once a part was shown provisionally, all of the answer is; the first of its records that is not a delta says that
+    history has it. Otherwise a reader who resumes from a record in the middle would not know which part it has.
     """
     calls = {call.id: call.arguments for call in shown.calls}
     for record in answer:
         match record.event:
             case ReasoningDelta(delta=delta):
-                if left := delta[len(shown.reasoning) :]:
-                    yield _before(record, ReasoningDelta(delta=left))
+                if rest := delta[len(shown.reasoning) :]:
+                    yield _provisionally(record, ReasoningDelta(delta=rest))
             case TextDelta(delta=delta):
-                if left := delta[len(shown.text) :]:
-                    yield _before(record, TextDelta(delta=left))
+                if rest := delta[len(shown.text) :]:
+                    yield _provisionally(record, TextDelta(delta=rest))
             case ToolCallStart(id=id) as start:
                 if id not in calls:
-                    yield _before(record, start)
+                    yield _provisionally(record, start)
             case ToolCallDelta(id=id, args_delta=delta):
-                if left := delta[len(calls.get(id, "")) :]:
-                    yield _before(record, ToolCallDelta(id=id, args_delta=left))
+                if rest := delta[len(calls.get(id, "")) :]:
+                    yield _provisionally(record, ToolCallDelta(id=id, args_delta=rest))
             case _:
                 yield record

@@ -1,6 +1,6 @@
-"""An answer as far as it is known: what may be shown of it while it comes, and what continues what was shown.
+"""A model's answer as far as it is known: what of it can be shown while it streams, and what extends what was shown.
 
-Pure, and only about one answer; `live.py` has the records.
+Pure, and about one answer only; `live.py` makes records of it.
 """
 
 import json
@@ -13,35 +13,37 @@ from pydantic_core import from_json
 from wakeful.contract.events import AgentEvent, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from wakeful.contract.streaming import StreamCheckpoint
 
-_UNSURE = '"}]0123456789.eE+-'
-"""How arguments that are half written may end once they are written out: with closers, or with half a number."""
+_UNSTABLE_END = '"}]0123456789.eE+-'
+"""Characters at the end of incomplete arguments that more input may change: closing ones, and half a number."""
 
 
 @dataclass(frozen=True)
-class Call:
+class AnswerCall:
+    """A tool call of an answer, its arguments as JSON text."""
+
     id: str
     name: str
     arguments: str = ""
 
 
 @dataclass(frozen=True)
-class Draft:
-    """An answer as far as it is known: while it comes, or whole."""
+class PartialAnswer:
+    """An answer as far as it is known: while it streams, or complete."""
 
     reasoning: str = ""
     text: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[AnswerCall, ...] = ()
 
     @classmethod
-    def of(cls, came: StreamCheckpoint) -> "Draft":
-        thought = "".join(block.thinking for block in came.thinking) + came.reasoning
-        calls: dict[str, Call] = {}
-        for call in came.calls:
-            calls[call.id] = Call(call.id, call.name, settled_arguments(call.arguments))
-        return cls(thought, came.text, tuple(calls.values()))
+    def from_checkpoint(cls, checkpoint: StreamCheckpoint) -> "PartialAnswer":
+        reasoning = "".join(block.thinking for block in checkpoint.thinking) + checkpoint.reasoning
+        calls: dict[str, AnswerCall] = {}
+        for call in checkpoint.calls:
+            calls[call.id] = AnswerCall(call.id, call.name, stable_arguments(call.arguments))
+        return cls(reasoning, checkpoint.text, tuple(calls.values()))
 
-    def continues(self, shown: "Draft") -> bool:
-        """Nothing of what was shown has to be taken back."""
+    def extends(self, shown: "PartialAnswer") -> bool:
+        """Whether a watcher that was shown `shown` can be brought to this answer by deltas alone."""
         return (
             self.reasoning.startswith(shown.reasoning)
             and self.text.startswith(shown.text)
@@ -53,45 +55,45 @@ class Draft:
         )
 
 
-def settled_arguments(written: str) -> str:
-    """The beginning of a call's arguments as history will spell them, so far as no further word can change it."""
+def stable_arguments(written: str) -> str:
+    """The beginning of a call's arguments as history will spell them, up to where more input may change it."""
     try:
-        read = from_json(written, allow_partial="trailing-strings", allow_inf_nan=False)
+        parsed = from_json(written, allow_partial="trailing-strings", allow_inf_nan=False)
     except ValueError:
         return ""
-    return _spelt(read).rstrip(_UNSURE)
+    return _compact_json(parsed).rstrip(_UNSTABLE_END)
 
 
-def _spelt(arguments: JsonValue) -> str:
+def _compact_json(arguments: JsonValue) -> str:
     return json.dumps(arguments, separators=(",", ":"), ensure_ascii=False)
 
 
-def whole(answer: Iterable[AgentEvent]) -> Draft:
-    """An answer as the events of it say it."""
-    reasoning, text, calls = "", "", dict[str, Call]()
-    for event in answer:
+def answer_in(events: Iterable[AgentEvent]) -> PartialAnswer:
+    """The answer that these events spell."""
+    reasoning, text, calls = "", "", dict[str, AnswerCall]()
+    for event in events:
         match event:
             case ReasoningDelta(delta=delta):
                 reasoning += delta
             case TextDelta(delta=delta):
                 text += delta
             case ToolCallStart(id=id, name=name):
-                calls[id] = Call(id, name)
+                calls[id] = AnswerCall(id, name)
             case ToolCallDelta(id=id, args_delta=delta):
-                calls[id] = Call(id, calls[id].name, calls[id].arguments + delta)
+                calls[id] = AnswerCall(id, calls[id].name, calls[id].arguments + delta)
             case _:
                 pass
-    return Draft(reasoning, text, tuple(calls.values()))
+    return PartialAnswer(reasoning, text, tuple(calls.values()))
 
 
-def added(shown: Draft, draft: Draft) -> Iterator[AgentEvent]:
-    """What brings a watcher from one draft to the next."""
-    if more := draft.reasoning[len(shown.reasoning) :]:
+def deltas(shown: PartialAnswer, answer: PartialAnswer) -> Iterator[AgentEvent]:
+    """The events that bring a watcher from what was shown to this answer, which extends it."""
+    if more := answer.reasoning[len(shown.reasoning) :]:
         yield ReasoningDelta(delta=more)
-    if more := draft.text[len(shown.text) :]:
+    if more := answer.text[len(shown.text) :]:
         yield TextDelta(delta=more)
     before = {call.id: call.arguments for call in shown.calls}
-    for call in draft.calls:
+    for call in answer.calls:
         if call.id not in before:
             yield ToolCallStart(id=call.id, name=call.name)
         if more := call.arguments[len(before.get(call.id, "")) :]:

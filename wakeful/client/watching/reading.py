@@ -1,4 +1,4 @@
-"""What a thread has said and done, read from every execution of it that still has a part."""
+"""Read the messages and events of a thread, from every execution of it that still has a part."""
 
 from datetime import timedelta
 from functools import reduce
@@ -23,34 +23,34 @@ async def read_messages(
     """The thread's messages from its first execution on, up to number `through`; a fork's begin in its origin.
 
     Raises:
-        WakefulError: it is a fork, and its origin was rolled back to before the place that it was forked at.
+        WakefulError: it is a fork, and its origin was rolled back to before the fork point.
     """
     messages = list[Message]()
     after: int | None = 0
     while after is not None and (through is None or len(messages) < through):
-        asked = {"after": after, "limit": MAX_PAGE}
+        request = {"after": after, "limit": MAX_PAGE}
         try:
-            page = await query(temporal, thread_id, names.QUERY_TRANSCRIPT, TranscriptPage, asked, run_id=run_id)
+            page = await query(temporal, thread_id, names.QUERY_TRANSCRIPT, TranscriptPage, request, run_id=run_id)
         except NoAnswer:
-            if (before := await _begun_before(temporal, thread_id, run_id)) is None:
+            if (before := await _started_before(temporal, thread_id, run_id)) is None:
                 raise
             return await read_messages(temporal, thread_id, run_id=before, through=through)
         if (earlier := page.earlier) is not None:
-            whose = earlier.thread_id or thread_id
+            owner = earlier.thread_id or thread_id
             end = through if page.restoring and not earlier.thread_id else earlier.through
-            messages = await read_messages(temporal, whose, run_id=earlier.run_id, through=end)
+            messages = await read_messages(temporal, owner, run_id=earlier.run_id, through=end)
             digest = earlier.digest if earlier.thread_id else None
             if digest is not None and reduce(chained, messages, EMPTY_DIGEST) != digest:
                 raise WakefulError(
-                    f"thread {thread_id!r} begins with messages of {whose!r} that were rolled back there"
+                    f"thread {thread_id!r} begins with messages of {owner!r} that were rolled back there"
                 )
         messages += page.messages
         after = page.next
     return messages[:through]
 
 
-async def _begun_before(temporal: Client, thread_id: str, run_id: str | None) -> str | None:
-    """The execution that has the conversation of one that does not answer because it has not begun."""
+async def _started_before(temporal: Client, thread_id: str, run_id: str | None) -> str | None:
+    """The execution that has the conversation of one that does not answer because it never started."""
     if run_id is None:
         try:
             run_id = (await temporal.get_workflow_handle(thread_id).describe()).run_id
@@ -63,6 +63,6 @@ async def read_events(
     temporal: Client, thread_id: str, *, after: int, run_id: str | None, within: timedelta | None = None
 ) -> EventsPage:
     """One page of what happened after event number `after`, as one execution has it."""
-    # As many as a page holds: a closed execution is replayed for every page.
-    asked = {"after": after, "limit": MAX_PAGE}
-    return await query(temporal, thread_id, names.QUERY_EVENTS, EventsPage, asked, run_id=run_id, within=within)
+    # As many as a page holds: a worker replays a closed execution for every page.
+    request = {"after": after, "limit": MAX_PAGE}
+    return await query(temporal, thread_id, names.QUERY_EVENTS, EventsPage, request, run_id=run_id, within=within)

@@ -1,6 +1,6 @@
-"""Ask Temporal again until it answers: a watcher outlives servers and workers that are away for a while.
+"""Retry calls to Temporal until they are answered, so that a watcher outlives outages of servers and workers.
 
-What can only be answered by no (there is no such thread, it may not be asked) is raised at once.
+Errors that no retry can fix (no such thread, permission denied) are raised at once.
 """
 
 import asyncio
@@ -12,99 +12,103 @@ from temporalio.service import RPCError, RPCStatusCode
 from wakeful.contract.errors import WakefulError
 from wakeful.rpc_errors import RETRYABLE, error_of
 
-FIRST_WAIT_SECONDS = 0.1
-LONGEST_WAIT_SECONDS = 2.0
+FIRST_BACKOFF_SECONDS = 0.1
+MAX_BACKOFF_SECONDS = 2.0
 
-_PASSING = RETRYABLE | {RPCStatusCode.FAILED_PRECONDITION}  # no worker was seen for minutes
+_RETRYABLE = RETRYABLE | {RPCStatusCode.FAILED_PRECONDITION}  # the server has seen no worker for minutes
 
 OnTrouble = Callable[[WakefulError], None]
 R = TypeVar("R")
 
 
-class Troubles:
-    """What whoever watches is told: once when an answer fails to come, and not again before all is well."""
+class OutageReporter:
+    """Calls `on_trouble` once per outage: when a first call fails, and not again until no call is being retried."""
 
     def __init__(self, on_trouble: OnTrouble | None = None) -> None:
         self._on_trouble = on_trouble
-        self._waiting: set[object] = set()
+        self._retrying: set[object] = set()
 
-    def begin(self, who: object, error: WakefulError) -> None:
-        is_news = not self._waiting
-        self._waiting.add(who)
-        if is_news and self._on_trouble is not None:
+    def call_failed(self, caller: object, error: WakefulError) -> None:
+        is_new_outage = not self._retrying
+        self._retrying.add(caller)
+        if is_new_outage and self._on_trouble is not None:
             self._on_trouble(error)
 
-    def end(self, who: object) -> None:
-        self._waiting.discard(who)
+    def call_ended(self, caller: object) -> None:
+        self._retrying.discard(caller)
 
 
-class Patience:
-    """How one thread is asked: for as long as it takes."""
+class Retrier:
+    """Retries calls about one thread with backoff, for as long as the outage lasts."""
 
-    def __init__(self, thread_id: str, troubles: Troubles) -> None:
+    def __init__(self, thread_id: str, outages: OutageReporter) -> None:
         self._thread_id = thread_id
-        self._troubles = troubles
+        self._outages = outages
 
-    async def get(self, ask: Callable[[], Awaitable[R]]) -> R:
-        """What is answered in the end.
+    async def call(self, call: Callable[[], Awaitable[R]]) -> R:
+        """Make the call until it succeeds.
 
         Raises:
             ThreadNotFound: there is no such thread, or no such execution of it.
-            WakefulError: Temporal or the thread refuses to answer.
+            WakefulError: Temporal or the thread rejects the call.
         """
-        wait = FIRST_WAIT_SECONDS
+        backoff = FIRST_BACKOFF_SECONDS
         try:
             while True:
                 try:
-                    return await ask()
+                    return await call()
                 except (RPCError, WakefulError) as error:
-                    refusal = error_of(error, self._thread_id) if isinstance(error, RPCError) else error
-                    if not _passes(error):
-                        raise refusal from error
-                    self._troubles.begin(self, refusal)
-                await asyncio.sleep(wait)
-                wait = min(2 * wait, LONGEST_WAIT_SECONDS)
+                    failure = error_of(error, self._thread_id) if isinstance(error, RPCError) else error
+                    if not _is_retryable(error):
+                        raise failure from error
+                    self._outages.call_failed(self, failure)
+                await asyncio.sleep(backoff)
+                backoff = min(2 * backoff, MAX_BACKOFF_SECONDS)
         finally:
-            self._troubles.end(self)
+            self._outages.call_ended(self)
 
 
-def _passes(error: RPCError | WakefulError) -> bool:
+def _is_retryable(error: RPCError | WakefulError) -> bool:
     cause = error if isinstance(error, RPCError) else error.__cause__
-    return isinstance(cause, RPCError) and cause.status in _PASSING
+    return isinstance(cause, RPCError) and cause.status in _RETRYABLE
 
 
-class Shared:
-    """Questions on their way, by what names them."""
+class SharedCalls:
+    """Makes a call once for all watchers in this process that need its result; a key identifies the call."""
 
     def __init__(self) -> None:
-        self._asked: dict[Hashable, asyncio.Task[Any]] = {}
+        self._in_flight: dict[Hashable, asyncio.Task[Any]] = {}
         self._next: dict[Hashable, asyncio.Task[Any]] = {}
-        self._known: dict[Hashable, asyncio.Task[Any]] = {}
+        self._cached: dict[Hashable, asyncio.Task[Any]] = {}
 
-    async def newest(self, key: Hashable, ask: Callable[[], Awaitable[R]]) -> R:
-        """An answer to a question that is asked from now on: one that is on its way may miss what just happened."""
-        if (waiting := self._next.get(key)) is None:
-            waiting = self._begin(self._ask(key, ask, self._asked.get(key)))
-            (self._next if key in self._asked else self._asked)[key] = waiting
-        return cast(R, await asyncio.shield(waiting))
+    async def fresh(self, key: Hashable, call: Callable[[], Awaitable[R]]) -> R:
+        """The result of a call that is made from now on: one that is in flight may miss what just happened."""
+        if (task := self._next.get(key)) is None:
+            task = _start(self._call_after(self._in_flight.get(key), key, call))
+            (self._next if key in self._in_flight else self._in_flight)[key] = task
+        return cast(R, await asyncio.shield(task))
 
-    async def recent(self, key: Hashable, ask: Callable[[], Awaitable[R]], *, within: float) -> R:
-        """An answer that is at most so many seconds old."""
-        if (known := self._known.get(key)) is None:
-            known = self._known[key] = self._begin(ask())
-            asyncio.get_running_loop().call_later(within, self._known.pop, key, None)
-        return cast(R, await asyncio.shield(known))
+    async def cached(self, key: Hashable, call: Callable[[], Awaitable[R]], *, max_age: float) -> R:
+        """A result that is at most `max_age` seconds old."""
+        if (task := self._cached.get(key)) is None:
+            task = self._cached[key] = _start(call())
+            asyncio.get_running_loop().call_later(max_age, self._cached.pop, key, None)
+        return cast(R, await asyncio.shield(task))
 
-    async def _ask(self, key: Hashable, ask: Callable[[], Awaitable[R]], before: asyncio.Task[Any] | None) -> R:
-        if before is not None:
-            await asyncio.wait({before})
-            self._asked[key] = self._next.pop(key)
+    async def _call_after(
+        self, previous: asyncio.Task[Any] | None, key: Hashable, call: Callable[[], Awaitable[R]]
+    ) -> R:
+        if previous is not None:
+            await asyncio.wait({previous})
+            self._in_flight[key] = self._next.pop(key)
         try:
-            return await ask()
+            return await call()
         finally:
-            del self._asked[key]
+            del self._in_flight[key]
 
-    def _begin(self, asking: Awaitable[R]) -> asyncio.Task[R]:
-        task: asyncio.Task[R] = asyncio.ensure_future(asking)
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # everybody may have left by then
-        return task
+
+def _start(awaitable: Awaitable[R]) -> asyncio.Task[R]:
+    task: asyncio.Task[R] = asyncio.ensure_future(awaitable)
+    # Every watcher may have left by the time it fails: asyncio must not report the exception as never retrieved.
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return task

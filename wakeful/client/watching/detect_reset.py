@@ -1,6 +1,6 @@
-"""Find out what a rewind has left of a thread's events: Temporal's reset opens a new execution with a part of the old.
+"""Find out which events a reset has retained: Temporal's reset starts a new execution with a part of the old history.
 
-It only reads. `branching` is who rewinds, and anybody may reset a thread in Temporal's own tools.
+It only reads. `wakeful.client.branching` resets threads, and so may anyone with Temporal's own tools.
 """
 
 from dataclasses import dataclass
@@ -9,12 +9,13 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.client.watching.reading import read_events
-from wakeful.history.decoder import ExecutionRef, Started, TaskFailed, read_moments, walk_chain
+from wakeful.history.decoder import ExecutionRef, read_moments, walk_chain
+from wakeful.history.moments import Started, TaskFailed
 
 
 @dataclass(frozen=True)
 class Reset:
-    """A moment at which a thread was reset, and the execution of it that begins with what is left."""
+    """When a thread was reset, and the execution that starts with the history that was retained."""
 
     run_id: str
     at: int
@@ -63,19 +64,20 @@ async def _read_resets(temporal: Client, execution: ExecutionRef, *, since: int)
     return resets
 
 
-async def last_standing(temporal: Client, thread_id: str, reset: Reset) -> int:
-    """The number of the last event that a reset has left: those that came since are later than it.
+async def last_retained(temporal: Client, thread_id: str, reset: Reset) -> int:
+    """The number of the last event that a reset has retained.
 
-    An event has the time at which its workflow task was started, and those of the past keep theirs.
+    An event has the time at which its workflow task started: retained ones are earlier than the reset, and those that
+    the new execution has added are later.
 
     Raises:
         WakefulError: the thread did not answer.
     """
     page = await read_events(temporal, thread_id, after=0, run_id=reset.run_id)
-    standing = page.earlier.through if page.earlier else 0
+    last = page.earlier.through if page.earlier else 0
     while True:
-        page = await read_events(temporal, thread_id, after=standing, run_id=reset.run_id)
-        kept = [record.seq for record in page.events if record.at < reset.at]
-        standing = max(kept, default=standing)
-        if len(kept) < len(page.events) or not page.more:
-            return standing
+        page = await read_events(temporal, thread_id, after=last, run_id=reset.run_id)
+        retained = [record.seq for record in page.events if record.at < reset.at]
+        last = max(retained, default=last)
+        if len(retained) < len(page.events) or not page.more:
+            return last
