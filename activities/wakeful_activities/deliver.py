@@ -46,7 +46,7 @@ class DeliverActivity:
 
     async def _check_is_awaited(self, input: DeliverInput) -> None:
         """Refuse to wake a thread for a task that it does not know, because a rewind has undone its start."""
-        if input.signal != SIGNAL_CHILD_SETTLED:
+        if input.signal != SIGNAL_CHILD_SETTLED or not input.wake:
             return
         owner = await describe(self._client, input.thread_id)
         if owner is None or owner.status is not WorkflowExecutionStatus.COMPLETED:

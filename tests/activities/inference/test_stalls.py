@@ -11,7 +11,7 @@ from wakeful.contract.errors import ProviderError, ProviderErrorKind
 from wakeful.contract.inference import ModelRequest, ModelSettings, ReasoningEffort
 from wakeful.contract.streaming import StreamPart, Text
 from wakeful_activities.heartbeats import heartbeating
-from wakeful_activities.inference.attempt import Stream, call_model
+from wakeful_activities.inference.attempt import Stream, call_provider
 
 POLICY = RetryPolicy(stream_idle_timeout_secs=0.01)
 
@@ -29,7 +29,7 @@ async def stall(model: str, effort: ReasoningEffort | None = None) -> ProviderEr
     binding = ModelBinding(id="m", provider="p", name=model)
     request = ModelRequest(model=model, messages=(), settings=ModelSettings(reasoning_effort=effort))
     with heartbeating() as beats, pytest.raises(ProviderError) as stalled:
-        await call_model(Stalling(), binding, request, POLICY, Stream(1, 1, None), beats)
+        await call_provider(Stalling(), binding, request, POLICY, Stream(1, 1, None), beats)
     return stalled.value
 
 
