@@ -1,4 +1,4 @@
-"""What commands that talk to Temporal have in common: a client, and values that are typed as JSON."""
+"""What commands that talk to Temporal share: a client, a status with a timeout, and options written as JSON."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -7,10 +7,12 @@ from typing import TypeVar
 from pydantic import JsonValue
 
 from wakeful.cli import options
-from wakeful.cli.process import leave_unread, run
+from wakeful.cli.process import exit_broken_pipe, run
 from wakeful.client.client import Client
-from wakeful.connection import connect
+from wakeful.client.queries import PATIENCE
+from wakeful.connection import Address, connect
 from wakeful.contract.errors import CallerError
+from wakeful.contract.views import StatusView
 
 T = TypeVar("T")
 
@@ -22,18 +24,28 @@ def with_client(
     *,
     task_queue: str = options.TASK_QUEUE,
 ) -> T:
-    """Do something with a client of the cluster that the options name."""
+    """Run a coroutine with a client of the cluster that the options name."""
 
-    async def go() -> T:
+    async def connected() -> T:
         try:
-            return await use(Client(await connect(options.where(address, namespace)), task_queue=task_queue))
+            temporal = await connect(Address(address=address, namespace=namespace))
+            return await use(Client(temporal, task_queue=task_queue))
         except BrokenPipeError:
-            leave_unread()
+            exit_broken_pipe()
 
-    return run(go())
+    return run(connected())
 
 
-def json_value(option: str, text: str | None) -> JsonValue:
+async def read_status(client: Client, thread_id: str) -> StatusView:
+    """A thread's status.
+
+    Raises:
+        NoAnswer: no worker answered in time.
+    """
+    return await client.status(thread_id, within=PATIENCE)
+
+
+def parse_json(option: str, text: str | None) -> JsonValue:
     """The value of an option that is written as JSON."""
     if text is None:
         return None
