@@ -109,7 +109,7 @@ async def _find_ticket(client: Client, ticket: str) -> tuple[str, str, PendingDe
 
 async def find_pending(client: Client, thread_id: str, target: str) -> PendingDecision | None:
     """The pending decision on a call, which is named by its id or its suspension's."""
-    view = await read_status(client, thread_id)
+    view = await read_status(client.temporal, thread_id)
     return next((entry for entry in pending_of(view) if target in (entry.call_id, entry.suspension_id)), None)
 
 

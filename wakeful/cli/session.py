@@ -1,18 +1,23 @@
-"""What commands that talk to Temporal share: a client, a status with a timeout, and options written as JSON."""
+"""What commands that talk to Temporal share: a client, a status with a timeout, and options written as JSON.
+
+It connects before it imports the client: most of that is not needed for a question such as `wakeful status`.
+"""
+
+from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
-
-from pydantic import JsonValue
+from typing import TYPE_CHECKING, TypeVar
 
 from wakeful.cli import options
 from wakeful.cli.process import exit_broken_pipe, run
-from wakeful.client.client import Client
-from wakeful.client.queries import PATIENCE
-from wakeful.connection import Address, connect
-from wakeful.contract.errors import CallerError
-from wakeful.contract.views import StatusView
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+    from temporalio.client import Client as TemporalClient
+
+    from wakeful.client.client import Client
+    from wakeful.contract.views import StatusView
 
 T = TypeVar("T")
 
@@ -26,27 +31,44 @@ def with_client(
 ) -> T:
     """Run a coroutine with a client of the cluster that the options name."""
 
-    async def connected() -> T:
+    async def go(temporal: TemporalClient) -> T:
+        from wakeful.client.client import Client
+
+        return await use(Client(temporal, task_queue=task_queue))
+
+    return with_temporal(address, namespace, go)
+
+
+def with_temporal(address: str | None, namespace: str | None, use: Callable[[TemporalClient], Awaitable[T]]) -> T:
+    """Run a coroutine with Temporal's client of the cluster that the options name."""
+    from wakeful.connection import Address, connect
+
+    async def go() -> T:
         try:
-            temporal = await connect(Address(address=address, namespace=namespace))
-            return await use(Client(temporal, task_queue=task_queue))
+            return await use(await connect(Address(address=address, namespace=namespace)))
         except BrokenPipeError:
             exit_broken_pipe()
 
-    return run(connected())
+    return run(go())
 
 
-async def read_status(client: Client, thread_id: str) -> StatusView:
+async def read_status(temporal: TemporalClient, thread_id: str) -> StatusView:
     """A thread's status.
 
     Raises:
         NoAnswer: no worker answered in time.
     """
-    return await client.status(thread_id, within=PATIENCE)
+    from wakeful.client.queries import PATIENCE, query
+    from wakeful.contract import names
+    from wakeful.contract.views import StatusView
+
+    return await query(temporal, thread_id, names.QUERY_STATUS, StatusView, within=PATIENCE)
 
 
 def parse_json(option: str, text: str | None) -> JsonValue:
     """The value of an option that is written as JSON."""
+    from wakeful.contract.errors import CallerError
+
     if text is None:
         return None
     try:

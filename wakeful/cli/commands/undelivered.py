@@ -88,7 +88,7 @@ async def _recover(client: Client, thread: str, action: Action) -> str:
     from wakeful.contract.errors import NoAnswer
 
     try:
-        number = len((await read_status(client, thread)).undelivered)
+        number = len((await read_status(client.temporal, thread)).undelivered)
     except NoAnswer as error:
         await _signal(client, thread, action)
         return f"sent: {action} waits in the thread's history: {error}"

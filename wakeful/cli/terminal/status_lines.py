@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
+from temporalio.client import Client as TemporalClient
+
 from wakeful.cli.terminal.pending_lines import descendant_lines, pending_lines
 from wakeful.cli.terminal.result_lines import ended_as
 from wakeful.cli.terminal.shell_commands import shell_command
 from wakeful.cli.terminal.spending import budget_text, is_more_than_own, spent_text
 from wakeful.cli.terminal.text import counted, printable, short
 from wakeful.client.approvals import PendingDecision, pending_of
-from wakeful.client.client import Client
 from wakeful.contract.tasks import Task
 from wakeful.contract.views import StatusView
 
@@ -55,9 +56,13 @@ def related_lines(thread_id: str, view: StatusView, descendants: Sequence[Pendin
     return lines
 
 
-async def read_related_lines(client: Client, thread_id: str, view: StatusView) -> list[str]:
+async def read_related_lines(temporal: TemporalClient, thread_id: str, view: StatusView) -> list[str]:
     """`related_lines`, with the decisions of descendants; they are looked for only if there are children."""
-    pending = [each async for each in client.inbox(thread_id=thread_id)] if view.children else []
+    if not view.children:
+        return related_lines(thread_id, view)
+    from wakeful.client.client import Client  # here, because it imports what most statuses do not need
+
+    pending = [each async for each in Client(temporal).inbox(thread_id=thread_id)]
     return related_lines(thread_id, view, [each for each in pending if each.thread_id != thread_id])
 
 
