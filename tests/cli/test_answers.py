@@ -17,7 +17,9 @@ from tests.support.namespaces import empty_namespace
 from tests.support.processes import ROOT, WAKEFUL, wakeful
 from tests.support.waiting import BOUND_SECONDS, until_status
 from wakeful import RunStatus
-from wakeful.cli.terminal.render import answer_commands, duration, inbox_lines
+from wakeful.cli.terminal.pending_lines import inbox_lines
+from wakeful.cli.terminal.shell_commands import approve_command, deny_command
+from wakeful.cli.terminal.text import duration
 from wakeful.client.approvals import PendingDecision
 from wakeful.client.client import Client
 from wakeful.connection import temporal_command
@@ -49,11 +51,11 @@ async def test_the_inbox_shows_what_waits_and_its_commands_answer_it(
     assert re.fullmatch(rf'\d+s +- +{thread} +tester +approve\(what="launch"\)', shown[row])
     assert [line.strip() for line in shown[row + 1 : row + 4]] == [
         "May I launch?",
-        f"wakeful approve {thread}/call_2_1",
-        f"wakeful deny {thread}/call_2_1",
+        f"wakeful approve {thread}/1-1",
+        f"wakeful deny {thread}/1-1",
     ]
     answered = await wakeful(*shlex.split(shown[row + 2])[1:], address=address)
-    assert (answered.code, answered.out) == (0, f'approved  {thread}/call_2_1: approve(what="launch")\n')
+    assert (answered.code, answered.out) == (0, f'approved  {thread}/1-1: approve(what="launch")\n')
     assert (await client.result(thread)).status_reason == "natural"
 
 
@@ -61,14 +63,14 @@ async def test_the_inbox_speaks_json_to_programs(client: Client, address: str, t
     await waiting(client, thread_id)
     lines = (await wakeful("inbox", "--json", address=address)).out.splitlines()
     (found,) = [entry for entry in map(json.loads, lines) if entry["thread_id"] == thread_id]
-    assert (found["ticket"], found["arguments"]) == (f"{thread_id}/call_2_1", {"what": "launch"})
+    assert (found["ticket"], found["arguments"]) == (f"{thread_id}/1-1", {"what": "launch"})
     await client.cancel(thread_id)
 
 
 async def test_an_empty_inbox_says_so(temporal: TemporalClient, address: str) -> None:
     namespace = await empty_namespace(temporal)
     ran = await wakeful("inbox", "--namespace", namespace.namespace, address=address)
-    assert (ran.code, ran.out) == (0, "nothing waits for a decision\n")
+    assert (ran.code, ran.out) == (0, "no pending decisions\n")
 
 
 async def test_a_watched_inbox_shows_what_comes_once(client: Client, address: str, thread_id: str) -> None:
@@ -98,21 +100,21 @@ async def test_several_tickets_are_answered_and_each_is_reported(client: Client,
     first, second = f"{thread_id}-1", f"{thread_id}-2"
     await waiting(client, first)
     await waiting(client, second, "parallel", "two approvals")
-    tickets = [f"{first}/suspend_call_2_1", f"{second}/call_2_1", f"{second}/call_9_9", "nowhere/call_1"]
+    tickets = [f"{first}/suspend_1-1", f"{second}/1-1", f"{second}/9-9", "nowhere/1-1"]
     ran = await wakeful("approve", *tickets, "--reason", "fine", address=address)
     assert (ran.code, ran.out.splitlines()) == (
         1,
         [
-            f'approved  {first}/suspend_call_2_1: approve(what="launch")',
-            f'approved  {second}/call_2_1: approve(what="launch")',
+            f'approved  {first}/suspend_1-1: approve(what="launch")',
+            f'approved  {second}/1-1: approve(what="launch")',
         ],
     )
     assert ran.err.splitlines() == [
-        f"wakeful: {second}/call_9_9: refused: no decision on 'call_9_9' is waited for",
-        "wakeful: nowhere/call_1: no thread 'nowhere' in this namespace",
+        f"wakeful: {second}/9-9: refused: '9-9' is not waiting for a decision",
+        "wakeful: nowhere/1-1: no thread 'nowhere' in this namespace",
     ]
-    denied = await wakeful("deny", f"{second}/call_2_2", "--reason", "too late", address=address)
-    assert (denied.code, denied.out) == (0, f'denied    {second}/call_2_2: approve(what="land")\n')
+    denied = await wakeful("deny", f"{second}/1-2", "--reason", "too late", address=address)
+    assert (denied.code, denied.out) == (0, f'denied    {second}/1-2: approve(what="land")\n')
     assert (await client.result(first)).status_reason == "natural"
     await client.result(second)
     assert "cancelled by decision: too late" in (await client.transcript(second))[-2].text
@@ -121,7 +123,7 @@ async def test_several_tickets_are_answered_and_each_is_reported(client: Client,
 async def test_a_decision_says_who_made_it_and_what_was_shown(client: Client, address: str, thread_id: str) -> None:
     await waiting(client, thread_id)
     digest = (await client.status(thread_id)).pending[0].arguments_digest
-    ran = await wakeful("approve", f"{thread_id}/call_2_1", "--result", '"yes"', address=address)
+    ran = await wakeful("approve", f"{thread_id}/1-1", "--result", '"yes"', address=address)
     assert ran.code == 0, ran.err
     await client.result(thread_id)
     sent = str(await client.handle(thread_id).fetch_history())
@@ -131,7 +133,7 @@ async def test_a_decision_says_who_made_it_and_what_was_shown(client: Client, ad
 
 async def test_a_call_may_go_on_with_other_arguments(client: Client, address: str, thread_id: str) -> None:
     await waiting(client, thread_id)
-    ticket = f"{thread_id}/call_2_1"
+    ticket = f"{thread_id}/1-1"
     always = await wakeful("approve", ticket, "--always", address=address)
     assert (always.code, always.out) == (1, "")
     assert always.err.startswith(f"wakeful: {ticket}: refused: ")
@@ -147,9 +149,9 @@ async def test_without_a_worker_the_decision_waits_in_history(
     settings = WorkerSettings(task_queue=thread_id)
     async with running_worker(temporal, registry, settings):
         await waiting(client, thread_id)
-    ran = await wakeful("approve", f"{thread_id}/call_2_1", address=address)
+    ran = await wakeful("approve", f"{thread_id}/1-1", address=address)
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith(f"sent      {thread_id}/call_2_1 (the decision waits in the run's history: ")
+    assert ran.out.startswith(f"sent      {thread_id}/1-1 (the decision waits in the run's history: ")
     async with running_worker(temporal, registry, settings):
         assert (await client.result(thread_id)).status_reason == "natural"
 
@@ -179,7 +181,8 @@ async def test_the_commands_in_temporal_ui_work_when_they_are_pasted(
 
 
 def test_a_ticket_that_looks_like_an_option_is_still_a_ticket() -> None:
-    assert answer_commands("-x/call_1") == ("wakeful approve -- -x/call_1", "wakeful deny -- -x/call_1")
+    assert approve_command("-x/1-1") == "wakeful approve -- -x/1-1"
+    assert deny_command("-x/1-1") == "wakeful deny -- -x/1-1"
 
 
 def test_what_a_model_wrote_cannot_move_the_cursor() -> None:

@@ -8,9 +8,9 @@ from temporalio.client import Client as TemporalClient
 
 from tests.support.fork_app import STEPS, registry
 from tests.support.processes import Ran, wakeful
-from wakeful.cli.commands.diff import Difference, Side, diff_lines
 from wakeful.cli.terminal.colours import PLAIN
-from wakeful.cli.terminal.screen import width
+from wakeful.cli.terminal.diff_lines import Difference, Side, diff_lines
+from wakeful.cli.terminal.screen import display_width
 from wakeful.client.branching.steps import Comparison, StepPair, compare
 from wakeful.client.client import Client
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock, ToolCall
@@ -31,7 +31,7 @@ def address(temporal: TemporalClient) -> str:
 
 
 async def test_a_fork_is_followed_and_compared(client: Client, address: str, thread_id: str) -> None:
-    """Nobody has to say which task queue: it is the origin's."""
+    """The fork uses the origin's task queue."""
     await client.run("walker", "walk", thread_id=thread_id)
     new = f"{thread_id}-fork"
     forked = await wakeful("fork", thread_id, "--at", "12", "-m", "turn back", "--as", new, address=address)
@@ -130,7 +130,7 @@ def test_a_call_that_came_to_something_else_is_shown_with_its_answer() -> None:
     assert (compared.same_messages, compared.same_steps, len(pair.a), len(pair.b)) == (1, 0, 2, 2)
 
 
-def test_what_nobody_has_answered_comes_last() -> None:
+def test_messages_without_an_answer_come_last() -> None:
     compared = compare([HELLO, *answered(1, "one")], [HELLO, *answered(1, "one"), THERE])
     assert (compared.same_steps, compared.pairs) == (1, (StepPair(step=2, b=(THERE,)),))
     assert lines_of(compared)[3].startswith("─ not answered yet ─")
@@ -140,7 +140,7 @@ def test_what_nobody_has_answered_comes_last() -> None:
     ("a", "b", "says"),
     [
         ([HELLO], [HELLO], "the same from beginning to end (0 steps, 1 message)"),
-        ([HELLO], [THERE], "not the same from the beginning"),
+        ([HELLO], [THERE], "different from the beginning"),
         ([HELLO, said("a", role=Role.ASSISTANT, step=1)], [HELLO], "the same before the first step (1 message)"),
         ([HELLO, *answered(1, "one"), HELLO], [HELLO, *answered(1, "one")], "the same up to step 1 (3 messages)"),
     ],
@@ -164,8 +164,8 @@ def test_columns_keep_their_width_whatever_is_in_them(columns: int) -> None:
     """Wide characters, words that are too long, control characters, many lines."""
     odd = "漢字" * 60 + " " + "x" * 150 + "\n\n\tindented\x1b[2J " + "word " * 40
     lines = lines_of(compare([said(odd)], [said("short"), said(odd)]), columns=columns)[2:]
-    assert max(map(width, lines)) <= max(columns, 43)
-    assert {width(line.partition("│")[0]) for line in lines if "│" in line} == {max(20, (columns - 3) // 2) + 1}
+    assert max(map(display_width, lines)) <= max(columns, 43)
+    assert {display_width(line.partition("│")[0]) for line in lines if "│" in line} == {max(20, (columns - 3) // 2) + 1}
     assert not any("\x1b" in line for line in lines)
 
 

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import JsonValue
 
-from wakeful.cli.chat.questions import INDENT, QUESTION_ROWS, question_lines
-from wakeful.cli.terminal.screen import width
+from wakeful.cli.chat.questions import INDENT, MOST_ROWS, question_lines
+from wakeful.cli.terminal.screen import display_width
 from wakeful.client.approvals import PendingDecision
 
 COLUMNS = 60
@@ -23,7 +23,7 @@ def test_no_word_of_a_model_stands_where_ours_begin(filler: str) -> None:
     heads = [line for line in lines if not line.startswith(INDENT)]
     assert len(heads) == 2
     assert heads[0].startswith("‖ order(item=")
-    assert max(map(width, lines)) <= COLUMNS + 2
+    assert max(map(display_width, lines)) <= COLUMNS + 2
 
 
 def test_what_cannot_be_seen_is_spelled_out_and_spaces_are_kept() -> None:
@@ -32,6 +32,8 @@ def test_what_cannot_be_seen_is_spelled_out_and_spaces_are_kept() -> None:
 
 def test_a_long_call_leaves_the_question_in_the_window_and_says_what_is_missing() -> None:
     lines = asked({"item": "x" * 10_000, "pieces": 700})
-    assert len(lines) == QUESTION_ROWS + 1
-    assert lines[QUESTION_ROWS - 1].endswith('x", pieces=700)')
-    assert lines[-1] == ("  ! order with 10,026 characters, of which a part is shown: wakeful inbox --thread t --json")
+    assert len(lines) == MOST_ROWS + 1
+    assert lines[MOST_ROWS - 1].endswith('x", pieces=700)')
+    assert lines[-1] == (
+        "  ! only a part of order is shown, which has 10,026 characters; see all: wakeful inbox --thread t --json"
+    )

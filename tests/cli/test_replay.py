@@ -16,7 +16,7 @@ from tests.support.namespaces import empty_namespace
 from tests.support.processes import Ran, wakeful
 from tests.support.waiting import BOUND_SECONDS, until_status
 from wakeful import RunResult, RunStatus
-from wakeful.cli.commands.replay import replayed_lines
+from wakeful.cli.terminal.replay_lines import replayed_lines
 from wakeful.client.client import Client
 from wakeful.contract import names
 from wakeful.history.replay import Break, Replayed, Replaying, of_file
@@ -137,7 +137,7 @@ async def test_workflow_code_that_raises_is_named_with_its_line() -> None:
         ('{"events": []}', "is not a history: there are no events"),
     ],
 )
-async def test_a_file_that_holds_no_history_is_told_apart(tmp_path: Path, text: str | None, says: str) -> None:
+async def test_a_file_without_a_history_is_not_a_broken_history(tmp_path: Path, text: str | None, says: str) -> None:
     path = tmp_path / "history.json"
     if text is not None:
         path.write_text(text)
@@ -219,7 +219,7 @@ def threads(ran: Ran) -> list[str]:
     return [line.split()[1] for line in ran.out.splitlines() if line.startswith("✓")]
 
 
-async def test_open_runs_replay_and_are_kept_for_where_there_is_no_server(sleeping: Client, tmp_path: Path) -> None:
+async def test_open_runs_replay_and_are_saved_for_where_there_is_no_server(sleeping: Client, tmp_path: Path) -> None:
     ran = await replay(sleeping, "--download", str(tmp_path / "kept"))
     assert (ran.code, sorted(threads(ran))) == (0, ["one", "two"]), ran.err
     again = await wakeful("replay", "--dir", str(tmp_path / "kept"), "--json")

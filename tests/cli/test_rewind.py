@@ -4,7 +4,7 @@ import json
 
 from tests.support.processes import WAKEFUL, wakeful
 from tests.support.terminal import ENTER, terminal
-from wakeful.cli.commands.rewind import STAYS, plan_lines, rewound_lines
+from wakeful.cli.terminal.rewind_lines import SIDE_EFFECTS, plan_lines, rewound_lines
 from wakeful.client.branching.reset_points import ResetPoint
 from wakeful.client.branching.rewind import RewindPlan, Rewound
 from wakeful.client.branching.steps import Step
@@ -18,8 +18,8 @@ async def test_a_program_has_to_say_yes(client: Client, address: str, thread_id:
     assert asked.err.splitlines() == [
         f"thread {thread_id} goes back to the end of step 4",
         "  undone     steps 5 to 11, 13 messages",
-        STAYS,
-        "wakeful: nothing is undone: where nobody can be asked, say --yes",
+        SIDE_EFFECTS,
+        "wakeful: nothing is undone: without a terminal to ask at, confirm with --yes",
     ]
     done = await wakeful("rewind", thread_id, "--to", "4", "--reason", "typo", "--yes", address=address)
     assert (done.code, done.out) == (0, f"thread {thread_id} is back at the end of step 4: 7 steps undone\n")
@@ -57,18 +57,18 @@ def test_tasks_are_named_before_and_after() -> None:
     place = ResetPoint("r", 4, 1)
     plan = RewindPlan("t", 0, place, (Step(1, "r1", 1, asked=1, end=2),), 1, ("t/a-1", "t/b\x1b-2"), ("r",))
     assert plan_lines(plan) == [
-        "thread t goes back to its first question to the model",
+        "thread t goes back to its first model call",
         "  undone     step 1, 1 message",
         "  cancelled  t/a-1",
         r"  cancelled  t/b\x1b-2",
-        STAYS,
+        SIDE_EFFECTS,
     ]
     assert plan_lines(RewindPlan("t", 2, place, (), 0, (), ("r",)))[1] == (
-        "  undone     0 messages, and what was asked since"
+        "  undone     0 messages, and the model call under way"
     )
     rewound = Rewound(thread_id="t", step=1, undone=1, cancelled=("t/a-1",), told_again=2, run_id="r")
     assert rewound_lines(rewound) == [
         "thread t is back at the end of step 1: 1 step undone",
         "  cancelled  t/a-1",
-        "  told again 2 messages from other threads",
+        "  sent again 2 messages from other threads",
     ]

@@ -12,7 +12,7 @@ from tests.support.diagnoses import assert_parses
 from tests.support.processes import ROOT, wakeful
 from tests.support.stand_ins import Part, asking_call, delegate_call, stand, stand_ins, view_of
 from tests.support.waiting import until_status
-from wakeful.cli.commands.why import reaching
+from wakeful.cli.commands.why import with_cluster_options
 from wakeful.client.client import Client
 from wakeful.client.diagnosis.causes import Cause, Diagnosis
 from wakeful.contract.runs import RunStatus
@@ -106,10 +106,10 @@ def test_commands_of_temporals_are_given_the_cluster_at_their_end() -> None:
         at=0,
         commands=("temporal activity unpause --activity-id a", "wakeful cancel -- -t"),
     )
-    assert reaching(found, address="h:1", namespace=None).next == (
+    assert with_cluster_options(found, address="h:1", namespace=None).next == (
         "`temporal activity unpause --activity-id a --address h:1` does, `wakeful cancel --address h:1 -- -t` stops it."
     )
-    assert reaching(found, address=None, namespace=None) == found
+    assert with_cluster_options(found, address=None, namespace=None) == found
 
 
 def test_every_cause_is_in_the_docs() -> None:

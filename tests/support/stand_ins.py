@@ -137,4 +137,4 @@ def asking_call(tool_name: str, call_id: str = "call_2_1", since: int | None = N
 def delegate_call(agent_id: str, child: str, call_id: str = "call_1_1") -> ToolCallView:
     """A call that waits for a sub-agent."""
     name = f"{names.TOOL_DELEGATE}{agent_id}"
-    return ToolCallView(call_id=call_id, tool_name=name, status=ToolCallStatus.RUNNING, child=child)
+    return ToolCallView(call_id=call_id, tool_name=name, status=ToolCallStatus.RUNNING, child_thread_id=child)
