@@ -86,7 +86,7 @@ async def _answer_ticket(client: Client, ticket: str, answer: Answer) -> str | W
         return error
 
 
-async def _find_ticket(client: Client, ticket: str) -> tuple[str, str, PendingDecision | None]:
+async def _find_ticket(client: Client, ticket: str) -> tuple[str, str, PendingDecision | NoAnswer]:
     """The thread and the call of a ticket. Both may contain slashes: the last one that leaves a known thread counts."""
     parts = ticket.split("/")
     if len(parts) == 1 or not parts[-1]:
@@ -99,8 +99,8 @@ async def _find_ticket(client: Client, ticket: str) -> tuple[str, str, PendingDe
             shown = await find_pending(client, thread_id, target)
         except ThreadNotFound:
             continue
-        except NoAnswer:
-            return thread_id, target, None
+        except NoAnswer as error:
+            return thread_id, target, error
         if shown is None:
             raise DecisionRefused(thread_id, f"{target!r} is not waiting for a decision")
         return thread_id, target, shown
@@ -114,22 +114,33 @@ async def find_pending(client: Client, thread_id: str, target: str) -> PendingDe
 
 
 async def send_answer(
-    client: Client, thread_id: str, target: str, answer: Answer, *, shown: PendingDecision | None
+    client: Client, thread_id: str, target: str, answer: Answer, *, shown: PendingDecision | NoAnswer | None
 ) -> str:
-    """Send the decision, and return its outcome as a line to print."""
-    decision = answer.decision(target, shown)
+    """Send the decision, and return its outcome as a line to print.
+
+    Args:
+        shown: the pending decision, or why the thread did not answer; None if the call is not suspended yet.
+    """
+    pending = shown if isinstance(shown, PendingDecision) else None
+    decision = answer.decision(target, pending)
     call = ""
-    if shown is not None:
-        arguments = shown.arguments if decision.arguments is None else decision.arguments
-        call = f": {printable(call_text(shown.tool_name, arguments))}"
+    if pending is not None:
+        arguments = pending.arguments if decision.arguments is None else decision.arguments
+        call = f": {printable(call_text(pending.tool_name, arguments))}"
     subject = printable(ticket_id(thread_id, target)) + call
+    if isinstance(shown, NoAnswer):
+        return await _send_unconfirmed(client, thread_id, decision, subject, shown)
     try:
         status = await client.decide_many(thread_id, [decision], confirm=True)
     except NoAnswer as error:
-        await client.decide_many(thread_id, [decision])
-        return f"sent      {subject} (the decision waits in the run's history: {error})"
+        return await _send_unconfirmed(client, thread_id, decision, subject, error)
     if status == "held":
         return f"held      {subject} (it is applied when the call suspends)"
     if status == "repeated":
         return f"repeated  {subject} (it was applied before)"
     return f"{'approved' if answer.action is DecisionAction.RESUME else 'denied  '}  {subject}"
+
+
+async def _send_unconfirmed(client: Client, thread_id: str, decision: Decision, subject: str, silence: NoAnswer) -> str:
+    await client.decide_many(thread_id, [decision])
+    return f"sent      {subject} (the decision waits in the run's history: {silence})"

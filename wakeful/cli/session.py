@@ -6,7 +6,9 @@ It connects before it imports the client: most of that is not needed for a quest
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from wakeful.cli import options
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from wakeful.contract.views import StatusView
 
 T = TypeVar("T")
+
+TIMEOUT_VARIABLE = "WAKEFUL_QUERY_TIMEOUT"
 
 
 def with_client(
@@ -58,11 +62,28 @@ async def read_status(temporal: TemporalClient, thread_id: str) -> StatusView:
     Raises:
         NoAnswer: no worker answered in time.
     """
-    from wakeful.client.queries import PATIENCE, query
+    from wakeful.client.queries import query
     from wakeful.contract import names
     from wakeful.contract.views import StatusView
 
-    return await query(temporal, thread_id, names.QUERY_STATUS, StatusView, within=PATIENCE)
+    return await query(temporal, thread_id, names.QUERY_STATUS, StatusView, within=query_timeout())
+
+
+def query_timeout() -> timedelta:
+    """How long a command waits for a thread's answer: `WAKEFUL_QUERY_TIMEOUT` seconds, if you set it."""
+    from wakeful.client.queries import PATIENCE
+    from wakeful.contract.errors import ConfigurationError
+
+    written = os.environ.get(TIMEOUT_VARIABLE)
+    if not written:
+        return PATIENCE
+    try:
+        seconds = float(written)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise ConfigurationError([f"{TIMEOUT_VARIABLE} is {written!r}; write a number of seconds"])
+    return timedelta(seconds=seconds)
 
 
 def parse_json(option: str, text: str | None) -> JsonValue:

@@ -9,6 +9,7 @@ import typer
 from wakeful.cli import options
 
 if TYPE_CHECKING:
+    from wakeful.client.approvals import PendingDecision
     from wakeful.client.client import Client
 
 ActionChoice = Literal["resume", "cancel"]
@@ -43,10 +44,11 @@ def decide(
     )
 
     async def go(client: Client) -> str:
+        shown: PendingDecision | NoAnswer | None
         try:
             shown = await find_pending(client, thread, call)
-        except NoAnswer:
-            shown = None
+        except NoAnswer as error:
+            shown = error
         return await send_answer(client, thread, call, answer, shown=shown)
 
     print(with_client(address, namespace, go))
