@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from temporalio.client import Client as TemporalClient
+from temporalio.client import WorkflowExecutionStatus
 from typer.testing import CliRunner
 
 from tests.support.processes import ROOT, WAKEFUL, dev_process, wakeful
@@ -115,12 +116,30 @@ async def test_cancel_waits_until_the_run_has_stopped(client: Client, address: s
     assert (ran.code, ran.out) == (0, f"thread {thread_id}: cancelled\n")
 
 
+async def test_close_ends_a_thread_that_a_message_wakes_again(client: Client, address: str, thread_id: str) -> None:
+    await client.send(thread_id, "approve", agent_id="tester")
+    await until(client, thread_id, lambda view: view.status is RunStatus.WAITING)
+    ran = await wakeful("close", thread_id, "--reason", "enough", address=address)
+    assert (ran.code, ran.out) == (0, f"thread {thread_id}: closed\n"), ran.err
+    described = await client.handle(thread_id).describe()
+    assert described.status is WorkflowExecutionStatus.COMPLETED
+    closed = await wakeful("close", thread_id, address=address)
+    assert (closed.code, closed.out) == (1, "")
+    assert (await wakeful("send", thread_id, "hi", address=address)).code == 0
+    woken = await until(client, thread_id, lambda view: view.runs == 2 and view.status is RunStatus.DONE)
+    assert woken.doing == "idle, waiting for a message"
+    sent = await wakeful("close", thread_id, "--no-wait", address=address)
+    assert (sent.code, sent.out) == (0, f"thread {thread_id}: close sent\n")
+    await client.result(thread_id)
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [
         (["status", "nowhere"], "wakeful: no thread 'nowhere' in this namespace"),
         (["decide", "nowhere", "c", "resume"], "wakeful: no thread 'nowhere' in this namespace"),
         (["cancel", "nowhere"], "wakeful: no thread 'nowhere' in this namespace"),
+        (["close", "nowhere"], "wakeful: no thread 'nowhere' in this namespace"),
         (["run", "tester", ""], "wakeful: input is empty: give a text or at least one message"),
         (["approve", "nowhere"], "wakeful: nowhere: 'nowhere' is not a ticket: write THREAD/CALL, as `wakeful inbox`"),
         (["decide", "t", "c", "resume", "--result", "{oops"], "wakeful: --result is not JSON: "),

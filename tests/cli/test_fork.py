@@ -51,7 +51,7 @@ async def test_a_fork_is_followed_and_compared(client: Client, address: str, thr
     assert compared[-3].split("│")[0].split() == ["steps", f"{STEPS}"]
     assert [line.split("│")[1].split() for line in compared[-3:]] == [
         ["steps", "14"],
-        ["tokens", "85"],
+        ["tokens", "85", "in", "its", "last", "run"],
         ["ended", "natural"],
     ]
 

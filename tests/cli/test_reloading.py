@@ -17,8 +17,7 @@ from tests.support.processes import ROOT, WAKEFUL, wakeful
 
 APP = '''
 from pydantic import BaseModel
-from wakeful import Agent, Registry, ScriptedModel, say, tool
-from wakeful.plugin import Plugin
+from wakeful import Agent, Plugin, Registry, ScriptedModel, say, tool
 
 
 @tool
