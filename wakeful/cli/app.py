@@ -54,7 +54,7 @@ SECTIONS = {
 """Every command with its help in one line. Its module in `commands/` and its function have its name."""
 
 GC_THRESHOLD = 10_000
-"""Imports create many objects and free few: Python's own threshold would spend a fifteenth of their CPU on collections."""
+"""Imports create many objects and free few: with Python's threshold, a fifteenth of their CPU goes into collections."""
 
 COMMANDS = {name: help for commands in SECTIONS.values() for name, help in commands.items()}
 
