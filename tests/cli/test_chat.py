@@ -73,7 +73,7 @@ async def test_a_decision_is_asked_for_inline_and_the_tool_runs(
     assert [line["amount"] for line in Journal(journal_path).lines("pay")][-1] == 7
 
 
-async def test_a_decision_is_refused_with_a_reason_or_made_for_other_arguments(
+async def test_a_call_is_denied_with_a_reason_or_approved_with_other_arguments(
     address: str, provider: FakeProvider, thread_id: str, journal_path: Path
 ) -> None:
     provider.will(
@@ -230,7 +230,9 @@ async def test_typeahead_answers_no_question_and_is_a_message_otherwise(
         await seen.until("> Bye.\n\nGoodbye.")
 
 
-async def test_a_second_ctrl_c_leaves_at_once_and_says_what_becomes_of_the_run(address: str, thread_id: str) -> None:
+async def test_a_second_ctrl_c_leaves_at_once_and_says_that_the_run_is_being_cancelled(
+    address: str, thread_id: str
+) -> None:
     async with chatting(address, thread_id, queue="no-worker-polls") as seen:
         await seen.until(is_ready)
         seen.type("Hello?" + ENTER)

@@ -19,9 +19,7 @@ from wakeful.cli.terminal.colours import Colours, colours_enabled
         ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, True, False),
     ],
 )
-def test_the_environment_and_the_terminal_say_whether_there_are_any(
-    environ: dict[str, str], terminal: bool, wanted: bool
-) -> None:
+def test_the_environment_and_the_terminal_enable_colours(environ: dict[str, str], terminal: bool, wanted: bool) -> None:
     assert colours_enabled(environ, terminal=terminal) is wanted
 
 

@@ -96,7 +96,7 @@ async def test_a_suspended_run_is_shown_decided_and_read(client: Client, address
     assert (shown["status"], shown["result"]["status_reason"]) == ("done", "natural")
 
 
-async def test_send_talks_to_a_thread_that_stays(client: Client, address: str, thread_id: str) -> None:
+async def test_messages_are_sent_to_a_thread_that_stays_open(client: Client, address: str, thread_id: str) -> None:
     refused = await wakeful("send", thread_id, "one", address=address)
     assert refused.err == f"wakeful: thread {thread_id!r} is new: say which agent should answer\n"
     for text, options in (("one", ["--agent", "tester"]), ("two", ["--message-id", "m2"])):
@@ -180,9 +180,7 @@ async def test_a_busy_thread_is_one_clear_line(client: Client, address: str, thr
     await client.cancel(thread_id)
 
 
-async def test_a_thread_that_is_there_is_started_over_only_if_that_is_wanted(
-    client: Client, address: str, thread_id: str
-) -> None:
+async def test_an_existing_thread_is_started_over_only_with_again(client: Client, address: str, thread_id: str) -> None:
     await client.run("tester", "one", thread_id=thread_id)
     ran = await wakeful("run", "tester", "two", "--thread", thread_id, address=address)
     assert (ran.code, ran.out, ran.err) == (
@@ -196,7 +194,7 @@ async def test_a_thread_that_is_there_is_started_over_only_if_that_is_wanted(
     assert [message.text for message in await client.transcript(thread_id)] == ["two", "hello, two"]
 
 
-async def test_a_server_that_is_not_there_is_one_clear_line() -> None:
+async def test_an_unreachable_server_is_one_clear_line() -> None:
     ran = await wakeful("status", "t", address="127.0.0.1:1")
     assert ran.code == 1
     (line,) = ran.err.splitlines()
@@ -228,11 +226,11 @@ def test_every_command_is_in_the_documentation() -> None:
     assert [name for name in sorted(COMMANDS) if f"`wakeful {name}" not in page] == []
 
 
-async def test_the_demo_tells_its_story_and_exits_cleanly() -> None:
+async def test_the_demo_shows_a_whole_run_and_exits_cleanly() -> None:
     ran = await wakeful("demo")
     assert ran.code == 0, ran.err
-    told = ["look_up_order(", "Refund 249.00 EUR for order 1042?", "Assistant: Done: ", "/workflows/demo-refund"]
-    assert [words for words in told if words not in ran.out] == []
+    expected = ["look_up_order(", "Refund 249.00 EUR for order 1042?", "Assistant: Done: ", "/workflows/demo-refund"]
+    assert [words for words in expected if words not in ran.out] == []
 
 
 async def test_dev_says_where_it_is_in_one_json_line_and_stops_on_ctrl_c(tmp_path: Path) -> None:

@@ -62,8 +62,8 @@ async def test_a_fork_that_is_left_to_itself_is_only_named(client: Client, addre
     new = forked.out.strip()
     assert (new.startswith("guide-"), forked.err) == (True, f"compare: wakeful diff {thread_id} {new}\n")
     assert (await client.result(new)).agent_id == "guide"
-    told = json.loads((await wakeful("fork", thread_id, "--at", "0", "--detach", "--json", address=address)).out)
-    assert told == {"thread_id": told["thread_id"], "forked_from": {"thread_id": thread_id, "step": 0}}
+    printed = json.loads((await wakeful("fork", thread_id, "--at", "0", "--detach", "--json", address=address)).out)
+    assert printed == {"thread_id": printed["thread_id"], "forked_from": {"thread_id": thread_id, "step": 0}}
 
 
 async def test_two_forks_are_compared_for_programs(client: Client, address: str, thread_id: str) -> None:
@@ -124,7 +124,7 @@ def test_what_is_the_same_is_counted_in_steps() -> None:
     )
 
 
-def test_a_call_that_came_to_something_else_is_shown_with_its_answer() -> None:
+def test_a_call_with_another_result_is_shown_with_its_answer() -> None:
     compared = compare([HELLO, *answered(1, "one")], [HELLO, *answered(1, "uno")])
     (pair,) = compared.pairs
     assert (compared.same_messages, compared.same_steps, len(pair.a), len(pair.b)) == (1, 0, 2, 2)

@@ -77,7 +77,7 @@ def done(name: str, data: str, id: str = "c1") -> ToolCallDone:
     return ToolCallDone(id=id, result=ToolResult.success(name, data), outcome=ToolCallOutcome.SUCCEEDED)
 
 
-def test_an_answer_is_written_as_it_comes_and_thinking_makes_way_for_it(screen: Emulated) -> None:
+def test_an_answer_is_written_as_it_arrives_and_replaces_thinking(screen: Emulated) -> None:
     screen.show(StepStart(message_id="m"))
     assert screen.lines == ["· thinking"]
     screen.show(ReasoningDelta(delta="Hm, "), ReasoningDelta(delta="well."), provisional=True)
@@ -88,7 +88,7 @@ def test_an_answer_is_written_as_it_comes_and_thinking_makes_way_for_it(screen: 
     assert screen.view.answer == "One two three."
 
 
-def test_a_text_that_is_taken_back_begins_anew(screen: Emulated) -> None:
+def test_an_answer_starts_over_after_a_stream_reset(screen: Emulated) -> None:
     screen.show(
         StepStart(message_id="m"), TextDelta(delta="Wrong"), ToolCallStart(id="c1", name="add"), provisional=True
     )
@@ -132,7 +132,7 @@ def test_calls_side_by_side_keep_their_lines(screen: Emulated) -> None:
         (None, "paid", "✓ pay()  paid"),
     ],
 )
-def test_a_call_that_was_decided_says_what_came_of_it(
+def test_a_call_shows_its_result_after_its_decision(
     screen: Emulated, is_approved: bool | None, result: str | None, line: str
 ) -> None:
     screen.show(ToolCallReady(id="c1", name="pay", arguments=None))
@@ -145,15 +145,15 @@ def test_a_call_that_was_decided_says_what_came_of_it(
     assert screen.lines[1:] == [line]
 
 
-def test_a_folded_sub_agent_is_one_line_that_goes_with_it(screen: Emulated) -> None:
-    below = ("t/helper-1",)
-    screen.show(StepStart(message_id="m"), path=below)
+def test_a_folded_sub_agent_is_one_line_until_it_ends(screen: Emulated) -> None:
+    child = ("t/helper-1",)
+    screen.show(StepStart(message_id="m"), path=child)
     assert screen.lines == ["  · helper: thinking"]
-    screen.show(TextDelta(delta="I look\n"), TextDelta(delta="around"), path=below, provisional=True)
+    screen.show(TextDelta(delta="I look\n"), TextDelta(delta="around"), path=child, provisional=True)
     assert screen.lines == ["  · helper: I look around"]
-    screen.show(ToolCallReady(id="c1", name="look", arguments={"at": "it"}), path=below)
+    screen.show(ToolCallReady(id="c1", name="look", arguments={"at": "it"}), path=child)
     assert screen.lines == ['  · helper: → look(at="it")']
-    screen.show(RunFinish(thread_id="t/helper-1", run_id="r", termination=NaturalEnd()), path=below)
+    screen.show(RunFinish(thread_id="t/helper-1", run_id="r", termination=NaturalEnd()), path=child)
     assert screen.lines == []
 
 
@@ -189,7 +189,7 @@ def test_a_model_cannot_move_the_cursor_or_hide_what_it_says(screen: Emulated) -
     assert readable("\x07") == "\\x07"
 
 
-def test_without_a_place_to_draw_again_every_event_is_a_line() -> None:
+def test_without_redrawing_every_event_is_a_line() -> None:
     screen = Emulated(in_place=False)
     screen.show(StepStart(message_id="m"), ToolCallReady(id="c1", name="add", arguments={"a": 1}), done("add", "5"))
     screen.show(TextDelta(delta="It is "), TextDelta(delta="5."))

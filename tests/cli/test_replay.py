@@ -179,7 +179,7 @@ async def test_another_workflows_history_is_not_replayed(tmp_path: Path) -> None
     assert replayed.unread == "is a history of the workflow 'Order'; replayed are AgentRun and ToolTask"
 
 
-async def test_a_run_that_no_worker_has_taken_up_is_fine(tmp_path: Path) -> None:
+async def test_a_run_that_no_worker_has_picked_up_replays(tmp_path: Path) -> None:
     path = tmp_path / "new.json"
     path.write_text(json.dumps({"events": events_of(NATURAL)[:2]}))
     replayed = await Replaying(pydantic_data_converter).one(of_file(path))

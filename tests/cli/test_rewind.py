@@ -11,7 +11,7 @@ from wakeful.client.branching.steps import Step
 from wakeful.client.client import Client
 
 
-async def test_a_program_has_to_say_yes(client: Client, address: str, thread_id: str) -> None:
+async def test_a_program_must_confirm_with_yes(client: Client, address: str, thread_id: str) -> None:
     await client.run("tester", "count", thread_id=thread_id)
     asked = await wakeful("rewind", thread_id, "--to", "4", address=address)
     assert (asked.code, asked.out) == (1, "")
@@ -24,13 +24,13 @@ async def test_a_program_has_to_say_yes(client: Client, address: str, thread_id:
     done = await wakeful("rewind", thread_id, "--to", "4", "--reason", "typo", "--yes", address=address)
     assert (done.code, done.out) == (0, f"thread {thread_id} is back at the end of step 4: 7 steps undone\n")
     assert (await client.result(thread_id)).response == "counted to 11"
-    told = await wakeful("rewind", thread_id, "--to", "0", "--yes", "--json", address=address)
-    rewound = json.loads(told.out)
+    printed = await wakeful("rewind", thread_id, "--to", "0", "--yes", "--json", address=address)
+    rewound = json.loads(printed.out)
     assert (rewound["thread_id"], rewound["step"], rewound["undone"]) == (thread_id, 0, 11)
     await client.result(thread_id)
 
 
-async def test_a_person_is_asked(client: Client, address: str, thread_id: str) -> None:
+async def test_a_person_is_asked_to_confirm(client: Client, address: str, thread_id: str) -> None:
     await client.run("tester", "add", thread_id=thread_id)
     command = (WAKEFUL, "rewind", thread_id, "--to", "1")
     async with terminal(*command, TEMPORAL_ADDRESS=address) as shown:

@@ -98,7 +98,7 @@ def test_a_tree_is_drawn_with_a_line_a_node_and_the_commands_that_answer_it() ->
     ]
 
 
-def test_ids_and_colours_are_there_when_they_are_wanted() -> None:
+def test_ids_and_colours_are_optional() -> None:
     leaf = node(NodeKind.RUN, RunStatus.RUNNING, "a", thread_id="t", doing="asking default")
     assert tree_lines(leaf, now=0, ids=True, colours=True) == [
         "\x1b[36m▶ running\x1b[0m  a  0 steps  0 tokens  asking default",
@@ -147,8 +147,8 @@ async def test_a_tree_is_printed_and_a_status_has_the_decisions_of_sub_agents(
         f"         wakeful approve {ticket}",
         "2 in all: 1 running, 1 waiting · 2 steps · 200 tokens",
     ]
-    told = json.loads((await wakeful("tree", thread_id, "--json", address=address)).out)
-    assert [child["pending"] for child in told["children"]] == [[ticket]]
+    printed = json.loads((await wakeful("tree", thread_id, "--json", address=address)).out)
+    assert [child["pending"] for child in printed["children"]] == [[ticket]]
     status = (await wakeful("status", thread_id, address=address)).out.splitlines()
     assert status[4:] == [
         f"call     call_1_1  agent_run_researcher  running  in thread {thread_id}/researcher-1",

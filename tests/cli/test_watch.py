@@ -41,7 +41,7 @@ async def test_a_run_that_has_ended_is_shown_from_its_start_or_from_any_event_on
     assert [json.loads(line)["seq"] for line in rest.out.splitlines()] == [record["seq"] for record in stored[4:]]
 
 
-async def test_a_reader_that_has_gone_ends_it(client: Client, address: str, thread_id: str) -> None:
+async def test_a_closed_pipe_ends_the_command(client: Client, address: str, thread_id: str) -> None:
     """As `wakeful watch … | head -1` does."""
     await client.run("tester", "count", thread_id=thread_id)
     read, write = os.pipe()

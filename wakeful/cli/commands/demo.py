@@ -1,4 +1,4 @@
-"""`wakeful demo`: a model call, a tool, a suspension, a decision and an answer, without a question asked."""
+"""`wakeful demo`: a model call, a tool, a suspension, a decision and an answer, with no input from you."""
 
 from __future__ import annotations
 
