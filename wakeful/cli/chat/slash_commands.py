@@ -47,9 +47,7 @@ async def run_slash_command(chat: Chat, typed: str) -> None:
     """
     name, _, rest = typed.partition(" ")
     if name not in SLASH_COMMANDS:
-        raise CallerError(
-            f"there is no command {name}: /help lists them; to send a message that begins with /, type a space first"
-        )
+        raise CallerError(f"there is no command {name}: /help lists them; begin with a space to send it as a message")
     await SLASH_COMMANDS[name][1](chat, rest.strip())
 
 

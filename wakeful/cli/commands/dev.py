@@ -22,10 +22,11 @@ def dev(
     app: options.AppOption = None,
     agents: options.AgentsOption = None,
     db: Annotated[
-        Path | None, typer.Option("--db", help="Keep everything in this file. [default: in memory only]")
+        Path | None,
+        typer.Option("--db", metavar="FILE", help="Keep everything in this file. [default: in memory only]"),
     ] = None,
-    port: Annotated[int, typer.Option(help="Temporal's port; 0 takes a free one.")] = 7233,
-    ui_port: Annotated[int, typer.Option(help="The web UI's port; 0 takes a free one.")] = 8233,
+    port: Annotated[int, typer.Option(metavar="PORT", help="Temporal's port; 0 takes a free one.")] = 7233,
+    ui_port: Annotated[int, typer.Option(metavar="PORT", help="The web UI's port; 0 takes a free one.")] = 8233,
     task_queue: options.TaskQueueOption = options.TASK_QUEUE,
     as_json: options.JsonOption = False,
 ) -> None:

@@ -15,9 +15,9 @@ def worker(
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     task_queue: options.TaskQueueOption = options.TASK_QUEUE,
-    max_concurrent: Annotated[int, typer.Option(min=1, help="Concurrent model and tool calls.")] = 100,
-    max_cached: Annotated[int, typer.Option(min=0, help="Workflows in the sticky cache.")] = 1000,
-    cached_threads: Annotated[int, typer.Option(min=1, help="Conversations in memory.")] = 512,
+    max_concurrent: Annotated[int, typer.Option(min=1, metavar="N", help="Concurrent model and tool calls.")] = 100,
+    max_cached: Annotated[int, typer.Option(min=0, metavar="N", help="Workflows in the sticky cache.")] = 1000,
+    cached_threads: Annotated[int, typer.Option(min=1, metavar="N", help="Conversations in memory.")] = 512,
     build_id: Annotated[
         str | None,
         typer.Option(metavar="ID", help="The version of your code, for history. [default: Wakeful's version]"),
