@@ -27,7 +27,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
         "--repeat",
         type=int,
         metavar="N",
-        help="samples of everything that is timed (default: 9; of kills and answers 5; of watched runs 3)",
+        help="samples of everything that is timed (default: 9; of kills, answers and starts 5; of watched runs 3)",
     )
     parser.add_argument("--sandbox", action="store_true", help="run the yardstick in the SDK's default sandbox")
     parser.add_argument("--out", type=Path, default=OUT, help="where the results go (default: benchmarks/results.json)")
@@ -43,7 +43,7 @@ async def measured(options: argparse.Namespace) -> Results:
     plan = QUICK if options.quick else Plan()
     if options.repeat is not None:
         n = options.repeat
-        plan = dataclasses.replace(plan, repeat=n, kills=n, watched=n, answers=n)
+        plan = dataclasses.replace(plan, repeat=n, kills=n, watched=n, answers=n, starts=n)
     results = Results(machine=this_machine(bare_sandboxed=options.sandbox))
     async with stage(sandboxed=options.sandbox) as set_up:
         await measure(set_up, plan, results, options.only or [*MEASUREMENTS])

@@ -66,6 +66,17 @@ class WatchedRun(BaseModel):
     lag_p95: float | None = None
 
 
+class Startup(BaseModel):
+    """The CPU that a command uses until it starts its work. Other work on the machine can only add to it."""
+
+    command: str
+    seconds: list[float]
+
+    @property
+    def best(self) -> float:
+        return min(self.seconds)
+
+
 class Machine(BaseModel):
     python: str
     temporalio: str
@@ -84,6 +95,7 @@ class Results(BaseModel):
     histories: list[HistorySize] = []
     answers: list[AnswerHistory] = []
     watched: list[WatchedRun] = []
+    startups: list[Startup] = []
 
     def history(self, side: str, steps: int, size: int) -> HistorySize | None:
         asked = (side, steps, size)
@@ -94,6 +106,9 @@ class Results(BaseModel):
 
     def answer(self, agent: str) -> AnswerHistory | None:
         return next((answer for answer in self.answers if answer.agent == agent), None)
+
+    def startup(self, command: str) -> Startup | None:
+        return next((startup for startup in self.startups if startup.command == command), None)
 
     def watched_runs(self, side: str) -> dict[int, list[WatchedRun]]:
         """Runs by how many watched them, fewest first, each in the order in which they were taken."""

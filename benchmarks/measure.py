@@ -12,6 +12,7 @@ from benchmarks.figures import HistorySize, Results, Series
 from benchmarks.plan import KB, Plan
 from benchmarks.samples import add, in_turn, new_series, say
 from benchmarks.stage import Side, Stage
+from benchmarks.startup import measure_startup
 from benchmarks.streams import measure_stream
 from benchmarks.watching import measure_watching
 from benchmarks.worker import BARE_WORKFLOWS
@@ -172,6 +173,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "decision": measure_decision,
     "stream": measure_stream,
     "watching": measure_watching,
+    "startup": measure_startup,
 }
 
 

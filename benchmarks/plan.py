@@ -40,6 +40,8 @@ class Plan:
     """Answers whose tokens are watched for how late they are seen."""
     pause: float = 0.015
     """Seconds between the tokens of an answer that is watched."""
+    starts: int = 5
+    """Starts of each command."""
 
 
 QUICK = Plan(
@@ -57,4 +59,5 @@ QUICK = Plan(
     watched=1,
     answers=1,
     pause=0.005,
+    starts=2,
 )

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
-from benchmarks.figures import AnswerHistory, Results, Series, line, percentile
+from benchmarks.figures import AnswerHistory, Results, Series, Startup, line, percentile
 from benchmarks.plan import KB
 from benchmarks.sides import BARE, LOCAL, OURS, PEER, WHOLE
 from benchmarks.targets import targets
@@ -41,6 +41,9 @@ def report(results: Results) -> str:
     if lags := list(_lags(results)):
         lines += ["", "How late a watcher sees, in ms (medians of answers; of all decisions)", ""]
         lines += _table(["", "p50", "p95"], lags)
+    if results.startups:
+        lines += ["", "CPU until a command starts its work", ""]
+        lines += _table(["", "best", "median"], [_startup(startup) for startup in results.startups])
     lines += ["", "Targets", ""]
     lines += [str(target) for target in targets(results)]
     return "\n".join(lines)
@@ -126,6 +129,10 @@ def _lags(results: Results) -> Iterator[list[str]]:
     if (visible := results.series.get("watching.visible")) is not None:
         for side, taken in visible.samples.items():
             yield [f"decision, {side}", _middle(taken), f"{percentile(taken, 95):.0f} ms"]
+
+
+def _startup(startup: Startup) -> list[str]:
+    return [startup.command, f"{startup.best:.2f} s", f"{statistics.median(startup.seconds):.2f} s"]
 
 
 def _table(head: list[str], rows: list[list[str]]) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from benchmarks.figures import Results, line
 from benchmarks.plan import KB
 from benchmarks.sides import BARE, COMPLETE, LOCAL, OURS, STREAMED
+from benchmarks.startup import COMMAND_HELP, COMPLETION, HELP, SDK, STATUS
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ def targets(results: Results) -> list[Target]:
         _streaming(results),
         _watched(results),
         _lag(results),
+        *(_startup(results, command, limit=0.35) for command in (HELP, COMMAND_HELP, COMPLETION)),
+        _startup(results, STATUS, limit=0.8),
     ]
 
 
@@ -135,6 +138,15 @@ def _lag(results: Results) -> Target:
     name = "token lag p95 <= 500 ms, one watcher"
     series = results.series.get("watching.lag_p95")
     return _judged(name, series.samples[OURS], lambda ms: f"{ms:.0f} ms", 500.0) if series else Target(name, "", None)
+
+
+def _startup(results: Results, command: str, *, limit: float) -> Target:
+    """Judged by the best start: other work on the machine can only add to it."""
+    name = f"CPU of {command} <= {limit} s"
+    startup, sdk = results.startup(command), results.startup(SDK)
+    if startup is None or sdk is None:
+        return Target(name, "", None)
+    return Target(name, f"{startup.best:.2f} s, beside {sdk.best:.2f} s of {SDK}", startup.best <= limit)
 
 
 def _judged(name: str, samples: list[float], written: Callable[[float], str], limit: float) -> Target:

@@ -23,7 +23,6 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey
 from temporalio.envconfig import ClientConfigProfile
 from temporalio.service import RPCError, TLSConfig
-from temporalio.testing import WorkflowEnvironment
 
 from wakeful.contract.errors import ConfigurationError, ConnectionFailed
 from wakeful.contract.names import KEYWORD_ATTRIBUTES, KEYWORD_LIST_ATTRIBUTES
@@ -153,6 +152,8 @@ async def embedded_server(
         ConfigurationError: the `temporal` command is not installed.
         ConnectionFailed: the server did not start, or one of its ports is in use.
     """
+    from temporalio.testing import WorkflowEnvironment  # here, because it imports Temporal's whole worker
+
     _check_ports(port, ui_port if ui else None)
     ui_port = ui_port or _free_port()
     if database is not None:

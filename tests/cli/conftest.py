@@ -1,4 +1,4 @@
-"""Agents that are talked to: a worker process of theirs, and their model, which says as much as a test lets it."""
+"""Agents to chat with: their worker process, and their model, which writes as much as a test lets it."""
 
 import os
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ async def journal_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 async def fake(temporal: Client, journal_path: Path) -> AsyncIterator[FakeProvider]:
-    """The provider, with a worker process that asks it."""
+    """The provider, with a worker process that calls it."""
     async with fake_provider() as server:
         os.environ[PORT] = str(server.port)
         address = temporal.service_client.config.target_host

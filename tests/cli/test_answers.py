@@ -1,4 +1,4 @@
-"""`wakeful inbox`, `approve` and `deny`: what waits is shown, and what is answered is known."""
+"""`wakeful inbox`, `approve` and `deny`: pending decisions are shown, and each answer's outcome is reported."""
 
 import asyncio
 import getpass
@@ -7,6 +7,8 @@ import os
 import re
 import shlex
 import socket
+from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -17,10 +19,15 @@ from tests.support.namespaces import empty_namespace
 from tests.support.processes import ROOT, WAKEFUL, wakeful
 from tests.support.waiting import BOUND_SECONDS, until_status
 from wakeful import RunStatus
-from wakeful.cli.terminal.render import answer_commands, duration, inbox_lines
+from wakeful.cli.session import TIMEOUT_VARIABLE, query_timeout
+from wakeful.cli.terminal.pending_lines import inbox_lines
+from wakeful.cli.terminal.shell_commands import approve_command, deny_command
+from wakeful.cli.terminal.text import duration
 from wakeful.client.approvals import PendingDecision
 from wakeful.client.client import Client
+from wakeful.client.queries import QUERY_TIMEOUT
 from wakeful.connection import temporal_command
+from wakeful.contract.errors import ConfigurationError
 from wakeful.worker import WorkerSettings, running_worker
 
 
@@ -29,51 +36,63 @@ def address(temporal: TemporalClient) -> str:
     return temporal.service_client.config.target_host
 
 
-async def waiting(client: Client, thread_id: str, agent: str = "tester", text: str = "approve") -> None:
-    """A run that waits, and is listed."""
+@pytest.fixture(scope="module")
+async def own_namespace(temporal: TemporalClient) -> AsyncIterator[Client]:
+    """A namespace without the open threads of other tests, which the inbox would query in vain."""
+    namespace = await empty_namespace(temporal)
+    async with running_worker(namespace, registry):
+        yield Client(namespace)
+
+
+async def start_waiting(client: Client, thread_id: str, agent: str = "tester", text: str = "approve") -> None:
+    """Start a run that waits for a decision, and wait until it is listed."""
     await client.start(agent, text, thread_id=thread_id)
     await until_status(client, thread_id, RunStatus.WAITING)
     async with asyncio.timeout(BOUND_SECONDS):
-        while not [entry async for entry in client.inbox() if entry.thread_id == thread_id]:
+        while not [entry async for entry in client.inbox(thread_id=thread_id)]:
             await asyncio.sleep(0.05)
 
 
-async def test_the_inbox_shows_what_waits_and_its_commands_answer_it(
-    client: Client, address: str, thread_id: str
+async def test_the_inbox_shows_pending_decisions_and_its_commands_answer_them(
+    own_namespace: Client, address: str, thread_id: str
 ) -> None:
-    thread = f"team/{thread_id}"
-    await waiting(client, thread)
-    shown = (await wakeful("inbox", "--agent", "tester", "--tool", "approve", address=address)).out.splitlines()
+    client, thread = own_namespace, f"team/{thread_id}"
+    where = ["--namespace", client.temporal.namespace]
+    await start_waiting(client, thread)
+    listed = await wakeful("inbox", "--agent", "tester", "--tool", "approve", *where, address=address)
+    shown = listed.out.splitlines()
     (row,) = [number for number, line in enumerate(shown) if f" {thread} " in line]
     assert shown[0].split() == ["AGE", "DEADLINE", "THREAD", "AGENT", "CALL"]
     assert re.fullmatch(rf'\d+s +- +{thread} +tester +approve\(what="launch"\)', shown[row])
     assert [line.strip() for line in shown[row + 1 : row + 4]] == [
         "May I launch?",
-        f"wakeful approve {thread}/call_2_1",
-        f"wakeful deny {thread}/call_2_1",
+        f"wakeful approve {thread}/1-1",
+        f"wakeful deny {thread}/1-1",
     ]
-    answered = await wakeful(*shlex.split(shown[row + 2])[1:], address=address)
-    assert (answered.code, answered.out) == (0, f'approved  {thread}/call_2_1: approve(what="launch")\n')
+    answered = await wakeful(*shlex.split(shown[row + 2])[1:], *where, address=address)
+    assert (answered.code, answered.out) == (0, f'approved  {thread}/1-1: approve(what="launch")\n')
     assert (await client.result(thread)).status_reason == "natural"
 
 
-async def test_the_inbox_speaks_json_to_programs(client: Client, address: str, thread_id: str) -> None:
-    await waiting(client, thread_id)
-    lines = (await wakeful("inbox", "--json", address=address)).out.splitlines()
+async def test_the_inbox_prints_json_for_programs(own_namespace: Client, address: str, thread_id: str) -> None:
+    client, namespace = own_namespace, own_namespace.temporal.namespace
+    await start_waiting(client, thread_id)
+    lines = (await wakeful("inbox", "--json", "--namespace", namespace, address=address)).out.splitlines()
     (found,) = [entry for entry in map(json.loads, lines) if entry["thread_id"] == thread_id]
-    assert (found["ticket"], found["arguments"]) == (f"{thread_id}/call_2_1", {"what": "launch"})
+    assert (found["ticket"], found["arguments"]) == (f"{thread_id}/1-1", {"what": "launch"})
     await client.cancel(thread_id)
 
 
 async def test_an_empty_inbox_says_so(temporal: TemporalClient, address: str) -> None:
     namespace = await empty_namespace(temporal)
     ran = await wakeful("inbox", "--namespace", namespace.namespace, address=address)
-    assert (ran.code, ran.out) == (0, "nothing waits for a decision\n")
+    assert (ran.code, ran.out) == (0, "no pending decisions\n")
 
 
-async def test_a_watched_inbox_shows_what_comes_once(client: Client, address: str, thread_id: str) -> None:
+async def test_a_watched_inbox_shows_each_decision_once(own_namespace: Client, address: str, thread_id: str) -> None:
+    client = own_namespace
     process = await asyncio.create_subprocess_exec(
-        *(WAKEFUL, "inbox", "--watch", "--json"),
+        *(WAKEFUL, "inbox", "--watch", "--json", "--namespace", client.temporal.namespace),
         cwd=ROOT,
         env={**os.environ, "TEMPORAL_ADDRESS": address},
         stdout=asyncio.subprocess.PIPE,
@@ -96,32 +115,32 @@ async def test_a_watched_inbox_shows_what_comes_once(client: Client, address: st
 
 async def test_several_tickets_are_answered_and_each_is_reported(client: Client, address: str, thread_id: str) -> None:
     first, second = f"{thread_id}-1", f"{thread_id}-2"
-    await waiting(client, first)
-    await waiting(client, second, "parallel", "two approvals")
-    tickets = [f"{first}/suspend_call_2_1", f"{second}/call_2_1", f"{second}/call_9_9", "nowhere/call_1"]
+    await start_waiting(client, first)
+    await start_waiting(client, second, "parallel", "two approvals")
+    tickets = [f"{first}/suspend_1-1", f"{second}/1-1", f"{second}/9-9", "nowhere/1-1"]
     ran = await wakeful("approve", *tickets, "--reason", "fine", address=address)
     assert (ran.code, ran.out.splitlines()) == (
         1,
         [
-            f'approved  {first}/suspend_call_2_1: approve(what="launch")',
-            f'approved  {second}/call_2_1: approve(what="launch")',
+            f'approved  {first}/suspend_1-1: approve(what="launch")',
+            f'approved  {second}/1-1: approve(what="launch")',
         ],
     )
     assert ran.err.splitlines() == [
-        f"wakeful: {second}/call_9_9: refused: no decision on 'call_9_9' is waited for",
-        "wakeful: nowhere/call_1: no thread 'nowhere' in this namespace",
+        f"wakeful: {second}/9-9: refused: '9-9' is not waiting for a decision",
+        "wakeful: nowhere/1-1: no thread 'nowhere' in this namespace",
     ]
-    denied = await wakeful("deny", f"{second}/call_2_2", "--reason", "too late", address=address)
-    assert (denied.code, denied.out) == (0, f'denied    {second}/call_2_2: approve(what="land")\n')
+    denied = await wakeful("deny", f"{second}/1-2", "--reason", "too late", address=address)
+    assert (denied.code, denied.out) == (0, f'denied    {second}/1-2: approve(what="land")\n')
     assert (await client.result(first)).status_reason == "natural"
     await client.result(second)
     assert "cancelled by decision: too late" in (await client.transcript(second))[-2].text
 
 
-async def test_a_decision_says_who_made_it_and_what_was_shown(client: Client, address: str, thread_id: str) -> None:
-    await waiting(client, thread_id)
+async def test_a_decision_records_who_made_it_and_what_was_shown(client: Client, address: str, thread_id: str) -> None:
+    await start_waiting(client, thread_id)
     digest = (await client.status(thread_id)).pending[0].arguments_digest
-    ran = await wakeful("approve", f"{thread_id}/call_2_1", "--result", '"yes"', address=address)
+    ran = await wakeful("approve", f"{thread_id}/1-1", "--result", '"yes"', address=address)
     assert ran.code == 0, ran.err
     await client.result(thread_id)
     sent = str(await client.handle(thread_id).fetch_history())
@@ -129,9 +148,9 @@ async def test_a_decision_says_who_made_it_and_what_was_shown(client: Client, ad
     assert [part for part in (f"{getpass.getuser()}@{socket.gethostname()}", digest) if part not in sent] == []
 
 
-async def test_a_call_may_go_on_with_other_arguments(client: Client, address: str, thread_id: str) -> None:
-    await waiting(client, thread_id)
-    ticket = f"{thread_id}/call_2_1"
+async def test_a_call_may_resume_with_other_arguments(client: Client, address: str, thread_id: str) -> None:
+    await start_waiting(client, thread_id)
+    ticket = f"{thread_id}/1-1"
     always = await wakeful("approve", ticket, "--always", address=address)
     assert (always.code, always.out) == (1, "")
     assert always.err.startswith(f"wakeful: {ticket}: refused: ")
@@ -141,15 +160,16 @@ async def test_a_call_may_go_on_with_other_arguments(client: Client, address: st
 
 
 async def test_without_a_worker_the_decision_waits_in_history(
-    temporal: TemporalClient, address: str, thread_id: str
+    temporal: TemporalClient, address: str, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv(TIMEOUT_VARIABLE, "1")
     client = Client(temporal, task_queue=thread_id)
     settings = WorkerSettings(task_queue=thread_id)
     async with running_worker(temporal, registry, settings):
-        await waiting(client, thread_id)
-    ran = await wakeful("approve", f"{thread_id}/call_2_1", address=address)
+        await start_waiting(client, thread_id)
+    ran = await wakeful("approve", f"{thread_id}/1-1", address=address)
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith(f"sent      {thread_id}/call_2_1 (the decision waits in the run's history: ")
+    assert ran.out.startswith(f"sent      {thread_id}/1-1 (the decision waits in the run's history: ")
     async with running_worker(temporal, registry, settings):
         assert (await client.result(thread_id)).status_reason == "natural"
 
@@ -160,7 +180,7 @@ async def test_the_commands_in_temporal_ui_work_when_they_are_pasted(
     client: Client, address: str, thread_id: str, command: str, thread: str
 ) -> None:
     thread = f"{thread} {thread_id}"
-    await waiting(client, thread)
+    await start_waiting(client, thread)
     metadata = await client.handle(thread).query("__temporal_workflow_metadata")
     (block,) = re.findall(r"```\n(.*?)```", metadata.current_details, re.DOTALL)
     (pasted,) = [part for part in re.split(r"\n\n", block) if command in part]
@@ -178,8 +198,29 @@ async def test_the_commands_in_temporal_ui_work_when_they_are_pasted(
     assert was_denied == (command == "wakeful deny")
 
 
+@pytest.mark.parametrize(
+    ("written", "timeout"),
+    [(None, QUERY_TIMEOUT), ("", QUERY_TIMEOUT), ("2.5", timedelta(seconds=2.5)), ("0.1", timedelta(milliseconds=100))],
+)
+def test_the_timeout_of_queries_comes_from_the_environment(
+    written: str | None, timeout: timedelta, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(TIMEOUT_VARIABLE, raising=False)
+    if written is not None:
+        monkeypatch.setenv(TIMEOUT_VARIABLE, written)
+    assert query_timeout() == timeout
+
+
+@pytest.mark.parametrize("written", ["soon", "0", "-1", "inf", "nan"])
+def test_a_timeout_that_is_no_number_of_seconds_is_refused(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TIMEOUT_VARIABLE, written)
+    with pytest.raises(ConfigurationError, match=f"WAKEFUL_QUERY_TIMEOUT is '{written}'; write a number of seconds"):
+        query_timeout()
+
+
 def test_a_ticket_that_looks_like_an_option_is_still_a_ticket() -> None:
-    assert answer_commands("-x/call_1") == ("wakeful approve -- -x/call_1", "wakeful deny -- -x/call_1")
+    assert approve_command("-x/1-1") == "wakeful approve -- -x/1-1"
+    assert deny_command("-x/1-1") == "wakeful deny -- -x/1-1"
 
 
 def test_what_a_model_wrote_cannot_move_the_cursor() -> None:

@@ -73,7 +73,7 @@ async def test_a_decision_is_asked_for_inline_and_the_tool_runs(
     assert [line["amount"] for line in Journal(journal_path).lines("pay")][-1] == 7
 
 
-async def test_a_decision_is_refused_with_a_reason_or_made_for_other_arguments(
+async def test_a_call_is_denied_with_a_reason_or_approved_with_other_arguments(
     address: str, provider: FakeProvider, thread_id: str, journal_path: Path
 ) -> None:
     provider.will(
@@ -86,11 +86,11 @@ async def test_a_decision_is_refused_with_a_reason_or_made_for_other_arguments(
         seen.type("Pay." + ENTER)
         await seen.until(ASKED)
         seen.type("perhaps" + ENTER)
-        await seen.until("! 'perhaps' is no answer: y, n with a reason, a, or e")
+        await seen.until("! 'perhaps' is not an answer: type y, n with a reason, a, or e")
         seen.type("a" + ENTER)
-        await seen.until("! there is no rule that could be remembered for this call: y or n")
+        await seen.until("! this call has no rule to remember: answer y or n")
         seen.type("n too little" + ENTER)
-        await seen.until("✗ pay(amount=1)  refused")
+        await seen.until("✗ pay(amount=1)  denied")
         await seen.until("‖ pay(amount=2)")
         assert "too little" in (await provider.request(2)).turns[-1].text
         seen.type("e" + ENTER)
@@ -114,7 +114,7 @@ async def test_what_is_always_allowed_is_asked_once(address: str, provider: Fake
         assert (shown.count("‖ knock()"), shown.count("✓ knock()  knocked")) == (1, 2)
 
 
-async def test_what_is_decided_elsewhere_is_not_asked_any_more(
+async def test_a_decision_that_is_made_elsewhere_closes_the_question(
     address: str, client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(Answer(calls=(Call("c1", "pay", '{"amount": 3}'),)), Answer("Thanks."))
@@ -122,13 +122,13 @@ async def test_what_is_decided_elsewhere_is_not_asked_any_more(
         await seen.until(is_ready)
         seen.type("Pay." + ENTER)
         await seen.until(ASKED)
-        await client.decide(thread_id, "c1", "resume")
+        await client.decide(thread_id, "1-1", "resume")
         shown = await seen.until("Thanks.")
-        assert "needs no answer any more" in shown
+        assert "no decision is needed any more" in shown
         assert ASKED not in shown
 
 
-async def test_what_a_sub_agent_waits_for_is_asked_for_inline(
+async def test_the_decision_of_a_sub_agent_is_asked_for_inline(
     address: str, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(
@@ -141,12 +141,12 @@ async def test_what_a_sub_agent_waits_for_is_asked_for_inline(
         await seen.until(is_ready)
         seen.type("Have it paid." + ENTER)
         shown = await seen.until(ASKED)
-        assert f"  asked by {HELPER}, below: {thread_id}/" in shown
+        assert f"  asked by sub-agent {HELPER}: {thread_id}/" in shown
         seen.type("y" + ENTER)
         await seen.until("My helper has paid.")
 
 
-async def test_background_tasks_are_heard_of_at_the_prompt(
+async def test_events_of_background_tasks_are_shown_at_the_prompt(
     address: str, provider: FakeProvider, thread_id: str
 ) -> None:
     def reply(asked: Asked) -> Answer:
@@ -169,10 +169,10 @@ async def test_background_tasks_are_heard_of_at_the_prompt(
         seen.type("y" + ENTER)
         await seen.until("My helper says that it is paid.")
         await seen.until(is_ready)
-        assert "‖ waits for its background tasks" in seen.text
+        assert "‖ waiting for background tasks" in seen.text
 
 
-async def test_ctrl_c_interrupts_the_turn_and_not_the_thread(
+async def test_ctrl_c_cancels_the_run_and_not_the_thread(
     address: str, client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     never = asyncio.Event()
@@ -191,7 +191,7 @@ async def test_ctrl_c_interrupts_the_turn_and_not_the_thread(
         assert (view.runs, view.doing) == (2, "idle, waiting for a message")
 
 
-async def test_ctrl_c_at_a_question_interrupts_the_turn_too(
+async def test_ctrl_c_at_a_question_cancels_the_run_too(
     address: str, client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(Answer(calls=(Call("c1", "pay", '{"amount": 8}'),)))
@@ -205,7 +205,7 @@ async def test_ctrl_c_at_a_question_interrupts_the_turn_too(
     assert (await client.status(thread_id)).doing == "idle, waiting for a message"
 
 
-async def test_what_was_typed_ahead_answers_no_question_and_is_a_message_otherwise(
+async def test_typeahead_answers_no_question_and_is_a_message_otherwise(
     address: str, provider: FakeProvider, thread_id: str
 ) -> None:
     rest, more = asyncio.Event(), asyncio.Event()
@@ -223,20 +223,22 @@ async def test_what_was_typed_ahead_answers_no_question_and_is_a_message_otherwi
         rest.set()
         await seen.until(ASKED)
         seen.type("n" + ENTER)
-        await seen.until("✗ pay(amount=9)  refused")
+        await seen.until("✗ pay(amount=9)  denied")
         await seen.until("Never m")
         seen.type("Bye." + ENTER)
         more.set()
         await seen.until("> Bye.\n\nGoodbye.")
 
 
-async def test_a_second_ctrl_c_leaves_at_once_and_says_what_becomes_of_the_run(address: str, thread_id: str) -> None:
-    async with chatting(address, thread_id, queue="nobody-listens") as seen:
+async def test_a_second_ctrl_c_leaves_at_once_and_says_that_the_run_is_being_cancelled(
+    address: str, thread_id: str
+) -> None:
+    async with chatting(address, thread_id, queue="no-worker-polls") as seen:
         await seen.until(is_ready)
         seen.type("Hello?" + ENTER)
-        await seen.until("! no worker answers on task queue 'nobody-listens'; waiting")
+        await seen.until("! no worker answers on task queue 'no-worker-polls'; waiting")
         seen.type(CTRL_C)
-        await seen.until("interrupting this turn")
+        await seen.until("cancelling the run")
         seen.type(CTRL_C)
         assert await seen.ended() == 0
         assert "the run is being cancelled" in seen.text
@@ -256,7 +258,7 @@ async def test_a_message_may_have_several_lines(address: str, provider: FakeProv
         await seen.until("I see.")
 
 
-async def test_ctrl_c_at_the_prompt_clears_it_and_ctrl_d_leaves_saying_how_to_come_back(
+async def test_ctrl_c_clears_the_prompt_and_ctrl_d_leaves_and_prints_how_to_continue(
     address: str, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.always(Answer("Hello."))
@@ -271,11 +273,11 @@ async def test_ctrl_c_at_the_prompt_clears_it_and_ctrl_d_leaves_saying_how_to_co
         await seen.until(is_ready)
         seen.type(CTRL_D)
         assert await seen.ended() == 0
-        assert f"come back with: wakeful chat {AGENT} --thread {thread_id} --task-queue {QUEUE}" in "".join(seen.lines)
+        assert f"continue with: wakeful chat {AGENT} --thread {thread_id} --task-queue {QUEUE}" in "".join(seen.lines)
     assert [asked.turns[-1].text for asked in provider.asked] == ["Hi."]
 
 
-async def test_a_conversation_is_taken_up_where_it_was_left(
+async def test_a_conversation_continues_where_it_was_left(
     address: str, client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(Answer("Nice to meet you."), Answer(calls=(Call("c1", "pay", '{"amount": 4}'),)), Answer("All done."))
@@ -309,7 +311,7 @@ async def test_a_thread_that_was_closed_is_woken_by_the_next_message(
         await seen.until(is_ready)
 
 
-async def test_a_conversation_is_forked_and_goes_on_elsewhere(
+async def test_a_conversation_is_forked_and_continues_on_the_fork(
     address: str, client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(Answer("One."), Answer("Two."), Answer("Other."))
@@ -327,7 +329,7 @@ async def test_a_conversation_is_forked_and_goes_on_elsewhere(
     assert [message.text for message in await client.transcript(thread_id)] == ["1", "One.", "2", "Two."]
 
 
-async def test_what_others_say_on_the_thread_is_seen_and_what_was_typed_is_kept(
+async def test_messages_of_others_on_the_thread_are_shown_and_a_draft_is_restored(
     address: str, client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.always(Answer("Somebody else has asked me."))
@@ -375,14 +377,12 @@ async def test_commands_begin_with_a_slash(address: str, provider: FakeProvider,
         seen.type("/tree" + ENTER)
         await seen.until(f"✓ done  {AGENT}")
         seen.type("/nonsense" + ENTER)
-        await seen.until("! there is no command /nonsense: /help has them all")
+        await seen.until("! there is no command /nonsense: /help lists them")
         seen.type("/quit" + ENTER)
         assert await seen.ended() == 0
 
 
-async def test_colours_are_left_out_where_nobody_wants_them(
-    address: str, provider: FakeProvider, thread_id: str
-) -> None:
+async def test_no_color_turns_colours_off(address: str, provider: FakeProvider, thread_id: str) -> None:
     provider.always(Answer("Hello."))
     command = (WAKEFUL, "chat", AGENT, "--thread", thread_id, "--task-queue", QUEUE)
     async with terminal(*command, TEMPORAL_ADDRESS=address, NO_COLOR="1") as seen:

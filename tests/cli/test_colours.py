@@ -2,7 +2,7 @@
 
 import pytest
 
-from wakeful.cli.terminal.colours import Colours, are_wanted
+from wakeful.cli.terminal.colours import Colours, colours_enabled
 
 
 @pytest.mark.parametrize(
@@ -19,10 +19,8 @@ from wakeful.cli.terminal.colours import Colours, are_wanted
         ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, True, False),
     ],
 )
-def test_the_environment_and_the_terminal_say_whether_there_are_any(
-    environ: dict[str, str], terminal: bool, wanted: bool
-) -> None:
-    assert are_wanted(environ, terminal=terminal) is wanted
+def test_the_environment_and_the_terminal_enable_colours(environ: dict[str, str], terminal: bool, wanted: bool) -> None:
+    assert colours_enabled(environ, terminal=terminal) is wanted
 
 
 def test_a_line_is_known_by_its_mark() -> None:

@@ -9,17 +9,18 @@ from pathlib import Path
 
 import pytest
 from temporalio.client import Client as TemporalClient
+from temporalio.client import WorkflowExecutionStatus
 from typer.testing import CliRunner
 
 from tests.support.processes import ROOT, WAKEFUL, dev_process, wakeful
 from tests.support.waiting import BOUND_SECONDS, until
 from wakeful import RunStatus
-from wakeful.cli.app import app
+from wakeful.cli.app import COMMANDS, app, load_command
 from wakeful.client.client import Client
 
-COMMANDS = [
-    *("demo", "dev", "worker", "run", "chat", "send", "watch", "status", "show", "tree", "why", "inbox", "approve"),
-    *("deny", "decide", "letters", "cancel", "fork", "diff", "rewind", "replay"),
+ALL = [
+    *("demo", "dev", "worker", "run", "chat", "send", "inbox", "approve", "deny", "decide", "status", "show", "watch"),
+    *("tree", "why", "fork", "rewind", "diff", "cancel", "close", "undelivered", "replay"),
 ]
 
 
@@ -80,30 +81,30 @@ async def test_a_suspended_run_is_shown_decided_and_read(client: Client, address
     ran = await wakeful("run", "tester", "approve", "--thread", thread_id, "--no-wait", address=address)
     assert "waits for a decision: May I launch?" in ran.out
     status = await wakeful("status", thread_id, address=address)
-    assert f"  approve:  wakeful approve {thread_id}/call_2_1" in status.out.splitlines()
+    assert f"  approve:  wakeful approve {thread_id}/1-1" in status.out.splitlines()
     answer = ["--result", '{"ok": true}', "--reason", "fine"]
-    decided = await wakeful("decide", thread_id, "call_2_1", "resume", *answer, address=address)
-    assert (decided.code, decided.out) == (0, f'approved  {thread_id}/call_2_1: approve(what="launch")\n')
+    decided = await wakeful("decide", thread_id, "1-1", "resume", *answer, address=address)
+    assert (decided.code, decided.out) == (0, f'approved  {thread_id}/1-1: approve(what="launch")\n')
     await client.result(thread_id)
     assert (await wakeful("show", thread_id, address=address)).out.splitlines() == [
         "user: approve",
         'assistant, step 1: → approve(what="launch")',
-        'tool call_2_1: {"did":"launch","said":{"ok":true},"reason":"fine"}',
+        'tool 1-1: {"did":"launch","said":{"ok":true},"reason":"fine"}',
         'assistant, step 2: approval gave {"did":"launch","said":{"ok":true},"reason":"fine"}',
     ]
     shown = json.loads((await wakeful("status", thread_id, "--json", address=address)).out)
     assert (shown["status"], shown["result"]["status_reason"]) == ("done", "natural")
 
 
-async def test_send_talks_to_a_thread_that_stays(client: Client, address: str, thread_id: str) -> None:
+async def test_messages_are_sent_to_a_thread_that_stays_open(client: Client, address: str, thread_id: str) -> None:
     refused = await wakeful("send", thread_id, "one", address=address)
     assert refused.err == f"wakeful: thread {thread_id!r} is new: say which agent should answer\n"
     for text, options in (("one", ["--agent", "tester"]), ("two", ["--message-id", "m2"])):
         assert (await wakeful("send", thread_id, text, *options, address=address)).code == 0
     await until(client, thread_id, lambda view: view.status is RunStatus.DONE and view.runs == 2)
     ran = await wakeful("run", "tester", "three", "--thread", thread_id, "--again", address=address)
-    idle = f"wakeful: thread {thread_id!r} is open (idle, waiting for a message): `wakeful send {thread_id} …`"
-    assert (ran.code, ran.err) == (1, f"{idle} says something to it\n")
+    idle = f"wakeful: thread {thread_id!r} is open (idle, waiting for a message)"
+    assert (ran.code, ran.err) == (1, f"{idle}: send it a message with `wakeful send {thread_id} …`\n")
     shown = (await wakeful("show", thread_id, address=address)).out.splitlines()
     assert shown == ["user: one", "assistant, step 1: hello, one", "user: two", "assistant, step 2: hello, two"]
     await client.handle(thread_id).cancel()
@@ -115,14 +116,32 @@ async def test_cancel_waits_until_the_run_has_stopped(client: Client, address: s
     assert (ran.code, ran.out) == (0, f"thread {thread_id}: cancelled\n")
 
 
+async def test_close_ends_a_thread_that_a_message_wakes_again(client: Client, address: str, thread_id: str) -> None:
+    await client.send(thread_id, "approve", agent_id="tester")
+    await until(client, thread_id, lambda view: view.status is RunStatus.WAITING)
+    ran = await wakeful("close", thread_id, "--reason", "enough", address=address)
+    assert (ran.code, ran.out) == (0, f"thread {thread_id}: closed\n"), ran.err
+    described = await client.handle(thread_id).describe()
+    assert described.status is WorkflowExecutionStatus.COMPLETED
+    closed = await wakeful("close", thread_id, address=address)
+    assert (closed.code, closed.out) == (1, "")
+    assert (await wakeful("send", thread_id, "hi", address=address)).code == 0
+    woken = await until(client, thread_id, lambda view: view.runs == 2 and view.status is RunStatus.DONE)
+    assert woken.doing == "idle, waiting for a message"
+    sent = await wakeful("close", thread_id, "--no-wait", address=address)
+    assert (sent.code, sent.out) == (0, f"thread {thread_id}: close sent\n")
+    await client.result(thread_id)
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [
         (["status", "nowhere"], "wakeful: no thread 'nowhere' in this namespace"),
         (["decide", "nowhere", "c", "resume"], "wakeful: no thread 'nowhere' in this namespace"),
         (["cancel", "nowhere"], "wakeful: no thread 'nowhere' in this namespace"),
+        (["close", "nowhere"], "wakeful: no thread 'nowhere' in this namespace"),
         (["run", "tester", ""], "wakeful: input is empty: give a text or at least one message"),
-        (["approve", "nowhere"], "wakeful: nowhere: 'nowhere' is no ticket: write THREAD/CALL, as `wakeful inbox`"),
+        (["approve", "nowhere"], "wakeful: nowhere: 'nowhere' is not a ticket: write THREAD/CALL, as `wakeful inbox`"),
         (["decide", "t", "c", "resume", "--result", "{oops"], "wakeful: --result is not JSON: "),
         (["worker", "--deployment", "agents"], "wakeful: --deployment needs --build-id: every version of your code"),
         (["worker", "--app", "nothing"], "wakeful: --app 'nothing' must be written as module:registry"),
@@ -157,51 +176,61 @@ async def test_a_busy_thread_is_one_clear_line(client: Client, address: str, thr
     await until(client, thread_id, lambda view: view.status is RunStatus.WAITING)
     ran = await wakeful("run", "tester", "hi", "--thread", thread_id, address=address)
     is_open = f"thread {thread_id!r} is open (waiting for a decision on approve)"
-    assert (ran.code, ran.err) == (1, f"wakeful: {is_open}: `wakeful send {thread_id} …` says something to it\n")
+    assert (ran.code, ran.err) == (1, f"wakeful: {is_open}: send it a message with `wakeful send {thread_id} …`\n")
     await client.cancel(thread_id)
 
 
-async def test_a_thread_that_is_there_is_started_over_only_if_that_is_wanted(
-    client: Client, address: str, thread_id: str
-) -> None:
+async def test_an_existing_thread_is_started_over_only_with_again(client: Client, address: str, thread_id: str) -> None:
     await client.run("tester", "one", thread_id=thread_id)
     ran = await wakeful("run", "tester", "two", "--thread", thread_id, address=address)
     assert (ran.code, ran.out, ran.err) == (
         1,
         "",
-        f"wakeful: thread {thread_id!r} has a conversation already: `wakeful send {thread_id} …` goes on with it,"
-        " or `--again` starts over\n",
+        f"wakeful: thread {thread_id!r} exists: continue it with `wakeful send {thread_id} …`, or start over with"
+        " `--again`\n",
     )
     again = await wakeful("run", "tester", "two", "--thread", thread_id, "--again", address=address)
     assert (again.code, again.out.splitlines()[-1]) == (0, "hello, two"), again.err
     assert [message.text for message in await client.transcript(thread_id)] == ["two", "hello, two"]
 
 
-async def test_a_server_that_is_not_there_is_one_clear_line() -> None:
+async def test_an_unreachable_server_is_one_clear_line() -> None:
     ran = await wakeful("status", "t", address="127.0.0.1:1")
     assert ran.code == 1
     (line,) = ran.err.splitlines()
     assert line.startswith("wakeful: cannot reach Temporal at 127.0.0.1:1 (namespace 'default'). Start one with")
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_the_help_lists_every_command() -> None:
+    ran = CliRunner().invoke(app, ["--help"], prog_name="wakeful")
+    listed = [line.split()[0] for line in ran.output.splitlines() if line.startswith("  ") and line.split()[0] in ALL]
+    assert (ran.exit_code, ran.stderr, listed) == (0, "", ALL)
+
+
+@pytest.mark.parametrize("command", ALL)
 def test_every_command_has_help(command: str) -> None:
-    ran = CliRunner().invoke(app, [*command.split(), "--help"], prog_name="wakeful")
+    ran = CliRunner().invoke(app, [command, "--help"], prog_name="wakeful")
     assert (ran.exit_code, ran.stderr) == (0, "")
-    assert "Usage: wakeful" in ran.output
+    assert f"Usage: wakeful {command}" in ran.output
+    assert f"\n  {COMMANDS[command]}\n" in ran.output
+
+
+def test_every_file_of_a_command_is_in_the_table() -> None:
+    folder = ROOT / "wakeful" / "cli" / "commands"
+    assert sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__") == sorted(COMMANDS)
+    assert [load_command(name).name for name in COMMANDS] == [*COMMANDS]
 
 
 def test_every_command_is_in_the_documentation() -> None:
     page = (ROOT / "docs" / "cli.md").read_text()
-    named = {command.name for command in app.registered_commands}
-    assert [name for name in sorted(filter(None, named)) if f"`wakeful {name}" not in page] == []
+    assert [name for name in sorted(COMMANDS) if f"`wakeful {name}" not in page] == []
 
 
-async def test_the_demo_tells_its_story_and_exits_cleanly() -> None:
+async def test_the_demo_shows_a_whole_run_and_exits_cleanly() -> None:
     ran = await wakeful("demo")
     assert ran.code == 0, ran.err
-    told = ["look_up_order(", "Refund 249.00 EUR for order 1042?", "Assistant: Done: ", "/workflows/demo-refund"]
-    assert [words for words in told if words not in ran.out] == []
+    expected = ["look_up_order(", "Refund 249.00 EUR for order 1042?", "Assistant: Done: ", "/workflows/demo-refund"]
+    assert [words for words in expected if words not in ran.out] == []
 
 
 async def test_dev_says_where_it_is_in_one_json_line_and_stops_on_ctrl_c(tmp_path: Path) -> None:

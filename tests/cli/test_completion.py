@@ -32,17 +32,17 @@ async def completed(*words: str, address: str = "127.0.0.1:1", namespace: str = 
 
 async def test_commands_and_options_are_offered() -> None:
     assert (await completed("wakeful", "st")).out.split() == ["status"]
-    assert {"--live", "--no-live", "--below"} <= set((await completed("wakeful", "watch", "--")).out.split())
+    assert {"--live", "--no-live", "--descendants"} <= set((await completed("wakeful", "watch", "--")).out.split())
 
 
-async def test_a_shell_is_told_how_to_ask() -> None:
+async def test_completion_is_printed_for_a_shell() -> None:
     shown = await wakeful("--show-completion", "bash")
     assert shown.code == 0
     assert "_WAKEFUL_COMPLETE=complete_bash" in shown.out
 
 
 @pytest.mark.parametrize("line", [("status", ""), ("approve", ""), ("chat", "")])
-async def test_nothing_is_said_when_nobody_answers(line: tuple[str, ...]) -> None:
+async def test_nothing_is_offered_when_the_cluster_does_not_answer(line: tuple[str, ...]) -> None:
     assert await completed("wakeful", *line) == Ran(0, "\n", "")
 
 
@@ -64,7 +64,7 @@ async def test_open_threads_their_tickets_and_their_agents_are_offered(temporal:
                 if found := ran.out.split():
                     return sorted(found)
 
-    assert await offered("approve", "open") == ["open-1/call_2_1"]
+    assert await offered("approve", "open") == ["open-1/1-1"]
     assert await offered("status", "op") == ["open-1"]
     assert await offered("watch", "") == ["open-1"]
     assert await offered("chat", "tester", "--thread", "op") == ["open-1"]

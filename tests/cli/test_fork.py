@@ -8,9 +8,9 @@ from temporalio.client import Client as TemporalClient
 
 from tests.support.fork_app import STEPS, registry
 from tests.support.processes import Ran, wakeful
-from wakeful.cli.commands.diff import Difference, Side, diff_lines
 from wakeful.cli.terminal.colours import PLAIN
-from wakeful.cli.terminal.screen import width
+from wakeful.cli.terminal.diff_lines import Difference, Side, diff_lines
+from wakeful.cli.terminal.screen import display_width
 from wakeful.client.branching.steps import Comparison, StepPair, compare
 from wakeful.client.client import Client
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock, ToolCall
@@ -31,7 +31,7 @@ def address(temporal: TemporalClient) -> str:
 
 
 async def test_a_fork_is_followed_and_compared(client: Client, address: str, thread_id: str) -> None:
-    """Nobody has to say which task queue: it is the origin's."""
+    """The fork uses the origin's task queue."""
     await client.run("walker", "walk", thread_id=thread_id)
     new = f"{thread_id}-fork"
     forked = await wakeful("fork", thread_id, "--at", "12", "-m", "turn back", "--as", new, address=address)
@@ -51,7 +51,7 @@ async def test_a_fork_is_followed_and_compared(client: Client, address: str, thr
     assert compared[-3].split("│")[0].split() == ["steps", f"{STEPS}"]
     assert [line.split("│")[1].split() for line in compared[-3:]] == [
         ["steps", "14"],
-        ["tokens", "85"],
+        ["tokens", "85", "in", "its", "last", "run"],
         ["ended", "natural"],
     ]
 
@@ -62,8 +62,8 @@ async def test_a_fork_that_is_left_to_itself_is_only_named(client: Client, addre
     new = forked.out.strip()
     assert (new.startswith("guide-"), forked.err) == (True, f"compare: wakeful diff {thread_id} {new}\n")
     assert (await client.result(new)).agent_id == "guide"
-    told = json.loads((await wakeful("fork", thread_id, "--at", "0", "--detach", "--json", address=address)).out)
-    assert told == {"thread_id": told["thread_id"], "forked_from": {"thread_id": thread_id, "step": 0}}
+    printed = json.loads((await wakeful("fork", thread_id, "--at", "0", "--detach", "--json", address=address)).out)
+    assert printed == {"thread_id": printed["thread_id"], "forked_from": {"thread_id": thread_id, "step": 0}}
 
 
 async def test_two_forks_are_compared_for_programs(client: Client, address: str, thread_id: str) -> None:
@@ -124,13 +124,13 @@ def test_what_is_the_same_is_counted_in_steps() -> None:
     )
 
 
-def test_a_call_that_came_to_something_else_is_shown_with_its_answer() -> None:
+def test_a_call_with_another_result_is_shown_with_its_answer() -> None:
     compared = compare([HELLO, *answered(1, "one")], [HELLO, *answered(1, "uno")])
     (pair,) = compared.pairs
     assert (compared.same_messages, compared.same_steps, len(pair.a), len(pair.b)) == (1, 0, 2, 2)
 
 
-def test_what_nobody_has_answered_comes_last() -> None:
+def test_messages_without_an_answer_come_last() -> None:
     compared = compare([HELLO, *answered(1, "one")], [HELLO, *answered(1, "one"), THERE])
     assert (compared.same_steps, compared.pairs) == (1, (StepPair(step=2, b=(THERE,)),))
     assert lines_of(compared)[3].startswith("─ not answered yet ─")
@@ -140,7 +140,7 @@ def test_what_nobody_has_answered_comes_last() -> None:
     ("a", "b", "says"),
     [
         ([HELLO], [HELLO], "the same from beginning to end (0 steps, 1 message)"),
-        ([HELLO], [THERE], "not the same from the beginning"),
+        ([HELLO], [THERE], "different from the beginning"),
         ([HELLO, said("a", role=Role.ASSISTANT, step=1)], [HELLO], "the same before the first step (1 message)"),
         ([HELLO, *answered(1, "one"), HELLO], [HELLO, *answered(1, "one")], "the same up to step 1 (3 messages)"),
     ],
@@ -164,8 +164,8 @@ def test_columns_keep_their_width_whatever_is_in_them(columns: int) -> None:
     """Wide characters, words that are too long, control characters, many lines."""
     odd = "漢字" * 60 + " " + "x" * 150 + "\n\n\tindented\x1b[2J " + "word " * 40
     lines = lines_of(compare([said(odd)], [said("short"), said(odd)]), columns=columns)[2:]
-    assert max(map(width, lines)) <= max(columns, 43)
-    assert {width(line.partition("│")[0]) for line in lines if "│" in line} == {max(20, (columns - 3) // 2) + 1}
+    assert max(map(display_width, lines)) <= max(columns, 43)
+    assert {display_width(line.partition("│")[0]) for line in lines if "│" in line} == {max(20, (columns - 3) // 2) + 1}
     assert not any("\x1b" in line for line in lines)
 
 

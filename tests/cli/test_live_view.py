@@ -6,11 +6,11 @@ import pyte
 import pytest
 from pydantic import JsonValue
 
-from wakeful.cli.terminal.call_lines import progress_words
+from wakeful.cli.terminal.call_lines import progress_text
 from wakeful.cli.terminal.colours import PLAIN
-from wakeful.cli.terminal.live_view import Telling
-from wakeful.cli.terminal.render import readable
-from wakeful.cli.terminal.screen import Scroll, cut, width
+from wakeful.cli.terminal.live_view import LiveView
+from wakeful.cli.terminal.screen import Screen, display_width, truncated
+from wakeful.cli.terminal.text import readable
 from wakeful.contract.events import (
     ActivitySnapshot,
     AgentEvent,
@@ -35,16 +35,16 @@ from wakeful.contract.tools import ToolResult
 COLUMNS = 60
 
 
-class Screen:
-    """A telling, and the screen that it writes on."""
+class Emulated:
+    """A live view, and an emulated terminal that it writes on."""
 
     def __init__(self, *, folds: bool = True, in_place: bool = True) -> None:
         self.out = io.StringIO()
-        self.telling = Telling(Scroll(self.out, in_place=in_place, colours=PLAIN), folds=folds)
+        self.view = LiveView(Screen(self.out, in_place=in_place, colours=PLAIN), folds=folds)
 
-    def tell(self, *events: AgentEvent, path: tuple[str, ...] = (), at: int = 0, provisional: bool = False) -> None:
+    def show(self, *events: AgentEvent, path: tuple[str, ...] = (), at: int = 0, provisional: bool = False) -> None:
         for event in events:
-            self.telling.tell(
+            self.view.show(
                 EventRecord(
                     seq=1,
                     at=at,
@@ -68,101 +68,101 @@ class Screen:
 
 
 @pytest.fixture
-def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
+def screen(monkeypatch: pytest.MonkeyPatch) -> Emulated:
     monkeypatch.setenv("COLUMNS", str(COLUMNS))
-    return Screen()
+    return Emulated()
 
 
 def done(name: str, data: str, id: str = "c1") -> ToolCallDone:
     return ToolCallDone(id=id, result=ToolResult.success(name, data), outcome=ToolCallOutcome.SUCCEEDED)
 
 
-def test_an_answer_is_written_as_it_comes_and_thinking_makes_way_for_it(screen: Screen) -> None:
-    screen.tell(StepStart(message_id="m"))
+def test_an_answer_is_written_as_it_arrives_and_replaces_thinking(screen: Emulated) -> None:
+    screen.show(StepStart(message_id="m"))
     assert screen.lines == ["· thinking"]
-    screen.tell(ReasoningDelta(delta="Hm, "), ReasoningDelta(delta="well."), provisional=True)
-    screen.tell(TextDelta(delta="One "), TextDelta(delta="two"), provisional=True)
+    screen.show(ReasoningDelta(delta="Hm, "), ReasoningDelta(delta="well."), provisional=True)
+    screen.show(TextDelta(delta="One "), TextDelta(delta="two"), provisional=True)
     assert screen.lines == ["Hm, well.", "", "One two"]
-    screen.tell(TextDelta(delta=" three."), StepEnd())
+    screen.show(TextDelta(delta=" three."), StepEnd())
     assert screen.lines == ["Hm, well.", "", "One two three."]
-    assert screen.telling.said == "One two three."
+    assert screen.view.answer == "One two three."
 
 
-def test_a_text_that_is_taken_back_begins_anew(screen: Screen) -> None:
-    screen.tell(
+def test_an_answer_starts_over_after_a_stream_reset(screen: Emulated) -> None:
+    screen.show(
         StepStart(message_id="m"), TextDelta(delta="Wrong"), ToolCallStart(id="c1", name="add"), provisional=True
     )
-    screen.tell(StreamReset(reason="the connection broke"), TextDelta(delta="Right."), provisional=True)
-    assert screen.lines == ["Wrong", "↻ the connection broke: it begins anew", "", "Right."]
-    assert screen.telling.said == "Right."
+    screen.show(StreamReset(reason="the connection broke"), TextDelta(delta="Right."), provisional=True)
+    assert screen.lines == ["Wrong", "↻ the connection broke: the answer starts over", "", "Right."]
+    assert screen.view.answer == "Right."
 
 
-def test_a_call_is_one_line_from_its_first_letter_to_its_result(screen: Screen) -> None:
-    screen.tell(ToolCallStart(id="c1", name="dig"), ToolCallDelta(id="c1", args_delta='{"deep": tr'), provisional=True)
+def test_a_call_is_one_line_from_its_first_letter_to_its_result(screen: Emulated) -> None:
+    screen.show(ToolCallStart(id="c1", name="dig"), ToolCallDelta(id="c1", args_delta='{"deep": tr'), provisional=True)
     assert screen.lines == ['→ dig({"deep": tr']
-    screen.tell(ToolCallReady(id="c1", name="dig", arguments={"deep": True}), at=1000)
+    screen.show(ToolCallReady(id="c1", name="dig", arguments={"deep": True}), at=1000)
     assert screen.lines == ["→ dig(deep=true)"]
     progress: JsonValue = {"call_id": "c1", "progress": 0.25, "message": "digging"}
-    screen.tell(
+    screen.show(
         ActivitySnapshot(message_id="m", activity_type="tool-call-progress", content=progress), provisional=True
     )
     assert screen.lines == ["→ dig(deep=true)  25% digging"]
-    screen.tell(done("dig", "gold"), at=2500)
+    screen.show(done("dig", "gold"), at=2500)
     assert screen.lines == ["✓ dig(deep=true)  gold  1.5s"]
-    assert [result.result.text for result in screen.telling.results] == ["gold"]
+    assert [result.result.text for result in screen.view.results] == ["gold"]
 
 
-def test_calls_side_by_side_keep_their_lines(screen: Screen) -> None:
+def test_calls_side_by_side_keep_their_lines(screen: Emulated) -> None:
     for number in (1, 2, 3):
-        screen.tell(ToolCallReady(id=f"c{number}", name=f"tool{number}", arguments=None))
-    screen.tell(done("tool2", "two", "c2"))
+        screen.show(ToolCallReady(id=f"c{number}", name=f"tool{number}", arguments=None))
+    screen.show(done("tool2", "two", "c2"))
     assert screen.lines == ["✓ tool2()  two", "→ tool1()", "→ tool3()"]
-    screen.tell(ToolCallCancel(id="c1", name="tool1", reason="the run ended"), done("tool3", "three", "c3"))
+    screen.show(ToolCallCancel(id="c1", name="tool1", reason="the run ended"), done("tool3", "three", "c3"))
     assert screen.lines == ["✓ tool2()  two", "✗ tool1 cancelled: the run ended", "✓ tool3()  three"]
 
 
 @pytest.mark.parametrize(
-    ("goes_on", "result", "line"),
+    ("is_approved", "result", "line"),
     [
         (True, "paid", "✓ pay()  paid"),
         (True, None, "✓ pay()  null"),
         (True, {"error": "no money"}, "✗ pay()  no money"),
-        (False, None, "✗ pay()  refused"),
-        (None, None, "✗ pay()  refused, or without a result"),
+        (False, None, "✗ pay()  denied"),
+        (None, None, "✗ pay()  denied, or no result"),
         (None, "paid", "✓ pay()  paid"),
     ],
 )
-def test_a_call_that_was_decided_says_what_came_of_it(
-    screen: Screen, goes_on: bool | None, result: str | None, line: str
+def test_a_call_shows_its_result_after_its_decision(
+    screen: Emulated, is_approved: bool | None, result: str | None, line: str
 ) -> None:
-    screen.tell(ToolCallReady(id="c1", name="pay", arguments=None))
+    screen.show(ToolCallReady(id="c1", name="pay", arguments=None))
     pending = ToolResult.suspended("pay", message="Pay?")
-    screen.tell(ToolCallDone(id="c1", result=pending, outcome=ToolCallOutcome.SUSPENDED))
+    screen.show(ToolCallDone(id="c1", result=pending, outcome=ToolCallOutcome.SUSPENDED))
     assert screen.lines == ["‖ pay()  Pay?"]
-    if goes_on is not None:
-        screen.telling.decided("t", "c1", goes_on=goes_on)
-    screen.tell(ToolCallResumed(target_id="c1", result=result))
+    if is_approved is not None:
+        screen.view.decided("t", "c1", is_approved=is_approved)
+    screen.show(ToolCallResumed(target_id="c1", result=result))
     assert screen.lines[1:] == [line]
 
 
-def test_a_folded_sub_agent_is_one_line_that_goes_with_it(screen: Screen) -> None:
-    below = ("t/helper-1",)
-    screen.tell(StepStart(message_id="m"), path=below)
+def test_a_folded_sub_agent_is_one_line_until_it_ends(screen: Emulated) -> None:
+    child = ("t/helper-1",)
+    screen.show(StepStart(message_id="m"), path=child)
     assert screen.lines == ["  · helper: thinking"]
-    screen.tell(TextDelta(delta="I look\n"), TextDelta(delta="around"), path=below, provisional=True)
+    screen.show(TextDelta(delta="I look\n"), TextDelta(delta="around"), path=child, provisional=True)
     assert screen.lines == ["  · helper: I look around"]
-    screen.tell(ToolCallReady(id="c1", name="look", arguments={"at": "it"}), path=below)
+    screen.show(ToolCallReady(id="c1", name="look", arguments={"at": "it"}), path=child)
     assert screen.lines == ['  · helper: → look(at="it")']
-    screen.tell(RunFinish(thread_id="t/helper-1", run_id="r", termination=NaturalEnd()), path=below)
+    screen.show(RunFinish(thread_id="t/helper-1", run_id="r", termination=NaturalEnd()), path=child)
     assert screen.lines == []
 
 
 def test_unfolded_sub_agents_speak_in_whole_lines_under_their_paths() -> None:
-    screen = Screen(folds=False, in_place=False)
+    screen = Emulated(folds=False, in_place=False)
     one, two = ("t/one",), ("t/two", "t/two/three")
-    screen.tell(TextDelta(delta="First li"), path=one, provisional=True)
-    screen.tell(TextDelta(delta="Other"), StepEnd(), path=two)
-    screen.tell(TextDelta(delta="ne\nlast"), StepEnd(), path=one)
+    screen.show(TextDelta(delta="First li"), path=one, provisional=True)
+    screen.show(TextDelta(delta="Other"), StepEnd(), path=two)
+    screen.show(TextDelta(delta="ne\nlast"), StepEnd(), path=one)
     assert screen.out.getvalue().splitlines() == [
         "    t/two > t/two/three",
         "      Other",
@@ -172,27 +172,27 @@ def test_unfolded_sub_agents_speak_in_whole_lines_under_their_paths() -> None:
     ]
 
 
-def test_long_text_is_wrapped_between_words_and_written_once(screen: Screen) -> None:
+def test_long_text_is_wrapped_between_words_and_written_once(screen: Emulated) -> None:
     words = "The quick brown fox jumps over the lazy dog and then " * 3
     for start in range(0, len(words), 7):
-        screen.tell(TextDelta(delta=words[start : start + 7]), provisional=True)
+        screen.show(TextDelta(delta=words[start : start + 7]), provisional=True)
     assert " ".join(screen.lines).split() == words.split()
     assert all(len(line) < COLUMNS for line in screen.lines)
     assert len(screen.lines) == 3
-    screen.tell(TextDelta(delta="x" * 150))
+    screen.show(TextDelta(delta="x" * 150))
     assert "".join(screen.lines).count("x") == words.count("x") + 150
 
 
-def test_a_model_cannot_move_the_cursor_or_hide_what_it_says(screen: Screen) -> None:
-    screen.tell(TextDelta(delta="a\x1b[2Jb\u202ec\r\nd\u00a0e 👩\u200d💻"))
+def test_a_model_cannot_move_the_cursor_or_hide_what_it_says(screen: Emulated) -> None:
+    screen.show(TextDelta(delta="a\x1b[2Jb\u202ec\r\nd\u00a0e 👩\u200d💻"))
     assert screen.out.getvalue() == "a\\x1b[2Jb\\u202ec\nd\u00a0e 👩\u200d💻"
     assert readable("\x07") == "\\x07"
 
 
-def test_without_a_place_to_draw_again_every_event_is_a_line() -> None:
-    screen = Screen(in_place=False)
-    screen.tell(StepStart(message_id="m"), ToolCallReady(id="c1", name="add", arguments={"a": 1}), done("add", "5"))
-    screen.tell(TextDelta(delta="It is "), TextDelta(delta="5."))
+def test_without_redrawing_every_event_is_a_line() -> None:
+    screen = Emulated(in_place=False)
+    screen.show(StepStart(message_id="m"), ToolCallReady(id="c1", name="add", arguments={"a": 1}), done("add", "5"))
+    screen.show(TextDelta(delta="It is "), TextDelta(delta="5."))
     assert screen.out.getvalue() == "→ add(a=1)\n✓ add: 5\n\nIt is 5."
 
 
@@ -206,10 +206,10 @@ def test_without_a_place_to_draw_again_every_event_is_a_line() -> None:
     ],
 )
 def test_progress_is_a_few_words(content: dict[str, JsonValue], words: str) -> None:
-    assert progress_words(content) == words
+    assert progress_text(content) == words
 
 
 def test_a_line_is_cut_to_the_columns_that_it_takes() -> None:
-    assert cut("abcdef", 6) == "abcdef"
-    assert cut("abcdefg", 6) == "abcde…"
-    assert (width("日本"), cut("日本語", 5)) == (4, "日本…")
+    assert truncated("abcdef", 6) == "abcdef"
+    assert truncated("abcdefg", 6) == "abcde…"
+    assert (display_width("日本"), truncated("日本語", 5)) == (4, "日本…")

@@ -17,8 +17,7 @@ from tests.support.processes import ROOT, WAKEFUL, wakeful
 
 APP = '''
 from pydantic import BaseModel
-from wakeful import Agent, Registry, ScriptedModel, say, tool
-from wakeful.plugin import Plugin
+from wakeful import Agent, Plugin, Registry, ScriptedModel, say, tool
 
 
 @tool
@@ -116,9 +115,7 @@ async def test_a_bad_registry_is_refused_in_one_message_with_every_fault(app: st
     ]
 
 
-async def test_a_worker_reloads_its_agents_when_it_is_told_to(
-    temporal: Client, app: str, agents: Path, thread_id: str
-) -> None:
+async def test_a_worker_reloads_its_agents_on_sighup(temporal: Client, app: str, agents: Path, thread_id: str) -> None:
     address = temporal.service_client.config.target_host
     command = [sys.executable, "worker.py", "--app", app, "--agents", str(agents)]
     async with started(*command, "--address", address, "--task-queue", thread_id) as worker:

@@ -11,23 +11,23 @@ from wakeful.contract.state import StateView
 from wakeful.worker import WorkerSettings, running_worker
 
 
-def test_what_plugins_tell_and_what_went_wrong_are_a_line_each() -> None:
+def test_events_and_failures_of_plugins_are_a_line_each() -> None:
     events: list[AgentEvent] = [
         PluginEvent(plugin="guard", name="looked"),
         PluginEvent(plugin="guard", name="found", payload={"at": "a\x1b[2J"}),
         HookFailed(plugin="guard", phase="run_start", error="it took\nlonger than 5 s"),
-        StateConflict(key="owner", source="call_1_2", reason="a concurrent write changed it"),
+        StateConflict(key="owner", source="1-2", reason="a concurrent write changed it"),
         StateSnapshot(snapshot={"visits": 1}),
     ]
     assert [line for event in events for line in event_lines(event)] == [
         "◦ guard: looked",
         r'◦ guard: found {"at":"a\u001b[2J"}',
         "! plugin guard failed at run_start: it took longer than 5 s",
-        "! what call_1_2 wrote is refused, because of owner: a concurrent write changed it",
+        "! the state that 1-2 wrote is refused, because of owner: a concurrent write changed it",
     ]
 
 
-def test_state_is_a_line_a_key_without_what_the_runtime_keeps() -> None:
+def test_state_is_a_line_per_key_without_the_runtime_s_own() -> None:
     view = StateView(revision=3, values={"visits": 2, "__runtime.context_throttle": [], "notes": ["x" * 400]})
     notes, visits = state_lines(view)
     assert (len(notes), notes[:22], visits) == (169, 'state    notes = ["xxx', "state    visits = 2")

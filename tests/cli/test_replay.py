@@ -16,7 +16,7 @@ from tests.support.namespaces import empty_namespace
 from tests.support.processes import Ran, wakeful
 from tests.support.waiting import BOUND_SECONDS, until_status
 from wakeful import RunResult, RunStatus
-from wakeful.cli.commands.replay import replayed_lines
+from wakeful.cli.terminal.replay_lines import replayed_lines
 from wakeful.client.client import Client
 from wakeful.contract import names
 from wakeful.history.replay import Break, HistoryReplayer, Replayed, file_source
@@ -24,6 +24,17 @@ from wakeful.worker import running_worker
 from wakeful_workflows import AgentRun
 
 NATURAL = HISTORIES / "natural_end.json"
+
+
+def events_of(path: Path) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = json.loads(path.read_text())["events"]
+    return events
+
+
+def scheduled(activity: str) -> list[dict[str, Any]]:
+    """The events of the recorded history that schedule such an activity."""
+    key = "activityTaskScheduledEventAttributes"
+    return [event for event in events_of(NATURAL) if event.get(key, {}).get("activityType", {}).get("name") == activity]
 
 
 def rewritten(tmp_path: Path, was: str, becomes: str, *, story: str = "natural_end") -> Path:
@@ -56,26 +67,28 @@ async def test_a_renamed_activity_is_named_with_its_event(tmp_path: Path) -> Non
     path = rewritten(tmp_path, '"name": "infer"', '"name": "think"')
     ran = await wakeful("replay", "--file", str(path), "--file", str(NATURAL))
     assert ran.code == 1
+    events, event_id = len(events_of(NATURAL)), scheduled("infer")[0]["eventId"]
     assert ran.out.splitlines() == [
-        f"✗ {path}  AgentRun, 31 events: breaks at event 11, ActivityTaskScheduled",
+        f"✗ {path}  AgentRun, {events} events: breaks at event {event_id}, ActivityTaskScheduled",
         "    history  activity 'think', id 'infer-1'",
         "    code     activity type 'infer'",
         "    [TMPRL1100] Nondeterminism error: Activity type of scheduled event 'think' does not match activity type"
         " of activity command 'infer'",
-        f"✓ {NATURAL}  AgentRun, 31 events",
+        f"✓ {NATURAL}  AgentRun, {events} events",
     ]
     assert ran.err.splitlines()[-1] == "2 histories: 1 replay, 1 broken"
 
 
 async def test_an_event_that_the_sdk_does_not_name_is_found_however_late_it_is(tmp_path: Path) -> None:
     """The first activity of that name is a good one."""
-    events = json.loads(NATURAL.read_text())["events"]
-    infers = [each for each in events if "infer" in str(each.get("activityTaskScheduledEventAttributes"))]
-    infers[-1]["activityTaskScheduledEventAttributes"]["activityId"] = "infer-1"
+    last = scheduled("infer")[-1]["eventId"]
+    events = events_of(NATURAL)
+    changed = next(event for event in events if event["eventId"] == last)
+    changed["activityTaskScheduledEventAttributes"]["activityId"] = "infer-1"
     path = tmp_path / "history.json"
     path.write_text(json.dumps({"events": events}))
     broke = await broken(path)
-    assert (broke.event_id, broke.event_type) == (24, "ActivityTaskScheduled")
+    assert (broke.event_id, broke.event_type) == (int(last), "ActivityTaskScheduled")
     assert (broke.history, broke.code) == ("activity 'infer', id 'infer-1'", "activity id 'infer-2'")
 
 
@@ -116,7 +129,7 @@ class Faulty:
 async def test_workflow_code_that_does_something_else_is_named_with_the_event(code: type, does: str) -> None:
     broke = await broken(NATURAL, code)
     assert (broke.event_id, broke.event_type) == (5, "ActivityTaskScheduled")
-    assert (broke.history, broke.code) == ("activity 'resolve_agent', id 'resolve'", does)
+    assert (broke.history, broke.code) == ("activity 'resolve_agent', id 'resolve-1'", does)
     assert broke.message.startswith("[TMPRL1100] Nondeterminism error: ")
 
 
@@ -137,7 +150,7 @@ async def test_workflow_code_that_raises_is_named_with_its_line() -> None:
         ('{"events": []}', "is not a history: there are no events"),
     ],
 )
-async def test_a_file_that_holds_no_history_is_told_apart(tmp_path: Path, text: str | None, says: str) -> None:
+async def test_a_file_without_a_history_is_not_a_broken_history(tmp_path: Path, text: str | None, says: str) -> None:
     path = tmp_path / "history.json"
     if text is not None:
         path.write_text(text)
@@ -148,7 +161,7 @@ async def test_a_file_that_holds_no_history_is_told_apart(tmp_path: Path, text: 
 
 async def test_a_part_of_a_history_is_not_replayed(tmp_path: Path) -> None:
     """The SDK would panic, or wait for ever."""
-    events = json.loads(NATURAL.read_text())["events"]
+    events = events_of(NATURAL)
     parts = {
         "event 6 is missing": events[:5] + events[6:],
         "its first event is not the start of a workflow": events[3:],
@@ -166,9 +179,9 @@ async def test_another_workflows_history_is_not_replayed(tmp_path: Path) -> None
     assert replayed.unread == "is a history of the workflow 'Order'; replayed are AgentRun and ToolTask"
 
 
-async def test_a_run_that_no_worker_has_taken_up_is_fine(tmp_path: Path) -> None:
+async def test_a_run_that_no_worker_has_picked_up_replays(tmp_path: Path) -> None:
     path = tmp_path / "new.json"
-    path.write_text(json.dumps({"events": json.loads(NATURAL.read_text())["events"][:2]}))
+    path.write_text(json.dumps({"events": events_of(NATURAL)[:2]}))
     replayed = await HistoryReplayer(pydantic_data_converter).one(file_source(path))
     assert replayed_lines(replayed) == [f"✓ {path}  AgentRun, 2 events"]
 
@@ -193,14 +206,14 @@ async def test_the_command_has_help() -> None:
 
 @pytest.fixture
 async def sleeping(temporal: TemporalClient) -> Client:
-    """A namespace with two open runs that wait for a decision and one that has ended; its worker has gone."""
+    """A namespace with two open runs that wait for a decision, and one that has ended; its worker has stopped."""
     client = Client(await empty_namespace(temporal))
     async with running_worker(client.temporal, registry):
         for thread in ("one", "two"):
             await client.start("tester", "approve", thread_id=thread)
             await until_status(client, thread, RunStatus.WAITING)
         await client.run("tester", "add", thread_id="ended")
-    async with asyncio.timeout(BOUND_SECONDS):  # lists come a moment later
+    async with asyncio.timeout(BOUND_SECONDS):  # lists lag behind
         while [await counted(client, status) for status in ("Running", "Completed")] != [2, 1]:
             await asyncio.sleep(0.1)
     return client
@@ -219,14 +232,14 @@ def threads(ran: Ran) -> list[str]:
     return [line.split()[1] for line in ran.out.splitlines() if line.startswith("✓")]
 
 
-async def test_open_runs_replay_and_are_kept_for_where_there_is_no_server(sleeping: Client, tmp_path: Path) -> None:
-    ran = await replay(sleeping, "--download", str(tmp_path / "kept"))
+async def test_open_runs_replay_and_are_saved_for_where_there_is_no_server(sleeping: Client, tmp_path: Path) -> None:
+    ran = await replay(sleeping, "--download", str(tmp_path / "saved"))
     assert (ran.code, sorted(threads(ran))) == (0, ["one", "two"]), ran.err
-    again = await wakeful("replay", "--dir", str(tmp_path / "kept"), "--json")
+    again = await wakeful("replay", "--dir", str(tmp_path / "saved"), "--json")
     assert again.code == 0, again.err
     replayed = [Replayed.model_validate_json(line) for line in again.out.splitlines()]
     assert [each.workflow_id for each in replayed] == ["one", "two"]
-    assert [len(list((tmp_path / "kept").glob(f"{each.workflow_id}.{each.run_id}.json"))) for each in replayed] == [
+    assert [len(list((tmp_path / "saved").glob(f"{each.workflow_id}.{each.run_id}.json"))) for each in replayed] == [
         1,
         1,
     ]

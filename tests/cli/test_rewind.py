@@ -4,33 +4,33 @@ import json
 
 from tests.support.processes import WAKEFUL, wakeful
 from tests.support.terminal import ENTER, terminal
-from wakeful.cli.commands.rewind import STAYS, plan_lines, rewound_lines
+from wakeful.cli.terminal.rewind_lines import SIDE_EFFECTS, plan_lines, rewound_lines
 from wakeful.client.branching.reset_points import ResetPoint
 from wakeful.client.branching.rewind import RewindPlan, Rewound
 from wakeful.client.branching.steps import Step
 from wakeful.client.client import Client
 
 
-async def test_a_program_has_to_say_yes(client: Client, address: str, thread_id: str) -> None:
+async def test_a_program_must_confirm_with_yes(client: Client, address: str, thread_id: str) -> None:
     await client.run("tester", "count", thread_id=thread_id)
     asked = await wakeful("rewind", thread_id, "--to", "4", address=address)
     assert (asked.code, asked.out) == (1, "")
     assert asked.err.splitlines() == [
         f"thread {thread_id} goes back to the end of step 4",
         "  undone     steps 5 to 11, 13 messages",
-        STAYS,
-        "wakeful: nothing is undone: where nobody can be asked, say --yes",
+        SIDE_EFFECTS,
+        "wakeful: nothing is undone: without a terminal to ask at, confirm with --yes",
     ]
     done = await wakeful("rewind", thread_id, "--to", "4", "--reason", "typo", "--yes", address=address)
     assert (done.code, done.out) == (0, f"thread {thread_id} is back at the end of step 4: 7 steps undone\n")
     assert (await client.result(thread_id)).response == "counted to 11"
-    told = await wakeful("rewind", thread_id, "--to", "0", "--yes", "--json", address=address)
-    rewound = json.loads(told.out)
+    printed = await wakeful("rewind", thread_id, "--to", "0", "--yes", "--json", address=address)
+    rewound = json.loads(printed.out)
     assert (rewound["thread_id"], rewound["step"], rewound["undone"]) == (thread_id, 0, 11)
     await client.result(thread_id)
 
 
-async def test_a_person_is_asked(client: Client, address: str, thread_id: str) -> None:
+async def test_a_person_is_asked_to_confirm(client: Client, address: str, thread_id: str) -> None:
     await client.run("tester", "add", thread_id=thread_id)
     command = (WAKEFUL, "rewind", thread_id, "--to", "1")
     async with terminal(*command, TEMPORAL_ADDRESS=address) as shown:
@@ -57,18 +57,18 @@ def test_tasks_are_named_before_and_after() -> None:
     place = ResetPoint("r", 4, 1)
     plan = RewindPlan("t", 0, place, (Step(1, "r1", 1, start=1, end=2),), 1, ("t/a-1", "t/b\x1b-2"), ("r",))
     assert plan_lines(plan) == [
-        "thread t goes back to its first question to the model",
+        "thread t goes back to its first model call",
         "  undone     step 1, 1 message",
         "  cancelled  t/a-1",
         r"  cancelled  t/b\x1b-2",
-        STAYS,
+        SIDE_EFFECTS,
     ]
     assert plan_lines(RewindPlan("t", 2, place, (), 0, (), ("r",)))[1] == (
-        "  undone     0 messages, and what was asked since"
+        "  undone     0 messages, and the model call under way"
     )
     rewound = Rewound(thread_id="t", step=1, undone=1, cancelled=("t/a-1",), resent=2, run_id="r")
     assert rewound_lines(rewound) == [
         "thread t is back at the end of step 1: 1 step undone",
         "  cancelled  t/a-1",
-        "  told again 2 messages from other threads",
+        "  sent again 2 messages from other threads",
     ]

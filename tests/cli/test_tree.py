@@ -1,4 +1,4 @@
-"""`wakeful tree` and `wakeful letters`: what is drawn, and what programs read."""
+"""`wakeful tree` and `wakeful undelivered`: what is drawn, and what programs read."""
 
 import asyncio
 import json
@@ -14,11 +14,12 @@ from temporalio.client import Client as TemporalClient
 from tests.support.processes import ROOT, WAKEFUL, wakeful
 from tests.support.stand_ins import Part, asking_call, delegate_call, stand, stand_ins, view_of
 from tests.support.waiting import BOUND_SECONDS
-from wakeful.cli.commands.tree import fitting, height
-from wakeful.cli.commands.undelivered import json_lines, undelivered_lines
+from wakeful.cli.terminal.canvas import fit_window, height
 from wakeful.cli.terminal.render import event_lines
-from wakeful.cli.terminal.task_lines import ended_words, family_lines, result_lines
+from wakeful.cli.terminal.result_lines import ending_text, result_lines
+from wakeful.cli.terminal.status_lines import related_lines
 from wakeful.cli.terminal.tree_lines import tree_lines
+from wakeful.cli.terminal.undelivered_lines import undelivered_json, undelivered_lines
 from wakeful.client.approvals import pending_of
 from wakeful.client.client import Client
 from wakeful.client.tree import NodeKind, TreeNode
@@ -97,7 +98,7 @@ def test_a_tree_is_drawn_with_a_line_a_node_and_the_commands_that_answer_it() ->
     ]
 
 
-def test_ids_and_colours_are_there_when_they_are_wanted() -> None:
+def test_ids_and_colours_are_optional() -> None:
     leaf = node(NodeKind.RUN, RunStatus.RUNNING, "a", thread_id="t", doing="asking default")
     assert tree_lines(leaf, now=0, ids=True, colours=True) == [
         "\x1b[36m▶ running\x1b[0m  a  0 steps  0 tokens  asking default",
@@ -110,20 +111,20 @@ def test_a_tree_that_is_higher_than_the_window_is_cut_above_its_last_line() -> N
     lines = ["x" * 10, "x" * 11, "x", "sums"]
     assert [height(line, 10) for line in lines] == [1, 2, 1, 1]
     assert height("\x1b[36mabc\x1b[0m", 3) == 1
-    assert fitting(lines, columns=10, rows=5) == lines
-    assert fitting(lines, columns=10, rows=4) == ["x" * 10, "… 2 more lines: the window is too small", "sums"]
+    assert fit_window(lines, columns=10, rows=5) == lines
+    assert fit_window(lines, columns=10, rows=4) == ["x" * 10, "… 2 more lines: the window is too small", "sums"]
 
 
-def asking_family(root: str) -> Part:
-    """A run whose delegate asks."""
+def asking_tree(root: str) -> Part:
+    """A run whose sub-agent waits for a decision."""
     child = f"{root}/researcher-1"
     view = view_of(child, "researcher", RunStatus.WAITING, path=(root,), calls=(asking_call("pay"),))
-    own = view_of(root, "support", calls=(delegate_call("researcher", child),), undelivered=(dead(root),))
+    own = view_of(root, "support", calls=(delegate_call("researcher", child),), undelivered=(undelivered(root),))
     return Part(id=root, view=own, children=(Part(id=child, view=view),))
 
 
-def dead(thread_id: str) -> UndeliveredMessage:
-    letter = AgentMessage(
+def undelivered(thread_id: str) -> UndeliveredMessage:
+    message = AgentMessage(
         message_id="m1",
         sender=Sender(agent_id="support", thread_id=thread_id),
         content="hello\n" + "again " * 20,
@@ -131,13 +132,13 @@ def dead(thread_id: str) -> UndeliveredMessage:
         recipient_thread_id="gone",
         recipient_agent_id="helper",
     )
-    return UndeliveredMessage(message=letter, error="recipient_not_found", at=1000)
+    return UndeliveredMessage(message=message, error="recipient_not_found", at=1000)
 
 
-async def test_the_tree_of_a_thread_is_printed_and_its_status_has_what_waits_below(
+async def test_a_tree_is_printed_and_a_status_has_the_decisions_of_sub_agents(
     client: Client, address: str, thread_id: str
 ) -> None:
-    root = await stand(client.temporal, thread_id, asking_family(thread_id))
+    root = await stand(client.temporal, thread_id, asking_tree(thread_id))
     ticket = f"{thread_id}/researcher-1/call_2_1"
     drawn = await wakeful("tree", thread_id, address=address)
     assert drawn.out.splitlines() == [
@@ -146,17 +147,17 @@ async def test_the_tree_of_a_thread_is_printed_and_its_status_has_what_waits_bel
         f"         wakeful approve {ticket}",
         "2 in all: 1 running, 1 waiting · 2 steps · 200 tokens",
     ]
-    told = json.loads((await wakeful("tree", thread_id, "--json", address=address)).out)
-    assert [child["pending"] for child in told["children"]] == [[ticket]]
+    printed = json.loads((await wakeful("tree", thread_id, "--json", address=address)).out)
+    assert [child["pending"] for child in printed["children"]] == [[ticket]]
     status = (await wakeful("status", thread_id, address=address)).out.splitlines()
     assert status[4:] == [
         f"call     call_1_1  agent_run_researcher  running  in thread {thread_id}/researcher-1",
-        f"letters  1 dead letter: wakeful letters {thread_id}",
-        f"below    {thread_id} > {thread_id}/researcher-1",
+        f"mail     1 undelivered message: wakeful undelivered {thread_id}",
+        f"subagent {thread_id} > {thread_id}/researcher-1",
         "waits for a decision: May I pay?",
         "  pay(amount=5)",
         f"  approve:  wakeful approve {ticket}",
-        f"  refuse:   wakeful deny {ticket}",
+        f"  deny:     wakeful deny {ticket}",
     ]
     inbox = (await wakeful("inbox", "--thread", thread_id, address=address)).out
     assert f"      wakeful approve {ticket}" in inbox.splitlines()
@@ -200,22 +201,26 @@ async def test_ctrl_c_leaves_a_watched_tree_quietly(client: Client, address: str
     await root.terminate()
 
 
-async def test_dead_letters_are_shown_sent_again_and_forgotten(client: Client, address: str, thread_id: str) -> None:
-    root = await stand(client.temporal, thread_id, asking_family(thread_id))
-    everything = (await wakeful("letters", address=address)).out.splitlines()
+async def test_undelivered_messages_are_shown_sent_again_and_dropped(
+    client: Client, address: str, thread_id: str
+) -> None:
+    root = await stand(client.temporal, thread_id, asking_tree(thread_id))
+    everything = (await wakeful("undelivered", address=address)).out.splitlines()
     assert f"thread {thread_id}" in everything
-    shown = (await wakeful("letters", thread_id, address=address)).out.splitlines()
-    for command, says in zip(shown[-2:], ["is sending 1 dead letter again", "forgets 1 dead letter"], strict=True):
+    shown = (await wakeful("undelivered", thread_id, address=address)).out.splitlines()
+    for command, says in zip(
+        shown[-2:], ["sends 1 undelivered message again", "drops 1 undelivered message"], strict=True
+    ):
         ran = await wakeful(*shlex.split(command)[1:], address=address)
         assert (ran.code, ran.out) == (0, f"thread {thread_id} {says}\n"), ran.err
     assert await root.query("heard") == [{"action": "replay"}, {"action": "clear"}]
-    none = await wakeful("letters", f"{thread_id}/researcher-1", "--replay", address=address)
-    assert none.out == f"thread {thread_id}/researcher-1 has no dead letters\n"
-    shown_none = await wakeful("letters", f"{thread_id}/researcher-1", address=address)
+    none = await wakeful("undelivered", f"{thread_id}/researcher-1", "--replay", address=address)
+    assert none.out == f"thread {thread_id}/researcher-1 has no undelivered messages\n"
+    shown_none = await wakeful("undelivered", f"{thread_id}/researcher-1", address=address)
     assert shown_none.out == none.out
     await root.terminate()
     for flag in ("--replay", "--clear"):
-        closed = await wakeful("letters", thread_id, flag, address=address)
+        closed = await wakeful("undelivered", thread_id, flag, address=address)
         wake = f"wakeful: thread {thread_id!r} is closed: wake it first with `wakeful send {thread_id} …`\n"
         assert (closed.code, closed.out, closed.err) == (1, "", wake)
 
@@ -225,10 +230,13 @@ async def test_dead_letters_are_shown_sent_again_and_forgotten(client: Client, a
     [
         (["tree", "nowhere"], "wakeful: no thread 'nowhere' in this namespace"),
         (["inbox", "--thread", "nowhere"], "wakeful: no thread 'nowhere' in this namespace"),
-        (["letters", "nowhere"], "wakeful: no thread 'nowhere' in this namespace"),
-        (["letters", "nowhere", "--clear"], "wakeful: no thread 'nowhere' in this namespace"),
-        (["letters", "--replay"], "wakeful: say whose letters: wakeful letters THREAD --replay"),
-        (["letters", "t", "--replay", "--clear"], "wakeful: --replay sends them again and --clear forgets them: "),
+        (["undelivered", "nowhere"], "wakeful: no thread 'nowhere' in this namespace"),
+        (["undelivered", "nowhere", "--clear"], "wakeful: no thread 'nowhere' in this namespace"),
+        (["undelivered", "--replay"], "wakeful: name the thread: wakeful undelivered THREAD --replay"),
+        (
+            ["undelivered", "t", "--replay", "--clear"],
+            "wakeful: --replay sends messages again and --clear drops them: ",
+        ),
     ],
 )
 async def test_a_mistake_is_one_clear_line_on_stderr(address: str, args: list[str], says: str) -> None:
@@ -237,50 +245,54 @@ async def test_a_mistake_is_one_clear_line_on_stderr(address: str, args: list[st
     assert (ran.code, ran.out, line[: len(says)]) == (1, "", says)
 
 
-def test_letters_are_a_table_of_each_thread() -> None:
+def test_undelivered_messages_are_a_table_of_each_thread() -> None:
     found = [
-        ThreadUndelivered(thread_id="-t", undelivered=(dead("-t"),)),
+        ThreadUndelivered(thread_id="-t", undelivered=(undelivered("-t"),)),
         ThreadUndelivered(thread_id="u", unknown="no worker"),
     ]
     assert undelivered_lines(found, now=61_000) == [
         "thread -t",
         "  AGE  MESSAGE  TO             ERROR                TEXT",
         f"  1m   m1       gone (helper)  recipient_not_found  hello {'again ' * 8}again…",
-        "      wakeful letters --replay -- -t",
-        "      wakeful letters --clear -- -t",
-        "thread u could not be asked: no worker",
+        "      wakeful undelivered --replay -- -t",
+        "      wakeful undelivered --clear -- -t",
+        "thread u does not answer: no worker",
     ]
-    assert [sorted(json.loads(line)) for line in json_lines(found)] == [
-        ["letters", "thread_id"],
+    assert [sorted(json.loads(line)) for line in undelivered_json(found)] == [
+        ["thread_id", "undelivered"],
         ["thread_id", "unknown"],
     ]
 
 
-def test_a_run_that_is_alone_says_nothing_of_others() -> None:
-    assert family_lines("t", view_of("t", "a")) == []
+def test_a_status_has_nothing_more_for_a_thread_without_others() -> None:
+    assert related_lines("t", view_of("t", "a")) == []
     assert result_lines(ended(StopDetail(code="max_rounds"))) == []
 
 
-def test_a_status_has_tasks_letters_and_what_the_tree_spends() -> None:
+def test_a_status_has_tasks_mail_and_what_the_tree_spends() -> None:
     running = Task(task_id="task-1", owner_thread_id="t", task_type=TaskType.SUB_AGENT, name="draft", agent_id="w")
     failed = Task(
         task_id="task-2", owner_thread_id="t", task_type=TaskType.TOOL, status=TaskStatus.FAILED, error="no disk"
     )
-    view = view_of("t", "a", tasks=(running, failed), undelivered=(dead("t"),), spent=Spent(tokens=5000, turns=3))
+    view = view_of(
+        "t", "a", tasks=(running, failed), undelivered=(undelivered("t"),), spent=Spent(tokens=5000, turns=3)
+    )
     child = view_of("t/b", "b", RunStatus.WAITING, path=("t",), calls=(asking_call("pay"),))
-    assert family_lines("t", view, pending_of(child)) == [
-        "spent    5,000 tokens, 3 turns, 0 tool calls, with what has ended below",
+    assert related_lines("t", view, pending_of(child)) == [
+        "spent    5,000 tokens, 3 turns, 0 tool calls, with sub-agents that have ended",
         "task     task-1 (draft) w running",
         "task     task-2 tool failed: no disk",
-        "letters  1 dead letter: wakeful letters t",
-        "below    t > t/b",
+        "mail     1 undelivered message: wakeful undelivered t",
+        "subagent t > t/b",
         "waits for a decision: May I pay?",
         "  pay(amount=5)",
         "  approve:  wakeful approve t/b/call_2_1",
-        "  refuse:   wakeful deny t/b/call_2_1",
+        "  deny:     wakeful deny t/b/call_2_1",
     ]
-    limited = view.model_copy(update={"budget": Budget(tokens=9000, cost=0.5, seconds=90), "tasks": (), "letters": ()})
-    assert family_lines("t", limited) == ["budget   5,000 of 9,000 tokens, cost 0.0000 of 0.5, at most 1m"]
+    limited = view.model_copy(
+        update={"budget": Budget(tokens=9000, cost=0.5, seconds=90), "tasks": (), "undelivered": ()}
+    )
+    assert related_lines("t", limited) == ["budget   5,000 of 9,000 tokens, cost 0.0000 of 0.5, at most 1m"]
 
 
 def ended(stop: StopDetail, **more: Any) -> RunResult:
@@ -296,19 +308,19 @@ def ended(stop: StopDetail, **more: Any) -> RunResult:
     )
 
 
-def test_the_end_of_a_run_has_what_was_spent_and_stopped_below() -> None:
+def test_the_end_of_a_run_has_what_its_tree_spent_and_which_sub_agents_were_stopped() -> None:
     receipt = CancelReceipt(cancelled=("t/b-1",), ended=("t/c-2",))
     stop = StopDetail(code="budget", detail="tokens budget is spent: 5000 of 4000")
-    result = ended(stop, receipt=receipt, tree=Spent(tokens=5000, cost=0.25, turns=7, tool_calls=3))
+    result = ended(stop, receipt=receipt, spent=Spent(tokens=5000, cost=0.25, turns=7, tool_calls=3))
     assert result_lines(result) == [
-        "spent with everything below: 5,000 tokens, cost 0.2500, 7 turns, 3 tool calls",
-        "stopped below: t/b-1",
-        "had ended before: t/c-2",
+        "spent, with all sub-agents: 5,000 tokens, cost 0.2500, 7 turns, 3 tool calls",
+        "cancelled: t/b-1",
+        "already ended: t/c-2",
     ]
-    assert ended_words(result) == "the run was stopped: tokens budget is spent: 5000 of 4000"
-    assert ended_words(ended(StopDetail(code="max_rounds"))) == "the run ended as stopped:max_rounds"
+    assert ending_text(result) == "the run was stopped: tokens budget is spent: 5000 of 4000"
+    assert ending_text(ended(StopDetail(code="max_rounds"))) == "the run ended as stopped:max_rounds"
     enough = ended(StopDetail(code="enough", detail="three\nare enough"))
-    assert ended_words(enough) == "the run ended as stopped:enough: three are enough"
+    assert ending_text(enough) == "the run ended as stopped:enough: three are enough"
 
 
 @pytest.mark.parametrize(
@@ -323,18 +335,18 @@ def test_the_end_of_a_run_has_what_was_spent_and_stopped_below() -> None:
         ("Hurry!", "← Hurry!"),
         ('<agent-message from="writer" thread_id="t/1">\n' + "x" * 400, "← writer: " + "x" * 151 + "…"),
     ],
-    ids=["a letter", "cut off", "a task", "without tags", "long"],
+    ids=["a message", "cut off", "a task", "without tags", "long"],
 )
-def test_mail_is_told_in_one_line_while_a_run_is_watched(text: str, line: str) -> None:
+def test_mail_is_one_line_while_a_run_is_watched(text: str, line: str) -> None:
     assert event_lines(MailArrived(message_id="msg_1", text=text)) == [line]
 
 
-def test_handovers_and_tasks_are_told_while_a_run_is_watched() -> None:
+def test_handoffs_and_tasks_are_a_line_each_while_a_run_is_watched() -> None:
     task = Task(task_id="task-1", owner_thread_id="t", task_type=TaskType.SUB_AGENT, name="draft", agent_id="writer")
     tasks = [task.model_copy(update={"status": status}) for status in TaskStatus]
     events: list[AgentEvent] = [Handoff(from_agent="a", to_agent="b"), *(TaskChanged(task=each) for each in tasks)]
     assert [line for event in events for line in event_lines(event)] == [
-        "⇒ a hands over to b",
+        "⇒ a hands off to b",
         "+ writer task-1 (draft) runs in the background",
         "✓ writer task-1 (draft) has ended",
         "✗ writer task-1 (draft) failed: no reason was reported",

@@ -33,15 +33,15 @@ async def test_a_run_that_has_ended_is_shown_from_its_start_or_from_any_event_on
         ["· thinking", "→ add(a=2, b=3)", "✓ add: 5", "· thinking", "  the sum is 5", "■ natural"],
     )
     stored = [record.model_dump(mode="json") async for record in client.watch(thread_id)]
-    told = [
+    printed = [
         json.loads(line) for line in (await wakeful("watch", thread_id, "--json", address=address)).out.splitlines()
     ]
-    assert told == stored
+    assert printed == stored
     rest = await wakeful("watch", thread_id, "--json", "--after", "4", address=address)
     assert [json.loads(line)["seq"] for line in rest.out.splitlines()] == [record["seq"] for record in stored[4:]]
 
 
-async def test_a_reader_that_has_gone_ends_it(client: Client, address: str, thread_id: str) -> None:
+async def test_a_closed_pipe_ends_the_command(client: Client, address: str, thread_id: str) -> None:
     """As `wakeful watch … | head -1` does."""
     await client.run("tester", "count", thread_id=thread_id)
     read, write = os.pipe()
@@ -55,11 +55,11 @@ async def test_a_reader_that_has_gone_ends_it(client: Client, address: str, thre
 
 async def test_an_after_that_is_no_number_is_one_clear_line(client: Client, address: str) -> None:
     ran = await wakeful("watch", "t", "--after", "x=y", address=address)
-    says = "wakeful: --after 'x=y' is no number of an event: write SEQ, or THREAD=SEQ for a sub-agent\n"
+    says = "wakeful: --after 'x=y' is not an event's number: write SEQ, or THREAD=SEQ for a sub-agent\n"
     assert (ran.code, ran.err) == (1, says)
 
 
-async def test_ctrl_c_leaves_and_says_how_to_go_on(client: Client, address: str, thread_id: str) -> None:
+async def test_ctrl_c_leaves_and_prints_how_to_continue(client: Client, address: str, thread_id: str) -> None:
     await client.start("tester", "approve", thread_id=thread_id)
     process = await asyncio.create_subprocess_exec(
         *(WAKEFUL, "watch", thread_id),
@@ -77,12 +77,12 @@ async def test_ctrl_c_leaves_and_says_how_to_go_on(client: Client, address: str,
     last = (await client.events(thread_id)).last
     assert (process.returncode, err.decode()) == (
         130,
-        f"to go on from here:  wakeful watch --after {last} {thread_id}\n",
+        f"continue with:  wakeful watch --after {last} {thread_id}\n",
     )
     await client.cancel(thread_id)
 
 
-async def test_sub_agents_stand_under_their_paths(
+async def test_sub_agents_are_printed_under_their_paths(
     address: str, talkers: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(
@@ -91,11 +91,11 @@ async def test_sub_agents_stand_under_their_paths(
         Answer("Done."),
     )
     await talkers.run(AGENT, "Get help.", thread_id=thread_id)
-    ran = await wakeful("watch", thread_id, "--below", address=address)
+    ran = await wakeful("watch", thread_id, "--descendants", address=address)
     (child,) = {line.split(":")[0].strip() for line in ran.out.splitlines() if line.startswith(f"  {thread_id}/")}
     assert f"  {child}:   I have helped." in ran.out.splitlines()
     assert ran.out.index("I have helped.") < ran.out.index(f"✓ agent_run_{HELPER}")
-    async with terminal(WAKEFUL, "watch", thread_id, "--below", TEMPORAL_ADDRESS=address) as seen:
+    async with terminal(WAKEFUL, "watch", thread_id, "--descendants", TEMPORAL_ADDRESS=address) as seen:
         assert await seen.ended() == 0
         shown = await seen.until("■ natural")
         assert f"  {child}\n  · thinking\n    I have helped.\n" in shown
@@ -129,12 +129,10 @@ async def test_a_run_at_a_terminal_is_live_and_prints_its_answer_once(
         assert shown.count("Once upon a time there was a worker.") == 1
 
 
-async def test_who_waits_for_a_worker_that_is_not_there_is_told_so(
-    client: Client, address: str, thread_id: str
-) -> None:
-    command = (WAKEFUL, "run", "tester", "hi", "--thread", thread_id, "--task-queue", "nobody-works")
+async def test_a_missing_worker_is_reported(client: Client, address: str, thread_id: str) -> None:
+    command = (WAKEFUL, "run", "tester", "hi", "--thread", thread_id, "--task-queue", "no-worker")
     async with terminal(*command, TEMPORAL_ADDRESS=address) as seen:
-        await seen.until("! no worker answers on task queue 'nobody-works'; waiting")
+        await seen.until("! no worker answers on task queue 'no-worker'; waiting")
         seen.type(CTRL_C)
         assert await seen.ended() == 130
     await client.handle(thread_id).terminate()
@@ -144,5 +142,5 @@ async def test_a_thread_that_waits_is_watched_until_it_has_ended(client: Client,
     await client.start("tester", "approve", thread_id=thread_id)
     await until_status(client, thread_id, RunStatus.WAITING)
     watching = asyncio.create_task(wakeful("watch", thread_id, address=address))
-    await client.decide(thread_id, "call_2_1", "resume", result=True)
+    await client.decide(thread_id, "1-1", "resume", result=True)
     assert (await watching).out.splitlines()[-1] == "■ natural"

@@ -12,7 +12,7 @@ from tests.support.diagnoses import assert_parses
 from tests.support.processes import ROOT, wakeful
 from tests.support.stand_ins import Part, asking_call, delegate_call, stand, stand_ins, view_of
 from tests.support.waiting import until_status
-from wakeful.cli.commands.why import reaching
+from wakeful.cli.commands.why import with_cluster_options
 from wakeful.client.client import Client
 from wakeful.client.diagnosis.causes import Cause, Diagnosis
 from wakeful.contract.runs import RunStatus
@@ -34,19 +34,21 @@ async def asking(temporal: TemporalClient, thread_id: str) -> AsyncIterator[str]
     assert call.ticket is not None
     suspension = call.ticket.suspension.model_copy(update={"message": "Pay\x1b[1A 5?"})
     call = call.model_copy(update={"ticket": call.ticket.model_copy(update={"suspension": suspension})})
-    below = view_of(
+    waiting = view_of(
         child, "researcher", RunStatus.WAITING, path=(thread_id,), calls=(call,), waiting_for=WaitingFor.DECISIONS
     )
-    above = view_of(thread_id, "support", calls=(delegate_call("researcher", child),))
+    parent = view_of(thread_id, "support", calls=(delegate_call("researcher", child),))
     async with stand_ins(temporal, thread_id):
-        part = Part(id=thread_id, view=above, children=(Part(id=child, view=below),))
+        part = Part(id=thread_id, view=parent, children=(Part(id=child, view=waiting),))
         root = await stand(temporal, thread_id, part)
         yield thread_id
         await temporal.get_workflow_handle(child).terminate()
         await root.terminate()
 
 
-async def test_a_person_reads_one_paragraph_with_the_cause_below_and_the_command(asking: str, address: str) -> None:
+async def test_a_person_reads_one_paragraph_with_the_sub_agent_s_cause_and_the_command(
+    asking: str, address: str
+) -> None:
     ran = await wakeful("why", asking, address=address)
     assert (ran.code, ran.err) == (0, "")
     child = f"{asking}/researcher-1"
@@ -62,24 +64,22 @@ async def test_a_person_reads_one_paragraph_with_the_cause_below_and_the_command
 
 async def test_a_program_reads_the_cause_the_path_and_the_facts(asking: str, address: str) -> None:
     ran = await wakeful("why", asking, "--json", address=address)
-    told = json.loads(ran.out)
+    printed = json.loads(ran.out)
     child = f"{asking}/researcher-1"
-    assert (told["cause"], told["since"], told["path"]) == ("decision", SINCE, [asking, child])
-    assert told["commands"] == [f"wakeful approve {child}/call_2_1", f"wakeful deny {child}/call_2_1"]
-    assert any("polled by" in fact for fact in told["facts"])
-    assert Diagnosis.model_validate(told).cause is Cause.DECISION
+    assert (printed["cause"], printed["since"], printed["path"]) == ("decision", SINCE, [asking, child])
+    assert printed["commands"] == [f"wakeful approve {child}/call_2_1", f"wakeful deny {child}/call_2_1"]
+    assert any("polled by" in fact for fact in printed["facts"])
+    assert Diagnosis.model_validate(printed).cause is Cause.DECISION
 
 
-async def test_a_thread_that_is_not_there_is_an_error(temporal: TemporalClient, address: str) -> None:
-    ran = await wakeful("why", "nobody-knows-it", address=address)
+async def test_an_unknown_thread_is_an_error(temporal: TemporalClient, address: str) -> None:
+    ran = await wakeful("why", "unknown", address=address)
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err == "wakeful: no thread 'nobody-knows-it' in this namespace\n"
+    assert ran.err == "wakeful: no thread 'unknown' in this namespace\n"
     del temporal
 
 
-async def test_the_command_that_is_named_is_the_one_that_helps(
-    usual_client: Client, thread_id: str, address: str
-) -> None:
+async def test_the_suggested_command_solves_the_problem(usual_client: Client, thread_id: str, address: str) -> None:
     """Typed as it stands, with the cluster as it was named for the question."""
     await usual_client.start("tester", "approve", thread_id=thread_id)
     await until_status(usual_client, thread_id, RunStatus.WAITING)
@@ -96,7 +96,7 @@ async def test_the_command_that_is_named_is_the_one_that_helps(
     assert "approval gave" in shown.out
 
 
-def test_commands_of_temporals_are_given_the_cluster_at_their_end() -> None:
+def test_temporal_s_commands_take_the_cluster_options_at_their_end() -> None:
     found = Diagnosis(
         thread_id="t",
         cause=Cause.PAUSED,
@@ -106,10 +106,10 @@ def test_commands_of_temporals_are_given_the_cluster_at_their_end() -> None:
         at=0,
         commands=("temporal activity unpause --activity-id a", "wakeful cancel -- -t"),
     )
-    assert reaching(found, address="h:1", namespace=None).next == (
+    assert with_cluster_options(found, address="h:1", namespace=None).next == (
         "`temporal activity unpause --activity-id a --address h:1` does, `wakeful cancel --address h:1 -- -t` stops it."
     )
-    assert reaching(found, address=None, namespace=None) == found
+    assert with_cluster_options(found, address=None, namespace=None) == found
 
 
 def test_every_cause_is_in_the_docs() -> None:

@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 from benchmarks.figures import Results
+from benchmarks.plan import QUICK
 from benchmarks.sides import BARE, OURS, PEER
+from benchmarks.startup import MEASURED
 from tests.support.processes import ROOT
 
 PATIENCE_SECONDS = 180
@@ -34,6 +36,15 @@ async def test_a_run_leaves_the_same_history_whether_nobody_or_fifty_watch_it(tm
     assert viewed == sorted(set(viewed))  # where a poll is an update, each viewer writes
     assert {BARE, OURS} <= results.series["watching.lag_p95"].samples.keys()
     assert {BARE, OURS} == results.series["watching.visible"].samples.keys()
+
+
+async def test_the_start_of_commands_is_measured_beside_python_and_the_sdk(tmp_path: Path) -> None:
+    results, said = await _measured(tmp_path, "--only", "startup")
+
+    assert [startup.command for startup in results.startups] == [*MEASURED]
+    assert all(len(startup.seconds) == QUICK.starts for startup in results.startups)
+    assert "CPU of wakeful --help <= 0.35 s: " in said
+    assert "CPU of wakeful status, before its first RPC <= 0.8 s: " in said
 
 
 async def _measured(tmp_path: Path, *options: str) -> tuple[Results, str]:

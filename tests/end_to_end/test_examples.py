@@ -52,7 +52,7 @@ async def test_a_lead_hears_from_three_researchers_and_sums_up() -> None:
 async def test_a_reviewer_takes_the_thread_over_and_keeps_it() -> None:
     lines = [line.strip() for line in await lines_of("reviewer.py") if line]
     assert [line for line in lines if line.startswith(("⇒", "✓ count_words", "(on the thread"))] == [
-        "⇒ writer hands over to reviewer",
+        "⇒ writer hands off to reviewer",
         "✓ count_words: 9",
         "(on the thread answers: reviewer)",
         "✓ count_words: 5",

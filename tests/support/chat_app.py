@@ -1,4 +1,4 @@
-"""Agents that people chat with: the fake provider is their model, and a test says when their tools go on.
+"""Agents that people chat with: the fake provider is their model, and a test lets their tools finish.
 
 A worker process finds the provider by its environment: `--app tests.support.chat_app:registry`.
 """
@@ -27,7 +27,7 @@ def pay(amount: int, ctx: ToolContext) -> str:
 
 @tool(read_only=True)
 async def dig(ctx: ToolContext) -> str:
-    """Dig until somebody says that it is deep enough."""
+    """Dig until the test says that it is deep enough."""
     ctx.report("half way down", progress=0.5)
     while not enough().exists():
         await asyncio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Our own programs as processes of their own: to be read, stopped and killed."""
+"""Our own programs in processes of their own, which tests read, stop and kill."""
 
 import asyncio
 import contextlib
@@ -6,6 +6,7 @@ import importlib
 import json
 import multiprocessing
 import os
+import pkgutil
 import signal
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.app import JOURNAL
+from wakeful import cli
 
 ROOT = Path(__file__).parents[2]
 WAKEFUL = str(Path(sys.executable).parent / "wakeful")
@@ -26,9 +28,9 @@ class Ran:
     err: str
 
 
-# Importing the command takes longer than most of what it does: it is done once, in a process that others are forked of.
+# Imports take longer than most commands: one process imports everything, and commands are forked off it.
 _forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(["wakeful.cli.app"])
+_forks.set_forkserver_preload([module.name for module in pkgutil.walk_packages(cli.__path__, "wakeful.cli.")])
 
 
 async def wakeful(*args: str, address: str | None = None) -> Ran:
@@ -47,7 +49,7 @@ async def wakeful(*args: str, address: str | None = None) -> Ran:
 
 
 def _command(args: tuple[str, ...], env: dict[str, str], out: Path, err: Path) -> None:
-    """What the installed `wakeful` does, on files in the place of pipes."""
+    """Run the program behind `wakeful`, with files instead of pipes."""
     for descriptor, path in ((1, out), (2, err)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
     os.environ.clear()
@@ -61,7 +63,7 @@ def _command(args: tuple[str, ...], env: dict[str, str], out: Path, err: Path) -
 async def worker_process(
     address: str, task_queue: str, journal: Path, *options: str, app: str = "tests.support.app:registry"
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A worker for the tests' agents, in a process of its own. It is killed in the end, if it is still there."""
+    """A worker for the tests' agents, in a process of its own. It is killed in the end, if it still runs."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "worker.py", "--app", app),
         *("--address", address, "--task-queue", task_queue, *options),
@@ -83,7 +85,7 @@ async def worker_process(
 
 @contextlib.asynccontextmanager
 async def dev_process(*args: str) -> AsyncIterator[dict[str, str]]:
-    """`wakeful dev` on free ports; gives where it is, and stops it with Ctrl-C, which must end it cleanly."""
+    """`wakeful dev` on free ports; yields its addresses, and stops it with Ctrl-C, which must end it cleanly."""
     process = await asyncio.create_subprocess_exec(
         *(WAKEFUL, "dev", "--json", "--port", "0", "--ui-port", "0", *args), cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )

@@ -1,6 +1,6 @@
-"""A terminal with a program in it: what it shows is read from an emulated screen, and keys are typed as a person would.
+"""A terminal with a program in it: a test reads an emulated screen, and types keys as a person does.
 
-Bytes that come are fed to the emulator as they come, so a test can see how the screen looked at any moment.
+The emulator is fed each byte as it arrives, so a test can see the screen at any moment.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ COLUMNS, ROWS = 100, 40
 ENTER, ALT_ENTER, CTRL_C, CTRL_D, CTRL_O, TAB = "\r", "\x1b\r", "\x03", "\x04", "\x0f", "\t"
 
 
-class _Screen(pyte.HistoryScreen):
-    """Answers what a program asks its terminal, for instance where the cursor is."""
+class _EmulatedScreen(pyte.HistoryScreen):
+    """Answers a program's queries to its terminal, for instance where the cursor is."""
 
     def __init__(self, answer: Callable[[str], None]) -> None:
         super().__init__(COLUMNS, ROWS, history=1000)
@@ -35,7 +35,7 @@ class _Screen(pyte.HistoryScreen):
         self._answer(data)
 
     def select_graphic_rendition(self, *attributes: int, **more: bool) -> None:
-        """The emulator knows no dim text: grey stands for it."""
+        """The emulator has no dim text: show it as grey."""
         super().select_graphic_rendition(*(90 if code == 2 else code for code in attributes), **more)
 
 
@@ -45,8 +45,8 @@ class Terminal:
     def __init__(self, fd: int, process: asyncio.subprocess.Process) -> None:
         self.process = process
         self.raw: list[tuple[float, bytes]] = []
-        """Everything that came, and when: a recording."""
-        self.screen = _Screen(self.type)
+        """Every byte with its time: a recording."""
+        self.screen = _EmulatedScreen(self.type)
         self._fd = fd
         self._stream = pyte.ByteStream(self.screen)
         self._began = time.monotonic()
@@ -54,7 +54,7 @@ class Terminal:
 
     @property
     def lines(self) -> list[str]:
-        """What is on the screen, from its first line to its last that has something."""
+        """The screen, without the empty lines at its end."""
         lines = [line.rstrip() for line in self.screen.display]
         while lines and not lines[-1]:
             lines.pop()
@@ -68,11 +68,11 @@ class Terminal:
         os.write(self._fd, keys.encode())
 
     def paste(self, text: str) -> None:
-        """As a terminal gives it to a program that has asked for it: in brackets, with the line ends of Enter."""
+        """Bracketed paste, with carriage returns as line ends."""
         self.type(f"\x1b[200~{text.replace(chr(10), chr(13))}\x1b[201~")
 
     async def until(self, met: Callable[["Terminal"], bool] | str) -> str:
-        """Wait, with a bound, until the screen has what is wanted, and give all of it."""
+        """Wait, with a bound, until the screen meets a condition, and return its text."""
         is_met = (lambda terminal: met in terminal.text) if isinstance(met, str) else met
         try:
             async with asyncio.timeout(BOUND_SECONDS):
@@ -105,7 +105,7 @@ class Terminal:
 
 @contextlib.asynccontextmanager
 async def terminal(*command: str, **environ: str) -> AsyncIterator[Terminal]:
-    """Run a program in a terminal of its own. It is killed in the end, if it is still there."""
+    """Run a program in a terminal of its own. It is killed in the end, if it still runs."""
     near, far = pty.openpty()
     fcntl.ioctl(far, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     plain = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
@@ -131,6 +131,6 @@ async def terminal(*command: str, **environ: str) -> AsyncIterator[Terminal]:
 
 
 def _own(terminal: int) -> None:
-    """Make it the terminal that controls the program: Ctrl-C is a signal to whoever it belongs to."""
+    """Make it the controlling terminal of the program, so that Ctrl-C sends it a signal."""
     os.setsid()
     fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)

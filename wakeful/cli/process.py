@@ -1,13 +1,10 @@
-"""How a program of ours ends: expected failures in one clear line on stderr, never a traceback; and at once."""
+"""How our programs run and exit: an expected failure is one clear line on stderr, never a traceback."""
 
-import asyncio
 import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn, TypeVar
-
-from wakeful.contract.errors import WakefulError
 
 
 def run_and_leave(program: Callable[[], None], *, name: str) -> NoReturn:
@@ -17,26 +14,34 @@ def run_and_leave(program: Callable[[], None], *, name: str) -> NoReturn:
         program()
     except SystemExit as exit:
         code = exit.code
-    except WakefulError as error:
-        for line in str(error).splitlines():
-            print(f"{name}: {line}", file=sys.stderr)
-        code = 1
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:
-        leave_unread()
+        exit_broken_pipe()
+    except Exception as error:
+        if not _is_expected(error):
+            raise
+        for line in str(error).splitlines():
+            print(f"{name}: {line}", file=sys.stderr)
+        code = 1
     try:
         sys.stdout.flush()
         sys.stderr.flush()
     except BrokenPipeError:
-        leave_unread()
+        exit_broken_pipe()
     # Not sys.exit: Temporal's native threads may still hold a long poll, and abort an interpreter that shuts down.
     os._exit(code if isinstance(code, int) else 1 if code else 0)
 
 
-def leave_unread() -> NoReturn:
-    """End at once, as a program does that SIGPIPE ends: whoever read what it prints has gone, such as `head`."""
+def exit_broken_pipe() -> NoReturn:
+    """Exit as SIGPIPE would make the program exit: the reader of its output, such as `head`, has gone."""
     os._exit(128 + signal.SIGPIPE)
+
+
+def _is_expected(error: Exception) -> bool:
+    from wakeful.contract.errors import WakefulError  # here, because `--help` must not import pydantic
+
+    return isinstance(error, WakefulError)
 
 
 T = TypeVar("T")
@@ -44,18 +49,20 @@ T = TypeVar("T")
 GRACE_SECONDS = 1.0
 
 
-def run(doing: Coroutine[Any, Any, T]) -> T:
-    """Run it to its end, or until Ctrl-C.
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine until it returns, or until Ctrl-C.
 
-    Not asyncio.run: that waits until every task has ended, and a call to Temporal that is cancelled at the wrong moment
-    never does (SDK 1.35). Our programs leave the process at once anyway.
+    Not asyncio.run: that waits until every task has ended, and an RPC to Temporal that is cancelled at the wrong moment
+    never does (SDK 1.35). Our programs exit at once anyway.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C, once what was under way has had a moment to put the screen in order.
+        KeyboardInterrupt: Ctrl-C, after the coroutine has had a moment to clean up the screen.
     """
+    import asyncio
+
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    task = loop.create_task(doing)
+    task = loop.create_task(coroutine)
     interrupted = False
 
     def interrupt() -> None:

@@ -1,18 +1,29 @@
-"""What commands that talk to Temporal have in common: a client, and values that are typed as JSON."""
+"""What commands that talk to Temporal share: a client, a status with a timeout, and options written as JSON.
+
+It connects before it imports the client: most of that is not needed for a question such as `wakeful status`.
+"""
+
+from __future__ import annotations
 
 import json
+import os
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
-
-from pydantic import JsonValue
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeVar
 
 from wakeful.cli import options
-from wakeful.cli.process import leave_unread, run
-from wakeful.client.client import Client
-from wakeful.connection import connect
-from wakeful.contract.errors import CallerError
+from wakeful.cli.process import exit_broken_pipe, run
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+    from temporalio.client import Client as TemporalClient
+
+    from wakeful.client.client import Client
+    from wakeful.contract.views import StatusView
 
 T = TypeVar("T")
+
+TIMEOUT_VARIABLE = "WAKEFUL_QUERY_TIMEOUT"
 
 
 def with_client(
@@ -22,19 +33,63 @@ def with_client(
     *,
     task_queue: str = options.TASK_QUEUE,
 ) -> T:
-    """Do something with a client of the cluster that the options name."""
+    """Run a coroutine with a client of the cluster that the options name."""
+
+    async def go(temporal: TemporalClient) -> T:
+        from wakeful.client.client import Client
+
+        return await use(Client(temporal, task_queue=task_queue))
+
+    return with_temporal(address, namespace, go)
+
+
+def with_temporal(address: str | None, namespace: str | None, use: Callable[[TemporalClient], Awaitable[T]]) -> T:
+    """Run a coroutine with Temporal's client of the cluster that the options name."""
+    from wakeful.connection import Address, connect
 
     async def go() -> T:
         try:
-            return await use(Client(await connect(options.where(address, namespace)), task_queue=task_queue))
+            return await use(await connect(Address(address=address, namespace=namespace)))
         except BrokenPipeError:
-            leave_unread()
+            exit_broken_pipe()
 
     return run(go())
 
 
-def json_value(option: str, text: str | None) -> JsonValue:
+async def read_status(temporal: TemporalClient, thread_id: str) -> StatusView:
+    """A thread's status.
+
+    Raises:
+        NoAnswer: no worker answered in time.
+    """
+    from wakeful.client.queries import query
+    from wakeful.contract import names
+    from wakeful.contract.views import StatusView
+
+    return await query(temporal, thread_id, names.QUERY_STATUS, StatusView, within=query_timeout())
+
+
+def query_timeout() -> timedelta:
+    """How long a command waits for a thread's answer: `WAKEFUL_QUERY_TIMEOUT` seconds, if you set it."""
+    from wakeful.client.queries import QUERY_TIMEOUT
+    from wakeful.contract.errors import ConfigurationError
+
+    written = os.environ.get(TIMEOUT_VARIABLE)
+    if not written:
+        return QUERY_TIMEOUT
+    try:
+        seconds = float(written)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise ConfigurationError([f"{TIMEOUT_VARIABLE} is {written!r}; write a number of seconds"])
+    return timedelta(seconds=seconds)
+
+
+def parse_json(option: str, text: str | None) -> JsonValue:
     """The value of an option that is written as JSON."""
+    from wakeful.contract.errors import CallerError
+
     if text is None:
         return None
     try:

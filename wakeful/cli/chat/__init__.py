@@ -1,1 +1,1 @@
-"""`wakeful chat`: the prompt, one turn after another, and the questions it asks inline."""
+"""`wakeful chat`: the prompt, the turns of a conversation, and the decisions that it asks for."""

@@ -1,7 +1,7 @@
-"""One turn of a chat: what happens on the thread from a message until it is free to hear the next.
+"""One turn of a chat: the events of a thread from a message until the thread is idle again.
 
-Decisions that the run or a sub-agent waits for are asked in between. Ctrl-C ends the turn's run and not the thread; a
-second one leaves at once. The records come from a feed that goes on while somebody types.
+In between, the person is asked for the decisions that the run or its sub-agents wait for. Ctrl-C cancels the run, but
+not the thread; a second Ctrl-C leaves at once. The records come from a feed, which runs also while the person types.
 """
 
 import asyncio
@@ -9,15 +9,17 @@ import contextlib
 import signal
 from collections.abc import AsyncIterator, Iterator, Mapping
 
-from wakeful.cli.chat.feed import Feed
-from wakeful.cli.chat.prompt import Dismissed, Interrupted, Prompts, unseen_keys
+from wakeful.cli.chat.feed import RecordFeed
+from wakeful.cli.chat.prompt import Dismissed, Interrupted, Prompts, hidden_typing
 from wakeful.cli.chat.questions import Questions
-from wakeful.cli.terminal.follow import TICK_SECONDS, Quiet
-from wakeful.cli.terminal.live_view import Telling
+from wakeful.cli.session import read_status
+from wakeful.cli.terminal.event_printer import ViewOptions
+from wakeful.cli.terminal.follow import TICK_SECONDS, watch_thread
+from wakeful.cli.terminal.live_view import LiveView
+from wakeful.cli.terminal.outage_notice import OutageNotice
 from wakeful.cli.terminal.render import event_lines
 from wakeful.client.approvals import PendingDecision, pending_of
 from wakeful.client.client import Client
-from wakeful.client.queries import QUERY_TIMEOUT
 from wakeful.contract import names
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.events import (
@@ -32,22 +34,23 @@ from wakeful.contract.events import (
 )
 from wakeful.contract.runs import NaturalEnd, Suspended
 
-INTERRUPTED = "interrupted in the chat"
+INTERRUPT_REASON = "interrupted in the chat"
 DISMISS_SECONDS = 0.05
+OPTIONS = ViewOptions(live=True, descendants=True)
 
 
 class LeftTurn(Exception):
-    """A second Ctrl-C: whoever it was does not wait for the run's end."""
+    """A second Ctrl-C: the person does not wait for the run's end."""
 
 
 class Interrupts:
-    """Ctrl-C, counted, while an answer comes."""
+    """Ctrl-C while an answer arrives."""
 
     def __init__(self) -> None:
         self.pressed = asyncio.Event()
 
     @contextlib.contextmanager
-    def heard(self) -> Iterator[None]:
+    def handled(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         self.pressed.clear()
         loop.add_signal_handler(signal.SIGINT, self.pressed.set)
@@ -57,175 +60,174 @@ class Interrupts:
             loop.remove_signal_handler(signal.SIGINT)
 
 
-class Turns:
-    """Follows the turns of one thread."""
+class ChatTurns:
+    """Shows the turns of one thread."""
 
     def __init__(
-        self, client: Client, thread_id: str, *, after: int, busy: bool, telling: Telling, prompts: Prompts
+        self, client: Client, thread_id: str, *, after: int, is_busy: bool, view: LiveView, prompts: Prompts
     ) -> None:
         self._client = client
         self._thread_id = thread_id
-        self._telling = telling
+        self._view = view
         self._prompts = prompts
-        self._feed = Feed(self._watch, {thread_id: after})
-        self._questions = Questions(client, prompts, telling)
+        self._feed = RecordFeed(self._watch, {thread_id: after})
+        self._questions = Questions(client, prompts, view)
         self._interrupts = Interrupts()
-        self._quiet: Quiet | None = None
+        self._notice: OutageNotice | None = None
         self._asked: set[tuple[str, int | None]] = set()
         self._cancelling: asyncio.Task[None] | None = None
-        self._saying: asyncio.Task[None] | None = None
-        self._sent = False
+        self._warning: asyncio.Task[None] | None = None
+        self._has_sent = False
         self._is_closed = False
-        self._busy = busy
+        self._is_busy = is_busy
 
     def open(self) -> None:
-        """Watch the thread, which is there."""
+        """Watch the thread, which exists."""
         self._feed.open()
 
     def close(self) -> None:
         self._feed.close()
 
-    def expect(self) -> None:
+    def expect_run(self) -> None:
         """A message was sent: a run follows."""
-        self._busy = self._sent = True
+        self._is_busy = self._has_sent = True
         self._is_closed = False
         self._feed.open()
 
     @property
-    def has_something(self) -> bool:
-        """A run is under way or has been asked for, or something else is not to be missed."""
-        return self._busy or self._feed.has_more
+    def has_more(self) -> bool:
+        """A run is under way or expected, or there are records to show."""
+        return self._is_busy or self._feed.has_put_back
 
     async def follow(self) -> None:
-        """Show what happens until the thread is free, asking what is to be decided.
+        """Show records until the thread is idle, and ask for decisions.
 
         Raises:
-            LeftTurn: Ctrl-C was pressed again after it had interrupted the run.
+            LeftTurn: Ctrl-C was pressed again after it had cancelled the run.
             LeftPrompt: Ctrl-D was pressed at a question.
         """
         self._cancelling = None
-        self._telling.scroll.gap()
+        self._view.screen.gap()
         try:
-            async with Quiet(self._client, self._thread_id, self._trouble) as self._quiet:
-                with unseen_keys(), self._interrupts.heard():
-                    while self.has_something:
+            async with OutageNotice(self._client, self._thread_id, self._warn) as self._notice:
+                with hidden_typing(), self._interrupts.handled():
+                    while self.has_more:
                         record = await self._next()
                         if record is None:
-                            self._busy = False
+                            self._is_busy = False
                         else:
-                            await self._heed(record)
+                            await self._process(record)
         finally:
-            self._quiet = None
-            self._telling.over()
+            self._notice = None
+            self._view.finish()
 
     async def listen(self) -> None:
-        """Wait while somebody types, until something happens that is more than a line: then take the prompt away."""
+        """While the person types, print single lines above the prompt; dismiss the prompt when a run starts."""
         while (record := await self._feed.next()) is not None:
-            self._note(record)
-            if self._busy or _suspends(record):
+            self._track_run(record)
+            if self._is_busy or _suspends_call(record):
                 self._feed.put_back([record])
                 self._prompts.dismiss()
                 return
             if lines := [] if record.path or record.provisional else event_lines(record.event):
-                await self._prompts.above(map(self._telling.scroll.colours.marked, lines))
+                await self._prompts.print_above(map(self._view.screen.colours.marked, lines))
 
     async def _watch(self, seen: Mapping[str, int]) -> AsyncIterator[EventRecord]:
-        watched = self._client.watch(
-            self._thread_id, after=seen, live=True, descendants=True, on_trouble=self._troubled
-        )
-        async for record in watched:
-            if self._quiet is not None:
-                self._quiet.heard()
+        async for record in watch_thread(
+            self._client, self._thread_id, OPTIONS, after=seen, on_trouble=self._on_trouble
+        ):
+            if self._notice is not None:
+                self._notice.on_record()
             yield record
 
-    def _troubled(self, error: WakefulError) -> None:
-        if self._quiet is not None:  # whoever only types does not wait for anything
-            self._quiet.troubled(error)
+    def _on_trouble(self, error: WakefulError) -> None:
+        if self._notice is not None:  # at the prompt, nothing waits for the thread
+            self._notice.on_trouble(error)
 
-    def _trouble(self, words: str) -> None:
+    def _warn(self, message: str) -> None:
         if self._prompts.is_open:
-            self._saying = asyncio.create_task(self._prompts.above([f"! {words}"]))
+            self._warning = asyncio.create_task(self._prompts.print_above([f"! {message}"]))
         else:
-            self._telling.line(f"! {words}")
+            self._view.line(f"! {message}")
 
     async def _next(self) -> EventRecord | None:
-        """The next record; meanwhile times go on, and Ctrl-C is heard."""
-        coming = asyncio.ensure_future(self._feed.next())
+        """The next record; meanwhile, redraw the times and react to Ctrl-C."""
+        record = asyncio.ensure_future(self._feed.next())
         pressed = asyncio.ensure_future(self._interrupts.pressed.wait())
         try:
-            while not coming.done():
-                await asyncio.wait({coming, pressed}, timeout=TICK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-                if pressed.done() and not coming.done():
+            while not record.done():
+                await asyncio.wait({record, pressed}, timeout=TICK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                if pressed.done() and not record.done():
                     self._interrupt()
                     pressed = asyncio.ensure_future(self._interrupts.pressed.wait())
-                self._telling.tick()
-            return coming.result()
+                self._view.tick()
+            return record.result()
         finally:
-            coming.cancel()
+            record.cancel()
             pressed.cancel()
 
     def _interrupt(self) -> None:
         self._interrupts.pressed.clear()
         if self._cancelling is not None:
             raise LeftTurn
-        self._telling.line("· interrupting this turn; Ctrl-C again leaves without waiting for its end")
+        self._view.line("· cancelling the run; Ctrl-C again leaves without waiting for its end")
         self._cancelling = asyncio.create_task(self._cancel())
 
     async def _cancel(self) -> None:
         try:
-            await self._client.cancel(self._thread_id, reason=INTERRUPTED)
+            await self._client.cancel(self._thread_id, reason=INTERRUPT_REASON)
         except WakefulError as error:
-            self._telling.line(f"! {error}")
+            self._view.line(f"! {error}")
 
-    async def _heed(self, record: EventRecord) -> None:
-        self._note(record)
-        if not _goes_without_saying(record):
-            self._telling.tell(record)
-        if _suspends(record) or _pauses(record):
-            await self._decide(record.thread_id or self._thread_id)
+    async def _process(self, record: EventRecord) -> None:
+        self._track_run(record)
+        if not _is_obvious(record):
+            self._view.show(record)
+        if _suspends_call(record) or _suspends_run(record):
+            await self._ask_for_decisions(record.thread_id or self._thread_id)
 
-    def _note(self, record: EventRecord) -> None:
-        """Whether a run is under way, as far as this record says."""
+    def _track_run(self, record: EventRecord) -> None:
+        """Update whether a run is under way."""
         if record.path:
             return
         match record.event:
             case RunStart():
-                self._busy, self._sent = True, False
+                self._is_busy, self._has_sent = True, False
             case RunFinish(termination=Suspended()):
                 pass
             case RunFinish():
-                self._busy = False
-            case SignalRefused(signal=names.SIGNAL_SUBMIT) if self._sent:
-                self._busy = self._sent = False  # nothing will come of it
+                self._is_busy = False
+            case SignalRefused(signal=names.SIGNAL_SUBMIT) if self._has_sent:
+                self._is_busy = self._has_sent = False  # the message starts no run
             case _:
                 pass
 
-    async def _decide(self, thread_id: str) -> None:
-        """Ask for everything that this thread waits for and was not asked for yet."""
+    async def _ask_for_decisions(self, thread_id: str) -> None:
+        """Ask for every decision that this thread waits for, once."""
         try:
-            waiting = pending_of(await self._client.status(thread_id, within=QUERY_TIMEOUT))
+            waiting = pending_of(await read_status(self._client.temporal, thread_id))
         except WakefulError:
-            return  # it has ended, or nobody answers: either is seen elsewhere
+            return  # the thread has ended or does not answer, which is reported elsewhere
         for pending in waiting:
-            named = pending.ticket, pending.since  # a call may ask again
-            if named not in self._asked and self._cancelling is None:
-                self._asked.add(named)
+            key = pending.ticket, pending.since  # a call may suspend again
+            if key not in self._asked and self._cancelling is None:
+                self._asked.add(key)
                 await self._ask(pending)
 
     async def _ask(self, pending: PendingDecision) -> None:
-        """Ask, until there is an answer or none is needed any more."""
+        """Ask until there is an answer, or the decision is made elsewhere."""
         asking = asyncio.create_task(self._questions.ask(pending))
         held: list[EventRecord] = []
         try:
             while not asking.done():
-                if self._is_settled(held, pending):
+                if self._is_decided(held, pending):
                     self._prompts.dismiss()
-                    await asyncio.wait({asking}, timeout=DISMISS_SECONDS)  # there may be no prompt yet
+                    await asyncio.wait({asking}, timeout=DISMISS_SECONDS)  # the prompt may not be open yet
                 else:
                     await self._hold(held, asking)
             await asking
         except Dismissed:
-            self._telling.line("· needs no answer any more")
+            self._view.line("· no decision is needed any more")
         except Interrupted:
             self._interrupt()
         finally:
@@ -233,45 +235,45 @@ class Turns:
             self._feed.put_back(held)
 
     async def _hold(self, held: list[EventRecord], asking: asyncio.Task[None]) -> None:
-        """Keep for later what comes while somebody is asked."""
-        coming = asyncio.ensure_future(self._feed.next())
-        await asyncio.wait({asking, coming}, return_when=asyncio.FIRST_COMPLETED)
-        if not coming.done():
-            coming.cancel()
-        elif (record := coming.result()) is not None:
+        """Hold back a record that arrives during a question."""
+        arriving = asyncio.ensure_future(self._feed.next())
+        await asyncio.wait({asking, arriving}, return_when=asyncio.FIRST_COMPLETED)
+        if not arriving.done():
+            arriving.cancel()
+        elif (record := arriving.result()) is not None:
             held.append(record)
         else:
-            self._busy, self._is_closed = False, True
+            self._is_busy, self._is_closed = False, True
 
-    def _is_settled(self, held: list[EventRecord], pending: PendingDecision) -> bool:
-        return self._is_closed or any(_settles(record, pending) for record in held)
+    def _is_decided(self, held: list[EventRecord], pending: PendingDecision) -> bool:
+        return self._is_closed or any(_decides(record, pending) for record in held)
 
 
-def _suspends(record: EventRecord) -> bool:
+def _suspends_call(record: EventRecord) -> bool:
     return isinstance(record.event, ToolCallDone) and record.event.outcome is ToolCallOutcome.SUSPENDED
 
 
-def _pauses(record: EventRecord) -> bool:
+def _suspends_run(record: EventRecord) -> bool:
     return isinstance(record.event, RunFinish) and isinstance(record.event.termination, Suspended)
 
 
-def _settles(record: EventRecord, pending: PendingDecision) -> bool:
-    """Whether a question needs no answer any more."""
+def _decides(record: EventRecord, pending: PendingDecision) -> bool:
+    """Whether the call does not wait for this decision any more."""
     if record.thread_id != pending.thread_id:
         return False
     match record.event:
         case ToolCallResumed(target_id=id) | ToolCallCancel(id=id):
             return id == pending.call_id
         case ToolCallDone(id=id):
-            return id == pending.call_id and not _suspends(record)
+            return id == pending.call_id and not _suspends_call(record)
         case RunFinish(termination=termination):
             return not isinstance(termination, Suspended)
         case _:
             return False
 
 
-def _goes_without_saying(record: EventRecord) -> bool:
-    """A chat that goes on says so by its prompt, and one that pauses by its question."""
+def _is_obvious(record: EventRecord) -> bool:
+    """The prompt shows that a run has ended, and a question that it has suspended."""
     if record.path or not isinstance(record.event, RunFinish):
         return False
     result = record.event.result

@@ -1,16 +1,16 @@
 """A conversation at a terminal: a prompt, the turn that follows, and the prompt again."""
 
 import asyncio
+import shlex
 import sys
 import uuid
 
-from wakeful.cli.chat.chat_turn import LeftTurn, Turns
+from wakeful.cli.chat.chat_turn import ChatTurns, LeftTurn
 from wakeful.cli.chat.prompt import Dismissed, LeftPrompt, Prompts
-from wakeful.cli.chat.questions import come_back
-from wakeful.cli.chat.resume import Place, place_of, said_lines
-from wakeful.cli.chat.slash_commands import COMMANDS, run_command
-from wakeful.cli.terminal.live_view import Telling
-from wakeful.cli.terminal.screen import Scroll
+from wakeful.cli.chat.resume import ResumePoint, past_message_lines, read_resume_point
+from wakeful.cli.chat.slash_commands import SLASH_COMMANDS, run_slash_command
+from wakeful.cli.terminal.live_view import LiveView
+from wakeful.cli.terminal.screen import Screen
 from wakeful.client.client import Client
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.runs import ThreadMode
@@ -19,69 +19,69 @@ from wakeful.contract.runs import ThreadMode
 class Conversation:
     """One person and one agent, on one thread at a time."""
 
-    def __init__(self, client: Client, agent_id: str, *, options: list[str]) -> None:
-        """`options` are those that reach the same cluster again."""
+    def __init__(self, client: Client, agent_id: str, *, cluster_options: list[str]) -> None:
+        """`cluster_options` are those that reach the same cluster again."""
         self.client = client
-        self.telling = Telling(Scroll.of(sys.stdout), folds=True, asks=True)
+        self.view = LiveView(Screen.of(sys.stdout), folds=True, asks=True)
         self.thread_id = ""
         self._agent_id = agent_id
-        self._options = options
-        self._prompts = Prompts(list(COMMANDS), colours=self.telling.scroll.colours.on)
-        self._turns: Turns | None = None
-        self._is_there = False
+        self._cluster_options = cluster_options
+        self._prompts = Prompts(list(SLASH_COMMANDS), colours=self.view.screen.colours.on)
+        self._turns: ChatTurns | None = None
+        self._thread_exists = False
         self._is_left = False
 
     async def talk(self, thread_id: str | None) -> None:
-        """Talk until whoever sits there leaves."""
-        place = await place_of(self.client, thread_id) if thread_id else Place()
-        turns = self._take_up(thread_id or f"{self._agent_id}-{uuid.uuid4().hex[:8]}", place)
+        """Talk until the person leaves."""
+        point = await read_resume_point(self.client, thread_id) if thread_id else ResumePoint()
+        turns = self._open_thread(thread_id or f"{self._agent_id}-{uuid.uuid4().hex[:8]}", point)
         try:
             while not self._is_left:
                 turns = self._turns or turns
-                if turns.has_something:
+                if turns.has_more:
                     await turns.follow()
                 else:
                     await self._prompt(turns)
         except LeftPrompt:
             pass
         except LeftTurn:
-            self.telling.line("· the run is being cancelled")
+            self.view.line("· the run is being cancelled")
         finally:
             turns.close()
-            self._say_goodbye()
+            self._print_goodbye()
 
     def leave(self) -> None:
         self._is_left = True
 
     async def fork(self, step: int, message: str | None) -> None:
-        """Go on from a step of this thread, on another."""
+        """Fork the thread after a step, and continue on the fork."""
         forked = await self.client.fork(self.thread_id, at=step, message=message, mode=ThreadMode.THREAD)
         if self._turns is not None:
             self._turns.close()
-        self.telling.line(f"⇒ thread {forked}, from step {step} of {self.thread_id}")
-        self._take_up(forked, await place_of(self.client, forked))
+        self.view.line(f"⇒ thread {forked}, from step {step} of {self.thread_id}")
+        self._open_thread(forked, await read_resume_point(self.client, forked))
 
-    def _take_up(self, thread_id: str, place: Place) -> Turns:
-        self.thread_id, self._is_there = thread_id, place.is_there
-        self._turns = Turns(
-            self.client, thread_id, after=place.after, busy=place.busy, telling=self.telling, prompts=self._prompts
+    def _open_thread(self, thread_id: str, point: ResumePoint) -> ChatTurns:
+        self.thread_id, self._thread_exists = thread_id, point.exists
+        self._turns = ChatTurns(
+            self.client, thread_id, after=point.after, is_busy=point.is_busy, view=self.view, prompts=self._prompts
         )
-        scroll = self.telling.scroll
-        scroll.line(scroll.colours.dim(f"{self._agent_id} on thread {thread_id}{'' if place.is_there else ' (new)'}"))
-        for message in place.messages:
-            for line in said_lines(message, scroll.colours):
-                scroll.line(line)
-        if place.is_open:
+        screen = self.view.screen
+        screen.line(screen.colours.dim(f"{self._agent_id} on thread {thread_id}{'' if point.exists else ' (new)'}"))
+        for message in point.messages:
+            for line in past_message_lines(message, screen.colours):
+                screen.line(line)
+        if point.is_open:
             self._turns.open()
         return self._turns
 
-    async def _prompt(self, turns: Turns) -> None:
-        """Hear one message or command; something that happens on the thread comes first."""
-        self.telling.scroll.gap()
+    async def _prompt(self, turns: ChatTurns) -> None:
+        """Read one message or slash command, unless something happens on the thread first."""
+        self.view.screen.gap()
         listening: list[asyncio.Task[None]] = []
 
         def listen() -> None:
-            if self._is_there:
+            if self._thread_exists:
                 listening.append(asyncio.create_task(turns.listen()))
 
         try:
@@ -89,27 +89,27 @@ class Conversation:
         except Dismissed:
             return
         finally:
-            await self._stopped(listening)
-        self.telling.scroll.touched()
+            await self._stop(listening)
+        self.view.screen.reacquire()
         try:
             if typed.startswith("/"):
-                await run_command(self, typed.strip())
+                await run_slash_command(self, typed.strip())
             else:
                 await self.client.send(self.thread_id, typed.strip(), agent_id=self._agent_id)
-                self._is_there = True
-                turns.expect()
+                self._thread_exists = True
+                turns.expect_run()
         except WakefulError as error:
-            self.telling.line(f"! {error}")
+            self.view.line(f"! {error}")
 
-    async def _stopped(self, listening: list[asyncio.Task[None]]) -> None:
-        for task in listening:
+    async def _stop(self, tasks: list[asyncio.Task[None]]) -> None:
+        for task in tasks:
             task.cancel()
-        for trouble in await asyncio.gather(*listening, return_exceptions=True):
-            if isinstance(trouble, WakefulError):
-                self.telling.line(f"! {trouble}")
+        for error in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(error, WakefulError):
+                self.view.line(f"! {error}")
 
-    def _say_goodbye(self) -> None:
-        self.telling.rest()
-        if self._is_there:
-            back = come_back(self._agent_id, self.thread_id, self._options)
-            self.telling.line(self.telling.scroll.colours.dim(f"the thread stays; come back with: {back}"))
+    def _print_goodbye(self) -> None:
+        self.view.release()
+        if self._thread_exists:
+            words = ["wakeful", "chat", self._agent_id, "--thread", self.thread_id, *self._cluster_options]
+            self.view.line(self.view.screen.colours.dim(f"the thread stays; continue with: {shlex.join(words)}"))

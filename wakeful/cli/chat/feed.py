@@ -1,4 +1,4 @@
-"""The records of a watched thread, kept coming while somebody types."""
+"""The records of a watched thread, queued while nothing reads them."""
 
 import asyncio
 from collections import deque
@@ -7,55 +7,55 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from wakeful.contract.events import EventRecord
 
 
-class Feed:
-    """The records of a thread as they come, also while nobody takes them."""
+class RecordFeed:
+    """Watches a thread in the background, also while a person types."""
 
     def __init__(
         self, watch: Callable[[Mapping[str, int]], AsyncIterator[EventRecord]], seen: Mapping[str, int]
     ) -> None:
+        """`seen` is the number of the last event that was seen, by thread."""
         self._watch = watch
         self._seen = dict(seen)
-        self._coming: asyncio.Queue[EventRecord | BaseException | None] = asyncio.Queue()
-        self._back: deque[EventRecord] = deque()
-        self._pump: asyncio.Task[None] | None = None
+        self._queue: asyncio.Queue[EventRecord | BaseException | None] = asyncio.Queue()
+        self._put_back: deque[EventRecord] = deque()
+        self._task: asyncio.Task[None] | None = None
 
     @property
-    def has_more(self) -> bool:
-        """Something was put back."""
-        return bool(self._back)
+    def has_put_back(self) -> bool:
+        return bool(self._put_back)
 
     def open(self) -> None:
-        """Begin, or go on with a thread that was closed and has been woken."""
-        if self._pump is not None and not self._pump.done():
+        """Start to watch; watch again, if the thread was closed and has been woken."""
+        if self._task is not None and not self._task.done():
             return
-        self._pump = asyncio.create_task(self._run())
-        self._pump.add_done_callback(self._ended)
+        self._task = asyncio.create_task(self._read())
+        self._task.add_done_callback(self._on_end)
 
     def close(self) -> None:
-        if self._pump is not None:
-            self._pump.cancel()
+        if self._task is not None:
+            self._task.cancel()
 
     async def next(self) -> EventRecord | None:
-        """The next record; nothing when the thread has ended.
+        """The next record; None when the thread has ended.
 
         Raises:
-            WakefulError: it cannot be watched.
+            WakefulError: the thread cannot be watched.
         """
-        if self._back:
-            return self._back.popleft()
-        coming = await self._coming.get()
-        if isinstance(coming, BaseException):
-            raise coming
-        return coming
+        if self._put_back:
+            return self._put_back.popleft()
+        item = await self._queue.get()
+        if isinstance(item, BaseException):
+            raise item
+        return item
 
     def put_back(self, records: Sequence[EventRecord]) -> None:
-        self._back.extendleft(reversed(records))
+        self._put_back.extendleft(reversed(records))
 
-    async def _run(self) -> None:
+    async def _read(self) -> None:
         async for record in self._watch(dict(self._seen)):
             self._seen[record.thread_id] = record.seq
-            self._coming.put_nowait(record)
+            self._queue.put_nowait(record)
 
-    def _ended(self, pump: asyncio.Task[None]) -> None:
-        if not pump.cancelled():
-            self._coming.put_nowait(pump.exception())
+    def _on_end(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            self._queue.put_nowait(task.exception())

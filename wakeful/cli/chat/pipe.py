@@ -1,6 +1,6 @@
-"""`wakeful chat` for programs: a message a line on standard input, and answers on standard output.
+"""`wakeful chat` for programs: a message per line on standard input, answers on standard output.
 
-Nobody is there to be asked: a decision is waited for, and how to make it is said on standard error.
+There is no person to ask: the chat waits for decisions, and prints on standard error how to make them.
 """
 
 import asyncio
@@ -10,8 +10,10 @@ import uuid
 from collections.abc import AsyncIterator
 
 from wakeful.cli.chat.resume import newest_events
-from wakeful.cli.terminal.follow import Quiet
-from wakeful.cli.terminal.render import event_lines, pending_lines, readable
+from wakeful.cli.terminal.outage_notice import OutageNotice
+from wakeful.cli.terminal.pending_lines import pending_lines
+from wakeful.cli.terminal.render import event_lines
+from wakeful.cli.terminal.text import readable
 from wakeful.client.approvals import pending_of
 from wakeful.client.client import Client
 from wakeful.client.wake import describe
@@ -21,32 +23,32 @@ from wakeful.contract.runs import Suspended
 
 
 async def pipe(client: Client, agent_id: str, thread_id: str | None, *, as_json: bool) -> None:
-    """Send each line when the one before has been answered, until there are no more."""
+    """Send each message when the one before has been answered, until the input ends."""
     thread = thread_id or f"{agent_id}-{uuid.uuid4().hex[:8]}"
     if not as_json:
         print(f"thread {thread}", file=sys.stderr, flush=True)
-    after = await _last(client, thread)
-    async for text in _messages(as_json=as_json):
+    after = await _last_event(client, thread)
+    async for text in _read_messages(as_json=as_json):
         await client.send(thread, text, agent_id=agent_id)
-        after = await _answered(client, thread, after, as_json=as_json)
+        after = await _print_answer(client, thread, after, as_json=as_json)
 
 
-async def _answered(client: Client, thread_id: str, after: int, *, as_json: bool) -> int:
-    """Show one turn, and give the number of its last event."""
-    async with Quiet(client, thread_id, _say) as quiet:
-        async for record in client.watch(thread_id, after=after, on_trouble=quiet.troubled):
-            quiet.heard()
+async def _print_answer(client: Client, thread_id: str, after: int, *, as_json: bool) -> int:
+    """Print a run's answer, and return the number of its last event."""
+    async with OutageNotice(client, thread_id, _warn) as notice:
+        async for record in client.watch(thread_id, after=after, on_trouble=notice.on_trouble):
+            notice.on_record()
             after = record.seq
             if as_json:
                 print(record.model_dump_json(), flush=True)
             else:
-                await _show(client, record)
+                await _print(client, record)
             if isinstance(record.event, RunFinish) and not isinstance(record.event.termination, Suspended):
                 break
     return after
 
 
-async def _show(client: Client, record: EventRecord) -> None:
+async def _print(client: Client, record: EventRecord) -> None:
     match record.event:
         case TextDelta(delta=text):
             print(readable(text), flush=True)
@@ -58,24 +60,24 @@ async def _show(client: Client, record: EventRecord) -> None:
                 print(line, file=sys.stderr, flush=True)
 
 
-async def _messages(*, as_json: bool) -> AsyncIterator[str]:
+async def _read_messages(*, as_json: bool) -> AsyncIterator[str]:
     while line := await asyncio.to_thread(sys.stdin.readline):
-        if text := (_parsed(line) if as_json else line).strip():
+        if text := (_parse_message(line) if as_json else line).strip():
             yield text
 
 
-def _parsed(line: str) -> str:
-    """A message as JSON, so that it can have several lines."""
+def _parse_message(line: str) -> str:
+    """A message as a JSON string, so that it can have several lines."""
     try:
         text = json.loads(line)
     except json.JSONDecodeError:
         text = None
     if not isinstance(text, str):
-        raise CallerError(f"with --json, a message is a JSON string a line: {line.strip()!r} is none")
+        raise CallerError(f"with --json, each line is a message as a JSON string; this one is not: {line.strip()!r}")
     return text
 
 
-async def _last(client: Client, thread_id: str) -> int:
+async def _last_event(client: Client, thread_id: str) -> int:
     """The number of the thread's last event so far."""
     if await describe(client.temporal, thread_id) is None:
         return 0
@@ -83,5 +85,5 @@ async def _last(client: Client, thread_id: str) -> int:
     return records[-1].seq if records else 0
 
 
-def _say(words: str) -> None:
-    print(f"! {words}", file=sys.stderr, flush=True)
+def _warn(message: str) -> None:
+    print(f"! {message}", file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
 """Where a person types in `wakeful chat`: messages of several lines, and answers to questions.
 
-The prompt can be taken away when something happens on the thread; what was typed is kept for the next one. It knows
-nothing of threads.
+A prompt can be dismissed when something happens on the thread; the next one restores what was typed. It knows no
+threads.
 """
 
 import contextlib
@@ -22,11 +22,11 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.shortcuts import CompleteStyle
 from prompt_toolkit.styles import Style
 
-from wakeful.cli.terminal.live_view import SIGN
+from wakeful.cli.terminal.live_view import PROMPT
 
-HINT = "Enter sends, Alt-Enter begins a new line, /help has more"
+HINT = "Enter sends, Alt-Enter starts a new line, /help lists commands"
 LEAVE_HINT = "Ctrl-D leaves"
-UNFOLD = "/last"
+PRINT_LAST_RESULT = "/last"
 
 STYLE = Style.from_dict({"sign": "ansicyan bold", "hint": "ansibrightblack", "ask": "ansiyellow"})
 
@@ -40,23 +40,23 @@ class LeftPrompt(Exception):
 
 
 class Dismissed(Exception):
-    """The prompt was taken away: something has happened."""
+    """The prompt was dismissed, because something happens on the thread."""
 
 
 class Prompts:
-    """A prompt for messages and one for answers; one of them at a time."""
+    """A prompt for messages and one for answers; at most one is open."""
 
     def __init__(self, commands: Sequence[str], *, colours: bool) -> None:
         self._depth = None if colours else ColorDepth.DEPTH_1_BIT
         self._hint = HINT
-        self._kept = Document()
+        self._draft = Document()
         self._messages: PromptSession[str] = PromptSession(
-            [("class:sign", SIGN)],
+            [("class:sign", PROMPT)],
             multiline=True,
             prompt_continuation=[("class:hint", "  ")],
             placeholder=self._placeholder,
             key_bindings=self._keys(),
-            completer=Commands(commands),
+            completer=SlashCommandCompleter(commands),
             complete_while_typing=False,
             complete_style=CompleteStyle.READLINE_LIKE,
             reserve_space_for_menu=0,
@@ -69,25 +69,25 @@ class Prompts:
         self._open: PromptSession[str] | None = None
 
     async def message(self, *, once_open: Callable[[], None] = lambda: None) -> str:
-        """What is typed until Enter. What is to be done `once_open` finds a prompt that can be taken away.
+        """The message that is typed until Enter. `once_open` is called when the prompt can be dismissed.
 
         Raises:
             LeftPrompt: Ctrl-D.
-            Dismissed: the prompt was taken away.
+            Dismissed: the prompt was dismissed.
         """
-        kept, self._kept = self._kept, Document()
-        return await self._ask(self._messages, default=kept, once_open=once_open)
+        draft, self._draft = self._draft, Document()
+        return await self._ask(self._messages, default=draft, once_open=once_open)
 
-    async def answer(self, words: str, *, default: str = "") -> str:
-        """What is typed in answer to a question.
+    async def answer(self, question: str, *, default: str = "") -> str:
+        """The answer that is typed to a question.
 
         Raises:
             Interrupted: Ctrl-C.
             LeftPrompt: Ctrl-D.
-            Dismissed: the prompt was taken away.
+            Dismissed: the prompt was dismissed.
         """
         session: PromptSession[str] = PromptSession(
-            [("class:ask", words)],
+            [("class:ask", question)],
             style=STYLE,
             color_depth=self._depth,
             interrupt_exception=Interrupted,
@@ -95,19 +95,19 @@ class Prompts:
         )
         return await self._ask(session, default=Document(default))
 
-    def forget_typed(self) -> None:
-        """Nothing that was typed ahead may answer a question that nobody had read."""
+    def discard_typeahead(self) -> None:
+        """Forget what was typed before the question was shown: it must not answer the question."""
         clear_typeahead(self._messages.input)
         with contextlib.suppress(OSError, termios.error):
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
     def dismiss(self) -> None:
-        """Take the prompt away, if it is there; a message that is half typed comes back with the next."""
+        """Close the prompt, if it is open; the next one restores an unfinished message."""
         session = self._open
         if session is None or not session.app.is_running or session.app.is_done:
             return
         if session is self._messages:
-            self._kept = session.default_buffer.document
+            self._draft = session.default_buffer.document
         session.app.erase_when_done = True
         session.app.exit(exception=Dismissed())
 
@@ -115,8 +115,8 @@ class Prompts:
     def is_open(self) -> bool:
         return self._open is not None
 
-    async def above(self, lines: Iterable[str]) -> None:
-        """Print lines above the prompt that is there."""
+    async def print_above(self, lines: Iterable[str]) -> None:
+        """Print lines above the open prompt."""
         await run_in_terminal(lambda: print("\n".join(lines), flush=True))
 
     async def _ask(
@@ -144,7 +144,7 @@ class Prompts:
 
         @keys.add("escape", "enter")
         @keys.add("c-j")
-        def begin_line(event: KeyPressEvent) -> None:
+        def start_line(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
 
         @keys.add("c-c")
@@ -154,20 +154,20 @@ class Prompts:
 
         @keys.add("c-d", filter=Condition(lambda: not get_app().current_buffer.text))
         def leave(event: KeyPressEvent) -> None:
-            event.app.erase_when_done = True  # or its hint would stay
+            event.app.erase_when_done = True  # otherwise its hint would stay
             event.app.exit(exception=LeftPrompt())
 
         @keys.add("c-o")
-        def unfold(event: KeyPressEvent) -> None:
-            self._kept = event.current_buffer.document
+        def print_last_result(event: KeyPressEvent) -> None:
+            self._draft = event.current_buffer.document
             event.app.erase_when_done = True
-            event.app.exit(result=UNFOLD)
+            event.app.exit(result=PRINT_LAST_RESULT)
 
         return keys
 
 
-class Commands(Completer):
-    """The commands that begin as the message does."""
+class SlashCommandCompleter(Completer):
+    """Completes slash commands."""
 
     def __init__(self, commands: Sequence[str]) -> None:
         self._commands = commands
@@ -181,14 +181,14 @@ class Commands(Completer):
 
 
 @contextlib.contextmanager
-def unseen_keys() -> Iterator[None]:
-    """While an answer is written, keys are kept for the next prompt and not shown. Ctrl-C still is a signal."""
+def hidden_typing() -> Iterator[None]:
+    """While an answer is written, hide what is typed and leave it for the next prompt. Ctrl-C still is a signal."""
     fd = sys.stdin.fileno()
     before = termios.tcgetattr(fd)
-    unseen = termios.tcgetattr(fd)
-    unseen[0] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR)  # Enter has to be Enter to the next prompt
-    unseen[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN)
-    termios.tcsetattr(fd, termios.TCSADRAIN, unseen)
+    hidden = termios.tcgetattr(fd)
+    hidden[0] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR)  # the next prompt must read Enter as Enter
+    hidden[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN)
+    termios.tcsetattr(fd, termios.TCSADRAIN, hidden)
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Decisions that `wakeful chat` asks for inline. An answer is bound to what was shown, as by `wakeful approve`."""
+"""Ask for decisions in `wakeful chat`. An answer is bound to what was shown, as that of `wakeful approve` is."""
 
 import json
 import shlex
@@ -7,37 +7,37 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from wakeful.cli.answers import Answer, current_user, send_answer
 from wakeful.cli.chat.prompt import Prompts
-from wakeful.cli.commands.decide import Answer, send_answer, whoever
-from wakeful.cli.terminal.live_view import SIGN, Telling
-from wakeful.cli.terminal.render import compact, duration, exact, printable, spelled
-from wakeful.cli.terminal.screen import cut, width
-from wakeful.cli.terminal.subagent_lines import path_words
+from wakeful.cli.terminal.live_view import PROMPT, LiveView
+from wakeful.cli.terminal.pending_lines import seconds_left
+from wakeful.cli.terminal.screen import display_width, truncated
+from wakeful.cli.terminal.text import call_text, compact, duration, escape_invisible, printable, thread_path
 from wakeful.client.approvals import PendingDecision
 from wakeful.client.client import Client
 from wakeful.contract.decisions import DecisionAction, ResumeMode
 from wakeful.contract.errors import WakefulError
 
 INDENT = "      "
-QUESTION_ROWS = 12
-"""Rows that a call or a message takes at most, so that the question stays in the window."""
+MOST_ROWS = 12
+"""Of a call or a message, so that the question stays in the window."""
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What somebody typed at a question, understood."""
+class Choice:
+    """What a person typed at a question."""
 
     kind: Literal["yes", "no", "always", "edit"]
     rest: str = ""
 
 
 class Questions:
-    """Asks until an answer is taken."""
+    """Asks until a decision is accepted."""
 
-    def __init__(self, client: Client, prompts: Prompts, telling: Telling) -> None:
+    def __init__(self, client: Client, prompts: Prompts, view: LiveView) -> None:
         self._client = client
         self._prompts = prompts
-        self._telling = telling
+        self._view = view
 
     async def ask(self, pending: PendingDecision) -> None:
         """Ask for one decision and send it.
@@ -45,70 +45,72 @@ class Questions:
         Raises:
             Interrupted, LeftPrompt, Dismissed: there was no answer.
         """
-        for line in question_lines(pending, self._telling.scroll.columns - 1):
-            self._telling.line(line)
-        self._telling.rest()
-        self._prompts.forget_typed()
+        for line in question_lines(pending, self._view.screen.columns - 1):
+            self._view.line(line)
+        self._view.release()
+        self._prompts.discard_typeahead()
         while True:
-            typed = await self._prompts.answer(f"  {choices(pending)} {SIGN}")
-            self._telling.scroll.touched()
+            typed = await self._prompts.answer(f"  {choices_text(pending)} {PROMPT}")
+            self._view.screen.reacquire()
             try:
-                answer = await self._understood(pending, typed)
+                answer = await self._parse_answer(pending, typed)
                 if answer is None:
                     continue
-                said = await send_answer(self._client, pending.thread_id, pending.call_id, answer, shown=pending)
+                outcome = await send_answer(self._client, pending.thread_id, pending.call_id, answer, shown=pending)
             except (ValueError, WakefulError) as error:
-                self._telling.line(f"  ! {printable(str(error))}")
+                self._view.line(f"  ! {printable(str(error))}")
             else:
-                scroll = self._telling.scroll
-                scroll.line(scroll.colours.dim(cut(f"  {said}", scroll.columns - 1)))
-                goes_on = answer.action is DecisionAction.RESUME
-                self._telling.decided(pending.thread_id, pending.call_id, goes_on=goes_on)
+                screen = self._view.screen
+                screen.line(screen.colours.dim(truncated(f"  {outcome}", screen.columns - 1)))
+                is_approved = answer.action is DecisionAction.RESUME
+                self._view.decided(pending.thread_id, pending.call_id, is_approved=is_approved)
                 return
 
-    async def _understood(self, pending: PendingDecision, typed: str) -> Answer | None:
-        """The answer that was typed; nothing for an empty line.
+    async def _parse_answer(self, pending: PendingDecision, typed: str) -> Answer | None:
+        """The answer that was typed; None for an empty line.
 
         Raises:
-            ValueError: it cannot be understood, or cannot be given here.
+            ValueError: it is not an answer, or not one to this question.
         """
         if not typed.strip():
             return None
-        wish = understood(typed)
-        match wish.kind:
+        choice = parse_choice(typed)
+        match choice.kind:
             case "no":
-                return Answer(DecisionAction.CANCEL, reason=wish.rest or None, actor=whoever())
+                return Answer(DecisionAction.CANCEL, reason=choice.rest or None, actor=current_user())
             case "always" if not pending.remember:
-                raise ValueError("there is no rule that could be remembered for this call: y or n")
+                raise ValueError("this call has no rule to remember: answer y or n")
             case "edit":
-                return Answer(DecisionAction.RESUME, arguments=await self._edited(pending), actor=whoever())
+                arguments = await self._edit_arguments(pending)
+                return Answer(DecisionAction.RESUME, arguments=arguments, actor=current_user())
             case _:
-                result = parsed(wish.rest, "the answer") if wish.rest else None
-                if result is None and wants_result(pending):
+                result = parse_json(choice.rest, "the answer") if choice.rest else None
+                if result is None and needs_result(pending):
                     raise ValueError("this call takes your answer as its result: y, then the answer as JSON")
-                return Answer(DecisionAction.RESUME, result=result, always=wish.kind == "always", actor=whoever())
+                always = choice.kind == "always"
+                return Answer(DecisionAction.RESUME, result=result, always=always, actor=current_user())
 
-    async def _edited(self, pending: PendingDecision) -> JsonValue:
+    async def _edit_arguments(self, pending: PendingDecision) -> JsonValue:
         typed = compact(pending.arguments)
         while True:
-            typed = await self._prompts.answer(f"  arguments {SIGN}", default=typed)
-            self._telling.scroll.touched()
+            typed = await self._prompts.answer(f"  arguments {PROMPT}", default=typed)
+            self._view.screen.reacquire()
             try:
-                return parsed(typed, "what you typed")
+                return parse_json(typed, "what you typed")
             except ValueError as error:
-                self._telling.line(f"  ! {printable(str(error))}")
+                self._view.line(f"  ! {printable(str(error))}")
 
 
-def understood(typed: str) -> Wish:
-    """A choice by its first letter or its word, and what follows it."""
+def parse_choice(typed: str) -> Choice:
+    """A choice by its word or first letter, and the rest of the line."""
     word, _, rest = typed.strip().partition(" ")
     for kind in ("yes", "no", "always", "edit"):
         if word.lower() in (kind, kind[0]):
-            return Wish(kind, rest.strip())
-    raise ValueError(f"{typed.strip()!r} is no answer: y, n with a reason, a, or e")
+            return Choice(kind, rest.strip())
+    raise ValueError(f"{typed.strip()!r} is not an answer: type y, n with a reason, a, or e")
 
 
-def parsed(text: str, what: str) -> JsonValue:
+def parse_json(text: str, what: str) -> JsonValue:
     try:
         value: JsonValue = json.loads(text)
     except json.JSONDecodeError as error:
@@ -117,64 +119,59 @@ def parsed(text: str, what: str) -> JsonValue:
 
 
 def question_lines(pending: PendingDecision, columns: int) -> list[str]:
-    """What is asked: the call with everything it is called with, for whom, and for how long.
+    """The question: the call with all its arguments, who asks, and how much time is left.
 
-    A model chose most of it. It is wrapped here, under an indent of its own, so that no word of it can stand where our
-    own words begin; and what is too long for a window says so right above the choices.
+    A model wrote most of it. It is wrapped here under an indent, so that none of its words can pass for ours; if it is
+    too long for a window, the line above the choices says so.
     """
-    call = spelled(pending.tool_name, pending.arguments)
-    lines, is_whole = _wrapped("‖ ", exact(call), columns)
+    call = call_text(pending.tool_name, pending.arguments)
+    lines, is_whole = _wrapped("‖ ", escape_invisible(call), columns)
     if len(pending.path) > 1:
-        below = f"asked by {printable(pending.agent_id)}, below: {path_words(pending.path[1:])}"
-        lines += _wrapped("  ", below, columns)[0]
+        asker = f"asked by sub-agent {printable(pending.agent_id)}: {thread_path(pending.path[1:])}"
+        lines += _wrapped("  ", asker, columns)[0]
     if pending.message:
         lines += _wrapped("  ", printable(pending.message), columns)[0]
     if pending.response_schema is not None:
-        lines += _wrapped("  ", f"the answer has to fit {printable(compact(pending.response_schema))}", columns)[0]
-    if pending.expires_at is not None and pending.since is not None and pending.age is not None:
-        left = (pending.expires_at - pending.since) / 1000 - pending.age
+        schema = printable(compact(pending.response_schema))
+        lines += _wrapped("  ", f"the answer must match this schema: {schema}", columns)[0]
+    if (left := seconds_left(pending)) is not None:
         lines.append(f"  {duration(max(0.0, left))} left")
     if not is_whole:
-        all_of_it = shlex.join(["wakeful", "inbox", "--thread", pending.thread_id, "--json"])
+        whole = shlex.join(["wakeful", "inbox", "--thread", pending.thread_id, "--json"])
         name = printable(pending.tool_name)
-        lines.append(f"  ! {name} with {len(call):,} characters, of which a part is shown: {all_of_it}")
+        lines.append(f"  ! only a part of {name} is shown, which has {len(call):,} characters; see all: {whole}")
     return lines
 
 
 def _wrapped(lead: str, text: str, columns: int) -> tuple[list[str], bool]:
-    """The text under a hanging indent, and whether that is all of it: of a long one, the beginning and the end."""
+    """The text under a hanging indent, and whether it is whole; of a long text, the beginning and the end."""
     room = max(10, columns - len(INDENT))
-    rows, taken = [""], 0
+    rows, used = [""], 0
     for char in text:
-        taken += width(char)
-        if taken > room:
+        used += display_width(char)
+        if used > room:
             rows.append("")
-            taken = width(char)
+            used = display_width(char)
         rows[-1] += char
-    is_whole = len(rows) <= QUESTION_ROWS
+    is_whole = len(rows) <= MOST_ROWS
     if not is_whole:
-        rows = [*rows[: QUESTION_ROWS - 3], "…", *rows[-2:]]
+        rows = [*rows[: MOST_ROWS - 3], "…", *rows[-2:]]
     return [lead + rows[0], *(INDENT + row for row in rows[1:])], is_whole
 
 
-def choices(pending: PendingDecision) -> str:
-    """What may be typed."""
-    parts = ["[y]es, with the answer as JSON" if wants_result(pending) else "[y]es", "[n]o, with a reason"]
+def choices_text(pending: PendingDecision) -> str:
+    """What the person may type."""
+    parts = ["[y]es, with the answer as JSON" if needs_result(pending) else "[y]es", "[n]o, with a reason"]
     if pending.remember:
         parts.append(f"[a]lways {printable(pending.remember)}")
-    if isinstance(pending.arguments, dict) and not wants_result(pending):
+    if isinstance(pending.arguments, dict) and not needs_result(pending):
         parts.append("[e]dit the arguments")
     return " · ".join(parts)
 
 
-def wants_result(pending: PendingDecision) -> bool:
-    """Whether a yes says nothing: the decision's result is what the model reads, or what the tool is called with."""
+def needs_result(pending: PendingDecision) -> bool:
+    """Whether the decision must carry a result: the model reads it, or the tool is called with it."""
     return pending.response_schema is not None or pending.resume_mode in (
         ResumeMode.USE_DECISION_AS_TOOL_RESULT,
         ResumeMode.PASS_DECISION_TO_TOOL,
     )
-
-
-def come_back(agent: str, thread_id: str, options: list[str]) -> str:
-    """The command that goes on with a conversation."""
-    return shlex.join(["wakeful", "chat", agent, "--thread", thread_id, *options])

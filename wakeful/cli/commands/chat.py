@@ -1,15 +1,16 @@
-"""`wakeful chat`: talk to an agent, on a thread that stays."""
+"""`wakeful chat`: a conversation with an agent."""
+
+from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wakeful.cli import completion, options
-from wakeful.cli.chat.pipe import pipe
-from wakeful.cli.session import with_client
-from wakeful.cli.terminal.screen import can_move
-from wakeful.client.client import Client
+
+if TYPE_CHECKING:
+    from wakeful.client.client import Client
 
 
 def chat(
@@ -18,8 +19,8 @@ def chat(
         str | None,
         typer.Option(
             metavar="THREAD",
-            help="Go on with this thread, or begin one of this name. [default: a new one]",
-            autocompletion=completion.threads_like,
+            help="Continue this thread, or start one with this id. [default: a new thread]",
+            autocompletion=completion.complete_thread,
         ),
     ] = None,
     address: options.AddressOption = None,
@@ -27,22 +28,28 @@ def chat(
     task_queue: options.TaskQueueOption = options.TASK_QUEUE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Talk to an agent: answers come live, decisions are asked for inline, Ctrl-C interrupts a turn, Ctrl-D leaves.
+    """Talk to an agent on a thread.
 
-    Without a terminal, a message is a line of standard input, and answers go to standard output. With --json a message
-    is a JSON string a line, and every event is printed.
+    Answers appear while the model writes them, and you are asked for decisions. Ctrl-C interrupts an answer, Ctrl-D
+    leaves. Without a terminal, each line of standard input is a message, and answers go to standard output. With
+    --json, each line is a message as a JSON string, and every event is printed.
     """
-    asked = [("--address", address), ("--namespace", namespace)]
+    from wakeful.cli.session import with_client
+    from wakeful.cli.terminal.screen import can_redraw
+
+    used = [("--address", address), ("--namespace", namespace)]
     if task_queue != options.TASK_QUEUE:
-        asked.append(("--task-queue", task_queue))
-    again = [word for name, value in asked if value for word in (name, value)]
+        used.append(("--task-queue", task_queue))
+    cluster_options = [word for name, value in used if value for word in (name, value)]
 
     async def go(client: Client) -> None:
-        if as_json or not (sys.stdin.isatty() and can_move(sys.stdout)):
-            await pipe(client, agent, thread, as_json=as_json)
-            return
-        from wakeful.cli.chat.conversation import Conversation
+        if as_json or not (sys.stdin.isatty() and can_redraw(sys.stdout)):
+            from wakeful.cli.chat.pipe import pipe
 
-        await Conversation(client, agent, options=again).talk(thread)
+            await pipe(client, agent, thread, as_json=as_json)
+        else:
+            from wakeful.cli.chat.conversation import Conversation
+
+            await Conversation(client, agent, cluster_options=cluster_options).talk(thread)
 
     with_client(address, namespace, go, task_queue=task_queue)

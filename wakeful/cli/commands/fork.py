@@ -1,42 +1,52 @@
-"""`wakeful fork`: a new thread that goes on after a step of another, followed as `wakeful run` follows a run."""
+"""`wakeful fork`: a new thread that continues another after one of its steps."""
+
+from __future__ import annotations
 
 import json
-import shlex
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wakeful.cli import completion, options
-from wakeful.cli.commands.threads import tell_result
-from wakeful.cli.session import with_client
-from wakeful.cli.terminal.follow import follow
-from wakeful.client.client import Client
-from wakeful.contract.runs import RunResult
+
+if TYPE_CHECKING:
+    from wakeful.client.client import Client
+    from wakeful.contract.runs import RunResult
 
 
 def fork(
     thread: options.ThreadArgument,
     at: Annotated[
         int,
-        typer.Option("--at", metavar="STEP", help="After this step, as `wakeful show` counts; 0: before the first."),
+        typer.Option("--at", metavar="STEP", help="Fork after this step, as `wakeful show` counts; 0: before step 1."),
     ],
     message: Annotated[
-        str | None, typer.Option("--message", "-m", metavar="TEXT", help="What to say then. [default: it just goes on]")
+        str | None, typer.Option("--message", "-m", metavar="TEXT", help="The next message. [default: none]")
     ] = None,
     agent: Annotated[
         str | None,
         typer.Option(
-            metavar="ID", help="Who answers. [default: who did at that step]", autocompletion=completion.agents_like
+            metavar="AGENT",
+            help="Who answers. [default: the agent of that step]",
+            autocompletion=completion.complete_agent,
         ),
     ] = None,
-    new: Annotated[str | None, typer.Option("--as", metavar="NEW", help="The new thread's id.")] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Start it, and leave it to itself.")] = False,
+    new: Annotated[
+        str | None, typer.Option("--as", metavar="NEW", help="The new thread's id. [default: a generated id]")
+    ] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Do not wait for the run.")] = False,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Start a thread that goes on after a step of another, which stays as it is. What is kept is not paid for again."""
+    """Start a new thread from a step of another.
+
+    The other thread does not change. The steps that the fork shares with it are not run or paid for again.
+    """
+    from wakeful.cli.session import with_client
+    from wakeful.cli.terminal.follow import follow, print_result
+    from wakeful.cli.terminal.shell_commands import shell_command
 
     async def go(client: Client) -> tuple[str, RunResult | None]:
         forked = await client.fork(thread, at=at, message=message, agent_id=agent, new_thread_id=new)
@@ -47,17 +57,11 @@ def fork(
         return forked, await follow(client, forked, wait=True, as_json=as_json)
 
     forked, result = with_client(address, namespace, go)
-    comparing = f"compare: {diff_command(thread, forked)}"
+    compare = f"compare: {shell_command('diff', ids=[thread, forked])}"
     if result is not None:
-        tell_result(result, as_json=as_json, last=comparing)
+        print_result(result, as_json=as_json, last_line=compare)
     elif as_json:
         print(json.dumps({"thread_id": forked, "forked_from": {"thread_id": thread, "step": at}}))
     else:
         print(forked)
-        print(comparing, file=sys.stderr)
-
-
-def diff_command(a: str, b: str) -> str:
-    """The command that shows two threads side by side."""
-    end_of_options = ["--"] if a.startswith("-") or b.startswith("-") else []
-    return shlex.join(["wakeful", "diff", *end_of_options, a, b])
+        print(compare, file=sys.stderr)

@@ -1,57 +1,71 @@
-"""`wakeful inbox`: everything that waits for a decision, and the commands that answer it."""
+"""`wakeful inbox`: every pending decision, with the commands that answer it."""
+
+from __future__ import annotations
 
 import asyncio
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wakeful.cli import options
-from wakeful.cli.session import with_client
-from wakeful.cli.terminal.colours import colours_of
-from wakeful.cli.terminal.render import inbox_lines
-from wakeful.client.approvals import PendingDecision
-from wakeful.client.client import Client
+from wakeful.cli import completion, options
 
-WATCH_SECONDS = 2.0
+if TYPE_CHECKING:
+    from wakeful.client.approvals import PendingDecision
+    from wakeful.client.client import Client
+
+POLL_SECONDS = 2.0
 
 
 def inbox(
-    agent: Annotated[str | None, typer.Option(metavar="ID", help="Only what this agent waits for.")] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(metavar="AGENT", help="Only decisions of this agent.", autocompletion=completion.complete_agent),
+    ] = None,
     tool: Annotated[str | None, typer.Option(metavar="NAME", help="Only calls of this tool.")] = None,
     thread: Annotated[
-        str | None, typer.Option(metavar="THREAD", help="Only this thread and the sub-agents below it.")
+        str | None,
+        typer.Option(
+            metavar="THREAD", help="Only this thread and its sub-agents.", autocompletion=completion.complete_thread
+        ),
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Stay, and show what comes.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Stay, and print new decisions until Ctrl-C.")] = False,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Everything that waits for a decision, oldest first, and how to answer it."""
+    """List every pending decision, oldest first.
+
+    Under each are the commands that answer it.
+    """
+    from wakeful.cli.session import with_client
 
     async def go(client: Client) -> None:
-        shown: set[tuple[str, int | None]] = set()
+        printed: set[tuple[str, int | None]] = set()
         first = True
         while first or watch:
-            waiting = [pending async for pending in client.inbox(thread_id=thread, agent_id=agent, tool=tool)]
-            _show([pending for pending in waiting if _named(pending) not in shown], as_json=as_json, empty=first)
-            shown, first = {_named(pending) for pending in waiting}, False
+            pending = [each async for each in client.inbox(thread_id=thread, agent_id=agent, tool=tool)]
+            _print([each for each in pending if _key(each) not in printed], as_json=as_json, or_none=first)
+            printed, first = {_key(each) for each in pending}, False
             if watch:
-                await asyncio.sleep(WATCH_SECONDS)
+                await asyncio.sleep(POLL_SECONDS)
 
     with_client(address, namespace, go)
 
 
-def _named(pending: PendingDecision) -> tuple[str, int | None]:
-    return pending.ticket, pending.since  # a call may ask again
+def _key(pending: PendingDecision) -> tuple[str, int | None]:
+    return pending.ticket, pending.since  # a call may suspend again
 
 
-def _show(waiting: list[PendingDecision], *, as_json: bool, empty: bool) -> None:
+def _print(decisions: list[PendingDecision], *, as_json: bool, or_none: bool) -> None:
+    from wakeful.cli.terminal.colours import colours_of
+    from wakeful.cli.terminal.pending_lines import inbox_lines
+
     if as_json:
-        for pending in waiting:
+        for pending in decisions:
             print(pending.model_dump_json(), flush=True)
-    elif waiting:
-        head, *lines = inbox_lines(waiting)
+    elif decisions:
+        head, *lines = inbox_lines(decisions)
         print("\n".join([colours_of(sys.stdout).dim(head), *lines]), flush=True)
-    elif empty:
-        print("nothing waits for a decision", flush=True)
+    elif or_none:
+        print("no pending decisions", flush=True)

@@ -1,4 +1,6 @@
-"""`wakeful replay`: the gate before a deploy. Do the histories of open runs replay on the code that is installed?"""
+"""`wakeful replay`: before a deploy, check that the histories of open runs replay on the installed code."""
+
+from __future__ import annotations
 
 import asyncio
 import logging
@@ -9,25 +11,25 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from temporalio.client import Client
 
-from wakeful.cli import options
-from wakeful.cli.terminal.render import printable
-from wakeful.connection import Address, connect
-from wakeful.contract.errors import WakefulError
-from wakeful.history.replay import HistoryReplayer, Replayed, Source, file_source, query_sources, saving, thread_source
-from wakeful.storage import data_converter
+from wakeful.cli import completion, options
+
+if TYPE_CHECKING:
+    from temporalio.client import Client as TemporalClient
+
+    from wakeful.connection import Address
+    from wakeful.history.replay import Source
 
 OPEN_RUNS = "ExecutionStatus = 'Running'"
 PROGRESS_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Which histories are replayed, in this order: files, threads, and what a list query finds."""
+class Selection:
+    """Which histories are replayed, in this order: files, threads, and the results of a list query."""
 
     files: tuple[Path, ...] = ()
     threads: tuple[str, ...] = ()
@@ -42,42 +44,52 @@ class Wanted:
 
 def replay(
     threads: Annotated[
-        list[str] | None, typer.Argument(metavar="THREAD", help="Threads. [default: all open runs and tasks]")
+        list[str] | None,
+        typer.Argument(
+            metavar="THREAD",
+            help="Threads to replay. [default: all open runs and tasks]",
+            autocompletion=completion.complete_thread,
+        ),
     ] = None,
-    open_runs: Annotated[bool, typer.Option("--open", help="All open runs, beside what else is named.")] = False,
+    open_runs: Annotated[bool, typer.Option("--open", help="Replay all open runs, too.")] = False,
     query: Annotated[
-        str | None, typer.Option(metavar="QUERY", help="Runs that this list query of Temporal's finds.")
+        str | None, typer.Option(metavar="QUERY", help="Replay the runs that this Temporal list filter finds.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="At most so many of those found.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="At most N of --open and --query.")] = None,
     files: Annotated[
-        list[Path] | None, typer.Option("--file", metavar="PATH", help="A history in a file; may be repeated.")
+        list[Path] | None, typer.Option("--file", metavar="PATH", help="A file with a history. Repeatable.")
     ] = None,
     directory: Annotated[
         Path | None, typer.Option("--dir", metavar="DIR", help="Every .json file in a directory.")
     ] = None,
     download: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep what is fetched, for --dir where there is no server.")
+        Path | None, typer.Option(metavar="DIR", help="Save fetched histories, for --dir where there is no server.")
     ] = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Replay histories on the installed workflow code. Run it before a deploy: a run that breaks would get stuck.
+    """Replay histories on the installed code, before a deploy.
 
-    Exits with 0 if all of them replay, 1 if one does not, 2 if one could not be read or the call was wrong.
+    A run whose history does not replay would get stuck. Exits with 0 if all histories replay, 1 if one does not, 2 if
+    one could not be read or the command was wrong.
     """
-    paths = tuple(files or ()) + (_in(directory) if directory else ())
+    from wakeful.connection import Address
+    from wakeful.contract.errors import WakefulError
+
+    paths = tuple(files or ()) + (_json_files(directory) if directory else ())
     names = tuple(dict.fromkeys(threads or ()))
-    wanted = Wanted(paths, names, _query(open_runs or not (names or paths or query), query), limit, download)
-    if wanted.query is None and limit is not None:
+    selection = Selection(paths, names, _filter(open_runs or not (names or paths or query), query), limit, download)
+    if selection.query is None and limit is not None:
         raise typer.BadParameter("it limits what --open or --query find", param_hint="--limit")
-    if not wanted.needs_server and download is not None:
+    if not selection.needs_server and download is not None:
         raise typer.BadParameter("nothing is fetched: only files are named", param_hint="--download")
-    # What the SDK says of a broken history is what we say ourselves, and it would come with a traceback.
+    # We print what the SDK logs about a broken history, which would come with a traceback.
     logging.getLogger("temporalio").setLevel(logging.CRITICAL)
     try:
-        outcomes = asyncio.run(_replayed(wanted, options.where(address, namespace), as_json=as_json))
-    except WakefulError as error:  # 1 would say that a history is broken
+        where = Address(address=address, namespace=namespace)
+        outcomes = asyncio.run(_replay_all(selection, where, as_json=as_json))
+    except WakefulError as error:  # 1 would mean that a history is broken
         print(f"wakeful: {error}", file=sys.stderr)
         raise typer.Exit(2) from error
     if code := exit_code(outcomes):
@@ -85,75 +97,59 @@ def replay(
 
 
 def exit_code(outcomes: Counter[str]) -> int:
-    """A history that breaks says more than one that could not be read."""
+    """A broken history counts more than one that could not be read."""
     return 1 if outcomes["broken"] else 2 if outcomes["unread"] else 0
 
 
-def replayed_lines(replayed: Replayed) -> list[str]:
-    """How one history fared."""
-    name = printable(replayed.source)
-    if replayed.unread is not None:
-        return [f"? {name}: {printable(replayed.unread)}"]
-    size = f"{replayed.events} event{'' if replayed.events == 1 else 's'}"
-    line = f"{'✗' if replayed.broke else '✓'} {name}  {replayed.workflow_type}, {size}"
-    if replayed.broke is None:
-        return [line]
-    broke = replayed.broke
-    return [
-        f"{line}: breaks at event {broke.event_id}, {broke.event_type}",
-        f"    history  {printable(broke.history)}",
-        f"    code     {printable(broke.code)}",
-        f"    {printable(broke.message)}",
-    ]
+async def _replay_all(selection: Selection, where: Address, *, as_json: bool) -> Counter[str]:
+    from wakeful.cli.terminal.replay_lines import replay_summary, replayed_lines
+    from wakeful.connection import connect
+    from wakeful.history.replay import HistoryReplayer
+    from wakeful.storage import data_converter
 
-
-def summary(outcomes: Counter[str]) -> str:
-    """All of it in a line."""
-    words = {"ok": "replay", "broken": "broken", "unread": "could not be read"}
-    counted = ", ".join(f"{outcomes[each]} {word}" for each, word in words.items() if outcomes[each])
-    return f"{outcomes.total()} histor{'y' if outcomes.total() == 1 else 'ies'}: {counted}"
-
-
-async def _replayed(wanted: Wanted, where: Address, *, as_json: bool) -> Counter[str]:
-    client = await connect(where) if wanted.needs_server else None
+    client = await connect(where) if selection.needs_server else None
     converter = client.data_converter if client else await data_converter(os.environ)
     replaying = HistoryReplayer(converter, namespace=client.namespace if client else "replay")
     outcomes: Counter[str] = Counter()
-    said = monotonic()
-    async for replayed in replaying.all(_sources(wanted, client)):
+    reported = monotonic()
+    async for replayed in replaying.all(_sources(selection, client)):
         outcomes[replayed.outcome] += 1
         print(replayed.model_dump_json() if as_json else "\n".join(replayed_lines(replayed)), flush=True)
-        if monotonic() - said > PROGRESS_SECONDS:
-            said = monotonic()
-            print(f"{summary(outcomes)} …", file=sys.stderr, flush=True)
-    print(summary(outcomes) if outcomes else "nothing to replay", file=sys.stderr, flush=True)
+        if monotonic() - reported > PROGRESS_SECONDS:
+            reported = monotonic()
+            print(f"{replay_summary(outcomes)} …", file=sys.stderr, flush=True)
+    print(replay_summary(outcomes) if outcomes else "nothing to replay", file=sys.stderr, flush=True)
     return outcomes
 
 
-async def _sources(wanted: Wanted, client: Client | None) -> AsyncIterator[Source]:
-    for path in wanted.files:
+async def _sources(selection: Selection, client: TemporalClient | None) -> AsyncIterator[Source]:
+    from wakeful.history.replay import file_source, saving
+
+    for path in selection.files:
         yield file_source(path)
     if client is None:
         return
-    async for source in _fetched(wanted, client):
-        yield saving(source, wanted.download) if wanted.download else source
+    async for source in _fetched(selection, client):
+        yield saving(source, selection.download) if selection.download else source
 
 
-async def _fetched(wanted: Wanted, client: Client) -> AsyncIterator[Source]:
-    for thread in wanted.threads:
+async def _fetched(selection: Selection, client: TemporalClient) -> AsyncIterator[Source]:
+    from wakeful.history.replay import query_sources, thread_source
+
+    for thread in selection.threads:
         yield thread_source(client, thread)
-    if wanted.query is not None:
-        async for source in query_sources(client, wanted.query, limit=wanted.limit):
-            if source.name not in wanted.threads:
+    if selection.query is not None:
+        async for source in query_sources(client, selection.query, limit=selection.limit):
+            if source.name not in selection.threads:
                 yield source
 
 
-def _query(open_runs: bool, query: str | None) -> str | None:
-    asked = [part for part in (OPEN_RUNS if open_runs else None, f"({query})" if query else None) if part]
-    return " AND ".join(asked) or None
+def _filter(open_runs: bool, query: str | None) -> str | None:
+    parts = [part for part in (OPEN_RUNS if open_runs else None, f"({query})" if query else None) if part]
+    return " AND ".join(parts) or None
 
 
-def _in(directory: Path) -> tuple[Path, ...]:
+def _json_files(directory: Path) -> tuple[Path, ...]:
     paths = tuple(sorted(directory.glob("*.json")))
     if not paths:
         raise typer.BadParameter(f"there is no .json file in {str(directory)!r}", param_hint="--dir")

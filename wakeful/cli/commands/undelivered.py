@@ -1,132 +1,111 @@
-"""`wakeful letters`: messages between agents that could not be delivered, and what becomes of them."""
+"""`wakeful undelivered`: messages between agents that were not delivered; send them again, or drop them."""
+
+from __future__ import annotations
 
 import asyncio
-import shlex
 import sys
-from collections.abc import Sequence
 from time import time
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from temporalio.client import WorkflowExecutionStatus
 
-from wakeful.cli import options
-from wakeful.cli.session import with_client
-from wakeful.cli.terminal.render import aligned, duration, printable, send_command, short
-from wakeful.client.client import Client
-from wakeful.client.queries import QUERY_TIMEOUT
-from wakeful.client.undelivered import ThreadUndelivered, read_undelivered
-from wakeful.client.wake import describe
-from wakeful.contract.errors import CallerError, NoAnswer
-from wakeful.contract.mail import UndeliveredMessage
+from wakeful.cli import completion, options
 
-A_MOMENT = 1.0
-FIRST_WORDS = 60
+if TYPE_CHECKING:
+    from wakeful.client.client import Client
+    from wakeful.client.undelivered import ThreadUndelivered
+
+Action = Literal["replay", "clear"]
+
+REPORT_AFTER_SECONDS = 1.0
 
 
 def undelivered(
     thread: Annotated[
-        str | None, typer.Argument(metavar="THREAD", help="Whose. [default: all open threads are asked]")
+        str | None,
+        typer.Argument(
+            metavar="THREAD",
+            help="The thread that sent them. [default: all open threads]",
+            autocompletion=completion.complete_thread,
+        ),
     ] = None,
-    replay: Annotated[bool, typer.Option("--replay", help="Have the thread send them again.")] = False,
-    clear: Annotated[bool, typer.Option("--clear", help="Have the thread forget them.")] = False,
+    replay: Annotated[bool, typer.Option("--replay", help="Send the thread's undelivered messages again.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Drop the thread's undelivered messages.")] = False,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Messages between agents that could not be delivered."""
+    """List messages between agents that were not delivered."""
+    from wakeful.cli.session import with_client
+    from wakeful.cli.terminal.undelivered_lines import undelivered_json, undelivered_lines
+    from wakeful.contract.errors import CallerError
+
     if replay and clear:
-        raise CallerError("--replay sends them again and --clear forgets them: choose one")
+        raise CallerError("--replay sends messages again and --clear drops them: choose one")
     if replay or clear:
+        action: Action = "replay" if replay else "clear"
         if thread is None:
-            raise CallerError("say whose letters: wakeful letters THREAD " + ("--replay" if replay else "--clear"))
-        action: Literal["replay", "clear"] = "replay" if replay else "clear"
+            raise CallerError(f"name the thread: wakeful undelivered THREAD --{action}")
         print(with_client(address, namespace, lambda client: _recover(client, thread, action)))
         return
-    found = with_client(address, namespace, lambda client: _found(client, thread))
+    found = with_client(address, namespace, lambda client: _read(client, thread))
     if as_json:
-        for line in json_lines(found):
+        for line in undelivered_json(found):
             print(line)
     else:
-        none = "no dead letters on open threads" if thread is None else f"thread {thread} has no dead letters"
-        print("\n".join(undelivered_lines(found, now=int(time() * 1000))) or none)
+        where = "open threads have" if thread is None else f"thread {thread} has"
+        lines = undelivered_lines(found, now=int(time() * 1000))
+        print("\n".join(lines) or f"{where} no undelivered messages")
 
 
-def json_lines(found: Sequence[ThreadUndelivered]) -> list[str]:
-    """One letter a line, and a line for each thread that could not be asked."""
-    single = [
-        each.model_copy(update={"letters": (dead,)}) if dead else each
-        for each in found
-        for dead in (each.undelivered or ((None,) if each.unknown else ()))
-    ]
-    return [each.model_dump_json() for each in single]
+async def _read(client: Client, thread: str | None) -> list[ThreadUndelivered]:
+    from wakeful.client.undelivered import ThreadUndelivered, read_undelivered
 
-
-def undelivered_lines(found: Sequence[ThreadUndelivered], *, now: int) -> list[str]:
-    """A table of the letters of each thread, and the commands under it."""
-    lines: list[str] = []
-    for each in found:
-        if each.unknown is not None:
-            lines.append(f"thread {printable(each.thread_id)} could not be asked: {printable(each.unknown)}")
-        if not each.undelivered:
-            continue
-        rows = [("AGE", "MESSAGE", "TO", "ERROR", "TEXT"), *(_row(dead, now) for dead in each.undelivered)]
-        widths = [max(len(row[column]) for row in rows) for column in range(4)]
-        lines.append(f"thread {printable(each.thread_id)}")
-        lines += [f"  {aligned(row, widths)}" for row in rows]
-        lines += [f"      {command}" for command in _commands(each.thread_id)]
-    return lines
-
-
-def _row(dead: UndeliveredMessage, now: int) -> tuple[str, str, str, str, str]:
-    letter = dead.message
-    agent = f" ({letter.recipient_agent_id})" if letter.recipient_agent_id else ""
-    age = duration(max(0, now - dead.at) / 1000) if dead.at else "?"
-    words = printable(letter.content)
-    shown = words if len(words) <= FIRST_WORDS else words[: FIRST_WORDS - 1] + "…"
-    return age, printable(letter.message_id), printable(letter.recipient_thread_id + agent), short(dead.error), shown
-
-
-def _commands(thread_id: str) -> list[str]:
-    end_of_options = ["--"] if thread_id.startswith("-") else []
-    return [shlex.join(["wakeful", "letters", flag, *end_of_options, thread_id]) for flag in ("--replay", "--clear")]
-
-
-async def _found(client: Client, thread: str | None) -> list[ThreadUndelivered]:
     if thread is not None:
         return [ThreadUndelivered(thread_id=thread, undelivered=await client.undelivered(thread))]
-    said: list[asyncio.TimerHandle] = []
+    timers: list[asyncio.TimerHandle] = []
 
-    def asking(number: int) -> None:
+    def report_later(number: int) -> None:
         loop = asyncio.get_running_loop()
-        said.append(loop.call_later(A_MOMENT, print_asking, number))
+        timers.append(loop.call_later(REPORT_AFTER_SECONDS, _report_queries, number))
 
     try:
-        return await read_undelivered(client.temporal, on_listed=asking)
+        return await read_undelivered(client.temporal, on_listed=report_later)
     finally:
-        for timer in said:
+        for timer in timers:
             timer.cancel()
 
 
-def print_asking(number: int) -> None:
-    print(f"asking {number} open thread{'' if number == 1 else 's'} …", file=sys.stderr, flush=True)
+def _report_queries(number: int) -> None:
+    from wakeful.cli.terminal.text import counted
+
+    print(f"querying {counted(number, 'open thread')} …", file=sys.stderr, flush=True)
 
 
-async def _recover(client: Client, thread: str, action: Literal["replay", "clear"]) -> str:
+async def _recover(client: Client, thread: str, action: Action) -> str:
+    from wakeful.cli.session import read_status
+    from wakeful.cli.terminal.text import counted
+    from wakeful.contract.errors import NoAnswer
+
     try:
-        number = len((await client.status(thread, within=QUERY_TIMEOUT)).undelivered)
+        number = len((await read_status(client.temporal, thread)).undelivered)
     except NoAnswer as error:
-        await _tell(client, thread, action)
+        await _signal(client, thread, action)
         return f"sent: {action} waits in the thread's history: {error}"
     if not number:
-        return f"thread {thread} has no dead letters"
-    await _tell(client, thread, action)
-    counted = f"{number} dead letter{'' if number == 1 else 's'}"
-    done = "is sending" if action == "replay" else "forgets"
-    return f"thread {thread} {done} {counted}{' again' if action == 'replay' else ''}"
+        return f"thread {thread} has no undelivered messages"
+    await _signal(client, thread, action)
+    messages = counted(number, "undelivered message")
+    return f"thread {thread} sends {messages} again" if action == "replay" else f"thread {thread} drops {messages}"
 
 
-async def _tell(client: Client, thread: str, action: Literal["replay", "clear"]) -> None:
+async def _signal(client: Client, thread: str, action: Action) -> None:
+    from temporalio.client import WorkflowExecutionStatus
+
+    from wakeful.cli.terminal.shell_commands import send_command
+    from wakeful.client.wake import describe
+    from wakeful.contract.errors import CallerError
+
     described = await describe(client.temporal, thread)
     if described is not None and described.status is not WorkflowExecutionStatus.RUNNING:
         raise CallerError(f"thread {thread!r} is closed: wake it first with `{send_command(thread)}`")

@@ -1,17 +1,16 @@
-"""`wakeful watch`: what happens on a thread, from any point on, until it ends."""
+"""`wakeful watch`: the events of a thread, from any one on, until it ends."""
 
-import shlex
+from __future__ import annotations
+
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wakeful.cli import options
-from wakeful.cli.session import with_client
-from wakeful.cli.terminal.follow import Showing, records, teller_of
-from wakeful.cli.terminal.screen import can_move
-from wakeful.client.client import Client
-from wakeful.contract.errors import CallerError
+
+if TYPE_CHECKING:
+    from wakeful.client.client import Client
 
 INTERRUPTED = 130
 
@@ -20,55 +19,63 @@ def watch(
     thread: options.ThreadArgument,
     after: Annotated[
         list[str] | None,
-        typer.Option(metavar="SEQ", help="Go on after this event; THREAD=SEQ for a sub-agent, may be repeated."),
+        typer.Option(metavar="SEQ", help="Start after this event. THREAD=SEQ for a sub-agent. Repeatable."),
     ] = None,
     live: Annotated[
         bool | None,
-        typer.Option("--live/--no-live", help="Show answers while they come. [default: on a terminal]"),
+        typer.Option("--live/--no-live", help="Show answers while they arrive. [default: on a terminal]"),
     ] = None,
-    below: Annotated[bool, typer.Option("--below", help="Sub-agents too, each under its path.")] = False,
+    descendants: Annotated[bool, typer.Option("--descendants", help="Show all sub-agents, too.")] = False,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Show what happens on a thread, live, until it ends; one that has ended is shown from its start.
+    """Show the events of a thread, live, until it ends.
 
-    Ctrl-C leaves, and says how to go on from there.
+    A thread that has ended is shown from its start. Ctrl-C stops watching, and prints the command that continues.
     """
-    seen = _places(thread, after or [])
-    showing = Showing(
-        live=live if live is not None else not as_json and can_move(sys.stdout), below=below, as_json=as_json
-    )
-    teller = teller_of(showing)
+    from wakeful.cli.session import with_client
+    from wakeful.cli.terminal.event_printer import ViewOptions, event_printer
+    from wakeful.cli.terminal.follow import watch_records
+    from wakeful.cli.terminal.screen import can_redraw
+
+    seen = _parse_after(thread, after or [])
+    is_live = live if live is not None else not as_json and can_redraw(sys.stdout)
+    view = ViewOptions(live=is_live, descendants=descendants, as_json=as_json)
+    printer = event_printer(view)
 
     async def go(client: Client) -> None:
-        async for record in records(client, thread, showing, teller, after=dict(seen)):
-            teller.tell(record)
+        async for record in watch_records(client, thread, view, printer, after=dict(seen)):
+            printer.show(record)
             seen[record.thread_id or thread] = record.seq
 
     try:
         with_client(address, namespace, go)
     except KeyboardInterrupt:
-        teller.over()
-        print(f"to go on from here:  {_going_on(thread, seen, below=below)}", file=sys.stderr)
+        printer.finish()
+        print(f"continue with:  {_continue_command(thread, seen, descendants=descendants)}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
-    teller.over()
+    printer.finish()
 
 
-def _places(thread: str, written: list[str]) -> dict[str, int]:
-    """How far each thread has been seen."""
-    places = {thread: 0}
-    for place in written:
-        named, _, number = place.rpartition("=")
+def _parse_after(thread: str, written: list[str]) -> dict[str, int]:
+    """The last event that was seen, by thread."""
+    from wakeful.contract.errors import CallerError
+
+    seen = {thread: 0}
+    for each in written:
+        named, _, number = each.rpartition("=")
         if not number.isdecimal():
-            raise CallerError(f"--after {place!r} is no number of an event: write SEQ, or THREAD=SEQ for a sub-agent")
-        places[named or thread] = int(number)
-    return places
+            raise CallerError(f"--after {each!r} is not an event's number: write SEQ, or THREAD=SEQ for a sub-agent")
+        seen[named or thread] = int(number)
+    return seen
 
 
-def _going_on(thread: str, seen: dict[str, int], *, below: bool) -> str:
-    words = ["wakeful", "watch", *(["--below"] if below else [])]
+def _continue_command(thread: str, seen: dict[str, int], *, descendants: bool) -> str:
+    from wakeful.cli.terminal.shell_commands import shell_command
+
+    words = ["--descendants"] if descendants else []
     for name, number in seen.items():
         if number:
             words += ["--after", str(number) if name == thread else f"{name}={number}"]
-    return shlex.join([*words, *(["--"] if thread.startswith("-") else []), thread])
+    return shell_command("watch", *words, ids=[thread])

@@ -1,55 +1,56 @@
-"""A tool call as it stands on a terminal: while the model writes it, while it runs, and with what came of it."""
+"""A tool call on a terminal: while the model writes it, while it runs, and with its result."""
 
 import time
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from wakeful.cli.terminal.render import called, printable
+from wakeful.cli.terminal.text import printable, short_call
 from wakeful.contract.tools import ToolResult
 
 
 @dataclass(frozen=True)
-class Call:
+class ShownCall:
     """A tool call while it is on the screen."""
 
     name: str
     arguments: JsonValue = None
     partial: str = ""
-    """As much of the arguments as the model has written, until they are whole."""
+    """The part of the arguments that the model has written, until they are complete."""
     at: int = 0
+    """When it started, in milliseconds since 1970; 0 until that is in history."""
     seen: float = field(default_factory=time.monotonic)
     progress: str = ""
-    goes_on: bool | None = None
-    """How it was decided, if that is known here."""
+    is_approved: bool | None = None
+    """The decision, if it was made here."""
 
     @property
-    def words(self) -> str:
-        return printable(f"{self.name}({self.partial}") if self.partial else called(self.name, self.arguments)
+    def text(self) -> str:
+        return printable(f"{self.name}({self.partial}") if self.partial else short_call(self.name, self.arguments)
 
 
 @dataclass(frozen=True)
-class Result:
-    """What a call came to, as it is unfolded."""
+class ShownResult:
+    """The result of a call, which `/last` prints in full."""
 
-    words: str
+    call: str
     result: ToolResult
 
 
-def resumed(call: Call, payload: JsonValue) -> ToolResult:
-    """What a call came to that was decided. Without a result it was refused, or its tool has none."""
+def resumed_result(call: ShownCall, payload: JsonValue) -> ToolResult:
+    """The result of a call after its decision. Without a payload it was denied, or its tool returns nothing."""
     match payload:
         case {"error": str(message)}:
             return ToolResult.error(call.name, message)
-        case None if call.goes_on is None:
-            return ToolResult.error(call.name, "refused, or without a result")
-        case _ if call.goes_on is False:
-            return ToolResult.error(call.name, "refused")
+        case None if call.is_approved is None:
+            return ToolResult.error(call.name, "denied, or no result")
+        case _ if call.is_approved is False:
+            return ToolResult.error(call.name, "denied")
         case _:
             return ToolResult.success(call.name, payload)
 
 
-def progress_words(content: dict[str, JsonValue]) -> str:
+def progress_text(content: dict[str, JsonValue]) -> str:
     """How far a call is, as its tool reports it."""
     parts = []
     match content.get("progress"), content.get("loaded"), content.get("total"):
@@ -61,6 +62,6 @@ def progress_words(content: dict[str, JsonValue]) -> str:
             parts.append(f"{loaded:,g}")
         case _:
             pass
-    if isinstance(said := content.get("message"), str):
-        parts.append(printable(said))
+    if isinstance(message := content.get("message"), str):
+        parts.append(printable(message))
     return f"  {' '.join(parts)}" if parts else ""

@@ -1,4 +1,4 @@
-"""Colours, sparingly, and only where a person sees them: what another program reads stays plain."""
+"""Colours, few of them, and only on a terminal: output that a program reads is plain."""
 
 import os
 from collections.abc import Mapping
@@ -6,18 +6,19 @@ from dataclasses import dataclass
 from typing import TextIO
 
 RESET = "\x1b[0m"
-BOLD, DIM, RED, GREEN, YELLOW, CYAN = ("\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[36m")
+BOLD, DIM = "\x1b[1m", "\x1b[2m"
+RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN = (f"\x1b[{code}m" for code in range(31, 37))
 
 MARKS = {"✓": GREEN, "✗": RED, "‖": YELLOW, "!": YELLOW, "→": CYAN, "+": CYAN, "⇒": CYAN, "←": CYAN}
-"""The marks that lines begin with, where one is worth a colour."""
+"""The colours of the marks that lines begin with."""
 
 QUIET_MARKS = frozenset("·■◦↻")
-"""Of lines that are dim as a whole."""
+"""The marks of lines that are dim as a whole."""
 
 
 @dataclass(frozen=True)
 class Colours:
-    """How a text is painted, or that it is not."""
+    """Paints text, if colours are on."""
 
     on: bool
 
@@ -31,7 +32,7 @@ class Colours:
         return self.painted(text, BOLD)
 
     def marked(self, line: str) -> str:
-        """The line with its mark in the mark's colour."""
+        """The line with its mark painted."""
         bare = line.lstrip()
         indent = line[: len(line) - len(bare)]
         if bare[:1] in QUIET_MARKS:
@@ -40,7 +41,7 @@ class Colours:
         return line if code is None else f"{indent}{self.painted(bare[0], code)}{bare[1:]}"
 
     def labelled(self, line: str) -> str:
-        """A line of a status: its label is dim, and what waits for somebody is seen."""
+        """A line of a status: its label is dim, and a pending decision stands out."""
         label, gap, rest = line.partition("  ")
         if line.startswith("waits for a decision: "):
             return self.painted(line, YELLOW)
@@ -51,12 +52,12 @@ PLAIN = Colours(on=False)
 
 
 def colours_of(stream: TextIO) -> Colours:
-    """As the stream and the environment want it."""
-    return Colours(on=are_wanted(os.environ, terminal=stream.isatty()))
+    """Colours that suit the stream and the environment."""
+    return Colours(on=colours_enabled(os.environ, terminal=stream.isatty()))
 
 
-def are_wanted(environ: Mapping[str, str], *, terminal: bool) -> bool:
-    """NO_COLOR comes first, then FORCE_COLOR, then whether there is a terminal that can show any."""
+def colours_enabled(environ: Mapping[str, str], *, terminal: bool) -> bool:
+    """NO_COLOR wins over FORCE_COLOR, which wins over whether the terminal can show colours."""
     if environ.get("NO_COLOR"):
         return False
     if environ.get("FORCE_COLOR"):

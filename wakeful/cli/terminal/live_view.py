@@ -1,146 +1,151 @@
-"""What a person at a terminal sees of a run while it happens.
+"""The events of a run on a terminal, while they happen.
 
-Answers are written as they come. A tool call is one line that says how far it is, and stays with what came of it; a
-sub-agent is one line that says what it does, or, unfolded, speaks in lines of its own. `showing.py` has the words for
-everything else. Below is `scrolling.py`, which knows no events.
+Answers are written as they arrive. A tool call is one line that shows its progress and then its result. A sub-agent is
+one line that shows its activity, or, unfolded, prints its own events. `render.py` has the lines for everything else;
+`screen.py` writes them.
 """
 
 import time
 from collections import deque
 from dataclasses import replace
 
-from wakeful.cli.terminal.call_lines import Call, Result, progress_words, resumed
+from wakeful.cli.terminal.call_lines import ShownCall, ShownResult, progress_text, resumed_result
 from wakeful.cli.terminal.colours import DIM
-from wakeful.cli.terminal.render import duration, event_lines, printable, tool_mark, tool_words
-from wakeful.cli.terminal.screen import Scroll, cut
-from wakeful.cli.terminal.subagent_lines import Folded, Unfolded
+from wakeful.cli.terminal.render import event_lines, tool_mark, tool_text
+from wakeful.cli.terminal.screen import Screen, truncated
+from wakeful.cli.terminal.subagent_lines import FoldedSubagents, UnfoldedSubagents
+from wakeful.cli.terminal.text import duration, printable
 from wakeful.contract import events as e
 from wakeful.contract.events import AgentEvent, EventRecord
 from wakeful.contract.tools import ToolResult, ToolStatus
 
-SIGN = "> "
-"""What a person's own words begin with."""
+PROMPT = "> "
+"""What a person's own messages begin with."""
 
-KEPT_RESULTS = 20
-SHOW_SECONDS_AFTER = 2.0
-WORTH_TELLING_MS = 100
+REMEMBERED_RESULTS = 20
+SHOW_ELAPSED_AFTER_SECONDS = 2.0
+SHOW_DURATION_FROM_MS = 100
+
+CallKey = tuple[str, str]
+"""A thread's id and a call's."""
 
 
-class Telling:
-    """Tells records, one after the other."""
+class LiveView:
+    """Shows records, one after the other."""
 
-    def __init__(self, scroll: Scroll, *, folds: bool, asks: bool = False) -> None:
-        """With `folds`, sub-agents are a line each; with `asks`, what a call waits for is asked, and not told."""
-        self.scroll = scroll
-        self.results: deque[Result] = deque(maxlen=KEPT_RESULTS)
-        self.said = ""
+    def __init__(self, screen: Screen, *, folds: bool, asks: bool = False) -> None:
+        """With `folds`, sub-agents are a line each; with `asks`, suspended calls are not shown: the caller asks."""
+        self.screen = screen
+        self.results: deque[ShownResult] = deque(maxlen=REMEMBERED_RESULTS)
+        self.answer = ""
         """The text of the newest answer."""
         self._folds = folds
         self._asks = asks
-        self._thinks_since: float | None = None
-        self._calls: dict[tuple[str, str], Call] = {}
-        self._suspended: dict[tuple[str, str], Call] = {}
-        self._below = Folded()
-        self._speaks: str | None = None
-        self._unfolded = Unfolded(scroll)
+        self._thinking_since: float | None = None
+        self._calls: dict[CallKey, ShownCall] = {}
+        self._suspended: dict[CallKey, ShownCall] = {}
+        self._folded = FoldedSubagents()
+        self._unfolded = UnfoldedSubagents(screen)
+        self._open_text: str | None = None
+        """The kind of text that is being written."""
 
-    def tell(self, record: EventRecord) -> None:
+    def show(self, record: EventRecord) -> None:
         if record.path and not self._folds:
-            self._speaks = None
-            self._unfolded.tell(record)
+            self._open_text = None
+            self._unfolded.show(record)
         elif record.path:
-            self._below.tell(record)
+            self._folded.update(record)
         else:
-            self._tell_own(record, record.event)
+            self._show_event(record, record.event)
         self.tick()
 
     def tick(self) -> None:
-        """Draw the live lines again: times go on."""
-        now, columns = time.monotonic(), self.scroll.columns - 1
-        lines = [] if self._thinks_since is None else [f"· thinking{_elapsed(now - self._thinks_since)}"]
-        lines += [f"→ {call.words}{call.progress}{_elapsed(now - call.seen)}" for call in self._calls.values()]
-        lines += self._below.lines
-        self.scroll.live([self.scroll.colours.marked(cut(line, columns)) for line in lines])
+        """Redraw the live lines, with the time that has passed."""
+        now, columns = time.monotonic(), self.screen.columns - 1
+        lines = [] if self._thinking_since is None else [f"· thinking{_elapsed(now - self._thinking_since)}"]
+        lines += [f"→ {call.text}{call.progress}{_elapsed(now - call.seen)}" for call in self._calls.values()]
+        lines += self._folded.lines
+        self.screen.live([self.screen.colours.marked(truncated(line, columns)) for line in lines])
 
     def line(self, line: str) -> None:
-        """Something that is no event: a line between them."""
-        self._speaks = None
-        self.scroll.line(self.scroll.colours.marked(line))
+        """Print a line that is not an event."""
+        self._open_text = None
+        self.screen.line(self.screen.colours.marked(line))
 
-    def rest(self) -> None:
-        """Leave the screen to somebody else."""
-        self._speaks = None
-        self.scroll.rest()
+    def release(self) -> None:
+        """Let other code write on the screen."""
+        self._open_text = None
+        self.screen.release()
 
-    def decided(self, thread_id: str, call_id: str, *, goes_on: bool) -> None:
-        """A suspended call was decided here: no event says so before the call has come to something."""
+    def decided(self, thread_id: str, call_id: str, *, is_approved: bool) -> None:
+        """A suspended call was decided here; the next event about it is its result."""
         if call := self._suspended.pop((thread_id, call_id), None):
-            call = replace(call, goes_on=goes_on, at=int(time.time() * 1000), seen=time.monotonic())
-            (self._calls if goes_on else self._suspended)[thread_id, call_id] = call
+            call = replace(call, is_approved=is_approved, at=int(time.time() * 1000), seen=time.monotonic())
+            (self._calls if is_approved else self._suspended)[thread_id, call_id] = call
 
-    def over(self) -> None:
-        """A turn has ended: nothing is live any more."""
-        self._thinks_since = None
+    def finish(self) -> None:
+        """The run has ended: erase the live lines."""
+        self._thinking_since = None
         self._calls.clear()
-        self._below.clear()
-        self.rest()
+        self._folded.clear()
+        self.release()
 
-    def _tell_own(self, record: EventRecord, event: AgentEvent) -> None:
+    def _show_event(self, record: EventRecord, event: AgentEvent) -> None:
         match event:
             case e.StepStart():
-                self._thinks_since, self.said = time.monotonic(), ""
+                self._thinking_since, self.answer = time.monotonic(), ""
             case e.TextDelta(delta=text):
-                self.said += text
-                self._speak("text", text)
+                self.answer += text
+                self._append("text", text)
             case e.ReasoningDelta(delta=text):
-                self._speak("reasoning", text, DIM)
+                self._append("reasoning", text, DIM)
             case e.StreamReset(reason=reason):
-                self.said, self._speaks = "", None
+                self.answer, self._open_text = "", None
                 self._calls = {key: call for key, call in self._calls.items() if call.at}
-                self.line(f"↻ {printable(reason)}: it begins anew")
+                self.line(f"↻ {printable(reason)}: the answer starts over")
             case e.StepEnd():
-                self._thinks_since = None
+                self._thinking_since = None
                 self._end_text()
             case _:
-                self._tell_call(record, event)
+                self._show_call_event(record, event)
 
-    def _speak(self, kind: str, text: str, *codes: str) -> None:
-        self._thinks_since = None
-        if self._speaks != kind:
+    def _append(self, kind: str, text: str, *codes: str) -> None:
+        self._thinking_since = None
+        if self._open_text != kind:
             self._end_text()
-            self.scroll.gap()
+            self.screen.gap()
             text = text.lstrip("\n")  # some models begin with empty lines
         if text:
-            self._speaks = kind
-            self.scroll.text(text, *codes)
+            self._open_text = kind
+            self.screen.text(text, *codes)
 
     def _end_text(self) -> None:
-        if self._speaks is not None:
-            self._speaks = None
-            self.scroll.rest()
-            self.scroll.gap()
+        if self._open_text is not None:
+            self.release()
+            self.screen.gap()
 
-    def _tell_call(self, record: EventRecord, event: AgentEvent) -> None:
+    def _show_call_event(self, record: EventRecord, event: AgentEvent) -> None:
         thread = record.thread_id
         match event:
             case e.ToolCallStart(id=id, name=name):
-                self._thinks_since = None
-                self._calls[thread, id] = Call(name, at=0 if record.provisional else record.at)
+                self._thinking_since = None
+                self._calls[thread, id] = ShownCall(name, at=0 if record.provisional else record.at)
             case e.ToolCallDelta(id=id, args_delta=text):
                 if call := self._calls.get((thread, id)):
                     self._calls[thread, id] = replace(call, partial=call.partial + text)
             case e.ToolCallReady(id=id, name=name, arguments=arguments):
                 self._end_text()
-                self._calls[thread, id] = Call(name, arguments, at=record.at)
-                self._unless_in_place(event)
+                self._calls[thread, id] = ShownCall(name, arguments, at=record.at)
+                if not self.screen.in_place:
+                    self._print(event)
             case e.ActivitySnapshot(activity_type="tool-call-progress", content=dict(content)):
                 key = thread, str(content.get("call_id", ""))
                 if call := self._calls.get(key):
-                    self._calls[key] = replace(call, progress=progress_words(content))
+                    self._calls[key] = replace(call, progress=progress_text(content))
             case e.ToolCallResumed(target_id=id, result=payload):
                 suspended = self._suspended.pop((thread, id), None)
                 if call := self._calls.pop((thread, id), suspended):
-                    self._settle(record, event, call, resumed(call, payload))
+                    self._show_result(record, event, call, resumed_result(call, payload))
                 else:
                     self._print(event)
             case e.ToolCallCancel(id=id):
@@ -148,44 +153,40 @@ class Telling:
                 self._print(event)
             case e.ToolCallDone(id=id, result=result):
                 known = self._calls.pop((thread, id), None) or self._suspended.get((thread, id))
-                self._settle(record, event, known or Call(result.tool_name), result)
+                self._show_result(record, event, known or ShownCall(result.tool_name), result)
             case _:
                 self._print(event)
 
-    def _settle(self, record: EventRecord, event: AgentEvent, call: Call, result: ToolResult) -> None:
+    def _show_result(self, record: EventRecord, event: AgentEvent, call: ShownCall, result: ToolResult) -> None:
         self._end_text()
         if isinstance(event, e.ToolCallDone) and result.status is ToolStatus.PENDING:
             self._suspended[record.thread_id, event.id] = replace(call, progress="")
             if self._asks:
                 return
         else:
-            self.results.append(Result(call.words, result))
-        if not self.scroll.in_place:
-            self._unless_in_place(event)
-            return
-        colours, columns = self.scroll.colours, self.scroll.columns - 1
-        took = f"  {_took(record.at - call.at)}" if call.at and record.at - call.at >= WORTH_TELLING_MS else ""
-        head = cut(f"{tool_mark(result)} {call.words}", max(columns * 3 // 5, 20))
-        rest = cut(f"  {tool_words(result)}", max(columns - len(head) - len(took), 10))
-        self.scroll.line(colours.marked(head) + colours.dim(rest + took))
-
-    def _unless_in_place(self, event: AgentEvent) -> None:
-        if not self.scroll.in_place:
+            self.results.append(ShownResult(call.text, result))
+        if not self.screen.in_place:
             self._print(event)
+            return
+        colours, columns = self.screen.colours, self.screen.columns - 1
+        took = f"  {_seconds(record.at - call.at)}" if call.at and record.at - call.at >= SHOW_DURATION_FROM_MS else ""
+        head = truncated(f"{tool_mark(result)} {call.text}", max(columns * 3 // 5, 20))
+        rest = truncated(f"  {tool_text(result)}", max(columns - len(head) - len(took), 10))
+        self.screen.line(colours.marked(head) + colours.dim(rest + took))
 
     def _print(self, event: AgentEvent) -> None:
         lines = event_lines(event)
         if lines:
-            self._thinks_since = None
+            self._thinking_since = None
             self._end_text()
         for line in lines:
             self.line(line)
 
 
 def _elapsed(seconds: float) -> str:
-    return f"  {duration(seconds)}" if seconds >= SHOW_SECONDS_AFTER else ""
+    return f"  {duration(seconds)}" if seconds >= SHOW_ELAPSED_AFTER_SECONDS else ""
 
 
-def _took(milliseconds: int) -> str:
+def _seconds(milliseconds: int) -> str:
     seconds = max(0, milliseconds) / 1000
     return f"{seconds:.1f}s" if seconds < 10 else duration(seconds)

@@ -1,7 +1,7 @@
-"""A terminal that is written downwards: text as it comes, whole lines, and a few live lines at the bottom.
+"""A terminal that is written downwards: text as it arrives, whole lines, and a few live lines at the bottom.
 
-Text is written once and never drawn again, however long it gets; only the live lines are, in place. Without a terminal
-there are no live lines, and nothing is ever taken back.
+Text is written once and never redrawn, however long it gets; only the live lines are redrawn, in place. Without a
+terminal there are no live lines, and nothing is erased. It knows no events.
 """
 
 import os
@@ -12,85 +12,86 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from wakeful.cli.terminal.colours import Colours, colours_of
-from wakeful.cli.terminal.render import readable
+from wakeful.cli.terminal.text import readable
 
-WIDEST = 160
-"""Columns of a line where nobody says how many there are."""
+DEFAULT_COLUMNS = 160
+"""Of a line, where there is no terminal."""
 
-HIGHEST = 12
-"""Live lines at most: more would push what is read out of a small window."""
+MOST_LIVE_LINES = 12
+"""More would push what a person reads out of a small window."""
 
 
-class Scroll:
-    """Where text, lines and live lines go."""
+class Screen:
+    """Writes text, lines and live lines."""
 
     def __init__(self, out: TextIO, *, in_place: bool, colours: Colours) -> None:
+        """With `in_place`, live lines are redrawn and text is wrapped."""
         self.in_place = in_place
         self.colours = colours
         self._out = out
-        self._wrap = Wrap()
+        self._wrap = WordWrap()
         self._live: tuple[str, ...] = ()
         self._drawn = 0
-        self._is_open = False
-        self._is_blank = True
+        self._is_mid_line = False
+        self._is_after_blank = True
 
     @classmethod
-    def of(cls, out: TextIO) -> "Scroll":
-        return cls(out, in_place=can_move(out), colours=colours_of(out))
+    def of(cls, out: TextIO) -> "Screen":
+        return cls(out, in_place=can_redraw(out), colours=colours_of(out))
 
     @property
     def columns(self) -> int:
-        return shutil.get_terminal_size().columns if self.in_place else WIDEST
+        return shutil.get_terminal_size().columns if self.in_place else DEFAULT_COLUMNS
 
     def text(self, text: str, *codes: str) -> None:
-        """More of a text, right behind what is there of it."""
+        """Append to the text that is being written."""
         if not text:
             return
         self._erase()
         shown = readable(text)
         if self.in_place:
-            shown = self._wrap.wrapped(shown, self.columns - 1, begins=not self._is_open)
+            shown = self._wrap.wrapped(shown, self.columns - 1, starts_line=not self._is_mid_line)
         self._out.write(self.colours.painted(shown, *codes))
-        begins_a_line = not self._is_open
-        self._is_open = not text.endswith("\n")
-        self._is_blank = text.endswith("\n\n") or (begins_a_line and not text.strip("\n"))
+        starts_line = not self._is_mid_line
+        self._is_mid_line = not text.endswith("\n")
+        self._is_after_blank = text.endswith("\n\n") or (starts_line and not text.strip("\n"))
         self._out.flush()
 
     def line(self, line: str) -> None:
-        """A line of its own, above the live ones."""
+        """Write a whole line, above the live ones."""
         self._erase()
-        self._close()
+        self._end_line()
         self._out.write(f"{line}\n")
-        self._is_blank = not line
+        self._is_after_blank = not line
         self._draw()
 
     def gap(self) -> None:
-        """An empty line, unless there is one."""
-        if self._is_open or not self._is_blank:
+        """Write an empty line, unless the last line is empty."""
+        if self._is_mid_line or not self._is_after_blank:
             self.line("")
 
     def live(self, lines: Sequence[str]) -> None:
-        """Draw these at the bottom in place of the live lines there are; each is as short as the window is wide."""
-        shown = tuple(lines[-HIGHEST:]) if self.in_place else ()
+        """Replace the live lines. Each must fit the window."""
+        shown = tuple(lines[-MOST_LIVE_LINES:]) if self.in_place else ()
         if shown != self._live or bool(shown) != bool(self._drawn):
             self._erase()
             self._live = shown
             self._draw()
 
-    def rest(self) -> None:
-        """Take the live lines away and begin a line: somebody else writes now."""
+    def release(self) -> None:
+        """Erase the live lines and start a line, so that other code can write."""
         self.live(())
-        self._close()
+        self._end_line()
         self._out.flush()
 
-    def touched(self) -> None:
-        """Somebody else has written whole lines."""
-        self._is_open, self._is_blank = False, False
+    def reacquire(self) -> None:
+        """Other code has written whole lines."""
+        self._is_mid_line, self._is_after_blank = False, False
 
-    def _close(self) -> None:
-        if self._is_open:
+    def _end_line(self) -> None:
+        if self._is_mid_line:
             self._out.write("\n")
-            self._is_open, self._is_blank = False, False
+            self._is_mid_line, self._is_after_blank = False, False
 
     def _erase(self) -> None:
         if self._drawn:
@@ -98,22 +99,22 @@ class Scroll:
             self._drawn = 0
 
     def _draw(self) -> None:
-        # Under a line that is still being written there is no place: they come back with the next whole line.
-        if self._live and not self._is_open:
+        # Not below a line that is still being written: they come back with the next whole line.
+        if self._live and not self._is_mid_line:
             self._out.write("".join(f"{line}\n" for line in self._live))
             self._drawn = len(self._live)
         self._out.flush()
 
 
-class Wrap:
-    """Lines end between words: one that turns out too long for its line is taken back and begins the next."""
+class WordWrap:
+    """Wraps text that arrives in pieces: a word that turns out too long for its line is erased and starts the next."""
 
     def __init__(self) -> None:
         self._column = 0
         self._word = ""
 
-    def wrapped(self, text: str, columns: int, *, begins: bool) -> str:
-        if begins:
+    def wrapped(self, text: str, columns: int, *, starts_line: bool) -> str:
+        if starts_line:
             self._column, self._word = 0, ""
         return "".join(self._placed(char, columns) for char in text)
 
@@ -121,7 +122,7 @@ class Wrap:
         if char == "\n":
             self._column, self._word = 0, ""
             return char
-        wide = 8 - self._column % 8 if char == "\t" else width(char)
+        wide = 8 - self._column % 8 if char == "\t" else display_width(char)
         if self._column + wide <= columns:
             self._column += wide
             self._word = "" if char.isspace() else self._word + char
@@ -129,33 +130,33 @@ class Wrap:
         if char.isspace():
             self._column, self._word = 0, ""
             return "\n"
-        word, taken = self._word, width(self._word)
-        if taken == self._column:  # a word that fills the line is broken where the line ends
-            word, taken = "", 0
-        self._column, self._word = width(word) + wide, word + char
-        return (f"\x1b[{taken}D\x1b[K" if taken else "") + f"\n{word}{char}"
+        word, erased = self._word, display_width(self._word)
+        if erased == self._column:  # a word that fills the line is broken at the line's end
+            word, erased = "", 0
+        self._column, self._word = display_width(word) + wide, word + char
+        return (f"\x1b[{erased}D\x1b[K" if erased else "") + f"\n{word}{char}"
 
 
-def can_move(out: TextIO) -> bool:
-    """Whether lines can be drawn again in place."""
+def can_redraw(out: TextIO) -> bool:
+    """Whether lines can be redrawn in place."""
     return out.isatty() and os.environ.get("TERM") != "dumb" and sys.platform != "win32"
 
 
-def cut(text: str, columns: int) -> str:
-    """As much of a line as fits into so many columns."""
-    if width(text) <= columns:
+def truncated(text: str, columns: int) -> str:
+    """The text, cut to so many columns."""
+    if display_width(text) <= columns:
         return text
-    kept, left = [], columns - 1
+    fitting, left = [], columns - 1
     for char in text:
-        left -= width(char)
+        left -= display_width(char)
         if left < 0:
             break
-        kept.append(char)
-    return "".join(kept) + "…"
+        fitting.append(char)
+    return "".join(fitting) + "…"
 
 
-def width(text: str) -> int:
-    """The columns that a text takes; colours are not counted on, so a text is cut before it is painted."""
+def display_width(text: str) -> int:
+    """The columns that a text takes. It must not hold colour codes: cut a text before you paint it."""
     return sum(
         0 if unicodedata.combining(char) or char == "\u200d" else 2 if unicodedata.east_asian_width(char) in "WF" else 1
         for char in text

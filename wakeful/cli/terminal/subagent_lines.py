@@ -1,99 +1,96 @@
-"""Sub-agents on a terminal: folded to one line each, or in lines of their own, under their paths."""
+"""Sub-agents on a terminal: folded into one line each, or printed in full under their paths."""
 
 from dataclasses import dataclass, replace
 
-from wakeful.cli.terminal.render import called, event_lines, printable, readable, tool_mark, tool_words
-from wakeful.cli.terminal.screen import Scroll
+from wakeful.cli.terminal.render import event_lines, tool_mark, tool_text
+from wakeful.cli.terminal.screen import Screen
+from wakeful.cli.terminal.text import printable, readable, short_call, thread_path
 from wakeful.contract import events as e
 from wakeful.contract.events import EventRecord
 from wakeful.contract.runs import Suspended
 
-TAIL = 200
-"""Characters of what a sub-agent says: the newest."""
+TAIL_CHARACTERS = 200
+"""Of a sub-agent's text: the newest."""
 
 
 @dataclass(frozen=True)
-class Line:
-    """A sub-agent: who it is, and the newest thing that it does or says."""
+class SubagentLine:
+    """A sub-agent, and the newest thing that it does or says."""
 
-    who: str
+    agent: str
     depth: int
-    does: str = ""
-    says: str = ""
+    activity: str = ""
+    answer: str = ""
 
     @property
-    def words(self) -> str:
-        newest = printable(self.says[-TAIL:]) or self.does or "starting"
-        return f"{'  ' * self.depth}· {printable(self.who)}: {newest}"
+    def text(self) -> str:
+        newest = printable(self.answer[-TAIL_CHARACTERS:]) or self.activity or "starting"
+        return f"{'  ' * self.depth}· {printable(self.agent)}: {newest}"
 
 
-class Folded:
-    """Sub-agents that run, in a line each."""
+class FoldedSubagents:
+    """One line for each sub-agent that runs."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, SubagentLine] = {}
 
     @property
     def lines(self) -> list[str]:
-        return [line.words for line in self._lines.values()]
+        return [line.text for line in self._lines.values()]
 
     def clear(self) -> None:
         self._lines.clear()
 
-    def tell(self, record: EventRecord) -> None:
+    def update(self, record: EventRecord) -> None:
         thread = record.path[-1]
-        known = self._lines.get(thread) or Line(who=record.agent_id or thread, depth=len(record.path))
+        line = self._lines.get(thread) or SubagentLine(agent=record.agent_id or thread, depth=len(record.path))
         match record.event:
             case e.RunFinish(termination=Suspended()):
-                known = replace(known, does="‖ waits for a decision", says="")
+                line = replace(line, activity="‖ waiting for a decision", answer="")
             case e.RunFinish():
                 self._lines.pop(thread, None)
                 return
             case e.StepStart():
-                known = replace(known, does="thinking", says="")
+                line = replace(line, activity="thinking", answer="")
             case e.TextDelta(delta=text):
-                known = replace(known, says=(known.says + text)[-2 * TAIL :])
+                line = replace(line, answer=(line.answer + text)[-2 * TAIL_CHARACTERS :])
             case e.ToolCallReady(name=name, arguments=arguments):
-                known = replace(known, does=f"→ {called(name, arguments)}", says="")
+                line = replace(line, activity=f"→ {short_call(name, arguments)}", answer="")
             case e.ToolCallDone(result=result):
-                known = replace(known, does=f"{tool_mark(result)} {result.tool_name}: {tool_words(result)}", says="")
+                activity = f"{tool_mark(result)} {result.tool_name}: {tool_text(result)}"
+                line = replace(line, activity=activity, answer="")
             case _:
                 pass
-        self._lines[thread] = known
+        self._lines[thread] = line
 
 
-class Unfolded:
-    """Sub-agents in lines of their own, each under its path; their text comes a whole line at a time."""
+class UnfoldedSubagents:
+    """The events of sub-agents, each under its path; text is printed when a line is complete."""
 
-    def __init__(self, scroll: Scroll) -> None:
-        self._scroll = scroll
-        self._speaker: tuple[str, ...] = ()
-        self._texts: dict[tuple[str, ...], str] = {}
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._printed_path: tuple[str, ...] = ()
+        self._partial_lines: dict[tuple[str, ...], str] = {}
 
-    def tell(self, record: EventRecord) -> None:
+    def show(self, record: EventRecord) -> None:
         match record.event:
             case e.TextDelta(delta=text):
-                *whole, rest = (self._texts.get(record.path, "") + text).split("\n")
-                self._texts[record.path] = rest
+                *whole, rest = (self._partial_lines.get(record.path, "") + text).split("\n")
+                self._partial_lines[record.path] = rest
                 self._print(record.path, [f"  {line}" for line in whole])
             case e.StreamReset(reason=reason):
-                self._texts.pop(record.path, None)
-                self._print(record.path, [f"↻ {printable(reason)}: it begins anew"])
+                self._partial_lines.pop(record.path, None)
+                self._print(record.path, [f"↻ {printable(reason)}: the answer starts over"])
             case _:
-                rest = self._texts.pop(record.path, "") if not record.provisional else ""
+                rest = self._partial_lines.pop(record.path, "") if not record.provisional else ""
                 self._print(record.path, [*([f"  {rest}"] if rest else []), *event_lines(record.event)])
 
     def _print(self, path: tuple[str, ...], lines: list[str]) -> None:
         if not lines:
             return
         indent = "  " * len(path)
-        if path != self._speaker:
-            self._speaker = path
-            self._scroll.line(indent + self._scroll.colours.dim(path_words(path)))
+        if path != self._printed_path:
+            self._printed_path = path
+            self._screen.line(indent + self._screen.colours.dim(thread_path(path)))
         for line in lines:
-            self._scroll.line(indent + self._scroll.colours.marked(readable(line)))
-
-
-def path_words(path: tuple[str, ...]) -> str:
-    """Where a sub-agent stands."""
-    return " > ".join(printable(thread) for thread in path)
+            self._screen.line(indent + self._screen.colours.marked(readable(line)))

@@ -1,0 +1,146 @@
+"""Answer suspended calls, for `approve`, `deny`, `decide` and `chat`.
+
+The pending decision is read and shown first, and the answer is bound to it. The answer is sent as an update, so that a
+refusal is known at once; while no worker runs, it is sent as a signal and waits in the run's history.
+"""
+
+import asyncio
+import getpass
+import socket
+import sys
+import uuid
+from dataclasses import dataclass
+
+import typer
+from pydantic import JsonValue
+
+from wakeful.cli.session import read_status, with_client
+from wakeful.cli.terminal.text import call_text, printable
+from wakeful.client.approvals import PendingDecision, pending_of
+from wakeful.client.client import Client
+from wakeful.contract.decisions import Decision, DecisionAction
+from wakeful.contract.errors import CallerError, DecisionRefused, NoAnswer, ThreadNotFound, WakefulError
+from wakeful.contract.ids import ticket_id
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A decision, without the call that it is about."""
+
+    action: DecisionAction
+    result: JsonValue = None
+    reason: str | None = None
+    arguments: JsonValue = None
+    always: bool = False
+    actor: str | None = None
+    decision_id: str | None = None
+
+    def decision(self, target: str, shown: PendingDecision | None) -> Decision:
+        """The decision on one call, bound to the suspension and the arguments that were shown."""
+        return Decision(
+            target=(shown.suspension_id if shown else None) or target,
+            action=self.action,
+            result=self.result,
+            reason=self.reason,
+            arguments=self.arguments,
+            arguments_digest=shown.arguments_digest if shown else None,
+            always=self.always,
+            actor=self.actor,
+            decision_id=self.decision_id or uuid.uuid4().hex,
+        )
+
+
+def current_user() -> str:
+    """USER@HOST, for the record."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container may run under a number without a name
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"
+
+
+def answer_tickets(tickets: list[str], answer: Answer, *, address: str | None, namespace: str | None) -> None:
+    """Give the same answer to every ticket, print each outcome, and exit with 1 if one failed."""
+
+    async def go(client: Client) -> list[str | WakefulError]:
+        return await asyncio.gather(*(_answer_ticket(client, ticket, answer) for ticket in tickets))
+
+    outcomes = with_client(address, namespace, go)
+    for ticket, outcome in zip(tickets, outcomes, strict=True):
+        if isinstance(outcome, DecisionRefused):
+            print(f"wakeful: {ticket}: refused: {outcome.reason}", file=sys.stderr)
+        elif isinstance(outcome, WakefulError):
+            print(f"wakeful: {ticket}: {outcome}", file=sys.stderr)
+        else:
+            print(outcome)
+    if any(isinstance(outcome, WakefulError) for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+async def _answer_ticket(client: Client, ticket: str, answer: Answer) -> str | WakefulError:
+    """A line to print, or the error: one bad ticket must not stop the others."""
+    try:
+        thread_id, target, shown = await _find_ticket(client, ticket)
+        return await send_answer(client, thread_id, target, answer, shown=shown)
+    except WakefulError as error:
+        return error
+
+
+async def _find_ticket(client: Client, ticket: str) -> tuple[str, str, PendingDecision | NoAnswer]:
+    """The thread and the call of a ticket. Both may contain slashes: the last one that leaves a known thread counts."""
+    parts = ticket.split("/")
+    if len(parts) == 1 or not parts[-1]:
+        raise CallerError(f"{ticket!r} is not a ticket: write THREAD/CALL, as `wakeful inbox` prints it")
+    for cut in range(len(parts) - 1, 0, -1):
+        thread_id, target = "/".join(parts[:cut]), "/".join(parts[cut:])
+        if not (thread_id and target):
+            continue
+        try:
+            shown = await find_pending(client, thread_id, target)
+        except ThreadNotFound:
+            continue
+        except NoAnswer as error:
+            return thread_id, target, error
+        if shown is None:
+            raise DecisionRefused(thread_id, f"{target!r} is not waiting for a decision")
+        return thread_id, target, shown
+    raise ThreadNotFound(ticket.rpartition("/")[0] or ticket)
+
+
+async def find_pending(client: Client, thread_id: str, target: str) -> PendingDecision | None:
+    """The pending decision on a call, which is named by its id or its suspension's."""
+    view = await read_status(client.temporal, thread_id)
+    return next((entry for entry in pending_of(view) if target in (entry.call_id, entry.suspension_id)), None)
+
+
+async def send_answer(
+    client: Client, thread_id: str, target: str, answer: Answer, *, shown: PendingDecision | NoAnswer | None
+) -> str:
+    """Send the decision, and return its outcome as a line to print.
+
+    Args:
+        shown: the pending decision, or why the thread did not answer; None if the call is not suspended yet.
+    """
+    pending = shown if isinstance(shown, PendingDecision) else None
+    decision = answer.decision(target, pending)
+    call = ""
+    if pending is not None:
+        arguments = pending.arguments if decision.arguments is None else decision.arguments
+        call = f": {printable(call_text(pending.tool_name, arguments))}"
+    subject = printable(ticket_id(thread_id, target)) + call
+    if isinstance(shown, NoAnswer):
+        return await _send_unconfirmed(client, thread_id, decision, subject, shown)
+    try:
+        status = await client.decide_many(thread_id, [decision], confirm=True)
+    except NoAnswer as error:
+        return await _send_unconfirmed(client, thread_id, decision, subject, error)
+    if status == "held":
+        return f"held      {subject} (it is applied when the call suspends)"
+    if status == "repeated":
+        return f"repeated  {subject} (it was applied before)"
+    return f"{'approved' if answer.action is DecisionAction.RESUME else 'denied  '}  {subject}"
+
+
+async def _send_unconfirmed(client: Client, thread_id: str, decision: Decision, subject: str, silence: NoAnswer) -> str:
+    await client.decide_many(thread_id, [decision])
+    return f"sent      {subject} (the decision waits in the run's history: {silence})"

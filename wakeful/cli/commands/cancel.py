@@ -1,0 +1,33 @@
+"""`wakeful cancel`: stop the run of a thread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wakeful.cli import options
+
+if TYPE_CHECKING:
+    from wakeful.client.client import Client
+
+
+def cancel(
+    thread: options.ThreadArgument,
+    reason: options.RecordedReasonOption = None,
+    wait: Annotated[bool, typer.Option(help="Wait until the run has ended.")] = True,
+    address: options.AddressOption = None,
+    namespace: options.NamespaceOption = None,
+) -> None:
+    """Cancel the run of a thread and everything it started."""
+    from wakeful.cli.session import with_client
+    from wakeful.cli.terminal.result_lines import receipt_lines
+
+    async def go(client: Client) -> str:
+        await client.cancel(thread, reason=reason)
+        if not wait:
+            return "cancel sent"
+        result = await client.result(thread)
+        return "\n".join([result.status_reason, *(f"  {line}" for line in receipt_lines(result))])
+
+    print(f"thread {thread}: {with_client(address, namespace, go)}")

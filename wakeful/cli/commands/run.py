@@ -1,0 +1,85 @@
+"""`wakeful run`: start a run, and follow it until it ends."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wakeful.cli import options
+
+if TYPE_CHECKING:
+    from wakeful.client.client import Client
+    from wakeful.contract.runs import RunResult
+
+
+def run(
+    agent: options.AgentArgument,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The message to the agent.")],
+    thread: Annotated[
+        str | None, typer.Option(metavar="THREAD", help="The new thread's id. [default: a generated id]")
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Start over on a closed thread: the run does not see the old messages.")
+    ] = False,
+    wait: Annotated[bool, typer.Option(help="When the run suspends, wait for the decision.")] = True,
+    budget_tokens: options.BudgetTokens = None,
+    budget_cost: options.BudgetCost = None,
+    budget_turns: options.BudgetTurns = None,
+    budget_tool_calls: options.BudgetToolCalls = None,
+    budget_seconds: options.BudgetSeconds = None,
+    address: options.AddressOption = None,
+    namespace: options.NamespaceOption = None,
+    task_queue: options.TaskQueueOption = options.TASK_QUEUE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Start a run, show its events and print its answer."""
+    from wakeful.cli.session import with_client
+    from wakeful.cli.terminal.follow import follow, print_result
+    from wakeful.contract.budgets import Budget
+
+    limits = Budget(
+        tokens=budget_tokens,
+        cost=budget_cost,
+        turns=budget_turns,
+        tool_calls=budget_tool_calls,
+        seconds=budget_seconds,
+    )
+    budget = None if limits == Budget() else limits
+
+    async def go(client: Client) -> RunResult | None:
+        if thread is not None:
+            await _refuse_existing(client, thread, again=again)
+        thread_id = await client.start(agent, text, thread_id=thread, budget=budget)
+        if not as_json:
+            print(f"thread {thread_id}", file=sys.stderr)
+        return await follow(client, thread_id, wait=wait, as_json=as_json)
+
+    result = with_client(address, namespace, go, task_queue=task_queue)
+    if result is not None:
+        print_result(result, as_json=as_json)
+
+
+async def _refuse_existing(client: Client, thread_id: str, *, again: bool) -> None:
+    """A person who names an existing thread usually wants to continue it, which a new run would not do."""
+    from temporalio.client import WorkflowExecutionStatus
+
+    from wakeful.cli.session import read_status
+    from wakeful.cli.terminal.shell_commands import send_command
+    from wakeful.client.wake import describe
+    from wakeful.contract.errors import CallerError, NoAnswer
+
+    described = await describe(client.temporal, thread_id)
+    if described is None:
+        return
+    if described.status is WorkflowExecutionStatus.RUNNING:
+        try:
+            doing = f" ({(await read_status(client.temporal, thread_id)).doing})"
+        except NoAnswer:
+            doing = ""
+        raise CallerError(f"thread {thread_id!r} is open{doing}: send it a message with `{send_command(thread_id)}`")
+    if not again:
+        raise CallerError(
+            f"thread {thread_id!r} exists: continue it with `{send_command(thread_id)}`, or start over with `--again`"
+        )

@@ -1,0 +1,46 @@
+"""`wakeful show`: the conversation of a thread."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from wakeful.cli import options
+
+if TYPE_CHECKING:
+    from wakeful.client.client import Client
+
+
+def show(
+    thread: options.ThreadArgument,
+    address: options.AddressOption = None,
+    namespace: options.NamespaceOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Print the whole conversation of a thread.
+
+    After it come the thread's state, tasks, undelivered messages and its sub-agents' pending decisions, if there are
+    any. `fork` and `rewind` take the step numbers that are printed here.
+    """
+    from wakeful.cli.session import with_client
+    from wakeful.cli.terminal.colours import colours_of
+    from wakeful.cli.terminal.render import message_lines, state_lines
+    from wakeful.cli.terminal.status_lines import read_related_lines
+    from wakeful.client.branching.steps import steps_of
+
+    async def go(client: Client) -> None:
+        messages = await client.transcript(thread)
+        marks = {step.start: colours_of(sys.stdout).dim(f", step {step.number}") for step in steps_of(messages)}
+        for index, message in enumerate(messages):
+            lines = message_lines(message, mark=marks.get(index, ""))
+            print(message.model_dump_json() if as_json else "\n".join(lines))
+        if as_json:
+            return
+        view = await client.status(thread)
+        lines = [*state_lines(await client.state(thread)), *await read_related_lines(client.temporal, thread, view)]
+        if view.active_agent not in (None, view.identity.agent_id):
+            lines.insert(0, f"agent    {view.active_agent}")
+        if lines:
+            print("\n".join(["", *lines]))
+
+    with_client(address, namespace, go)

@@ -1,0 +1,72 @@
+"""Tells a person who waits that no worker answers."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Self
+
+from wakeful.client.client import Client
+from wakeful.client.wake import describe
+from wakeful.contract.errors import NoAnswer, WakefulError
+
+SILENCE_SECONDS = 4.0
+"""Without a record, until the thread is queried."""
+LONGEST_SILENCE_SECONDS = 60.0
+
+
+class OutageNotice:
+    """Warns once per outage, which ends with the next record.
+
+    A thread that no worker has picked up has no events, so a watcher of it waits in silence: this queries the thread.
+    """
+
+    def __init__(self, client: Client, thread_id: str, warn: Callable[[str], None]) -> None:
+        self._client = client
+        self._thread_id = thread_id
+        self._warn = warn
+        self._record_arrived = asyncio.Event()
+        self._has_warned = False
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._wait_for_silence())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def on_record(self) -> None:
+        """A record has arrived."""
+        self._has_warned = False
+        self._record_arrived.set()
+
+    def on_trouble(self, error: WakefulError) -> None:
+        """Watching fails."""
+        if not self._has_warned:
+            self._has_warned = True
+            self._warn(f"{error}; waiting")
+
+    async def _wait_for_silence(self) -> None:
+        silence = SILENCE_SECONDS
+        while True:
+            self._record_arrived.clear()
+            try:
+                await asyncio.wait_for(self._record_arrived.wait(), silence)
+                silence = SILENCE_SECONDS
+            except TimeoutError:
+                silence = min(silence * 2, LONGEST_SILENCE_SECONDS)
+                if not self._has_warned:
+                    await self._query()
+
+    async def _query(self) -> None:
+        try:
+            await self._client.status(self._thread_id, within=timedelta(seconds=SILENCE_SECONDS))
+        except NoAnswer:
+            with contextlib.suppress(WakefulError):
+                described = await describe(self._client.temporal, self._thread_id)
+                queue = described.task_queue if described else self._client.task_queue
+                self.on_trouble(NoAnswer(f"no worker answers on task queue {queue!r}"))
+        except WakefulError:
+            pass  # the watcher of the thread reports it

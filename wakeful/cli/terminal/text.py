@@ -1,0 +1,94 @@
+"""Text for a terminal: made safe to print, shortened, aligned; tool calls, numbers and durations in words.
+
+Models write much of it. It must not move the cursor, change colours or hide other text.
+"""
+
+import json
+import unicodedata
+from collections.abc import Sequence
+
+from pydantic import JsonValue
+
+MOST_CHARACTERS = 160
+"""Of a text that is shortened to a line."""
+
+
+def printable(text: str) -> str:
+    """The text on one line, with every invisible character escaped. A person may decide by it."""
+    return escape_invisible(" ".join(text.split()))
+
+
+def escape_invisible(text: str) -> str:
+    """The text with every character escaped that is invisible or looks blank."""
+    return "".join(char if _is_visible(char) else _escaped(char) for char in text)
+
+
+def readable(text: str) -> str:
+    """The text with its lines and spaces, and without characters that control the terminal."""
+    lines = text.replace("\r", "")  # inside a line, it would let one text overwrite another
+    return "".join(char if _is_harmless(char) else _escaped(char) for char in lines)
+
+
+def short(text: str) -> str:
+    """The text on one line, shortened."""
+    flat = printable(text)
+    return flat if len(flat) <= MOST_CHARACTERS else flat[: MOST_CHARACTERS - 1] + "…"
+
+
+def short_call(name: str, arguments: JsonValue) -> str:
+    """A tool call on one line, shortened."""
+    return short(call_text(name, arguments))
+
+
+def call_text(name: str, arguments: JsonValue) -> str:
+    """A tool call with all its arguments."""
+    if isinstance(arguments, dict):
+        return f"{name}({', '.join(f'{key}={compact(value)}' for key, value in arguments.items())})"
+    return f"{name}({'' if arguments is None else compact(arguments)})"
+
+
+def compact(value: JsonValue) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def thread_path(path: Sequence[str]) -> str:
+    """A thread's ancestors and itself, root first."""
+    return " > ".join(printable(thread) for thread in path)
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """A length of time in its one or two biggest units: `42s`, `3m`, `2h05m`, `6d`."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m"
+    if whole < 86_400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+    return f"{whole // 86_400}d"
+
+
+def aligned(row: Sequence[str], widths: Sequence[int]) -> str:
+    """The cells of a table's row; the last cell is not padded."""
+    return "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode()
+
+
+def _is_visible(char: str) -> bool:
+    return char.isprintable() and char not in _BLANK
+
+
+_BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Unicode calls them letters and symbols, but they show nothing."""
+
+
+def _is_harmless(char: str) -> bool:
+    # The zero-width joiner makes one symbol of several; Python calls the other spaces unprintable.
+    return char.isprintable() or char in "\n\t\u200d" or unicodedata.category(char) == "Zs"
