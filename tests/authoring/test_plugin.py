@@ -89,11 +89,11 @@ def test_a_plugin_is_bound_by_its_hooks_and_settings() -> None:
             id="reminder",
             settings={"every": 5},
             phases=(Phase.BEFORE_INFERENCE, Phase.RUN_END),
-            moments=(LifecyclePhase.RUN_END,),
+            lifecycle=(LifecyclePhase.RUN_END,),
         ),
-        PluginBinding(id="quiet", moments=(LifecyclePhase.ACTIVATE,)),
+        PluginBinding(id="quiet", lifecycle=(LifecyclePhase.ACTIVATE,)),
         PluginBinding(
-            id="louder", phases=(Phase.RUN_START,), moments=(LifecyclePhase.ACTIVATE, LifecyclePhase.RUN_START)
+            id="louder", phases=(Phase.RUN_START,), lifecycle=(LifecyclePhase.ACTIVATE, LifecyclePhase.RUN_START)
         ),
     )
 

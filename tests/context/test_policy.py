@@ -48,8 +48,8 @@ def test_a_threshold_that_is_reached_only_after_messages_are_dropped_is_refused(
     with pytest.raises(ValidationError) as refused:
         ContextPolicy(autocompact_threshold=183_617)
     assert refused.value.errors()[0]["msg"] == (
-        "Value error, autocompact_threshold 183617 comes too late, messages would be dropped before they are "
-        "summarised: set it to at most max_context_tokens - max_output_tokens = 183616"
+        "Value error, autocompact_threshold 183617 comes too late: messages would be dropped before they are "
+        "summarised. Set it to at most max_context_tokens - max_output_tokens = 183616"
     )
 
 
@@ -60,7 +60,7 @@ def test_a_prompt_without_a_place_for_the_conversation_is_refused() -> None:
     error = refused.value.errors()[0]
     assert (error["loc"], error["msg"]) == (
         ("summarizer_user_prompt",),
-        "Value error, the prompt has no {messages}: write it where the conversation belongs",
+        "Value error, the prompt has no {messages}: put it where the conversation belongs",
     )
 
 

@@ -74,7 +74,7 @@ async def test_all_beyond_the_first_few_are_hidden_and_named() -> None:
     await world.infer()
     assert world.shown == ["alert", "book_flight", "tool_search"]
     assert "book_hotel, mail_send, weather" in world.request.messages[0].text
-    assert world.reports == []
+    assert world.failures == []
 
 
 async def test_rules_say_what_is_hidden_and_the_first_one_counts() -> None:
@@ -139,7 +139,7 @@ async def test_what_is_hidden_is_not_forbidden() -> None:
 async def test_a_search_that_makes_no_sense_is_answered_by_the_tool() -> None:
     world = World(agent())
     outcome = await world.call_tool("tool_search", {"question": "?"})
-    assert (outcome.result.status, world.reports) == ("error", [])
+    assert (outcome.result.status, world.failures) == ("error", [])
     assert "query" in outcome.result.text
 
 

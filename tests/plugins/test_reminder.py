@@ -40,7 +40,7 @@ async def told(*rules: ReminderRule, command: str = "git push", settings: Any = 
     agent = Agent(id="a", model="m", tools=[shell], plugins=[Reminder(rules)], plugin_settings=settings or {})
     world = World(agent)
     await world.call_tool("shell", {"command": command})
-    assert world.reports == []
+    assert world.failures == []
     return [block.text for message in world.context for block in message.content if isinstance(block, TextBlock)]
 
 

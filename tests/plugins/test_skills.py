@@ -229,7 +229,7 @@ async def test_a_skill_is_taken_up_and_its_instructions_are_told_from_then_on(di
             '<skill id="invoices">\nWrite an invoice for Ada.\n</skill>',
             "go",
         ]
-    assert world.reports == []
+    assert world.failures == []
 
 
 @pytest.mark.parametrize("name", ["skill", "load_skill_resource", "skill_script"])

@@ -402,7 +402,7 @@ def test_stop_conditions_go_with_the_agent_and_are_checked() -> None:
         Registry(agents=[wrong])
     pattern, window = error.value.problems
     assert pattern.startswith("agent 'a': content_match: ")
-    assert window == "agent 'a': loop_detection: the window is 999; at most 100 answers are compared"
+    assert window == "agent 'a': loop_detection: the window is 999; at most 100 answers can be compared"
 
 
 def test_profile_keys_have_names_of_their_own_and_outlive_a_replacement() -> None:
