@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from wakeful.authoring.hook_requests import HookRequests
 from wakeful.context.compaction import summary_message
-from wakeful.context.messages import Emitted, by_place, place
+from wakeful.context.messages import PlacedMessages, by_place, place
 from wakeful.context.tokens import message_tokens, messages_tokens, scaled
 from wakeful.context.window import fit
 from wakeful.contract.agents import ResolvedAgent
@@ -89,7 +89,7 @@ def tools_by_id(input: InferInput, agent: ResolvedAgent) -> dict[str, ToolDescri
     return {tool.id: tool for tool in (*agent.tools, *input.frontend_tools)}
 
 
-def _reserved(instructions: str, emitted: Emitted) -> int:
+def _reserved(instructions: str, emitted: PlacedMessages) -> int:
     prompt = Message(id="", role=Role.SYSTEM, content=(TextBlock(text=instructions),))
     return message_tokens(prompt) + messages_tokens(emitted.messages)
 
@@ -109,7 +109,7 @@ class Window:
         return scaled(known.tokens_since(known.start), self.factor) >= self.policy.max_context_tokens
 
     def view(
-        self, known: CachedTranscript, tools: Sequence[ToolDescriptor], instructions: str, emitted: Emitted
+        self, known: CachedTranscript, tools: Sequence[ToolDescriptor], instructions: str, emitted: PlacedMessages
     ) -> tuple[tuple[Message, ...], ContextReport]:
         """The part of the conversation that the request includes.
 
