@@ -8,17 +8,17 @@ from wakeful.contract.inference import RESUMED, Interruption, ModelRequest, Reco
 from wakeful.contract.messages import Role, ThinkingBlock, ToolCall, Visibility
 from wakeful.contract.runs import Usage
 from wakeful.contract.streaming import (
-    CallArguments,
-    CallClosed,
-    CallOpened,
-    Opened,
+    CallArgumentsPart,
+    CallEndPart,
+    CallStartPart,
     PartialCall,
-    Reasoning,
-    Stop,
+    ReasoningPart,
+    StartPart,
+    StopPart,
     StreamCheckpoint,
     StreamPart,
-    Text,
-    Used,
+    TextPart,
+    UsagePart,
 )
 from wakeful_activities.inference.recovery import CONTINUE, continuing, interruption_of, noticed
 from wakeful_activities.inference.stream_assembly import Gathering, so_far, synthesized
@@ -42,17 +42,17 @@ def came(text: str = "", *calls: PartialCall, broken: str | None = None, **more:
 
 def test_a_whole_answer() -> None:
     response = gathered(
-        Opened("m-1", "req-7"),
-        Reasoning("Let me "),
-        Reasoning("add."),
-        Text("I will "),
-        Text("add."),
-        CallOpened(0, "c1", "add"),
-        CallArguments(0, '{"a":'),
-        CallArguments(0, " 1}"),
-        CallOpened(1, "c2", "now"),
-        Used(Usage(prompt_tokens=3, completion_tokens=4)),
-        Stop(StopReason.TOOL_USE),
+        StartPart("m-1", "req-7"),
+        ReasoningPart("Let me "),
+        ReasoningPart("add."),
+        TextPart("I will "),
+        TextPart("add."),
+        CallStartPart(0, "c1", "add"),
+        CallArgumentsPart(0, '{"a":'),
+        CallArgumentsPart(0, " 1}"),
+        CallStartPart(1, "c2", "now"),
+        UsagePart(Usage(prompt_tokens=3, completion_tokens=4)),
+        StopPart(StopReason.TOOL_USE),
     ).response()
     assert (response.model, response.request_id) == ("m-1", "req-7")
     assert (response.text, response.reasoning) == ("I will add.", "Let me add.")
@@ -67,7 +67,11 @@ def test_a_whole_answer() -> None:
 
 def test_signed_reasoning_is_kept_in_its_blocks() -> None:
     response = gathered(
-        Reasoning("one"), Reasoning("", "sig1"), Reasoning("two", "sig2"), Text("done"), Stop(StopReason.END_TURN)
+        ReasoningPart("one"),
+        ReasoningPart("", "sig1"),
+        ReasoningPart("two", "sig2"),
+        TextPart("done"),
+        StopPart(StopReason.END_TURN),
     ).response()
     assert response.thinking == (
         ThinkingBlock(thinking="one", signature="sig1"),
@@ -79,11 +83,11 @@ def test_signed_reasoning_is_kept_in_its_blocks() -> None:
 @pytest.mark.parametrize("arguments", ['{"a": ', "{'a': 1}", "nonsense", '{"a": NaN}'])
 def test_a_call_that_nobody_can_read_is_dropped_and_named(arguments: str) -> None:
     response = gathered(
-        CallOpened(0, "c1", "add"),
-        CallArguments(0, arguments),
-        CallOpened(1, "c2", "now"),
-        CallArguments(1, "{}"),
-        Stop(StopReason.MAX_TOKENS),
+        CallStartPart(0, "c1", "add"),
+        CallArgumentsPart(0, arguments),
+        CallStartPart(1, "c2", "now"),
+        CallArgumentsPart(1, "{}"),
+        StopPart(StopReason.MAX_TOKENS),
     ).response()
     assert [call.name for call in response.tool_calls] == ["now"]
     assert response.incomplete_calls == ("add",)
@@ -91,7 +95,7 @@ def test_a_call_that_nobody_can_read_is_dropped_and_named(arguments: str) -> Non
 
 
 def test_a_server_that_says_stop_whatever_it_asks_for() -> None:
-    response = gathered(CallOpened(0, "c1", "now"), Stop(StopReason.END_TURN)).response()
+    response = gathered(CallStartPart(0, "c1", "now"), StopPart(StopReason.END_TURN)).response()
     assert response.stop_reason is StopReason.TOOL_USE
 
 
@@ -144,23 +148,25 @@ def test_however_often_it_breaks_off_every_word_is_there_once(words: list[str], 
         interruptions = (*left.interruptions, interruption_of(left)) if left else ()
         gathering = gathered(text=left.text if left else "", interruptions=interruptions)
         for word in words[done:cut]:
-            gathering.take(Text(word))
+            gathering.take(TextPart(word))
         if gathering.has_news:
             left, done = gathering.checkpoint(1, broken="connection reset"), max(done, cut)
     gathering = gathered(text=left.text if left else "")
     for word in words[done:]:
-        gathering.take(Text(word))
-    gathering.take(Stop(StopReason.END_TURN))
+        gathering.take(TextPart(word))
+    gathering.take(StopPart(StopReason.END_TURN))
     assert gathering.response().text == "".join(words)
 
 
 def test_what_was_called_off_has_no_calls() -> None:
-    left = gathered(Text("Well"), CallOpened(0, "c1", "add"), CallClosed(0)).checkpoint(1)
+    left = gathered(TextPart("Well"), CallStartPart(0, "c1", "add"), CallEndPart(0)).checkpoint(1)
     assert (so_far(left).text, so_far(left).tool_calls) == ("Well", ())
 
 
 def test_a_call_that_the_limit_cut_off_before_its_first_argument_is_not_made() -> None:
-    response = gathered(Text("I clean up."), CallOpened(0, "c1", "delete"), Stop(StopReason.MAX_TOKENS)).response()
+    response = gathered(
+        TextPart("I clean up."), CallStartPart(0, "c1", "delete"), StopPart(StopReason.MAX_TOKENS)
+    ).response()
     assert (response.tool_calls, response.incomplete_calls) == ((), ("delete",))
-    whole = gathered(CallOpened(0, "c1", "now"), CallClosed(0), Stop(StopReason.TOOL_USE)).response()
+    whole = gathered(CallStartPart(0, "c1", "now"), CallEndPart(0), StopPart(StopReason.TOOL_USE)).response()
     assert [call.name for call in whole.tool_calls] == ["now"]

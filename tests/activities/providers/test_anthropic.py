@@ -7,17 +7,6 @@ from pydantic import JsonValue
 from tests.activities.providers.openai_stub import OpenAIStub, Reply, Step
 from tests.support.fake_provider.asked import Format
 from tests.support.fake_provider.official import body_problem
-from wakeful.authoring.provider import (
-    CallArguments,
-    CallClosed,
-    CallOpened,
-    Opened,
-    Reasoning,
-    Stop,
-    StreamPart,
-    Text,
-    Used,
-)
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
 from wakeful.contract.inference import (
     ModelRequest,
@@ -41,6 +30,17 @@ from wakeful.contract.messages import (
     VideoBlock,
 )
 from wakeful.contract.runs import Usage
+from wakeful.contract.streaming import (
+    CallArgumentsPart,
+    CallEndPart,
+    CallStartPart,
+    ReasoningPart,
+    StartPart,
+    StopPart,
+    StreamPart,
+    TextPart,
+    UsagePart,
+)
 from wakeful.contract.tools import ToolDescriptor
 from wakeful_activities.providers.anthropic.provider import AnthropicMessages
 from wakeful_activities.providers.anthropic.schemas import promised
@@ -105,7 +105,7 @@ BEGUN = event(
         },
     },
 )
-OPENED = Opened("claude-opus-5-1", "req_1")
+OPENED = StartPart("claude-opus-5-1", "req_1")
 FIRST = Usage(prompt_tokens=100, completion_tokens=1, total_tokens=101, cache_read_tokens=64, cache_creation_tokens=8)
 LAST = FIRST.model_copy(update={"completion_tokens": 20, "total_tokens": 120})
 HALF = (BEGUN, started({"type": "text", "text": ""}), grown("text", text="hi"))
@@ -431,21 +431,21 @@ async def test_a_stream_is_read_as_it_comes(anthropic: AnthropicMessages, stub: 
     )
     assert await parts(anthropic) == [
         OPENED,
-        Used(FIRST),
-        Reasoning("hm"),
-        Reasoning(signature="EqQB"),
-        Reasoning(signature="redacted_thinking:Zm9v"),
-        Text("Let me "),
-        Text("see."),
-        CallOpened(0, "c1", "f"),
-        CallArguments(0, '{"a"'),
-        CallArguments(0, ":1}"),
-        CallClosed(0),
-        CallOpened(1, "c2", "g"),
-        CallArguments(1, '{"b":2}'),
-        CallClosed(1),
-        Used(LAST),
-        Stop(StopReason.TOOL_USE),
+        UsagePart(FIRST),
+        ReasoningPart("hm"),
+        ReasoningPart(signature="EqQB"),
+        ReasoningPart(signature="redacted_thinking:Zm9v"),
+        TextPart("Let me "),
+        TextPart("see."),
+        CallStartPart(0, "c1", "f"),
+        CallArgumentsPart(0, '{"a"'),
+        CallArgumentsPart(0, ":1}"),
+        CallEndPart(0),
+        CallStartPart(1, "c2", "g"),
+        CallArgumentsPart(1, '{"b":2}'),
+        CallEndPart(1),
+        UsagePart(LAST),
+        StopPart(StopReason.TOOL_USE),
     ]
 
 
@@ -463,7 +463,7 @@ async def test_a_stop_reason_is_a_stop_reason(
 ) -> None:
     """B-115"""
     stub.will(Reply.sse(*HALF, *stopped(reason), headers=ID))
-    assert await parts(anthropic) == [OPENED, Used(FIRST), Text("hi"), Used(LAST), Stop(expected)]
+    assert await parts(anthropic) == [OPENED, UsagePart(FIRST), TextPart("hi"), UsagePart(LAST), StopPart(expected)]
 
 
 def broken(kind: str) -> list[JsonValue]:

@@ -28,17 +28,7 @@ from tests.support.fake_provider.asked import Format
 from tests.support.fake_provider.official import body_problem
 from tests.support.fake_provider.script import Answer
 from tests.support.fake_provider.server import fake_provider
-from wakeful.authoring.provider import (
-    CallArguments,
-    CallOpened,
-    Opened,
-    Reasoning,
-    Stop,
-    StreamingProvider,
-    StreamPart,
-    Text,
-    Used,
-)
+from wakeful.authoring.provider import StreamingProvider
 from wakeful.contract.errors import ConfigurationError, ProviderError, ProviderErrorKind
 from wakeful.contract.inference import (
     ModelRequest,
@@ -66,6 +56,16 @@ from wakeful.contract.messages import (
     Visibility,
 )
 from wakeful.contract.runs import Usage
+from wakeful.contract.streaming import (
+    CallArgumentsPart,
+    CallStartPart,
+    ReasoningPart,
+    StartPart,
+    StopPart,
+    StreamPart,
+    TextPart,
+    UsagePart,
+)
 from wakeful.contract.tools import ToolDescriptor
 from wakeful_activities.providers.anthropic.provider import AnthropicMessages
 from wakeful_activities.providers.openai_chat.provider import OPENAI_URL, OpenAIChat
@@ -121,7 +121,7 @@ async def answer(chat: OpenAIChat, stub: OpenAIStub, *events: JsonValue) -> list
     """What becomes of a stream of these chunks, but for its beginning."""
     stub.will(Reply.sse(*events))
     opened, *rest = await parts(chat)
-    assert isinstance(opened, Opened)
+    assert isinstance(opened, StartPart)
     return rest
 
 
@@ -392,17 +392,17 @@ async def test_a_stream_is_read_as_it_comes(chat: OpenAIChat, stub: OpenAIStub) 
         )
     )
     assert await parts(chat) == [
-        Opened("gpt-test-2026-01-01", "req_1"),
-        Reasoning("hm"),
-        Text("Let me "),
-        Text("see."),
-        CallOpened(0, "c0", "f"),
-        CallArguments(0, '{"a"'),
-        CallArguments(0, ":1}"),
-        CallOpened(1, "c1", "g"),
-        CallArguments(1, "{}"),
-        Used(USED),
-        Stop(StopReason.TOOL_USE),
+        StartPart("gpt-test-2026-01-01", "req_1"),
+        ReasoningPart("hm"),
+        TextPart("Let me "),
+        TextPart("see."),
+        CallStartPart(0, "c0", "f"),
+        CallArgumentsPart(0, '{"a"'),
+        CallArgumentsPart(0, ":1}"),
+        CallStartPart(1, "c1", "g"),
+        CallArgumentsPart(1, "{}"),
+        UsagePart(USED),
+        StopPart(StopReason.TOOL_USE),
     ]
 
 
@@ -411,28 +411,28 @@ async def test_a_server_that_does_not_stream_is_read_too(chat: OpenAIChat, stub:
     body: JsonValue = {**completion(message, finish_reason="tool_calls"), "model": "gpt-test-2026", "usage": USAGE}
     stub.will(Reply.json(body, headers={"X-Request-Id": "req_1"}))
     assert await parts(chat) == [
-        Opened("gpt-test-2026", "req_1"),
-        Reasoning("hm"),
-        Text("Let me see."),
-        CallOpened(0, "c0", "f"),
-        CallArguments(0, '{"b":1}'),
-        CallOpened(1, "c1", "f"),
-        CallOpened(2, "c2", "f"),
-        CallArguments(2, '{"a":1}'),
-        Used(USED),
-        Stop(StopReason.TOOL_USE),
+        StartPart("gpt-test-2026", "req_1"),
+        ReasoningPart("hm"),
+        TextPart("Let me see."),
+        CallStartPart(0, "c0", "f"),
+        CallArgumentsPart(0, '{"b":1}'),
+        CallStartPart(1, "c1", "f"),
+        CallStartPart(2, "c2", "f"),
+        CallArgumentsPart(2, '{"a":1}'),
+        UsagePart(USED),
+        StopPart(StopReason.TOOL_USE),
     ]
 
 
 async def test_an_answer_that_says_little_is_read_all_the_same(chat: OpenAIChat, stub: OpenAIStub) -> None:
     body: JsonValue = {**completion({"content": None, "tool_calls": None, "reasoning": "hm"}), "usage": None}
     stub.will(Reply.json(body, headers={"Content-Type": "text/plain"}))
-    assert await parts(chat) == [Opened("gpt-test"), Reasoning("hm"), Stop(StopReason.END_TURN)]
+    assert await parts(chat) == [StartPart("gpt-test"), ReasoningPart("hm"), StopPart(StopReason.END_TURN)]
 
 
 async def test_a_refusal_is_what_the_model_said(chat: OpenAIChat, stub: OpenAIStub) -> None:
     events = (delta({"refusal": "I can't "}), delta({"content": None, "refusal": "help."}, "stop"), "[DONE]")
-    assert await answer(chat, stub, *events) == [Text("I can't "), Text("help."), Stop(StopReason.END_TURN)]
+    assert await answer(chat, stub, *events) == [TextPart("I can't "), TextPart("help."), StopPart(StopReason.END_TURN)]
 
 
 @pytest.mark.parametrize("last", [[], ["[DONE]"], ["[DONE]", delta({"content": "!"})]], ids=["cut", "done", "late"])
@@ -440,19 +440,29 @@ async def test_an_answer_is_whole_once_the_model_has_said_why_it_stops(
     chat: OpenAIChat, stub: OpenAIStub, last: list[JsonValue]
 ) -> None:
     events = (delta({"content": "hi"}), delta(finish_reason="stop"), *last)
-    assert await answer(chat, stub, *events) == [Text("hi"), Stop(StopReason.END_TURN)]
+    assert await answer(chat, stub, *events) == [TextPart("hi"), StopPart(StopReason.END_TURN)]
 
 
 async def test_a_connection_that_breaks_behind_a_whole_answer_does_not_matter(
     chat: OpenAIChat, stub: OpenAIStub
 ) -> None:
     stub.will(Cut(sse(delta({"content": "hi"}), delta(finish_reason="stop")), EVENT_STREAM))
-    assert await parts(chat) == [Opened("gpt-test"), Text("hi"), Stop(StopReason.END_TURN)]
+    assert await parts(chat) == [StartPart("gpt-test"), TextPart("hi"), StopPart(StopReason.END_TURN)]
 
 
-ONE = [CallOpened(0, "c", "f"), CallArguments(0, '{"a":'), CallArguments(0, "1}")]
-TWO = [CallOpened(0, "", "f"), CallArguments(0, "{}"), CallOpened(1, "", "f"), CallArguments(1, '{"a":1}')]
-BOTH = [CallOpened(0, "c", "f"), CallArguments(0, "{}"), CallOpened(1, "d", "f"), CallArguments(1, '{"a":1}')]
+ONE = [CallStartPart(0, "c", "f"), CallArgumentsPart(0, '{"a":'), CallArgumentsPart(0, "1}")]
+TWO = [
+    CallStartPart(0, "", "f"),
+    CallArgumentsPart(0, "{}"),
+    CallStartPart(1, "", "f"),
+    CallArgumentsPart(1, '{"a":1}'),
+]
+BOTH = [
+    CallStartPart(0, "c", "f"),
+    CallArgumentsPart(0, "{}"),
+    CallStartPart(1, "d", "f"),
+    CallArgumentsPart(1, '{"a":1}'),
+]
 
 
 def piece(arguments: JsonValue = None, name: str | None = None, **more: JsonValue) -> dict[str, JsonValue]:
@@ -477,17 +487,17 @@ def piece(arguments: JsonValue = None, name: str | None = None, **more: JsonValu
         ([piece("{}", "f", index=0, id=""), piece('{"a":1}', "f", index=0, id="")], TWO),
         (
             [piece("", "f", index=0), piece("", "g", index=0)],
-            [CallOpened(0, "", "f"), CallOpened(1, "", "g")],
+            [CallStartPart(0, "", "f"), CallStartPart(1, "", "g")],
         ),
         (
             [piece("{", "f", id="c"), piece("{", "g", id="d"), piece("}", id="c"), piece("}", id="d")],
             [
-                CallOpened(0, "c", "f"),
-                CallArguments(0, "{"),
-                CallOpened(1, "d", "g"),
-                CallArguments(1, "{"),
-                CallArguments(0, "}"),
-                CallArguments(1, "}"),
+                CallStartPart(0, "c", "f"),
+                CallArgumentsPart(0, "{"),
+                CallStartPart(1, "d", "g"),
+                CallArgumentsPart(1, "{"),
+                CallArgumentsPart(0, "}"),
+                CallArgumentsPart(1, "}"),
             ],
         ),
     ],
@@ -496,14 +506,14 @@ async def test_calls_are_told_apart_however_a_server_numbers_them(
     chat: OpenAIChat, stub: OpenAIStub, pieces: list[JsonValue], expected: list[StreamPart]
 ) -> None:
     """B-114"""
-    assert await answer(chat, stub, *calling(*pieces)) == [*expected, Stop(StopReason.TOOL_USE)]
+    assert await answer(chat, stub, *calling(*pieces)) == [*expected, StopPart(StopReason.TOOL_USE)]
 
 
 async def test_missing_and_repeated_call_ids_are_left_as_they_are(chat: OpenAIChat, stub: OpenAIStub) -> None:
     function: JsonValue = {"name": "f", "arguments": ""}
     wanted: JsonValue = [{"function": function}, {"id": None, "function": function}, {"id": "", "function": function}]
     stub.will(Reply.json(completion({"tool_calls": wanted}, finish_reason="tool_calls")))
-    assert [part.id for part in await parts(chat) if isinstance(part, CallOpened)] == ["", "", ""]
+    assert [part.id for part in await parts(chat) if isinstance(part, CallStartPart)] == ["", "", ""]
 
 
 @pytest.mark.parametrize(
@@ -519,7 +529,9 @@ async def test_a_finish_reason_is_a_stop_reason(
     chat: OpenAIChat, stub: OpenAIStub, finish_reason: str, expected: StopReason
 ) -> None:
     """B-115"""
-    assert await answer(chat, stub, delta({"content": ""}, ""), delta(finish_reason=finish_reason)) == [Stop(expected)]
+    assert await answer(chat, stub, delta({"content": ""}, ""), delta(finish_reason=finish_reason)) == [
+        StopPart(expected)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -610,7 +622,7 @@ async def test_a_connection_that_is_read_to_its_end_is_used_again() -> None:
 async def test_leaving_a_stream_hangs_up(chat: OpenAIChat, stub: OpenAIStub) -> None:
     stub.will(Hang(HALF))
     async with aclosing(chat.stream(HELLO)) as stream:
-        assert [await anext(stream), await anext(stream)] == [Opened("gpt-test"), Text("hi")]
+        assert [await anext(stream), await anext(stream)] == [StartPart("gpt-test"), TextPart("hi")]
     await asyncio.wait_for(stub.hung_up.wait(), 5)
 
 

@@ -7,17 +7,6 @@ from pydantic import JsonValue
 from tests.activities.providers.openai_stub import OpenAIStub, Reply, Step
 from tests.support.fake_provider.asked import Format
 from tests.support.fake_provider.official import body_problem
-from wakeful.authoring.provider import (
-    CallArguments,
-    CallClosed,
-    CallOpened,
-    Opened,
-    Reasoning,
-    Stop,
-    StreamPart,
-    Text,
-    Used,
-)
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
 from wakeful.contract.inference import ModelRequest, ModelSettings, OutputSpec, ReasoningBudget, StopReason
 from wakeful.contract.messages import (
@@ -34,6 +23,17 @@ from wakeful.contract.messages import (
     UrlSource,
 )
 from wakeful.contract.runs import Usage
+from wakeful.contract.streaming import (
+    CallArgumentsPart,
+    CallEndPart,
+    CallStartPart,
+    ReasoningPart,
+    StartPart,
+    StopPart,
+    StreamPart,
+    TextPart,
+    UsagePart,
+)
 from wakeful.contract.tools import ToolDescriptor
 from wakeful_activities.providers.openai_responses.provider import OpenAIResponses
 
@@ -62,7 +62,7 @@ USAGE: JsonValue = {
     "input_tokens_details": {"cached_tokens": 64, "cache_write_tokens": 8},
     "output_tokens_details": {"reasoning_tokens": 12},
 }
-USED = Used(
+USED = UsagePart(
     Usage(
         prompt_tokens=100,
         completion_tokens=20,
@@ -247,15 +247,15 @@ THOUGHT: JsonValue = {
 MESSAGE: JsonValue = {"type": "message", "content": [{"type": "output_text", "text": "Let me see."}]}
 OUTPUT: list[JsonValue] = [THOUGHT, MESSAGE, CALL]
 WHOLE = [
-    Opened("gpt-test-2026", "req_1"),
-    Reasoning("hm\n\nso"),
-    Reasoning(signature=SIGNATURE),
-    Text("Let me see."),
-    CallOpened(0, "c1", "f"),
-    CallArguments(0, '{"a":1}'),
-    CallClosed(0),
+    StartPart("gpt-test-2026", "req_1"),
+    ReasoningPart("hm\n\nso"),
+    ReasoningPart(signature=SIGNATURE),
+    TextPart("Let me see."),
+    CallStartPart(0, "c1", "f"),
+    CallArgumentsPart(0, '{"a":1}'),
+    CallEndPart(0),
     USED,
-    Stop(StopReason.TOOL_USE),
+    StopPart(StopReason.TOOL_USE),
 ]
 
 
@@ -289,19 +289,19 @@ async def test_a_stream_is_read_as_it_comes(responses: OpenAIResponses, stub: Op
         )
     )
     assert await parts(responses) == [
-        Opened("gpt-test-2026", "req_1"),
-        Reasoning("hm"),
-        Reasoning("\n\n"),
-        Reasoning("so"),
-        Reasoning(signature=SIGNATURE),
-        Text("Let me "),
-        Text("see."),
-        CallOpened(0, "c1", "f"),
-        CallArguments(0, '{"a"'),
-        CallArguments(0, ":1}"),
-        CallClosed(0),
+        StartPart("gpt-test-2026", "req_1"),
+        ReasoningPart("hm"),
+        ReasoningPart("\n\n"),
+        ReasoningPart("so"),
+        ReasoningPart(signature=SIGNATURE),
+        TextPart("Let me "),
+        TextPart("see."),
+        CallStartPart(0, "c1", "f"),
+        CallArgumentsPart(0, '{"a"'),
+        CallArgumentsPart(0, ":1}"),
+        CallEndPart(0),
         USED,
-        Stop(StopReason.TOOL_USE),
+        StopPart(StopReason.TOOL_USE),
     ]
 
 
@@ -319,13 +319,13 @@ async def test_a_server_that_does_not_stream_is_read_too(responses: OpenAIRespon
 
 async def test_a_refusal_is_what_the_model_said(responses: OpenAIResponses, stub: OpenAIStub) -> None:
     stub.will(Reply.sse(CREATED, event("refusal.delta", delta="I can't."), COMPLETED))
-    assert await parts(responses) == [Opened("gpt-test-2026"), Text("I can't."), Stop(StopReason.END_TURN)]
+    assert await parts(responses) == [StartPart("gpt-test-2026"), TextPart("I can't."), StopPart(StopReason.END_TURN)]
 
 
 async def test_an_answer_that_is_too_long_says_so(responses: OpenAIResponses, stub: OpenAIStub) -> None:
     """B-115"""
     stub.will(Reply.sse(*HALF, ended("incomplete", incomplete_details={"reason": "max_output_tokens"})))
-    assert (await parts(responses))[-1] == Stop(StopReason.MAX_TOKENS)
+    assert (await parts(responses))[-1] == StopPart(StopReason.MAX_TOKENS)
 
 
 FLAT: JsonValue = {"type": "error", "code": "rate_limit_exceeded", "message": "no luck", "param": None}

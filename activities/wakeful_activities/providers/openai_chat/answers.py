@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from wakeful.contract.errors import ProviderError
 from wakeful.contract.inference import StopReason
 from wakeful.contract.runs import Usage
-from wakeful.contract.streaming import CallArguments, CallOpened, Reasoning, StreamPart, Text, Used
+from wakeful.contract.streaming import CallArgumentsPart, CallStartPart, ReasoningPart, StreamPart, TextPart, UsagePart
 from wakeful_activities.providers.shared.failures import Callee, complained, garbage, malformed, withheld
 from wakeful_activities.providers.shared.reading import Read, Reader
 from wakeful_activities.providers.shared.sse import Event
@@ -113,7 +113,7 @@ class ChatReader(Reader):
             if choice.finish_reason:
                 self._finish(choice.finish_reason, event.data, malformed)
         if chunk.usage is not None:
-            yield Used(_used(chunk.usage))
+            yield UsagePart(_used(chunk.usage))
 
     def whole(self, body: str) -> Iterator[StreamPart]:
         completion = self._body(_Completion, body)
@@ -126,7 +126,7 @@ class ChatReader(Reader):
         yield from self._opened(completion.model)
         yield from parts
         if completion.usage is not None:
-            yield Used(_used(completion.usage))
+            yield UsagePart(_used(completion.usage))
 
     def _finish(self, reason: str, text: str, failure: Callable[[Callee, str, str], ProviderError]) -> None:
         if reason == "content_filter":
@@ -140,9 +140,9 @@ class ChatReader(Reader):
 
     def _said(self, said: _Said) -> Iterator[StreamPart]:
         if reasoning := said.reasoning_content or said.reasoning:
-            yield Reasoning(reasoning)
+            yield ReasoningPart(reasoning)
         for text in filter(None, (said.content, said.refusal)):
-            yield Text(text)
+            yield TextPart(text)
         for call in said.tool_calls or ():
             yield from self._called(call)
 
@@ -158,9 +158,9 @@ class ChatReader(Reader):
         call.arguments += text
         if not call.name and said.function.name:
             call.name, call.id = said.function.name, call.id or said.id or ""
-            yield CallOpened(call.index, call.id, call.name)
+            yield CallStartPart(call.index, call.id, call.name)
         if call.name and held_back + text:
-            yield CallArguments(call.index, held_back + text)
+            yield CallArgumentsPart(call.index, held_back + text)
 
     def _known(self, said: _Call) -> _Opening | None:
         """The call that a piece goes on with: by its index, by its id, or for want of both the last one."""

@@ -9,7 +9,15 @@ from wakeful.contract.errors import ProviderError
 from wakeful.contract.inference import StopReason
 from wakeful.contract.messages import ThinkingBlock
 from wakeful.contract.runs import Usage
-from wakeful.contract.streaming import CallArguments, CallClosed, CallOpened, Reasoning, StreamPart, Text, Used
+from wakeful.contract.streaming import (
+    CallArgumentsPart,
+    CallEndPart,
+    CallStartPart,
+    ReasoningPart,
+    StreamPart,
+    TextPart,
+    UsagePart,
+)
 from wakeful_activities.providers.shared.failures import Callee, complained, garbage, malformed, withheld
 from wakeful_activities.providers.shared.reading import Read, Reader
 from wakeful_activities.providers.shared.sse import Event
@@ -124,7 +132,7 @@ class ResponsesReader(Reader):
                 yield from self._finish(said.response, status, event.data, malformed)
                 self.is_done = True
             case "response.reasoning_summary_part.added" if said.summary_index > 0:
-                yield Reasoning("\n\n")
+                yield ReasoningPart("\n\n")
             case kind if isinstance(said.delta, str) and said.delta:
                 yield from self._grown(kind, said.output_index, said.delta)
             case _ if said.response is not None:
@@ -143,11 +151,11 @@ class ResponsesReader(Reader):
         growing = self._items.setdefault(index, _Growing())
         match kind:
             case "response.output_text.delta" | "response.refusal.delta":
-                yield Text(delta)
+                yield TextPart(delta)
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-                yield Reasoning(delta)
+                yield ReasoningPart(delta)
             case "response.function_call_arguments.delta" if growing.call is not None:
-                yield CallArguments(growing.call, delta)
+                yield CallArgumentsPart(growing.call, delta)
             case _:
                 return
         growing.is_told = True
@@ -157,7 +165,7 @@ class ResponsesReader(Reader):
         if item.type == "function_call" and growing.call is None:
             growing.call = self._calls
             self._calls += 1
-            yield CallOpened(growing.call, item.call_id or item.id or "", item.name or "")
+            yield CallStartPart(growing.call, item.call_id or item.id or "", item.name or "")
 
     def _done(self, index: int, item: _Item) -> Iterator[StreamPart]:
         """What of an item is not told yet: all of it, if the server sent no deltas."""
@@ -166,18 +174,18 @@ class ResponsesReader(Reader):
         match item.type:
             case "function_call" if growing.call is not None:
                 if item.arguments and not growing.is_told:
-                    yield CallArguments(growing.call, as_text(item.arguments))
-                yield CallClosed(growing.call)
+                    yield CallArgumentsPart(growing.call, as_text(item.arguments))
+                yield CallEndPart(growing.call)
             case "reasoning":
                 if not growing.is_told:
                     summary = "\n\n".join(part.text or "" for part in item.summary or ())
-                    yield from [Reasoning(summary)] if summary else []
+                    yield from [ReasoningPart(summary)] if summary else []
                 if item.id and item.encrypted_content:
                     signature = _Signature(id=item.id, encrypted_content=item.encrypted_content)
-                    yield Reasoning(signature=signature.model_dump_json())
+                    yield ReasoningPart(signature=signature.model_dump_json())
             case "message" if not growing.is_told:
                 for part in item.content or ():
-                    yield from [Text(text)] if (text := part.text or part.refusal) else []
+                    yield from [TextPart(text)] if (text := part.text or part.refusal) else []
         growing.is_told = True
 
     def _finish(
@@ -197,7 +205,7 @@ class ResponsesReader(Reader):
                 ended = self._callee.quote(": ".join(filter(None, (status, reason))))
                 raise failure(self._callee, f"unknown ending {ended}", text)
         if response.usage is not None:
-            yield Used(_used(response.usage))
+            yield UsagePart(_used(response.usage))
 
 
 def _used(usage: _Usage) -> Usage:

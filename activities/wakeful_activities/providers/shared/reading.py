@@ -9,7 +9,7 @@ from pydantic import ConfigDict, ValidationError
 from wakeful.contract.base import Wire
 from wakeful.contract.errors import ProviderError
 from wakeful.contract.inference import StopReason
-from wakeful.contract.streaming import Opened, Stop, StreamPart
+from wakeful.contract.streaming import StartPart, StopPart, StreamPart
 from wakeful_activities.providers.shared.failures import Callee, cut_short, garbage, malformed
 from wakeful_activities.providers.shared.sse import Event
 
@@ -47,12 +47,12 @@ class Reader(ABC):
         """The last part, when nothing more comes."""
         if self.stop is None:
             raise cut_short(self._callee)
-        yield Stop(self.stop)
+        yield StopPart(self.stop)
 
     def _opened(self, model: str | None) -> Iterator[StreamPart]:
         if not self._is_open:
             self._is_open = True
-            yield Opened(model or self._callee.model, self._request_id)
+            yield StartPart(model or self._callee.model, self._request_id)
 
     def _event(self, shape: type[R], data: str) -> R:
         return self._read(shape, data, malformed)
