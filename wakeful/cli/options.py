@@ -11,7 +11,7 @@ from wakeful.cli import completion
 from wakeful.connection import Address
 from wakeful.contract.names import DEFAULT_TASK_QUEUE
 from wakeful.registry.registry import Registry
-from wakeful.registry.reloading import Outcome, Refused, in_words
+from wakeful.registry.reloading import Refused, ReloadOutcome, describe_outcome
 from wakeful.worker import load_registry
 
 AddressOption = Annotated[
@@ -66,8 +66,8 @@ def is_demo(app: str | None, agents: Sequence[Path] | None) -> bool:
     return app == DEMO_APP or not (app or agents)
 
 
-def tell_reload(outcome: Outcome) -> None:
-    print(in_words(outcome), file=sys.stderr if isinstance(outcome, Refused) else sys.stdout, flush=True)
+def tell_reload(outcome: ReloadOutcome) -> None:
+    print(describe_outcome(outcome), file=sys.stderr if isinstance(outcome, Refused) else sys.stdout, flush=True)
 
 
 def where(address: str | None, namespace: str | None) -> Address:

@@ -20,7 +20,7 @@ from temporalio import activity
 from wakeful.authoring.gate import GateCall, stronger
 from wakeful.authoring.hook_contexts import HookContext, RunEnd, StepEnd, ToolGate
 from wakeful.authoring.hook_requests import HookRequests
-from wakeful.authoring.plugin import AnyPlugin, PluginLives, bound_settings, hook_name
+from wakeful.authoring.plugin import AnyPlugin, hook_name
 from wakeful.authoring.profiles import Profiles
 from wakeful.authoring.state import State
 from wakeful.contract.agents import ResolvedAgent
@@ -29,6 +29,8 @@ from wakeful.contract.hooks import HookEffects, HookFailure, HooksInput, Lifecyc
 from wakeful.contract.names import ACTIVITY_HOOKS
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.state import StateView
+from wakeful.registry.plugin_bindings import bound_settings
+from wakeful.registry.plugin_lifecycles import PluginLifecycles
 from wakeful.registry.registry import Registry
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.results import cut_to_fit, returning
@@ -68,11 +70,11 @@ class Hooks:
         registry: Registry,
         threads: ThreadPoolExecutor,
         profiles: OpenProfiles = Profiles,
-        lives: PluginLives | None = None,
+        lifecycles: PluginLifecycles | None = None,
     ) -> None:
         self._registry = registry
         self._threads = threads
-        self._lives = lives
+        self._lifecycles = lifecycles
         self.profiles = profiles
         self._settings: OrderedDict[str, BaseModel] = OrderedDict()
 
@@ -97,8 +99,8 @@ class Hooks:
 
     async def set_up(self, plugin: AnyPlugin) -> None:
         """A plugin that the registry was given after the worker began has not been set up yet."""
-        if self._lives is not None:
-            await self._lives.begin(plugin)
+        if self._lifecycles is not None:
+            await self._lifecycles.set_up(plugin)
 
     async def call(self, plugin: AnyPlugin, hook: str, context: HookContext) -> None:
         function = getattr(plugin, hook)
@@ -157,7 +159,7 @@ class HookRun:
 
     async def ask(self, binding: PluginBinding, when: Phase | LifecyclePhase, make: Making) -> HookRequests:
         """Run one hook. What it asks for is counted, and given back; of one that fails, nothing, but a gate blocks."""
-        plugin, requests, state = self._hooks.plugin(binding.id), HookRequests(), self.state.fork()
+        plugin, requests, state = self._hooks.plugin(binding.id), HookRequests(), self.state.staged()
         try:
             if plugin is None:
                 raise _Failed("it is not on this worker; is its registry up to date?")
@@ -182,8 +184,8 @@ class HookRun:
                 if when is Phase.TOOL_GATE and self._fail is None
                 else HookRequests()
             )
-        self.state.take(state)
-        self.requests.take(requests)
+        self.state.commit(state)
+        self.requests.merge(requests)
         return requests
 
     async def verdict(self, call: GateCall, strongest: Verdict | None) -> Verdict | None:
@@ -198,7 +200,7 @@ class HookRun:
                 arguments=copy.deepcopy(call.arguments),
                 tool=copy.deepcopy(call.tool),
                 resume=call.resume,
-                is_first_ask=call.is_first_ask,
+                is_first_check=call.is_first_check,
             )
             said = (await self.ask(binding, Phase.TOOL_GATE, make)).verdict
             if isinstance(said, SetResult):

@@ -90,10 +90,10 @@ class ToolActivity:
         hooked = HookedCall(hooks, agent, input)
         outcome = await self._stopped(agent, hooked) or await hooked.before()
         if outcome is None:
-            call.state = hooks.state.fork()
+            call.state = hooks.state.staged()
             outcome = await self._made(tool, call)
             if call.has_returned:
-                hooks.state.take(call.state)
+                hooks.state.commit(call.state)
         outcome = await hooked.after(outcome)
         return outcome.model_copy(update={"effects": hooks.effects})
 
@@ -107,7 +107,7 @@ class ToolActivity:
             arguments=input.call.arguments,
             tool=hooked.tool,
             resume=input.resume,
-            is_first_ask=False,
+            is_first_check=False,
         )
         verdict = await self._gates.verdict(agent, input.permissions, asked, hooked.hooks)
         instead = _instead(input.call.name, verdict)

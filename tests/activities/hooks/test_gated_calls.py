@@ -160,7 +160,7 @@ async def test_an_answer_comes_with_what_gates_say_of_its_calls() -> None:
     assert {id: said.verdict for id, said in response.verdicts.items()} == dict(
         zip(ids[1:], ["suspend", "block", "set_result"], strict=True)
     )
-    assert [(made.call_id, made.is_first_ask, made.resume) for made in asked] == [(id, True, None) for id in ids]
+    assert [(made.call_id, made.is_first_check, made.resume) for made in asked] == [(id, True, None) for id in ids]
     assert (asked[0].tool, asked[0].identity.thread_id) == (pay.descriptor, "test")
 
 
@@ -212,7 +212,7 @@ async def test_gates_are_asked_again_just_before_the_call() -> None:
     outcome = await run_tool("pay", {"amount": 5}, gates=[modest])
     assert outcome == ToolOutcome(result=ToolResult.success("pay", "paid 5"))
     (made,) = asked
-    assert (made.identity, made.is_first_ask, made.tool, made.resume) == (IDENTITY, False, pay.descriptor, None)
+    assert (made.identity, made.is_first_check, made.tool, made.resume) == (IDENTITY, False, pay.descriptor, None)
 
 
 async def test_a_call_that_is_blocked_just_before_does_not_run() -> None:

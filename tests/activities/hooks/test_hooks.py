@@ -44,7 +44,7 @@ from wakeful import (
     say,
     tool,
 )
-from wakeful.authoring.plugin import CONTEXT_THROTTLE, AnyPlugin, PluginLives, setting_up
+from wakeful.authoring.plugin import AnyPlugin
 from wakeful.authoring.scripted import Turn
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.context import ContextMessage, ContextPolicy, ContextTarget
@@ -57,6 +57,8 @@ from wakeful.contract.runs import NaturalEnd, RunIdentity, StopDetail
 from wakeful.contract.state import StateAction, StateOp, StateView
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
+from wakeful.registry.plugin_bindings import CONTEXT_THROTTLE
+from wakeful.registry.plugin_lifecycles import PluginLifecycles
 from wakeful_activities import HistoryCache, InferActivity, ToolActivity
 from wakeful_activities.hooks.hook_run import HooksActivity
 from wakeful_activities.results import RESULT_LIMIT
@@ -179,7 +181,7 @@ class Manner(Plugin[Manners]):
     id = "manner"
 
     async def before_inference(self, ctx: BeforeInference[Manners]) -> None:
-        ctx.tell_model("manner", ctx.settings.text)
+        ctx.add_context("manner", ctx.settings.text)
         ctx.settings.text = "spoilt"
 
 
@@ -203,8 +205,8 @@ async def test_what_hooks_tell_the_model_is_told_with_this_request_and_no_other(
 
 async def test_what_stays_to_be_told_is_told_now_and_kept_and_what_is_forgotten_is_not_shown() -> None:
     def before(ctx: BeforeInference) -> None:
-        ctx.tell_model("kept", "stay", persistent=True, target=ContextTarget.SUFFIX_SYSTEM)
-        ctx.forget("old")
+        ctx.add_context("kept", "stay", persistent=True, target=ContextTarget.SUFFIX_SYSTEM)
+        ctx.remove_context("old")
 
     world = World(plugin("p", before_inference=before))
     old = ContextMessage(key="old", content=(TextBlock(text="old"),))
@@ -218,7 +220,7 @@ async def test_what_stays_to_be_told_is_told_now_and_kept_and_what_is_forgotten_
 
 async def test_a_cooldown_holds_for_what_hooks_tell_in_every_step() -> None:
     """B-483."""
-    world = World(plugin("p", step_start=lambda ctx: ctx.tell_model("k", "hush", cooldown_turns=2)))
+    world = World(plugin("p", step_start=lambda ctx: ctx.add_context("k", "hush", cooldown_turns=2)))
     values: dict[str, Any] = {}
     for step in (1, 2, 3):
         response = await world.infer(step=step, state=StateView(revision=step, values=values))
@@ -290,7 +292,7 @@ async def test_an_answer_is_rewritten_before_it_is_checked_and_recorded() -> Non
 
     def second(ctx: AfterInference) -> None:
         ctx.emit("heard", ctx.response.text)
-        ctx.tell_model("next", "go on")
+        ctx.add_context("next", "go on")
 
     world = World(plugin("p", after_inference=first), plugin("q", after_inference=second), turn=say("five"), output=int)
     response = await world.infer()
@@ -341,7 +343,7 @@ async def test_plugins_speak_of_calls_after_gates_and_block_before_they_suspend(
 
 async def test_what_a_hook_permits_holds_at_once() -> None:
     denied = Rule(tool="pay", behavior=Behavior.DENY)
-    world = World(plugin("p", step_start=lambda ctx: ctx.permit(denied)), turn=call("pay", amount=1))
+    world = World(plugin("p", step_start=lambda ctx: ctx.add_permissions(denied)), turn=call("pay", amount=1))
     response = await world.infer()
     assert [tool.id for tool in world.request.tools] == ["look"]
     assert [said.verdict for said in response.verdicts.values()] == ["block"]
@@ -376,8 +378,8 @@ async def cancels_itself(ctx: HookContext) -> None:
         (takes_long, "it took longer than 0.05 s"),
         (cancels_itself, "it cancelled itself"),
         (lambda ctx: ctx.messages, "it returned a tuple; hooks return nothing, they ask by the context's verbs"),
-        (lambda ctx: ctx.state.set(VISITS, 1), "ValueError: state key 'visits' is merged by 'add': write it with "
-         "state.add(), not with state.set()"),
+        (lambda ctx: ctx.state.set(VISITS, 1), "ValueError: state key 'visits' has merge='add': write it with "
+         "state.add(), not state.set()"),
         (lambda _ctx: next(iter(())), "RuntimeError: StopIteration: next() found nothing"),
     ],
 )  # fmt: skip
@@ -401,12 +403,12 @@ HALF = "\ud800"
 @pytest.mark.parametrize(
     ("phase", "hook"),
     [
-        ("step_start", lambda ctx: ctx.hand_off(JUNK)),
+        ("step_start", lambda ctx: ctx.handoff(JUNK)),
         ("step_start", lambda ctx: ctx.block(ValueError())),
         ("step_start", lambda ctx: ctx.exclude_tools(JUNK)),
         ("step_start", lambda ctx: ctx.stop(HALF)),
         ("step_start", lambda ctx: ctx.emit("said", {"text": HALF})),
-        ("step_start", lambda ctx: ctx.tell_model("key", HALF)),
+        ("step_start", lambda ctx: ctx.add_context("key", HALF)),
         ("before_inference", lambda ctx: ctx.rewrite_messages(("junk",))),
         ("before_inference", lambda ctx: ctx.rewrite_messages((Message.model_construct(id=JUNK),))),
         ("after_inference", lambda ctx: ctx.rewrite(JUNK)),
@@ -507,10 +509,10 @@ async def test_a_plugin_that_comes_later_is_set_up_once_before_its_first_hook() 
             done.append("run_start")
 
     world = World(Late())
-    lives = PluginLives()
-    moments = HooksActivity(world.registry, world.memory, lives=lives)
+    lifecycles = PluginLifecycles()
+    moments = HooksActivity(world.registry, world.memory, lifecycles=lifecycles)
     input = HooksInput(agent=world.agent.digest(), moments=(LifecyclePhase.RUN_START,), identity=IDENTITY)
-    async with setting_up([], lives):
+    async with lifecycles.running([]):
         await asyncio.gather(*(_environment().run(moments.run_hooks, input) for _ in range(2)))
     assert done == ["setup", "run_start", "run_start", "shutdown"]
 
@@ -550,7 +552,7 @@ async def test_a_tool_that_raises_or_suspends_has_written_nothing() -> None:
 
 async def test_a_tool_of_an_agent_without_state_is_told_so() -> None:
     outcome = await World().call_tool("pay", agent=None)
-    assert "agent 'a' has no state key 'visits'" in outcome.result.text
+    assert "agent 'a' does not declare state key 'visits'" in outcome.result.text
 
 
 async def test_hooks_around_a_call_run_in_order_and_share_its_state() -> None:
@@ -597,7 +599,7 @@ async def test_a_call_is_gated_again_and_suspended_until_somebody_decided() -> N
     asked: list[bool] = []
 
     def ask(ctx: ToolGate) -> None:
-        asked.append(ctx.is_first_ask)
+        asked.append(ctx.is_first_check)
         if not ctx.approved:
             ctx.suspend("sure?")
 

@@ -11,7 +11,7 @@ import typer
 from wakeful.cli import options
 from wakeful.cli.commands.worker import stop_on_signals
 from wakeful.connection import embedded_server
-from wakeful.registry.reloading import Outcome, reloading_on_change
+from wakeful.registry.reloading import ReloadOutcome, reloading_on_change
 from wakeful.worker import WorkerSettings, serve
 
 DEMO_TEXT = "I want my money back for order 1042"
@@ -34,7 +34,7 @@ def dev(
     """
     registry = options.registry_of(app, agents)
 
-    def tell(outcome: Outcome) -> None:
+    def tell(outcome: ReloadOutcome) -> None:
         if as_json:
             print(json.dumps({"outcome": type(outcome).__name__.lower(), **asdict(outcome)}), flush=True)
         else:

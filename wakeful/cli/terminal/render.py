@@ -9,7 +9,7 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
-from wakeful.authoring.plugin import RESERVED_PREFIX
+from wakeful.authoring.state import RESERVED_PREFIX
 from wakeful.client.approvals import PendingDecision, pending_of
 from wakeful.contract import events as e
 from wakeful.contract import names
