@@ -1,6 +1,6 @@
-"""An agent with plugins in the activities that run hooks, from step to step: what hooks ask for is there in the next.
+"""Runs an agent with plugins in the activities that run hooks, step by step, and applies what the hooks request.
 
-A stand-in for the loop, and only as much of it as plugins can see; the tests on the real server have the loop itself.
+It stands in for the loop, as far as plugins can see it; tests on the real server use the loop itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ def user(text: str, id: str = "1") -> Message:
 
 
 class World:
-    """One run of an agent. `infer` begins the next step, and `call_tool` makes a call in it."""
+    """One run of an agent. `infer` starts the next step, and `call_tool` runs a tool call in it."""
 
     def __init__(self, agent: Agent, turns: Sequence[Turn] = (say("hello"),)) -> None:
         self.model = Recording(turns)
@@ -49,12 +49,12 @@ class World:
 
     @property
     def request(self) -> ModelRequest:
-        """What the model was asked last."""
+        """The last request to the model."""
         return self.model.requests[-1]
 
     @property
     def shown(self) -> list[str]:
-        """The tools that the model was shown last."""
+        """The tools of the last request."""
         return [tool.id for tool in self.request.tools]
 
     async def infer(self, *messages: Message) -> ModelResponse:
