@@ -173,14 +173,14 @@ class ToolContext(SuspendableCall[NoReturn]):
     profiles: Profiles = field(default_factory=Profiles, repr=False)
     """Data that is shared across threads. Sync tools use `profiles.wait`. Writes stay, even if the call fails."""
     progress_sink: ProgressSink = field(default=lambda _report: None, repr=False)
-    is_cancelled: Callable[[], bool] = field(default=lambda: False, repr=False)
+    cancelled_source: Callable[[], bool] = field(default=lambda: False, repr=False)
     emit_sink: EmitSink = field(default=lambda _type, _payload: False, repr=False)
     handoff_sink: Callable[[str], None] = field(default=lambda _agent_id: None, repr=False)
 
     @property
     def cancelled(self) -> bool:
         """Whether the run has cancelled this call. Async tools are cancelled as well; sync tools should poll this."""
-        return self.is_cancelled()
+        return self.cancelled_source()
 
     def report(
         self,

@@ -148,8 +148,8 @@ def send_message_tool() -> ToolDescriptor:
     description = (
         "Send a message to another agent, for example to report progress, to ask a question, or to pass on what it "
         "needs. Returns `status`: `accepted` if it was delivered, or `failed` with the reason. It does not wait for a "
-        "reply; a reply arrives later as a message of its own. You can send undelivered messages again with "
-        f"{TOOL_RECOVER_MESSAGES}."
+        "reply; a reply arrives later as a message of its own. Undelivered messages to a parent or to another agent "
+        f"are kept: send them again with {TOOL_RECOVER_MESSAGES}."
     )
     parent = _object({"relation": {"const": "parent"}}, description="The agent that started you.")
     child = _object(

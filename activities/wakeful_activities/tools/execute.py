@@ -186,7 +186,7 @@ class _Call:
             state=self.state,
             profiles=self._profiles(),
             progress_sink=self._report,
-            is_cancelled=self.cancelled.is_set,
+            cancelled_source=self.cancelled.is_set,
             emit_sink=self._emit,
             handoff_sink=self._hand_over,
         )
