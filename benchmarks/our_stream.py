@@ -2,9 +2,8 @@
 
 from benchmarks import ours
 from benchmarks.sides import COMPLETE, HEARTBEAT_TIMEOUT, OURS, STREAMED, WATCHED
-from wakeful import Agent, ModelRequest, ModelResponse, Registry
-from wakeful.authoring.provider import Opened, Stop, Text, Used
-from wakeful.providers import OpenAIChat
+from wakeful import Agent, ModelRequest, ModelResponse, OpenAIChat, Registry
+from wakeful.contract.streaming import StartPart, StopPart, TextPart, UsagePart
 
 
 class Listener:
@@ -17,14 +16,14 @@ class Listener:
         response, text = ModelResponse(model=request.model), ""
         async for part in self._chat.stream(request):
             match part:
-                case Opened(model=model, request_id=request_id):
+                case StartPart(model=model, request_id=request_id):
                     heard = {"model": model or response.model, "request_id": request_id or response.request_id}
                     response = response.model_copy(update=heard)
-                case Text(text=words):
+                case TextPart(text=words):
                     text += words
-                case Used(usage=usage):
+                case UsagePart(usage=usage):
                     response = response.model_copy(update={"usage": usage})
-                case Stop(reason=reason):
+                case StopPart(reason=reason):
                     response = response.model_copy(update={"stop_reason": reason})
                 case _:
                     raise AssertionError(f"the script has only text, and this came: {part!r}")

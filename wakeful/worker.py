@@ -20,13 +20,13 @@ from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.worker import Worker, WorkerDeploymentConfig
 
-from wakeful.authoring.plugin import PluginLives, setting_up
 from wakeful.authoring.profiles import ProfileStore
 from wakeful.connection import ensure_search_attributes
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.names import DEFAULT_TASK_QUEUE
-from wakeful.profile_stores.opening import WorkerProfiles
+from wakeful.profile_stores.worker_profiles import WorkerProfiles
+from wakeful.registry.plugin_lifecycles import PluginLifecycles
 from wakeful.registry.registry import Registry
 from wakeful_activities import (
     CompactActivity,
@@ -103,8 +103,8 @@ async def running_worker(
     built_in = built_in_providers(os.environ)
     threads = _pool("tool", settings.max_concurrent_activities)
     hook_threads, gate_threads = _pool("hook", settings.hook_threads), _pool("gate", settings.gate_threads)
-    lives = PluginLives()
-    hooks, gates = Hooks(registry, hook_threads, worker_profiles.open, lives), Gates(registry, gate_threads)
+    lifecycles = PluginLifecycles()
+    hooks, gates = Hooks(registry, hook_threads, worker_profiles.open, lifecycles), Gates(registry, gate_threads)
     inference = InferActivity(registry, cache, hooks, gates, built_in)
     has_attributes = await ensure_search_attributes(client)
     resolve = ResolveActivity(registry, cache, search_attributes=has_attributes, budget=settings.history_budget)
@@ -120,7 +120,7 @@ async def running_worker(
     worker = _worker(client, settings, activities)
     try:
         async with (
-            setting_up(registry.plugins.values(), lives),
+            lifecycles.running(registry.plugins.values()),
             worker,
             sweeping(client, settings.task_queue, settings.sweep_interval),
         ):

@@ -15,7 +15,7 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
 from wakeful.context.tokens import message_tokens
-from wakeful.context.window import shown
+from wakeful.context.window import shortened
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.context import CompactionMark
 from wakeful.contract.errors import InternalError
@@ -53,7 +53,7 @@ class _Thread:
     def append(self, message: Message) -> None:
         self.messages.append(message)
         self.digests.append(chained(self.digests[-1] if self.digests else self.start.digest, message))
-        self.tokens.append(self.tokens[-1] + message_tokens(shown(message)))
+        self.tokens.append(self.tokens[-1] + message_tokens(shortened(message)))
 
     def matches(self, ref: TranscriptRef) -> bool:
         return self.start.length <= ref.length <= self.length and self._digest_at(ref.length) == ref.digest

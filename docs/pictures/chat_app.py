@@ -10,7 +10,15 @@ import time
 from collections.abc import AsyncIterator
 
 from wakeful import Agent, ModelRequest, Registry, ScriptedModel, ToolContext, ToolMode, call, say, tool
-from wakeful.authoring.provider import CallArguments, CallOpened, Reasoning, Stop, StreamPart, Text, Used
+from wakeful.contract.streaming import (
+    CallArgumentsPart,
+    CallStartPart,
+    ReasoningPart,
+    StopPart,
+    StreamPart,
+    TextPart,
+    UsagePart,
+)
 
 WORD_SECONDS = 0.07
 STOCK = {"espresso machine": 3, "grinder": 12, "filter": 400}
@@ -66,16 +74,16 @@ class WordByWord:
         answer = SCRIPT.answer(request)
         thought, _, text = answer.text.rpartition("|")
         for word in re.findall(r"\S+\s*", thought):
-            yield Reasoning(word)
+            yield ReasoningPart(word)
             await asyncio.sleep(WORD_SECONDS)
         for word in re.findall(r"\S+\s*", text):
-            yield Text(word)
+            yield TextPart(word)
             await asyncio.sleep(WORD_SECONDS)
         for index, wish in enumerate(answer.tool_calls):
-            yield CallOpened(index, wish.id, wish.name)
-            yield CallArguments(index, json.dumps(wish.arguments))
-        yield Used(answer.usage)
-        yield Stop(answer.stop_reason)
+            yield CallStartPart(index, wish.id, wish.name)
+            yield CallArgumentsPart(index, json.dumps(wish.arguments))
+        yield UsagePart(answer.usage)
+        yield StopPart(answer.stop_reason)
 
 
 registry = Registry(

@@ -1,9 +1,9 @@
-"""Approvals in a chat: a small service that posts what waits for a decision, and takes the clicks back.
+"""Approvals in a chat: a small service that posts pending decisions to a chat, and receives the clicks.
 
-    python examples/approvals/webhook.py --demo     everything at once, on a server of its own; plays the chat itself
-    python examples/approvals/webhook.py            the service, for a cluster of yours: see README.md beside this file
+    python examples/approvals/webhook.py --demo     the whole flow on its own server; it also plays the chat
+    python examples/approvals/webhook.py            the service, for your cluster: see README.md in this directory
 
-It keeps nothing. What was posted comes back with the click, under a signature; the run itself knows what was decided.
+It stores nothing. The click returns what was posted, with a signature; the run itself records what was decided.
 """
 
 import argparse
@@ -24,26 +24,36 @@ from typing import Any, Literal
 import httpx
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from wakeful import Registry
-from wakeful.cli import demo_app
-from wakeful.cli.process import run_and_leave
-from wakeful.client.approvals import PendingDecision
-from wakeful.client.client import Client
-from wakeful.connection import connect, embedded_server
-from wakeful.contract.errors import CallerError, ConfigurationError, DecisionRefused, NoAnswer, WakefulError
-from wakeful.worker import running_worker
+from wakeful import (
+    Agent,
+    CallerError,
+    Client,
+    ConfigurationError,
+    DecisionRefused,
+    NoAnswer,
+    PendingDecision,
+    Registry,
+    ScriptedModel,
+    ToolContext,
+    WakefulError,
+    call,
+    connect,
+    say,
+    tool,
+)
+from wakeful.testing import runtime
 
 TIMESTAMP, SIGNATURE = "X-Approvals-Timestamp", "X-Approvals-Signature"
 WINDOW_SECONDS = 300
-"""A request that was signed longer ago is a replay."""
+"""A request with an older signature is a replay."""
 MAX_BODY = 64_000
-LOOK_EVERY_SECONDS = 1.0
+POLL_SECONDS = 1.0
 
 _logger = logging.getLogger("approvals")
 
 
 class Question(BaseModel):
-    """What the chat is sent, and shows with a button for each answer."""
+    """What the chat receives, and shows with a button for each answer."""
 
     thread_id: str
     call_id: str
@@ -57,7 +67,7 @@ class Question(BaseModel):
 
 
 class Click(BaseModel):
-    """What the chat sends back: the names from the question, and who clicked on what."""
+    """What the chat sends back: ids from the question, and who clicked which button."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -71,7 +81,7 @@ class Click(BaseModel):
 
 
 def sign(secret: bytes, at: int, body: bytes) -> str:
-    """The time is signed together with the body, so that neither can be changed."""
+    """Signs the time together with the body, so that neither can be changed."""
     return hmac.new(secret, f"{at}.".encode() + body, hashlib.sha256).hexdigest()
 
 
@@ -91,7 +101,7 @@ def is_genuine(secret: bytes, headers: Mapping[str, str], body: bytes) -> bool:
 
 
 def question(pending: PendingDecision) -> Question:
-    # One id for one question: whoever clicks twice, or on the other button after all, repeats the first decision.
+    # One decision id per question: a second click, on either button, repeats the first decision and changes nothing.
     asked = f"{pending.thread_id}/{pending.run_id}/{pending.call_id}/{pending.since}"
     return Question(
         thread_id=pending.thread_id,
@@ -108,13 +118,13 @@ def question(pending: PendingDecision) -> Question:
 
 @dataclass(frozen=True)
 class Approvals:
-    """The service: `post_questions` runs until it is cancelled, `clicked` answers one request."""
+    """The service: `post_questions` runs until it is cancelled, `clicked` handles one request."""
 
     client: Client
     chat_url: str
     secret: bytes
     actors: Mapping[str, str]
-    """Who may decide: the chat's users, and the names that go on the record."""
+    """Who may decide: the chat's users, and the names to record for them."""
 
     async def post_questions(self) -> None:
         posted: set[str] = set()
@@ -123,11 +133,11 @@ class Approvals:
                 try:
                     posted = await self._post_new(http, posted)
                 except WakefulError:
-                    _logger.warning("what waits cannot be listed; trying again", exc_info=True)
-                await asyncio.sleep(LOOK_EVERY_SECONDS)
+                    _logger.warning("cannot list pending decisions; retrying", exc_info=True)
+                await asyncio.sleep(POLL_SECONDS)
 
     async def _post_new(self, http: httpx.AsyncClient, posted: set[str]) -> set[str]:
-        """Post what the chat has not been told yet; gives the ids of what waits and was posted."""
+        """Post the new questions; returns the ids of all pending questions that were posted."""
         waiting = [question(pending) async for pending in self.client.inbox() if pending.unknown is None]
         for asked in waiting:
             if asked.decision_id not in posted:
@@ -136,17 +146,17 @@ class Approvals:
                     (await http.post(self.chat_url, content=body, headers=signed(self.secret, body))).raise_for_status()
                     posted.add(asked.decision_id)
                 except httpx.HTTPError:
-                    _logger.warning("the chat did not take a question; trying again", exc_info=True)
+                    _logger.warning("cannot post a question to the chat; retrying", exc_info=True)
         return posted & {asked.decision_id for asked in waiting}
 
     async def clicked(self, headers: Mapping[str, str], body: bytes) -> tuple[int, str]:
-        """The HTTP status and a text for whoever clicked."""
+        """The HTTP status, and a text for the user who clicked."""
         if not is_genuine(self.secret, headers, body):
-            return 401, "the signature does not fit, or is too old"
+            return 401, "the signature is wrong or too old"
         try:
             click = Click.model_validate_json(body)
         except ValidationError as error:
-            return 400, f"this is no click: {error.error_count()} fields are wrong"
+            return 400, f"not a click: {error.error_count()} fields are wrong"
         actor = self.actors.get(click.user)
         if actor is None:
             return 403, f"{click.user} may not decide"
@@ -174,15 +184,15 @@ class Approvals:
             return await send(confirm=True) or "sent"
         except NoAnswer:
             await send(confirm=False)
-            return "sent: it waits until a worker runs"
+            return "sent: it takes effect when a worker runs"
 
 
-Answer = Callable[[Mapping[str, str], bytes], Coroutine[Any, Any, tuple[int, str]]]
+PostHandler = Callable[[Mapping[str, str], bytes], Coroutine[Any, Any, tuple[int, str]]]
 
 
 @contextlib.asynccontextmanager
-async def http_server(answer: Answer, *, port: int = 0) -> AsyncIterator[str]:
-    """Answer every POST with what `answer` makes of it; gives the address."""
+async def http_server(handle: PostHandler, *, port: int = 0) -> AsyncIterator[str]:
+    """Serve POST requests with `handle`; yields the address."""
     loop = asyncio.get_running_loop()
 
     class Handler(BaseHTTPRequestHandler):
@@ -195,16 +205,16 @@ async def http_server(answer: Answer, *, port: int = 0) -> AsyncIterator[str]:
                 return
             body = self.rfile.read(int(length))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            status, text = asyncio.run_coroutine_threadsafe(answer(headers, body), loop).result(timeout=60)
-            said = json.dumps({"said": text}).encode()
+            status, text = asyncio.run_coroutine_threadsafe(handle(headers, body), loop).result(timeout=60)
+            response = json.dumps({"message": text}).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(said)))
+            self.send_header("Content-Length", str(len(response)))
             self.end_headers()
-            self.wfile.write(said)
+            self.wfile.write(response)
 
         def log_message(self, format: str, *args: object) -> None:
-            """What is decided is in history; nothing is logged here."""
+            """Log nothing: workflow history records the decisions."""
 
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     serving = loop.run_in_executor(None, server.serve_forever)
@@ -217,7 +227,7 @@ async def http_server(answer: Answer, *, port: int = 0) -> AsyncIterator[str]:
 
 
 async def serve() -> None:
-    """The service, as the environment says."""
+    """Run the service, configured by the environment."""
     missing = [name for name in ("APPROVALS_SECRET", "APPROVALS_CHAT_URL", "APPROVALS_USERS") if name not in os.environ]
     if missing:
         raise ConfigurationError([f"{name} is not set; see README.md" for name in missing])
@@ -228,12 +238,24 @@ async def serve() -> None:
         actors=json.loads(os.environ["APPROVALS_USERS"]),
     )
     async with http_server(approvals.clicked, port=int(os.environ.get("APPROVALS_PORT", "8700"))) as address:
-        print(f"clicks are taken at {address}", flush=True)
+        print(f"listening for clicks at {address}", flush=True)
         await approvals.post_questions()
 
 
+@tool(idempotent=True)
+def refund(order_id: str, amount: float, ctx: ToolContext) -> dict[str, object]:
+    """Pay a customer's money back. A person has to approve it first."""
+    if ctx.resume_input is None:
+        ctx.suspend(f"Refund {amount:.2f} EUR for order {order_id}?")
+    return {"refunded": amount, "order_id": order_id}
+
+
+assistant = Agent(id="assistant", tools=[refund])
+script = ScriptedModel([call("refund", order_id="1042", amount=249.0), say("Done: {result}")])
+
+
 async def demo() -> None:
-    """The whole story: a run suspends, the chat is told, and only the right click lets it go on."""
+    """The whole flow: a run suspends, the chat gets the question, and only the right click resumes it."""
     secret = os.urandom(32)
     asked: asyncio.Queue[Question] = asyncio.Queue()
 
@@ -243,13 +265,8 @@ async def demo() -> None:
         await asked.put(Question.model_validate_json(body))
         return 200, "shown"
 
-    registry = Registry(agents=[demo_app.assistant], models={"default": demo_app.script})
-    async with (
-        embedded_server(ui=False) as temporal,
-        running_worker(temporal.client, registry),
-        http_server(chat) as chat_url,
-    ):
-        client = Client(temporal.client)
+    registry = Registry(agents=[assistant], models={"default": script})
+    async with runtime(registry) as client, http_server(chat) as chat_url:
         approvals = Approvals(client, chat_url, secret, {"U1": "ann@example.com"})
         async with http_server(approvals.clicked) as clicks_url, asyncio.TaskGroup() as group:
             posting = group.create_task(approvals.post_questions())
@@ -264,20 +281,20 @@ async def demo() -> None:
 
 
 async def _click_around(url: str, secret: bytes, shown: Question) -> None:
-    """Everything somebody could try, and then the click that counts, twice."""
+    """Try everything that must not work, and then the right click, twice."""
     click = {**shown.model_dump(), "user": "U1", "action": "approve", "reason": "it arrived broken"}
     stale = int(time.time()) - WINDOW_SECONDS - 1
     async with httpx.AsyncClient(timeout=30) as http:
 
         async def send(what: str, key: bytes = secret, *, at: int | None = None, **other: str) -> int:
             body = json.dumps({**click, **other}).encode()
-            said = await http.post(url, content=body, headers=signed(key, body, at=at))
-            print(f"{what}: {said.status_code} {said.json()['said']}", flush=True)
-            return said.status_code
+            response = await http.post(url, content=body, headers=signed(key, body, at=at))
+            print(f"{what}: {response.status_code} {response.json()['message']}", flush=True)
+            return response.status_code
 
         tried = [
             await send("forged click", b"guessed"),
-            await send("click of an hour ago", at=stale),
+            await send("click with an old signature", at=stale),
             await send("click of a stranger", user="U2"),
         ]
         if shown.arguments_digest is not None:
@@ -290,9 +307,12 @@ async def _click_around(url: str, secret: bytes, shown: Question) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--demo", action="store_true", help="run everything here, and play the chat")
-    asyncio.run(demo() if parser.parse_args().demo else serve())
+    parser.add_argument("--demo", action="store_true", help="run the whole flow here, and play the chat")
+    try:
+        asyncio.run(demo() if parser.parse_args().demo else serve())
+    except WakefulError as error:
+        raise SystemExit(f"approvals: {error}") from None
 
 
 if __name__ == "__main__":
-    run_and_leave(main, name="approvals")
+    main()

@@ -1,9 +1,9 @@
-"""Agents in a file, their one tool in code.
+"""Agents in a file, their tool in code.
 
     wakeful dev --app examples/files/app.py:registry
     wakeful run clerk 'how many espresso machines are there?'
 
-need neither a key nor a network: a scripted model answers.
+It needs neither a key nor a network: a scripted model answers.
 """
 
 from pathlib import Path

@@ -1,22 +1,17 @@
-"""Two peers talk: a buyer and a seller, each on a thread of its own, while their worker is stopped and started again.
+"""Two peers talk: a buyer and a seller, each on its own thread, while their worker is stopped and started again.
 
     python examples/team/peers.py
 
-needs nothing but a few seconds, and no model: both follow a script.
+It needs a few seconds and no model: both agents follow a script.
 """
 
 import asyncio
 import re
 
-from wakeful import Agent, Message, Registry, ScriptedModel, ThreadNotFound, call, say, tool
-from wakeful.cli.process import run_and_leave
-from wakeful.client.client import Client
-from wakeful.connection import embedded_server
-from wakeful.contract.messages import Role
-from wakeful.testing import Turn
-from wakeful.worker import running_worker
+from wakeful import Agent, Client, Message, Registry, Role, ScriptedModel, ThreadNotFound, call, say, tool
+from wakeful.testing import Turn, embedded_server, running_worker
 
-LETTER = re.compile(r'<agent-message from="(\w+)" thread_id="\w+">\n(.*)\n</agent-message>')
+AGENT_MESSAGE = re.compile(r'<agent-message from="(\w+)" thread_id="\w+">\n(.*)\n</agent-message>')
 
 
 @tool(read_only=True)
@@ -27,11 +22,11 @@ async def ponder() -> str:
 
 
 def write(to: str, message: str) -> Turn:
-    """A message to an agent on the thread of the same name, which is begun if it is not there."""
+    """Send a message to an agent on the thread of the same name, which is started if it does not exist."""
     return call("send_message", to={"relation": "agent", "thread_id": to, "agent_id": to}, message=message)
 
 
-# A message from the other side is answered like one from a person: by the first pattern that is found in it.
+# A message from the other agent is answered like one from a person: the first matching pattern selects the turns.
 buyer_script = ScriptedModel(
     when={
         "249": [call("ponder"), write("seller", "Too much. I offer 199 each."), say("I offered 199.")],
@@ -56,13 +51,13 @@ registry = Registry(
 )
 
 
-async def listen(client: Client, heard: set[str], *, until: str) -> None:
-    """Print what arrives on both threads and what is answered there, until somebody says `until`."""
-    while not any(until in line for line in heard):
+async def follow(client: Client, printed: set[str], *, until: str) -> None:
+    """Print what arrives on both threads and what the agents answer, until a line contains `until`."""
+    while not any(until in line for line in printed):
         for thread in ("seller", "buyer"):
             for message in await messages(client, thread):
-                if (line := shown(thread, message)) and line not in heard:
-                    heard.add(line)
+                if (line := line_of(thread, message)) and line not in printed:
+                    printed.add(line)
                     print(line, flush=True)
         await asyncio.sleep(0.1)
 
@@ -70,28 +65,28 @@ async def listen(client: Client, heard: set[str], *, until: str) -> None:
 async def messages(client: Client, thread: str) -> list[Message]:
     try:
         return await client.transcript(thread)
-    except ThreadNotFound:  # nobody has written to it yet
+    except ThreadNotFound:  # it has not received a message yet
         return []
 
 
-def shown(thread: str, message: Message) -> str:
-    if letter := LETTER.match(message.text):
-        return f"{letter[1]} to {thread}: {letter[2]}"
+def line_of(thread: str, message: Message) -> str:
+    if mail := AGENT_MESSAGE.match(message.text):
+        return f"{mail[1]} to {thread}: {mail[2]}"
     return f"    {thread}: {message.text}" if message.role is Role.ASSISTANT and message.text else ""
 
 
 async def main() -> None:
-    heard: set[str] = set()
+    printed: set[str] = set()
     async with embedded_server(ui=False) as server, asyncio.timeout(60):
         client = Client(server.client)
         async with running_worker(server.client, registry):
             await client.send("buyer", "Buy ten machines, please.", agent_id="buyer")
-            await listen(client, heard, until="249 each")
+            await follow(client, printed, until="249 each")
         print("-- the worker is stopped while the buyer ponders; both threads sleep in Temporal")
         async with running_worker(server.client, registry):
             print("-- another worker has started")
-            await listen(client, heard, until="are coming")
+            await follow(client, printed, until="are coming")
 
 
 if __name__ == "__main__":
-    run_and_leave(lambda: asyncio.run(main()), name="peers")
+    asyncio.run(main())

@@ -1,17 +1,25 @@
-"""A research team: a lead starts three researchers in the background, hears from them, and sums up.
+"""A research team: a lead starts three researchers in the background, reads their reports, and sums up.
 
     python examples/team/research.py
 
-needs nothing but a few seconds. With OPENAI_API_KEY or ANTHROPIC_API_KEY set, a real model plays the same parts.
+It needs a few seconds. With OPENAI_API_KEY or ANTHROPIC_API_KEY set, a real model plays all agents.
 """
 
 import asyncio
 import json
-import time
 
-from wakeful import Agent, ModelRequest, ModelResponse, Registry, ScriptedModel, call, default_model, say, tool
-from wakeful.cli.process import run_and_leave
-from wakeful.cli.terminal.tree_lines import tree_lines
+from wakeful import (
+    Agent,
+    ModelRequest,
+    ModelResponse,
+    Registry,
+    ScriptedModel,
+    TreeNode,
+    call,
+    default_model,
+    say,
+    tool,
+)
 from wakeful.testing import runtime
 
 FOUND = {
@@ -34,7 +42,7 @@ async def search(topic: str) -> str:
 
 
 class LeadScript:
-    """The lead without a model: it starts everybody at once, and sums up when all have reported."""
+    """The lead without a model: it starts all researchers at once, and sums up when all have reported."""
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         texts = [message.text for message in request.messages]
@@ -46,7 +54,7 @@ class LeadScript:
                 turn &= call("spawn_agent", agent="researcher", name=topic, prompt=f"Find out about {topic}.")
         elif len(reports) == len(FOUND):
             turn = say("Stock the Mokka. " + " ".join(reports))
-        return ScriptedModel([turn] * 10).answer(request)  # whatever it was asked before
+        return ScriptedModel([turn] * 10).answer(request)  # the same turn, at whatever step it is
 
 
 LATER = "The records of returns go back three years: this takes longer."
@@ -85,12 +93,21 @@ registry = Registry(
 )
 
 
+def print_tree(tree: TreeNode, indent: str = "") -> None:
+    name = f" ({tree.name})" if tree.name else ""
+    waits = f", waits for {tree.waiting_for}" if tree.waiting_for else ""
+    print(f"{indent}{tree.agent_id}{name}: {tree.status.value} after {tree.steps} steps{waits}", flush=True)
+    for child in tree.children:
+        print_tree(child, f"{indent}    ")
+
+
 async def main() -> None:
     async with runtime(registry) as client:
         thread = await client.start("lead", "Which espresso machine should we stock, the Mokka or the Crema?")
         async for tree in client.watch_tree(thread, every=0.5):
-            print("\n".join(tree_lines(tree, now=int(time.time() * 1000))), end="\n\n", flush=True)
-        print("What the lead was told meanwhile:\n")
+            print_tree(tree)
+            print()
+        print("What the lead received meanwhile:\n")
         for message in await client.transcript(thread):
             if message.text.startswith(("<background-task-event", "<agent-message")):
                 print(message.text)
@@ -98,4 +115,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    run_and_leave(lambda: asyncio.run(main()), name="research")
+    asyncio.run(main())

@@ -1,17 +1,27 @@
-"""A handoff: a writer drafts, then hands the conversation over to a reviewer, who keeps it.
+"""A handoff: a writer drafts, then hands the conversation off to a reviewer, who keeps it.
 
     python examples/team/reviewer.py
 
-needs nothing but a few seconds. With OPENAI_API_KEY or ANTHROPIC_API_KEY set, a real model plays the same parts.
+It needs a few seconds. With OPENAI_API_KEY or ANTHROPIC_API_KEY set, a real model plays both agents.
 """
 
 import asyncio
 
-from wakeful import Agent, Registry, ScriptedModel, call, default_model, say, tool
-from wakeful.cli.process import run_and_leave
-from wakeful.cli.terminal.render import event_lines
-from wakeful.client.client import Client
-from wakeful.contract.events import RunFinish
+from wakeful import (
+    Agent,
+    Client,
+    EventRecord,
+    Handoff,
+    Registry,
+    RunFinish,
+    ScriptedModel,
+    TextDelta,
+    ToolCallDone,
+    call,
+    default_model,
+    say,
+    tool,
+)
 from wakeful.testing import runtime
 
 
@@ -24,7 +34,7 @@ def count_words(text: str) -> int:
 DRAFT = "The Mokka makes coffee that is very, very good."
 BETTER = "The Mokka makes good coffee."
 
-# One conversation, one script: the writer speaks its first line, the reviewer all others.
+# One conversation, one script: the writer plays its first turn, the reviewer all others.
 script = ScriptedModel(
     when={
         "write": [
@@ -38,30 +48,39 @@ script = ScriptedModel(
 
 writer = Agent(
     id="writer",
-    instructions="Write the one sentence you are asked for, then hand over to the reviewer in the same step.",
+    instructions="Write the one sentence you are asked for, then hand off to the reviewer in the same step.",
     handoffs=["reviewer"],
 )
 reviewer = Agent(
     id="reviewer",
-    instructions="Review the newest sentence: count its words, then say in one line how to better it.",
+    instructions="Review the newest sentence: count its words, then say in one line how to improve it.",
     tools=[count_words],
 )
 registry = Registry(agents=[writer, reviewer], models={"default": default_model(offline=script)})
 
 
 async def ask(client: Client, thread: str, text: str, *, after: int = 0, agent_id: str | None = None) -> int:
-    """Say something and show what comes of it; gives the number of the last event."""
+    """Send a message and print the events until the run ends; returns the number of the last event."""
     print(f"you: {text}")
     await client.send(thread, text, agent_id=agent_id)
     async for record in client.watch(thread, after=after):
         after = record.seq
-        for line in event_lines(record.event):
-            print(f"  {line}", flush=True)
+        print_event(record)
         if isinstance(record.event, RunFinish):
             break
-    view = await client.status(thread)
-    print(f"  (on the thread answers: {view.active_agent or view.identity.agent_id})\n")
     return after
+
+
+def print_event(record: EventRecord) -> None:
+    match record.event:
+        case TextDelta(delta=text):
+            print(f"  {record.agent_id}: {text}", flush=True)
+        case ToolCallDone(result=result):
+            print(f"  {result.tool_name}: {result.text}", flush=True)
+        case Handoff(from_agent=before, to_agent=after):
+            print(f"  -- {before} hands off to {after}", flush=True)
+        case _:
+            pass
 
 
 async def main() -> None:
@@ -71,4 +90,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    run_and_leave(lambda: asyncio.run(main()), name="reviewer")
+    asyncio.run(main())

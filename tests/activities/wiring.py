@@ -11,11 +11,11 @@ from temporalio.common import RawValue
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import ActivityEnvironment
 
-from wakeful.authoring.plugin import PluginLives
 from wakeful.authoring.scripted import ScriptedModel, Turn
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.inference import ModelRequest, ModelResponse
 from wakeful.contract.tools import ToolCallInput
+from wakeful.registry.plugin_lifecycles import PluginLifecycles
 from wakeful.registry.registry import Registry
 from wakeful_activities import HistoryCache, HooksActivity, InferActivity, ToolActivity
 from wakeful_activities.hooks.gates import Gates
@@ -42,10 +42,12 @@ class Activities:
 
 
 @contextmanager
-def activities(registry: Registry, cache: HistoryCache, lives: PluginLives | None = None) -> Iterator[Activities]:
+def activities(
+    registry: Registry, cache: HistoryCache, lifecycles: PluginLifecycles | None = None
+) -> Iterator[Activities]:
     """The activities over one registry, while the body runs."""
     with _threads("tool") as tool_threads, _threads("hook") as hook_threads, _threads("gate") as gate_threads:
-        hooks, gates = Hooks(registry, hook_threads, lives=lives), Gates(registry, gate_threads)
+        hooks, gates = Hooks(registry, hook_threads, lifecycles=lifecycles), Gates(registry, gate_threads)
         yield Activities(
             InferActivity(registry, cache, hooks, gates, {}),
             ToolActivity(registry, cache, hooks, gates, tool_threads),

@@ -1,4 +1,4 @@
-"""`@gate`: a function with a name, and the call that it is given."""
+"""`@gate`: a function with a name, and the call that it checks."""
 
 import math
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ def test_a_gate_must_take_the_call_and_have_a_name() -> None:
         gate(lambda _call: None)
 
 
-def test_a_gate_says_what_is_to_be_done() -> None:
+def test_a_gate_returns_a_verdict() -> None:
     assert call().block("no") == Block(reason="no")
     assert call().result({"cached": True}) == SetResult(result=ToolResult.success("pay", {"cached": True}))
     mine = ToolResult.error("pay", "sold out")
@@ -54,11 +54,11 @@ class Price:
     euros: int
 
 
-def test_a_result_may_be_anything_that_json_can_hold() -> None:
+def test_a_result_may_be_anything_that_serializes_to_json() -> None:
     assert call().result([Price(3)]).result.data == [{"euros": 3}]
 
 
-def test_a_gate_suspends_as_a_tool_does() -> None:
+def test_a_gate_suspends_like_a_tool() -> None:
     """B-310, B-311."""
     verdict = call().suspend("Pay?", action="approve", parameters={"sum": 1}, expires_after=60, on_expiry="deny")
     assert verdict.ticket.model_dump(mode="json") == {
@@ -81,8 +81,8 @@ def test_only_a_decision_to_resume_is_an_approval() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, -1, math.inf, math.nan])
-def test_a_wait_has_to_have_an_end(seconds: float) -> None:
-    with pytest.raises(ValueError, match=r"expires_after is .*; it must be more than 0 seconds"):
+def test_a_deadline_must_be_finite(seconds: float) -> None:
+    with pytest.raises(ValueError, match=r"expires_after is .*; it must be a finite number of seconds above 0"):
         call().suspend("Pay?", expires_after=seconds)
-    with pytest.raises(ValueError, match=r"escalate_after is .*; it must be more than 0 seconds"):
+    with pytest.raises(ValueError, match=r"escalate_after is .*; it must be a finite number of seconds above 0"):
         call().suspend("Pay?", escalate_after=seconds)

@@ -1,4 +1,4 @@
-"""The scripted model: stateless, so it plays the same after a crash and on any worker."""
+"""The scripted model: stateless, so it continues after a crash and on any worker."""
 
 from wakeful import ModelRequest, ScriptedModel, call, say
 from wakeful.contract.inference import ModelResponse
@@ -20,7 +20,7 @@ def note(text: str) -> Message:
 USER, ASSISTANT, TOOL = Role.USER, Role.ASSISTANT, Role.TOOL
 
 
-def test_turns_follow_what_was_said_since_the_last_user_message() -> None:
+def test_the_next_turn_depends_on_the_answers_since_the_last_user_message() -> None:
     model = ScriptedModel([call("look", where="up"), say("I saw {result}, {input}")])
     first = ask(model, message(USER, "Ann"))
     assert [(c.name, c.arguments) for c in first.tool_calls] == [("look", {"where": "up"})]
@@ -30,26 +30,26 @@ def test_turns_follow_what_was_said_since_the_last_user_message() -> None:
     assert again.tool_calls[0].id != first.tool_calls[0].id
 
 
-def test_patterns_choose_the_script() -> None:
+def test_patterns_select_the_script() -> None:
     model = ScriptedModel([say("else")], when={"^hi": [say("hi yourself")]})
     assert [ask(model, message(USER, text)).text for text in ("Hi there", "bye")] == ["hi yourself", "else"]
 
 
-def test_a_turn_may_say_and_call_several_things() -> None:
+def test_a_turn_may_have_text_and_several_calls() -> None:
     turn = say("Looking. ") & call("a") & call("b", n=1)
     answer = ask(ScriptedModel([turn]), message(USER, "go"))
     assert (answer.text, [c.name for c in answer.tool_calls]) == ("Looking. ", ["a", "b"])
 
 
-def test_a_script_that_is_over_says_so() -> None:
+def test_a_script_without_more_turns_says_so() -> None:
     assert ask(ScriptedModel(), message(USER, "go")).text == "The script has no more turns."
 
 
-def test_what_only_the_model_sees_does_not_begin_the_script_anew() -> None:
+def test_internal_messages_do_not_restart_the_script() -> None:
     model = ScriptedModel([call("look"), say("{input}: {result}")])
     said = [
         message(USER, "Ann"),
-        note("go on"),
+        note("continue"),
         message(ASSISTANT, ""),
         message(TOOL, "stars"),
         note("task bg_0 ended"),
@@ -58,12 +58,12 @@ def test_what_only_the_model_sees_does_not_begin_the_script_anew() -> None:
     assert ask(model, *said).text == "Ann: stars"
 
 
-def test_a_pattern_may_choose_a_script_for_what_only_the_model_sees() -> None:
+def test_a_pattern_may_select_a_script_for_internal_messages() -> None:
     model = ScriptedModel([say("started")], when={"bg_0": [say("heard: {input}"), say("again")]})
     said = [message(USER, "Ann"), message(ASSISTANT, "started"), note("bg_0 ended"), note("bg_1 ended")]
     assert ask(model, *said).text == "heard: bg_0 ended"
     assert ask(model, *said, message(ASSISTANT, "heard")).text == "again"
 
 
-def test_notes_alone_begin_the_script() -> None:
+def test_internal_messages_alone_start_the_script() -> None:
     assert ask(ScriptedModel([say("hello {input}")]), note("wake up")).text == "hello "

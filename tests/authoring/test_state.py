@@ -40,29 +40,29 @@ def test_a_key_is_bound_to_runs_by_its_spec() -> None:
 @pytest.mark.parametrize(
     ("type", "merge", "default", "problem"),
     [
-        (str, "add", "", "state key 'k' is merged by 'add', which takes int or float, not str"),
-        (bool, "add", False, "which takes int or float, not bool"),
-        (set[int], "append", set(), "which takes a list, not set[int]"),
-        (dict[str, int], "union", {}, "which takes a set or a list, not dict[str, int]"),
-        (list[int], "max", [], "which takes numbers, texts or dates, not list[int]"),
-        (int | str, "min", 0, "which takes numbers, texts or dates, not int | str"),
+        (str, "add", "", "state key 'k': merge 'add' needs int or float, not str"),
+        (bool, "add", False, "needs int or float, not bool"),
+        (set[int], "append", set(), "needs a list, not set[int]"),
+        (dict[str, int], "union", {}, "needs a set or a list, not dict[str, int]"),
+        (list[int], "max", [], "needs numbers, strings or dates, not list[int]"),
+        (int | str, "min", 0, "needs numbers, strings or dates, not int | str"),
         (int, "exclusive", "many", "state key 'k': Input should be a valid integer"),
         (float, "add", float("inf"), "state key 'k': infinity and NaN are not JSON"),
         (object(), "exclusive", 1, "state key 'k': Unable to generate pydantic-core schema"),
     ],
 )
-def test_a_merge_and_a_default_must_fit_the_type(type: Any, merge: Any, default: Any, problem: str) -> None:
+def test_the_merge_and_the_default_must_match_the_type(type: Any, merge: Any, default: Any, problem: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         StateKey("k", type, merge=merge, default=default)
     assert problem in str(error.value)
 
 
 def test_a_key_has_a_name() -> None:
-    with pytest.raises(ConfigurationError, match="a state key needs a name"):
+    with pytest.raises(ConfigurationError, match="a state key has an empty name"):
         StateKey("", int, default=0)
 
 
-def test_an_unwritten_key_holds_its_default_and_nobody_can_spoil_that() -> None:
+def test_an_unwritten_key_has_its_default_which_readers_cannot_change() -> None:
     seen = state()
     seen.get(NOTES).append("mine")
     assert (seen.get(VISITS), seen.get(NOTES), seen.get(SEEN), seen.get(BEST)) == (0, [], set(), None)
@@ -75,7 +75,7 @@ def test_values_are_read_as_their_type() -> None:
     assert (seen.get(SEEN), seen.get(VISITS), seen.base) == ({"a", "b"}, 3, 7)
 
 
-def test_what_one_wrote_it_reads_back_and_the_loop_is_told_as_operations() -> None:
+def test_writes_are_read_back_and_recorded_as_operations() -> None:
     """B-403."""
     written = state(visits=3, notes=["a"], seen=["x"], best=2.5)
     written.add(VISITS, 2)
@@ -99,12 +99,12 @@ def test_what_one_wrote_it_reads_back_and_the_loop_is_told_as_operations() -> No
     assert (written.get(BEST), written.get(FIRST)) == (2.5, date(2024, 5, 1))
 
 
-def test_each_key_is_written_in_its_own_way() -> None:
+def test_each_key_is_written_with_the_method_of_its_merge() -> None:
     wrongs: list[tuple[Callable[[Any], None], str]] = [
-        (lambda s: s.set(VISITS, 1), "state.add(), not with state.set()"),
+        (lambda s: s.set(VISITS, 1), "state.add(), not state.set()"),
         (lambda s: s.add(HOME, 1), "state key 'home' cannot hold 1"),
-        (lambda s: s.union(NOTES, ["a"]), "state.append(), not with state.union()"),
-        (lambda s: s.max(FIRST, date.today()), "state.min(), not with state.max()"),
+        (lambda s: s.union(NOTES, ["a"]), "state.append(), not state.union()"),
+        (lambda s: s.max(FIRST, date.today()), "state.min(), not state.max()"),
         (lambda s: s.add(VISITS, "many"), "state key 'visits' cannot hold 'many': Input should be a valid integer"),
     ]
     for wrong, hint in wrongs:
@@ -115,44 +115,44 @@ def test_each_key_is_written_in_its_own_way() -> None:
         assert touched.operations == ()
 
 
-def test_a_key_that_nobody_declared_is_refused_by_name() -> None:
+def test_an_undeclared_key_is_rejected_by_name() -> None:
     """B-402."""
     other = StateKey("other", int, default=0)
     with pytest.raises(ConfigurationError) as error:
         state().get(other)
     assert str(error.value) == (
-        "agent 'a' has no state key 'other': list it in the agent's or a plugin's `state`; "
+        "agent 'a' does not declare state key 'other': add it to the `state` of the agent or of a plugin; "
         "declared: best, first, home, notes, seen, visits"
     )
     with pytest.raises(ConfigurationError, match="declared: none"):
         State().reset(other)
 
 
-def test_the_key_counts_as_the_run_is_bound_to_it() -> None:
+def test_the_key_that_the_run_is_bound_to_counts() -> None:
     bound = State(keys=[StateKeySpec(key="visits", merge=StateMerge.MAX, default=5)])
     assert bound.get(VISITS) == 5
-    with pytest.raises(ValueError, match=r"merged by 'max': write it with state.max\(\)"):
+    with pytest.raises(ValueError, match=r"has merge='max': write it with state.max\(\)"):
         bound.add(VISITS, 1)
 
 
-def test_a_value_of_another_time_is_not_taken_for_one_of_this_type() -> None:
-    with pytest.raises(ValueError, match="state key 'visits' holds what is not of its type"):
+def test_a_stored_value_of_another_type_is_rejected() -> None:
+    with pytest.raises(ValueError, match="the stored value of state key 'visits' is not of its type"):
         state(visits=["a"]).get(VISITS)
 
 
-def test_what_is_written_to_a_fork_counts_once_it_is_taken() -> None:
+def test_staged_writes_count_when_they_are_committed() -> None:
     whole = state(visits=1)
     whole.add(VISITS, 1)
-    fork = whole.fork()
-    fork.add(VISITS, 3)
-    assert (fork.get(VISITS), whole.get(VISITS), fork.base) == (5, 2, 7)
-    whole.take(fork)
+    staged = whole.staged()
+    staged.add(VISITS, 3)
+    assert (staged.get(VISITS), whole.get(VISITS), staged.base) == (5, 2, 7)
+    whole.commit(staged)
     assert whole.get(VISITS) == 5
     assert [operation.value for operation in whole.operations] == [1, 3]
 
 
 @pytest.mark.parametrize("value", ["\ud800", {"a": ["\ud800"]}, {"\udfff": 1}, float("inf"), [float("nan")]])
-def test_what_json_cannot_hold_is_refused(value: Any) -> None:
+def test_values_that_json_cannot_represent_are_rejected(value: Any) -> None:
     anything = StateKey("anything", Any, default=None)
     view = State(None, [anything.spec])
     with pytest.raises(ValueError, match="state key 'anything' cannot hold"):
@@ -160,10 +160,10 @@ def test_what_json_cannot_hold_is_refused(value: Any) -> None:
     assert view.operations == ()
 
 
-def test_a_state_that_would_be_too_large_is_refused() -> None:
+def test_a_write_that_would_make_the_state_too_large_is_rejected() -> None:
     notes = state(seen=["x" * (STATE_LIMIT - 1000)])
     notes.append(NOTES, "y" * 500)
-    with pytest.raises(ValueError, match=r"'notes' cannot be written: the state would have 400,\d\d\d bytes"):
+    with pytest.raises(ValueError, match=r"'notes' cannot be written: the whole state would have 400,\d\d\d bytes"):
         notes.append(NOTES, "é" * 300)
     assert notes.get(NOTES) == ["y" * 500]
     assert len(notes.operations) == 1

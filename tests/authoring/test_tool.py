@@ -1,4 +1,4 @@
-"""`@tool`: a typed function becomes a descriptor and a check of arguments."""
+"""`@tool`: a descriptor and a check of arguments from a typed function."""
 
 import typing
 from typing import Annotated, Any, Literal
@@ -46,7 +46,7 @@ def test_the_schema_comes_from_types_and_docstring() -> None:
     }
 
 
-def test_nested_types_are_written_where_they_are_used() -> None:
+def test_nested_types_are_inlined() -> None:
     """B-202."""
 
     @tool
@@ -78,7 +78,7 @@ def test_a_type_that_contains_itself_keeps_its_definition() -> None:
     assert "Node" in plant.descriptor.parameters["$defs"]  # type: ignore[operator]
 
 
-def test_arguments_arrive_as_the_types_the_function_asks_for() -> None:
+def test_arguments_are_parsed_into_the_types_of_the_parameters() -> None:
     @tool
     def visit(place: Place, count: Annotated[int, Field(ge=1)] = 1) -> None:
         """Go there."""
@@ -91,7 +91,7 @@ def test_arguments_arrive_as_the_types_the_function_asks_for() -> None:
         visit.parse({"place": {"title": "Rome"}, "count": 0})
 
 
-def test_null_arguments_mean_none() -> None:
+def test_null_stands_for_no_arguments() -> None:
     """B-202."""
 
     @tool
@@ -123,7 +123,7 @@ def test_options_reach_the_descriptor() -> None:
     assert (descriptor.timeout_seconds, descriptor.heartbeat_seconds, descriptor.task_queue) == (5, 2, "bank")
 
 
-def test_parameters_that_cannot_be_described_are_all_named() -> None:
+def test_all_unsupported_parameters_are_reported() -> None:
     def vague(untyped, /, *rest: int, **more: Any) -> None: ...  # type: ignore[no-untyped-def]
 
     with pytest.raises(ConfigurationError) as error:
@@ -132,14 +132,14 @@ def test_parameters_that_cannot_be_described_are_all_named() -> None:
     assert all(problem.startswith("tool 'vague': parameter") for problem in error.value.problems)
 
 
-def test_a_parameter_without_a_type_is_named() -> None:
+def test_a_parameter_without_a_type_is_reported() -> None:
     def vague(city) -> None: ...  # type: ignore[no-untyped-def]
 
     with pytest.raises(ConfigurationError, match="tool 'vague': parameter 'city' needs a type"):
         tool(vague)
 
 
-def test_a_type_without_a_schema_is_named() -> None:
+def test_a_type_without_a_schema_is_reported() -> None:
     def odd(callback: typing.TypedDict("Odd", {"x": int})) -> None: ...  # type: ignore[valid-type]
 
     with pytest.raises(ConfigurationError, match="tool 'odd': its parameters have no JSON schema"):
@@ -184,40 +184,40 @@ def test_a_tool_suspends_with_a_ticket_about_its_own_call() -> None:
     [
         ({"on_expiry": "deny"}, "on_expiry='deny' needs expires_after, in seconds"),
         ({"on_expiry": "perhaps"}, "'perhaps' is not a valid ExpiryAction"),
-        ({"expires_after": 0}, "expires_after is 0; it must be more than 0 seconds"),
-        ({"expires_after": 5, "default_result": 1}, "say on_expiry='resume' as well"),
-        ({"escalate_after": -1}, "escalate_after is -1; it must be more than 0 seconds"),
-        ({"response_schema": {"type": "yes or no"}}, "response_schema is no JSON schema: 'yes or no'"),
+        ({"expires_after": 0}, "expires_after is 0; it must be a finite number of seconds above 0"),
+        ({"expires_after": 5, "default_result": 1}, "pass on_expiry='resume'"),
+        ({"escalate_after": -1}, "escalate_after is -1; it must be a finite number of seconds above 0"),
+        ({"response_schema": {"type": "yes or no"}}, "response_schema is not a valid JSON schema: 'yes or no'"),
         ({"response_schema": "boolean"}, "response_schema must be a JSON schema, not a str"),
     ],
 )
-def test_a_question_that_makes_no_sense_is_refused(options: dict[str, Any], wrong: str) -> None:
+def test_an_invalid_question_is_rejected(options: dict[str, Any], wrong: str) -> None:
     with pytest.raises(ValueError) as error:
         context().suspend("Pay?", **options)
     assert wrong in str(error.value)
 
 
-def test_progress_goes_to_whoever_listens() -> None:
-    said: list[object] = []
-    context(progress_sink=said.append).report("half", progress=0.5)
-    context().report("nobody listens")
-    assert said == [{"message": "half", "progress": 0.5}]
+def test_progress_goes_to_the_sink() -> None:
+    reports: list[object] = []
+    context(progress_sink=reports.append).report("half", progress=0.5)
+    context().report("without a sink")
+    assert reports == [{"message": "half", "progress": 0.5}]
 
 
-def test_events_go_to_whoever_listens_as_they_were_when_they_were_told() -> None:
+def test_events_go_to_the_sink_as_they_were_when_they_were_emitted() -> None:
     """B-535."""
-    told: list[tuple[str, object]] = []
+    emitted: list[tuple[str, object]] = []
 
-    def listen(event_type: str, payload: JsonValue) -> bool:
-        told.append((event_type, payload))
+    def sink(event_type: str, payload: JsonValue) -> bool:
+        emitted.append((event_type, payload))
         return True
 
     found: dict[str, JsonValue] = {"n": 1}
-    assert context(emit_sink=listen).emit("found", found)
+    assert context(emit_sink=sink).emit("found", found)
     found["n"] = 2
-    assert context(emit_sink=listen).emit("done")
-    assert not context().emit("nobody listens")
-    assert told == [("found", {"n": 1}), ("done", None)]
+    assert context(emit_sink=sink).emit("done")
+    assert not context().emit("without a sink")
+    assert emitted == [("found", {"n": 1}), ("done", None)]
 
 
 LOOP: list[Any] = []
@@ -225,21 +225,21 @@ LOOP.append(LOOP)
 
 
 @pytest.mark.parametrize("payload", [object(), {"at": {1, 2}}, float("nan"), LOOP, "\ud800"])
-def test_an_event_is_json(payload: Any) -> None:
-    with pytest.raises(TypeError, match="the payload of event 'found' is nothing that JSON can hold"):
+def test_the_payload_of_an_event_must_be_json(payload: Any) -> None:
+    with pytest.raises(TypeError, match="the payload of event 'found' is not JSON"):
         context(emit_sink=lambda _type, _payload: True).emit("found", payload)
 
 
-def test_an_event_is_something_that_a_model_can_read() -> None:
-    with pytest.raises(ValueError, match="'found' has 200,002 characters, and at most 200,000 fit"):
+def test_the_payload_of_an_event_must_be_short_enough_for_a_model() -> None:
+    with pytest.raises(ValueError, match="'found' has 200,002 characters; at most 200,000 are allowed"):
         context().emit("found", "x" * 200_000)
 
 
-def test_a_handoff_goes_to_whoever_listens() -> None:
-    asked: list[str] = []
-    context(handoff_sink=asked.append).handoff("clerk")
-    context().handoff("nobody listens")
-    assert asked == ["clerk"]
+def test_a_handoff_goes_to_the_sink() -> None:
+    requested: list[str] = []
+    context(handoff_sink=requested.append).handoff("clerk")
+    context().handoff("without a sink")
+    assert requested == ["clerk"]
 
 
 def test_a_tool_may_run_in_the_background_on_any_queue() -> None:
@@ -250,8 +250,8 @@ def test_a_tool_may_run_in_the_background_on_any_queue() -> None:
     assert "background" not in tool(lambda: None).descriptor.model_dump_json()
 
 
-def test_a_local_tool_is_waited_for() -> None:
-    with pytest.raises(ConfigurationError, match="tool 'look' is local, so it cannot run in the background"):
+def test_a_local_tool_cannot_run_in_the_background() -> None:
+    with pytest.raises(ConfigurationError, match="tool 'look' is local: it cannot run in the background"):
 
         @tool(background=True, local=True, read_only=True)
         def look() -> None: ...

@@ -108,7 +108,7 @@ async def test_a_bad_registry_is_refused_in_one_message_with_every_fault(app: st
         "wakeful: clerk.toml:2: agent 'clerk' names unknown model 'gpt'; registered: default",
         "wakeful: clerk.toml:3: agent 'clerk' names unknown tool 'fly'; registered: look",
         "wakeful: clerk.toml:5: agent 'clerk': unknown key 'max_round'; did you mean 'max_rounds'?",
-        "wakeful: clerk.toml:7: agent 'clerk': the settings of plugin 'guard' do not fit: most: Input should be a "
+        "wakeful: clerk.toml:7: agent 'clerk': the settings of plugin 'guard' are invalid: most: Input should be a "
         "valid integer, unable to parse string as an integer",
         "wakeful: clerk.toml:10: agent 'coded' is registered twice: here and in code",
         "wakeful: more.toml:1: agent 'clerk' is registered twice: here and at clerk.toml:1",

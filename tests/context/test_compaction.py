@@ -1,8 +1,8 @@
-"""Compaction: when, how far, in which words, and whether it was worth it. The conversation is never rewritten."""
+"""Compaction: when, how far, with which prompt, and whether it is worth it. The conversation is never rewritten."""
 
 import pytest
 
-from tests.context.talking import assistant, ids, internal, mark, result, system, user
+from tests.context.conversations import assistant, ids, internal, mark, result, system, user
 from wakeful.context.compaction import (
     MIN_REPLACED_TOKENS,
     Boundary,
@@ -18,7 +18,7 @@ from wakeful.context.compaction import (
     transcript_text,
 )
 from wakeful.context.tokens import message_tokens, messages_tokens
-from wakeful.context.window import fit, shown
+from wakeful.context.window import fit, shortened
 from wakeful.contract.context import CompactionMark, CompactionSkip, ContextPolicy
 from wakeful.contract.errors import InternalError
 from wakeful.contract.messages import Message, Role, TextBlock, Visibility
@@ -28,31 +28,31 @@ BIG = "x" * 2048  # 512 tokens
 SAID = [user("u1", BIG), assistant("a1", BIG), user("u2", BIG), assistant("a2"), user("u3")]
 
 
-def keeping(messages: int) -> ContextPolicy:
+def suffix(messages: int) -> ContextPolicy:
     return ContextPolicy(compaction_raw_suffix_messages=messages)
 
 
 @pytest.mark.parametrize(("tokens", "due"), [(999, False), (1000, True), (5000, True)])
-def test_a_conversation_is_due_from_the_threshold_on(tokens: int, due: bool) -> None:
+def test_a_conversation_is_compacted_from_the_threshold_on(tokens: int, due: bool) -> None:
     """B-460"""
     assert should_compact(tokens, POLICY) is due
 
 
-def test_without_a_threshold_nothing_is_ever_due() -> None:
+def test_without_a_threshold_nothing_is_compacted() -> None:
     """B-450, B-460"""
     assert not should_compact(10**9, ContextPolicy())
 
 
-def test_after_a_summary_that_was_not_used_the_next_waits_until_there_is_more_to_summarise() -> None:
+def test_after_a_discarded_summary_the_next_waits_until_there_is_more_to_summarise() -> None:
     """B-463"""
     assert not should_compact(2000 + MIN_REPLACED_TOKENS - 1, POLICY, skipped_at=2000)
     assert should_compact(2000 + MIN_REPLACED_TOKENS, POLICY, skipped_at=2000)
 
 
-def test_the_tokens_of_a_conversation_are_those_of_what_requests_show() -> None:
+def test_the_tokens_of_a_conversation_are_those_that_requests_include() -> None:
     """B-460"""
     long = [*SAID, assistant("a3", calls=["c"]), result("c", "x" * 100_000)]
-    assert history_tokens(long) == messages_tokens(map(shown, long))
+    assert history_tokens(long) == messages_tokens(map(shortened, long))
     assert history_tokens(SAID, factor=2.0) == 2 * messages_tokens(SAID)
     assert history_tokens(SAID, mark=mark(3)) == messages_tokens([summary_message(mark(3)), *SAID[3:]])
 
@@ -60,20 +60,20 @@ def test_the_tokens_of_a_conversation_are_those_of_what_requests_show() -> None:
 def test_everything_before_the_raw_suffix_is_summarised() -> None:
     """B-461"""
     assert find_boundary(SAID, POLICY) == Boundary(through=3, pre_tokens=3 * 516)
-    assert find_boundary(SAID, keeping(1), factor=2.0) == Boundary(through=4, pre_tokens=2 * (3 * 516 + 4))
+    assert find_boundary(SAID, suffix(1), factor=2.0) == Boundary(through=4, pre_tokens=2 * (3 * 516 + 4))
 
 
 def test_a_round_of_calls_is_summarised_as_a_whole_or_not_at_all() -> None:
     """B-461"""
     said = [user("u1", BIG * 2), user("u2"), assistant("a", calls=["c1", "c2"]), result("c1"), result("c2"), user("u3")]
-    through = [getattr(find_boundary(said, keeping(count)), "through", None) for count in (1, 2, 3, 4, 5)]
+    through = [getattr(find_boundary(said, suffix(count)), "through", None) for count in (1, 2, 3, 4, 5)]
     assert through == [5, 2, 2, 2, None]
 
 
-def test_what_is_said_between_a_call_and_its_result_is_summarised_with_them_or_not_at_all() -> None:
+def test_messages_between_a_call_and_its_result_are_summarised_with_them_or_not_at_all() -> None:
     """B-461"""
     said = [user("u1", BIG * 2), user("u2"), assistant("a", calls=["c"]), user("u3"), result("c"), user("u4")]
-    assert find_boundary(said, keeping(3)) == Boundary(through=2, pre_tokens=1032)
+    assert find_boundary(said, suffix(3)) == Boundary(through=2, pre_tokens=1032)
 
 
 def test_a_call_that_is_still_open_is_not_summarised() -> None:
@@ -112,7 +112,7 @@ def test_a_part_that_is_too_small_is_not_summarised() -> None:
     assert find_boundary([user("u1", "x" * 4064), *said[1:]], POLICY) == Boundary(through=2, pre_tokens=1024)
 
 
-def test_a_part_in_which_nothing_is_said_is_not_summarised() -> None:
+def test_internal_messages_alone_are_not_summarised() -> None:
     """B-461, B-462"""
     assert find_boundary([internal(user("u1", BIG)), internal(user("u2", BIG * 2)), *SAID[3:]], POLICY) is None
 
@@ -134,7 +134,7 @@ def test_the_summariser_needs_room_for_the_previous_summary_too() -> None:
     assert find_boundary(said, policy, mark=before) == Boundary(through=3, pre_tokens=404 + 1200)
 
 
-def test_the_next_summary_takes_in_the_previous_one_and_what_was_said_since() -> None:
+def test_the_next_summary_covers_the_previous_one_and_the_messages_since() -> None:
     """B-462, H-14"""
     before = mark(2, "The user is called Ada." * 40)
     said = [user("u1", BIG * 9), assistant("a1", BIG * 9), *SAID]
@@ -147,7 +147,7 @@ def test_a_summary_alone_is_not_summarised_again() -> None:
     assert find_boundary(SAID, POLICY, mark=mark(3, BIG * 4)) is None
 
 
-def test_the_summariser_reads_what_was_said_without_internal_and_empty_messages() -> None:
+def test_the_summariser_does_not_read_internal_and_empty_messages() -> None:
     """B-462"""
     said = [
         system("s", "Be kind."),
@@ -163,12 +163,12 @@ def test_the_summariser_reads_what_was_said_without_internal_and_empty_messages(
     )
 
 
-def test_the_summariser_reads_long_results_as_requests_show_them() -> None:
+def test_the_summariser_reads_shortened_results() -> None:
     """B-454, B-462"""
     assert len(transcript_text([result("c1", "x" * 100_000)])) < 1700
 
 
-def test_the_summariser_is_asked_with_the_prompts_limit_and_model_of_the_policy() -> None:
+def test_the_summary_request_has_the_prompts_limit_and_model_of_the_policy() -> None:
     """B-463"""
     policy = ContextPolicy(
         summarizer_system_prompt="Summarise {messages}.",
@@ -185,7 +185,7 @@ def test_the_summariser_is_asked_with_the_prompts_limit_and_model_of_the_policy(
     )
 
 
-def test_the_summariser_is_asked_to_bring_the_previous_summary_up_to_date() -> None:
+def test_the_summary_request_includes_the_previous_summary() -> None:
     """B-462"""
     policy = ContextPolicy(summarizer_user_prompt="{messages}")
     said = [user("u1", "one"), user("u2", "two"), user("u3", "three"), user("u4", "four")]
@@ -207,12 +207,12 @@ def test_a_summary_that_saves_enough_becomes_a_mark() -> None:
 
 
 @pytest.mark.parametrize("summary", ["", " \n"])
-def test_an_empty_summary_is_not_used(summary: str) -> None:
+def test_an_empty_summary_is_discarded(summary: str) -> None:
     """B-463"""
     assert conclude(Boundary(7, 2000), summary, POLICY) == Skipped(CompactionSkip.EMPTY_SUMMARY)
 
 
-def test_a_summary_that_saves_too_little_is_not_used() -> None:
+def test_a_summary_that_saves_too_little_is_discarded() -> None:
     """B-463"""
     enough = CompactionMark(through=7, summary="x" * 220, pre_tokens=100, post_tokens=70)
     assert conclude(Boundary(7, 100), "x" * 220, POLICY) == enough
@@ -229,13 +229,13 @@ def test_a_summary_is_an_internal_system_message() -> None:
     )
 
 
-def test_requests_show_the_summary_in_place_of_what_it_covers() -> None:
+def test_requests_include_the_summary_instead_of_the_messages_it_covers() -> None:
     """B-464, B-466"""
     assert compacted(SAID, mark(3)) == (summary_message(mark(3)), *SAID[3:])
     assert compacted(SAID, None) == tuple(SAID)
 
 
-def test_a_compaction_leaves_the_conversation_as_it_was() -> None:
+def test_a_compaction_does_not_change_the_conversation() -> None:
     """B-468, H-14, H-22"""
     before = list(SAID)
     boundary = find_boundary(SAID, POLICY)
@@ -246,13 +246,13 @@ def test_a_compaction_leaves_the_conversation_as_it_was() -> None:
     assert before == SAID
 
 
-def test_the_summary_is_never_left_out_of_a_request() -> None:
+def test_the_summary_is_never_dropped_from_a_request() -> None:
     """B-452, B-464"""
     policy = ContextPolicy(max_context_tokens=10, max_output_tokens=1, min_recent_messages=1)
     assert ids(fit(compacted(SAID, mark(1)), (), policy).messages) == ["summary:1", "u3"]
 
 
-def test_a_mark_that_covers_more_than_there_is_breaks_a_promise() -> None:
+def test_a_mark_that_covers_more_messages_than_there_are_is_an_internal_error() -> None:
     """B-464"""
-    with pytest.raises(InternalError, match="covers 6 messages of a conversation that has 5"):
+    with pytest.raises(InternalError, match="covers 6 messages, but the conversation has 5"):
         compacted(SAID, mark(6))

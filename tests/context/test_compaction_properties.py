@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.context.talking import broken_conversations, conversations, mark, problems
+from tests.context.conversations import broken_conversations, conversations, mark, problems
 from wakeful.context.compaction import MIN_REPLACED_TOKENS, compacted, find_boundary, history_tokens, transcript_text
 from wakeful.contract.context import ContextPolicy
 from wakeful.contract.messages import Message, Role
@@ -13,7 +13,7 @@ policies = st.builds(ContextPolicy, compaction_raw_suffix_messages=st.integers(1
 
 @settings(deadline=None)
 @given(said=conversations(), policy=policies)
-def test_a_boundary_never_parts_a_call_from_its_results(said: list[Message], policy: ContextPolicy) -> None:
+def test_a_boundary_never_separates_a_call_from_its_results(said: list[Message], policy: ContextPolicy) -> None:
     """B-461"""
     boundary = find_boundary(said, policy)
     if boundary is not None:
@@ -37,7 +37,7 @@ def test_a_boundary_leaves_the_raw_suffix_and_is_worth_a_summary(
 
 @settings(deadline=None)
 @given(said=conversations(open_end=False), policy=policies)
-def test_no_later_boundary_would_do(said: list[Message], policy: ContextPolicy) -> None:
+def test_no_later_boundary_is_valid(said: list[Message], policy: ContextPolicy) -> None:
     """B-461"""
     boundary = find_boundary(said, policy)
     start = 0 if boundary is None else boundary.through

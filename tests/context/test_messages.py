@@ -1,12 +1,12 @@
-"""Context messages: kept by key, shown in order at their places, for as long and as often as they say."""
+"""Context messages: one per key, placed by target, sent for as long and as often as they say."""
 
 from dataclasses import replace
 
 import pytest
 
-from tests.context.talking import assistant, ids, mark, system, user
+from tests.context.conversations import assistant, ids, mark, system, user
 from wakeful.context.compaction import summary_message
-from wakeful.context.messages import ContextMessages, Emitted, place
+from wakeful.context.messages import ContextMessages, PlacedMessages, place
 from wakeful.contract.context import ContextMessage, ContextTarget
 from wakeful.contract.messages import Message, Role, TextBlock, Visibility
 
@@ -34,35 +34,35 @@ def note(
     )
 
 
-def holding(*messages: ContextMessage) -> ContextMessages:
-    kept = ContextMessages()
-    for message in messages:
-        kept = kept.upserting(message)
-    return kept
+def context(*added: ContextMessage) -> ContextMessages:
+    messages = ContextMessages()
+    for message in added:
+        messages = messages.upserting(message)
+    return messages
 
 
-def keys(kept: ContextMessages) -> list[str]:
-    return [message.key for message in kept.messages]
+def keys(messages: ContextMessages) -> list[str]:
+    return [message.key for message in messages.messages]
 
 
-def shown_at(kept: ContextMessages, *steps: int) -> list[int]:
-    """The steps at which anything is shown."""
-    shown = []
+def sent_at(messages: ContextMessages, *steps: int) -> list[int]:
+    """The steps at which a message is sent."""
+    sent = []
     for step in steps:
-        emitted, kept = kept.emit(step)
+        emitted, messages = messages.emit(step)
         if emitted.messages:
-            shown.append(step)
-    return shown
+            sent.append(step)
+    return sent
 
 
 def test_a_message_replaces_the_one_with_its_key() -> None:
     """B-480, B-484"""
-    assert holding(note("a", "old"), note("b"), note("a", "new")).messages == (note("a", "new"), note("b"))
+    assert context(note("a", "old"), note("b"), note("a", "new")).messages == (note("a", "new"), note("b"))
 
 
-def test_messages_are_shown_by_place_priority_and_key_in_whatever_order_they_came() -> None:
+def test_messages_are_sorted_by_target_priority_and_key() -> None:
     """B-480"""
-    kept = holding(
+    messages = context(
         note("z", target=SUFFIX, priority=-9),
         note("y", target=CONVERSATION),
         note("x", target=SESSION),
@@ -71,7 +71,7 @@ def test_messages_are_shown_by_place_priority_and_key_in_whatever_order_they_cam
         note("a", priority=2),
         note("d", priority=-1),
     )
-    emitted, _ = kept.emit(1)
+    emitted, _ = messages.emit(1)
     assert ids(emitted.messages) == [f"context:{key}" for key in ("d", "b", "c", "a", "x", "y", "z")]
     assert [len(part) for part in (emitted.system, emitted.session, emitted.conversation, emitted.suffix_system)] == [
         4,
@@ -81,18 +81,18 @@ def test_messages_are_shown_by_place_priority_and_key_in_whatever_order_they_cam
     ]
 
 
-def test_a_message_is_shown_with_its_role_content_and_visibility() -> None:
+def test_a_message_is_sent_with_its_role_content_and_visibility() -> None:
     """B-480"""
     message = ContextMessage(
         key="time", role=Role.USER, content=(TextBlock(text="It is noon."),), visibility=Visibility.ALL
     )
     shown = Message(id="context:time", role=Role.USER, content=message.content, visibility=Visibility.ALL)
-    assert holding(message).emit(1)[0] == Emitted(system=(shown,))
+    assert context(message).emit(1)[0] == PlacedMessages(system=(shown,))
 
 
-def test_messages_stand_at_their_places_around_instructions_and_history() -> None:
+def test_messages_are_placed_by_target_around_instructions_and_history() -> None:
     """B-481"""
-    emitted, _ = holding(*(note(target.value, target=target) for target in ContextTarget)).emit(1)
+    emitted, _ = context(*(note(target.value, target=target) for target in ContextTarget)).emit(1)
     instructions = [system("instructions")]
     history = [summary_message(mark(3)), system("s"), user("u1"), assistant("a1"), system("late"), user("u2")]
     assert ids(place(instructions, history, emitted)) == [
@@ -104,94 +104,94 @@ def test_messages_stand_at_their_places_around_instructions_and_history() -> Non
 
 def test_without_messages_the_request_is_instructions_and_history() -> None:
     """B-481"""
-    assert place([], [user("u")], Emitted()) == (user("u"),)
-    assert ids(place([system("i")], [system("s")], Emitted(session=(user("x"),)))) == ["i", "s", "x"]
+    assert place([], [user("u")], PlacedMessages()) == (user("u"),)
+    assert ids(place([system("i")], [system("s")], PlacedMessages(session=(user("x"),)))) == ["i", "s", "x"]
 
 
-def test_a_message_is_shown_once_and_forgotten() -> None:
+def test_a_message_is_sent_once() -> None:
     """B-482"""
-    assert shown_at(holding(note("a", persistent=False)), 1, 2, 3) == [1]
+    assert sent_at(context(note("a", persistent=False)), 1, 2, 3) == [1]
 
 
-def test_a_persistent_message_is_shown_until_it_is_removed() -> None:
+def test_a_persistent_message_is_sent_until_it_is_removed() -> None:
     """B-482"""
-    kept = holding(note("a"))
-    assert shown_at(kept, 1, 2, 3) == [1, 2, 3]
-    assert shown_at(kept.removing("a"), 1, 2, 3) == []
+    messages = context(note("a"))
+    assert sent_at(messages, 1, 2, 3) == [1, 2, 3]
+    assert sent_at(messages.removing("a"), 1, 2, 3) == []
 
 
 @pytest.mark.parametrize("persistent", [True, False])
-def test_a_message_that_is_consumed_is_shown_once(persistent: bool) -> None:
+def test_a_message_that_is_consumed_is_sent_once(persistent: bool) -> None:
     """B-482"""
-    assert shown_at(holding(note("a", persistent=persistent, consume=True)), 1, 2) == [1]
+    assert sent_at(context(note("a", persistent=persistent, consume=True)), 1, 2) == [1]
 
 
-def test_a_message_without_a_cooldown_is_shown_at_every_step() -> None:
+def test_a_message_without_a_cooldown_is_sent_at_every_step() -> None:
     """B-483"""
-    emitted, kept = holding(note("a", cooldown=0)).emit(1)
-    assert (len(emitted.messages), kept) == (1, holding(note("a", cooldown=0)))
+    emitted, messages = context(note("a", cooldown=0)).emit(1)
+    assert (len(emitted.messages), messages) == (1, context(note("a", cooldown=0)))
 
 
-def test_an_unchanged_message_is_shown_again_after_its_cooldown() -> None:
+def test_an_unchanged_message_is_sent_again_after_its_cooldown() -> None:
     """B-483"""
-    assert shown_at(holding(note("a", cooldown=3)), *range(1, 9)) == [1, 4, 7]
+    assert sent_at(context(note("a", cooldown=3)), *range(1, 9)) == [1, 4, 7]
 
 
-def test_changed_content_is_shown_at_once() -> None:
+def test_changed_content_is_sent_at_once() -> None:
     """B-483"""
-    _, kept = holding(note("a", "old", cooldown=9)).emit(1)
-    assert shown_at(kept.upserting(note("a", "new", cooldown=9)), 2, 3) == [2]
-    assert shown_at(kept.upserting(note("a", "old", cooldown=9, priority=5)), 2, 3) == []
+    _, messages = context(note("a", "old", cooldown=9)).emit(1)
+    assert sent_at(messages.upserting(note("a", "new", cooldown=9)), 2, 3) == [2]
+    assert sent_at(messages.upserting(note("a", "old", cooldown=9, priority=5)), 2, 3) == []
 
 
-def test_the_throttle_remembers_a_message_that_is_gone() -> None:
+def test_the_cooldown_outlives_the_message() -> None:
     """B-483"""
-    _, kept = holding(note("a", cooldown=3, persistent=False)).emit(1)
-    assert keys(kept) == []
-    assert shown_at(kept.upserting(note("a", cooldown=3)), 2, 3, 4) == [4]
+    _, messages = context(note("a", cooldown=3, persistent=False)).emit(1)
+    assert keys(messages) == []
+    assert sent_at(messages.upserting(note("a", cooldown=3)), 2, 3, 4) == [4]
 
 
 def test_a_message_for_one_request_does_not_wait_for_its_cooldown() -> None:
     """B-482, B-483"""
     once = note("a", cooldown=3, persistent=False)
-    _, kept = holding(once).emit(1)
-    assert shown_at(kept.upserting(once), 2, 3, 4, 5) == []
+    _, messages = context(once).emit(1)
+    assert sent_at(messages.upserting(once), 2, 3, 4, 5) == []
 
 
 def test_a_message_that_waits_for_its_cooldown_is_not_consumed_yet() -> None:
     """B-482, B-483"""
-    _, kept = holding(note("a", cooldown=3)).emit(1)
-    assert shown_at(kept.upserting(note("a", cooldown=3, consume=True)), 2, 3, 4, 5) == [4]
+    _, messages = context(note("a", cooldown=3)).emit(1)
+    assert sent_at(messages.upserting(note("a", cooldown=3, consume=True)), 2, 3, 4, 5) == [4]
 
 
-def test_messages_are_removed_by_key_and_by_the_beginning_of_it() -> None:
+def test_messages_are_removed_by_key_and_by_prefix() -> None:
     """B-484"""
-    kept = holding(note("a"), note("task:1"), note("task:2"))
-    assert keys(kept.removing("a")) == ["task:1", "task:2"]
-    assert keys(kept.removing_prefix("task:")) == ["a"]
-    assert kept.removing("unknown") == kept.removing_prefix("unknown") == kept
+    messages = context(note("a"), note("task:1"), note("task:2"))
+    assert keys(messages.removing("a")) == ["task:1", "task:2"]
+    assert keys(messages.removing_prefix("task:")) == ["a"]
+    assert messages.removing("unknown") == messages.removing_prefix("unknown") == messages
 
 
-def test_what_is_meant_for_one_request_can_be_removed_before_it() -> None:
+def test_messages_for_one_request_can_be_removed_before_it() -> None:
     """B-484"""
-    assert keys(holding(note("a"), note("b", persistent=False)).removing_ephemeral()) == ["a"]
+    assert keys(context(note("a"), note("b", persistent=False)).removing_ephemeral()) == ["a"]
 
 
-def test_what_was_shown_is_consumed_unless_it_stays() -> None:
+def test_messages_that_were_sent_are_consumed_unless_they_stay() -> None:
     """B-484"""
-    kept = holding(note("a"), note("b", consume=True), note("c", consume=True), note("d", persistent=False))
-    assert keys(kept.consuming(["a", "b", "d"])) == ["a", "c"]
+    messages = context(note("a"), note("b", consume=True), note("c", consume=True), note("d", persistent=False))
+    assert keys(messages.consuming(["a", "b", "d"])) == ["a", "c"]
 
 
 def test_nothing_is_left_after_a_clear() -> None:
     """B-484"""
-    _, kept = holding(note("a", cooldown=3)).emit(1)
-    assert kept.cleared() == ContextMessages()
+    _, messages = context(note("a", cooldown=3)).emit(1)
+    assert messages.cleared() == ContextMessages()
 
 
-def test_every_change_makes_a_new_value() -> None:
-    kept = holding(note("a"), note("b", persistent=False, cooldown=2))
-    before = replace(kept)
-    for changed in (kept.upserting(note("c")), kept.removing("a"), kept.emit(1)[1], kept.cleared()):
-        assert changed != kept
-    assert kept == before
+def test_every_change_returns_a_new_value() -> None:
+    messages = context(note("a"), note("b", persistent=False, cooldown=2))
+    before = replace(messages)
+    for changed in (messages.upserting(note("c")), messages.removing("a"), messages.emit(1)[1], messages.cleared()):
+        assert changed != messages
+    assert messages == before

@@ -1,4 +1,4 @@
-"""The policy as people write it and history keeps it, and the types beside it."""
+"""The context policy as people write it and history records it, and the types beside it."""
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
@@ -23,7 +23,35 @@ def test_the_defaults_are_those_of_a_large_model() -> None:
     assert policy.summarizer_user_prompt.endswith("\n\n{messages}")
 
 
-def test_an_answer_as_large_as_the_window_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("prompt", "parts"),
+    [
+        (
+            ContextPolicy().summarizer_system_prompt,
+            ["replaces the messages", "continues", "Do not follow instructions"],
+        ),
+        (
+            ContextPolicy().summarizer_user_prompt,
+            [
+                "what the user wants",
+                "word for word",
+                "what was decided, and why",
+                "with which results",
+                "names, numbers",
+                "still open",
+                "<previous-summary>",
+                "Respond with the summary only",
+            ],
+        ),
+    ],
+    ids=["system", "user"],
+)
+def test_the_summariser_knows_what_its_summary_is_for_and_what_it_must_contain(prompt: str, parts: list[str]) -> None:
+    """B-463"""
+    assert [part for part in parts if part not in prompt] == []
+
+
+def test_an_answer_as_large_as_the_window_is_rejected() -> None:
     """B-450"""
     with pytest.raises(ValidationError) as refused:
         ContextPolicy(max_context_tokens=16_384)
@@ -33,25 +61,25 @@ def test_an_answer_as_large_as_the_window_is_refused() -> None:
     )
 
 
-def test_a_threshold_that_is_reached_only_after_messages_are_dropped_is_refused() -> None:
+def test_a_threshold_that_is_reached_only_after_messages_are_dropped_is_rejected() -> None:
     """B-460"""
     assert ContextPolicy(autocompact_threshold=183_616).autocompact_threshold == 183_616
     with pytest.raises(ValidationError) as refused:
         ContextPolicy(autocompact_threshold=183_617)
     assert refused.value.errors()[0]["msg"] == (
-        "Value error, autocompact_threshold 183617 comes too late, messages would be dropped before they are "
-        "summarised: set it to at most max_context_tokens - max_output_tokens = 183616"
+        "Value error, autocompact_threshold 183617 comes too late: messages would be dropped before they are "
+        "summarised. Set it to at most max_context_tokens - max_output_tokens = 183616"
     )
 
 
-def test_a_prompt_without_a_place_for_the_conversation_is_refused() -> None:
+def test_a_prompt_without_a_placeholder_for_the_conversation_is_rejected() -> None:
     """B-463"""
     with pytest.raises(ValidationError) as refused:
         ContextPolicy(summarizer_user_prompt="Summarise {message}.")
     error = refused.value.errors()[0]
     assert (error["loc"], error["msg"]) == (
         ("summarizer_user_prompt",),
-        "Value error, the prompt has no {messages}: write it where the conversation belongs",
+        "Value error, the prompt has no {messages}: put it where the conversation belongs",
     )
 
 
@@ -70,7 +98,7 @@ def test_a_prompt_without_a_place_for_the_conversation_is_refused() -> None:
         ("max_tokens", 1),
     ],
 )
-def test_a_setting_that_makes_no_sense_is_refused_by_name(setting: str, value: float | str) -> None:
+def test_an_invalid_setting_is_rejected_by_name(setting: str, value: float | str) -> None:
     """B-450, B-463"""
     with pytest.raises(ValidationError) as refused:
         ContextPolicy.model_validate({setting: value})
@@ -95,14 +123,14 @@ def test_a_context_message_is_an_internal_system_message_unless_it_says_otherwis
 
 
 @pytest.mark.parametrize("wrong", [{"key": ""}, {"role": "tool"}, {"cooldown_turns": -1}, {"target": "suffix"}])
-def test_a_context_message_that_makes_no_sense_is_refused_by_name(wrong: dict[str, str | int]) -> None:
+def test_an_invalid_context_message_is_rejected_by_field(wrong: dict[str, str | int]) -> None:
     """B-480"""
     with pytest.raises(ValidationError) as refused:
         ContextMessage.model_validate({"key": "clock", "content": [], **wrong})
     assert [error["loc"] for error in refused.value.errors()] == [tuple(wrong)]
 
 
-def test_the_names_of_places_and_reasons_are_for_good() -> None:
+def test_the_names_of_targets_and_skip_reasons_are_permanent() -> None:
     """B-463, B-480"""
     assert [target.value for target in ContextTarget] == ["system", "session", "conversation", "suffix_system"]
     assert [reason.value for reason in CompactionSkip] == ["empty_summary", "min_savings_ratio"]

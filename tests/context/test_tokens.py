@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.context.talking import assistant, user
+from tests.context.conversations import assistant, user
 from wakeful.context.tokens import (
     MAX_FACTOR,
     MIN_FACTOR,
@@ -47,7 +47,7 @@ def test_a_tool_takes_its_name_and_description_whole_and_a_quarter_of_its_schema
     assert tool_tokens(TOOL) == 10 + len("look") + len("Look it up.") + len('{"type":"object"}') // 4
 
 
-def test_many_take_as_much_as_each_of_them_together() -> None:
+def test_the_tokens_of_several_are_the_sum() -> None:
     assert messages_tokens([user("u", "x" * 8), assistant("a")]) == 10
     assert tools_tokens([TOOL, TOOL]) == 2 * tool_tokens(TOOL)
     assert (messages_tokens([]), tools_tokens([])) == (0, 0)
@@ -58,26 +58,26 @@ def test_a_corrected_estimate_is_rounded_up() -> None:
 
 
 @pytest.mark.parametrize("reported", [None, 0, -5])
-def test_a_report_that_says_nothing_teaches_nothing(reported: int | None) -> None:
+def test_a_report_without_tokens_does_not_change_the_factor(reported: int | None) -> None:
     assert calibrated(1.5, 1000, reported) == 1.5
 
 
-def test_nothing_is_learnt_about_an_estimate_of_nothing() -> None:
+def test_an_estimate_of_zero_does_not_change_the_factor() -> None:
     assert calibrated(1.5, 0, 1000) == 1.5
 
 
-def test_a_report_moves_the_factor_a_part_of_the_way() -> None:
+def test_a_report_moves_the_factor_part_of_the_way() -> None:
     assert calibrated(1.0, 1000, 2000) == pytest.approx(1.3)
     assert calibrated(1.0, 1000, 500) == pytest.approx(0.85)
     assert calibrated(2.0, 1000, 1000) == 2.0
 
 
-def test_one_wild_report_moves_the_factor_no_further_than_a_bound_would() -> None:
+def test_an_outlier_moves_the_factor_no_further_than_a_bound_would() -> None:
     assert calibrated(1.0, 1, 10**9) == pytest.approx(1.9)
     assert calibrated(1.0, 10**9, 1) == pytest.approx(0.775)
 
 
-def test_repeated_reports_bring_the_estimates_to_what_is_reported() -> None:
+def test_repeated_reports_make_the_estimates_converge() -> None:
     factor = 1.0
     for _ in range(30):
         factor = calibrated(factor, scaled(10_000, factor), 17_000)

@@ -9,8 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.context.talking import assistant, broken_conversations, conversations, ids, problems, result, system, user
-from wakeful.context.window import View, fit, shown
+from tests.context.conversations import (
+    assistant,
+    broken_conversations,
+    conversations,
+    ids,
+    problems,
+    result,
+    system,
+    user,
+)
+from wakeful.context.window import RequestView, fit, shortened
 from wakeful.contract.context import ContextPolicy
 from wakeful.contract.messages import Message, Role
 
@@ -27,7 +36,7 @@ def leading(messages: Sequence[Message]) -> int:
     return sum(1 for _ in takewhile(lambda message: message.role is Role.SYSTEM, messages))
 
 
-def handed_in(view: View) -> list[str]:
+def handed_in(view: RequestView) -> list[str]:
     return [id for id in ids(view.messages) if not id.startswith("interrupted:")]
 
 
@@ -55,18 +64,18 @@ def test_a_view_is_the_leading_system_messages_and_the_newest_others_in_order(
 
 @settings(deadline=None)
 @given(said=conversations() | broken_conversations(), policy=policies, factor=factors)
-def test_a_view_shows_every_message_as_it_is_or_cut(said: list[Message], policy: ContextPolicy, factor: float) -> None:
+def test_a_view_has_every_message_whole_or_shortened(said: list[Message], policy: ContextPolicy, factor: float) -> None:
     """B-454"""
     view = fit(said, (), policy, factor=factor)
     known = {message.id: message for message in said}
     seen = [message for message in view.messages if message.id in known]
-    assert seen == [shown(known[message.id]) for message in seen]
+    assert seen == [shortened(known[message.id]) for message in seen]
     assert view.cut == sum(message != known[message.id] for message in seen)
 
 
 @settings(deadline=None)
 @given(said=conversations(), policy=policies, factor=factors)
-def test_a_view_is_within_the_budget_unless_the_recent_messages_are_not(
+def test_a_view_is_within_the_limit_unless_the_recent_messages_are_not(
     said: list[Message], policy: ContextPolicy, factor: float
 ) -> None:
     """B-452"""
@@ -82,7 +91,7 @@ def test_a_view_is_within_the_budget_unless_the_recent_messages_are_not(
 def test_a_view_of_a_view_is_the_same_view(said: list[Message], policy: ContextPolicy, factor: float) -> None:
     view = fit(said, (), policy, factor=factor)
     again = fit(view.messages, (), policy, factor=factor)
-    assert again == View(view.messages, dropped=0, cut=0, estimated_tokens=view.estimated_tokens)
+    assert again == RequestView(view.messages, dropped=0, cut=0, estimated_tokens=view.estimated_tokens)
 
 
 @settings(deadline=None)

@@ -7,49 +7,58 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from wakeful.permissions.parsing import naming, parse
-from wakeful.permissions.patterns import OPERATORS, Condition, Every, Pattern, Specificity, Step
-from wakeful.permissions.texts import TEXT_LIMIT, Kind, PatternError, Text
+from wakeful.permissions.parsing import naming, parse_pattern
+from wakeful.permissions.patterns import OPERATORS, Condition, Every, Specificity, Step, ToolPattern
+from wakeful.permissions.text_matcher import TEXT_LIMIT, Kind, PatternError, TextMatcher
 
 
 @pytest.mark.parametrize(
     ("text", "pattern"),
     [
-        ("shell", Pattern(Text(Kind.EXACT, "shell"))),
-        ("  shell  ", Pattern(Text(Kind.EXACT, "shell"))),
-        ("shell(*)", Pattern(Text(Kind.EXACT, "shell"))),
-        ("shell( * )", Pattern(Text(Kind.EXACT, "shell"))),
-        ("mcp:files/read", Pattern(Text(Kind.EXACT, "mcp:files/read"))),
-        ("read_*", Pattern(Text(Kind.GLOB, "read_*"))),
-        ("read_?", Pattern(Text(Kind.GLOB, "read_?"))),
-        ("[rl]s", Pattern(Text(Kind.GLOB, "[rl]s"))),
-        (r"/^(a|b)\/c/", Pattern(Text(Kind.REGEX, r"^(a|b)\/c"))),
-        ("shell(git *)", Pattern(Text(Kind.EXACT, "shell"), Text(Kind.GLOB, "git *"))),
-        ("shell (echo (a) (b(c)))", Pattern(Text(Kind.EXACT, "shell"), Text(Kind.GLOB, "echo (a) (b(c))"))),
-        ("shell(git commit -m x=y)", Pattern(Text(Kind.EXACT, "shell"), Text(Kind.GLOB, "git commit -m x=y"))),
+        ("shell", ToolPattern(TextMatcher(Kind.EXACT, "shell"))),
+        ("  shell  ", ToolPattern(TextMatcher(Kind.EXACT, "shell"))),
+        ("shell(*)", ToolPattern(TextMatcher(Kind.EXACT, "shell"))),
+        ("shell( * )", ToolPattern(TextMatcher(Kind.EXACT, "shell"))),
+        ("mcp:files/read", ToolPattern(TextMatcher(Kind.EXACT, "mcp:files/read"))),
+        ("read_*", ToolPattern(TextMatcher(Kind.GLOB, "read_*"))),
+        ("read_?", ToolPattern(TextMatcher(Kind.GLOB, "read_?"))),
+        ("[rl]s", ToolPattern(TextMatcher(Kind.GLOB, "[rl]s"))),
+        (r"/^(a|b)\/c/", ToolPattern(TextMatcher(Kind.REGEX, r"^(a|b)\/c"))),
+        ("shell(git *)", ToolPattern(TextMatcher(Kind.EXACT, "shell"), TextMatcher(Kind.GLOB, "git *"))),
+        (
+            "shell (echo (a) (b(c)))",
+            ToolPattern(TextMatcher(Kind.EXACT, "shell"), TextMatcher(Kind.GLOB, "echo (a) (b(c))")),
+        ),
+        (
+            "shell(git commit -m x=y)",
+            ToolPattern(TextMatcher(Kind.EXACT, "shell"), TextMatcher(Kind.GLOB, "git commit -m x=y")),
+        ),
         (
             'pay(amount =~ "^[0-9]{1,2}$", to.iban!="X")',
-            Pattern(
-                Text(Kind.EXACT, "pay"),
+            ToolPattern(
+                TextMatcher(Kind.EXACT, "pay"),
                 (
-                    Condition(("amount",), Text(Kind.REGEX, "^[0-9]{1,2}$")),
-                    Condition(("to", "iban"), Text(Kind.EXACT, "X"), negated=True),
+                    Condition(("amount",), TextMatcher(Kind.REGEX, "^[0-9]{1,2}$")),
+                    Condition(("to", "iban"), TextMatcher(Kind.EXACT, "X"), negated=True),
                 ),
             ),
         ),
         (
             r't(a-1.b[0].*[*][12] ~ "say \"hi\" \\ \d")',
-            Pattern(
-                Text(Kind.EXACT, "t"),
-                (Condition(("a-1", "b", 0, Every.FIELD, Every.ELEMENT, 12), Text(Kind.GLOB, r'say "hi" \ \d')),),
+            ToolPattern(
+                TextMatcher(Kind.EXACT, "t"),
+                (Condition(("a-1", "b", 0, Every.FIELD, Every.ELEMENT, 12), TextMatcher(Kind.GLOB, r'say "hi" \ \d')),),
             ),
         ),
-        ('t(* = "x")', Pattern(Text(Kind.EXACT, "t"), (Condition((Every.FIELD,), Text(Kind.EXACT, "x")),))),
+        (
+            't(* = "x")',
+            ToolPattern(TextMatcher(Kind.EXACT, "t"), (Condition((Every.FIELD,), TextMatcher(Kind.EXACT, "x")),)),
+        ),
     ],
 )
-def test_a_pattern_is_read(text: str, pattern: Pattern) -> None:
-    assert parse(text) == pattern
-    assert parse(str(pattern)) == pattern
+def test_a_pattern_is_parsed(text: str, pattern: ToolPattern) -> None:
+    assert parse_pattern(text) == pattern
+    assert parse_pattern(str(pattern)) == pattern
 
 
 @pytest.mark.parametrize(
@@ -59,28 +68,28 @@ def test_a_pattern_is_read(text: str, pattern: Pattern) -> None:
         ("  (x)", "'  (x)', character 3: the tool's name is missing"),
         ("/", "'/', character 1: a regular expression for the tool's name ends with '/'"),
         ("//", "'//', character 1: the regular expression for the tool's name is empty"),
-        ("/(/", "'/(/', character 1: '(' is no regular expression: unclosed group"),
+        ("/(/", "'/(/', character 1: '(' is not a regular expression: unclosed group"),
         ("/a(?=b)/", "look-around, including look-ahead and look-behind, is not supported"),
         ("/a{9999}{9999}/", "Compiled regex exceeds size limit"),
-        ("a[b", "'a[b', character 1: the glob 'a[b' has a '[' without its ']'"),
-        ("a[!]", "has a '[' without its ']'"),
+        ("a[b", "'a[b', character 1: the glob 'a[b' has a '[' without a ']'"),
+        ("a[!]", "has a '[' without a ']'"),
         ("a[z-a]", "the glob 'a[z-a]' has the range 'z-a', which is backwards"),
         ("shell(git *", "'shell(git *', character 12: the '(' is never closed"),
-        ("shell()", "'shell()', character 7: there is nothing between the brackets; write (*) for any arguments"),
-        ("shell(x) y", "'shell(x) y', character 10: nothing may follow, and 'y' does"),
-        ("shell x", "'shell x', character 7: nothing may follow, and 'x' does"),
-        ("pay(a = 5)", "'pay(a = 5)', character 9: expected a text in double quotes after =, as in = \"text\""),
-        ('pay(a = "5', "expected a text in double quotes after ="),
+        ("shell()", "'shell()', character 7: there is nothing between the parentheses; write (*) for any arguments"),
+        ("shell(x) y", "'shell(x) y', character 10: unexpected 'y' at the end"),
+        ("shell x", "'shell x', character 7: unexpected 'x' at the end"),
+        ("pay(a = 5)", "'pay(a = 5)', character 9: expected a string in double quotes after =, as in = \"text\""),
+        ('pay(a = "5', "expected a string in double quotes after ="),
         ('pay(a = "5" b)', "character 12: expected ',' and another condition, or ')'"),
         ('pay(a = "5", b)', "character 15: expected one of ~ = =~ !~ != !=~"),
         ('pay(a = "5", )', "character 14: expected a path to an argument, as in a.b[0].c"),
         ('pay(a[x] = "5")', "character 6: expected a number or * between [ and ]"),
-        ('pay(a =~ "[")', "character 10: '[' is no regular expression: unclosed character class"),
+        ('pay(a =~ "[")', "character 10: '[' is not a regular expression: unclosed character class"),
     ],
 )
-def test_what_is_wrong_is_said_and_where(text: str, message: str) -> None:
+def test_a_malformed_pattern_is_reported_with_its_position(text: str, message: str) -> None:
     with pytest.raises(PatternError) as error:
-        parse(text)
+        parse_pattern(text)
     assert message in str(error.value)
 
 
@@ -132,8 +141,8 @@ ARGUMENTS: JsonValue = {
         ('command ~ "git *", n = "6"', False),
     ],
 )
-def test_a_condition_looks_at_what_its_path_leads_to(condition: str, holds: bool) -> None:
-    assert parse(f"t({condition})").matches("t", ARGUMENTS) is holds
+def test_a_condition_matches_the_values_at_its_path(condition: str, holds: bool) -> None:
+    assert parse_pattern(f"t({condition})").matches("t", ARGUMENTS) is holds
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -153,8 +162,8 @@ def test_a_condition_looks_at_what_its_path_leads_to(condition: str, holds: bool
         ("x", "text"),
     ],
 )
-def test_a_path_that_leads_nowhere_makes_any_condition_false(operator: str, path: str, arguments: JsonValue) -> None:
-    assert not parse(f't({path} {operator} ".*")').matches("t", arguments)
+def test_a_path_without_a_value_makes_any_condition_false(operator: str, path: str, arguments: JsonValue) -> None:
+    assert not parse_pattern(f't({path} {operator} ".*")').matches("t", arguments)
 
 
 @pytest.mark.parametrize(
@@ -175,8 +184,8 @@ def test_a_path_that_leads_nowhere_makes_any_condition_false(operator: str, path
         (r"/\Aread_\w+\z/", "unread_file", False),
     ],
 )
-def test_a_tool_is_named_exactly_by_glob_or_by_regex(pattern: str, tool: str, matches: bool) -> None:
-    assert parse(pattern).matches(tool, None) is matches
+def test_a_tool_is_matched_by_name_glob_or_regex(pattern: str, tool: str, matches: bool) -> None:
+    assert parse_pattern(pattern).matches(tool, None) is matches
 
 
 @pytest.mark.parametrize(
@@ -202,34 +211,34 @@ def test_a_tool_is_named_exactly_by_glob_or_by_regex(pattern: str, tool: str, ma
     ],
 )
 def test_the_primary_argument_is_the_only_field_or_everything(glob: str, arguments: JsonValue, matches: bool) -> None:
-    assert parse(f"t({glob})").matches("t", arguments) is matches
+    assert parse_pattern(f"t({glob})").matches("t", arguments) is matches
 
 
-def test_without_conditions_any_arguments_will_do() -> None:
+def test_a_pattern_without_conditions_matches_any_arguments() -> None:
     everything: list[JsonValue] = [None, {}, {"a": 1}, [1], "x"]
-    assert all(parse("t").matches("t", arguments) for arguments in everything)
-    assert not parse("t(?*)").matches("t", None)
+    assert all(parse_pattern("t").matches("t", arguments) for arguments in everything)
+    assert not parse_pattern("t(?*)").matches("t", None)
 
 
 @pytest.mark.parametrize("pattern", ["t(*needle*)", 't(x ~ "*needle*")', 't(x !~ "*needle*")', 't(x =~ "needle")'])
 @pytest.mark.parametrize("unsure", [True, False])
-def test_an_argument_that_is_too_long_matches_when_in_doubt_only(pattern: str, unsure: bool) -> None:
+def test_an_argument_that_is_too_long_to_search_matches_as_the_caller_says(pattern: str, unsure: bool) -> None:
     long: dict[str, JsonValue] = {"x": "y" * TEXT_LIMIT + "needle"}
-    assert parse(pattern).matches("t", long, when_unsure=unsure) is unsure
-    assert not parse(pattern).matches("other", long, when_unsure=unsure)
-    assert parse('t(x ~ "*", y = "1")').matches("t", {**long, "y": 2}, when_unsure=unsure) is False
-    assert parse('t(y = "1")').matches("t", {**long, "y": 1}, when_unsure=unsure) is True
+    assert parse_pattern(pattern).matches("t", long, when_unsure=unsure) is unsure
+    assert not parse_pattern(pattern).matches("other", long, when_unsure=unsure)
+    assert parse_pattern('t(x ~ "*", y = "1")').matches("t", {**long, "y": 2}, when_unsure=unsure) is False
+    assert parse_pattern('t(y = "1")').matches("t", {**long, "y": 1}, when_unsure=unsure) is True
 
 
-def test_no_regular_expression_takes_long() -> None:
+def test_regular_expressions_run_in_linear_time() -> None:
     evil: JsonValue = {"x": "a" * (TEXT_LIMIT - 1) + "!"}
-    assert not parse('t(x =~ "^(a+)+$")').matches("t", evil)
-    assert not parse("t(" + "*a" * 100 + ")").matches("t", evil)
+    assert not parse_pattern('t(x =~ "^(a+)+$")').matches("t", evil)
+    assert not parse_pattern("t(" + "*a" * 100 + ")").matches("t", evil)
 
 
 def test_a_lone_surrogate_does_not_slip_through() -> None:
-    assert parse('t(x =~ "rm")').matches("t", {"x": "rm \ud800"})
-    assert parse("t(rm*)").matches("t", {"x": "rm \ud800"})
+    assert parse_pattern('t(x =~ "rm")').matches("t", {"x": "rm \ud800"})
+    assert parse_pattern("t(rm*)").matches("t", {"x": "rm \ud800"})
 
 
 @pytest.mark.parametrize(
@@ -246,16 +255,20 @@ def test_a_lone_surrogate_does_not_slip_through() -> None:
     ],
 )
 def test_specificity_is_the_tool_then_conditions_then_their_precision(less: str, more: str) -> None:
-    assert parse(less).specificity < parse(more).specificity
+    assert parse_pattern(less).specificity < parse_pattern(more).specificity
 
 
 def test_a_primary_glob_counts_as_one_condition() -> None:
-    assert parse("t(x*)").specificity == Specificity(Kind.EXACT, True, 1, 2) == parse('t(a ~ "x")').specificity
+    assert (
+        parse_pattern("t(x*)").specificity
+        == Specificity(Kind.EXACT, True, 1, 2)
+        == parse_pattern('t(a ~ "x")').specificity
+    )
 
 
 @pytest.mark.parametrize("name", ["shell", "mcp:fs/read", "odd name", "a*b", "a[b", "/x/", "/", "f(x)", 'q"\\', "ä\n"])
-def test_any_name_can_be_named_exactly(name: str) -> None:
-    pattern = parse(naming(name))
+def test_any_tool_name_has_a_pattern_of_its_own(name: str) -> None:
+    pattern = parse_pattern(naming(name))
     assert pattern.matches(name, {"any": "thing"})
     assert not any(pattern.matches(other, None) for other in (name + "x", "x" + name, "axb", ""))
 
@@ -266,9 +279,9 @@ globs = st.text("ab*?/.(\\\"' ", max_size=12)
 fields = st.text("abz09_-", min_size=1, max_size=6)
 steps: st.SearchStrategy[Step] = st.one_of(fields, st.integers(0, 999), st.sampled_from(list(Every)))
 texts = st.one_of(
-    st.builds(Text, st.just(Kind.EXACT), words),
-    st.builds(Text, st.just(Kind.GLOB), globs),
-    st.builds(Text, st.just(Kind.REGEX), regexes),
+    st.builds(TextMatcher, st.just(Kind.EXACT), words),
+    st.builds(TextMatcher, st.just(Kind.GLOB), globs),
+    st.builds(TextMatcher, st.just(Kind.REGEX), regexes),
 )
 conditions = st.builds(
     Condition,
@@ -277,17 +290,19 @@ conditions = st.builds(
     st.booleans(),
 )
 tools = st.one_of(
-    st.from_regex(r"[a-z:./_-]{1,12}", fullmatch=True).filter(lambda t: t[0] != "/").map(lambda t: Text(Kind.EXACT, t)),
-    st.from_regex(r"[a-z_]{0,5}[*?][a-z*?]{0,5}", fullmatch=True).map(lambda t: Text(Kind.GLOB, t)),
-    regexes.map(lambda t: Text(Kind.REGEX, t)),
+    st.from_regex(r"[a-z:./_-]{1,12}", fullmatch=True)
+    .filter(lambda t: t[0] != "/")
+    .map(lambda t: TextMatcher(Kind.EXACT, t)),
+    st.from_regex(r"[a-z_]{0,5}[*?][a-z*?]{0,5}", fullmatch=True).map(lambda t: TextMatcher(Kind.GLOB, t)),
+    regexes.map(lambda t: TextMatcher(Kind.REGEX, t)),
 )
 patterns = st.builds(
-    Pattern,
+    ToolPattern,
     tools,
     st.one_of(
         st.none(),
         st.lists(conditions, min_size=1, max_size=3).map(tuple),
-        st.from_regex(r"[a-z]([a-z *?/]{0,8}[a-z])?", fullmatch=True).map(lambda t: Text(Kind.GLOB, t)),
+        st.from_regex(r"[a-z]([a-z *?/]{0,8}[a-z])?", fullmatch=True).map(lambda t: TextMatcher(Kind.GLOB, t)),
     ),
 )
 values: st.SearchStrategy[JsonValue] = st.recursive(
@@ -298,30 +313,30 @@ values: st.SearchStrategy[JsonValue] = st.recursive(
 
 
 @given(patterns)
-def test_what_is_written_is_read_back(pattern: Pattern) -> None:
-    assert parse(str(pattern)) == pattern
+def test_a_pattern_is_parsed_back_from_its_text(pattern: ToolPattern) -> None:
+    assert parse_pattern(str(pattern)) == pattern
 
 
 def wrong_in(text: str) -> str | None:
     try:
-        assert parse(str(parse(text))) == parse(text)
+        assert parse_pattern(str(parse_pattern(text))) == parse_pattern(text)
     except PatternError as error:
         return str(error)
     return None
 
 
 @given(st.text('shel*?[]!/()\\"=~., a0\ud800', max_size=24))
-def test_any_text_is_a_pattern_or_an_error_that_says_where(text: str) -> None:
+def test_any_text_is_a_pattern_or_an_error_with_a_position(text: str) -> None:
     wrong = wrong_in(text)
     assert wrong is None or f"{text!r}, character " in wrong
 
 
 @given(patterns, words, values)
-def test_any_pattern_can_be_asked_about_any_call(pattern: Pattern, tool: str, arguments: JsonValue) -> None:
+def test_any_pattern_can_be_matched_with_any_call(pattern: ToolPattern, tool: str, arguments: JsonValue) -> None:
     assert pattern.matches(tool, json.loads(json.dumps(arguments))) is pattern.matches(tool, arguments)
 
 
 @given(words)
 def test_a_glob_of_stars_matches_everything(text: str) -> None:
-    assert Text(Kind.GLOB, "*").matches(text)
-    assert Text(Kind.GLOB, "".join(c if c in "!^" else f"[{c}]" for c in text)).matches(text)
+    assert TextMatcher(Kind.GLOB, "*").matches(text)
+    assert TextMatcher(Kind.GLOB, "".join(c if c in "!^" else f"[{c}]" for c in text)).matches(text)

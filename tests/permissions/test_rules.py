@@ -1,4 +1,4 @@
-"""What rules say together (B-800, B-802, B-803)."""
+"""Which of several rules applies (B-800, B-802, B-803)."""
 
 from random import Random
 
@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
-from wakeful.permissions.parsing import parse
+from wakeful.permissions.parsing import parse_pattern
 from wakeful.permissions.rules import Ruling, evaluate, hidden_tools, overlaid, rule_problems
-from wakeful.permissions.texts import TEXT_LIMIT, PatternError
+from wakeful.permissions.text_matcher import TEXT_LIMIT, PatternError
 
 ALLOW, ASK, DENY = Behavior.ALLOW, Behavior.ASK, Behavior.DENY
 
@@ -40,7 +40,9 @@ def policy(default: Behavior = ASK, **behaviors: str) -> PermissionPolicy:
         (policy(allow="/shell/ sh* *"), Ruling(ALLOW, Rule(tool="*", behavior=ALLOW))),
     ],
 )
-def test_deny_wins_then_allow_then_ask_and_the_most_specific_is_named(given: PermissionPolicy, ruling: Ruling) -> None:
+def test_deny_wins_then_allow_then_ask_and_the_most_specific_rule_counts(
+    given: PermissionPolicy, ruling: Ruling
+) -> None:
     assert evaluate(given, (), "shell", {"command": "git push"}) == ruling
 
 
@@ -57,7 +59,7 @@ def test_a_rule_of_the_thread_or_run_replaces_the_agents_with_the_same_text() ->
     assert overlaid(agent, last).rules == (*agent.rules, last[1])
 
 
-def test_an_agent_without_a_policy_allows_what_no_rule_speaks_of() -> None:
+def test_an_agent_without_a_policy_allows_what_no_rule_matches() -> None:
     assert evaluate(None, (), "shell", None) == Ruling(ALLOW)
     assert evaluate(None, rules(ask="shell"), "shell", None).behavior is ASK
     assert evaluate(None, rules(ask="shell"), "mail", None) == Ruling(ALLOW)
@@ -86,10 +88,10 @@ def test_an_argument_too_long_to_search_is_never_the_reason_to_allow(
     assert evaluate(given, (), "t", {"x": "harmless" * TEXT_LIMIT}).behavior is behavior
 
 
-def test_rules_that_cannot_be_read_are_all_named() -> None:
+def test_all_malformed_rules_are_reported() -> None:
     assert rule_problems([*rules(deny="ok t() /(/")]) == [
-        "permission rule 't()', character 3: there is nothing between the brackets; write (*) for any arguments",
-        "permission rule '/(/', character 1: '(' is no regular expression: unclosed group",
+        "permission rule 't()', character 3: there is nothing between the parentheses; write (*) for any arguments",
+        "permission rule '/(/', character 1: '(' is not a regular expression: unclosed group",
     ]
     with pytest.raises(PatternError):
         evaluate(policy(deny="t()"), (), "t", None)
@@ -108,7 +110,7 @@ def test_the_ruling_is_that_of_the_strongest_tier_and_its_most_specific_rule(
     ruling = evaluate(agent, over, *call)
     replaced = {rule.tool: rule for rule in over}
     effective = [*(rule for rule in agent.rules if rule.tool not in replaced), *replaced.values()]
-    matching = [rule for rule in effective if parse(rule.tool).matches(*call)]
+    matching = [rule for rule in effective if parse_pattern(rule.tool).matches(*call)]
     behaviors = {rule.behavior for rule in matching}
     expected = next((tier for tier in (DENY, ALLOW, ASK) if tier in behaviors), agent.default_behavior)
     assert ruling.behavior is expected
@@ -117,7 +119,7 @@ def test_the_ruling_is_that_of_the_strongest_tier_and_its_most_specific_rule(
     else:
         tier = [rule for rule in matching if rule.behavior is expected]
         assert ruling.rule in tier
-        assert parse(ruling.rule.tool).specificity == max(parse(rule.tool).specificity for rule in tier)
+        assert parse_pattern(ruling.rule.tool).specificity == max(parse_pattern(rule.tool).specificity for rule in tier)
 
 
 @given(policies, some_rules, calls, st.randoms())
@@ -132,7 +134,7 @@ def test_the_order_of_different_rules_does_not_matter(
 
 
 @given(policies, calls)
-def test_one_more_deny_never_opens_anything(agent: PermissionPolicy, call: tuple[str, JsonValue]) -> None:
+def test_another_deny_never_allows_more(agent: PermissionPolicy, call: tuple[str, JsonValue]) -> None:
     more = (Rule(tool="t*", behavior=DENY),)
     before, after = evaluate(agent, (), *call).behavior, evaluate(agent, more, *call).behavior
     assert after is before or after is DENY

@@ -1,4 +1,4 @@
-"""Deferred tools: hidden until they are found, and again when nobody uses them."""
+"""Deferred tools: hidden until they are found, and again when they have not been used for a while."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,12 +8,23 @@ import pytest
 from tests.plugins.conftest import Serving
 from tests.plugins.world import World
 from tests.support.app import Recording
-from wakeful import Agent, Behavior, ConfigurationError, PermissionPolicy, Registry, Rule, Tool, call, say, tool
-from wakeful.plugins.deferred_tools import DeferredTools
-from wakeful.plugins.deferred_tools.searching import search
+from wakeful import (
+    Agent,
+    Behavior,
+    ConfigurationError,
+    DeferredTools,
+    PermissionPolicy,
+    Registry,
+    Rule,
+    Tool,
+    call,
+    say,
+    tool,
+)
+from wakeful.plugins.deferred_tools.search import search
 
 PURPOSES = {
-    "alert": "Wake somebody up.",
+    "alert": "Wake the caretaker up.",
     "book_flight": "Book a flight to a city.",
     "book_hotel": "Book a room in a city.",
     "mail_send": "Send a mail.",
@@ -63,21 +74,31 @@ def found(query: str, *, max_results: int = 5) -> list[str]:
         ("submarine", []),
     ],
 )
-def test_tools_are_found_by_name_or_by_what_they_say(query: str, names: Sequence[str]) -> None:
+def test_tools_are_found_by_name_or_description(query: str, names: Sequence[str]) -> None:
     """B-860."""
     assert found(query) == names
     assert found(query, max_results=1) == (names if query.startswith("select:") else names[:1])
 
 
-async def test_all_beyond_the_first_few_are_hidden_and_named() -> None:
+async def test_all_beyond_the_first_few_are_hidden_and_listed() -> None:
     world = World(agent())
     await world.infer()
     assert world.shown == ["alert", "book_flight", "tool_search"]
-    assert "book_hotel, mail_send, weather" in world.request.messages[0].text
-    assert world.reports == []
+    text = world.request.messages[0].text
+    assert text.startswith("<deferred_tools>\nbook_hotel, mail_send, weather\n</deferred_tools>\n")
+    parts = ["you cannot call them yet", "call tool_search first", '"select:name,other_name"', "from your next step on"]
+    assert [part for part in parts if part not in text] == []
+    assert world.failures == []
 
 
-async def test_rules_say_what_is_hidden_and_the_first_one_counts() -> None:
+def test_the_search_says_what_it_takes_and_returns() -> None:
+    (search,) = DeferredTools().tools
+    described = f"{search.descriptor.description} {search.descriptor.parameters}"
+    parts = ["<deferred_tools>", "from your next step on", "try other keywords", "+ in front", "select:name,other_name"]
+    assert [part for part in parts if part not in described] == []
+
+
+async def test_the_first_matching_rule_decides_what_is_hidden() -> None:
     """B-860."""
     rules = [
         {"tool": "book_hotel", "mode": "eager"},
@@ -87,17 +108,17 @@ async def test_rules_say_what_is_hidden_and_the_first_one_counts() -> None:
     world = World(agent({"rules": rules}))
     await world.infer()
     assert world.shown == ["alert", "book_hotel", "mail_send", "tool_search", "weather"]
-    with pytest.raises(ConfigurationError, match="speaks of arguments"):
+    with pytest.raises(ConfigurationError, match="has arguments"):
         World(agent({"rules": [{"tool": "alert(x)", "mode": "eager"}]}))
 
 
-async def test_an_agent_with_few_tools_sees_nothing_of_it() -> None:
+async def test_an_agent_with_few_tools_has_no_search() -> None:
     world = World(agent({"keep": 5}))
     await world.infer()
     assert (world.shown, len(world.request.messages)) == (sorted(PURPOSES), 1)
 
 
-async def test_a_denied_tool_is_not_offered() -> None:
+async def test_a_denied_tool_is_not_found() -> None:
     denied = Rule(tool="weather", behavior=Behavior.DENY)
     world = World(agent(permissions=PermissionPolicy(default_behavior=Behavior.ALLOW, rules=(denied,))))
     await world.infer()
@@ -106,7 +127,7 @@ async def test_a_denied_tool_is_not_offered() -> None:
     assert outcome.result.data == {"tools": []}
 
 
-async def test_what_is_found_is_shown_until_nobody_has_used_it_for_a_while() -> None:
+async def test_a_found_tool_is_included_until_it_has_not_been_used_for_a_while() -> None:
     """B-860."""
     world = World(agent({"defer_after": 2}))
     await world.infer()
@@ -129,17 +150,17 @@ async def test_what_is_found_is_shown_until_nobody_has_used_it_for_a_while() -> 
     assert (world.shown, world.values) == (["alert", "book_flight", "tool_search"], {"deferred_tools.promoted": []})
 
 
-async def test_what_is_hidden_is_not_forbidden() -> None:
+async def test_a_hidden_tool_can_be_called() -> None:
     world = World(agent())
     assert (await world.call_tool("weather")).result.data == "weather done"
     await world.infer()
     assert "weather" in world.shown
 
 
-async def test_a_search_that_makes_no_sense_is_answered_by_the_tool() -> None:
+async def test_a_search_with_invalid_arguments_is_an_error() -> None:
     world = World(agent())
     outcome = await world.call_tool("tool_search", {"question": "?"})
-    assert (outcome.result.status, world.reports) == ("error", [])
+    assert (outcome.result.status, world.failures) == ("error", [])
     assert "query" in outcome.result.text
 
 

@@ -1,4 +1,4 @@
-"""Guardrails: what users say and what the model says is let pass, blocked, or rewritten."""
+"""Guardrails: input and output are allowed, blocked or rewritten."""
 
 import base64
 from typing import Any
@@ -10,10 +10,28 @@ from tests.plugins.conftest import Serving
 from tests.plugins.world import World, user
 from tests.support.app import Recording
 from tests.support.waiting import until
-from wakeful import Agent, Message, Registry, Role, RunStatus, ScriptedModel, TextBlock, Visibility, call, say, tool
+from wakeful import (
+    Agent,
+    AllowText,
+    BlockText,
+    Guardrails,
+    GuardRule,
+    Message,
+    Registry,
+    RewriteText,
+    Role,
+    RunStatus,
+    ScriptedModel,
+    TextBlock,
+    TextCheck,
+    TextRuling,
+    Visibility,
+    call,
+    say,
+    tool,
+)
 from wakeful.authoring.scripted import Turn
 from wakeful.contract.messages import MessageMetadata
-from wakeful.plugins.guardrails import Allow, Block, Check, Guardrails, GuardRule, Rewrite, Ruling
 from wakeful.plugins.guardrails.checks import judge
 
 
@@ -23,12 +41,12 @@ def look(where: str) -> str:
     return where
 
 
-def no_bombs(text: str) -> Ruling | None:
-    return Block("no bombs") if "bomb" in text else None
+def no_bombs(text: str) -> TextRuling | None:
+    return BlockText("no bombs") if "bomb" in text else None
 
 
-async def in_capitals(text: str) -> Ruling | None:
-    return Rewrite(text.upper())
+async def in_capitals(text: str) -> TextRuling | None:
+    return RewriteText(text.upper())
 
 
 def agent(guard: Guardrails, settings: dict[str, Any] | None = None) -> Agent:
@@ -40,7 +58,9 @@ def world(guard: Guardrails, settings: dict[str, Any] | None = None, turn: Turn 
 
 
 CARD = GuardRule(pattern=r"\b(\d{4})\d{12}\b", verdict="rewrite", replacement=r"\1…")
-LETTER = GuardRule(pattern=r"\w", verdict="rewrite", reason="no letters")  # Python takes no accent for a letter
+LETTER = GuardRule(
+    pattern=r"\w", verdict="rewrite", reason="no letters"
+)  # in Python, an accent is not a word character
 TEST = GuardRule(pattern="^test", verdict="allow")
 BOMB = GuardRule(pattern="(?i)bomb", reason="no bombs")
 
@@ -48,24 +68,24 @@ BOMB = GuardRule(pattern="(?i)bomb", reason="no bombs")
 @pytest.mark.parametrize(
     ("checks", "text", "ruling"),
     [
-        ([], "x", Allow()),
-        ([BOMB], "fine", Allow()),
-        ([BOMB], "a BOMB", Block("no bombs")),
-        ([GuardRule(pattern='"')], 'a "quote"', Block("a guardrail forbids it")),
-        ([TEST, BOMB], "test a bomb", Allow()),
-        ([BOMB, TEST], "test a bomb", Block("no bombs")),
-        ([CARD], "card 1234567812345678!", Rewrite("card 1234…!")),
-        ([in_capitals, no_bombs], "a bomb", Rewrite("A BOMB")),
-        ([in_capitals, BOMB], "a bomb", Block("no bombs")),
-        ([no_bombs, in_capitals], "a bomb", Block("no bombs")),
-        ([BOMB], "x" * 200_000, Block("no bombs")),
-        ([TEST], "test" * 200_000, Allow()),
-        ([LETTER], "\u0301", Block("no letters")),
-        ([CARD], "x" * 200_000, Allow()),
-        ([TEST, no_bombs], "test" * 200_000 + "bomb", Block("no bombs")),
+        ([], "x", AllowText()),
+        ([BOMB], "fine", AllowText()),
+        ([BOMB], "a BOMB", BlockText("no bombs")),
+        ([GuardRule(pattern='"')], 'a "quote"', BlockText("a guardrail does not allow it")),
+        ([TEST, BOMB], "test a bomb", AllowText()),
+        ([BOMB, TEST], "test a bomb", BlockText("no bombs")),
+        ([CARD], "card 1234567812345678!", RewriteText("card 1234…!")),
+        ([in_capitals, no_bombs], "a bomb", RewriteText("A BOMB")),
+        ([in_capitals, BOMB], "a bomb", BlockText("no bombs")),
+        ([no_bombs, in_capitals], "a bomb", BlockText("no bombs")),
+        ([BOMB], "x" * 200_000, BlockText("no bombs")),
+        ([TEST], "test" * 200_000, AllowText()),
+        ([LETTER], "\u0301", BlockText("no letters")),
+        ([CARD], "x" * 200_000, AllowText()),
+        ([TEST, no_bombs], "test" * 200_000 + "bomb", BlockText("no bombs")),
     ],
 )
-async def test_checks_are_asked_in_order_until_one_decides(checks: list[Check], text: str, ruling: Ruling) -> None:
+async def test_checks_run_in_order_until_one_decides(checks: list[TextCheck], text: str, ruling: TextRuling) -> None:
     assert await judge(text, checks) == ruling
 
 
@@ -79,19 +99,19 @@ async def test_checks_are_asked_in_order_until_one_decides(checks: list[Check], 
         {"pattern": "[[:alpha:]]{6}", "verdict": "rewrite"},
     ],
 )
-def test_a_rule_that_cannot_be_read_is_refused(wrong: Any) -> None:
+def test_an_invalid_rule_is_rejected(wrong: Any) -> None:
     with pytest.raises(ValidationError):
         GuardRule(**wrong)
 
 
-async def test_input_that_is_blocked_ends_the_run_before_the_model_is_asked() -> None:
+async def test_blocked_input_ends_the_run_before_the_model_is_called() -> None:
     made = world(Guardrails(input=[no_bombs]))
     response = await made.infer(user("how to build a bomb"))
     assert response.effects is not None
     assert (response.effects.block, made.model.requests) == ("no bombs", [])
 
 
-async def test_what_the_runtime_itself_notes_is_no_input() -> None:
+async def test_notes_of_the_runtime_are_not_checked_as_input() -> None:
     """The note that asks for another answer may name what was wrong with the last one."""
     made = world(Guardrails(input=[no_bombs]))
     metadata = MessageMetadata(run_id="r", step_index=1)
@@ -99,7 +119,7 @@ async def test_what_the_runtime_itself_notes_is_no_input() -> None:
     assert (await made.infer(user("hi"), note)).text == "hello"
 
 
-async def test_what_has_blocked_a_run_is_not_shown_to_later_ones() -> None:
+async def test_messages_that_blocked_a_run_are_withheld_from_later_runs() -> None:
     made = world(Guardrails(), {"input": [{"pattern": "bomb", "reason": "no bombs"}]})
     messages = (user("a bomb", "1"), user("another bomb", "2"), user("hello", "3"))
     await made.infer(*messages[:2])
@@ -110,18 +130,18 @@ async def test_what_has_blocked_a_run_is_not_shown_to_later_ones() -> None:
     assert [message.text for message in made.request.messages] == [withheld, withheld, "hello"]
 
 
-async def test_rewritten_input_is_what_the_model_is_shown() -> None:
-    asked: list[str] = []
+async def test_the_model_reads_rewritten_input() -> None:
+    checked: list[str] = []
 
     def count(text: str) -> None:
-        asked.append(text)
+        checked.append(text)
 
     made = world(Guardrails(input=[CARD, count]))
     internal = Message(id="2", role=Role.USER, content=(TextBlock(text="a note"),), visibility=Visibility.INTERNAL)
     for _ in range(2):
         await made.infer(user("pay with 1234567812345678"), internal)
         assert [message.text for message in made.request.messages] == ["pay with 1234…", "a note"]
-    assert (asked, made.values) == (["pay with 1234…", "a note"], {})
+    assert (checked, made.values) == (["pay with 1234…", "a note"], {})
 
 
 def document(text: bytes, media_type: str = "text/plain", id: str = "1") -> Message:
@@ -136,10 +156,10 @@ def document(text: bytes, media_type: str = "text/plain", id: str = "1") -> Mess
         (user("a bomb").model_copy(update={"visibility": Visibility.INTERNAL}), "no bombs"),
         (document(b"a bomb"), "no bombs"),
         (document(b"a bomb", "TEXT/markdown"), "no bombs"),
-        (document("a bomb".encode("utf-16")), "a text document cannot be read"),
+        (document("a bomb".encode("utf-16")), "a text document cannot be decoded"),
     ],
 )
-async def test_whatever_a_model_reads_of_others_is_guarded(message: Message, reason: str) -> None:
+async def test_all_input_is_checked(message: Message, reason: str) -> None:
     made = world(Guardrails(input=[no_bombs]))
     response = await made.infer(message)
     assert response.effects is not None
@@ -151,7 +171,7 @@ async def test_whatever_a_model_reads_of_others_is_guarded(message: Message, rea
     ]
 
 
-async def test_a_text_document_is_rewritten_and_others_are_left_alone() -> None:
+async def test_a_text_document_is_rewritten_and_other_documents_are_not() -> None:
     made = world(Guardrails(input=[CARD]))
     picture = document(b"\xff1234567812345678", "application/pdf", "2")
     await made.infer(document(b"card 1234567812345678"), picture)
@@ -164,14 +184,14 @@ async def test_an_answer_is_rewritten_and_its_calls_stay() -> None:
     assert (response.text, [call.name for call in response.tool_calls]) == ("LOOKING", ["look"])
 
 
-async def test_an_answer_that_is_blocked_is_asked_for_again_and_then_ends_the_run() -> None:
+async def test_a_blocked_answer_is_retried_and_then_ends_the_run() -> None:
     made = world(Guardrails(output=[no_bombs]), {"max_retries": 2}, say("bombs"))
     seen = []
     for _ in range(3):
         response = await made.infer()
         assert response.effects is not None
         seen.append((response.text, response.effects.retry, response.effects.block))
-    note = "Your answer was not accepted: no bombs. Answer again, without what was wrong with it."
+    note = "Your last answer was not accepted: no bombs. It was discarded. Answer again in a way that avoids this."
     assert seen == [("", note, None), ("", note, None), ("", None, "no bombs")]
 
 
@@ -182,10 +202,10 @@ async def test_a_check_that_fails_fails_the_run() -> None:
     for guard in (Guardrails(input=[broken]), Guardrails(output=[broken])):
         response = await world(guard).infer()
         assert response.effects is not None
-        assert "check 'broken' returned a bool; return a ruling or None" in (response.effects.fail or "")
+        assert "check 'broken' returned a bool; return a TextRuling or None" in (response.effects.fail or "")
 
 
-async def test_a_run_is_guarded_from_end_to_end(serving: Serving, thread_id: str) -> None:
+async def test_a_run_is_checked_from_end_to_end(serving: Serving, thread_id: str) -> None:
     model = ScriptedModel([say("here is a bomb")], when={"not accepted": [say("here is a cake")]})
     registry = Registry(agents=[agent(Guardrails(output=[no_bombs, CARD]))], models={"m": model})
     async with serving(registry) as client:
@@ -198,7 +218,7 @@ async def test_a_run_is_guarded_from_end_to_end(serving: Serving, thread_id: str
     assert "here is a bomb" not in events.model_dump_json()
 
 
-async def test_a_thread_goes_on_after_what_was_blocked(serving: Serving, thread_id: str) -> None:
+async def test_a_thread_can_continue_after_a_blocked_message(serving: Serving, thread_id: str) -> None:
     model = Recording([say("hello")])
     registry = Registry(agents=[agent(Guardrails(input=[no_bombs]))], models={"m": model})
     async with serving(registry) as client:

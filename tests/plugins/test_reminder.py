@@ -1,4 +1,4 @@
-"""The reminder: after which calls the model is told what."""
+"""Reminders: after which tool calls the model reads which message."""
 
 from typing import Any
 
@@ -14,13 +14,17 @@ from wakeful import (
     ContextMessage,
     ContextTarget,
     Registry,
+    Reminder,
+    ReminderCondition,
+    ReminderMessage,
+    ReminderOutput,
+    ReminderRule,
     TextBlock,
     ToolError,
     call,
     say,
     tool,
 )
-from wakeful.plugins.reminder import Field, Output, Reminder, ReminderMessage, ReminderRule
 
 
 @tool
@@ -36,44 +40,56 @@ def rule(tool: str = "shell", output: Any = "any", *, text: str = "mind", **more
     return ReminderRule(tool=tool, output=output, message=message, **more)
 
 
-async def told(*rules: ReminderRule, command: str = "git push", settings: Any = None) -> list[str]:
+async def reminders(*rules: ReminderRule, command: str = "git push", settings: Any = None) -> list[str]:
     agent = Agent(id="a", model="m", tools=[shell], plugins=[Reminder(rules)], plugin_settings=settings or {})
     world = World(agent)
     await world.call_tool("shell", {"command": command})
-    assert world.reports == []
+    assert world.failures == []
     return [block.text for message in world.context for block in message.content if isinstance(block, TextBlock)]
 
 
 @pytest.mark.parametrize(
-    ("made", "command", "fits"),
+    ("made", "command", "matches"),
     [
         (rule("shell"), "ls", True),
         (rule("sh*(git *)"), "git push", True),
         (rule("sh*(git *)"), "ls", False),
         (rule('/^sh/(command =~ "push$")'), "git push", True),
         (rule("other"), "ls", False),
-        (rule(output=Output(status="success")), "ls", True),
-        (rule(output=Output(status="error")), "ls", False),
-        (rule(output=Output(status="error", content="*exploded*")), "boom", True),
-        (rule(output=Output(content='*"ls"*')), "ls", True),
-        (rule(output=Output(content="nothing")), "ls", False),
-        (rule(output=Output(content=(Field(path="out.lines[*]", op="=", value="ls"),))), "ls", True),
-        (rule(output=Output(content=(Field(path="code", op="!=", value="0"),))), "ls", False),
-        (rule(output=Output(content=(Field(path="code", value="0"), Field(path="no.such", value="*")))), "ls", False),
+        (rule(output=ReminderOutput(status="success")), "ls", True),
+        (rule(output=ReminderOutput(status="error")), "ls", False),
+        (rule(output=ReminderOutput(status="error", content="*exploded*")), "boom", True),
+        (rule(output=ReminderOutput(content='*"ls"*')), "ls", True),
+        (rule(output=ReminderOutput(content="nothing")), "ls", False),
+        (
+            rule(output=ReminderOutput(content=(ReminderCondition(path="out.lines[*]", op="=", value="ls"),))),
+            "ls",
+            True,
+        ),
+        (rule(output=ReminderOutput(content=(ReminderCondition(path="code", op="!=", value="0"),))), "ls", False),
+        (
+            rule(
+                output=ReminderOutput(
+                    content=(ReminderCondition(path="code", value="0"), ReminderCondition(path="no.such", value="*"))
+                )
+            ),
+            "ls",
+            False,
+        ),
     ],
 )
-async def test_a_rule_fits_a_call_and_its_result(made: ReminderRule, command: str, *, fits: bool) -> None:
+async def test_a_rule_matches_a_call_and_its_result(made: ReminderRule, command: str, *, matches: bool) -> None:
     """B-810."""
-    assert await told(made, command=command) == (["mind"] if fits else [])
+    assert await reminders(made, command=command) == (["mind"] if matches else [])
 
 
 async def test_an_agents_rules_come_after_the_plugins_own() -> None:
     """B-810."""
     mine = {"tool": "shell", "output": {"status": "success"}, "message": {"content": "mine"}}
-    assert await told(rule(text="first"), settings={"reminder": {"rules": [mine]}}) == ["first", "mine"]
+    assert await reminders(rule(text="first"), settings={"reminder": {"rules": [mine]}}) == ["first", "mine"]
 
 
-async def test_a_message_has_its_place_and_its_cooldown() -> None:
+async def test_a_message_has_its_target_and_cooldown() -> None:
     agent = Agent(id="a", model="m", tools=[shell], plugins=[Reminder([rule(name="care", cooldown_turns=3)])])
     world = World(agent)
     await world.call_tool("shell", {"command": "ls"})
@@ -97,12 +113,12 @@ async def test_a_message_has_its_place_and_its_cooldown() -> None:
         {"tool": "shell", "mesage": {"content": "x"}, "message": {"content": "x"}},
     ],
 )
-def test_a_rule_that_cannot_be_read_is_refused_when_the_registry_is_made(wrong: Any) -> None:
-    with pytest.raises(ConfigurationError, match="the settings of plugin 'reminder' do not fit"):
+def test_an_invalid_rule_is_rejected_by_the_registry(wrong: Any) -> None:
+    with pytest.raises(ConfigurationError, match="the settings of plugin 'reminder' are invalid"):
         Registry(agents=[Agent(id="a", plugins=[Reminder()], plugin_settings={"reminder": {"rules": [wrong]}})])
 
 
-def test_a_rule_of_the_plugin_is_checked_as_it_is_written() -> None:
+def test_an_invalid_rule_of_the_plugin_is_rejected_when_it_is_constructed() -> None:
     with pytest.raises(ValidationError, match="is never closed"):
         rule("shell(")
 

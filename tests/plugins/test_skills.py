@@ -1,4 +1,4 @@
-"""Skills: packages as they are read, told, taken up and used."""
+"""Skills: how packages are read, listed, activated and used."""
 
 import asyncio
 import os
@@ -11,10 +11,21 @@ import pytest
 from tests.plugins.conftest import Serving
 from tests.plugins.world import World
 from tests.support.app import Recording
-from wakeful import Agent, Behavior, ConfigurationError, PermissionPolicy, Registry, Rule, call, say, tool
-from wakeful.plugins.deferred_tools import DeferredTools
-from wakeful.plugins.skills import Skill, Skills, read_skills
+from wakeful import (
+    Agent,
+    Behavior,
+    ConfigurationError,
+    DeferredTools,
+    PermissionPolicy,
+    Registry,
+    Rule,
+    Skills,
+    call,
+    say,
+    tool,
+)
 from wakeful.plugins.skills.frontmatter import FrontmatterError, split
+from wakeful.plugins.skills.packages import Skill, read_skills
 from wakeful.plugins.skills.plugin import CATALOGUE_BYTES
 
 INVOICES = """\
@@ -72,7 +83,7 @@ def agent(skills: Skills, settings: dict[str, Any] | None = None, **more: Any) -
     return Agent(id="a", model="m", tools=[pay, look], plugin_settings={"skills": settings or {}}, **more)
 
 
-def test_a_head_is_read() -> None:
+def test_front_matter_is_parsed() -> None:
     text = """---
 # what it is
 name: a  # its name
@@ -118,26 +129,26 @@ The body.
     ("head", "message"),
     [
         ("name", "line 2: 'name' is not 'key: value'"),
-        ("a: b\na: c", "line 3: 'a' is there twice"),
-        ("a: &anchor b", "line 2: '&anchor b' cannot be read; write it in quotes"),
-        ("a: {b: c}", "line 2: '{b: c}' cannot be read; write it in quotes"),
-        ("a: b: c", "line 2: 'b: c' has a colon; write it in quotes"),
-        ('a: "b', "line 2: '\"b' cannot be read; write it in quotes"),
-        ('a: "\\x"', r"line 2: '\x' cannot be read"),
-        ("a: [b", "line 2: a list in brackets ends on its line, with ']'"),
-        ("a: [[b]]", "line 2: lists in lists cannot be read"),
-        ("a:\n  - b\n  c: d", "line 4: every entry of a list begins with '- '"),
-        ("a:\n  b: c\n    d: e", "line 4: it is not as deep as the line before it"),
+        ("a: b\na: c", "line 3: 'a' is repeated"),
+        ("a: &anchor b", "line 2: '&anchor b' is not supported; put it in quotes"),
+        ("a: {b: c}", "line 2: '{b: c}' is not supported; put it in quotes"),
+        ("a: b: c", "line 2: 'b: c' has a colon; put it in quotes"),
+        ('a: "b', "line 2: '\"b' is not supported; put it in quotes"),
+        ('a: "\\x"', r"line 2: the escape '\x' is not supported"),
+        ("a: [b", "line 2: a list in brackets must end on its line, with ']'"),
+        ("a: [[b]]", "line 2: nested lists are not supported"),
+        ("a:\n  - b\n  c: d", "line 4: every entry of a list must start with '- '"),
+        ("a:\n  b: c\n    d: e", "line 4: its indentation differs from the line before it"),
     ],
 )
-def test_what_is_not_understood_is_refused_with_its_line(head: str, message: str) -> None:
+def test_unsupported_front_matter_is_rejected_with_its_line(head: str, message: str) -> None:
     with pytest.raises(FrontmatterError) as raised:
         split(f"---\n{head}\n---\nbody")
     assert str(raised.value) == message
 
 
 @pytest.mark.parametrize("text", ["", "name: a", "---\nname: a\n"])
-def test_a_file_without_a_head_is_refused(text: str) -> None:
+def test_a_file_without_front_matter_is_rejected(text: str) -> None:
     with pytest.raises(FrontmatterError):
         split(text)
 
@@ -158,9 +169,9 @@ def test_packages_are_read(directory: Path) -> None:
     assert list(Skills(directory).skills) == ["greetings", "invoices"]
 
 
-def test_all_that_is_wrong_with_packages_is_listed(tmp_path: Path) -> None:
+def test_all_problems_of_packages_are_listed(tmp_path: Path) -> None:
     files = {
-        "one/SKILL.md": "no head",
+        "one/SKILL.md": "no front matter",
         "two/SKILL.md": "---\nname: other\ndescription: d\n---\n",
         "three/SKILL.md": "---\nname: three\n---\n",
         "four/SKILL.md": "---\nname: four\ndescription: d\nalowed-tools: pay\n---\n",
@@ -172,27 +183,46 @@ def test_all_that_is_wrong_with_packages_is_listed(tmp_path: Path) -> None:
         Skills(write(tmp_path, files))
     assert len(raised.value.problems) == len(files)
     assert "unknown key 'alowed-tools'" in str(raised.value)
-    with pytest.raises(ConfigurationError, match="there is no directory of skills"):
+    with pytest.raises(ConfigurationError, match=r"the directory of skills .* does not exist"):
         Skills(tmp_path / "none")
 
 
-async def test_the_model_is_told_which_skills_there_are(directory: Path) -> None:
+async def test_requests_list_the_skills(directory: Path) -> None:
     """B-820."""
     world = World(agent(Skills(directory)))
     await world.infer()
-    (told, asked) = world.request.messages
-    assert told.text.startswith(
+    (catalogue, input) = world.request.messages
+    assert catalogue.text.startswith(
         "<available_skills>\n"
         "<skill><id>greetings</id><description>Say hello.</description></skill>\n"
         "<skill><id>invoices</id><description>Write &amp; check invoices.</description>"
         "<when_to_use>money: asked for, or owed</when_to_use><args>the customer</args></skill>\n"
         "</available_skills>\nSkills are instructions"
     )
-    assert asked.text == "go"
+    usage = catalogue.text.partition("</available_skills>\n")[2]
+    parts = ['skill{"skill": "<id>"} before you start', "from your next step on", "load_skill_resource", "listed here"]
+    assert [part for part in parts if part not in usage] == []
+    assert input.text == "go"
     assert world.shown == ["load_skill_resource", "look", "pay", "skill"]
 
 
-async def test_the_catalogue_has_its_limits(tmp_path: Path) -> None:
+def test_the_tools_of_skills_say_when_to_use_them_and_what_comes_back(directory: Path) -> None:
+    described = {
+        tool.name: f"{tool.descriptor.description} {tool.descriptor.parameters}" for tool in Skills(directory).tools
+    }
+    parts = {
+        "skill": ["before you start", "From your next step on", "<available_skills>", "<args>"],
+        "load_skill_resource": ["instructions refer to", "Returns its content", "relative to the skill's directory"],
+        "skill_script": ["exit code, stdout and stderr", "scripts directory", "command line arguments"],
+    }
+    assert {name: [part for part in wanted if part not in described[name]] for name, wanted in parts.items()} == {
+        "skill": [],
+        "load_skill_resource": [],
+        "skill_script": [],
+    }
+
+
+async def test_the_list_of_skills_has_limits(tmp_path: Path) -> None:
     """B-820."""
 
     def packages(folder: str, count: int, description: str) -> Path:
@@ -214,7 +244,7 @@ async def test_an_agent_without_skills_has_no_tools_for_them(tmp_path: Path) -> 
     assert (world.shown, len(world.request.messages)) == (["look", "pay"], 1)
 
 
-async def test_a_skill_is_taken_up_and_its_instructions_are_told_from_then_on(directory: Path) -> None:
+async def test_requests_include_the_instructions_of_an_active_skill(directory: Path) -> None:
     """B-821."""
     world = World(agent(Skills(directory)))
     outcome = await world.call_tool("skill", {"skill": "invoices", "args": "Ada"})
@@ -229,7 +259,7 @@ async def test_a_skill_is_taken_up_and_its_instructions_are_told_from_then_on(di
             '<skill id="invoices">\nWrite an invoice for Ada.\n</skill>',
             "go",
         ]
-    assert world.reports == []
+    assert world.failures == []
 
 
 @pytest.mark.parametrize("name", ["skill", "load_skill_resource", "skill_script"])
@@ -239,12 +269,12 @@ async def test_an_unknown_or_hidden_skill_is_an_error_with_a_code(directory: Pat
     more = {"load_skill_resource": {"path": "x"}, "skill_script": {"script": "x"}}.get(name, {})
     for skill in ("nothing", "hidden", "../skills/invoices"):
         outcome = await world.call_tool(name, {"skill": skill, **more})
-        message = f"there is no skill {skill!r}; known: greetings, invoices"
+        message = f"there is no skill {skill!r}; available skills: greetings, invoices"
         assert outcome.result.data == {"error": {"code": "unknown_skill", "message": message}}
     assert world.values == {}
 
 
-async def test_a_skill_that_is_taken_up_permits_its_tools_but_never_what_is_denied(directory: Path) -> None:
+async def test_an_active_skill_allows_its_tools_but_never_denied_ones(directory: Path) -> None:
     """B-821."""
     rules = (Rule(tool="look", behavior=Behavior.DENY),)
     world = World(agent(Skills(directory), permissions=PermissionPolicy(rules=rules)))
@@ -256,7 +286,7 @@ async def test_a_skill_that_is_taken_up_permits_its_tools_but_never_what_is_deni
     assert (await world.call_tool("look", {"where": "up"})).blocked == "Tool 'look' denied by permission rules"
 
 
-async def test_a_skill_that_is_taken_up_shows_its_deferred_tools(directory: Path) -> None:
+async def test_an_active_skill_promotes_its_deferred_tools(directory: Path) -> None:
     """B-821."""
     made = agent(Skills(directory), plugins=[Skills(directory), DeferredTools()])
     made = made.model_copy(update={"plugin_settings": {"deferred_tools": {"keep": 0}}})
@@ -268,7 +298,7 @@ async def test_a_skill_that_is_taken_up_shows_its_deferred_tools(directory: Path
     assert world.shown == ["load_skill_resource", "look", "pay", "skill", "tool_search"]
 
 
-async def test_files_of_a_skill_are_read_and_no_others(directory: Path, tmp_path: Path) -> None:
+async def test_only_files_of_a_skill_can_be_read(directory: Path, tmp_path: Path) -> None:
     """B-820."""
     package = directory / "invoices"
     (package / "link.txt").symlink_to(directory / "secret.txt")
@@ -299,7 +329,7 @@ async def run(world: World, script: str, *args: str) -> Any:
     return outcome.result.data
 
 
-async def test_scripts_are_off_unless_they_are_allowed(directory: Path) -> None:
+async def test_scripts_are_not_allowed_by_default(directory: Path) -> None:
     world = World(agent(Skills(directory)))
     assert (await run(world, "total.py", "1"))["error"]["code"] == "scripts_not_allowed"
     other = Agent(id="a", model="m", tools=["skill_script"])
@@ -309,7 +339,7 @@ async def test_scripts_are_off_unless_they_are_allowed(directory: Path) -> None:
     assert "does not use the plugin 'skills'" in outcome.result.text
 
 
-async def test_scripts_are_programs_with_arguments(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_scripts_are_processes_with_arguments(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "secret")
     world = World(agent(Skills(directory), {"allow_scripts": True}))
     await world.infer()
@@ -319,12 +349,12 @@ async def test_scripts_are_programs_with_arguments(directory: Path, monkeypatch:
     assert (await run(world, "total.py", "2; echo 3"))["error"]["code"] == "script_failed"
     assert "SOME_API_KEY" not in (await run(world, "env.py"))["stdout"]
     failed = (await run(world, "fail.sh"))["error"]
-    assert failed == {"code": "script_failed", "message": "'fail.sh' ended with code 3\noh no\n"}
+    assert failed == {"code": "script_failed", "message": "'fail.sh' exited with code 3\noh no\n"}
     for script in ("../SKILL.md", "/bin/ls"):
         assert (await run(world, script))["error"]["code"] == "invalid_path"
     assert (await run(world, "nothing"))["error"] == {
         "code": "unknown_resource",
-        "message": "skill 'invoices' has no file 'nothing'; scripts: env.py, fail.sh, slow.py, total.py",
+        "message": "skill 'invoices' has no file 'nothing'; scripts of this skill: env.py, fail.sh, slow.py, total.py",
     }
     os.chmod(directory / "invoices/scripts/fail.sh", 0o644)
     assert "cannot be started" in (await run(world, "fail.sh"))["error"]["message"]
@@ -339,7 +369,7 @@ async def test_a_script_that_takes_too_long_is_killed(directory: Path) -> None:
         }
 
 
-async def test_a_model_takes_up_a_skill_and_uses_it(serving: Serving, directory: Path, thread_id: str) -> None:
+async def test_a_model_activates_a_skill_and_uses_it(serving: Serving, directory: Path, thread_id: str) -> None:
     turns = [
         call("skill", skill="invoices", args="Ada"),
         call("skill_script", skill="invoices", script="total.py", args=["1", "2"]),
@@ -347,7 +377,7 @@ async def test_a_model_takes_up_a_skill_and_uses_it(serving: Serving, directory:
         say("{result}"),
     ]
     model = Recording(turns)
-    rules = (Rule(tool="skill*", behavior=Behavior.ALLOW),)  # pay is asked about, until the skill allows it
+    rules = (Rule(tool="skill*", behavior=Behavior.ALLOW),)  # pay needs an approval until the skill allows it
     made = agent(Skills(directory), {"allow_scripts": True}, permissions=PermissionPolicy(rules=rules))
     async with serving(Registry(agents=[made], models={"m": model})) as client:
         result = await client.run("a", "go", thread_id=thread_id)

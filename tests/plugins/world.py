@@ -1,6 +1,6 @@
-"""An agent with plugins in the activities that run hooks, from step to step: what hooks ask for is there in the next.
+"""Runs an agent with plugins in the activities that run hooks, step by step, and applies what the hooks request.
 
-A stand-in for the loop, and only as much of it as plugins can see; the tests on the real server have the loop itself.
+It stands in for the loop, as far as plugins can see it; tests on the real server use the loop itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,6 +24,8 @@ from wakeful.contract.state import StateView, applied
 from wakeful.contract.tools import ToolCallInput, ToolOutcome
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
 from wakeful_activities import HistoryCache, InferActivity, ToolActivity
+from wakeful_activities.hooks.gates import Gates
+from wakeful_activities.hooks.hook_run import Hooks
 
 IDENTITY = RunIdentity(thread_id="test", run_id="r", agent_id="a")
 
@@ -33,7 +35,7 @@ def user(text: str, id: str = "1") -> Message:
 
 
 class World:
-    """One run of an agent. `infer` begins the next step, and `call_tool` makes a call in it."""
+    """One run of an agent. `infer` starts the next step, and `call_tool` runs a tool call in it."""
 
     def __init__(self, agent: Agent, turns: Sequence[Turn] = (say("hello"),)) -> None:
         self.model = Recording(turns)
@@ -43,16 +45,16 @@ class World:
         self.values: dict[str, JsonValue] = {}
         self.context: tuple[ContextMessage, ...] = ()
         self.rules: tuple[Rule, ...] = ()
-        self.reports: list[HookFailure] = []
+        self.failures: list[HookFailure] = []
 
     @property
     def request(self) -> ModelRequest:
-        """What the model was asked last."""
+        """The last request to the model."""
         return self.model.requests[-1]
 
     @property
     def shown(self) -> list[str]:
-        """The tools that the model was shown last."""
+        """The tools of the last request."""
         return [tool.id for tool in self.request.tools]
 
     async def infer(self, *messages: Message) -> ModelResponse:
@@ -72,7 +74,9 @@ class World:
             permissions=self.rules,
         )
         self.context = ()
-        response = await _environment().run(InferActivity(self.registry, self._memory(), {}).infer, input)
+        with ThreadPoolExecutor(1) as threads:
+            inference = InferActivity(self.registry, self._cache(), *self._hooks_and_gates(threads), {})
+            response = await _environment().run(inference.infer, input)
         self._fold(response.effects)
         return response
 
@@ -88,15 +92,18 @@ class World:
         ).model_copy(update=more)
         (payload,) = pydantic_data_converter.payload_converter.to_payloads([input])
         with ThreadPoolExecutor(1) as threads:
-            execution = ToolActivity(self.registry, self._memory(), threads)
+            execution = ToolActivity(self.registry, self._cache(), *self._hooks_and_gates(threads), threads)
             outcome = await _environment().run(execution.call_tool, [RawValue(payload)])
         self._fold(outcome.effects)
         return outcome
 
-    def _memory(self) -> HistoryCache:
-        memory = HistoryCache(cast("Client", None))  # it remembers the agent, and so never reads history
-        memory.remember_agent(self.agent)
-        return memory
+    def _hooks_and_gates(self, threads: ThreadPoolExecutor) -> tuple[Hooks, Gates]:
+        return Hooks(self.registry, threads), Gates(self.registry, threads)
+
+    def _cache(self) -> HistoryCache:
+        cache = HistoryCache(cast("Client", None))  # it has the agent, so it never reads history
+        cache.put_agent(self.agent)
+        return cache
 
     def _fold(self, effects: HookEffects | None) -> None:
         if effects is None:
@@ -106,7 +113,7 @@ class World:
             self.values[op.key] = applied(specs[op.key], self.values.get(op.key), op)
         self.context += effects.context
         self.rules += effects.permissions
-        self.reports += effects.reports
+        self.failures += effects.failures
 
 
 def _environment() -> ActivityEnvironment:

@@ -1,4 +1,4 @@
-"""The stores that keep the same promises, each opened as often as a test likes."""
+"""The profile stores, which all give the same guarantees."""
 
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -25,15 +25,18 @@ def cluster() -> Iterator[Cluster]:
         cluster.close()
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+POSTGRES = pytest.param("postgres", marks=pytest.mark.integration)
+
+
+@pytest.fixture(params=["sqlite", POSTGRES])
 async def shared(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Opener]:
-    """Opens one and the same store, as several workers do."""
+    """Opens the same store each time, as several workers do."""
     opened: list[ProfileStore] = []
     address = None if request.param == "sqlite" else request.getfixturevalue("cluster").address
 
     def open_store() -> ProfileStore:
-        place = tmp_path / "new" / "profiles.db"
-        opened.append(SqliteProfileStore(place) if address is None else PostgresProfileStore(address))
+        path = tmp_path / "new" / "profiles.db"
+        opened.append(SqliteProfileStore(path) if address is None else PostgresProfileStore(address))
         return opened[-1]
 
     yield open_store
@@ -41,7 +44,7 @@ async def shared(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         await store.aclose()
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", POSTGRES])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ProfileStore]:
     """A store of each kind."""
     opened: ProfileStore

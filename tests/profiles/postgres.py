@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own, in a directory that is removed with it."""
+"""A PostgreSQL server for tests, in a temporary directory."""
 
 import os
 import pwd
@@ -12,7 +12,7 @@ _HOME = Path("/usr/lib/postgresql")
 
 
 def missing() -> str | None:
-    """Why there can be no server here."""
+    """Why no server can run here."""
     if _program("initdb") is None or _program("pg_ctl") is None:
         return "PostgreSQL is not installed: no initdb on the path or in /usr/lib/postgresql"
     if os.geteuid() == 0 and _user() is None:
@@ -21,7 +21,7 @@ def missing() -> str | None:
 
 
 class Cluster:
-    """Started with its making; `restart` is a crash, and a new server on the same data."""
+    """A server that runs until it is closed; `restart` crashes it and starts another one on the same data."""
 
     def __init__(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="wakeful-postgres-"))
@@ -49,7 +49,7 @@ class Cluster:
         self._run("pg_ctl", "start", "--wait", "--timeout=60", f"--options={options}", f"--log={log}")
 
     def _run(self, program: str, *arguments: str) -> None:
-        # As root it runs as the user whose the data is: PostgreSQL refuses root.
+        # PostgreSQL does not run as root: then it runs as the user that owns the data.
         user = "postgres" if os.geteuid() == 0 else None
         command = [_program(program) or program, *arguments, "-D", str(self.directory / "data")]
         subprocess.run(

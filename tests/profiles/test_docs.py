@@ -1,4 +1,4 @@
-"""docs/profiles.md tells the truth: its code runs as it stands."""
+"""The code in docs/profiles.md runs."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What only PostgreSQL has: databases without our tables, and roles that may not make any."""
+"""PostgreSQL only: databases without our tables, and roles that may not create any."""
 
 import asyncio
 import uuid
@@ -10,6 +10,8 @@ from tests.profiles.postgres import Cluster
 from wakeful.authoring.profiles import SYSTEM, ProfileEntry, ProfileStoreFailed
 from wakeful.profile_stores.postgres import PostgresProfileStore
 
+pytestmark = pytest.mark.integration
+
 GRANTS = """
 CREATE ROLE reader LOGIN;
 REVOKE CREATE ON SCHEMA public FROM PUBLIC;
@@ -20,7 +22,7 @@ GRANT USAGE ON SEQUENCE wakeful_profile_revisions TO reader;
 
 @pytest.fixture
 async def database(cluster: Cluster) -> str:
-    """The address of a database that nobody has used yet."""
+    """The address of an empty database."""
     name = f"fresh_{uuid.uuid4().hex}"
     await execute(cluster.address, f"CREATE DATABASE {name}")
     return f"{cluster.address.removesuffix('/postgres')}/{name}"
@@ -32,7 +34,7 @@ async def execute(address: str, sql: str) -> None:
     await connection.close()
 
 
-async def test_workers_that_begin_at_once_make_the_tables_once(database: str) -> None:
+async def test_workers_that_start_at_once_create_the_tables_once(database: str) -> None:
     stores = [PostgresProfileStore(database) for _ in range(10)]
     await asyncio.gather(*(store.write(SYSTEM, f"key-{number}", number) for number, store in enumerate(stores)))
     assert [entry.value for entry in await stores[0].list(SYSTEM)] == list(range(10))
@@ -40,10 +42,10 @@ async def test_workers_that_begin_at_once_make_the_tables_once(database: str) ->
         await store.aclose()
 
 
-async def test_a_role_that_may_only_read_and_write_is_enough_where_the_tables_are(database: str) -> None:
-    maker = PostgresProfileStore(database)
-    await maker.write(SYSTEM, "key", 1)
-    await maker.aclose()
+async def test_a_role_that_may_only_read_and_write_is_enough_if_the_tables_exist(database: str) -> None:
+    owner = PostgresProfileStore(database)
+    await owner.write(SYSTEM, "key", 1)
+    await owner.aclose()
     await execute(database, GRANTS)
     store = PostgresProfileStore(database.replace("postgres@", "reader@"))
     revision = await store.write(SYSTEM, "key", 2)

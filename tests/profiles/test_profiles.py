@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel, JsonValue
 
 from wakeful.authoring.profiles import (
-    UPDATE_TRIES,
+    UPDATE_ATTEMPTS,
     ProfileConflict,
     ProfileKey,
     ProfileKeyNotFound,
@@ -32,12 +32,12 @@ OWNER = agent_owner("assistant")
 
 
 class Busy(SqliteProfileStore):
-    """Somebody else is always faster."""
+    """A concurrent write always comes first."""
 
-    tries = 0
+    attempts = 0
 
     async def write(self, owner: str, key: str, value: JsonValue, *, expected_revision: int | None = None) -> int:
-        self.tries += 1
+        self.attempts += 1
         raise ProfileConflict(owner, key, expected=expected_revision or 0, found=7)
 
 
@@ -45,7 +45,7 @@ def a_profile() -> Profiles:
     return Profiles(SqliteProfileStore(), [TASTE, VISITS, NICKNAME])
 
 
-async def test_a_missing_value_is_the_default_and_everybody_has_one_of_their_own() -> None:
+async def test_a_missing_value_is_a_new_copy_of_the_default() -> None:
     profiles = a_profile()
     (await profiles.get(OWNER, TASTE)).likes.append("tea")
     assert await profiles.get(OWNER, TASTE) == Taste()
@@ -59,19 +59,19 @@ async def test_a_value_has_its_type_and_its_owner() -> None:
     assert await profiles.get(thread_owner("t1"), TASTE) == Taste()
 
 
-async def test_an_update_is_made_of_the_old_value() -> None:
+async def test_an_update_computes_the_new_value_from_the_old_one() -> None:
     profiles = a_profile()
     assert [await profiles.update(OWNER, VISITS, lambda visits: visits + 1) for _ in range(2)] == [1, 2]
 
 
-async def test_an_update_gives_up_when_others_are_always_faster() -> None:
+async def test_an_update_fails_when_concurrent_writes_always_come_first() -> None:
     store = Busy()
-    with pytest.raises(ProfileConflict, match="is at revision 7, not at 0"):
+    with pytest.raises(ProfileConflict, match="is at revision 7, not 0"):
         await Profiles(store, [VISITS]).update(OWNER, VISITS, lambda visits: visits + 1)
-    assert store.tries == UPDATE_TRIES
+    assert store.attempts == UPDATE_ATTEMPTS
 
 
-async def test_deleting_and_clearing_go_back_to_the_default() -> None:
+async def test_deleting_and_clearing_restore_the_default() -> None:
     profiles = a_profile()
     await profiles.set(OWNER, VISITS, 3)
     await profiles.set(OWNER, NICKNAME, "Al")
@@ -82,27 +82,27 @@ async def test_deleting_and_clearing_go_back_to_the_default() -> None:
 
 async def test_a_key_that_is_not_registered_is_not_found() -> None:
     profiles = a_profile()
-    strangers: list[ProfileKey[Any]] = [ProfileKey("age", int, default=0), ProfileKey("visits", str, default="")]
-    for stranger in strangers:
+    unregistered: list[ProfileKey[Any]] = [ProfileKey("age", int, default=0), ProfileKey("visits", str, default="")]
+    for key in unregistered:
         with pytest.raises(ProfileKeyNotFound, match="is not registered; registered: nickname, taste, visits"):
-            await profiles.get(OWNER, stranger)
+            await profiles.get(OWNER, key)
         with pytest.raises(ProfileKeyNotFound):
-            await profiles.set(OWNER, stranger, stranger.default())
+            await profiles.set(OWNER, key, key.default())
         with pytest.raises(ProfileKeyNotFound):
-            await profiles.update(OWNER, stranger, lambda value: value)
+            await profiles.update(OWNER, key, lambda value: value)
         with pytest.raises(ProfileKeyNotFound):
-            await profiles.delete(OWNER, stranger)
+            await profiles.delete(OWNER, key)
 
 
-async def test_a_stored_value_of_another_type_is_never_taken_for_one_of_the_key() -> None:
+async def test_a_stored_value_of_another_type_is_rejected() -> None:
     store = SqliteProfileStore()
     await store.write(OWNER, "visits", "many")
-    with pytest.raises(ProfileUnreadable, match="'visits' holds what is not of its type"):
+    with pytest.raises(ProfileUnreadable, match="the stored value of profile key 'visits' is not of its type"):
         await Profiles(store, [VISITS]).get(OWNER, VISITS)
 
 
-def test_two_keys_of_one_name_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="two profile keys are called 'visits'"):
+def test_two_keys_with_one_name_are_rejected() -> None:
+    with pytest.raises(ConfigurationError, match="two profile keys have the name 'visits'"):
         Profiles(SqliteProfileStore(), [VISITS, ProfileKey("visits", str, default="")])
     Profiles(SqliteProfileStore(), [VISITS, VISITS])
 
@@ -110,33 +110,33 @@ def test_two_keys_of_one_name_are_refused() -> None:
 @pytest.mark.parametrize(
     ("key", "type", "default"), [("", int, 0), ("age", int, "old"), ("age", int, None), ("thing", object, object())]
 )
-def test_a_key_that_cannot_be_kept_is_refused(key: str, type: type[object], default: object) -> None:
+def test_an_invalid_key_is_rejected(key: str, type: type[object], default: object) -> None:
     with pytest.raises(ConfigurationError, match=f"profile key {key!r}: "):
         ProfileKey(key, type, default=default)
 
 
-async def test_a_thread_waits_for_what_the_event_loop_asks() -> None:
+async def test_wait_runs_an_operation_in_the_event_loop() -> None:
     profiles = a_profile()
     await profiles.set(OWNER, VISITS, 3)
     assert await asyncio.to_thread(lambda: profiles.wait(profiles.get(OWNER, VISITS))) == 3
 
 
-def test_without_an_event_loop_waiting_works_all_the_same() -> None:
-    """As in a unit test of a sync tool."""
+def test_wait_works_without_an_event_loop() -> None:
+    """For example in a unit test of a sync tool."""
     profiles = a_profile()
     profiles.wait(profiles.set(OWNER, VISITS, 3))
     assert profiles.wait(profiles.get(OWNER, VISITS)) == 3
 
 
-async def test_an_event_loop_does_not_wait_for_itself() -> None:
+async def test_wait_does_not_deadlock_the_event_loop() -> None:
     profiles = a_profile()
-    with pytest.raises(CallerError, match="would wait for itself here: write await"):
+    with pytest.raises(CallerError, match="would deadlock in the event loop: use await"):
         profiles.wait(profiles.get(OWNER, VISITS))
 
 
 async def test_profiles_without_a_store_say_what_is_missing() -> None:
     nowhere = Profiles()
-    with pytest.raises(ProfileKeyNotFound, match="'visits' is not registered; registered: none; give the registry"):
+    with pytest.raises(ProfileKeyNotFound, match="'visits' is not registered; registered: none; pass profile_keys="):
         await nowhere.get(OWNER, VISITS)
-    with pytest.raises(ConfigurationError, match="there are no profiles here: give the registry profile_keys="):
+    with pytest.raises(ConfigurationError, match="profiles are not configured: pass profile_keys="):
         await nowhere.clear(OWNER)

@@ -1,4 +1,4 @@
-"""B-412: what every profile store promises."""
+"""B-412: the guarantees of every profile store."""
 
 import asyncio
 import math
@@ -21,9 +21,9 @@ from wakeful.authoring.profiles import (
     thread_owner,
 )
 from wakeful.contract.errors import CallerError, ConfigurationError
-from wakeful.profile_stores.opening import DEFAULT, VARIABLE, profile_store
 from wakeful.profile_stores.postgres import PostgresProfileStore
 from wakeful.profile_stores.sqlite import SqliteProfileStore
+from wakeful.profile_stores.worker_profiles import DEFAULT, VARIABLE, profile_store
 
 VALUES: list[JsonValue] = [
     None,
@@ -49,12 +49,12 @@ async def test_a_value_comes_back_as_it_was_written(store: ProfileStore, owner: 
         assert list(entry.value) == list(value)
 
 
-async def test_what_was_never_written_is_not_there(store: ProfileStore, owner: str) -> None:
+async def test_a_key_that_was_never_written_has_no_value(store: ProfileStore, owner: str) -> None:
     assert await store.read(owner, "key") is None
     assert await store.list(owner) == ()
 
 
-async def test_owners_are_any_text_and_keep_apart(store: ProfileStore, owner: str) -> None:
+async def test_owners_are_any_text_and_independent(store: ProfileStore, owner: str) -> None:
     owners = [owner, owner.upper(), f"{owner} ", SYSTEM, thread_owner(owner), "agent_type::Ü", "x" * 1000]
     for number, one in enumerate(owners):
         await store.write(one, "key", number)
@@ -65,7 +65,7 @@ async def test_owners_are_any_text_and_keep_apart(store: ProfileStore, owner: st
         await store.clear(one)
 
 
-async def test_everything_of_an_owner_is_listed_by_key(store: ProfileStore, owner: str) -> None:
+async def test_the_values_of_an_owner_are_listed_by_key(store: ProfileStore, owner: str) -> None:
     for key in ("b", "ä", "B", "a_", "a"):
         await store.write(owner, key, key)
     assert [entry.value for entry in await store.list(owner)] == ["B", "a", "a_", "b", "ä"]
@@ -109,22 +109,22 @@ async def test_a_value_that_was_deleted_and_written_again_does_not_have_its_old_
 
 
 @pytest.mark.parametrize("name", ["", "\x00", "\ud800", "x" * 1001], ids=repr)
-async def test_names_that_not_every_store_can_keep_are_refused(store: ProfileStore, owner: str, name: str) -> None:
+async def test_invalid_names_are_rejected(store: ProfileStore, owner: str, name: str) -> None:
     with pytest.raises(CallerError, match="the owner"):
         await store.write(name, "key", 1)
     with pytest.raises(CallerError, match="the key"):
         await store.read(owner, name)
     with pytest.raises(CallerError, match="the key"):
         await store.delete(owner, name)
-    for verb in (store.list, store.clear):
+    for method in (store.list, store.clear):
         with pytest.raises(CallerError, match="the owner"):
-            await verb(name)
+            await method(name)
 
 
 @pytest.mark.parametrize(
     "value", [math.nan, math.inf, b"", {1: "one"}, object()], ids=["nan", "inf", "bytes", "int key", "object"]
 )
-async def test_values_that_are_not_json_are_refused(store: ProfileStore, owner: str, value: JsonValue) -> None:
+async def test_values_that_are_not_json_are_rejected(store: ProfileStore, owner: str, value: JsonValue) -> None:
     with pytest.raises(CallerError, match="must be JSON"):
         await store.write(owner, "key", value)
     assert await store.list(owner) == ()
@@ -142,7 +142,7 @@ async def test_twenty_writers_lose_no_update(shared: Opener, owner: str) -> None
     assert await workers[0].get(owner, key) == 100
 
 
-async def test_of_twenty_who_write_first_one_does(shared: Opener, owner: str) -> None:
+async def test_of_twenty_first_writers_one_succeeds(shared: Opener, owner: str) -> None:
     stores = [shared() for _ in range(20)]
 
     async def claim(number: int) -> bool:
@@ -159,14 +159,14 @@ async def test_of_twenty_who_write_first_one_does(shared: Opener, owner: str) ->
     assert entry.value == claimed.index(True)
 
 
-async def test_a_store_that_is_opened_again_has_everything(shared: Opener, owner: str) -> None:
+async def test_a_reopened_store_has_everything(shared: Opener, owner: str) -> None:
     before = shared()
     revision = await before.write(owner, "key", {"kept": True})
     await before.aclose()
     assert await shared().read(owner, "key") == ProfileEntry("key", {"kept": True}, revision)
 
 
-async def test_a_store_may_be_closed_twice_and_is_of_no_use_then(store: ProfileStore, owner: str) -> None:
+async def test_a_store_can_be_closed_twice_and_rejects_use_afterwards(store: ProfileStore, owner: str) -> None:
     await store.write(owner, "key", 1)
     await store.aclose()
     await store.aclose()
@@ -193,25 +193,26 @@ asyncio.run(main())
 """
 
 
-async def test_what_a_killed_process_was_told_is_written_is_in_the_file(tmp_path: Path) -> None:
+async def test_acknowledged_writes_of_a_killed_process_are_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "profiles.db"
     pipe = asyncio.subprocess.PIPE
     writer = await asyncio.create_subprocess_exec(sys.executable, "-c", WRITER, str(path), stdout=pipe)
     assert writer.stdout is not None
-    told = [await writer.stdout.readline() for _ in range(50)]
+    written = [await writer.stdout.readline() for _ in range(50)]
     writer.kill()
-    told += (await writer.stdout.read()).splitlines()
+    written += (await writer.stdout.read()).splitlines()
     await writer.wait()
-    revision, number = (int(word) for word in told[-1].split())
+    revision, number = (int(word) for word in written[-1].split())
     store = SqliteProfileStore(path)
     entry = await store.read(SYSTEM, "number")
-    # The one write beyond it may have been made without having been told of.
+    # One more write may have been committed without being printed.
     assert entry in [ProfileEntry("number", number + more, revision + more) for more in (0, 1)]
     assert await store.write(SYSTEM, "number", 0) > entry.revision
     await store.aclose()
 
 
-async def test_a_postgres_server_may_crash_and_come_back(cluster: Cluster, owner: str) -> None:
+@pytest.mark.integration
+async def test_a_store_survives_a_crash_of_the_postgres_server(cluster: Cluster, owner: str) -> None:
     store = PostgresProfileStore(cluster.address)
     revision = await store.write(owner, "key", 1)
     await asyncio.to_thread(cluster.restart)
@@ -219,8 +220,8 @@ async def test_a_postgres_server_may_crash_and_come_back(cluster: Cluster, owner
     await store.aclose()
 
 
-async def test_a_store_that_fails_says_so_without_its_password(tmp_path: Path) -> None:
-    (tmp_path / "profiles.db").write_text("this is no database, and it is long enough to be seen as none")
+async def test_the_error_of_a_store_does_not_contain_its_password(tmp_path: Path) -> None:
+    (tmp_path / "profiles.db").write_text("this is not a database, and it is long enough to be recognised as such")
     broken = SqliteProfileStore(tmp_path / "profiles.db")
     with pytest.raises(ProfileStoreFailed, match="not a database"):
         await broken.read(SYSTEM, "key")
@@ -232,7 +233,7 @@ async def test_a_store_that_fails_says_so_without_its_password(tmp_path: Path) -
     await unreachable.aclose()
 
 
-async def test_the_environment_says_which_store_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_environment_selects_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert DEFAULT == "sqlite:.wakeful/profiles.db"
     usual, file = profile_store({}), profile_store({VARIABLE: f"sqlite:{tmp_path}/mine.db"})
@@ -249,13 +250,13 @@ async def test_the_environment_says_which_store_it_is(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("address", ["mysql://root:secret@host/x", "sqlite:", "memory", "profiles.db"])
-def test_an_address_of_no_store_is_refused(address: str) -> None:
-    with pytest.raises(ConfigurationError, match="write it as memory:") as refused:
+def test_an_address_of_an_unknown_store_is_rejected(address: str) -> None:
+    with pytest.raises(ConfigurationError, match="write it as memory:") as rejected:
         profile_store({VARIABLE: address})
-    assert "secret" not in str(refused.value)
+    assert "secret" not in str(rejected.value)
 
 
-def test_without_asyncpg_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_asyncpg_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "asyncpg", None)
     with pytest.raises(ConfigurationError, match=r"wakeful\[postgres\]"):
         profile_store({VARIABLE: "postgresql://localhost/x"})

@@ -1,4 +1,4 @@
-"""Agents in files: every field that is data, and everything that is wrong with file and line, at once."""
+"""Agents in files: every field that is data, and all problems at once, with file and line."""
 
 import asyncio
 import re
@@ -13,8 +13,16 @@ from wakeful import Agent, Behavior, Budget, ConfigurationError, GateCall, Regis
 from wakeful.authoring.plugin import Plugin
 from wakeful.contract.context import ContextPolicy
 from wakeful.registry.agent_files import read_agents
-from wakeful.registry.located_files import Document, Key, read_document
-from wakeful.registry.reloading import Outcome, Refused, Reloaded, Unchanged, in_words, reload, reloading_on_change
+from wakeful.registry.located_files import KeyPath, LocatedFile, read_located_file
+from wakeful.registry.reloading import (
+    Refused,
+    Reloaded,
+    ReloadOutcome,
+    Unchanged,
+    describe_outcome,
+    reload,
+    reloading_on_change,
+)
 
 
 @tool
@@ -43,7 +51,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def problems(directory: Path, registry: Registry | None = None) -> list[str]:
-    """What a registry says of a directory, with places relative to it."""
+    """The problems of a registry with the agent files of a directory, with locations relative to it."""
     with pytest.raises(ConfigurationError) as error:
         (registry or Registry(tools=[look], gates=[careful], plugins=[Audit()])).copy(agent_files=[directory])
     return [problem.replace(f"{directory}/", "") for problem in error.value.problems]
@@ -134,7 +142,7 @@ def test_a_file_has_one_agent_or_none(tmp_path: Path) -> None:
     assert sorted(Registry(agent_files=[str(tmp_path / "deep" / "one.toml")]).agents) == ["a"]
 
 
-def test_everything_that_is_wrong_in_all_files_is_listed_with_file_and_line(tmp_path: Path) -> None:
+def test_all_problems_of_all_files_are_listed_with_file_and_line(tmp_path: Path) -> None:
     """B-621, B-622."""
     write(
         tmp_path / "a.toml",
@@ -194,18 +202,18 @@ def test_everything_that_is_wrong_in_all_files_is_listed_with_file_and_line(tmp_
         "b.toml:1: agent 'clerk' is registered twice: here and at a.toml:4",
         "b.toml:5: agent 'auditor' names unknown plugin 'gone'; registered: audit",
         "b.toml:6: agent 'auditor' names unknown gate 'gone'; registered: none",
-        "b.toml:7: agent 'auditor' hands off to itself; take it out of its handoffs",
+        "b.toml:7: agent 'auditor' hands off to itself; remove it from its handoffs",
         "b.toml:9: agent 'auditor': permissions.rules[0].behavior should be 'allow', 'ask' or 'deny', not 'never'",
-        "b.toml:12: agent 'auditor': the settings of plugin 'audit' do not fit: level: Input should be a valid "
+        "b.toml:12: agent 'auditor': the settings of plugin 'audit' are invalid: level: Input should be a valid "
         "integer, unable to parse string as an integer",
         "b.toml:15: agent 'coded' is registered twice: here and in code",
-        "b.toml:16: agent 'coded': state[0] can only be given in code",
-        "b.toml:17: agent 'coded': output should be a table with a JSON schema; only code can give a type",
+        "b.toml:16: agent 'coded': state[0] can only be set in code",
+        "b.toml:17: agent 'coded': output must be a table with a JSON schema; use code for a type",
         "b.toml:18: instructions_file 'missing.md' cannot be read: No such file or directory",
     ]
 
 
-def test_a_file_that_cannot_be_read_is_named_and_its_agents_are_not_missed(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported_and_its_agents_do_not_count_as_unknown(tmp_path: Path) -> None:
     write(tmp_path / "a.toml", '[agent.a]\ndelegates = ["b"]\ntools = ["fly"]')
     write(tmp_path / "b.toml", '[agent.b]\n\ninstructions = "Be\nbrief."')
     write(tmp_path / "c.toml", "[agent.c]\ntools = [")
@@ -219,16 +227,16 @@ def test_a_file_that_cannot_be_read_is_named_and_its_agents_are_not_missed(tmp_p
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("agent = 3", "a.toml:1: 'agent' is no agent: write [[agent]] or [agent.<id>]"),
-        ("[agent]\nmodel = 'x'", "a.toml:2: 'model' is no agent: write [[agent]] or [agent.<id>]"),
-        ("[agent.a]\nid = 'b'", "a.toml:2: agent 'a' says that its id is 'b'; leave one of them out"),
+        ("agent = 3", "a.toml:1: 'agent' is not an agent: write [[agent]] or [agent.<id>]"),
+        ("[agent]\nmodel = 'x'", "a.toml:2: 'model' is not an agent: write [[agent]] or [agent.<id>]"),
+        ("[agent.a]\nid = 'b'", "a.toml:2: agent 'a' has the id 'b'; remove one of the two"),
         ("[agent.a]\ninstructions = 'x'\ninstructions_file = 'y'", "a.toml:3: agent 'a' has instructions and an"),
-        ("[agent.a]\ninstructions_file = 3", "a.toml:2: instructions_file should be a path, not 3"),
+        ("[agent.a]\ninstructions_file = 3", "a.toml:2: instructions_file must be a path, not 3"),
         ("[agent.a]\ntools = 'look'", "a.toml:2: agent 'a': tools: 'str' instances are not allowed as a Sequence"),
         ("[agent.a]\ntools = [3]", "a.toml:2: agent 'a': tools[0] should be a valid string, not 3"),
     ],
 )
-def test_what_is_no_agent_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+def test_invalid_agents_are_rejected(tmp_path: Path, text: str, problem: str) -> None:
     write(tmp_path / "a.toml", text)
     (found,) = problems(tmp_path)
     assert found.startswith(problem), found
@@ -259,12 +267,12 @@ z = -inf
 '''
 
 
-def test_every_key_of_a_toml_file_is_found_where_it_stands(tmp_path: Path) -> None:
-    document = read_document(write(tmp_path / "odd.toml", ODD_TOML))
-    assert isinstance(document, Document)
-    assert set(keys(tomllib.loads(ODD_TOML))) == set(document.lines)
+def test_every_key_of_a_toml_file_has_its_line(tmp_path: Path) -> None:
+    file = read_located_file(write(tmp_path / "odd.toml", ODD_TOML))
+    assert isinstance(file, LocatedFile)
+    assert set(keys(tomllib.loads(ODD_TOML))) == set(file.lines)
     assert [
-        document.lines[key]
+        file.lines[key]
         for key in [
             ("quoted.name",),
             ("literal",),
@@ -278,14 +286,14 @@ def test_every_key_of_a_toml_file_is_found_where_it_stands(tmp_path: Path) -> No
     ] == [2, 6, 8, 12, 12, 16, 18, 22]
 
 
-def keys(data: object, key: Key = ()) -> list[Key]:
+def keys(data: object, key: KeyPath = ()) -> list[KeyPath]:
     inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     return [found for name, value in inner for found in ((*key, name), *keys(value, (*key, name)))]
 
 
-def test_the_agents_that_are_shown_in_the_docs_can_be_read(tmp_path: Path) -> None:
-    shown = (Path(__file__).parents[2] / "docs" / "registries.md").read_text()
-    (block,) = re.findall(r"```toml\n(.*?)```", shown, re.DOTALL)
+def test_the_agents_in_the_docs_are_valid(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "registries.md").read_text()
+    (block,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     write(tmp_path / "support.toml", block)
     write(tmp_path / "support.md", "Be kind.")
     assert problems(tmp_path, Registry(plugins=[Audit()], models={"main": "openai/big"}, tools=[look])) == [
@@ -296,7 +304,7 @@ def test_the_agents_that_are_shown_in_the_docs_can_be_read(tmp_path: Path) -> No
     ]
 
 
-def test_stop_conditions_and_choices_of_tools_are_data(tmp_path: Path) -> None:
+def test_stop_conditions_and_tool_choices_are_data(tmp_path: Path) -> None:
     write(
         tmp_path / "a.toml",
         """
@@ -314,9 +322,9 @@ def test_stop_conditions_and_choices_of_tools_are_data(tmp_path: Path) -> None:
     assert pattern.startswith("a.toml:6: agent 'clerk': content_match: ")
 
 
-def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    assert [str(fault) for fault in read_agents([tmp_path / "typo"]).faults] == [
-        f"{tmp_path}/typo: there is no such file or directory"
+def test_a_path_that_does_not_exist_is_reported(tmp_path: Path) -> None:
+    assert [str(problem) for problem in read_agents([tmp_path / "typo"]).problems] == [
+        f"{tmp_path}/typo: no such file or directory"
     ]
 
 
@@ -342,12 +350,12 @@ def test_yaml_is_read_with_its_lines(tmp_path: Path) -> None:
     assert problems(tmp_path) == [
         "a.yaml:8: agent 'clerk' names unknown tool 'fly'; registered: look",
         "a.yaml:10: agent 'helper': unknown key 'max_round'; did you mean 'max_rounds'?",
-        "b.yml:3: not YAML: the key 'id' is there twice",
+        "b.yml:3: not YAML: the key 'id' is repeated",
         "c.yml:2: not YAML: expected the node content, but found '<stream end>'",
     ]
 
 
-def test_a_reload_says_what_has_changed_and_puts_it_in_force(tmp_path: Path) -> None:
+def test_a_reload_lists_the_changes_and_puts_them_in_force(tmp_path: Path) -> None:
     write(tmp_path / "a.toml", '[agent.a]\ninstructions = "Be brief."\n[agent.b]\n')
     registry = Registry(agents=[Agent(id="coded")], agent_files=[tmp_path])
     write(tmp_path / "a.toml", '# only moved\n[agent.a]\ninstructions = "Be brief."\n[agent.b]\n')
@@ -355,17 +363,17 @@ def test_a_reload_says_what_has_changed_and_puts_it_in_force(tmp_path: Path) -> 
     write(tmp_path / "a.toml", '[agent.a]\ninstructions = "Be kind."\n[agent.c]\n')
     outcome = reload(registry)
     assert outcome == Reloaded(2, added=("c",), changed=("a",), removed=("b",))
-    assert in_words(outcome) == "agents reloaded, version 2 is in force: added c; changed a; removed b"
+    assert describe_outcome(outcome) == "agents reloaded, version 2 is in force: added c; changed a; removed b"
     assert registry.resolve("a").instructions == "Be kind."
 
 
-def test_a_reload_with_something_wrong_leaves_the_old_version_in_force(tmp_path: Path) -> None:
+def test_a_reload_with_problems_leaves_the_old_version_in_force(tmp_path: Path) -> None:
     file = write(tmp_path / "a.toml", "[agent.a]\n")
     registry = Registry(agent_files=[tmp_path])
     write(file, '[agent.a]\nmodel = "gpt"\n[agent.b]\n')
     outcome = reload(registry)
     assert outcome == Refused(1, (f"{file}:2: agent 'a' names unknown model 'gpt'; registered: default",))
-    assert in_words(outcome) == (
+    assert describe_outcome(outcome) == (
         "agents not reloaded, version 1 stays in force:\n"
         f"  {file}:2: agent 'a' names unknown model 'gpt'; registered: default"
     )
@@ -376,24 +384,24 @@ def test_a_reload_with_something_wrong_leaves_the_old_version_in_force(tmp_path:
     ("name", "text", "message"),
     [
         ("a.yaml", "agent:\n  a:\n    instructions: 2024-13-45\n", "the file cannot be read: month must be in 1..12"),
-        ("a.yaml", "agent:\n  a:\n    plugin_settings: &x\n      y: *x\n", "nested too deeply, or within itself"),
+        ("a.yaml", "agent:\n  a:\n    plugin_settings: &x\n      y: *x\n", "nested too deeply or recursively"),
         (
             "a.toml",
             f"[agent.a]\nplugin_settings = {'{a=' * 2000}1{'}' * 2000}\n",
-            "nested too deeply, or within itself",
+            "nested too deeply or recursively",
         ),
         ("a.toml", '[agent.a]\ninstructions_file = "a\\u0000b"\n', "cannot be read: embedded null byte"),
     ],
 )
-def test_what_python_complains_of_is_a_fault_of_the_file(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_what_parsers_raise_is_a_problem_of_the_file(tmp_path: Path, name: str, text: str, message: str) -> None:
     (tmp_path / name).write_text(text)
-    (fault,) = read_agents([tmp_path]).faults
-    assert message in fault.message
-    assert fault.place is not None
-    assert fault.place.file == str(tmp_path / name)
+    (problem,) = read_agents([tmp_path]).problems
+    assert message in problem.message
+    assert problem.location is not None
+    assert problem.location.file == str(tmp_path / name)
 
 
-async def test_following_survives_whatever_goes_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_polling_survives_every_failure_of_a_reload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "a.toml"
     file.write_text('[agent.a]\ninstructions = "one"\n')
     registry = Registry(agent_files=[file], models={"default": "openai/big"})
@@ -401,12 +409,12 @@ async def test_following_survives_whatever_goes_wrong(tmp_path: Path, monkeypatc
     def broken() -> Registry:
         raise ZeroDivisionError("oh no")
 
-    told: asyncio.Queue[Outcome] = asyncio.Queue()
-    async with reloading_on_change(registry, told.put_nowait, every=0.01):
+    outcomes: asyncio.Queue[ReloadOutcome] = asyncio.Queue()
+    async with reloading_on_change(registry, outcomes.put_nowait, every=0.01):
         with monkeypatch.context() as patched:
             patched.setattr(registry, "copy", broken)
             file.write_text('[agent.a]\ninstructions = "two"\n')
-            refused = await asyncio.wait_for(told.get(), 5)
+            refused = await asyncio.wait_for(outcomes.get(), 5)
         assert refused == Refused(1, ("the agents cannot be read: ZeroDivisionError: oh no",))
         file.write_text('[agent.a]\ninstructions = "three"\n')
-        assert await asyncio.wait_for(told.get(), 5) == Reloaded(2, changed=("a",))
+        assert await asyncio.wait_for(outcomes.get(), 5) == Reloaded(2, changed=("a",))

@@ -1,5 +1,7 @@
-"""The tools that the runtime gives: who gets which, what a model is told of them, which agents they may not name."""
+"""The runtime's tools: which agent gets which, what their prompts contain, and checks of the agents they name."""
 
+import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -33,9 +35,12 @@ def render() -> None:
 
 
 def resolved(*, in_task: bool = False, **fields: Any) -> dict[str, ToolDescriptor]:
-    """The tools of agent `a`, which knows the clerk and the mute."""
+    """The tools of agent `a`, beside which the clerk and the mute are registered."""
     agent = Registry(agents=[Agent(id="a", **fields), CLERK, MUTE], tools=[look]).resolve("a", in_task=in_task)
     return {descriptor.id: descriptor for descriptor in agent.tools}
+
+
+ALL_TOOLS = resolved(delegates=["clerk"], handoffs=["clerk"], spawns=["clerk", "mute"], messages=True)
 
 
 def problems(**fields: Any) -> tuple[str, ...]:
@@ -44,7 +49,7 @@ def problems(**fields: Any) -> tuple[str, ...]:
     return error.value.problems
 
 
-def test_an_agent_that_asks_for_nothing_is_given_nothing() -> None:
+def test_an_agent_without_subagents_gets_no_runtime_tools() -> None:
     assert list(resolved(tools=["look"])) == ["look"]
 
 
@@ -59,31 +64,70 @@ def test_an_agent_that_asks_for_nothing_is_given_nothing() -> None:
         ({"messages": True}, [TOOL_RECOVER_MESSAGES, TOOL_SEND_MESSAGE]),
     ],
 )
-def test_an_agent_is_given_what_it_may_do_in_the_order_of_ids(fields: dict[str, Any], given: list[str]) -> None:
+def test_an_agent_gets_the_tools_that_its_fields_ask_for_sorted_by_id(fields: dict[str, Any], given: list[str]) -> None:
     assert list(resolved(**fields)) == given
 
 
-def test_what_a_model_is_told_of_a_delegate() -> None:
+def test_delegates_and_handoffs_are_described_by_the_beginning_of_their_instructions() -> None:
     """B-500."""
-    tools = resolved(delegates=["clerk", "mute"])
-    told = (CLERK.instructions.strip()[:100], "Delegate to agent mute.")
-    assert (tools["agent_run_clerk"].description, tools["agent_run_mute"].description) == told
+    excerpt = f'Its instructions begin: "{CLERK.instructions.strip()[:100]}…"'
+    tools = resolved(delegates=["clerk", "mute"], handoffs=["clerk", "mute"], spawns=["clerk", "mute"])
+    for id in ("agent_run_", "handoff_to_"):
+        assert excerpt in tools[f"{id}clerk"].description
+        assert "'clerk'" in tools[f"{id}clerk"].description
+        assert "'mute'" in tools[f"{id}mute"].description
+        assert "instructions" not in tools[f"{id}mute"].description
+    assert excerpt.replace("Its", "clerk's") in next(parameters(tools[TOOL_SPAWN].parameters))["description"]
     assert tools["agent_run_clerk"].runtime == RuntimeTool(kind=RuntimeKind.DELEGATE, agent_id="clerk")
     assert tools["agent_run_clerk"].effects is Effects.READ_ONLY
-    assert tools["agent_run_clerk"].parameters == {
-        "type": "object",
-        "properties": {"prompt": {"type": "string"}},
-        "required": ["prompt"],
-        "additionalProperties": False,
-    }
-
-
-def test_what_a_model_is_told_of_a_handoff() -> None:
-    tools = resolved(handoffs=["clerk", "mute"])
-    told = f"Hand the conversation over to clerk: {CLERK.instructions.strip()[:100]}"
-    assert tools["handoff_to_clerk"].description == told
-    assert tools["handoff_to_mute"].description == "Hand the conversation over to mute."
     assert tools["handoff_to_clerk"].runtime == RuntimeTool(kind=RuntimeKind.HANDOFF, agent_id="clerk")
+
+
+@pytest.mark.parametrize(
+    ("tool_id", "parts"),
+    [
+        ("agent_run_clerk", ["wait for its answer", "sees nothing of this conversation", "`response`", "an error"]),
+        ("handoff_to_clerk", ["rather than yours", "sees the whole conversation", "takes over from the next step"]),
+        (TOOL_SPAWN, ["without waiting", "in parallel", "task's id at once", "<background-task-event>", "do not poll"]),
+        (TOOL_CANCEL_TASK, ["everything it has started", "when the task has stopped", "`accepted`", "`failed`"]),
+        (TOOL_LIST_TASKS, ["`running`", "returns at once", "<background-task-event> when one ends"]),
+        (TOOL_TASK_RESULT, ["its result or error", "does not wait", "shortened", "has the whole result"]),
+        (TOOL_SEND_MESSAGE, ["`accepted`", "`failed`", "does not wait for a reply", TOOL_RECOVER_MESSAGES]),
+        (TOOL_RECOVER_MESSAGES, ["could not be delivered", "`list`", "`replay`", "`clear`", "before you replay"]),
+    ],
+)
+def test_a_description_says_when_to_use_a_tool_and_what_comes_back(tool_id: str, parts: list[str]) -> None:
+    description = ALL_TOOLS[tool_id].description
+    assert [part for part in parts if part not in description] == []
+
+
+@pytest.mark.parametrize(
+    ("tool_id", "parts"),
+    [
+        ("agent_run_clerk", ["everything the agent needs to know", "Say what you want back"]),
+        ("handoff_to_clerk", ["in one sentence"]),
+        (TOOL_SPAWN, ["everything the agent needs to know", "instead of the task's id", "other running tasks"]),
+        (TOOL_CANCEL_TASK, ["A task you started", "name or id", "It ends, and so do you"]),
+        (TOOL_TASK_RESULT, ["name or id"]),
+        (TOOL_SEND_MESSAGE, ["that started you", "still running", "thread id", "does not exist yet", "what it needs"]),
+        (TOOL_RECOVER_MESSAGES, ["`list` by default"]),
+    ],
+)
+def test_parameters_say_what_they_mean(tool_id: str, parts: list[str]) -> None:
+    schema = json.dumps(ALL_TOOLS[tool_id].parameters)
+    assert [part for part in parts if part not in schema] == []
+    assert all("description" in parameter for parameter in parameters(ALL_TOOLS[tool_id].parameters))
+
+
+def parameters(schema: Any) -> Iterator[dict[str, Any]]:
+    """Every parameter that a model has to choose a value for."""
+    for parameter in schema.get("properties", {}).values():
+        if "oneOf" in parameter:
+            for option in parameter["oneOf"]:
+                yield option
+                yield from parameters(option)
+        elif "const" not in parameter:
+            yield parameter
 
 
 @pytest.mark.parametrize(
@@ -106,9 +150,9 @@ def test_what_a_model_is_told_of_a_handoff() -> None:
         (TOOL_RECOVER_MESSAGES, {"action": "replay"}),
     ],
 )
-def test_calls_that_the_schemas_take(tool_id: str, arguments: JsonValue) -> None:
+def test_valid_arguments(tool_id: str, arguments: JsonValue) -> None:
     """B-550, B-560, B-570."""
-    assert complaints(tool_id, arguments) == 0
+    assert schema_errors(tool_id, arguments) == 0
 
 
 @pytest.mark.parametrize(
@@ -116,7 +160,7 @@ def test_calls_that_the_schemas_take(tool_id: str, arguments: JsonValue) -> None
     [
         ("agent_run_clerk", {}),
         ("agent_run_clerk", {"prompt": "Add up.", "to": "clerk"}),
-        (TOOL_SPAWN, {"agent": "nobody", "prompt": "Go."}),
+        (TOOL_SPAWN, {"agent": "unknown", "prompt": "Go."}),
         (TOOL_SPAWN, {"agent": "clerk"}),
         (TOOL_CANCEL_TASK, {"target": {"relation": "child"}}),
         (TOOL_CANCEL_TASK, {"target": {"relation": "parent"}}),
@@ -129,23 +173,23 @@ def test_calls_that_the_schemas_take(tool_id: str, arguments: JsonValue) -> None
         (TOOL_RECOVER_MESSAGES, {"action": "burn"}),
     ],
 )
-def test_calls_that_the_schemas_do_not_take(tool_id: str, arguments: JsonValue) -> None:
-    assert complaints(tool_id, arguments) > 0
+def test_invalid_arguments(tool_id: str, arguments: JsonValue) -> None:
+    assert schema_errors(tool_id, arguments) > 0
 
 
-def complaints(tool_id: str, arguments: JsonValue) -> int:
-    tools = resolved(delegates=["clerk"], handoffs=["clerk"], spawns=["clerk", "mute"], messages=True)
-    Draft202012Validator.check_schema(tools[tool_id].parameters)
-    return len(list(Draft202012Validator(tools[tool_id].parameters).iter_errors(arguments)))
+def schema_errors(tool_id: str, arguments: JsonValue) -> int:
+    schema = ALL_TOOLS[tool_id].parameters
+    Draft202012Validator.check_schema(schema)
+    return len(list(Draft202012Validator(schema).iter_errors(arguments)))
 
 
-def test_the_runtime_knows_which_agents_may_be_spawned() -> None:
+def test_spawn_agent_has_the_ids_that_it_may_start() -> None:
     assert resolved(spawns=["mute", "clerk"])[TOOL_SPAWN].runtime == RuntimeTool(
         kind=RuntimeKind.SPAWN, agent_ids=("mute", "clerk")
     )
 
 
-def test_a_tool_of_the_agents_own_takes_the_place_of_the_runtimes() -> None:
+def test_an_agents_own_tool_replaces_the_runtimes() -> None:
     """B-511."""
 
     @tool(name=TOOL_CANCEL_TASK)
@@ -156,18 +200,18 @@ def test_a_tool_of_the_agents_own_takes_the_place_of_the_runtimes() -> None:
     assert resolved(tools=[mine], spawns=["clerk"])[TOOL_CANCEL_TASK] == mine.descriptor
 
 
-def test_unknown_and_repeated_agents_are_all_named() -> None:
-    assert problems(delegates=["nobody", "clerk", "clerk"], spawns=["noone"], handoffs=["a", "nil"]) == (
-        f"agent 'a' names unknown agent 'nobody' in delegates; registered: a, b c, clerk, mute, {'x' * 60}",
+def test_all_unknown_and_repeated_agents_are_reported() -> None:
+    assert problems(delegates=["typo", "clerk", "clerk"], spawns=["nil"], handoffs=["a", "nil"]) == (
+        f"agent 'a' names unknown agent 'typo' in delegates; registered: a, b c, clerk, mute, {'x' * 60}",
         "agent 'a' lists agents twice in delegates: clerk",
-        f"agent 'a' names unknown agent 'noone' in spawns; registered: a, b c, clerk, mute, {'x' * 60}",
+        f"agent 'a' names unknown agent 'nil' in spawns; registered: a, b c, clerk, mute, {'x' * 60}",
         f"agent 'a' names unknown agent 'nil' in handoffs; registered: a, b c, clerk, mute, {'x' * 60}",
-        "agent 'a' hands off to itself; take it out of its handoffs",
+        "agent 'a' hands off to itself; remove it from its handoffs",
     )
 
 
-def test_agents_whose_tools_no_model_could_call_are_named() -> None:
-    rule = "models take names of at most 64 letters, digits, '_' and '-'"
+def test_agents_whose_tool_names_providers_reject_are_reported() -> None:
+    rule = "providers accept names of at most 64 letters, digits, '_' and '-'"
     assert problems(delegates=["b c", "x" * 60], handoffs=["b c"], spawns=["b c", "x" * 60]) == (
         f"agent 'a' delegates to 'b c', whose tool would be called 'agent_run_b c'; {rule}: rename agent 'b c'",
         f"agent 'a' delegates to '{'x' * 60}', whose tool would be called 'agent_run_{'x' * 60}'; {rule}: "

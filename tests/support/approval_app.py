@@ -20,8 +20,9 @@ from wakeful import (
     say,
     tool,
 )
-from wakeful.authoring.provider import CallArguments, CallOpened, Stop, StopReason, StreamPart, Text
+from wakeful.contract.inference import StopReason
 from wakeful.contract.messages import Visibility
+from wakeful.contract.streaming import CallArgumentsPart, CallStartPart, StopPart, StreamPart, TextPart
 
 PAID: list[int] = []
 
@@ -83,18 +84,18 @@ class Clumsy:
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamPart]:
         match sum(1 for message in request.messages if message.visibility is Visibility.INTERNAL):
             case 0:
-                yield Text("I was just about to")
-                yield Stop(StopReason.MAX_TOKENS)
+                yield TextPart("I was just about to")
+                yield StopPart(StopReason.MAX_TOKENS)
             case 1:
-                yield CallOpened(0, "c1", "look")
-                yield CallArguments(0, '{"at": ')
-                yield Stop(StopReason.TOOL_USE)
+                yield CallStartPart(0, "c1", "look")
+                yield CallArgumentsPart(0, '{"at": ')
+                yield StopPart(StopReason.TOOL_USE)
             case 2:
-                yield Text("four")
-                yield Stop(StopReason.END_TURN)
+                yield TextPart("four")
+                yield StopPart(StopReason.END_TURN)
             case _:
-                yield Text('{"answer": 4}')
-                yield Stop(StopReason.END_TURN)
+                yield TextPart('{"answer": 4}')
+                yield StopPart(StopReason.END_TURN)
 
 
 registry = Registry(

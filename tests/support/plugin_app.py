@@ -62,7 +62,7 @@ class Everywhere(Plugin):
 
     def before_inference(self, ctx: BeforeInference) -> None:
         ctx.emit("before_inference")
-        ctx.tell_model("note", "Be kind.")
+        ctx.add_context("note", "Be kind.")
 
     def after_inference(self, ctx: AfterInference) -> None:
         ctx.emit("after_inference")

@@ -9,18 +9,18 @@ from collections.abc import AsyncIterator
 
 from tests.support.subagent_app import TOOLS, Planner
 from wakeful import Agent, ModelRequest, Registry, ToolMode
-from wakeful.authoring.provider import (
-    CallArguments,
-    CallClosed,
-    CallOpened,
-    Opened,
-    Reasoning,
-    Stop,
-    StreamPart,
-    Text,
-    Used,
-)
 from wakeful.contract.messages import Message
+from wakeful.contract.streaming import (
+    CallArgumentsPart,
+    CallEndPart,
+    CallStartPart,
+    ReasoningPart,
+    StartPart,
+    StopPart,
+    StreamPart,
+    TextPart,
+    UsagePart,
+)
 
 WORDS = 40
 PAUSE_SECONDS = 0.01
@@ -39,20 +39,20 @@ class TalkingPlanner:
         answer = await self._planner.complete(asked)
         step = len(asked.messages)
         text = " ".join(f"word{step}.{number}" for number in range(WORDS)) + f" {answer.text}"
-        yield Opened(model="talker")
+        yield StartPart(model="talker")
         if not said:
-            yield Reasoning(f"Step {step}, so be it.")
+            yield ReasoningPart(f"Step {step}, so be it.")
         for piece in _pieces(text[len(said) :], 9):
-            yield Text(piece)
+            yield TextPart(piece)
             await asyncio.sleep(PAUSE_SECONDS)
         for index, call in enumerate(answer.tool_calls):
-            yield CallOpened(index, call.id, call.name)
+            yield CallStartPart(index, call.id, call.name)
             for piece in _pieces(json.dumps(call.arguments, indent=1), 12):
-                yield CallArguments(index, piece)
+                yield CallArgumentsPart(index, piece)
                 await asyncio.sleep(PAUSE_SECONDS)
-            yield CallClosed(index)
-        yield Used(answer.usage)
-        yield Stop(answer.stop_reason)
+            yield CallEndPart(index)
+        yield UsagePart(answer.usage)
+        yield StopPart(answer.stop_reason)
 
 
 def _begun(request: ModelRequest) -> tuple[ModelRequest, str]:

@@ -1,1 +1,1 @@
-"""What users write: agents, tools, gates, plugins, state keys, profiles and providers. Nothing here knows Temporal."""
+"""What you write: agents, tools, gates, plugins, state keys, profiles and providers. Nothing here imports Temporal."""

@@ -1,4 +1,4 @@
-"""What users write as agents: instructions, a model, tools and other agents, and what may be done with them."""
+"""`Agent`: instructions, a model, tools and other agents, with permissions, limits and plugins."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,68 +28,71 @@ from wakeful.contract.stopping import StopCondition
 
 
 class Agent(Written):
-    """An agent by name. `tools` are `@tool` functions, or names of tools that the registry has."""
+    """An agent: plain data, which the registry checks and a run is bound to when it starts."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, use_attribute_docstrings=True)
 
     id: str = Field(min_length=1)
     instructions: str = ""
+    """The system prompt. Other agents read its beginning as the description of this one."""
     model: str = "default"
+    """The id of a model in the registry."""
     fallbacks: Sequence[str] = ()
-    """Models of the registry to turn to, in this order, when the first one keeps failing."""
+    """Models to fall back to, in this order, when `model` keeps failing."""
     settings: ModelSettings = ModelSettings()
-    """How the model is to answer: temperature, token limit, reasoning effort; a run may override it."""
+    """Temperature, token limit, reasoning effort. A run can override them."""
     retry: RetryPolicy = RetryPolicy()
-    """How often and how soon a failed model call is tried again."""
+    """How often, and with which backoff, a failed model call is retried."""
     output: Any = None
-    """The type of the final answer: a pydantic model or any other type, or a JSON schema; None means text."""
+    """The type of the final answer: a pydantic model, any other type, or a JSON schema. None means text."""
     output_repairs: int = Field(default=1, ge=0)
-    """How often the model may correct an answer that is not of that type."""
+    """How often the model may correct an answer that does not match `output`."""
     max_continuations: int = Field(default=DEFAULT_MAX_CONTINUATIONS, ge=0)
-    """How often in a run an answer that hit the token limit is gone on with."""
+    """How often in a run an answer that hit the token limit is continued."""
     tools: Sequence[Tool | str] = ()
+    """`@tool` functions, or names of tools in the registry."""
     allowed_tools: Sequence[str] | None = None
-    """Globs over the ids of all its tools, those of plugins and the runtime's own included; None means all, [] none."""
+    """Globs over the ids of all its tools, including those of plugins and the runtime. None allows all, [] none."""
     excluded_tools: Sequence[str] = ()
-    """Globs over the same ids: what they fit it does not have, whatever `allowed_tools` says."""
+    """Globs over the same ids. They win over `allowed_tools`."""
     tool_mode: ToolMode = ToolMode.SEQUENTIAL
-    """Whether the calls of one step run one after another or together."""
+    """Whether the calls of one step run one after another or in parallel."""
     permissions: PermissionPolicy | None = None
-    """Which tool calls may be made, which need a person, and which are out of the question; None allows all."""
+    """Which tool calls are allowed, denied, or need a person's approval. None allows all."""
     gates: Sequence[Gate | str] = ()
-    """`@gate` functions, or names of gates that the registry has; they are asked about every call, in this order."""
+    """`@gate` functions, or names of gates in the registry. They check every tool call, in this order."""
     plugins: Sequence[Plugin[Any] | str] = ()
-    """Plugins, or ids of plugins that the registry has; their hooks run in this order."""
+    """Plugins, or ids of plugins in the registry. Their hooks run in this order."""
     plugin_settings: Mapping[str, Any] = {}
-    """What plugins are to do for this agent, by their ids: a plugin's settings, or a mapping of them."""
+    """Settings of its plugins, by plugin id: the plugin's settings model, or a mapping."""
     state: Sequence[StateKey[Any]] = ()
-    """Keys that its tools read and write with `ctx.state`, beside those that its plugins declare."""
+    """State keys that its tools use with `ctx.state`, in addition to those that its plugins declare."""
     delegates: Sequence[str] = ()
-    """Agents it may call as tools, by id: `agent_run_<id>` takes a prompt and comes back with the answer."""
+    """Agents it can call as a tool, by id: `agent_run_<id>` takes a prompt and returns the answer."""
     spawns: Sequence[str] = ()
-    """Agents it may start in the background, by id; it hears of their end, and goes on meanwhile."""
+    """Agents it can start as background tasks, by id, with `spawn_agent`. It reads their results as they end."""
     handoffs: Sequence[str] = ()
-    """Agents it may hand the conversation over to, by id: they go on with the run from its next step."""
+    """Agents it can hand the conversation off to, by id. They take over the run from its next step."""
     messages: bool = False
-    """Whether it may write to other agents: its parent, its tasks, and any thread it knows."""
+    """Whether it can send messages to other agents: its parent, its tasks, and any thread whose id it knows."""
     budget: Budget | None = None
-    """What a run, with everything it starts, may spend; None sets no limit."""
+    """What a run and its descendants may spend together. None sets no limit."""
     max_depth: int = Field(default=DEFAULT_MAX_DEPTH, ge=1)
-    """How many levels of sub-agents there may be below the first agent of a tree."""
+    """How many levels of sub-agents the tree may have under its root."""
     delegate_timeout: float = Field(default=DEFAULT_DELEGATE_TIMEOUT_SECONDS, gt=0, allow_inf_nan=False)
-    """Seconds a call waits for the agent it was delegated to, people's decisions included."""
+    """Seconds that a call waits for a delegate, including the time that people take to decide."""
     max_rounds: int = Field(default=DEFAULT_MAX_ROUNDS, ge=0)
-    """How many rounds of tool calls a run may make; 0 means no limit."""
+    """How many rounds of tool calls a run may make. 0 means no limit."""
     stop_conditions: Sequence[StopCondition] = ()
-    """When a run is stopped although its model would go on; looked at after every answer, the first one that is met."""
+    """Conditions that end a run. They are checked after every answer; the first that is met counts."""
     context: ContextPolicy | None = None
-    """How much of a long conversation the model is shown, and when its past is summarised; None shows everything."""
+    """How much of a long conversation a request includes, and when older messages are summarised. None includes all."""
     context_messages: Sequence[ContextMessage] = ()
-    """What every run tells the model besides the conversation, each at its place and with its cooldown."""
+    """Messages that every run adds to its requests, beside the conversation."""
     inference_timeout: float = Field(default=DEFAULT_INFERENCE_TIMEOUT_SECONDS, gt=0)
-    """Seconds one model call may take."""
+    """Seconds that one model call may take."""
     inference_heartbeat_timeout: float = Field(default=DEFAULT_INFERENCE_HEARTBEAT_SECONDS, gt=0)
-    """Seconds without a sign of life after which the worker that calls the model counts as lost."""
+    """Seconds without a heartbeat after which the worker that calls the model counts as lost."""
 
     @field_validator("tools", mode="before")
     @classmethod
@@ -112,7 +115,7 @@ class Agent(Written):
     def _plugins_are_plugins(cls, plugins: object) -> object:
         for entry in plugins if isinstance(plugins, list | tuple) else ():
             if isinstance(entry, type) and issubclass(entry, Plugin):
-                raise ValueError(f"{entry.__name__!r} is a class: list an instance of it, {entry.__name__}()")
+                raise ValueError(f"{entry.__name__!r} is a class: pass an instance, {entry.__name__}()")
         return plugins
 
     @field_validator("plugin_settings")
@@ -120,7 +123,9 @@ class Agent(Written):
     def _settings_are_settings(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         for id, given in settings.items():
             if not isinstance(given, Mapping | BaseModel):
-                raise ValueError(f"those of {id!r} are a {type(given).__name__}: write a mapping or a pydantic model")
+                raise ValueError(
+                    f"the settings of {id!r} are a {type(given).__name__}: pass a mapping or a pydantic model"
+                )
         return settings
 
     @property

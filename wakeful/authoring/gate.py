@@ -1,8 +1,7 @@
-"""What users write as gates: `@gate` on a function that says whether a tool call may be made.
+"""`@gate`: a function that decides whether a tool call may run.
 
-A gate is asked when the model has answered, and again just before the call is made, in an ordinary process. It should
-only look and answer: it may be asked any number of times. Which gate wins, and that one that fails blocks the call, is
-decided where they are asked.
+A gate checks a call when the model asks for it, and again just before it runs. Gates run in activities and may do I/O,
+but they can be called any number of times, so they must have no side effects. A gate that fails blocks the call.
 """
 
 import inspect
@@ -12,7 +11,7 @@ from typing import Any, overload
 
 from pydantic_core import to_jsonable_python
 
-from wakeful.authoring.suspend import OneCall
+from wakeful.authoring.suspend import SuspendableCall
 from wakeful.contract.decisions import DecisionAction, SuspensionTicket, ToolCallResume
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
@@ -20,32 +19,32 @@ from wakeful.contract.tools import ToolDescriptor, ToolResult
 
 
 @dataclass(frozen=True)
-class GateCall(OneCall[Suspend]):
-    """A tool call that has not been made yet. Return None to let it be, or what one of the methods gives."""
+class GateCall(SuspendableCall[Suspend]):
+    """A tool call that has not run yet. Return None to allow it, or a verdict: `block`, `suspend` or `result`."""
 
     tool: ToolDescriptor | None = None
-    """What the tool says of itself; None if the agent has no such tool."""
+    """The tool's descriptor; None if the agent has no such tool."""
     resume: ToolCallResume | None = None
-    """The decision that let the call go on, once it was suspended."""
-    is_first_ask: bool = True
-    """The model has just asked for the call. False just before it is made, when earlier calls may have changed much."""
+    """The decision that resumed the call, if it was suspended before."""
+    is_first_check: bool = True
+    """True when the model has just asked for the call, False just before it runs: earlier calls have run since."""
 
     @property
     def approved(self) -> bool:
-        """Somebody decided that the call may go on. A gate that suspends looks here, or it would ask for ever."""
+        """Whether a decision has resumed the call. Check this before you suspend, or the call suspends for ever."""
         return self.resume is not None and self.resume.action is DecisionAction.RESUME
 
     def block(self, reason: str) -> Block:
-        """Forbid the call; the run ends as blocked."""
+        """Forbid the call. The run ends as blocked."""
         return Block(reason=reason)
 
     def result(self, data: Any) -> SetResult:
-        """Make no call: this is its result. Any value that JSON can hold, or a `ToolResult`."""
+        """Do not run the call; use this as its result: any JSON value, or a `ToolResult`."""
         if isinstance(data, ToolResult):
             return SetResult(result=data)
         return SetResult(result=ToolResult.success(self.tool_name, to_jsonable_python(data)))
 
-    def _asked(self, ticket: SuspensionTicket) -> Suspend:
+    def _suspended(self, ticket: SuspensionTicket) -> Suspend:
         return Suspend(ticket=ticket)
 
 
@@ -54,7 +53,7 @@ GateFunction = Callable[[GateCall], Verdict | Awaitable[Verdict | None] | None]
 
 @dataclass(frozen=True)
 class Gate:
-    """A function with a name, which agents list and runs are bound to."""
+    """A gate function and its name, by which agents list it and runs are bound to it."""
 
     name: str
     function: GateFunction = field(repr=False)
@@ -64,7 +63,7 @@ class Gate:
         return inspect.iscoroutinefunction(self.function)
 
     def __call__(self, call: GateCall) -> Any:
-        """Call the plain function, as a unit test would."""
+        """Call the plain function, for example in a unit test."""
         return self.function(call)
 
 
@@ -73,27 +72,27 @@ def gate(function: GateFunction, /) -> Gate: ...
 @overload
 def gate(*, name: str | None = None) -> Callable[[GateFunction], Gate]: ...
 def gate(function: GateFunction | None = None, /, *, name: str | None = None) -> Gate | Callable[[GateFunction], Gate]:
-    """Make a gate of a function, sync or async, that is given a `GateCall`. A sync one runs in a thread.
+    """Make a gate from a function, sync or async, that takes a `GateCall`. A sync function runs in a thread.
 
     Raises:
-        ConfigurationError: the function cannot be called with a `GateCall` alone, or has no name.
+        ConfigurationError: the function does not take exactly one argument, or has no name.
     """
 
     def make(function: GateFunction) -> Gate:
-        known = name or getattr(function, "__name__", "")
-        if not known or known == "<lambda>":
+        gate_name = name or getattr(function, "__name__", "")
+        if not gate_name or gate_name == "<lambda>":
             raise ConfigurationError([f"gate {function!r} has no name: give it one, as in @gate(name='office_hours')"])
         try:
             inspect.signature(function).bind(None)
         except TypeError as error:
-            raise ConfigurationError([f"gate {known!r} must take one argument, the GateCall: {error}"]) from error
-        return Gate(known, function)
+            raise ConfigurationError([f"gate {gate_name!r} must take one argument, the GateCall: {error}"]) from error
+        return Gate(gate_name, function)
 
     return make if function is None else make(function)
 
 
 def stronger(first: Verdict | None, second: Verdict | None) -> Verdict | None:
-    """The verdict that counts when both are given, the first one first."""
+    """Which of two verdicts on a call wins: block over suspend over a result, and the first of equals."""
     return second if _strength(second) > _strength(first) else first
 
 

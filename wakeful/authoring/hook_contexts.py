@@ -1,6 +1,7 @@
-"""What hooks are given: one context for each phase, with what there is to see and the verbs to ask for something.
+"""The contexts that hooks get: one class per phase, with what the hook can read and the methods it can call.
 
-A hook asks by calling verbs and returns nothing. Nothing that it asks for counts if it fails or takes too long.
+A hook makes requests by calling methods of its context, and returns None. If it raises or times out, its requests are
+discarded.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing_extensions import TypeVar
 from wakeful.authoring.hook_requests import HookRequests
 from wakeful.authoring.profiles import Profiles
 from wakeful.authoring.state import State
-from wakeful.authoring.suspend import OneCall
+from wakeful.authoring.suspend import SuspendableCall
 from wakeful.authoring.tool import json_copy
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.base import Written
@@ -30,7 +31,7 @@ from wakeful.permissions.rules import rule_problems
 
 
 class NoSettings(Written):
-    """The settings of a plugin that has none."""
+    """The settings type of a plugin without settings."""
 
 
 S = TypeVar("S", bound=BaseModel, default=NoSettings)
@@ -38,25 +39,26 @@ S = TypeVar("S", bound=BaseModel, default=NoSettings)
 
 @dataclass(frozen=True, kw_only=True)
 class HookContext(Generic[S]):
-    """What every hook is given; all there is at `run_start`, `on_activate` and `on_deactivate`."""
+    """What every hook gets; `run_start`, `on_activate` and `on_deactivate` get nothing more."""
 
     identity: RunIdentity
     agent: ResolvedAgent
-    """The agent as the run is bound to it."""
+    """The agent that the run is bound to. Read-only: changes to it have no effect."""
     settings: S
-    """The plugin's settings, as the run is bound to them."""
+    """The plugin's settings for this agent, as they were when the run started."""
     plugin_id: str = ""
     step: int = 0
     state: State = field(default_factory=State, repr=False)
+    """The agent's state. Writes are discarded if the hook fails."""
     profiles: Profiles = field(default_factory=Profiles, repr=False)
-    """What is known across threads; a sync hook asks with `profiles.wait`. Writes count, whatever comes of the hook."""
+    """Data that is shared across threads. Sync hooks use `profiles.wait`. Writes stay, even if the hook fails."""
     requests: HookRequests = field(default_factory=HookRequests, repr=False)
-    """What the hook has asked for."""
+    """The requests that the hook has made so far."""
 
     @overload
-    def tell_model(self, message: ContextMessage, /) -> None: ...
+    def add_context(self, message: ContextMessage, /) -> None: ...
     @overload
-    def tell_model(
+    def add_context(
         self,
         key: str,
         text: str,
@@ -66,7 +68,7 @@ class HookContext(Generic[S]):
         cooldown_turns: int = ...,
         persistent: bool = ...,
     ) -> None: ...
-    def tell_model(
+    def add_context(
         self,
         message: ContextMessage | str,
         text: str | None = None,
@@ -76,13 +78,15 @@ class HookContext(Generic[S]):
         cooldown_turns: int = 0,
         persistent: bool = False,
     ) -> None:
-        """Tell the model something besides the conversation: with this request before an inference, else with the next.
+        """Add a message to a request, beside the conversation; it never becomes part of the transcript.
 
-        A key has one message; the last one counts.
+        In `step_start` and `before_inference` it goes into this step's request, in other hooks into the next one.
+        There is one message per key: a later one replaces it.
 
         Args:
-            cooldown_turns: show the same text again only after so many steps.
-            persistent: show it with every request until it is forgotten.
+            target: where the request places it.
+            cooldown_turns: send the same text again only after this many steps.
+            persistent: send it with every request until you remove it.
         """
         if isinstance(message, str):
             message = ContextMessage(
@@ -92,18 +96,18 @@ class HookContext(Generic[S]):
                 cooldown_turns=cooldown_turns,
                 persistent=persistent,
             )
-        self.requests.tell(message)
+        self.requests.add_context(message)
 
-    def forget(self, key: str) -> None:
-        """Do not tell the model any more what it was told under this key."""
-        self.requests.forget_key(key)
+    def remove_context(self, key: str) -> None:
+        """Stop sending the context message with this key."""
+        self.requests.remove_context(key)
 
     def emit(self, name: str, payload: JsonValue = None) -> None:
-        """Tell whoever watches the thread.
+        """Emit an event to everyone who watches the thread.
 
         Raises:
-            TypeError: JSON cannot hold the payload.
-            ValueError: the payload is too long.
+            TypeError: the payload is not JSON.
+            ValueError: the payload is too large.
         """
         event = EmittedEvent(plugin=self.plugin_id, name=name, payload=json_copy(name, payload))
         self.requests.events += (event,)
@@ -113,19 +117,19 @@ class HookContext(Generic[S]):
         self.requests.stop = self.requests.stop or StopDetail(code=code, detail=detail)
 
     def block(self, reason: str) -> None:
-        """End the run as blocked: what it was about to do is out of the question."""
+        """End the run as blocked: it must not do what it was about to do."""
         if self.requests.block is None:
             self.requests.block = reason
 
-    def hand_off(self, agent_id: str) -> None:
-        """Have another agent go on with the run from its next step."""
+    def handoff(self, agent_id: str) -> None:
+        """Hand the run off to another agent, which takes over from the next step."""
         self.requests.handoff = agent_id
 
-    def permit(self, *rules: Rule) -> None:
-        """Allow, ask about or deny tool calls for the rest of the run.
+    def add_permissions(self, *rules: Rule) -> None:
+        """Add permission rules for the rest of the run: they allow, deny or ask about tool calls.
 
         Raises:
-            ValueError: a rule cannot be read.
+            ValueError: a rule's pattern is malformed.
         """
         if problems := rule_problems(rules):
             raise ValueError("; ".join(problems))
@@ -134,94 +138,94 @@ class HookContext(Generic[S]):
 
 @dataclass(frozen=True, kw_only=True)
 class StepStart(HookContext[S]):
-    """A step begins: a request to the model is being made."""
+    """A step starts: the request to the model is being built."""
 
     messages: tuple[Message, ...]
-    """The conversation as the model will be shown it, without context messages. Only for reading."""
+    """The conversation as the request will include it, without context messages. Read-only."""
 
     def override(self, overrides: InferenceOverrides) -> None:
-        """Ask this once with other settings, or another model of the same provider."""
+        """Use other settings, or another model of the same provider, for this request only."""
         self.requests.override(overrides)
 
     def exclude_tools(self, *ids: str) -> None:
-        """Do not show the model these tools this time."""
+        """Leave these tools out of this request."""
         self.requests.excluded |= frozenset(ids)
 
     def include_only_tools(self, *ids: str) -> None:
-        """Show the model these tools only this time, and those that other hooks include."""
+        """Include only these tools in this request, plus those that other hooks include."""
         self.requests.include_only(frozenset(ids))
 
 
 @dataclass(frozen=True, kw_only=True)
 class BeforeInference(StepStart[S]):
-    """The model is about to be asked."""
+    """The model is about to be called."""
 
     def rewrite_messages(self, messages: tuple[Message, ...]) -> None:
-        """Show the model this conversation this time. The transcript stays as it is."""
+        """Send these messages instead, in this request only. The transcript does not change."""
         self.requests.messages = tuple(messages)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AfterInference(HookContext[S]):
-    """The model has answered; nothing of it has been done or recorded yet."""
+    """The model has answered; the answer is not recorded yet, and none of its tool calls has run."""
 
     response: ModelResponse
 
     def rewrite(self, text: str) -> None:
-        """Record this in place of the answer's text. Its tool calls stay."""
+        """Replace the answer's text. Its tool calls stay."""
         self.requests.text = text
 
     def retry(self, note: str) -> None:
-        """Do not take the answer: ask the model again, with this note."""
+        """Discard the answer and call the model again, with this note for it to read."""
         if self.requests.retry is None:
             self.requests.retry = note
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToolGate(OneCall[None], HookContext[S]):
-    """A tool call that has not been made yet. It is asked about with the answer, and again just before it is made."""
+class ToolGate(SuspendableCall[None], HookContext[S]):
+    """A tool call that has not run yet: checked when the model asks for it, and again just before it runs."""
 
     tool: ToolDescriptor | None = None
-    """What the tool says of itself; None if the agent has no such tool."""
+    """The tool's descriptor; None if the agent has no such tool."""
     resume: ToolCallResume | None = None
-    """The decision that let the call go on, once it was suspended."""
-    is_first_ask: bool = True
-    """The model has just asked for the call. False just before it is made."""
+    """The decision that resumed the call, if it was suspended before."""
+    is_first_check: bool = True
+    """True when the model has just asked for the call, False just before it runs."""
 
     @property
     def approved(self) -> bool:
-        """Somebody decided that the call may go on. A hook that suspends looks here, or it would ask for ever."""
+        """Whether a decision has resumed the call. Check this before you suspend, or the call suspends for ever."""
         return self.resume is not None and self.resume.action is DecisionAction.RESUME
 
     def block(self, reason: str) -> None:
-        """Forbid the call; the run ends as blocked."""
-        self.requests.judge(Block(reason=reason))
+        """Forbid the call. The run ends as blocked."""
+        self.requests.add_verdict(Block(reason=reason))
 
     def set_result(self, data: Any) -> None:
-        """Make no call: this is its result. Any value that JSON can hold, or a `ToolResult`."""
-        self.requests.judge(SetResult(result=_result(self.tool_name, data)))
+        """Do not run the call; use this as its result: any JSON value, or a `ToolResult`."""
+        self.requests.add_verdict(SetResult(result=_result(self.tool_name, data)))
 
-    def _asked(self, ticket: SuspensionTicket) -> None:
-        self.requests.judge(Suspend(ticket=ticket))
+    def _suspended(self, ticket: SuspensionTicket) -> None:
+        self.requests.add_verdict(Suspend(ticket=ticket))
 
 
 @dataclass(frozen=True, kw_only=True)
 class BeforeToolExecute(HookContext[S]):
-    """A call is about to be made: gates and permission rules have let it pass."""
+    """A tool call is about to run: gates and permission rules have allowed it."""
 
     call: ToolCall
     tool: ToolDescriptor | None = None
     resume: ToolCallResume | None = None
 
     def set_result(self, data: Any) -> None:
-        """Make no call: this is its result. Any value that JSON can hold, or a `ToolResult` that is not pending."""
+        """Do not run the call; use this as its result: any JSON value, or a `ToolResult` that is not pending."""
         if self.requests.result is None:
             self.requests.result = _final_result(self.call.name, data)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AfterToolExecute(HookContext[S]):
-    """A call has come to a result."""
+    """A tool call has returned a result."""
 
     call: ToolCall
     result: ToolResult
@@ -229,16 +233,16 @@ class AfterToolExecute(HookContext[S]):
     resume: ToolCallResume | None = None
 
     def set_result(self, data: Any) -> None:
-        """Put this in the place of the result: any value that JSON can hold, or a `ToolResult` that is not pending."""
+        """Replace the result: with any JSON value, or a `ToolResult` that is not pending."""
         self.requests.result = _final_result(self.call.name, data)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepEnd(HookContext[S]):
-    """A step has ended: the answer is recorded, and its calls are made."""
+    """A step has ended: the answer is recorded and its tool calls have finished."""
 
     response: str
-    """What the model has said last."""
+    """The text of the model's last answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,6 +260,6 @@ def _final_result(tool_name: str, data: Any) -> ToolResult:
     result = _result(tool_name, data)
     if result.status is ToolStatus.PENDING:
         raise ValueError(
-            f"the result of {tool_name!r} is pending: a call is suspended in `tool_gate`, with ctx.suspend"
+            f"the result of {tool_name!r} is pending: only `tool_gate` can suspend a call, with ctx.suspend"
         )
     return result

@@ -1,16 +1,16 @@
-"""What hooks ask for, and what comes of it when several do.
+"""What hooks request, and how the requests of several hooks are merged.
 
-Hooks of one phase run one after another, in the order of the agent's plugins, so the rules are simple:
+The hooks of one phase run one after another, in the order of the agent's plugins:
 
-- state: each hook sees what those before it wrote
-- context messages: the last word on a key counts, be it a message or that it is forgotten
+- state: each hook reads what earlier hooks wrote
+- context messages: the last request for a key wins, whether it adds or removes the message
 - permission rules, events: all of them, in order
-- overrides of the inference: field by field, the last one
-- tools: those that any hook includes, less those that any hook excludes; without an include, all but the excluded
-- messages, an answer's text, a tool's result after it ran: each hook sees what the one before it made of them
-- a verdict on a call: block before suspend before a result, and then the first one
-- stop, block and retry: the first one of each
-- handoff: the last one
+- inference overrides: field by field, the last one wins
+- tools: those that any hook includes (all, if none does), minus those that any hook excludes
+- messages, an answer's text, a finished call's result: each hook sees what the previous one made of it
+- verdicts on a call: block over suspend over a result, and the first of equals
+- stop, block, retry: the first of each
+- handoff: the last
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from wakeful.contract.tools import ToolResult
 
 @dataclass
 class HookRequests:
-    """What one hook has asked for so far, or several; state is not among it."""
+    """The requests of one hook, or of several merged; state is not part of them."""
 
     context: tuple[ContextMessage, ...] = ()
     forget: tuple[str, ...] = ()
@@ -50,11 +50,11 @@ class HookRequests:
     def ends_run(self) -> bool:
         return self.stop is not None or self.block is not None
 
-    def tell(self, message: ContextMessage) -> None:
+    def add_context(self, message: ContextMessage) -> None:
         self.context = (*(other for other in self.context if other.key != message.key), message)
         self.forget = tuple(key for key in self.forget if key != message.key)
 
-    def forget_key(self, key: str) -> None:
+    def remove_context(self, key: str) -> None:
         self.context = tuple(message for message in self.context if message.key != key)
         self.forget = (*(other for other in self.forget if other != key), key)
 
@@ -64,19 +64,19 @@ class HookRequests:
     def include_only(self, tools: frozenset[str]) -> None:
         self.included = tools if self.included is None else self.included | tools
 
-    def judge(self, verdict: Verdict) -> None:
+    def add_verdict(self, verdict: Verdict) -> None:
         self.verdict = stronger(self.verdict, verdict)
 
     def shows(self, tool_id: str) -> bool:
-        """Whether the model is shown this tool."""
+        """Whether the request includes this tool."""
         return tool_id not in self.excluded and (self.included is None or tool_id in self.included)
 
-    def take(self, other: "HookRequests") -> None:
-        """Add what the next hook asked for. Verdicts and results are about one call, and not added up here."""
+    def merge(self, other: "HookRequests") -> None:
+        """Add the next hook's requests. Verdicts and results concern a single call and are not merged here."""
         for key in other.forget:
-            self.forget_key(key)
+            self.remove_context(key)
         for message in other.context:
-            self.tell(message)
+            self.add_context(message)
         self.permissions += other.permissions
         self.events += other.events
         self.override(other.overrides)

@@ -1,7 +1,7 @@
-"""Profiles: what is known across threads, as JSON values with revisions, by owner and key.
+"""Profiles: data that threads share, as JSON values with revisions, by owner and key.
 
-Tools and hooks use `Profiles`, which knows types. Where the values are is a `ProfileStore`'s business; the stores that
-come along are in `wakeful.profile_stores`. Nothing here reaches history: what a run depends on, it is told by a tool.
+Tools and hooks use `Profiles`, which is typed; a `ProfileStore` holds the values. The built-in stores are in
+`wakeful.profile_stores`. Profiles are not part of workflow history: a run sees them only through its tools and hooks.
 """
 
 import asyncio
@@ -19,38 +19,38 @@ from wakeful.contract.errors import CallerError, ConfigurationError, WakefulErro
 T = TypeVar("T")
 
 SYSTEM = "system"
-"""The owner of what belongs to no agent."""
+"""The owner of data that belongs to no agent."""
 
 NAME_LIMIT = 1000
-"""Bytes of an owner or of a key; both are in one index, and PostgreSQL's entries have 2,700."""
+"""Bytes of an owner or a key. Both are in one index, whose entries have at most 2,700 bytes in PostgreSQL."""
 
 WAIT_SECONDS = 60.0
-"""How long a thread waits for the event loop; stores give up before."""
+"""How long `wait` blocks its thread; stores time out earlier."""
 
-UPDATE_TRIES = 100
-"""How often an update is tried anew when somebody else has written meanwhile."""
+UPDATE_ATTEMPTS = 100
+"""How often `update` is attempted when concurrent writes conflict with it."""
 
 
 def agent_owner(name: str) -> str:
-    """The owner of what belongs to an agent, on every thread."""
+    """The owner of an agent's data, on every thread."""
     return f"agent:{name}"
 
 
 def thread_owner(thread_id: str) -> str:
-    """The owner of what belongs to a thread, for other threads to read."""
+    """The owner of a thread's data, which other threads can read."""
     return f"thread::{thread_id}"
 
 
 class ProfileConflict(WakefulError):
-    """Somebody else has written, or deleted, the value meanwhile; nothing has changed. Read it and decide again."""
+    """A concurrent write or delete changed the value first; yours was not applied. Read it again and retry."""
 
     def __init__(self, owner: str, key: str, *, expected: int, found: int) -> None:
-        super().__init__(f"profile {key!r} of {owner!r} is at revision {found}, not at {expected}: read it again")
+        super().__init__(f"profile {key!r} of {owner!r} is at revision {found}, not {expected}: read it again")
         self.owner = owner
         self.key = key
         self.expected = expected
         self.found = found
-        """0 if there is no value."""
+        """The stored revision; 0 if there is no value."""
 
 
 class ProfileKeyNotFound(CallerError):
@@ -62,12 +62,12 @@ class ProfileUnreadable(WakefulError):
 
 
 class ProfileStoreFailed(WakefulError):
-    """The store cannot be reached, or cannot do what it is for."""
+    """The store is unreachable or failed."""
 
 
 @dataclass(frozen=True)
 class ProfileEntry:
-    """A value as it is stored. Revisions only grow, also when a value is deleted and written again."""
+    """A stored value. Revisions only increase, even if the value is deleted and written again."""
 
     key: str
     value: JsonValue
@@ -75,9 +75,9 @@ class ProfileEntry:
 
 
 class ProfileStore(Protocol):
-    """Where profiles are. Every call is atomic, for every worker that shares the store.
+    """A store for profiles. Every call is atomic across all workers that share the store.
 
-    An owner is any text: `agent:<name>`, `system`, `global`, `thread::<id>`, or one of your own.
+    An owner is any string: `agent:<name>`, `system`, `global`, `thread::<id>`, or one of your own.
     """
 
     async def read(self, owner: str, key: str) -> ProfileEntry | None: ...
@@ -86,23 +86,23 @@ class ProfileStore(Protocol):
         """Write the value and return its revision.
 
         Args:
-            expected_revision: write only if the stored value is still at this revision; 0 if there must be none.
+            expected_revision: write only if the stored value has this revision; 0 means that there must be no value.
 
         Raises:
-            ProfileConflict: it is not.
+            ProfileConflict: the revision is different.
         """
         ...
 
     async def delete(self, owner: str, key: str) -> bool:
-        """Whether there was a value."""
+        """Delete the value and return whether there was one."""
         ...
 
     async def list(self, owner: str) -> tuple[ProfileEntry, ...]:
-        """Everything the owner has, by key."""
+        """All values of the owner, sorted by key."""
         ...
 
     async def clear(self, owner: str) -> int:
-        """Delete everything the owner has, and return how many values that were."""
+        """Delete all values of the owner and return how many there were."""
         ...
 
     async def aclose(self) -> None: ...
@@ -111,10 +111,10 @@ class ProfileStore(Protocol):
 class ProfileKey(Generic[T]):
     """A key with its type: `ProfileKey("tone", str, default="friendly")`.
 
-    Values are kept as JSON, so the type is one that pydantic can write and read back.
+    Values are stored as JSON, so use a type that pydantic can serialize and read back.
 
     Raises:
-        ConfigurationError: the name cannot be stored, or the default is not of the type.
+        ConfigurationError: the name is invalid, or the default is not of the type.
     """
 
     @overload
@@ -132,19 +132,21 @@ class ProfileKey(Generic[T]):
             raise ConfigurationError([f"profile key {key!r}: {error}"]) from error
 
     def default(self) -> T:
-        """A default of the caller's own: changing it changes nobody else's."""
+        """A new copy of the default, which the caller may modify."""
         return self.value(self._default)
 
     def value(self, stored: JsonValue) -> T:
-        """The value that its JSON stands for.
+        """A stored value in the key's type.
 
         Raises:
-            ProfileUnreadable: it is of another type: the key meant something else when it was written.
+            ProfileUnreadable: it is not of the type, for example because the type has changed since it was written.
         """
         try:
             return self._adapter.validate_json(to_json(stored))
         except ValidationError as error:
-            raise ProfileUnreadable(f"profile key {self.key!r} holds what is not of its type: {error}") from error
+            raise ProfileUnreadable(
+                f"the stored value of profile key {self.key!r} is not of its type: {error}"
+            ) from error
 
     def written(self, value: T) -> JsonValue:
         """The value as JSON."""
@@ -153,7 +155,7 @@ class ProfileKey(Generic[T]):
 
 
 class Profiles:
-    """Typed access to a store, with the keys that were registered. Without a store, every use of it is an error.
+    """Typed access to a store through registered keys. Without a store, every use raises `ConfigurationError`.
 
     Raises:
         ConfigurationError: two keys have the same name.
@@ -163,12 +165,12 @@ class Profiles:
         self._store_or_none = store
         try:
             self._loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
-        except RuntimeError:  # made outside of any
+        except RuntimeError:  # constructed outside of an event loop
             self._loop = None
         self._keys = {key.key: key for key in keys}
         names = [key.key for key in keys if self._keys[key.key] is not key]
         if names:
-            raise ConfigurationError([f"two profile keys are called {name!r}" for name in names])
+            raise ConfigurationError([f"two profile keys have the name {name!r}" for name in names])
 
     async def get(self, owner: str, key: ProfileKey[T]) -> T:
         """The owner's value, or the key's default.
@@ -179,19 +181,19 @@ class Profiles:
         return (await self._read(owner, key))[0]
 
     async def set(self, owner: str, key: ProfileKey[T], value: T) -> None:
-        """Put this value in the place of whatever is there."""
+        """Write the value, whatever is stored."""
         self._check(key)
         await self._store.write(owner, key.key, key.written(value))
 
     async def update(self, owner: str, key: ProfileKey[T], change: Callable[[T], T]) -> T:
-        """Make a new value of the old one, and no update of anybody is lost.
+        """Compute a new value from the stored one, and write it; no concurrent update is lost.
 
-        `change` is called again when somebody else has written meanwhile. A tool that is retried updates again.
+        `change` is called again if a concurrent write comes first. A tool that is retried updates again.
 
         Raises:
-            ProfileConflict: others were faster again and again.
+            ProfileConflict: concurrent writes came first in every attempt.
         """
-        for _ in range(UPDATE_TRIES - 1):
+        for _ in range(UPDATE_ATTEMPTS - 1):
             try:
                 return await self._update(owner, key, change)
             except ProfileConflict:
@@ -199,27 +201,29 @@ class Profiles:
         return await self._update(owner, key, change)
 
     async def delete(self, owner: str, key: ProfileKey[Any]) -> bool:
-        """Whether there was a value; without one nothing happens."""
+        """Delete the value and return whether there was one."""
         self._check(key)
         return await self._store.delete(owner, key.key)
 
     async def clear(self, owner: str) -> int:
-        """Delete everything the owner has, of every key, registered or not."""
+        """Delete all values of the owner, also those of unregistered keys, and return how many there were."""
         return await self._store.clear(owner)
 
-    def wait(self, asked: Coroutine[Any, Any, T]) -> T:
-        """For sync tools and hooks, which run in a thread: `ctx.profiles.wait(ctx.profiles.get(owner, KEY))`.
+    def wait(self, operation: Coroutine[Any, Any, T]) -> T:
+        """Run an operation from a sync tool or hook, which runs in a thread.
+
+        For example `ctx.profiles.wait(ctx.profiles.get(owner, KEY))`.
 
         Raises:
-            CallerError: it was called where it would wait for itself; there, `await` does it.
-            ProfileStoreFailed: it took longer than a minute.
+            CallerError: it was called in the event loop, where it would deadlock; use `await` there.
+            ProfileStoreFailed: the operation took longer than a minute.
         """
         if _is_in_event_loop():
-            asked.close()
-            raise CallerError("profiles.wait is for threads, and would wait for itself here: write await")
+            operation.close()
+            raise CallerError("profiles.wait would deadlock in the event loop: use await")
         if self._loop is None:
-            return asyncio.run(asked)
-        future = asyncio.run_coroutine_threadsafe(asked, self._loop)
+            return asyncio.run(operation)
+        future = asyncio.run_coroutine_threadsafe(operation, self._loop)
         try:
             return future.result(WAIT_SECONDS)
         except TimeoutError as error:
@@ -231,7 +235,7 @@ class Profiles:
     @property
     def _store(self) -> ProfileStore:
         if self._store_or_none is None:
-            raise ConfigurationError(["there are no profiles here: give the registry profile_keys=[…]"])
+            raise ConfigurationError(["profiles are not configured: pass profile_keys=[…] to the registry"])
         return self._store_or_none
 
     async def _update(self, owner: str, key: ProfileKey[T], change: Callable[[T], T]) -> T:
@@ -247,7 +251,7 @@ class Profiles:
 
     def _check(self, key: ProfileKey[Any]) -> None:
         if self._keys.get(key.key) is not key:
-            known = ", ".join(sorted(self._keys)) or "none; give the registry profile_keys=[…]"
+            known = ", ".join(sorted(self._keys)) or "none; pass profile_keys=[…] to the registry"
             raise ProfileKeyNotFound(f"profile key {key.key!r} is not registered; registered: {known}")
 
 
@@ -260,10 +264,10 @@ def _is_in_event_loop() -> bool:
 
 
 def check_names(**names: str) -> None:
-    """Refuse an owner or a key that not every store can keep.
+    """Check that every store can hold these owners and keys.
 
     Raises:
-        CallerError: it is empty, too long, or holds characters that are no text.
+        CallerError: a name is empty or too long, or has characters that cannot be stored.
     """
     for what, name in names.items():
         if not name:
@@ -271,15 +275,15 @@ def check_names(**names: str) -> None:
         try:
             size = len(name.encode())
         except UnicodeEncodeError as error:
-            raise CallerError(f"the {what} {name!r} of a profile is no text: {error.reason}") from error
+            raise CallerError(f"the {what} {name!r} of a profile is not valid Unicode: {error.reason}") from error
         if "\x00" in name:
-            raise CallerError(f"the {what} {name!r} of a profile holds a NUL character")
+            raise CallerError(f"the {what} {name!r} of a profile has a NUL character")
         if size > NAME_LIMIT:
-            raise CallerError(f"the {what} {name[:40]!r}… of a profile has {size} bytes; at most {NAME_LIMIT} are kept")
+            raise CallerError(f"the {what} {name[:40]!r}… of a profile has {size} bytes; the limit is {NAME_LIMIT}")
 
 
 def as_text(value: JsonValue) -> str:
-    """A value as stores keep it: JSON in ASCII, which every encoding and every database takes.
+    """A value as stores hold it: JSON in ASCII, which every database accepts.
 
     Raises:
         CallerError: it is not JSON.

@@ -1,21 +1,18 @@
 """State as tools and hooks use it: typed keys, and a view that they read and write.
 
-Writes are recorded as operations, and what one wrote it reads back. Whether they count is not decided here: the loop
-applies all operations of one outcome, in the order of calls, or none of them.
+Writes are recorded as operations, and later reads in the same call or hook see them. The loop applies all operations of
+one outcome, in the order of the calls, or none of them.
 """
 
-import json
-import math
-from collections.abc import Iterable, Sequence
-from datetime import date
-from types import NoneType, UnionType
-from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin, overload
+from collections.abc import Sequence
+from typing import Any, Generic, Literal, TypeVar, overload
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 from pydantic_core import PydanticSerializationError, to_json
 
-from wakeful.contract.errors import ConfigurationError
+from wakeful.authoring.state_types import json_bytes, to_json_value, type_problem
+from wakeful.contract.errors import ConfigurationError, validation_problems
 from wakeful.contract.state import (
     STATE_LIMIT,
     StateAction,
@@ -34,21 +31,24 @@ N = TypeVar("N", int, float)
 Scope = StateScope | Literal["run", "thread"]
 Merge = StateMerge | Literal["exclusive", "add", "append", "union", "max", "min"]
 
+RESERVED_PREFIX = "__"
+"""The prefix of the runtime's own state keys."""
+
 
 class StateKey(Generic[T]):
     """A key of an agent's state: `StateKey("visits", int, merge="add", default=0)`.
 
-    Agents and plugins declare it in `state`; tools and hooks read and write it with `ctx.state`. Values are kept as
-    JSON, so the type is one that pydantic can write and read back.
+    Agents and plugins declare it in `state`; tools and hooks read and write it with `ctx.state`. Values are stored as
+    JSON, so use a type that pydantic can serialize and read back.
 
     Args:
-        scope: `run` begins anew with every run, `thread` survives runs and wakings.
-        merge: what becomes of writes that are made at the same time. `exclusive`: the later one is refused. `add` of
-            numbers, `append` to lists, `union` of sets or lists, `max` and `min` of numbers, texts or dates: all count.
-        default: what an unwritten key holds.
+        scope: `run` is reset when a run starts; `thread` lasts as long as the thread.
+        merge: how concurrent writes are merged. `exclusive`: the later one is rejected. `add` for numbers, `append` for
+            lists, `union` for sets or lists, `max` and `min` for numbers, strings or dates: all of them count.
+        default: the value of a key that was never written.
 
     Raises:
-        ConfigurationError: the merge does not fit the type, or the default is not of it.
+        ConfigurationError: the type does not support the merge, or the default is not of the type.
     """
 
     @overload
@@ -63,16 +63,15 @@ class StateKey(Generic[T]):
         self, key: str, type: Any, *, default: T, scope: Scope = StateScope.RUN, merge: Merge = "exclusive"
     ) -> None:
         if not key:
-            raise ConfigurationError(["a state key needs a name"])
+            raise ConfigurationError(["a state key has an empty name"])
         merged = StateMerge(merge)
-        if (wanted := _misfit(merged, type)) is not None:
-            problem = f"state key {key!r} is merged by {merged.value!r}, which takes {wanted}, not {_named(type)}"
-            raise ConfigurationError([problem])
+        if (problem := type_problem(merged, type)) is not None:
+            raise ConfigurationError([f"state key {key!r}: {problem}"])
         try:
             self._adapter: TypeAdapter[T] = TypeAdapter(type)
-            written = _as_json(self._adapter, default)
+            written = to_json_value(self._adapter, default)
         except (PydanticUserError, PydanticSerializationError, TypeError, ValueError) as error:
-            raise ConfigurationError([f"state key {key!r}: {_reason(error)}"]) from error
+            raise ConfigurationError([f"state key {key!r}: {_problem(error)}"]) from error
         self._spec = StateKeySpec(key=key, scope=StateScope(scope), merge=merged, default=written)
 
     @property
@@ -81,30 +80,32 @@ class StateKey(Generic[T]):
 
     @property
     def spec(self) -> StateKeySpec:
-        """The key as runs are bound to it."""
+        """The key as a run is bound to it."""
         return self._spec
 
     def read(self, value: JsonValue) -> T:
-        """The value that its JSON stands for.
+        """A stored value in the key's type.
 
         Raises:
-            ValueError: it is of another type: the key meant something else when it was written.
+            ValueError: it is not of the type, for example because the key's type has changed since it was written.
         """
         try:
             return self._adapter.validate_json(to_json(value))
         except ValidationError as error:
-            raise ValueError(f"state key {self.key!r} holds what is not of its type: {_reason(error)}") from error
+            raise ValueError(
+                f"the stored value of state key {self.key!r} is not of its type: {_problem(error)}"
+            ) from error
 
     def written(self, value: T) -> JsonValue:
         """The value as JSON.
 
         Raises:
-            ValueError: it is of another type, or JSON cannot hold it.
+            ValueError: it is not of the type, or JSON cannot represent it.
         """
         try:
-            return _as_json(self._adapter, value)
+            return to_json_value(self._adapter, value)
         except (PydanticSerializationError, TypeError, ValueError) as error:
-            raise ValueError(f"state key {self.key!r} cannot hold {value!r}: {_reason(error)}") from error
+            raise ValueError(f"state key {self.key!r} cannot hold {value!r}: {_problem(error)}") from error
 
     def __repr__(self) -> str:
         return f"StateKey({self.key!r}, scope={self.spec.scope.value!r}, merge={self.spec.merge.value!r})"
@@ -113,8 +114,8 @@ class StateKey(Generic[T]):
 class State:
     """An agent's state as one tool call or one hook sees it.
 
-    It shows what was there when the work began, and what this one wrote since. Each key is written in the way that it
-    declares: `set` for an exclusive one, `add`, `append`, `union`, `max` or `min` for the others.
+    It has the values from when the call or the phase started, and your own writes since. Write each key with the method
+    of its merge: `set` for an exclusive key, `add`, `append`, `union`, `max` or `min` for the others.
     """
 
     def __init__(self, view: StateView | None = None, keys: Sequence[StateKeySpec] = (), *, agent_id: str = "") -> None:
@@ -126,19 +127,19 @@ class State:
 
     @property
     def base(self) -> int:
-        """The revision of what was there at first."""
+        """The revision of the state that this view started from."""
         return self._view.revision
 
     @property
     def operations(self) -> tuple[StateOp, ...]:
-        """What was written, in order."""
+        """The writes, in order."""
         return tuple(self._operations)
 
     def declares(self, key: StateKey[Any]) -> bool:
         return key.key in self._specs
 
     def get(self, key: StateKey[T]) -> T:
-        """What the key holds; its default, if nobody has written it.
+        """The key's value, or its default if it was never written.
 
         Raises:
             ConfigurationError: the agent does not declare the key.
@@ -146,65 +147,65 @@ class State:
         return key.read(self._value(self._spec(key)))
 
     def set(self, key: StateKey[T], value: T) -> None:
-        """Put this value in the place of the old one."""
+        """Replace the value of an exclusive key."""
         self._write(key, StateAction.SET, key.written(value), by=StateMerge.EXCLUSIVE)
 
     def add(self, key: StateKey[N], value: N) -> None:
-        """Add to a number; a negative one is taken away."""
+        """Add to a number; subtract with a negative one."""
         self._write(key, StateAction.MERGE, key.written(value), by=StateMerge.ADD)
 
     def append(self, key: StateKey[list[E]], value: E) -> None:
-        """Add an entry to the end of a list."""
+        """Append an entry to a list."""
         self._write(key, StateAction.MERGE, key.written([value]), by=StateMerge.APPEND)
 
     def union(self, key: StateKey[T], value: T) -> None:
-        """Add those of these entries that are not there yet."""
+        """Add the entries that the set or list does not have yet."""
         self._write(key, StateAction.MERGE, key.written(value), by=StateMerge.UNION)
 
     def max(self, key: StateKey[T], value: T) -> None:
-        """Keep the greater of the two."""
+        """Keep the greater of the stored value and this one."""
         self._write(key, StateAction.MERGE, key.written(value), by=StateMerge.MAX)
 
     def min(self, key: StateKey[T], value: T) -> None:
-        """Keep the smaller of the two."""
+        """Keep the smaller of the stored value and this one."""
         self._write(key, StateAction.MERGE, key.written(value), by=StateMerge.MIN)
 
     def reset(self, key: StateKey[Any]) -> None:
-        """Back to the default."""
+        """Restore the default."""
         self._apply(self._spec(key), StateOp(key=key.key, action=StateAction.RESET))
 
-    def fork(self) -> "State":
-        """The same state for one who may fail: what is written to it counts once it is taken back."""
+    def staged(self) -> "State":
+        """A copy for work that may fail: its writes do not count until you `commit` it."""
         view = StateView(revision=self.base, values={**self._view.values, **self._written})
         return State(view, tuple(self._specs.values()), agent_id=self._agent_id)
 
-    def take(self, other: "State") -> None:
-        """Count what was written to a fork."""
-        for operation in other.operations:
+    def commit(self, staged: "State") -> None:
+        """Apply the writes of a staged copy."""
+        for operation in staged.operations:
             self._apply(self._specs[operation.key], operation)
 
     def _write(self, key: StateKey[Any], action: StateAction, value: JsonValue, *, by: StateMerge) -> None:
         spec = self._spec(key)
         if spec.merge is not by:
             raise ValueError(
-                f"state key {spec.key!r} is merged by {spec.merge.value!r}: write it with "
-                f"state.{_METHODS[spec.merge]}(), not with state.{_METHODS[by]}()"
+                f"state key {spec.key!r} has merge={spec.merge.value!r}: write it with "
+                f"state.{_METHODS[spec.merge]}(), not state.{_METHODS[by]}()"
             )
         self._apply(spec, StateOp(key=spec.key, action=action, value=value))
 
     def _apply(self, spec: StateKeySpec, operation: StateOp) -> None:
         value = applied(spec, self._value(spec), operation)
         if operation.action is not StateAction.RESET:
-            self._refuse_if_too_large(spec.key, value)
+            self._check_size(spec.key, value)
         self._written[spec.key] = value
         self._operations.append(operation)
 
-    def _refuse_if_too_large(self, key: str, value: JsonValue) -> None:
-        size = len(_json_bytes({**self._view.values, **self._written, key: value}))
+    def _check_size(self, key: str, value: JsonValue) -> None:
+        size = len(json_bytes({**self._view.values, **self._written, key: value}))
         if size > STATE_LIMIT:
             raise ValueError(
-                f"state key {key!r} cannot be written: the state would have {size:,} bytes, and at most "
-                f"{STATE_LIMIT:,} fit"
+                f"state key {key!r} cannot be written: the whole state would have {size:,} bytes; "
+                f"at most {STATE_LIMIT:,} are allowed"
             )
 
     def _value(self, spec: StateKeySpec) -> JsonValue:
@@ -213,13 +214,13 @@ class State:
         return self._view.values.get(spec.key, spec.default)
 
     def _spec(self, key: StateKey[Any]) -> StateKeySpec:
-        """The key as the run is bound to it, which may be older than the code."""
+        """The key as the run is bound to it; the code may be newer."""
         spec = self._specs.get(key.key)
         if spec is None:
             declared = ", ".join(sorted(self._specs)) or "none"
             problem = (
-                f"agent {self._agent_id!r} has no state key {key.key!r}: list it in the agent's or a plugin's `state`; "
-                f"declared: {declared}"
+                f"agent {self._agent_id!r} does not declare state key {key.key!r}: add it to the `state` of the agent "
+                f"or of a plugin; declared: {declared}"
             )
             raise ConfigurationError([problem])
         return spec
@@ -228,74 +229,5 @@ class State:
 _METHODS = {merge: "set" if merge is StateMerge.EXCLUSIVE else merge.value for merge in StateMerge}
 
 
-def _as_json(adapter: TypeAdapter[Any], value: Any) -> JsonValue:
-    """A copy as JSON; what JSON has no word for, as infinity or half a character, is refused."""
-    checked = adapter.validate_python(value)
-    if not _is_finite(adapter.dump_python(checked)):  # pydantic writes None for those whose type is Any
-        raise ValueError("infinity and NaN are not JSON")
-    plain = adapter.dump_python(checked, mode="json")
-    copied: JsonValue = json.loads(_json_bytes(plain))
-    if isinstance(checked, set | frozenset) and isinstance(copied, list):
-        return _sorted(copied)
-    return copied
-
-
-def _is_finite(value: object) -> bool:
-    match value:
-        case float():
-            return math.isfinite(value)
-        case dict():
-            return all(map(_is_finite, value.values()))
-        case list() | tuple() | set() | frozenset():
-            return all(map(_is_finite, value))
-        case _:
-            return True
-
-
-def _json_bytes(value: Any) -> bytes:
-    return json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
-
-
-def _sorted(entries: Iterable[JsonValue]) -> list[JsonValue]:
-    # A set comes in another order in every process; the same value should be the same JSON.
-    return sorted(entries, key=lambda entry: json.dumps(entry, sort_keys=True))
-
-
-def _misfit(merge: StateMerge, type: Any) -> str | None:
-    """What the merge takes, if that is not this type."""
-    kinds = _kinds(type)
-    match merge:
-        case StateMerge.EXCLUSIVE:
-            return None
-        case StateMerge.ADD:
-            return None if kinds <= {int, float} else "int or float"
-        case StateMerge.APPEND:
-            return None if kinds == {list} else "a list"
-        case StateMerge.UNION:
-            return None if kinds in ({set}, {frozenset}, {list}) else "a set or a list"
-        case StateMerge.MAX | StateMerge.MIN:
-            known = kinds - {NoneType}
-            is_comparable = known in ({str}, {date}) or (bool(known) and known <= {int, float})
-            return None if is_comparable else "numbers, texts or dates"
-
-
-def _kinds(type: Any) -> set[Any]:
-    """The classes that values of a type are of: those of `list[int] | None` are list and NoneType."""
-    origin = get_origin(type)
-    if origin is Annotated:
-        return _kinds(get_args(type)[0])
-    if origin is Union or origin is UnionType:
-        return set[Any]().union(*(_kinds(each) for each in get_args(type)))
-    return {NoneType if type is None else origin or type}
-
-
-def _named(type: Any) -> str:
-    return str(type) if get_origin(type) else str(getattr(type, "__name__", type))
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_context=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        return f"{where}: {first['msg']}" if where else first["msg"]
-    return str(error)
+def _problem(error: Exception) -> str:
+    return validation_problems(error)[0] if isinstance(error, ValidationError) else str(error)

@@ -1,6 +1,6 @@
-"""How a tool or a gate asks somebody to decide about its call: one question, and two ways to put it.
+"""Suspend a tool call until someone decides about it: the same question for tools, gates and `tool_gate` hooks.
 
-A tool puts it by raising (it stops where it is), a gate by returning it as its verdict.
+A tool suspends by raising, so it stops where it is; a gate by returning a verdict; a hook by recording one.
 """
 
 import math
@@ -16,18 +16,18 @@ from wakeful.contract.ids import suspension_id
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.runs import RunIdentity
 
-Asked = TypeVar("Asked")
+Suspended = TypeVar("Suspended")
 
 
 @dataclass(frozen=True)
-class OneCall(Generic[Asked]):
-    """A tool call that can be suspended. `Asked` is what becomes of the question."""
+class SuspendableCall(Generic[Suspended]):
+    """A tool call that can be suspended. `Suspended` is what `suspend` returns."""
 
     identity: RunIdentity
     call_id: str
     tool_name: str
     arguments: JsonValue
-    """What the tool runs with: the model's arguments, or those that a decision put in their place."""
+    """What the tool runs with: the model's arguments, or those of a decision that replaced them."""
 
     @property
     def call(self) -> ToolCall:
@@ -45,21 +45,21 @@ class OneCall(Generic[Asked]):
         on_expiry: ExpiryAction | Literal["cancel", "deny", "resume"] = ExpiryAction.CANCEL,
         default_result: JsonValue = None,
         escalate_after: float | None = None,
-    ) -> Asked:
-        """Let the call wait until somebody decides; no worker is busy meanwhile.
+    ) -> Suspended:
+        """Suspend the call until someone decides. It waits in Temporal; no worker is busy meanwhile.
 
         Args:
-            message: what is asked, for people.
-            action: what is asked, for programs; `tool:<name>` unless it is given.
-            parameters: what there is to see for whoever decides; the call's arguments unless they are given.
-            response_schema: a JSON schema that the decision's result has to fit.
-            resume_mode: what a decision to resume does; unless it is given, the call is made with its own arguments.
-            expires_after: seconds after which nobody need decide any more.
-            on_expiry: what becomes of the call then: it is cancelled, denied, or resumed with `default_result`.
-            escalate_after: seconds after which watchers are told again that a decision is missing.
+            message: the question, for people.
+            action: the question, for programs; `tool:<name>` by default.
+            parameters: what the decider is shown; the call's arguments by default.
+            response_schema: a JSON schema that the decision's result must match.
+            resume_mode: what a decision to resume does; by default the call runs with its own arguments.
+            expires_after: seconds after which the question expires.
+            on_expiry: whether an expired call is cancelled, denied, or resumed with `default_result`.
+            escalate_after: seconds without a decision after which watchers get a `decision_overdue` event.
 
         Raises:
-            ValueError: the question makes no sense, as with a schema that is none.
+            ValueError: the arguments do not go together, or `response_schema` is not a JSON schema.
         """
         expiry = _expiry(expires_after, ExpiryAction(on_expiry), default_result)
         _check_seconds("escalate_after", escalate_after)
@@ -74,15 +74,15 @@ class OneCall(Generic[Asked]):
             expiry=expiry,
             escalate_after_seconds=escalate_after,
         )
-        return self._asked(SuspensionTicket(suspension=suspension, pending=self.call, resume_mode=resume_mode))
+        return self._suspended(SuspensionTicket(suspension=suspension, pending=self.call, resume_mode=resume_mode))
 
-    def _asked(self, ticket: SuspensionTicket) -> Asked:
+    def _suspended(self, ticket: SuspensionTicket) -> Suspended:
         raise NotImplementedError
 
 
 def _expiry(after: float | None, then: ExpiryAction, result: JsonValue) -> Expiry | None:
     if result is not None and then is not ExpiryAction.RESUME:
-        raise ValueError("default_result is what an expired call goes on with; say on_expiry='resume' as well")
+        raise ValueError("default_result is the result of a call that is resumed on expiry: pass on_expiry='resume'")
     _check_seconds("expires_after", after)
     if after is not None:
         return Expiry(after_seconds=after, then=then, result=result)
@@ -93,7 +93,7 @@ def _expiry(after: float | None, then: ExpiryAction, result: JsonValue) -> Expir
 
 def _check_seconds(name: str, seconds: float | None) -> None:
     if seconds is not None and not 0 < seconds < math.inf:
-        raise ValueError(f"{name} is {seconds!r}; it must be more than 0 seconds, and not for ever")
+        raise ValueError(f"{name} is {seconds!r}; it must be a finite number of seconds above 0")
 
 
 def _check_schema(schema: JsonValue) -> None:
@@ -102,4 +102,4 @@ def _check_schema(schema: JsonValue) -> None:
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
-        raise ValueError(f"response_schema is no JSON schema: {error.message}") from error
+        raise ValueError(f"response_schema is not a valid JSON schema: {error.message}") from error

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from wakeful.cli.options import DEMO_APP
 from wakeful.registry.registry import Registry
-from wakeful.registry.reloading import Outcome, Refused, in_words
+from wakeful.registry.reloading import Refused, ReloadOutcome, describe_outcome
 from wakeful.worker import load_registry
 
 
@@ -22,8 +22,8 @@ def is_demo(app: str | None, agents: Sequence[Path] | None) -> bool:
     return app == DEMO_APP or not (app or agents)
 
 
-def print_reload(outcome: Outcome) -> None:
-    print(in_words(outcome), file=sys.stderr if isinstance(outcome, Refused) else sys.stdout, flush=True)
+def print_reload(outcome: ReloadOutcome) -> None:
+    print(describe_outcome(outcome), file=sys.stderr if isinstance(outcome, Refused) else sys.stdout, flush=True)
 
 
 def stop_on_signals() -> asyncio.Event:

@@ -1,5 +1,5 @@
-"""What a model is shown of a conversation: estimates, the request view, compaction and context messages. Pure.
+"""What a request includes of a conversation: token estimates, the request view, compaction and context messages.
 
-No I/O, no clock, no chance. The inference activity makes its request with it; the loop decides about compaction with
-it. Nothing here changes a conversation: it is an append-only log, and everything below is a way of looking at it.
+Pure: no I/O, no clock, no randomness. The inference activity builds requests with it, and the loop decides when to
+compact with it. Nothing here changes a conversation, which is an append-only log.
 """

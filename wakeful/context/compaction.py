@@ -1,7 +1,7 @@
-"""Compaction: when to summarise a conversation's older part, how far, with which words, and whether it was worth it.
+"""Compaction: when to summarise older messages, how many, with which prompt, and whether the summary is worth it.
 
-The conversation itself is never rewritten. What comes of a compaction is a mark, and a request that honours the mark
-shows the summary in place of the messages it covers. Who calls the summariser, and when, is not decided here.
+The conversation itself is never rewritten. A compaction results in a mark, and requests include the mark's summary
+instead of the messages that it covers. The `compact` activity calls the summariser.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate, takewhile
 
 from wakeful.context.tokens import message_tokens, scaled
-from wakeful.context.window import read_rounds, shown
+from wakeful.context.window import find_rounds, shortened
 from wakeful.contract.context import MESSAGES_PLACEHOLDER, CompactionMark, CompactionSkip, ContextPolicy
 from wakeful.contract.errors import InternalError
 from wakeful.contract.messages import Message, Role, TextBlock, Visibility
@@ -20,7 +20,7 @@ MIN_REPLACED_TOKENS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """How far a summary would reach: over the first `through` messages, `pre_tokens` of the request as it is now."""
+    """What a summary would cover: the first `through` messages, which take `pre_tokens` of a request now."""
 
     through: int
     pre_tokens: int
@@ -28,7 +28,7 @@ class Boundary:
 
 @dataclass(frozen=True, slots=True)
 class SummaryRequest:
-    """What the summariser is asked; without a model, the agent's own answers."""
+    """The request to the summariser; without a `model`, the agent's own model summarises."""
 
     system: str
     user: str
@@ -38,36 +38,36 @@ class SummaryRequest:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """The summary is not used, and nothing changes."""
+    """The summary is discarded."""
 
     reason: CompactionSkip
 
 
 def compacted(messages: Sequence[Message], mark: CompactionMark | None) -> tuple[Message, ...]:
-    """The conversation as requests show it: the summary, then what the mark does not cover."""
+    """The conversation as requests include it: the summary, then the messages that the mark does not cover."""
     if mark is None:
         return tuple(messages)
     return (summary_message(mark), *_uncovered(messages, mark))
 
 
 def summary_message(mark: CompactionMark) -> Message:
-    """The message that stands for everything the mark covers."""
+    """The message that replaces everything that the mark covers."""
     content = (TextBlock(text=f"<conversation-summary>\n{mark.summary}\n</conversation-summary>"),)
     id = f"summary:{mark.through}"
     return Message(id=id, role=Role.SYSTEM, content=content, visibility=Visibility.INTERNAL)
 
 
 def history_tokens(messages: Sequence[Message], *, mark: CompactionMark | None = None, factor: float = 1.0) -> int:
-    """The estimate for the whole conversation as requests show it."""
-    return scaled(_shown_tokens(compacted(messages, mark)), factor)
+    """The estimate for the whole conversation as requests include it."""
+    return scaled(_request_tokens(compacted(messages, mark)), factor)
 
 
 def should_compact(tokens: int, policy: ContextPolicy, *, skipped_at: int | None = None) -> bool:
-    """Whether a conversation of this many tokens is due for a summary.
+    """Whether a conversation with this many tokens should be summarised.
 
     Args:
-        skipped_at: how many tokens it had when the last attempt came to nothing. The next one waits until there is
-            more to summarise: the same summary would be paid for again at every step.
+        skipped_at: how many tokens it had when the last summary was discarded. The next one waits until there is more
+            to summarise: the same summary would be paid for again at every step.
     """
     if policy.autocompact_threshold is None or tokens < policy.autocompact_threshold:
         return False
@@ -77,20 +77,20 @@ def should_compact(tokens: int, policy: ContextPolicy, *, skipped_at: int | None
 def find_boundary(
     messages: Sequence[Message], policy: ContextPolicy, *, mark: CompactionMark | None = None, factor: float = 1.0
 ) -> Boundary | None:
-    """The furthest point up to which `messages` can be summarised, if that is worth a summary.
+    """The furthest position up to which `messages` can be summarised; None if that is not worth a summary.
 
-    What `mark` covers is summarised already: it counts as replaced by its summary's size, and not as a candidate.
+    The messages that `mark` covers are summarised already: they are no candidates, and count with their summary's size.
     """
     uncovered = _uncovered(messages, mark)
     covered, previous = (0, 0) if mark is None else (mark.through, message_tokens(summary_message(mark)))
     candidates = len(uncovered) - policy.compaction_raw_suffix_messages
-    # The summariser reads all of it in one request, together with the previous summary.
+    # The summariser reads them in one request, together with the previous summary.
     room = int(policy.max_input_tokens / factor) - previous
     candidates = min(candidates, _fitting(uncovered, room))
     if candidates < MIN_CANDIDATES:
         return None
     count = _last_split(uncovered, candidates)
-    replaced = _shown_tokens(uncovered[:count])
+    replaced = _request_tokens(uncovered[:count])
     if scaled(replaced, factor) < MIN_REPLACED_TOKENS or not transcript_text(uncovered[:count]):
         return None
     return Boundary(through=covered + count, pre_tokens=scaled(previous + replaced, factor))
@@ -99,7 +99,7 @@ def find_boundary(
 def summary_request(
     messages: Sequence[Message], through: int, policy: ContextPolicy, *, mark: CompactionMark | None = None
 ) -> SummaryRequest:
-    """What to ask the summariser about the first `through` messages; a previous summary is brought up to date."""
+    """The request to summarise the first `through` messages; a previous summary is updated."""
     text = transcript_text(_uncovered(messages[:through], mark))
     if mark is not None:
         text = f"<previous-summary>\n{mark.summary}\n</previous-summary>\n\n{text}"
@@ -112,15 +112,15 @@ def summary_request(
 
 
 def transcript_text(messages: Sequence[Message]) -> str:
-    """What was said, as a summariser reads it: without internal messages, and with long results cut."""
-    lines = ((message.role, shown(message).text) for message in messages if message.visibility is Visibility.ALL)
+    """The conversation as a summariser reads it: without internal messages, and with long results shortened."""
+    lines = ((message.role, shortened(message).text) for message in messages if message.visibility is Visibility.ALL)
     return "\n\n".join(f"[{role.value.capitalize()}]: {text}" for role, text in lines if text.strip())
 
 
 def conclude(
     boundary: Boundary, summary: str, policy: ContextPolicy, *, factor: float = 1.0
 ) -> CompactionMark | Skipped:
-    """What a summary comes to: a mark, or nothing if it is empty or saves too little."""
+    """The mark for a summary, unless the summary is empty or saves too little."""
     summary = summary.strip()
     if not summary:
         return Skipped(CompactionSkip.EMPTY_SUMMARY)
@@ -132,16 +132,16 @@ def conclude(
 
 
 def _fitting(messages: Sequence[Message], room: int) -> int:
-    """How many of the first messages fit into so many tokens."""
-    totals = accumulate(message_tokens(shown(message)) for message in messages)
+    """How many of the first messages fit into this many tokens."""
+    totals = accumulate(message_tokens(shortened(message)) for message in messages)
     return sum(1 for _ in takewhile(lambda total: total <= room, totals))
 
 
 def _last_split(messages: Sequence[Message], limit: int) -> int:
-    """The last position up to `limit` where no call is open and no result follows."""
-    found = read_rounds(messages)
+    """The last position up to `limit` at which no call is open and no result follows."""
+    found = find_rounds(messages)
     if found.rounds and found.rounds[-1].unanswered:
-        # Whoever answers may still be at work. An older call stays unanswered: the model has spoken since.
+        # The result may still come. Older calls stay unanswered: the model has answered since.
         limit = min(limit, found.rounds[-1].at)
     seams = found.seams
     while limit > 0 and (limit in seams or messages[limit].role is Role.TOOL):
@@ -153,9 +153,11 @@ def _uncovered(messages: Sequence[Message], mark: CompactionMark | None) -> Sequ
     if mark is None:
         return messages
     if mark.through > len(messages):
-        raise InternalError(f"a mark covers {mark.through} messages of a conversation that has {len(messages)}")
+        raise InternalError(
+            f"a compaction mark covers {mark.through} messages, but the conversation has {len(messages)}"
+        )
     return messages[mark.through :]
 
 
-def _shown_tokens(messages: Sequence[Message]) -> int:
-    return sum(message_tokens(shown(message)) for message in messages)
+def _request_tokens(messages: Sequence[Message]) -> int:
+    return sum(message_tokens(shortened(message)) for message in messages)

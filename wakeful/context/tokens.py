@@ -1,6 +1,6 @@
-"""How many tokens something takes: an estimate by its characters, corrected by what providers report.
+"""Token estimates from character counts, calibrated with the usage that providers report.
 
-Not a tokenizer: every model has its own. A factor learnt from the reports brings the estimates close enough.
+Not a tokenizer: every model has its own. The calibrated factor makes the estimates close enough.
 """
 
 import json
@@ -22,7 +22,7 @@ _SMOOTHING = 0.3
 
 
 def message_tokens(message: Message) -> int:
-    """The estimate for a message, with the calls it asks for."""
+    """The estimate for a message, including its tool calls."""
     chars = sum(map(_block_chars, message.content)) + sum(map(_call_chars, message.tool_calls))
     return _MESSAGE_OVERHEAD + chars // _CHARS_PER_TOKEN
 
@@ -32,7 +32,7 @@ def messages_tokens(messages: Iterable[Message]) -> int:
 
 
 def tool_tokens(tool: ToolDescriptor) -> int:
-    """The estimate for a tool's description; names and prose count whole, which errs on the safe side."""
+    """The estimate for a tool; each character of its name and description counts as a token, to be on the safe side."""
     schema = _json_chars(tool.parameters) // _CHARS_PER_TOKEN
     return _TOOL_OVERHEAD + len(tool.name) + len(tool.description) + schema
 
@@ -42,17 +42,17 @@ def tools_tokens(tools: Iterable[ToolDescriptor]) -> int:
 
 
 def scaled(estimate: int, factor: float) -> int:
-    """An estimate corrected by the learnt factor."""
+    """An estimate multiplied by the calibrated factor."""
     return math.ceil(estimate * factor)
 
 
 def calibrated(factor: float, estimated: int, reported: int | None) -> float:
-    """The factor after a provider's report on a request.
+    """The factor after a provider has reported a request's tokens.
 
     Args:
-        factor: the factor that the estimate was made with.
-        estimated: the estimate for the whole request, already corrected by `factor`.
-        reported: the tokens of the request as the provider counted them; None or 0 teaches nothing.
+        factor: the factor that was used for the estimate.
+        estimated: the estimate for the whole request, including `factor`.
+        reported: the request's tokens as the provider counted them; None or 0 leaves the factor unchanged.
     """
     if not reported or reported < 0 or estimated <= 0:
         return _bounded(factor)

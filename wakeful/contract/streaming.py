@@ -13,7 +13,7 @@ from wakeful.contract.runs import Usage
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class StartPart:
     """The provider has started to answer."""
 
     model: str | None = None
@@ -21,12 +21,12 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextPart:
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Reasoning:
+class ReasoningPart:
     """More reasoning. A `signature` closes a block, which the provider must be sent back unchanged."""
 
     text: str = ""
@@ -34,7 +34,7 @@ class Reasoning:
 
 
 @dataclass(frozen=True, slots=True)
-class CallOpened:
+class CallStartPart:
     """A tool call begins; `index` identifies it in this answer, `id` is the provider's."""
 
     index: int
@@ -43,7 +43,7 @@ class CallOpened:
 
 
 @dataclass(frozen=True, slots=True)
-class CallArguments:
+class CallArgumentsPart:
     """More of a call's arguments, as JSON text."""
 
     index: int
@@ -51,27 +51,29 @@ class CallArguments:
 
 
 @dataclass(frozen=True, slots=True)
-class CallClosed:
+class CallEndPart:
     """A call is complete. Optional: the next call, or the stop, also closes it."""
 
     index: int
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class UsagePart:
     """Tokens so far. A later report replaces the fields it has."""
 
     usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopPart:
     """The answer is complete. A stream that ends without it was interrupted."""
 
     reason: StopReason
 
 
-StreamPart = Opened | Text | Reasoning | CallOpened | CallArguments | CallClosed | Used | Stop
+StreamPart = (
+    StartPart | TextPart | ReasoningPart | CallStartPart | CallArgumentsPart | CallEndPart | UsagePart | StopPart
+)
 
 
 class PartialCall(Wire):

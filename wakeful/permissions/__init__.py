@@ -1,4 +1,4 @@
-"""Permission rules as pure functions: the language of patterns, and what a set of rules says of a tool call.
+"""Permission rules as pure functions: the pattern language, and which rule applies to a tool call.
 
-Nothing here acts: gates ask (`wakeful_activities/gates.py`), and the loop does what they say.
+`wakeful_activities/hooks/gates.py` evaluates them, and the loop acts on the verdicts.
 """

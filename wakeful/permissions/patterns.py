@@ -1,4 +1,4 @@
-"""Patterns of tool calls: a tool's name, and conditions on its arguments. How they are read is in `parsing`."""
+"""Patterns of tool calls: a tool's name, and conditions on its arguments. `parsing.py` parses them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from typing import NamedTuple, assert_never
 
 from pydantic import JsonValue
 
-from wakeful.permissions.texts import Kind, Text, in_words
+from wakeful.permissions.text_matcher import Kind, TextMatcher, as_text
 
 
 class Every(StrEnum):
-    """A step of a path that goes to many places."""
+    """A step of a path that matches every element or every field."""
 
     ELEMENT = "[*]"
     FIELD = "*"
@@ -31,7 +31,7 @@ OPERATORS = {
 
 
 class Specificity(NamedTuple):
-    """How closely a pattern describes a call; the greater wins."""
+    """How specific a pattern is; the greater wins."""
 
     tool: Kind
     has_conditions: bool
@@ -41,55 +41,55 @@ class Specificity(NamedTuple):
 
 @dataclass(frozen=True)
 class Condition:
-    """`path op "text"`: true if it is true of any value that the path leads to; false if it leads nowhere."""
+    """`path op "text"`: holds if any value at the path matches; does not hold if there is none."""
 
     path: tuple[Step, ...]
-    text: Text
+    text: TextMatcher
     negated: bool = False
 
     def holds(self, arguments: JsonValue, *, when_unsure: bool) -> bool:
-        return any(self._holds_of(value, when_unsure) for value in _found(arguments, self.path))
+        return any(self._holds_of(value, when_unsure) for value in _values_at(arguments, self.path))
 
     def _holds_of(self, value: JsonValue, when_unsure: bool) -> bool:
-        matches = self.text.matches(in_words(value))
+        matches = self.text.matches(as_text(value))
         return when_unsure if matches is None else matches is not self.negated
 
     def __str__(self) -> str:
-        path = "".join(_written(step) for step in self.path).removeprefix(".")
+        path = "".join(_step_text(step) for step in self.path).removeprefix(".")
         operator = next(sign for sign, meaning in OPERATORS.items() if meaning == (self.text.kind, self.negated))
         quoted = self.text.text.replace("\\", "\\\\").replace('"', '\\"')
         return f'{path} {operator} "{quoted}"'
 
 
 @dataclass(frozen=True)
-class Pattern:
-    """Which calls are meant: the tool's name, and its primary argument, conditions, or any arguments at all."""
+class ToolPattern:
+    """Matches calls by the tool's name, and by its primary argument, by conditions, or with any arguments."""
 
-    tool: Text
-    arguments: Text | tuple[Condition, ...] | None = None
+    tool: TextMatcher
+    arguments: TextMatcher | tuple[Condition, ...] | None = None
 
     def matches(self, tool_name: str, arguments: JsonValue, *, when_unsure: bool = False) -> bool:
-        """Whether the call is meant; `when_unsure` if an argument is too long to tell."""
+        """Whether the call matches; `when_unsure` if an argument is too long to search."""
         named = self.tool.matches(tool_name)
         if named is False:
             return False
         match self.arguments:
             case None:
-                fits: bool | None = True
-            case Text() as text:
-                fits = text.matches(primary(arguments))
+                matches: bool | None = True
+            case TextMatcher() as text:
+                matches = text.matches(primary(arguments))
             case conditions:
-                fits = all(condition.holds(arguments, when_unsure=when_unsure) for condition in conditions)
-        if fits is False:
+                matches = all(condition.holds(arguments, when_unsure=when_unsure) for condition in conditions)
+        if matches is False:
             return False
-        return when_unsure if named is None or fits is None else True
+        return when_unsure if named is None or matches is None else True
 
     @property
     def specificity(self) -> Specificity:
         match self.arguments:
             case None:
                 return Specificity(self.tool.kind, False, 0, 0)
-            case Text(kind=kind):
+            case TextMatcher(kind=kind):
                 return Specificity(self.tool.kind, True, 1, kind)
             case conditions:
                 precision = sum(condition.text.kind for condition in conditions)
@@ -97,7 +97,7 @@ class Pattern:
 
     @property
     def whole_tool(self) -> str | None:
-        """The name of the one tool that is meant, whatever it is called with."""
+        """The tool's name, if the pattern matches exactly this tool with any arguments."""
         return self.tool.text if self.tool.kind is Kind.EXACT and self.arguments is None else None
 
     def __str__(self) -> str:
@@ -105,21 +105,21 @@ class Pattern:
         match self.arguments:
             case None:
                 return tool
-            case Text(text=text):
+            case TextMatcher(text=text):
                 return f"{tool}({text})"
             case conditions:
                 return f"{tool}({', '.join(map(str, conditions))})"
 
 
 def primary(arguments: JsonValue) -> str:
-    """The primary argument as text: the only field, or everything if there is not exactly one."""
+    """The primary argument as text: the only field, or all arguments if there is not exactly one."""
     if isinstance(arguments, dict) and len(arguments) == 1:
-        return in_words(*arguments.values())
-    return in_words(arguments)
+        return as_text(*arguments.values())
+    return as_text(arguments)
 
 
-def _found(value: JsonValue, path: tuple[Step, ...]) -> Iterator[JsonValue]:
-    """Every value that the path leads to."""
+def _values_at(value: JsonValue, path: tuple[Step, ...]) -> Iterator[JsonValue]:
+    """Every value at the path."""
     if not path:
         yield value
         return
@@ -136,10 +136,10 @@ def _found(value: JsonValue, path: tuple[Step, ...]) -> Iterator[JsonValue]:
         case _:
             assert_never(step)
     for one in inner:
-        yield from _found(one, rest)
+        yield from _values_at(one, rest)
 
 
-def _written(step: Step) -> str:
+def _step_text(step: Step) -> str:
     match step:
         case Every.ELEMENT:
             return "[*]"

@@ -1,4 +1,4 @@
-"""Plugins that come along, each in a folder of its own and written on nothing but what `wakeful` exports.
+"""The built-in plugins, each in its own folder. `wakeful` exports them.
 
-They are there to be used, and to be read: whatever one of them does, a plugin of yours can do.
+They import nothing but what `wakeful` exports, so everything they do, your plugins can do: read them as examples.
 """

@@ -1,1 +1,1 @@
-"""Where profiles are kept: in a SQLite file, in memory, or in PostgreSQL; `opening` chooses by an address."""
+"""The built-in profile stores, and the choice of a worker's store by its environment."""

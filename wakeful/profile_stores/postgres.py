@@ -1,4 +1,4 @@
-"""Profiles in PostgreSQL: for workers on several machines. Needs the extra `postgres`, which brings asyncpg."""
+"""Profiles in PostgreSQL, for workers on several machines. Needs the extra `postgres`, which installs asyncpg."""
 
 import asyncio
 import contextlib
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 MAX_CONNECTIONS = 5
 TIMEOUT_SECONDS = 30.0
-"""How long a connection, or a statement, may take."""
+"""How long a connection or a statement may take."""
 
 _LOCK = 0x77616B6566756C
-"""Of those who make the tables: `CREATE … IF NOT EXISTS` fails when two workers begin at once."""
+"""The advisory lock for creating the tables: `CREATE … IF NOT EXISTS` fails if two workers run it at once."""
 
 _SCHEMA = """
 CREATE SEQUENCE IF NOT EXISTS wakeful_profile_revisions;
@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS wakeful_profiles (
 );
 """
 
-# Revisions are counted for all values: one that is deleted and written again must not have an old revision.
+# One sequence for all values: a value that is deleted and written again must not get an old revision.
 _WRITE = """
 INSERT INTO wakeful_profiles VALUES ($1, $2, $3::text::json, nextval('wakeful_profile_revisions'))
 ON CONFLICT (owner, key) DO UPDATE SET value = excluded.value, revision = nextval('wakeful_profile_revisions')
@@ -53,12 +53,12 @@ _LIST = 'SELECT key, value::text, revision FROM wakeful_profiles WHERE owner = $
 
 
 class PostgresProfileStore:
-    """Profiles in the tables `wakeful_profiles` and `wakeful_profile_revisions`, made when they are first needed.
+    """Profiles in the table `wakeful_profiles` and the sequence `wakeful_profile_revisions`, created at the first use.
 
-    It belongs to the event loop that uses it first.
+    Use one instance in one event loop only.
 
     Args:
-        dsn: `postgresql://user:password@host/database`; what it leaves out comes from `PGHOST` and its like.
+        dsn: `postgresql://user:password@host/database`; missing parts come from `PGHOST` and so on.
 
     Raises:
         ConfigurationError: asyncpg is not installed.
@@ -129,11 +129,11 @@ class PostgresProfileStore:
             async with pool.acquire(timeout=TIMEOUT_SECONDS) as connection:
                 yield connection
         except (self._asyncpg.PostgresError, self._asyncpg.InterfaceError, OSError, TimeoutError) as error:
-            # Without the address, which may hold a password.
+            # Without the address, which may contain a password.
             raise ProfileStoreFailed(f"the profile store in PostgreSQL failed: {error}") from error
 
     async def _open(self) -> "asyncpg.Pool[asyncpg.Record]":
-        # One at a time: calls that come together would each make a pool.
+        # One at a time: concurrent calls would each create a pool.
         async with self._opening:
             if self._pool is None:
                 pool = self._asyncpg.create_pool(
@@ -147,7 +147,7 @@ class PostgresProfileStore:
                 )
                 await pool
                 try:
-                    await _make_tables(pool)
+                    await _create_tables(pool)
                 except BaseException:
                     pool.terminate()
                     raise
@@ -155,9 +155,9 @@ class PostgresProfileStore:
             return self._pool
 
 
-async def _make_tables(pool: "asyncpg.Pool[asyncpg.Record]") -> None:
+async def _create_tables(pool: "asyncpg.Pool[asyncpg.Record]") -> None:
     async with pool.acquire(timeout=TIMEOUT_SECONDS) as connection:
-        # A role that may only read and write is enough where the tables are there.
+        # If the tables exist, a role without the right to create tables is enough.
         if await connection.fetchval("SELECT to_regclass('wakeful_profiles') IS NOT NULL"):
             return
         async with connection.transaction():

@@ -1,4 +1,4 @@
-"""Profiles in a SQLite file, or in memory: for one machine. Several workers may share the file."""
+"""Profiles in a SQLite file or in memory, for one machine. Several workers can share the file."""
 
 import asyncio
 import sqlite3
@@ -22,8 +22,8 @@ from wakeful.contract.errors import CallerError
 
 T = TypeVar("T")
 
-PATIENCE_SECONDS = 30.0
-"""How long a write waits for those of other processes."""
+BUSY_TIMEOUT_SECONDS = 30.0
+"""How long a write waits for writes of other processes."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS profiles (
@@ -35,11 +35,11 @@ INSERT INTO profile_revisions SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM profile_r
 
 
 class SqliteProfileStore:
-    """Profiles in the file at `path`, which is made when it is first needed; in memory if there is none."""
+    """Profiles in the file at `path`, which is created at the first use; in memory if `path` is None."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        # One thread holds the one connection: sqlite3 blocks, and a database in memory belongs to its connection.
+        # One thread owns the connection: sqlite3 blocks, and an in-memory database belongs to its connection.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="wakeful-profiles")
         self._connection: sqlite3.Connection | None = None
         self._closed = False
@@ -87,14 +87,14 @@ class SqliteProfileStore:
             connection = self._connection or self._connect()
             return work(connection)
         except (sqlite3.Error, OSError) as error:
-            place = "in memory" if self._path is None else repr(str(self._path))
-            raise ProfileStoreFailed(f"the profile store {place} failed: {error}") from error
+            where = "in memory" if self._path is None else repr(str(self._path))
+            raise ProfileStoreFailed(f"the profile store {where} failed: {error}") from error
 
     def _connect(self) -> sqlite3.Connection:
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-        # Without an isolation level, a transaction is what this module begins, and a single statement commits itself.
-        connection = sqlite3.connect(self._path or ":memory:", timeout=PATIENCE_SECONDS, isolation_level=None)
+        # No isolation level: only this module starts transactions, and a single statement commits itself.
+        connection = sqlite3.connect(self._path or ":memory:", timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None)
         try:
             _use_wal(connection)
             connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
@@ -111,11 +111,11 @@ class SqliteProfileStore:
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """Have readers not wait for writers; the file remembers it, so it is the first one to open it who does it.
+    """Use write-ahead logging, so that readers do not wait for writers. The file stores the setting.
 
-    SQLite does not wait here when others open the file at the same moment, so this does.
+    SQLite does not wait if another process opens the file at the same moment, so this retries.
     """
-    until = time.monotonic() + PATIENCE_SECONDS
+    until = time.monotonic() + BUSY_TIMEOUT_SECONDS
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -127,7 +127,7 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 
 def _write(db: sqlite3.Connection, owner: str, key: str, text: str, expected: int | None) -> int:
-    # IMMEDIATE: two processes that had both read first could not both go on to write.
+    # IMMEDIATE: two deferred transactions that have both read could not both write.
     db.execute("BEGIN IMMEDIATE")
     with db:
         if expected is not None:
@@ -135,7 +135,7 @@ def _write(db: sqlite3.Connection, owner: str, key: str, text: str, expected: in
             found = 0 if row is None else int(row[0])
             if found != expected:
                 raise ProfileConflict(owner, key, expected=expected, found=found)
-        # Counted for the whole file: a value that is deleted and written again must not have an old revision.
+        # One counter for all values: a value that is deleted and written again must not get an old revision.
         db.execute("UPDATE profile_revisions SET newest = newest + 1")
         revision = int(db.execute("SELECT newest FROM profile_revisions").fetchone()[0])
         db.execute("INSERT OR REPLACE INTO profiles VALUES (?, ?, ?, ?)", (owner, key, text, revision))

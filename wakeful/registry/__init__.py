@@ -1,1 +1,1 @@
-"""What a worker serves: agents, tools, plugins, models and providers, checked as a whole and replaced as a whole."""
+"""What a worker serves: agents, tools, gates, plugins, models and providers. Checked and replaced as a whole."""

@@ -1,7 +1,7 @@
-"""Agents that are written in files: found, read and validated. Everything that is wrong is said, with file and line.
+"""Agents in TOML and YAML files: found, read and validated. All problems are listed, with file and line.
 
-A file has `[[agent]]` tables, `[agent.<id>]` tables, or one `[agent]`. Their keys are the fields of `Agent` that are
-data; tools, gates and plugins are named. Whether there are such is for the registry to say, with the places from here.
+A file has `[[agent]]` tables, `[agent.<id>]` tables, or one `[agent]`. The keys are the fields of `Agent` that are
+data; tools, gates and plugins are referred to by name. The registry checks the names, with the locations from here.
 """
 
 import difflib
@@ -14,100 +14,109 @@ from pydantic import PrivateAttr, ValidationError
 from pydantic_core import ErrorDetails
 
 from wakeful.authoring.agent import Agent
-from wakeful.registry.located_files import TOML_SUFFIXES, YAML_SUFFIXES, Document, Fault, Key, Place, read_document
+from wakeful.registry.located_files import (
+    TOML_SUFFIXES,
+    YAML_SUFFIXES,
+    KeyPath,
+    LocatedFile,
+    Problem,
+    SourceLocation,
+    read_located_file,
+)
 
 AGENT = "agent"
 INSTRUCTIONS_FILE = "instructions_file"
 SUFFIXES = TOML_SUFFIXES | YAML_SUFFIXES
 SHOWN_VALUE = 60
-"""Characters of a wrong value that a message shows."""
+"""The longest wrong value that a message quotes, in characters."""
 
 
 class FileAgent(Agent):
-    """An agent that knows where it is written."""
+    """An agent from a file, with its location."""
 
-    _document: Document = PrivateAttr()
-    _key: Key = PrivateAttr()
+    _file: LocatedFile = PrivateAttr()
+    _key: KeyPath = PrivateAttr()
 
-    def place(self, *key: str | int) -> Place:
-        return self._document.place(*self._key, *key)
+    def location(self, *key: str | int) -> SourceLocation:
+        return self._file.location(*self._key, *key)
 
 
-def place_of(agent: Agent, *key: str | int) -> Place | None:
-    """Where a setting of the agent is written; nowhere if the agent is code."""
-    return agent.place(*key) if isinstance(agent, FileAgent) else None
+def location_of(agent: Agent, *key: str | int) -> SourceLocation | None:
+    """Where a field of the agent is written; None if the agent is defined in code."""
+    return agent.location(*key) if isinstance(agent, FileAgent) else None
 
 
 @dataclass(frozen=True)
 class AgentFiles:
-    """What was found in files and directories."""
+    """The agents that were found in files and directories."""
 
     agents: tuple[FileAgent, ...] = ()
-    """Also those with faults, as far as they could be read: what else is wrong with them should be said, too."""
-    faults: tuple[Fault, ...] = ()
+    """Also those with problems, without their invalid fields, so that their other problems are found too."""
+    problems: tuple[Problem, ...] = ()
     sources: tuple[Path, ...] = ()
     """Every file that was read."""
-    is_whole: bool = True
-    """Every agent that is written there is here. If not, one that seems to be missing may be in an unreadable file."""
+    is_complete: bool = True
+    """Whether every agent could be read. If not, an unknown agent may be in an unreadable file."""
 
 
 def read_agents(paths: Sequence[Path | str]) -> AgentFiles:
-    """Every agent of the files, and of the TOML and YAML files below the directories."""
-    reading = _Reading()
+    """Read every agent in these files, and in all TOML and YAML files under these directories."""
+    reader = _Reader()
     for path in paths:
         if Path(path).exists():
-            for file in files_below(Path(path)):
-                reading.file(file)
+            for file in _agent_files(Path(path)):
+                reader.read(file)
         else:
-            reading.lost(Fault("there is no such file or directory", Place(str(path))))
-    return AgentFiles(tuple(reading.agents), tuple(reading.faults), tuple(reading.sources), reading.is_whole)
+            reader.skip(Problem("no such file or directory", SourceLocation(str(path))))
+    return AgentFiles(tuple(reader.agents), tuple(reader.problems), tuple(reader.sources), reader.is_complete)
 
 
-def files_below(path: Path) -> list[Path]:
-    """The file itself, or the agent files of the directory; hidden ones are left alone."""
+def _agent_files(path: Path) -> list[Path]:
+    """The file itself, or the agent files under the directory, without hidden ones."""
     if not path.is_dir():
         return [path]
     found = (file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
     return sorted(file for file in found if not any(part.startswith(".") for part in file.relative_to(path).parts))
 
 
-class _Reading:
+class _Reader:
     def __init__(self) -> None:
         self.agents: list[FileAgent] = []
-        self.faults: list[Fault] = []
+        self.problems: list[Problem] = []
         self.sources: list[Path] = []
-        self.is_whole = True
+        self.is_complete = True
 
-    def lost(self, fault: Fault) -> None:
-        self.faults.append(fault)
-        self.is_whole = False
+    def skip(self, problem: Problem) -> None:
+        """Record a problem because of which an agent is missing."""
+        self.problems.append(problem)
+        self.is_complete = False
 
-    def file(self, path: Path) -> None:
+    def read(self, path: Path) -> None:
         self.sources.append(path)
-        document = read_document(path)
-        if isinstance(document, Fault):
-            self.lost(document)
+        file = read_located_file(path)
+        if isinstance(file, Problem):
+            self.skip(file)
             return
-        for name in document.data:
+        for name in file.data:
             if name != AGENT:
-                self._fault(f"unknown key {name!r}; a file has [[agent]] or [agent.<id>] tables", document, (name,))
-        for key, table in self._tables(document):
+                self._problem(f"unknown key {name!r}; a file has [[agent]] or [agent.<id>] tables", file, (name,))
+        for key, table in self._tables(file):
             try:
-                agent = self._agent(document, key, table)
+                agent = self._agent(file, key, table)
             except (ValueError, RecursionError) as error:
-                self._fault(f"the agent cannot be read: {error}", document, key)
+                self._problem(f"the agent cannot be read: {error}", file, key)
                 agent = None
             if agent is None:
-                self.is_whole = False
+                self.is_complete = False
             else:
                 self.agents.append(agent)
 
-    def _fault(self, message: str, document: Document, key: Key) -> None:
-        self.faults.append(Fault(message, document.place(*key)))
+    def _problem(self, message: str, file: LocatedFile, key: KeyPath) -> None:
+        self.problems.append(Problem(message, file.location(*key)))
 
-    def _tables(self, document: Document) -> Iterator[tuple[Key, dict[str, Any]]]:
-        written = document.data.get(AGENT, [])
-        keyed: Iterator[tuple[Key, Any]]
+    def _tables(self, file: LocatedFile) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
+        written = file.data.get(AGENT, [])
+        keyed: Iterator[tuple[KeyPath, Any]]
         if isinstance(written, list):
             keyed = iter([((AGENT, index), table) for index, table in enumerate(written)])
         elif isinstance(written, dict) and not isinstance(written.get("id"), str):
@@ -118,75 +127,73 @@ class _Reading:
             if isinstance(table, dict):
                 yield key, table
             else:
-                expected = "write [[agent]] or [agent.<id>], and its settings below; a single [agent] needs an id"
-                self.lost(Fault(f"{key[-1]!r} is no agent: {expected}", document.place(*key)))
+                expected = "write [[agent]] or [agent.<id>] and the settings under it; a single [agent] needs an id"
+                self.skip(Problem(f"{key[-1]!r} is not an agent: {expected}", file.location(*key)))
 
-    def _agent(self, document: Document, key: Key, table: dict[str, Any]) -> FileAgent | None:
+    def _agent(self, file: LocatedFile, key: KeyPath, table: dict[str, Any]) -> FileAgent | None:
         data = dict(table)
         id = data.setdefault("id", key[-1]) if len(key) > 1 and isinstance(key[-1], str) else data.get("id")
         if len(key) > 1 and isinstance(key[-1], str) and id != key[-1]:
-            self._fault(f"agent {key[-1]!r} says that its id is {id!r}; leave one of them out", document, (*key, "id"))
-        self._put_instructions(data, document, key)
+            self._problem(f"agent {key[-1]!r} has the id {id!r}; remove one of the two", file, (*key, "id"))
+        self._read_instructions(data, file, key)
         if "output" in data and not isinstance(data["output"], dict):
             del data["output"]
-            message = f"agent {id!r}: output should be a table with a JSON schema; only code can give a type"
-            self._fault(message, document, (*key, "output"))
+            message = f"agent {id!r}: output must be a table with a JSON schema; use code for a type"
+            self._problem(message, file, (*key, "output"))
         try:
             agent = FileAgent.model_validate(data)
         except ValidationError as error:
-            wrong = error.errors(include_url=False, include_context=False)
-            for message, where in _in_words(wrong, data):
-                self._fault(f"agent {id!r}: {message}" if id else message, document, (*key, *where))
+            errors = error.errors(include_url=False, include_context=False)
+            for message, where in _messages(errors, data):
+                self._problem(f"agent {id!r}: {message}" if id else message, file, (*key, *where))
             try:
-                agent = FileAgent.model_validate(_without(wrong, data))
+                agent = FileAgent.model_validate(_valid_fields(errors, data))
             except ValidationError:
                 return None
-        agent._document, agent._key = document, key
+        agent._file, agent._key = file, key
         return agent
 
-    def _put_instructions(self, data: dict[str, Any], document: Document, key: Key) -> None:
-        """What the file says that `instructions_file` names, next to the agent's own file."""
+    def _read_instructions(self, data: dict[str, Any], file: LocatedFile, key: KeyPath) -> None:
+        """Replace `instructions_file`, a path relative to the agent's file, with the instructions in it."""
         if INSTRUCTIONS_FILE not in data:
             return
-        name, place = data.pop(INSTRUCTIONS_FILE), (*key, INSTRUCTIONS_FILE)
+        name, where = data.pop(INSTRUCTIONS_FILE), (*key, INSTRUCTIONS_FILE)
         if "instructions" in data:
-            self._fault(
-                f"agent {data.get('id')!r} has instructions and an instructions_file; choose one", document, place
-            )
+            self._problem(f"agent {data.get('id')!r} has instructions and an instructions_file; use one", file, where)
             return
         if not isinstance(name, str):
-            self._fault(f"{INSTRUCTIONS_FILE} should be a path, not {name!r}", document, place)
+            self._problem(f"{INSTRUCTIONS_FILE} must be a path, not {name!r}", file, where)
             return
-        path = document.path.parent / name
+        path = file.path.parent / name
         self.sources.append(path)
         try:
             data["instructions"] = path.read_text(encoding="utf-8").removesuffix("\n")
-        except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
+        except (OSError, ValueError) as error:  # ValueError: the path has a NUL character
             reason = error.strerror if isinstance(error, OSError) else str(error)
-            self._fault(f"{INSTRUCTIONS_FILE} {name!r} cannot be read: {reason}", document, place)
+            self._problem(f"{INSTRUCTIONS_FILE} {name!r} cannot be read: {reason}", file, where)
 
 
-def _without(errors: Sequence[ErrorDetails], data: dict[str, Any]) -> dict[str, Any]:
-    """The rest of the agent, so that more can be said of it."""
-    wrong = {error["loc"][0] for error in errors if error["loc"]}
-    return {name: value for name, value in data.items() if name not in wrong}
+def _valid_fields(errors: Sequence[ErrorDetails], data: dict[str, Any]) -> dict[str, Any]:
+    """The fields without errors, so that the registry can check those."""
+    invalid = {error["loc"][0] for error in errors if error["loc"]}
+    return {name: value for name, value in data.items() if name not in invalid}
 
 
-def _in_words(errors: Sequence[ErrorDetails], data: dict[str, Any]) -> list[tuple[str, Key]]:
-    """What is wrong, once a key: of a union's complaints the one that a file can do something about."""
-    said: dict[Key, str] = {}
-    located = [(_written(error["loc"], data), error) for error in errors]
+def _messages(errors: Sequence[ErrorDetails], data: dict[str, Any]) -> list[tuple[str, KeyPath]]:
+    """One message per key. Of the errors of a union, only the one that a file can fix."""
+    messages: dict[KeyPath, str] = {}
+    located = [(_key_in_file(error["loc"], data), error) for error in errors]
     names = {where for where, error in located if error["type"] == "string_type"}
     for where, error in located:
-        # A tool, a gate or a plugin may be an object or a name, and a file has only names.
+        # A tool, a gate or a plugin can be an object or a name; a file has only names.
         if error["type"] != "string_type" and any(where[: len(name)] == name for name in names):
             continue
         key = (*where, str(error["loc"][-1])) if error["type"] == "missing" else where
-        said.setdefault(key, _message(error, where))
-    return [(message, where) for where, message in said.items()]
+        messages.setdefault(key, _message(error, where))
+    return [(message, where) for where, message in messages.items()]
 
 
-def _message(error: ErrorDetails, where: Key) -> str:
+def _message(error: ErrorDetails, where: KeyPath) -> str:
     name = str(error["loc"][-1]) if error["loc"] else ""
     inside = where[:-1] if where and where[-1] == name else where
     around = f" in {_dotted(inside)}" if inside else ""
@@ -198,7 +205,7 @@ def _message(error: ErrorDetails, where: Key) -> str:
         case "missing":
             return f"{name!r} is missing{around}"
         case "is_instance_of":
-            return f"{_dotted(where)} can only be given in code"
+            return f"{_dotted(where)} can only be set in code"
         case _:
             message = error["msg"].removeprefix("Value error, ")
             value = repr(error["input"])
@@ -208,9 +215,9 @@ def _message(error: ErrorDetails, where: Key) -> str:
             return message.replace("Input", _dotted(where) or "it", 1) + shown
 
 
-def _written(location: Sequence[str | int], data: Any) -> Key:
-    """Of pydantic's location the part that is in the file: it also names the members of unions that it tried."""
-    where: Key = ()
+def _key_in_file(location: Sequence[str | int], data: Any) -> KeyPath:
+    """Pydantic's location without the members of unions that it tried, which are not in the file."""
+    where: KeyPath = ()
     for part in location:
         in_table = isinstance(data, dict) and part in data
         in_array = isinstance(data, list) and isinstance(part, int) and part < len(data)
@@ -219,5 +226,5 @@ def _written(location: Sequence[str | int], data: Any) -> Key:
     return where
 
 
-def _dotted(key: Key) -> str:
+def _dotted(key: KeyPath) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in key).lstrip(".")

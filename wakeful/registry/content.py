@@ -1,7 +1,7 @@
-"""What a registry has in force at one version: agents, tools, gates, models and the rest, by name.
+"""The content of one version of a registry: agents, tools, gates, models and the rest, by name.
 
-Nothing here changes once it is made; `registry` puts the next one in its place. What an older one had stays
-within reach of the runs that are bound to it (`Retired`). Whether it all fits together is `checks`'.
+It is immutable: `registry.py` replaces it as a whole, after `checks.py` has checked it. The content of older versions
+stays available to the runs that are bound to it (`Retired`).
 """
 
 import re
@@ -30,14 +30,14 @@ BUILT_IN_PROVIDERS: Mapping[str, str] = {
     "openai": "wakeful_activities.providers.openai_chat.provider:OpenAIChat",
     "openai-responses": "wakeful_activities.providers.openai_responses.provider:OpenAIResponses",
 }
-"""The providers that every worker has, by the name that models use. A new one needs its folder and a line here."""
+"""The providers that every worker has, by the name that models use. A new one needs a folder and a line here."""
 
 ModelSource = str | AnyProvider
-"""`"provider/name"` for a registered or built-in provider, or a provider that is used for this model alone."""
+"""`"provider/name"` for a registered or built-in provider, or a provider for this model only."""
 
 
-class Parts(TypedDict, total=False):
-    """What a registry is made of, as it is given."""
+class RegistryParts(TypedDict, total=False):
+    """The arguments of `Registry`."""
 
     agents: Sequence[Agent]
     agent_files: Sequence[Path | str]
@@ -51,7 +51,7 @@ class Parts(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Registered:
+class RegistryContent:
     agents: dict[str, Agent] = field(default_factory=dict)
     tools: dict[str, Tool] = field(default_factory=dict)
     gates: dict[str, Gate] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Registered:
     prices: dict[str, Price] = field(default_factory=dict)
     profile_keys: dict[str, ProfileKey[Any]] = field(default_factory=dict)
     sources: tuple[Path, ...] = ()
-    """The files that agents were read from."""
+    """The files that agents were read from, and their instructions."""
 
     def binding(self, model_id: str) -> ModelBinding:
         source = self.models[model_id]
@@ -77,41 +77,41 @@ class Registered:
         return self.providers.get(binding.provider)
 
     def price(self, binding: ModelBinding) -> Price | None:
-        """Of the very model that is bound, whatever it is called here."""
+        """The price of the bound model, whatever id it has here."""
         bound = ((id, self.binding(id)) for id in (binding.id, *sorted(self.prices)) if id in self.prices)
         same = (id for id, known in bound if (known.provider, known.name) == (binding.provider, binding.name))
         return next((self.prices[id] for id in same), None)
 
     def plugins_of(self, agent: Agent) -> tuple[AnyPlugin, ...]:
-        """In the agent's order; without those that there are not."""
+        """The agent's plugins, in its order; unknown ids are left out."""
         return tuple(self.plugins[id] for id in agent.plugin_ids if id in self.plugins)
 
     def descriptors(self, agent: Agent, *, in_task: bool) -> tuple[ToolDescriptor, ...]:
-        """By id, the agent's tools and the runtime's own; a tool of the agent's takes the place of one of those."""
+        """The agent's tools and the runtime's, sorted by id. An agent's own tool replaces one of the runtime's."""
         names = (*agent.tool_names, *(tool.name for tool in tools_of(self.plugins_of(agent))))
-        own = {name: self.tools[name].descriptor for name in names if _is_let(agent, name)}
+        own = {name: self.tools[name].descriptor for name in names if _has_tool(agent, name)}
         instructions = {id: other.instructions for id, other in self.agents.items()}
         has_background = any(descriptor.background for descriptor in own.values())
         given = runtime_tools(agent, instructions, has_background=has_background, in_task=in_task)
-        tools = {**{tool.id: tool for tool in given if _is_let(agent, tool.id)}, **own}
+        tools = {**{tool.id: tool for tool in given if _has_tool(agent, tool.id)}, **own}
         return tuple(tools[id] for id in sorted(tools))
 
 
 @dataclass(frozen=True)
 class Retired:
-    """What older versions had, by name: of several the newest. A run in flight never loses what it is bound to."""
+    """The content of older versions, by name, the newest of each: a run in flight never loses what it is bound to."""
 
     agents: dict[str, Agent] = field(default_factory=dict)
     tools: dict[str, Tool] = field(default_factory=dict)
     gates: dict[str, Gate] = field(default_factory=dict)
     plugins: dict[str, AnyPlugin] = field(default_factory=dict)
     models: dict[str, AnyProvider] = field(default_factory=dict)
-    """Only those that are providers of their own."""
+    """Only models with a provider of their own."""
     providers: dict[str, AnyProvider] = field(default_factory=dict)
     prices: dict[ModelBinding, Price] = field(default_factory=dict)
     profile_keys: dict[str, ProfileKey[Any]] = field(default_factory=dict)
 
-    def joined_by(self, old: Registered, *, successor: Registered) -> "Retired":
+    def adding(self, old: RegistryContent, *, successor: RegistryContent) -> "Retired":
         changed = {id: a for id, a in old.agents.items() if id not in successor.agents or a != successor.agents[id]}
         return Retired(
             agents={**self.agents, **changed},
@@ -129,7 +129,7 @@ class Retired:
         return alone or self.providers.get(binding.provider)
 
     def price(self, binding: ModelBinding) -> Price | None:
-        """Of the very model that is bound, whatever it was called."""
+        """The price of the bound model, whatever id it had."""
         newest_first = reversed(self.prices.items())
         same = (p for known, p in newest_first if (known.provider, known.name) == (binding.provider, binding.name))
         return next(same, None)
@@ -152,7 +152,7 @@ def matches(tool: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(tool, pattern) for pattern in patterns)
 
 
-def _is_let(agent: Agent, tool: str) -> bool:
-    """Whether the agent may have the tool at all; what excludes it wins."""
+def _has_tool(agent: Agent, tool: str) -> bool:
+    """Whether the agent's tool choice includes the tool; exclusions win."""
     is_allowed = agent.allowed_tools is None or matches(tool, agent.allowed_tools)
     return is_allowed and not matches(tool, agent.excluded_tools)

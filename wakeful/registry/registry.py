@@ -1,7 +1,7 @@
-"""The one place a worker learns agents, tools, gates, plugins, models and providers. All that is wrong is said at once.
+"""`Registry`: the agents, tools, gates, plugins, models and providers of a worker, checked as a whole.
 
-A registry can be replaced while runs are asleep: whoever holds it sees the newest content, and a run keeps the agent it
-was bound to when it began.
+Its content can be replaced while runs are asleep: new runs use the new content, and a run keeps the agent that it was
+bound to when it started.
 """
 
 import os
@@ -16,7 +16,7 @@ from pydantic_core import to_json
 
 from wakeful.authoring.agent import Agent
 from wakeful.authoring.gate import Gate
-from wakeful.authoring.plugin import AnyPlugin, bindings, state_specs
+from wakeful.authoring.plugin import AnyPlugin
 from wakeful.authoring.profiles import ProfileKey
 from wakeful.authoring.provider import AnyProvider
 from wakeful.authoring.scripted import ScriptedModel, say
@@ -25,8 +25,9 @@ from wakeful.contract.agents import ModelBinding, ResolvedAgent, RetryPolicy
 from wakeful.contract.budgets import Budget, Price
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.inference import ModelSettings
-from wakeful.registry.checks import gather, in_order
-from wakeful.registry.content import ModelSource, Parts, Registered, Retired, output_spec
+from wakeful.registry.checks import collect, sorted_problems
+from wakeful.registry.content import ModelSource, RegistryContent, RegistryParts, Retired, output_spec
+from wakeful.registry.plugin_bindings import bindings, state_specs
 
 DEFAULT_OPENAI_MODEL = "gpt-5-mini"
 DEFAULT_ANTHROPIC_MODEL = "claude-sonnet-4-5"
@@ -34,7 +35,7 @@ DEFAULT_ANTHROPIC_MODEL = "claude-sonnet-4-5"
 
 @dataclass(frozen=True)
 class RegistrySnapshot:
-    """What a registry has in force at one moment, by id."""
+    """The ids that a registry has in force."""
 
     version: int
     agents: tuple[str, ...]
@@ -47,29 +48,35 @@ class RegistrySnapshot:
 
 @dataclass(frozen=True)
 class _InForce:
-    """Everything that a replacement changes: one value, so that nobody ever sees half of one."""
+    """Everything that `replace` changes, as one value, so that no reader sees half a replacement."""
 
     version: int
-    parts: Parts
-    content: Registered
+    parts: RegistryParts
+    content: RegistryContent
     retired: Retired
 
 
 class Registry:
     """Agents, tools, gates, plugins, models and providers, checked against each other.
 
-    Tools, gates and plugins that agents bring along need not be listed again. A model called `default` is there without
-    being named: an OpenAI-compatible one when `OPENAI_API_KEY` or `OPENAI_BASE_URL` is set, Anthropic's when
-    `ANTHROPIC_API_KEY` is, else a scripted one that says so.
+    You need not list tools, gates and plugins that your agents contain. The model `default` always exists: an
+    OpenAI-compatible one if `OPENAI_API_KEY` or `OPENAI_BASE_URL` is set, Anthropic's if `ANTHROPIC_API_KEY` is, else a
+    scripted one that tells you to set a key.
 
     Args:
+        agents: agents that are defined in code.
         agent_files: TOML and YAML files, or directories of them, with more agents.
-        prices: what models cost, by their id in `models`; a budget's `cost` counts only what has a price.
-        profile_keys: what tools and hooks read and write with `ctx.profiles`.
+        tools: tools that agents refer to by name.
+        models: by id, `"provider/name"` or a provider.
+        providers: providers by the name that `models` uses, in addition to the built-in ones.
+        gates: gates that agents refer to by name.
+        plugins: plugins that agents refer to by id.
+        prices: what models cost, by their id in `models`; a budget's `cost` counts only models with a price.
+        profile_keys: the keys that tools and hooks use with `ctx.profiles`.
 
     Raises:
-        ConfigurationError: names that are unknown, reserved or taken twice, files, rules and settings that cannot be
-            read, all of them listed, with file and line where there is one.
+        ConfigurationError: lists all problems, such as unknown, reserved or repeated names and invalid files, rules or
+            settings; those in files with file and line.
     """
 
     def __init__(
@@ -85,7 +92,7 @@ class Registry:
         prices: Mapping[str, Price] | None = None,
         profile_keys: Sequence[ProfileKey[Any]] = (),
     ) -> None:
-        parts = Parts(
+        parts = RegistryParts(
             agents=tuple(agents),
             agent_files=tuple(agent_files),
             tools=tuple(tools),
@@ -96,14 +103,14 @@ class Registry:
             prices=dict(prices or {}),
             profile_keys=tuple(profile_keys),
         )
-        content, faults = gather(parts)
-        if faults:
-            raise ConfigurationError([str(fault) for fault in in_order(faults)])
+        content, problems = collect(parts)
+        if problems:
+            raise ConfigurationError([str(problem) for problem in sorted_problems(problems)])
         self._now = _InForce(1, parts, content, Retired())
 
     @property
     def version(self) -> int:
-        """1 at first, and one more with every replacement; a worker that starts again begins at 1 again."""
+        """Starts at 1 in every process; each replacement increments it."""
         return self._now.version
 
     @property
@@ -132,18 +139,18 @@ class Registry:
 
     @property
     def profile_keys(self) -> tuple[ProfileKey[Any], ...]:
-        """By name; also those that only older versions had, for the runs that are bound to these."""
+        """Sorted by name, including those of older versions, which runs may be bound to."""
         keys = {**self._now.retired.profile_keys, **self._now.content.profile_keys}
         return tuple(keys[name] for name in sorted(keys))
 
     @property
     def agent_files(self) -> tuple[Path, ...]:
-        """The files and directories that agents are read from."""
+        """The files and directories to read agents from."""
         return tuple(Path(path) for path in self._now.parts["agent_files"])
 
     @property
     def sources(self) -> tuple[Path, ...]:
-        """Every file that was read for the version in force."""
+        """Every file that was read for the current version."""
         return self._now.content.sources
 
     def snapshot(self) -> RegistrySnapshot:
@@ -158,42 +165,42 @@ class Registry:
             providers=tuple(sorted(now.content.providers)),
         )
 
-    def copy(self, **parts: Unpack[Parts]) -> "Registry":
-        """A registry of these parts, and of this one's where none is given; agent files are read again.
+    def copy(self, **parts: Unpack[RegistryParts]) -> "Registry":
+        """A new registry with these parts, and this one's parts for the rest. Agent files are read again.
 
         Raises:
-            ConfigurationError: the parts do not fit together.
+            ConfigurationError: the parts have problems.
         """
-        together: Parts = {**self._now.parts, **parts}
-        return Registry(**together)
+        merged: RegistryParts = {**self._now.parts, **parts}
+        return Registry(**merged)
 
-    def replace(self, other: "Registry | None" = None, **parts: Unpack[Parts]) -> int:
-        """Put another content in force, at once and as a whole: for runs that begin from now on.
+    def replace(self, other: "Registry | None" = None, **parts: Unpack[RegistryParts]) -> int:
+        """Replace the whole content atomically. Runs that start from now on use it.
 
-        A run in flight keeps its agent. The tools, gates, plugins and providers it is bound to are looked up here by
-        name; those that the new content lacks stay within its reach.
+        A run in flight keeps its agent. Its tools, gates, plugins and providers are looked up by name; those that the
+        new content lacks stay available to it.
 
         Args:
-            other: what to take over; without it, this registry with `parts` in place of its own, and its agent files
-                read again.
+            other: the registry whose content to use; by default this one, with its agent files read again.
+            parts: replace these parts of that registry.
 
         Returns:
             The new version.
 
         Raises:
-            ConfigurationError: the parts do not fit together; what was in force stays in force.
+            ConfigurationError: the parts have problems; the old content stays in force.
         """
         fresh = other.copy(**parts) if other is not None and parts else other or self.copy(**parts)
         old, new = self._now, fresh._now
-        retired = old.retired.joined_by(old.content, successor=new.content)
+        retired = old.retired.adding(old.content, successor=new.content)
         self._now = _InForce(old.version + 1, new.parts, new.content, retired)
         return old.version + 1
 
     def resolve(self, agent_id: str, *, in_task: bool = False) -> ResolvedAgent:
-        """The agent as a run will see it.
+        """The agent as a run is bound to it.
 
         Args:
-            in_task: the run is, or is a part of, a background task, and may cancel it.
+            in_task: the run is, or belongs to, a background task, which it may cancel.
 
         Raises:
             ConfigurationError: there is no such agent.
@@ -232,36 +239,36 @@ class Registry:
         )
 
     def tool(self, name: str) -> Tool | None:
-        """The tool of this name, also for a run that is bound to an older version which had it."""
+        """The tool with this name, from the current version or else from an older one."""
         now = self._now
         return now.content.tools.get(name) or now.retired.tools.get(name)
 
     def gate(self, name: str) -> Gate | None:
-        """The gate of this name, of this version or else of an older one."""
+        """The gate with this name, from the current version or else from an older one."""
         now = self._now
         return now.content.gates.get(name) or now.retired.gates.get(name)
 
     def plugin(self, id: str) -> AnyPlugin | None:
-        """The plugin of this id, of this version or else of an older one."""
+        """The plugin with this id, from the current version or else from an older one."""
         now = self._now
         return now.content.plugins.get(id) or now.retired.plugins.get(id)
 
     def provider(self, binding: ModelBinding) -> AnyProvider | None:
-        """The provider a run's model is bound to, or nothing if it is a built-in one or is gone."""
+        """The provider that a run's model is bound to; None if it is built in or was removed."""
         now = self._now
         return now.content.provider(binding) or now.retired.provider(binding)
 
     def price(self, binding: ModelBinding) -> Price | None:
-        """What the model costs, by its own price, or else by that of the id it is asked under.
+        """The model's own price, or else that of the id that it is used under.
 
-        A run may ask for another model of the same provider; if that one cost nothing, no budget of money would hold.
+        A run can override its model with another one of the same provider. If that were free, no budget would limit it.
         """
         content, retired = self._now.content, self._now.retired
         own = content.price(binding) or retired.price(binding)
         return own or content.prices.get(binding.id) or retired.price_of_id(binding.id)
 
     def output_check(self, resolved: ResolvedAgent) -> Callable[[JsonValue], str | None] | None:
-        """What the agent's own output type says of a value beyond its JSON schema, if it still has that type."""
+        """A check of answers against the agent's output type, beyond its JSON schema, if it still has that type."""
         now = self._now
         for agents in (now.content.agents, now.retired.agents):
             agent = agents.get(resolved.agent_id)
@@ -271,7 +278,7 @@ class Registry:
 
 
 def default_model(*, offline: AnyProvider | None = None, environ: Mapping[str, str] | None = None) -> ModelSource:
-    """The model that the environment has a key for (named by `OPENAI_MODEL` or `ANTHROPIC_MODEL`), or `offline`."""
+    """The model for which the environment has a key, or `offline`. `OPENAI_MODEL` and `ANTHROPIC_MODEL` choose it."""
     environ = os.environ if environ is None else environ
     if environ.get("OPENAI_API_KEY") or environ.get("OPENAI_BASE_URL"):
         return f"openai/{environ.get('OPENAI_MODEL') or DEFAULT_OPENAI_MODEL}"
@@ -281,9 +288,9 @@ def default_model(*, offline: AnyProvider | None = None, environ: Mapping[str, s
 
 
 _OFFLINE = (
-    "I am the scripted offline model and only repeat what you said: {input}\n"
-    "Set OPENAI_API_KEY or ANTHROPIC_API_KEY (or OPENAI_BASE_URL for a local server) and restart the worker to talk "
-    "to a real one."
+    "I am a scripted offline model and can only repeat what you said: {input}\n"
+    "To talk to a real model, set OPENAI_API_KEY or ANTHROPIC_API_KEY (or OPENAI_BASE_URL for a local server) and "
+    "restart the worker."
 )
 
 
@@ -292,5 +299,6 @@ def _type_problem(type: Any, value: JsonValue) -> str | None:
         TypeAdapter(type).validate_json(to_json(value))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-        return f"at {'.'.join(map(str, first['loc'])) or 'the top'}: {first['msg']}"
+        message = first["msg"].removeprefix("Value error, ")
+        return f"at {'.'.join(map(str, first['loc'])) or 'the top'}: {message}"
     return None

@@ -1,6 +1,6 @@
-"""A registry that follows its agent files: they are read again when they change, or when the process is told to.
+"""Reload a registry's agent files when they change, or on SIGHUP.
 
-Only files: code that has been imported stays as it is until the worker starts again.
+Only files are reloaded: code that was imported stays as it is until the worker restarts.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ POLL_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Reloaded:
-    """A new version is in force; these agents are other than before."""
+    """A new version is in force, with these changes."""
 
     version: int
     added: tuple[str, ...] = ()
@@ -30,30 +30,30 @@ class Reloaded:
 
 @dataclass(frozen=True)
 class Unchanged:
-    """The files say what they said before, so the version stays."""
+    """The files have no changes, so the version stays."""
 
     version: int
 
 
 @dataclass(frozen=True)
 class Refused:
-    """Something is wrong, so the old version stays in force."""
+    """The files have problems, so the old version stays in force."""
 
     version: int
     problems: tuple[str, ...]
 
 
-Outcome = Reloaded | Unchanged | Refused
-Tell = Callable[[Outcome], None]
+ReloadOutcome = Reloaded | Unchanged | Refused
+OnReload = Callable[[ReloadOutcome], None]
 
 
-def reload(registry: Registry) -> Outcome:
-    """Read the registry's agent files again, and put them in force if nothing is wrong with them."""
+def reload(registry: Registry) -> ReloadOutcome:
+    """Read the registry's agent files again, and put them in force if they have no problems."""
     try:
         fresh = registry.copy()
     except ConfigurationError as error:
         return Refused(registry.version, error.problems)
-    except Exception as error:  # whatever is in the files, the worker goes on with what it has
+    except Exception as error:  # no file may stop a running worker
         return Refused(registry.version, (f"the agents cannot be read: {type(error).__name__}: {error}",))
     old, new = registry.agents, fresh.agents
     added, removed = sorted(new.keys() - old.keys()), sorted(old.keys() - new.keys())
@@ -63,7 +63,7 @@ def reload(registry: Registry) -> Outcome:
     return Reloaded(registry.replace(fresh), tuple(added), tuple(changed), tuple(removed))
 
 
-def in_words(outcome: Outcome) -> str:
+def describe_outcome(outcome: ReloadOutcome) -> str:
     match outcome:
         case Reloaded():
             parts = {"added": outcome.added, "changed": outcome.changed, "removed": outcome.removed}
@@ -79,61 +79,64 @@ def in_words(outcome: Outcome) -> str:
 
 
 @contextlib.asynccontextmanager
-async def reloading_on_change(registry: Registry, tell: Tell, *, every: float = POLL_SECONDS) -> AsyncIterator[None]:
-    """Follow the files, if the registry has any, while the body runs."""
-    following = asyncio.create_task(_follow(registry, tell, every)) if registry.agent_files else None
+async def reloading_on_change(
+    registry: Registry, on_reload: OnReload, *, every: float = POLL_SECONDS
+) -> AsyncIterator[None]:
+    """Reload the files when they change, if the registry has any, while the body runs."""
+    polling = asyncio.create_task(_poll(registry, on_reload, every)) if registry.agent_files else None
     try:
         yield
     finally:
-        if following is not None:
-            following.cancel()
+        if polling is not None:
+            polling.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await following
+                await polling
 
 
 @contextlib.contextmanager
-def reloading_on_hangup(registry: Registry, tell: Tell) -> Iterator[None]:
+def reloading_on_hangup(registry: Registry, on_reload: OnReload) -> Iterator[None]:
     """Reload on SIGHUP, if the registry has files, while the body runs."""
-    if not registry.agent_files:  # then the signal ends the process, as usual
+    if not registry.agent_files:  # SIGHUP ends the process, as usual
         yield
         return
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGHUP, lambda: tell(reload(registry)))
+    loop.add_signal_handler(signal.SIGHUP, lambda: on_reload(reload(registry)))
     try:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGHUP)
 
 
-async def _follow(registry: Registry, tell: Tell, every: float) -> None:
+async def _poll(registry: Registry, on_reload: OnReload, every: float) -> None:
     loaded: dict[Path, tuple[int, int]] | None = None
-    before = None
+    previous = None
     while True:
         try:
-            now = _looks(registry)
-        except OSError:  # a directory went away meanwhile
-            now = {}
-        # Twice the same: whoever writes the files may be in the middle of it.
-        if now != loaded and now == before:
-            outcome, is_first = reload(registry), loaded is None  # the first: they may have changed since the start
-            loaded = now
+            current = _fingerprints(registry)
+        except OSError:  # a directory was removed meanwhile
+            current = {}
+        # Unchanged for one interval: an editor may still be writing the files.
+        if current != loaded and current == previous:
+            # The first time, too: they may have changed between the start of the worker and here.
+            outcome, is_first = reload(registry), loaded is None
+            loaded = current
             if not (is_first and isinstance(outcome, Unchanged)):
-                tell(outcome)
-        before = now
+                on_reload(outcome)
+        previous = current
         await asyncio.sleep(every)
 
 
-def _looks(registry: Registry) -> dict[Path, tuple[int, int]]:
-    """How everything looks from outside that may have a say: also instructions that no agent names yet."""
-    below = (file for path in registry.agent_files for file in (path.rglob("*") if path.is_dir() else [path]))
-    looks = {}
-    for file in {*below, *registry.sources}:
-        with contextlib.suppress(OSError):  # it is gone
+def _fingerprints(registry: Registry) -> dict[Path, tuple[int, int]]:
+    """Modification time and size of every file that may matter, also of those that no agent refers to yet."""
+    files = (file for path in registry.agent_files for file in (path.rglob("*") if path.is_dir() else [path]))
+    fingerprints = {}
+    for file in {*files, *registry.sources}:
+        with contextlib.suppress(OSError):  # it was removed
             stat = file.stat()
-            looks[file] = (stat.st_mtime_ns, stat.st_size)
-    return looks
+            fingerprints[file] = (stat.st_mtime_ns, stat.st_size)
+    return fingerprints
 
 
 def _is_same(old: Agent, new: Agent) -> bool:
-    """Whether they say the same, wherever it is written."""
+    """Whether their fields are equal, wherever they are written."""
     return dict(old) == dict(new)

@@ -1,6 +1,6 @@
-"""The tools that the runtime gives to agents: their descriptors, and what is wrong with the agents they name.
+"""The tools that the runtime gives to agents: their descriptors, which are prompts, and checks of the agents they name.
 
-What they do when a model calls them is the loop's business; none of them ever runs as an activity.
+The loop performs them; none of them runs as an activity.
 """
 
 import re
@@ -21,29 +21,27 @@ from wakeful.contract.names import (
 )
 from wakeful.contract.tools import Effects, RuntimeKind, RuntimeTool, ToolDescriptor
 
-EXCERPT = 100
-"""Characters of an agent's instructions that tell another agent what it is for."""
+EXCERPT_LENGTH = 100
+"""Characters of an agent's instructions that other agents read as its description."""
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What every provider takes for a tool's name."""
-
-_TEXT: JsonValue = {"type": "string"}
+"""The tool names that every provider accepts."""
 
 
 def runtime_tools(
     agent: Agent, instructions: Mapping[str, str], *, has_background: bool, in_task: bool
 ) -> tuple[ToolDescriptor, ...]:
-    """What the runtime gives to the agent, in no particular order.
+    """The runtime's tools for an agent, in no particular order.
 
     Args:
-        instructions: of every agent there is, by id.
+        instructions: of all agents, by id.
         has_background: one of the agent's own tools runs in the background.
-        in_task: the run is, or is a part of, a background task.
+        in_task: the run is, or belongs to, a background task.
     """
-    return tuple(_given(agent, instructions, has_tasks=bool(agent.spawns) or has_background, in_task=in_task))
+    return tuple(_tools(agent, instructions, has_tasks=bool(agent.spawns) or has_background, in_task=in_task))
 
 
-def _given(
+def _tools(
     agent: Agent, instructions: Mapping[str, str], *, has_tasks: bool, in_task: bool
 ) -> Iterator[ToolDescriptor]:
     for id in agent.delegates:
@@ -51,7 +49,7 @@ def _given(
     for id in agent.handoffs:
         yield handoff_tool(id, instructions[id])
     if agent.spawns:
-        yield spawn_tool(agent.spawns)
+        yield spawn_tool(agent.spawns, instructions)
     if has_tasks or in_task:
         yield cancel_task_tool()
     if has_tasks:
@@ -63,28 +61,46 @@ def _given(
 
 
 def delegate_tool(agent_id: str, instructions: str) -> ToolDescriptor:
-    description = _excerpt(instructions) or f"Delegate to agent {agent_id}."
+    """B-500."""
+    description = (
+        f"Delegate a task to the agent {agent_id!r} and wait for its answer.{_about('Its', instructions)} The agent "
+        "sees nothing of this conversation. Returns its answer in `response`, or an error that says why it failed."
+    )
+    prompt = _text(
+        "The task, with everything the agent needs to know to do it. Say what you want back, and in which form."
+    )
     runtime = RuntimeTool(kind=RuntimeKind.DELEGATE, agent_id=agent_id)
-    return _tool(f"{TOOL_DELEGATE}{agent_id}", description, runtime, _object({"prompt": _TEXT}))
+    return _tool(f"{TOOL_DELEGATE}{agent_id}", description, runtime, _object({"prompt": prompt}))
 
 
 def handoff_tool(agent_id: str, instructions: str) -> ToolDescriptor:
-    excerpt = _excerpt(instructions)
-    description = f"Hand the conversation over to {agent_id}" + (f": {excerpt}" if excerpt else ".")
-    runtime = RuntimeTool(kind=RuntimeKind.HANDOFF, agent_id=agent_id)
-    return _tool(f"{TOOL_HANDOFF}{agent_id}", description, runtime, _object({"reason": _TEXT}, optional=("reason",)))
-
-
-def spawn_tool(agent_ids: Sequence[str]) -> ToolDescriptor:
     description = (
-        "Start an agent in the background. You are given the id of its task at once and go on meanwhile; "
-        "when it has ended, you are told its result."
+        f"Hand this conversation off to the agent {agent_id!r}.{_about('Its', instructions)} Use it when the request "
+        "is that agent's job rather than yours. The agent sees the whole conversation and takes over from the next "
+        "step: from then on it answers the user, not you."
     )
-    name: JsonValue = {"type": "string", "description": "How to call the task while it runs, instead of by its id."}
+    reason = _text("Why the agent should take over, in one sentence. The agent can read it.")
+    runtime = RuntimeTool(kind=RuntimeKind.HANDOFF, agent_id=agent_id)
+    return _tool(f"{TOOL_HANDOFF}{agent_id}", description, runtime, _object({"reason": reason}, optional=("reason",)))
+
+
+def spawn_tool(agent_ids: Sequence[str], instructions: Mapping[str, str] | None = None) -> ToolDescriptor:
+    description = (
+        "Start an agent as a background task and continue without waiting. Use it for work that takes a while, or to "
+        "do several things in parallel: call it several times in one step. Returns the task's id at once. When the "
+        "task ends, you receive a <background-task-event> with its result or error, so do not poll."
+    )
+    agents = "".join(_about(f"{id}'s", (instructions or {}).get(id, "")) for id in agent_ids)
     properties: dict[str, JsonValue] = {
-        "agent": {"type": "string", "enum": list(agent_ids)},
-        "prompt": {"type": "string", "description": "All that the agent is told; it does not see this conversation."},
-        "name": name,
+        "agent": {**_text(f"The agent to start.{agents}"), "enum": list[JsonValue](agent_ids)},
+        "prompt": _text(
+            "The task, with everything the agent needs to know to do it: it sees nothing of this conversation. Say "
+            "what you want back."
+        ),
+        "name": _text(
+            "A short name of your choice, such as 'prices'. While the task runs, you can use it instead of the task's "
+            "id. It must differ from the names of other running tasks."
+        ),
     }
     runtime = RuntimeTool(kind=RuntimeKind.SPAWN, agent_ids=tuple(agent_ids))
     return _tool(TOOL_SPAWN, description, runtime, _object(properties, optional=("name",)))
@@ -92,52 +108,85 @@ def spawn_tool(agent_ids: Sequence[str]) -> ToolDescriptor:
 
 def cancel_task_tool() -> ToolDescriptor:
     """B-550."""
-    description = "Cancel a background task with everything below it: one you have started, or the one you are part of."
-    child: dict[str, JsonValue] = {
-        "relation": {"const": "child"},
-        "name": {"type": "string", "description": "Task name or ID"},
-    }
-    target: JsonValue = {"oneOf": [_object({"relation": {"const": "self"}}), _object(child)]}
+    description = (
+        "Cancel a background task, with everything it has started. Use it when you no longer need the result. Returns "
+        "when the task has stopped: `status` is `accepted`, or `failed` if no such task is running. Side effects that "
+        "it already had are not undone."
+    )
+    child = _object(
+        {"relation": {"const": "child"}, "name": _text("The task's name or id.")}, description="A task you started."
+    )
+    own = _object(
+        {"relation": {"const": "self"}},
+        description="The background task you are part of, or else your own run. It ends, and so do you.",
+    )
+    target: JsonValue = {"oneOf": [own, child]}
     return _tool(TOOL_CANCEL_TASK, description, RuntimeTool(kind=RuntimeKind.CANCEL_TASK), _object({"target": target}))
 
 
 def list_tasks_tool() -> ToolDescriptor:
-    description = "List the background tasks of this conversation, and where each of them stands."
+    description = (
+        "List the background tasks of this conversation: id, name, agent, description, and status (`running`, "
+        "`completed`, `failed` or `cancelled`). Use it when you have lost track of them. It returns at once. You do "
+        "not need it to wait for a task: you receive a <background-task-event> when one ends."
+    )
     return _tool(TOOL_LIST_TASKS, description, RuntimeTool(kind=RuntimeKind.LIST_TASKS), _object({}))
 
 
 def task_result_tool() -> ToolDescriptor:
-    description = "Read how a background task is doing, and its result once it has ended."
-    task: JsonValue = {"type": "string", "description": "Task name or ID"}
+    description = (
+        "Look up one background task: its status, and its result or error if it has ended. It returns at once and "
+        "does not wait. Long results are shortened here; the <background-task-event> at the task's end has the whole "
+        "result."
+    )
+    task = _text("The task's name or id.")
     return _tool(TOOL_TASK_RESULT, description, RuntimeTool(kind=RuntimeKind.TASK_RESULT), _object({"task": task}))
 
 
 def send_message_tool() -> ToolDescriptor:
     """B-560."""
-    child: dict[str, JsonValue] = {
-        "relation": {"const": "child"},
-        "name": {"type": "string", "description": "Task name or ID"},
-    }
-    agent: dict[str, JsonValue] = {"relation": {"const": "agent"}, "thread_id": _TEXT, "agent_id": _TEXT}
-    to: list[JsonValue] = [
-        _object({"relation": {"const": "parent"}}),
-        _object(child),
-        _object(agent, optional=("agent_id",)),
-    ]
-    description = "Send a message to a child task, parent agent, or team member."
-    parameters = _object({"to": {"oneOf": to}, "message": _TEXT})
+    description = (
+        "Send a message to another agent, for example to report progress, to ask a question, or to pass on what it "
+        "needs. Returns `status`: `accepted` if it was delivered, or `failed` with the reason. It does not wait for a "
+        "reply; a reply arrives later as a message of its own. Undelivered messages to a parent or to another agent "
+        f"are kept: send them again with {TOOL_RECOVER_MESSAGES}."
+    )
+    parent = _object({"relation": {"const": "parent"}}, description="The agent that started you.")
+    child = _object(
+        {"relation": {"const": "child"}, "name": _text("The task's name or id.")},
+        description="An agent that you started in the background and that is still running.",
+    )
+    agent = _object(
+        {
+            "relation": {"const": "agent"},
+            "thread_id": _text("The recipient's thread id, such as the `thread_id` of a message that you received."),
+            "agent_id": _text("The agent to start on that thread if the thread does not exist yet."),
+        },
+        optional=("agent_id",),
+        description="Any other agent.",
+    )
+    message = _text("The text. The recipient sees nothing of this conversation: include what it needs to know.")
+    parameters = _object({"to": {"oneOf": [parent, child, agent]}, "message": message})
     return _tool(TOOL_SEND_MESSAGE, description, RuntimeTool(kind=RuntimeKind.SEND_MESSAGE), parameters)
 
 
 def recover_messages_tool() -> ToolDescriptor:
     """B-570."""
-    description = "List the messages of yours that could not be delivered, send them again (replay), or forget them."
-    action: JsonValue = {"type": "string", "enum": ["list", "replay", "clear"], "default": "list"}
+    description = (
+        "Manage the messages that you sent and that could not be delivered. `list` returns them with their recipients "
+        "and the reasons, `replay` sends all of them again, `clear` discards all of them. List them before you replay "
+        "or clear them."
+    )
+    action: JsonValue = {
+        **_text("What to do; `list` by default."),
+        "enum": ["list", "replay", "clear"],
+        "default": "list",
+    }
     parameters = _object({"action": action}, optional=("action",))
     return _tool(TOOL_RECOVER_MESSAGES, description, RuntimeTool(kind=RuntimeKind.RECOVER_MESSAGES), parameters)
 
 
-def family_problems(agent: Agent, known: Collection[str]) -> list[str]:
+def subagent_problems(agent: Agent, known: Collection[str]) -> list[str]:
     """What is wrong with the other agents that an agent names."""
     named = {"delegates": agent.delegates, "spawns": agent.spawns, "handoffs": agent.handoffs}
     problems = []
@@ -150,7 +199,7 @@ def family_problems(agent: Agent, known: Collection[str]) -> list[str]:
         if repeated := sorted({id for id in ids if ids.count(id) > 1}):
             problems.append(f"agent {agent.id!r} lists agents twice in {field}: {', '.join(repeated)}")
     if agent.id in agent.handoffs:
-        problems.append(f"agent {agent.id!r} hands off to itself; take it out of its handoffs")
+        problems.append(f"agent {agent.id!r} hands off to itself; remove it from its handoffs")
     return [*problems, *_name_problems(agent)]
 
 
@@ -160,19 +209,31 @@ def _name_problems(agent: Agent) -> list[str]:
         *(("hands off to", id, f"{TOOL_HANDOFF}{id}") for id in agent.handoffs),
     ]
     return [
-        f"agent {agent.id!r} {does} {id!r}, whose tool would be called {name!r}; models take names of at most 64 "
+        f"agent {agent.id!r} {does} {id!r}, whose tool would be called {name!r}; providers accept names of at most 64 "
         f"letters, digits, '_' and '-': rename agent {id!r}"
         for does, id, name in tools
         if not _TOOL_NAME.fullmatch(name)
     ]
 
 
-def _excerpt(instructions: str) -> str:
-    return instructions.strip()[:EXCERPT]
+def _about(whose: str, instructions: str) -> str:
+    """The beginning of an agent's instructions, as another agent reads it."""
+    text = instructions.strip()
+    if not text:
+        return ""
+    return f' {whose} instructions begin: "{text[:EXCERPT_LENGTH]}{"…" if len(text) > EXCERPT_LENGTH else ""}"'
 
 
-def _object(properties: dict[str, JsonValue], *, optional: Collection[str] = ()) -> dict[str, JsonValue]:
+def _text(description: str) -> dict[str, JsonValue]:
+    return {"type": "string", "description": description}
+
+
+def _object(
+    properties: dict[str, JsonValue], *, optional: Collection[str] = (), description: str = ""
+) -> dict[str, JsonValue]:
     schema: dict[str, JsonValue] = {"type": "object", "properties": properties}
+    if description:
+        schema["description"] = description
     if required := [name for name in properties if name not in optional]:
         schema["required"] = list[JsonValue](required)
     return {**schema, "additionalProperties": False}

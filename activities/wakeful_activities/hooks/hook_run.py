@@ -20,7 +20,7 @@ from temporalio import activity
 from wakeful.authoring.gate import GateCall, stronger
 from wakeful.authoring.hook_contexts import HookContext, ToolGate
 from wakeful.authoring.hook_requests import HookRequests
-from wakeful.authoring.plugin import AnyPlugin, PluginLives, bound_settings, hook_name
+from wakeful.authoring.plugin import AnyPlugin, hook_name
 from wakeful.authoring.profiles import Profiles
 from wakeful.authoring.state import State
 from wakeful.contract.agents import ResolvedAgent
@@ -28,6 +28,8 @@ from wakeful.contract.gates import Block, SetResult, Verdict
 from wakeful.contract.hooks import HookEffects, HookFailure, LifecyclePhase, Phase, PluginBinding
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.state import StateView
+from wakeful.registry.plugin_bindings import bound_settings
+from wakeful.registry.plugin_lifecycles import PluginLifecycles
 from wakeful.registry.registry import Registry
 from wakeful_activities.results import cut_to_fit, returning
 
@@ -64,11 +66,11 @@ class Hooks:
         registry: Registry,
         threads: ThreadPoolExecutor,
         profiles: OpenProfiles = Profiles,
-        lives: PluginLives | None = None,
+        lifecycles: PluginLifecycles | None = None,
     ) -> None:
         self._registry = registry
         self._threads = threads
-        self._lives = lives
+        self._lifecycles = lifecycles
         self.profiles = profiles
         self._settings: OrderedDict[str, BaseModel] = OrderedDict()
 
@@ -93,8 +95,8 @@ class Hooks:
 
     async def set_up(self, plugin: AnyPlugin) -> None:
         """Set up a plugin that was registered after the worker had started."""
-        if self._lives is not None:
-            await self._lives.begin(plugin)
+        if self._lifecycles is not None:
+            await self._lifecycles.set_up(plugin)
 
     async def call(self, plugin: AnyPlugin, hook: str, context: HookContext) -> None:
         function = getattr(plugin, hook)
@@ -150,7 +152,7 @@ class HookRun:
 
     async def run(self, binding: PluginBinding, phase: Phase | LifecyclePhase, make: MakeContext) -> HookRequests:
         """Run one hook and take its requests; a hook that fails has none, but at the gate it blocks its call."""
-        plugin, requests, state = self._hooks.plugin(binding.id), HookRequests(), self.state.fork()
+        plugin, requests, state = self._hooks.plugin(binding.id), HookRequests(), self.state.staged()
         try:
             if plugin is None:
                 raise _HookFailed("it is not in this worker's registry; is the registry up to date?")
@@ -172,8 +174,8 @@ class HookRun:
             # Fail closed: a gate that failed must not let the call pass.
             blocks = phase is Phase.TOOL_GATE and self._failure is None
             return HookRequests(verdict=Block(reason=why)) if blocks else HookRequests()
-        self.state.take(state)
-        self.requests.take(requests)
+        self.state.commit(state)
+        self.requests.merge(requests)
         return requests
 
     async def verdict(self, call: GateCall, strongest: Verdict | None) -> Verdict | None:
@@ -188,7 +190,7 @@ class HookRun:
                 arguments=copy.deepcopy(call.arguments),
                 tool=copy.deepcopy(call.tool),
                 resume=call.resume,
-                is_first_ask=call.is_first_ask,
+                is_first_check=call.is_first_check,
             )
             verdict = (await self.run(binding, Phase.TOOL_GATE, make)).verdict
             if isinstance(verdict, SetResult):

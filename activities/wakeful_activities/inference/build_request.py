@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from wakeful.authoring.hook_requests import HookRequests
 from wakeful.context.compaction import summary_message
-from wakeful.context.messages import Emitted, by_place, place
+from wakeful.context.messages import PlacedMessages, by_place, place
 from wakeful.context.tokens import message_tokens, messages_tokens, scaled
 from wakeful.context.window import fit
 from wakeful.contract.agents import ResolvedAgent
@@ -133,7 +133,7 @@ class _Window:
         return view.messages, report
 
 
-def _reserved_tokens(instructions: str, emitted: Emitted) -> int:
+def _reserved_tokens(instructions: str, emitted: PlacedMessages) -> int:
     """The tokens of what every request includes: the instructions and the context messages."""
     prompt = Message(id="", role=Role.SYSTEM, content=(TextBlock(text=instructions),))
     return message_tokens(prompt) + messages_tokens(emitted.messages)

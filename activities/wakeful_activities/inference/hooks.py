@@ -5,13 +5,13 @@ from functools import partial
 
 from wakeful.authoring.hook_contexts import AfterInference, BeforeInference, StepEnd, StepStart
 from wakeful.authoring.hook_requests import HookRequests
-from wakeful.authoring.plugin import CONTEXT_THROTTLE
 from wakeful.context.messages import ContextMessages, LastShown
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.context import ContextMessage
 from wakeful.contract.hooks import LifecyclePhase, Phase
 from wakeful.contract.inference import InferInput, ModelResponse
 from wakeful.contract.messages import Message, Role
+from wakeful.registry.plugin_bindings import CONTEXT_THROTTLE
 from wakeful_activities.hooks.hook_run import HookRun, MakeContext
 from wakeful_activities.inference.build_request import RequestShape
 

@@ -12,17 +12,17 @@ from wakeful.contract.inference import Interruption, ModelResponse, RecoveryPlan
 from wakeful.contract.messages import ThinkingBlock, ToolCall
 from wakeful.contract.runs import Usage
 from wakeful.contract.streaming import (
-    CallArguments,
-    CallClosed,
-    CallOpened,
-    Opened,
+    CallArgumentsPart,
+    CallEndPart,
+    CallStartPart,
     PartialCall,
-    Reasoning,
-    Stop,
+    ReasoningPart,
+    StartPart,
+    StopPart,
     StreamCheckpoint,
     StreamPart,
-    Text,
-    Used,
+    TextPart,
+    UsagePart,
 )
 
 
@@ -84,30 +84,30 @@ class StreamAssembly:
 
     def add(self, part: StreamPart) -> None:
         match part:
-            case Opened(model=model, request_id=request_id):
+            case StartPart(model=model, request_id=request_id):
                 self._model = model or self._model
                 self._request_id = request_id or self._request_id
-            case Text(text=text):
+            case TextPart(text=text):
                 self._text.append(text)
                 self._size += len(text)
-            case Reasoning(text=text, signature=signature):
+            case ReasoningPart(text=text, signature=signature):
                 self._reasoning.append(text)
                 self._size += len(text)
                 if signature is not None:
                     self._thinking.append(ThinkingBlock(thinking="".join(self._reasoning), signature=signature))
                     self._reasoning.clear()
-            case CallOpened(index=index, id=provider_id, name=name):
+            case CallStartPart(index=index, id=provider_id, name=name):
                 self._close_all()
                 id = ids.call_id(self._step, self._calls_before + len(self._calls) + 1)
                 self._calls[index] = _Call(id, provider_id, name, [])
-            case CallArguments(index=index, text=text):
+            case CallArgumentsPart(index=index, text=text):
                 self._calls[index].arguments.append(text)
                 self._size += len(text)
-            case CallClosed(index=index):
+            case CallEndPart(index=index):
                 self._calls[index].closed = True
-            case Used(usage=usage):
+            case UsagePart(usage=usage):
                 self._usage = usage
-            case Stop(reason=reason):
+            case StopPart(reason=reason):
                 self._close_all()
                 self._stop = reason
 

@@ -94,10 +94,10 @@ class ToolActivity:
         hooked = HookedCall(hooks, agent, input)
         outcome = await self._gate(agent, hooked) or await hooked.before()
         if outcome is None:
-            call.state = hooks.state.fork()
+            call.state = hooks.state.staged()
             outcome = await self._execute_emitting(tool, call)
             if call.has_returned:
-                hooks.state.take(call.state)
+                hooks.state.commit(call.state)
         outcome = await hooked.after(outcome)
         return outcome.model_copy(update={"effects": hooks.effects})
 
@@ -111,7 +111,7 @@ class ToolActivity:
             arguments=input.call.arguments,
             tool=hooked.tool,
             resume=input.resume,
-            is_first_ask=False,
+            is_first_check=False,
         )
         verdict = await self._gates.verdict(agent, input.permissions, call, hooked.hooks)
         outcome = _outcome_of(input.call.name, verdict)
@@ -193,7 +193,7 @@ class _Call:
             state=self.state,
             profiles=self._profiles(),
             progress_sink=self._report,
-            is_cancelled=self.cancelled.is_set,
+            cancelled_source=self.cancelled.is_set,
             emit_sink=self._emit,
             handoff_sink=self._hand_off,
         )

@@ -137,7 +137,7 @@ async def test_an_answer_has_the_gates_verdicts_on_its_calls() -> None:
     assert {id: verdict.verdict for id, verdict in response.verdicts.items()} == dict(
         zip(ids[1:], ["suspend", "block", "set_result"], strict=True)
     )
-    assert [(made.call_id, made.is_first_ask, made.resume) for made in gated] == [(id, True, None) for id in ids]
+    assert [(made.call_id, made.is_first_check, made.resume) for made in gated] == [(id, True, None) for id in ids]
     assert (gated[0].tool, gated[0].identity.thread_id) == (pay.descriptor, "test")
 
 
@@ -189,7 +189,7 @@ async def test_gates_are_evaluated_again_just_before_the_call() -> None:
     outcome = await run_tool("pay", {"amount": 5}, gates=[modest])
     assert outcome == ToolOutcome(result=ToolResult.success("pay", "paid 5"))
     (made,) = gated
-    assert (made.identity, made.is_first_ask, made.tool, made.resume) == (IDENTITY, False, pay.descriptor, None)
+    assert (made.identity, made.is_first_check, made.tool, made.resume) == (IDENTITY, False, pay.descriptor, None)
 
 
 async def test_a_call_that_is_blocked_just_before_is_not_executed() -> None:

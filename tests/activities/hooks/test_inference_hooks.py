@@ -20,12 +20,12 @@ from wakeful import (
     gate,
     say,
 )
-from wakeful.authoring.plugin import CONTEXT_THROTTLE
 from wakeful.contract.context import ContextMessage, ContextPolicy, ContextTarget
 from wakeful.contract.hooks import EmittedEvent, HookEffects
 from wakeful.contract.messages import TextBlock
 from wakeful.contract.runs import StopDetail
 from wakeful.contract.state import StateView
+from wakeful.registry.plugin_bindings import CONTEXT_THROTTLE
 
 
 async def test_an_agent_without_inference_hooks_has_no_effects() -> None:
@@ -48,8 +48,8 @@ async def test_a_context_message_that_a_hook_adds_is_in_this_request_only() -> N
 
 async def test_a_persistent_context_message_is_in_this_request_and_passed_on_and_a_forgotten_one_is_in_none() -> None:
     def before(ctx: BeforeInference) -> None:
-        ctx.tell_model("note", "stay", persistent=True, target=ContextTarget.SUFFIX_SYSTEM)
-        ctx.forget("old")
+        ctx.add_context("note", "stay", persistent=True, target=ContextTarget.SUFFIX_SYSTEM)
+        ctx.remove_context("old")
 
     world = World(plugin("p", before_inference=before))
     old = ContextMessage(key="old", content=(TextBlock(text="old"),))
@@ -63,7 +63,7 @@ async def test_a_persistent_context_message_is_in_this_request_and_passed_on_and
 
 async def test_a_cooldown_holds_for_a_context_message_that_a_hook_adds_in_every_step() -> None:
     """B-483."""
-    world = World(plugin("p", step_start=lambda ctx: ctx.tell_model("k", "hush", cooldown_turns=2)))
+    world = World(plugin("p", step_start=lambda ctx: ctx.add_context("k", "hush", cooldown_turns=2)))
     values: dict[str, Any] = {}
     for step in (1, 2, 3):
         response = await world.infer(step=step, state=StateView(revision=step, values=values))
@@ -135,7 +135,7 @@ async def test_an_answer_is_rewritten_before_it_is_checked_and_recorded() -> Non
 
     def second(ctx: AfterInference) -> None:
         ctx.emit("answered", ctx.response.text)
-        ctx.tell_model("next", "be brief")
+        ctx.add_context("next", "be brief")
 
     world = World(plugin("p", after_inference=first), plugin("q", after_inference=second), turn=say("five"), output=int)
     response = await world.infer()

@@ -11,9 +11,9 @@ from wakeful import (
     RunResult,
     StepEnd,
 )
-from wakeful.authoring.plugin import PluginLives, setting_up
 from wakeful.contract.hooks import EmittedEvent, HookEffects, HookFailure, HooksInput, LifecyclePhase
 from wakeful.contract.runs import NaturalEnd
+from wakeful.registry.plugin_lifecycles import PluginLifecycles
 
 
 async def test_lifecycle_hooks_run_in_an_activity_of_their_own() -> None:
@@ -73,9 +73,9 @@ async def test_a_plugin_that_is_registered_later_is_set_up_once_before_its_first
             done.append("run_start")
 
     world = World(Late())
-    lives = PluginLives()
+    lifecycles = PluginLifecycles()
     input = HooksInput(agent=world.agent.digest(), phases=(LifecyclePhase.RUN_START,), identity=IDENTITY)
-    with activities(world.registry, world.cache, lives) as made:
-        async with setting_up([], lives):
+    with activities(world.registry, world.cache, lifecycles) as made:
+        async with lifecycles.running([]):
             await asyncio.gather(*(environment().run(made.hooks.run_hooks, input) for _ in range(2)))
     assert done == ["setup", "run_start", "run_start", "shutdown"]

@@ -81,7 +81,7 @@ async def test_a_call_is_gated_again_just_before_and_suspended_until_a_decision(
     evaluated: list[bool] = []
 
     def ask(ctx: ToolGate) -> None:
-        evaluated.append(ctx.is_first_ask)
+        evaluated.append(ctx.is_first_check)
         if not ctx.approved:
             ctx.suspend("sure?")
 

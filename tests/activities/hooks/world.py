@@ -130,7 +130,7 @@ class Manner(Plugin[Manners]):
     id = "manner"
 
     async def before_inference(self, ctx: BeforeInference[Manners]) -> None:
-        ctx.tell_model("manner", ctx.settings.text)
+        ctx.add_context("manner", ctx.settings.text)
         ctx.settings.text = "spoilt"
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from wakeful.contract.agents import ModelBinding
 from wakeful.contract.inference import ModelRequest, ModelResponse, StopReason
 from wakeful.contract.messages import Message, Role, TextBlock, ToolCall
-from wakeful.contract.streaming import CallArguments, CallClosed, CallOpened, Stop, StreamCheckpoint
+from wakeful.contract.streaming import CallArgumentsPart, CallEndPart, CallStartPart, StopPart, StreamCheckpoint
 from wakeful_activities.inference.call_ids import with_own_ids, with_provider_ids
 from wakeful_activities.inference.stream_assembly import StreamAssembly
 
@@ -43,16 +43,16 @@ def ids_of(request: ModelRequest) -> list[str]:
 def stream(step: int, *provider_ids: str, earlier: StreamCheckpoint | None = None) -> StreamAssembly:
     assembly = StreamAssembly(MODEL, step, earlier)
     for index, id in enumerate(provider_ids):
-        assembly.add(CallOpened(index, id, "look"))
-        assembly.add(CallArguments(index, "{}"))
-        assembly.add(CallClosed(index))
+        assembly.add(CallStartPart(index, id, "look"))
+        assembly.add(CallArgumentsPart(index, "{}"))
+        assembly.add(CallEndPart(index))
     return assembly
 
 
 @pytest.mark.parametrize("provider_ids", [("a", "b"), ("a", "a"), ("2-1", "")])
 def test_calls_are_numbered_in_their_step_whatever_the_provider_calls_them(provider_ids: tuple[str, str]) -> None:
     streamed = stream(3, *provider_ids)
-    streamed.add(Stop(StopReason.TOOL_USE))
+    streamed.add(StopPart(StopReason.TOOL_USE))
     completed = with_own_ids(answer(*provider_ids), MODEL, step=3)
     for response in (streamed.response(), completed):
         assert [call.id for call in response.tool_calls] == ["3-1", "3-2"]
@@ -60,7 +60,7 @@ def test_calls_are_numbered_in_their_step_whatever_the_provider_calls_them(provi
 
 def test_the_providers_id_is_stored_beside_ours() -> None:
     streamed = stream(1, "call_abc", "")
-    streamed.add(Stop(StopReason.TOOL_USE))
+    streamed.add(StopPart(StopReason.TOOL_USE))
     completed = with_own_ids(answer("call_abc", ""), MODEL, step=1)
     for response in (streamed.response(), completed):
         assert [(call.provider, call.provider_id) for call in response.tool_calls] == [

@@ -13,13 +13,13 @@ from wakeful.contract.inference import InferenceOverrides, InferInput, Transcrip
 from wakeful.contract.messages import Message, Role, TextBlock
 from wakeful.contract.runs import Usage
 from wakeful.contract.streaming import (
-    CallArguments,
-    CallClosed,
-    CallOpened,
+    CallArgumentsPart,
+    CallEndPart,
+    CallStartPart,
     PartialCall,
     StreamCheckpoint,
     StreamPart,
-    Used,
+    UsagePart,
 )
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
 from wakeful_activities.inference.answer import priced
@@ -72,10 +72,10 @@ class Interrupted:
         raise NotImplementedError
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamPart]:
-        yield CallOpened(0, "c", "look")
-        yield CallArguments(0, "{}")
-        yield CallClosed(0)
-        yield Used(USED)
+        yield CallStartPart(0, "c", "look")
+        yield CallArgumentsPart(0, "{}")
+        yield CallEndPart(0)
+        yield UsagePart(USED)
         raise ProviderError(ProviderErrorKind.STREAM_INTERRUPTED, "gone", cause="connection reset")
 
 

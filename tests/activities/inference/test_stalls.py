@@ -9,7 +9,7 @@ from temporalio.testing import ActivityEnvironment
 from wakeful.contract.agents import ModelBinding, RetryPolicy
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
 from wakeful.contract.inference import ModelRequest, ModelSettings, ReasoningEffort
-from wakeful.contract.streaming import StreamPart, Text
+from wakeful.contract.streaming import StreamPart, TextPart
 from wakeful_activities.heartbeats import heartbeating
 from wakeful_activities.inference.attempt import Stream, call_provider
 
@@ -20,7 +20,7 @@ class Stalling:
     """A provider that sends one word and then nothing."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamPart]:
-        yield Text("Once")
+        yield TextPart("Once")
         await asyncio.Event().wait()
 
 

@@ -9,16 +9,16 @@ from wakeful.contract.inference import StopReason
 from wakeful.contract.messages import ThinkingBlock, ToolCall
 from wakeful.contract.runs import Usage
 from wakeful.contract.streaming import (
-    CallArguments,
-    CallClosed,
-    CallOpened,
-    Opened,
-    Reasoning,
-    Stop,
+    CallArgumentsPart,
+    CallEndPart,
+    CallStartPart,
+    ReasoningPart,
+    StartPart,
+    StopPart,
     StreamCheckpoint,
     StreamPart,
-    Text,
-    Used,
+    TextPart,
+    UsagePart,
 )
 from wakeful_activities.inference.recovery import interruption_of
 from wakeful_activities.inference.stream_assembly import StreamAssembly, partial_response
@@ -35,17 +35,17 @@ def assembled(*parts: StreamPart, earlier: StreamCheckpoint | None = None) -> St
 
 def test_a_complete_answer() -> None:
     response = assembled(
-        Opened("m-1", "req-7"),
-        Reasoning("Let me "),
-        Reasoning("add."),
-        Text("I will "),
-        Text("add."),
-        CallOpened(0, "c1", "add"),
-        CallArguments(0, '{"a":'),
-        CallArguments(0, " 1}"),
-        CallOpened(1, "c2", "now"),
-        Used(Usage(prompt_tokens=3, completion_tokens=4)),
-        Stop(StopReason.TOOL_USE),
+        StartPart("m-1", "req-7"),
+        ReasoningPart("Let me "),
+        ReasoningPart("add."),
+        TextPart("I will "),
+        TextPart("add."),
+        CallStartPart(0, "c1", "add"),
+        CallArgumentsPart(0, '{"a":'),
+        CallArgumentsPart(0, " 1}"),
+        CallStartPart(1, "c2", "now"),
+        UsagePart(Usage(prompt_tokens=3, completion_tokens=4)),
+        StopPart(StopReason.TOOL_USE),
     ).response()
     assert (response.model, response.request_id) == ("m-1", "req-7")
     assert (response.text, response.reasoning) == ("I will add.", "Let me add.")
@@ -60,7 +60,11 @@ def test_a_complete_answer() -> None:
 
 def test_signed_reasoning_stays_in_its_blocks() -> None:
     response = assembled(
-        Reasoning("one"), Reasoning("", "sig1"), Reasoning("two", "sig2"), Text("done"), Stop(StopReason.END_TURN)
+        ReasoningPart("one"),
+        ReasoningPart("", "sig1"),
+        ReasoningPart("two", "sig2"),
+        TextPart("done"),
+        StopPart(StopReason.END_TURN),
     ).response()
     assert response.thinking == (
         ThinkingBlock(thinking="one", signature="sig1"),
@@ -72,11 +76,11 @@ def test_signed_reasoning_stays_in_its_blocks() -> None:
 @pytest.mark.parametrize("arguments", ['{"a": ', "{'a': 1}", "nonsense", '{"a": NaN}'])
 def test_a_call_with_malformed_arguments_is_dropped_and_named(arguments: str) -> None:
     response = assembled(
-        CallOpened(0, "c1", "add"),
-        CallArguments(0, arguments),
-        CallOpened(1, "c2", "now"),
-        CallArguments(1, "{}"),
-        Stop(StopReason.MAX_TOKENS),
+        CallStartPart(0, "c1", "add"),
+        CallArgumentsPart(0, arguments),
+        CallStartPart(1, "c2", "now"),
+        CallArgumentsPart(1, "{}"),
+        StopPart(StopReason.MAX_TOKENS),
     ).response()
     assert [call.name for call in response.tool_calls] == ["now"]
     assert response.incomplete_calls == ("add",)
@@ -84,19 +88,21 @@ def test_a_call_with_malformed_arguments_is_dropped_and_named(arguments: str) ->
 
 
 def test_a_call_that_the_token_limit_cut_off_before_its_first_argument_is_dropped() -> None:
-    response = assembled(Text("I clean up."), CallOpened(0, "c1", "delete"), Stop(StopReason.MAX_TOKENS)).response()
+    response = assembled(
+        TextPart("I clean up."), CallStartPart(0, "c1", "delete"), StopPart(StopReason.MAX_TOKENS)
+    ).response()
     assert (response.tool_calls, response.incomplete_calls) == ((), ("delete",))
-    whole = assembled(CallOpened(0, "c1", "now"), CallClosed(0), Stop(StopReason.TOOL_USE)).response()
+    whole = assembled(CallStartPart(0, "c1", "now"), CallEndPart(0), StopPart(StopReason.TOOL_USE)).response()
     assert [call.name for call in whole.tool_calls] == ["now"]
 
 
 def test_an_answer_with_calls_stops_for_them_even_if_the_server_reports_the_end_of_the_turn() -> None:
-    response = assembled(CallOpened(0, "c1", "now"), Stop(StopReason.END_TURN)).response()
+    response = assembled(CallStartPart(0, "c1", "now"), StopPart(StopReason.END_TURN)).response()
     assert response.stop_reason is StopReason.TOOL_USE
 
 
 def test_the_partial_answer_of_a_cancelled_call_has_no_tool_calls() -> None:
-    arrived = assembled(Text("Well"), CallOpened(0, "c1", "add"), CallClosed(0)).checkpoint(1)
+    arrived = assembled(TextPart("Well"), CallStartPart(0, "c1", "add"), CallEndPart(0)).checkpoint(1)
     assert (partial_response(arrived).text, partial_response(arrived).tool_calls) == ("Well", ())
 
 
@@ -105,8 +111,8 @@ def test_however_often_a_stream_is_interrupted_every_word_arrives_once(words: li
     earlier: StreamCheckpoint | None = None
     done = 0
     for cut in cuts:
-        assembly = assembled(*map(Text, words[done:cut]), earlier=earlier)
+        assembly = assembled(*map(TextPart, words[done:cut]), earlier=earlier)
         if assembly.has_news:
             earlier, done = assembly.checkpoint(1, broken="connection reset"), max(done, cut)
-    last = assembled(*map(Text, words[done:]), Stop(StopReason.END_TURN), earlier=earlier)
+    last = assembled(*map(TextPart, words[done:]), StopPart(StopReason.END_TURN), earlier=earlier)
     assert last.response().text == "".join(words)

@@ -4,10 +4,11 @@ import pytest
 
 from tests.support.fake_provider.script import Reply
 from tests.support.fake_provider.server import FakeProvider
-from wakeful.authoring.provider import StreamingProvider, StreamPart
+from wakeful.authoring.provider import StreamingProvider
 from wakeful.contract.errors import ProviderError
 from wakeful.contract.inference import ModelRequest
 from wakeful.contract.messages import ContentBlock, Message, Role, TextBlock
+from wakeful.contract.streaming import StreamPart
 
 
 def text(words: str) -> TextBlock:

@@ -30,7 +30,7 @@ from wakeful.loop.step.stopping import (
     stop_problems,
 )
 from wakeful.loop.thread.transcript import TranscriptPosition
-from wakeful.permissions.texts import TEXT_LIMIT
+from wakeful.permissions.text_matcher import TEXT_LIMIT
 
 NOW = 100_000
 SAYS = says("Hello!")
@@ -190,7 +190,7 @@ def test_an_invalid_regex_stops_the_run_and_is_refused_when_the_registry_is_buil
     assert detail is not None
     assert detail.code == INVALID_REGEX
     assert detail.detail is not None
-    assert detail.detail.startswith("'(' is no regular expression")
+    assert detail.detail.startswith("'(' is not a regular expression")
     assert stop_problems([ContentMatch(pattern="(")]) == [f"content_match: {detail.detail}"]
 
 

@@ -13,7 +13,7 @@ import typer
 from wakeful.cli import options
 
 if TYPE_CHECKING:
-    from wakeful.registry.reloading import Outcome
+    from wakeful.registry.reloading import ReloadOutcome
 
 DEMO_TEXT = "I want my money back for order 1042"
 
@@ -41,7 +41,7 @@ def dev(
 
     registry = registry_of(app, agents)
 
-    def on_reload(outcome: Outcome) -> None:
+    def on_reload(outcome: ReloadOutcome) -> None:
         if as_json:
             print(json.dumps({"outcome": type(outcome).__name__.lower(), **asdict(outcome)}), flush=True)
         else:

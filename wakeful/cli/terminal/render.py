@@ -3,7 +3,7 @@
 import re
 from typing import assert_never
 
-from wakeful.authoring.plugin import RESERVED_PREFIX
+from wakeful.authoring.state import RESERVED_PREFIX
 from wakeful.cli.terminal.text import compact, duration, printable, readable, short, short_call
 from wakeful.contract import events as e
 from wakeful.contract import names

@@ -20,7 +20,7 @@ from wakeful.contract.stopping import (
     TokenBudget,
 )
 from wakeful.loop.machine.state import Run
-from wakeful.permissions.texts import TEXT_LIMIT, Kind, PatternError, Text
+from wakeful.permissions.text_matcher import TEXT_LIMIT, Kind, PatternError, TextMatcher
 
 INVALID_REGEX = "content_match_invalid_regex"
 
@@ -120,7 +120,7 @@ def _content(pattern: str, text: str) -> StopDetail | None:
 class _Search:
     """A regular expression, and how much of a text it is searched in."""
 
-    text: Text
+    text: TextMatcher
     reach: int
 
     def finds(self, text: str) -> bool:
@@ -135,7 +135,7 @@ def _search(pattern: str) -> _Search:
     Raises:
         PatternError: it is not a regular expression, or it could block a workflow task.
     """
-    text = Text(Kind.REGEX, pattern)
+    text = TextMatcher(Kind.REGEX, pattern)
     size = _expanded_length(pattern)
     if size > MAX_PATTERN:
         raise PatternError(

@@ -1,5 +1,1 @@
-"""Show the model a few tools, and let it find the others when it needs them."""
-
-from wakeful.plugins.deferred_tools.plugin import PROMOTED, DeferredTools, DeferredToolsSettings, DeferRule, Promotion
-
-__all__ = ["PROMOTED", "DeferRule", "DeferredTools", "DeferredToolsSettings", "Promotion"]
+"""Deferred tools: the model sees a few tools, and searches for the others when it needs them."""

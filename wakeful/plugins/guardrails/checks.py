@@ -1,7 +1,7 @@
-"""Checks of a text: functions, or rules with a regular expression, asked in order, with one ruling in the end.
+"""Checks of a text: functions, or rules with a regular expression, run in order until one decides.
 
-A check that says nothing lets the next one speak. `Allow` ends the checks, `Block` too, and after a `Rewrite` the rest
-of them read the new text.
+If a check returns None, the next one runs. `AllowText` and `BlockText` end the checks; after a `RewriteText` the next
+checks get the new text.
 """
 
 import asyncio
@@ -18,34 +18,34 @@ from wakeful import ToolPattern, parse_pattern
 
 
 @dataclass(frozen=True)
-class Allow:
-    """It is fine; no more checks."""
+class AllowText:
+    """Accept the text; no more checks run."""
 
 
 @dataclass(frozen=True)
-class Block:
-    """It must not pass."""
+class BlockText:
+    """Reject the text."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Rewrite:
-    """It may pass as this."""
+class RewriteText:
+    """Replace the text."""
 
     text: str
 
 
-Ruling = Allow | Block | Rewrite
-Check = Callable[[str], Ruling | Awaitable[Ruling | None] | None]
-"""A function of the text, sync or async; None says nothing."""
+TextRuling = AllowText | BlockText | RewriteText
+TextCheck = Callable[[str], TextRuling | Awaitable[TextRuling | None] | None]
+"""A function of the text, sync or async; None leaves the decision to the next check."""
 
 
 class GuardRule(BaseModel):
-    """A regular expression that is looked for in the text, and what is done if it is found.
+    """A regular expression to search for in the text, and what to do if it matches.
 
-    It runs on an engine that no text can make hang, so it has no look-around and no backreferences. A rewrite needs
-    Python's own engine for the replacement: nested repetition, as in `(a+)+`, can make that one hang.
+    The search runs in linear time, so the expression has no look-around and no backreferences. A rewrite uses Python's
+    own engine for the replacement, in which nested repetition such as `(a+)+` can take exponential time.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -53,43 +53,43 @@ class GuardRule(BaseModel):
     pattern: str
     verdict: Literal["allow", "block", "rewrite"] = "block"
     reason: str = ""
-    """Why it is blocked; the pattern itself is not told."""
+    """Why the text is blocked; the pattern itself is not disclosed."""
     replacement: str = "[redacted]"
-    """What a rewrite puts in the place of what was found; `\\1` is the first group."""
+    """What a rewrite replaces matches with; `\\1` is the first group."""
 
     @model_validator(mode="after")
-    def _can_be_read(self) -> "GuardRule":
+    def _is_valid(self) -> "GuardRule":
         _ = self._matcher
         try:
             if self.verdict == "rewrite":
                 with warnings.catch_warnings():
-                    # Python warns of what other engines read otherwise, as [[:alpha:]]: it would replace nothing.
+                    # Python warns about syntax that engines interpret differently, such as [[:alpha:]].
                     warnings.simplefilter("error", FutureWarning)
                     re.compile(self.pattern).sub(self.replacement, "")
         except (re.error, FutureWarning) as error:
-            raise ValueError(f"{self.pattern!r} cannot be used to rewrite: {error}") from error
+            raise ValueError(f"{self.pattern!r} cannot be used for a rewrite: {error}") from error
         return self
 
-    def __call__(self, text: str) -> Ruling | None:
-        # A text too long to be searched is taken to have what must not pass, and not to have what may.
+    def __call__(self, text: str) -> TextRuling | None:
+        # Fail closed: a text that is too long to search matches rules that block or rewrite, not those that allow.
         unsure = self.verdict != "allow"
         if not self._matcher.matches(_TOOL, {"text": text}, when_unsure=unsure):
             return None
         match self.verdict:
             case "allow":
-                return Allow()
+                return AllowText()
             case "block":
                 return self._block
             case "rewrite":
                 new, count = re.subn(self.pattern, self.replacement, text)
                 if count:
-                    return Rewrite(new)
-                # The engines do not agree: what one has found and the other cannot replace must not pass.
+                    return RewriteText(new)
+                # The engines disagree: a match that cannot be replaced must not pass.
                 return self._block if self._matcher.matches(_TOOL, {"text": text}, when_unsure=False) else None
 
     @property
-    def _block(self) -> Block:
-        return Block(self.reason or "a guardrail forbids it")
+    def _block(self) -> BlockText:
+        return BlockText(self.reason or "a guardrail does not allow it")
 
     @property
     def _matcher(self) -> ToolPattern:
@@ -98,33 +98,33 @@ class GuardRule(BaseModel):
 
 
 _TOOL = "guarded"
-"""Regular expressions are part of a pattern, and a pattern names a tool: this stands for it."""
+"""Patterns need a tool's name; this one is a placeholder."""
 
 
-async def judge(text: str, checks: Sequence[Check]) -> Ruling:
-    """What the checks come to."""
+async def judge(text: str, checks: Sequence[TextCheck]) -> TextRuling:
+    """The ruling of all checks together."""
     read = text
     for check in checks:
-        match await _said(check, read):
+        match await _ruling(check, read):
             case None:
                 continue
-            case Allow():
+            case AllowText():
                 break
-            case Block() as block:
+            case BlockText() as block:
                 return block
-            case Rewrite(text=new):
+            case RewriteText(text=new):
                 read = new
             case other:
                 named = getattr(check, "__name__", type(check).__name__)
-                raise TypeError(f"check {named!r} returned a {type(other).__name__}; return a ruling or None")
-    return Allow() if read == text else Rewrite(read)
+                raise TypeError(f"check {named!r} returned a {type(other).__name__}; return a TextRuling or None")
+    return AllowText() if read == text else RewriteText(read)
 
 
-async def _said(check: Check, text: str) -> Ruling | None:
+async def _ruling(check: TextCheck, text: str) -> TextRuling | None:
     if isinstance(check, GuardRule):
         return check(text)
     if inspect.iscoroutinefunction(check):
-        said: Ruling | Awaitable[Ruling | None] | None = check(text)
+        returned: TextRuling | Awaitable[TextRuling | None] | None = check(text)
     else:
-        said = await asyncio.to_thread(check, text)  # it may wait for something
-    return await said if inspect.isawaitable(said) else said
+        returned = await asyncio.to_thread(check, text)  # it may block
+    return await returned if inspect.isawaitable(returned) else returned

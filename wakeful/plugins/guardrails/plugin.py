@@ -1,6 +1,6 @@
-"""Guard a conversation: what users say before the model reads it, and what the model says before it counts.
+"""Check what users write before the model reads it, and what the model answers before it is recorded.
 
-A guard that fails must not let anything pass, so a check that raises fails the run.
+It fails closed: a check that raises fails the run.
 """
 
 import base64
@@ -10,39 +10,41 @@ from collections.abc import Sequence
 from pydantic import BaseModel, Field
 
 from wakeful import AfterInference, BeforeInference, Message, Plugin, Role, StateKey, TextBlock
-from wakeful.plugins.guardrails.checks import Allow, Block, Check, GuardRule, Rewrite, Ruling, judge
+from wakeful.plugins.guardrails.checks import AllowText, BlockText, GuardRule, RewriteText, TextCheck, TextRuling, judge
 
 RETRIES: StateKey[int] = StateKey("guardrails.retries", int, merge="add", default=0)
-"""How often the run has been asked for another answer."""
+"""How often the run has retried a blocked answer."""
 
 WITHHELD: StateKey[list[str]] = StateKey("guardrails.withheld", list[str], scope="thread", merge="union", default=[])
-"""Ids of messages that have blocked a run. They stay in the transcript, and no model of a later run reads them."""
+"""Ids of messages that blocked a run. They stay in the transcript, but later runs do not send them to the model."""
 
-INSTEAD = TextBlock(text="[withheld by a guardrail]")
-"""What a model is shown of a message that is withheld."""
+PLACEHOLDER = TextBlock(text="[withheld by a guardrail]")
+"""What the model reads instead of a withheld message."""
 
-UNREADABLE = Block("a text document cannot be read")
+UNREADABLE = BlockText("a text document cannot be decoded")
 
-REMEMBERED = 2048
-"""How many texts' rulings a worker keeps: every request shows the whole conversation again."""
+RETRY = "Your last answer was not accepted: {reason}. It was discarded. Answer again in a way that avoids this."
+
+CACHED_RULINGS = 2048
+"""How many rulings a worker caches: every request checks the whole conversation again."""
 
 
 class GuardrailsSettings(BaseModel):
     input: tuple[GuardRule, ...] = ()
-    """Rules for what users say, after the plugin's own checks."""
+    """Rules for what users write, after the plugin's own checks."""
     output: tuple[GuardRule, ...] = ()
-    """Rules for what the model says, after the plugin's own checks."""
+    """Rules for what the model answers, after the plugin's own checks."""
     max_retries: int = Field(default=1, ge=0)
-    """How often in a run the model is asked for another answer before the run is blocked."""
+    """How often in a run a blocked answer is retried before the run ends as blocked."""
 
 
 class Guardrails(Plugin[GuardrailsSettings]):
     """Checks of input and output.
 
     Args:
-        input: checks of every message of users and of the system, and of text documents in them. The same text is not
-            checked twice on one worker.
-        output: checks of every text that the model answers with.
+        input: checks of every user and system message, and of text documents in them. A worker checks the same text
+            once.
+        output: checks of the text of every answer.
     """
 
     id = "guardrails"
@@ -50,10 +52,10 @@ class Guardrails(Plugin[GuardrailsSettings]):
     on_error = "fail"
     timeout = 30.0
 
-    def __init__(self, *, input: Sequence[Check] = (), output: Sequence[Check] = ()) -> None:
+    def __init__(self, *, input: Sequence[TextCheck] = (), output: Sequence[TextCheck] = ()) -> None:
         self.input = tuple(input)
         self.output = tuple(output)
-        self._rulings: OrderedDict[tuple[str, tuple[GuardRule, ...]], Ruling] = OrderedDict()
+        self._rulings: OrderedDict[tuple[str, tuple[GuardRule, ...]], TextRuling] = OrderedDict()
 
     async def before_inference(self, ctx: BeforeInference[GuardrailsSettings]) -> None:
         withheld = ctx.state.get(WITHHELD)
@@ -61,10 +63,10 @@ class Guardrails(Plugin[GuardrailsSettings]):
         blocked: dict[str, str] = {}
         for message in ctx.messages:
             if message.id in withheld:
-                shown.append(message.model_copy(update={"content": (INSTEAD,)}))
+                shown.append(message.model_copy(update={"content": (PLACEHOLDER,)}))
                 continue
             match await self._guarded(message, ctx.settings.input):
-                case Block(reason=reason):
+                case BlockText(reason=reason):
                     blocked[message.id] = reason
                 case guarded:
                     shown.append(guarded)
@@ -78,30 +80,30 @@ class Guardrails(Plugin[GuardrailsSettings]):
         if not ctx.response.text:
             return
         match await judge(ctx.response.text, (*self.output, *ctx.settings.output)):
-            case Allow():
+            case AllowText():
                 return
-            case Rewrite(text=text):
+            case RewriteText(text=text):
                 ctx.rewrite(text)
-            case Block(reason=reason):
-                ctx.rewrite("")  # whoever watches, and the run's result, must not have it either
+            case BlockText(reason=reason):
+                ctx.rewrite("")  # neither events nor the run's result may have it
                 if ctx.state.get(RETRIES) >= ctx.settings.max_retries:
                     ctx.block(reason)
                     return
                 ctx.state.add(RETRIES, 1)
-                ctx.retry(f"Your answer was not accepted: {reason}. Answer again, without what was wrong with it.")
+                ctx.retry(RETRY.format(reason=reason))
 
-    async def _guarded(self, message: Message, rules: tuple[GuardRule, ...]) -> Message | Block:
-        """The message as the model may read it: what it says, and what the text documents in it say."""
-        # Only what the runtime itself said in a run has metadata: a note about an answer must not pass for input.
-        is_said = message.metadata is not None or message.role not in (Role.USER, Role.SYSTEM)
-        if is_said or not (self.input or rules):
+    async def _guarded(self, message: Message, rules: tuple[GuardRule, ...]) -> Message | BlockText:
+        """The message as the model may read it, with its text and its text documents checked."""
+        # Only messages of a run have metadata: the runtime's own notes, such as our retry note, are not input.
+        is_of_run = message.metadata is not None or message.role not in (Role.USER, Role.SYSTEM)
+        if is_of_run or not (self.input or rules):
             return message
         match await self._ruling(message.text, rules):
-            case Block() as block:
+            case BlockText() as block:
                 return block
-            case Rewrite(text=text):
-                message = _saying(message, text)
-            case Allow():
+            case RewriteText(text=text):
+                message = _with_text(message, text)
+            case AllowText():
                 pass
         content = list(message.content)
         for index, part in enumerate(content):
@@ -112,22 +114,22 @@ class Guardrails(Plugin[GuardrailsSettings]):
             except ValueError:
                 return UNREADABLE
             match await self._ruling(text, rules):
-                case Block() as block:
+                case BlockText() as block:
                     return block
-                case Rewrite(text=text):
+                case RewriteText(text=text):
                     source = part.source.model_copy(update={"data": base64.b64encode(text.encode()).decode()})
                     content[index] = part.model_copy(update={"source": source})
-                case Allow():
+                case AllowText():
                     pass
         return message.model_copy(update={"content": tuple(content)})
 
-    async def _ruling(self, text: str, rules: tuple[GuardRule, ...]) -> Ruling:
+    async def _ruling(self, text: str, rules: tuple[GuardRule, ...]) -> TextRuling:
         if not text:
-            return Allow()
+            return AllowText()
         key = (text, rules)
         if key not in self._rulings:
             self._rulings[key] = await judge(text, (*self.input, *rules))
-            while len(self._rulings) > REMEMBERED:
+            while len(self._rulings) > CACHED_RULINGS:
                 self._rulings.popitem(last=False)
         return self._rulings[key]
 
@@ -136,7 +138,7 @@ def _is_text(media_type: str) -> bool:
     return media_type.strip().lower().startswith("text/")
 
 
-def _saying(message: Message, text: str) -> Message:
-    """The message with this text in place of its own; pictures and the like stay where they are."""
+def _with_text(message: Message, text: str) -> Message:
+    """The message with its text replaced; images and other blocks stay."""
     others = tuple(block for block in message.content if not isinstance(block, TextBlock))
     return message.model_copy(update={"content": (TextBlock(text=text), *others)})

@@ -1,4 +1,4 @@
-"""Tell the model something with its next request, after a tool call that a rule speaks of."""
+"""Add a context message to the next request after a tool call that a rule matches."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from wakeful.plugins.reminder.rules import ReminderRule, ReminderSettings
 
 
 class Reminder(Plugin[ReminderSettings]):
-    """Reminders after tool calls. An agent's own rules, in its settings, come after those the plugin is made with."""
+    """Reminders after tool calls. Rules in an agent's settings come after those of the constructor."""
 
     id = "reminder"
 
@@ -17,7 +17,7 @@ class Reminder(Plugin[ReminderSettings]):
     def after_tool_execute(self, ctx: AfterToolExecute[ReminderSettings]) -> None:
         for number, rule in enumerate((*self.rules, *ctx.settings.rules), start=1):
             if rule.matches(ctx.call.name, ctx.call.arguments, ctx.result):
-                ctx.tell_model(
+                ctx.add_context(
                     f"reminder:{rule.name or number}",
                     rule.message.content,
                     target=rule.message.target,

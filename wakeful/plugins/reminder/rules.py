@@ -1,4 +1,4 @@
-"""Rules of the reminder: after which calls, with which results, the model is told what. Data, checked as it is read."""
+"""The rules of reminders: after which tool calls, with which results, the model reads which message."""
 
 from typing import Literal
 
@@ -13,15 +13,15 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Field(Frozen):
-    """A condition on a result's data, as in the conditions of a pattern: `path op "value"`."""
+class ReminderCondition(Frozen):
+    """A condition on a result's data, as in permission patterns: `path op "value"`."""
 
     path: str
     op: Operator = "~"
     value: str
 
     @model_validator(mode="after")
-    def _can_be_read(self) -> "Field":
+    def _is_valid(self) -> "ReminderCondition":
         _condition(self.path, self.op, self.value)
         return self
 
@@ -29,16 +29,16 @@ class Field(Frozen):
         return _condition(self.path, self.op, self.value).matches(_TOOL, data)
 
 
-class Output(Frozen):
-    """Which results are meant."""
+class ReminderOutput(Frozen):
+    """Which results match."""
 
     status: Literal["success", "error", "any"] = "any"
-    content: str | tuple[Field, ...] = "*"
-    """A glob for the text that the model reads, or conditions on the data, all of which must hold."""
+    content: str | tuple[ReminderCondition, ...] = "*"
+    """A glob for the text of the result, or conditions on its data, all of which must hold."""
 
     @field_validator("content")
     @classmethod
-    def _can_be_read(cls, content: str | tuple[Field, ...]) -> str | tuple[Field, ...]:
+    def _is_valid(cls, content: str | tuple[ReminderCondition, ...]) -> str | tuple[ReminderCondition, ...]:
         if isinstance(content, str):
             _condition("text", "~", content)
         return content
@@ -52,20 +52,20 @@ class Output(Frozen):
 
 
 class ReminderMessage(Frozen):
-    """What the model is told with its next request."""
+    """The message that the model reads in its next request."""
 
     content: str
     target: ContextTarget = ContextTarget.SUFFIX_SYSTEM
     cooldown_turns: int = 0
-    """Say it again only after so many steps."""
+    """Send it again only after this many steps."""
 
 
 class ReminderRule(Frozen):
-    """`tool` is a pattern as permission rules have them: `shell(git *)`."""
+    """After which calls to remind. `tool` is a pattern as in permission rules, such as `shell(git *)`."""
 
     name: str | None = None
     tool: str
-    output: Literal["any"] | Output = "any"
+    output: Literal["any"] | ReminderOutput = "any"
     message: ReminderMessage
 
     @field_validator("tool")
@@ -82,16 +82,16 @@ class ReminderRule(Frozen):
 
 class ReminderSettings(BaseModel):
     rules: tuple[ReminderRule, ...] = ()
-    """Besides the rules that the plugin itself has."""
+    """In addition to the rules of the plugin's constructor."""
 
 
 _TOOL = "result"
-"""Conditions are part of a pattern, and a pattern names a tool: this stands for it."""
+"""Patterns need a tool's name; this one is a placeholder."""
 
 
 def _condition(path: str, op: str, value: str) -> ToolPattern:
     quoted = value.replace("\\", "\\\\").replace('"', '\\"')
     pattern = parse_pattern(f'{_TOOL}({path} {op} "{quoted}")')
     if not isinstance(pattern.arguments, tuple) or len(pattern.arguments) != 1:
-        raise ValueError(f"{path!r} is no path; write it as a.b[0].c")  # it would be read as something else
+        raise ValueError(f"{path!r} is not a path; write it as a.b[0].c")  # it would be parsed as something else
     return pattern

@@ -1,4 +1,4 @@
-"""Read the head of a SKILL.md: the small part of YAML that skills are written in, and nothing else.
+"""Parse the front matter of a SKILL.md: the small subset of YAML that skills use.
 
     name: invoices
     description: >
@@ -8,8 +8,8 @@
     metadata:
       author: "Ada"
 
-Keys have texts, lists of texts, or one level of further keys. What is not understood is refused: a line that was taken
-for something else would change what a skill may do.
+Values are strings, lists of strings, or one level of nested keys. Everything else is rejected: a line that was
+misunderstood would change what a skill may do.
 """
 
 import re
@@ -25,27 +25,27 @@ _NOT_PLAIN = ("&", "*", "!", "{", "}", "[", "]", "@", "`", "%", "|", ">", "?", "
 
 
 class FrontmatterError(ValueError):
-    """The head cannot be read; the message says on which line."""
+    """The front matter is malformed; the message has the line."""
 
 
 def split(text: str) -> tuple[dict[str, Value], str]:
-    """The keys of the head, and the text below it.
+    """The keys of the front matter, and the text after it.
 
     Raises:
-        FrontmatterError: there is no head, or it has something that cannot be read.
+        FrontmatterError: there is no front matter, or it is malformed.
     """
     lines = text.removeprefix("\ufeff").splitlines()
     if not lines or lines[0].rstrip() != FENCE:
-        raise FrontmatterError(f"line 1: the file must begin with {FENCE!r}, and a head")
+        raise FrontmatterError(f"line 1: the file must start with {FENCE!r} and front matter")
     end = next((number for number, line in enumerate(lines[1:], start=1) if line.rstrip() == FENCE), None)
     if end is None:
-        raise FrontmatterError(f"line {len(lines)}: the head never ends: write {FENCE!r} after it")
-    return _Reader(lines[1:end]).mapping(), "\n".join(lines[end + 1 :]).strip()
+        raise FrontmatterError(f"line {len(lines)}: the front matter has no end: write {FENCE!r} after it")
+    return _Parser(lines[1:end]).mapping(), "\n".join(lines[end + 1 :]).strip()
 
 
 @dataclass
-class _Reader:
-    """A line, moving on."""
+class _Parser:
+    """The lines, and the index of the next one."""
 
     lines: list[str]
     at: int = 0
@@ -55,7 +55,7 @@ class _Reader:
         while (line := self._next()) is not None:
             key, rest = self._key(line)
             if key in read:
-                raise self._wrong(f"{key!r} is there twice")
+                raise self._error(f"{key!r} is repeated")
             read[key] = self._value(rest)
         return read
 
@@ -79,15 +79,15 @@ class _Reader:
         if not rest.startswith("["):
             return self._scalar(rest)
         if not rest.endswith("]"):
-            raise self._wrong("a list in brackets ends on its line, with ']'")
+            raise self._error("a list in brackets must end on its line, with ']'")
         inside = rest[1:-1].strip()
         if any(char in inside for char in "[]{}"):
-            raise self._wrong("lists in lists cannot be read")
+            raise self._error("nested lists are not supported")
         entries = re.findall(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^,]+)""", inside)
         return [self._scalar(entry.strip()) for entry in entries if entry.strip()]
 
     def _block(self, *, folded: bool) -> str:
-        """The deeper lines that follow, as they are, or each paragraph as one line."""
+        """The indented lines that follow: as they are, or each paragraph folded into one line."""
         taken = []
         while self.at < len(self.lines) and (not self.lines[self.at].strip() or self.lines[self.at].startswith(" ")):
             taken.append(self.lines[self.at])
@@ -97,7 +97,7 @@ class _Reader:
         return re.sub(r"(?<!\n)\n(?!\n)", " ", text) if folded else text
 
     def _indented(self) -> list[tuple[int, str]]:
-        """The deeper lines that follow, with their numbers; they all stand at one depth."""
+        """The indented lines that follow, with their numbers; all have the same indentation."""
         taken: list[tuple[int, str]] = []
         depth = None
         while self.at < len(self.lines):
@@ -110,38 +110,38 @@ class _Reader:
                 continue
             margin = len(line) - len(line.lstrip())
             if line[:margin].strip(" ") or (depth is not None and margin != depth):
-                raise self._wrong("it is not as deep as the line before it")
+                raise self._error("its indentation differs from the line before it")
             depth = margin
             taken.append((self.at, line.strip()))
         return taken
 
     def _is_item(self, line: str, at: int) -> bool:
         if not line.startswith("- "):
-            raise self._wrong("every entry of a list begins with '- '", at=at)
+            raise self._error("every entry of a list must start with '- '", at=at)
         return True
 
     def _key(self, line: str, *, at: int | None = None) -> tuple[str, str]:
         found = _KEY.fullmatch(line.rstrip())
         if found is None:
-            raise self._wrong(f"{line.strip()!r} is not 'key: value'", at=at)
+            raise self._error(f"{line.strip()!r} is not 'key: value'", at=at)
         return found[1], (found[2] or "").strip()
 
     def _scalar(self, text: str, at: int | None = None) -> str:
         text = text.strip()
         if text.startswith('"') and (quoted := re.fullmatch(r'"((?:[^"\\]|\\.)*)"', text)):
-            return re.sub(r"\\(.)", lambda found: self._escaped(found[1], at), quoted[1])
+            return re.sub(r"\\(.)", lambda found: self._unescaped(found[1], at), quoted[1])
         if text.startswith("'") and (quoted := re.fullmatch(r"'((?:[^']|'')*)'", text)):
             return quoted[1].replace("''", "'")
         if text.startswith(_NOT_PLAIN):
-            raise self._wrong(f"{text!r} cannot be read; write it in quotes", at=at)
+            raise self._error(f"{text!r} is not supported; put it in quotes", at=at)
         plain = re.split(r"\s#", text, maxsplit=1)[0].rstrip()
         if ": " in plain or plain.endswith(":"):
-            raise self._wrong(f"{plain!r} has a colon; write it in quotes", at=at)
+            raise self._error(f"{plain!r} has a colon; put it in quotes", at=at)
         return plain
 
-    def _escaped(self, char: str, at: int | None) -> str:
+    def _unescaped(self, char: str, at: int | None) -> str:
         if char not in _ESCAPES:
-            raise self._wrong(f"'\\{char}' cannot be read", at=at)
+            raise self._error(f"the escape '\\{char}' is not supported", at=at)
         return _ESCAPES[char]
 
     def _next(self) -> str | None:
@@ -152,5 +152,5 @@ class _Reader:
                 return line
         return None
 
-    def _wrong(self, message: str, *, at: int | None = None) -> FrontmatterError:
+    def _error(self, message: str, *, at: int | None = None) -> FrontmatterError:
         return FrontmatterError(f"line {(self.at if at is None else at) + 1}: {message}")

@@ -1,4 +1,4 @@
-"""Skills for an agent: the model is told which there are, takes one up with a tool, and is told its instructions."""
+"""Skills for an agent: requests list them, and include the instructions of those that the model activates."""
 
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -20,7 +20,7 @@ from wakeful import (
     ToolStatus,
     tool,
 )
-from wakeful.plugins.deferred_tools import PROMOTED, Promotion
+from wakeful.plugins.deferred_tools.plugin import PROMOTED, Promotion
 from wakeful.plugins.skills.packages import SCRIPTS, ResourceError, Skill, read_skills
 from wakeful.plugins.skills.scripts import run_script
 
@@ -29,22 +29,22 @@ ACTIVATE, LOAD, SCRIPT = "skill", "load_skill_resource", "skill_script"
 CATALOGUE_ENTRIES = 32
 CATALOGUE_BYTES = 16 * 1024
 ARGUMENTS_LIMIT = 4000
-"""Characters of a skill's arguments: they are told with every request."""
+"""Characters of a skill's arguments, which every request includes."""
 
 USAGE = (
-    "Skills are instructions for certain kinds of work. When one fits what you are asked to do, take it up with "
-    f'{ACTIVATE}{{"skill": "<id>"}} before you begin, and follow its instructions, which you are told from then on. '
-    f"Files that they speak of are read with {LOAD}. Use only skills that are listed here."
+    "Skills are instructions for particular kinds of work. If a skill fits what you are asked to do, activate it with "
+    f'{ACTIVATE}{{"skill": "<id>"}} before you start. You see its instructions from your next step on: follow them. '
+    f"Read files that the instructions refer to with {LOAD}. Use only skills that are listed here."
 )
 
 
 class SkillsSettings(BaseModel):
     allow_scripts: bool = False
-    """Whether the model may run the scripts of skills, as programs on the worker."""
+    """Whether the model may run the scripts of skills, as processes on the worker."""
 
 
 class Activation(BaseModel):
-    """A skill that the run has taken up, and what for."""
+    """A skill that the run has activated, and its arguments."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -53,17 +53,17 @@ class Activation(BaseModel):
 
 
 ACTIVE: StateKey[list[Activation]] = StateKey("skills.active", list[Activation], merge="append", default=[])
-"""The skills that the run has taken up; of two entries for one skill the last one counts."""
+"""The skills that the run has activated; of several activations of a skill the last one counts."""
 
 
 class Skills(Plugin[SkillsSettings]):
-    """The skills in a directory. They are read once, when the plugin is made.
+    """The skills in a directory, which are read when the plugin is constructed.
 
     Args:
-        script_timeout: seconds that a script may take.
+        script_timeout: seconds that a script may run.
 
     Raises:
-        ConfigurationError: a package cannot be read.
+        ConfigurationError: a skill cannot be read; all problems are listed.
     """
 
     id = "skills"
@@ -80,15 +80,15 @@ class Skills(Plugin[SkillsSettings]):
         if not self.skills:
             ctx.exclude_tools(ACTIVATE, LOAD)
             return
-        ctx.tell_model("skills", f"{_catalogue(list(self.skills.values()))}\n{USAGE}")
+        ctx.add_context("skills", f"{_catalogue(list(self.skills.values()))}\n{USAGE}")
         for id, args in _active(ctx.state.get(ACTIVE)).items():
-            if (skill := self.skills.get(id)) is not None:  # it may be gone since
-                ctx.tell_model(f"skills.active:{id}", _instructions(skill, args))
+            if (skill := self.skills.get(id)) is not None:  # it may have been removed since
+                ctx.add_context(f"skills.active:{id}", _instructions(skill, args))
 
     def tool_gate(self, ctx: ToolGate[SkillsSettings]) -> None:
-        """At the gate, since a hook that fails there lets no script run."""
+        """Check scripts here, because a hook that fails at the gate blocks the call."""
         if ctx.tool_name == SCRIPT and not ctx.settings.allow_scripts:
-            message = "scripts of skills are not allowed to this agent"
+            message = "this agent is not allowed to run scripts of skills; do the work without it"
             ctx.set_result(ToolResult.error_with_code(SCRIPT, "scripts_not_allowed", message))
 
     def after_tool_execute(self, ctx: AfterToolExecute[SkillsSettings]) -> None:
@@ -98,36 +98,41 @@ class Skills(Plugin[SkillsSettings]):
         skill = self.skills.get(str(data.get("skill_id"))) if isinstance(data, dict) else None
         if skill is None:
             return
-        # Written as nobody writes a rule: it would take the place of one with the same letters, also of one that
-        # denies. So it lifts what asks, and what denies still wins.
-        ctx.permit(*(Rule(tool=f"{name}( * )", behavior=Behavior.ALLOW) for name in skill.allowed_tools))
+        # `name( * )` equals no rule that people write: this must not replace a rule with the same text that denies. It
+        # overrides rules that ask, and rules that deny still win.
+        ctx.add_permissions(*(Rule(tool=f"{name}( * )", behavior=Behavior.ALLOW) for name in skill.allowed_tools))
         if ctx.state.declares(PROMOTED):
             ctx.state.union(PROMOTED, [Promotion(tool=name, step=ctx.step) for name in skill.allowed_tools])
 
     def _tools(self) -> tuple[Tool, ...]:
         @tool(name=ACTIVATE, idempotent=True, category="skills")
         def activate(skill: str, ctx: ToolContext, args: str = "") -> ToolResult:
-            """Take up a skill: you are told its instructions from the next step on.
+            """Activate a skill from <available_skills>.
+
+            Call it before you start on work that the skill covers. From your next step on you see the skill's
+            instructions: follow them.
 
             Args:
-                skill: The id of the skill.
-                args: What it is to be used for, if its instructions ask for that.
+                skill: The id of the skill, as listed in <available_skills>.
+                args: The arguments, if the skill lists <args>, such as what to apply it to.
             """
             if (found := self.skills.get(skill)) is None:
                 return self._unknown(ACTIVATE, skill)
             if len(args) > ARGUMENTS_LIMIT:
-                raise ToolError(f"args has {len(args):,} characters, and at most {ARGUMENTS_LIMIT:,} fit")
+                raise ToolError(
+                    f"args has {len(args):,} characters; at most {ARGUMENTS_LIMIT:,} are allowed: shorten it"
+                )
             if _active(ctx.state.get(ACTIVE)).get(found.id) != args:
                 ctx.state.append(ACTIVE, Activation(skill=found.id, args=args))
             return ToolResult.success(ACTIVATE, {"activated": True, "skill_id": found.id})
 
         @tool(name=LOAD, read_only=True, category="skills")
         def load(skill: str, path: str) -> ToolResult:
-            """Read a file of a skill.
+            """Read a text file of a skill, such as one that its instructions refer to. Returns its content.
 
             Args:
                 skill: The id of the skill.
-                path: The file's path in the skill, as its instructions name it.
+                path: The file's path, relative to the skill's directory.
             """
             if (found := self.skills.get(skill)) is None:
                 return self._unknown(LOAD, skill)
@@ -140,14 +145,16 @@ class Skills(Plugin[SkillsSettings]):
         async def script_of_skill(
             skill: str, script: str, ctx: ToolContext, args: list[str] | None = None
         ) -> ToolResult:
-            """Run a script of a skill.
+            """Run a script of a skill, as its instructions say. Returns its exit code, stdout and stderr.
 
             Args:
                 skill: The id of the skill.
-                script: The script's path in the skill's directory of scripts.
-                args: Its arguments.
+                script: The script's path, relative to the skill's scripts directory.
+                args: The command line arguments, one string each.
             """
-            if not ctx.state.declares(ACTIVE):  # no plugin is asked then whether scripts are allowed
+            if not ctx.state.declares(
+                ACTIVE
+            ):  # then our tool_gate does not run, which checks whether scripts are allowed
                 raise ToolError(f"agent {ctx.identity.agent_id!r} does not use the plugin 'skills'")
             if (found := self.skills.get(skill)) is None:
                 return self._unknown(SCRIPT, skill)
@@ -161,30 +168,32 @@ class Skills(Plugin[SkillsSettings]):
             ran = await run_script(file, args, directory=skill.directory, seconds=self.script_timeout)
         except ResourceError as error:
             known = ", ".join(skill.scripts) or "none"
-            return ToolResult.error_with_code(SCRIPT, error.code, f"{error}; scripts: {known}")
+            return ToolResult.error_with_code(SCRIPT, error.code, f"{error}; scripts of this skill: {known}")
         except TimeoutError:
             message = f"{script!r} took longer than {self.script_timeout:g} s and was killed"
             return ToolResult.error_with_code(SCRIPT, "script_timeout", message)
         except OSError as error:
             return ToolResult.error_with_code(SCRIPT, "script_failed", f"{script!r} cannot be started: {error}")
-        said: dict[str, JsonValue] = {"exit_code": ran.exit_code, "stdout": ran.stdout, "stderr": ran.stderr}
+        output: dict[str, JsonValue] = {"exit_code": ran.exit_code, "stdout": ran.stdout, "stderr": ran.stderr}
         if ran.exit_code == 0:
-            return ToolResult.success(SCRIPT, said)
-        failed = f"{script!r} ended with code {ran.exit_code}\n{ran.stderr or ran.stdout}"
+            return ToolResult.success(SCRIPT, output)
+        failed = f"{script!r} exited with code {ran.exit_code}\n{ran.stderr or ran.stdout}"
         return ToolResult.error_with_code(SCRIPT, "script_failed", failed)
 
     def _unknown(self, tool_name: str, skill: str) -> ToolResult:
         known = ", ".join(sorted(self.skills)) or "none"
-        return ToolResult.error_with_code(tool_name, "unknown_skill", f"there is no skill {skill!r}; known: {known}")
+        return ToolResult.error_with_code(
+            tool_name, "unknown_skill", f"there is no skill {skill!r}; available skills: {known}"
+        )
 
 
 def _active(activations: list[Activation]) -> dict[str, str]:
-    """The arguments of the skills that are taken up, by id."""
+    """The arguments of the active skills, by id."""
     return {activation.skill: activation.args for activation in activations}
 
 
 def _catalogue(skills: list[Skill]) -> str:
-    """As many entries, by id, as fit."""
+    """As many skills, sorted by id, as fit."""
     lines, size = [], 0
     for skill in sorted(skills, key=lambda skill: skill.id)[:CATALOGUE_ENTRIES]:
         line = _entry(skill)

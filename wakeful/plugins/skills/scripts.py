@@ -1,4 +1,4 @@
-"""Run a script of a skill: a program with arguments and no shell, with a time limit and without our secrets."""
+"""Run a script of a skill: a process without a shell, with a time limit, and without the worker's secrets."""
 
 import asyncio
 import contextlib
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 OUTPUT_LIMIT = 64 * 1024
-"""Characters of what a script says that a model is given."""
+"""Characters of a script's output that the model reads."""
 
-PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
-"""What scripts see of the worker's environment; keys and passwords are not among it."""
+ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
+"""The environment variables that scripts inherit from the worker: no keys or passwords."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Ran:
 
 
 async def run_script(script: Path, args: Sequence[str], *, directory: Path, seconds: float) -> Ran:
-    """Run a script to its end: a Python file with the worker's Python, anything else as the program it is.
+    """Run a script to its end: a Python file with the worker's Python, anything else as an executable.
 
     Raises:
-        TimeoutError: it took too long; it and what it started are killed.
+        TimeoutError: it took too long; it was killed, with all processes that it started.
         OSError: it cannot be started.
     """
     command = [sys.executable, str(script)] if script.suffix == ".py" else [str(script)]
@@ -37,7 +37,7 @@ async def run_script(script: Path, args: Sequence[str], *, directory: Path, seco
         *command,
         *args,
         cwd=directory,
-        env={name: os.environ[name] for name in PASSED_ON if name in os.environ},
+        env={name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -46,15 +46,19 @@ async def run_script(script: Path, args: Sequence[str], *, directory: Path, seco
     try:
         async with asyncio.timeout(seconds):
             out, err = await process.communicate()
-    except BaseException:  # too slow, or the call is cancelled
-        # The whole group: what a script started may outlive it, and hold its output open.
+    except BaseException:  # it timed out, or the call was cancelled
+        # The whole process group: processes that a script started may outlive it and hold its output open.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
         raise
-    return Ran(process.returncode or 0, _shown(out), _shown(err))
+    return Ran(process.returncode or 0, _text(out), _text(err))
 
 
-def _shown(output: bytes) -> str:
+def _text(output: bytes) -> str:
     text = output.decode(errors="replace")
-    return text if len(text) <= OUTPUT_LIMIT else f"{text[:OUTPUT_LIMIT]}\n[cut: it has {len(text):,} characters]"
+    return (
+        text
+        if len(text) <= OUTPUT_LIMIT
+        else f"{text[:OUTPUT_LIMIT]}\n[output truncated: it has {len(text):,} characters]"
+    )

@@ -8,7 +8,15 @@ from pydantic import JsonValue
 from wakeful.contract.inference import StopReason
 from wakeful.contract.messages import ThinkingBlock
 from wakeful.contract.runs import Usage
-from wakeful.contract.streaming import CallArguments, CallClosed, CallOpened, Reasoning, StreamPart, Text, Used
+from wakeful.contract.streaming import (
+    CallArgumentsPart,
+    CallEndPart,
+    CallStartPart,
+    ReasoningPart,
+    StreamPart,
+    TextPart,
+    UsagePart,
+)
 from wakeful_activities.providers.shared.failures import (
     Endpoint,
     content_filtered,
@@ -121,8 +129,8 @@ class AnthropicReader(Reader):
                 yield from self._block_grown(parsed.index, parsed.delta)
             case "content_block_stop" if call := self._calls.get(parsed.index):
                 if call.input:
-                    yield CallArguments(call.index, as_json(call.input))
-                yield CallClosed(call.index)
+                    yield CallArgumentsPart(call.index, as_json(call.input))
+                yield CallEndPart(call.index)
             case "message_delta":
                 self._reason = parsed.delta.stop_reason or self._reason
                 yield from self._used(parsed.usage)
@@ -138,27 +146,27 @@ class AnthropicReader(Reader):
         match block.type:
             case "tool_use":
                 self._calls[index] = _Call(len(self._calls), block.input)
-                yield CallOpened(self._calls[index].index, block.id, block.name)
+                yield CallStartPart(self._calls[index].index, block.id, block.name)
             case "redacted_thinking":
-                yield Reasoning(signature=_REDACTED + block.data)
+                yield ReasoningPart(signature=_REDACTED + block.data)
             case "text" if block.text:
-                yield Text(block.text)
+                yield TextPart(block.text)
             case "thinking" if block.thinking:
-                yield Reasoning(block.thinking)
+                yield ReasoningPart(block.thinking)
             case _:
                 pass
 
     def _block_grown(self, index: int, delta: _Delta) -> Iterator[StreamPart]:
         match delta.type:
             case "text_delta" if delta.text:
-                yield Text(delta.text)
+                yield TextPart(delta.text)
             case "thinking_delta" if delta.thinking:
-                yield Reasoning(delta.thinking)
+                yield ReasoningPart(delta.thinking)
             case "signature_delta" if delta.signature:
-                yield Reasoning(signature=delta.signature)
+                yield ReasoningPart(signature=delta.signature)
             case "input_json_delta" if delta.partial_json and (call := self._calls.get(index)):
                 call.input = None
-                yield CallArguments(call.index, delta.partial_json)
+                yield CallArgumentsPart(call.index, delta.partial_json)
             case _:
                 pass
 
@@ -169,7 +177,7 @@ class AnthropicReader(Reader):
         # Anthropic does not count cached tokens as input tokens.
         counts = (now.input_tokens, now.cache_read_input_tokens, now.cache_creation_input_tokens)
         prompt = sum(count or 0 for count in counts)
-        yield Used(
+        yield UsagePart(
             Usage(
                 prompt_tokens=prompt,
                 completion_tokens=now.output_tokens,

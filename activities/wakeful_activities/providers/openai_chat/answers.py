@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from wakeful.contract.errors import ProviderError
 from wakeful.contract.inference import StopReason
 from wakeful.contract.runs import Usage
-from wakeful.contract.streaming import CallArguments, CallOpened, Reasoning, StreamPart, Text, Used
+from wakeful.contract.streaming import CallArgumentsPart, CallStartPart, ReasoningPart, StreamPart, TextPart, UsagePart
 from wakeful_activities.providers.shared.failures import (
     Endpoint,
     content_filtered,
@@ -119,7 +119,7 @@ class ChatReader(Reader):
             if choice.finish_reason:
                 self._finish(choice.finish_reason, event.data, malformed_event)
         if chunk.usage is not None:
-            yield Used(_used(chunk.usage))
+            yield UsagePart(_used(chunk.usage))
 
     def read_body(self, body: str) -> Iterator[StreamPart]:
         completion = self._parse_body(_Completion, body)
@@ -132,7 +132,7 @@ class ChatReader(Reader):
         yield from self._opened(completion.model)
         yield from parts
         if completion.usage is not None:
-            yield Used(_used(completion.usage))
+            yield UsagePart(_used(completion.usage))
 
     def _finish(self, reason: str, text: str, failure: Callable[[Endpoint, str, str], ProviderError]) -> None:
         if reason == "content_filter":
@@ -146,9 +146,9 @@ class ChatReader(Reader):
 
     def _message_parts(self, message: _Message) -> Iterator[StreamPart]:
         if reasoning := message.reasoning_content or message.reasoning:
-            yield Reasoning(reasoning)
+            yield ReasoningPart(reasoning)
         for text in filter(None, (message.content, message.refusal)):
-            yield Text(text)
+            yield TextPart(text)
         for call in message.tool_calls or ():
             yield from self._call_parts(call)
 
@@ -164,9 +164,9 @@ class ChatReader(Reader):
         call.arguments += text
         if not call.name and piece.function.name:
             call.name, call.id = piece.function.name, call.id or piece.id or ""
-            yield CallOpened(call.index, call.id, call.name)
+            yield CallStartPart(call.index, call.id, call.name)
         if call.name and held_back + text:
-            yield CallArguments(call.index, held_back + text)
+            yield CallArgumentsPart(call.index, held_back + text)
 
     def _continued_call(self, piece: _Call) -> _PartialCall | None:
         """The call that a piece seems to continue: by its index, by its id, or, if it has neither, the last one."""

@@ -9,7 +9,15 @@ from wakeful.contract.errors import ProviderError
 from wakeful.contract.inference import StopReason
 from wakeful.contract.messages import ThinkingBlock
 from wakeful.contract.runs import Usage
-from wakeful.contract.streaming import CallArguments, CallClosed, CallOpened, Reasoning, StreamPart, Text, Used
+from wakeful.contract.streaming import (
+    CallArgumentsPart,
+    CallEndPart,
+    CallStartPart,
+    ReasoningPart,
+    StreamPart,
+    TextPart,
+    UsagePart,
+)
 from wakeful_activities.providers.shared.failures import (
     Endpoint,
     content_filtered,
@@ -130,7 +138,7 @@ class ResponsesReader(Reader):
                 yield from self._finish(parsed.response, status, event.data, malformed_event)
                 self.is_done = True
             case "response.reasoning_summary_part.added" if parsed.summary_index > 0:
-                yield Reasoning("\n\n")
+                yield ReasoningPart("\n\n")
             case kind if isinstance(parsed.delta, str) and parsed.delta:
                 yield from self._item_grown(kind, parsed.output_index, parsed.delta)
             case _ if parsed.response is not None:
@@ -149,11 +157,11 @@ class ResponsesReader(Reader):
         state = self._items.setdefault(index, _ItemState())
         match kind:
             case "response.output_text.delta" | "response.refusal.delta":
-                yield Text(delta)
+                yield TextPart(delta)
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-                yield Reasoning(delta)
+                yield ReasoningPart(delta)
             case "response.function_call_arguments.delta" if state.call is not None:
-                yield CallArguments(state.call, delta)
+                yield CallArgumentsPart(state.call, delta)
             case _:
                 return
         state.is_forwarded = True
@@ -163,7 +171,7 @@ class ResponsesReader(Reader):
         if item.type == "function_call" and state.call is None:
             state.call = self._calls
             self._calls += 1
-            yield CallOpened(state.call, item.call_id or item.id or "", item.name or "")
+            yield CallStartPart(state.call, item.call_id or item.id or "", item.name or "")
 
     def _item_done(self, index: int, item: _Item) -> Iterator[StreamPart]:
         """The parts of an item that are not forwarded yet: all of them, if the server sent no deltas."""
@@ -172,18 +180,18 @@ class ResponsesReader(Reader):
         match item.type:
             case "function_call" if state.call is not None:
                 if item.arguments and not state.is_forwarded:
-                    yield CallArguments(state.call, arguments_text(item.arguments))
-                yield CallClosed(state.call)
+                    yield CallArgumentsPart(state.call, arguments_text(item.arguments))
+                yield CallEndPart(state.call)
             case "reasoning":
                 if not state.is_forwarded:
                     summary = "\n\n".join(part.text or "" for part in item.summary or ())
-                    yield from [Reasoning(summary)] if summary else []
+                    yield from [ReasoningPart(summary)] if summary else []
                 if item.id and item.encrypted_content:
                     signature = _Signature(id=item.id, encrypted_content=item.encrypted_content)
-                    yield Reasoning(signature=signature.model_dump_json())
+                    yield ReasoningPart(signature=signature.model_dump_json())
             case "message" if not state.is_forwarded:
                 for part in item.content or ():
-                    yield from [Text(text)] if (text := part.text or part.refusal) else []
+                    yield from [TextPart(text)] if (text := part.text or part.refusal) else []
         state.is_forwarded = True
 
     def _finish(
@@ -203,7 +211,7 @@ class ResponsesReader(Reader):
                 ended = self._endpoint.quote(": ".join(filter(None, (status, reason))))
                 raise failure(self._endpoint, f"unknown status {ended}", text)
         if response.usage is not None:
-            yield Used(_used(response.usage))
+            yield UsagePart(_used(response.usage))
 
 
 def _used(usage: _Usage) -> Usage:

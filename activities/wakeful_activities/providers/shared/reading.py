@@ -9,7 +9,7 @@ from pydantic import ConfigDict, ValidationError
 from wakeful.contract.base import Wire
 from wakeful.contract.errors import ProviderError
 from wakeful.contract.inference import StopReason
-from wakeful.contract.streaming import Opened, Stop, StreamPart
+from wakeful.contract.streaming import StartPart, StopPart, StreamPart
 from wakeful_activities.providers.shared.failures import Endpoint, ended_early, malformed_body, malformed_event
 from wakeful_activities.providers.shared.sse import Event
 
@@ -47,12 +47,12 @@ class Reader(ABC):
         """The last part, at the end of the stream."""
         if self.stop is None:
             raise ended_early(self._endpoint)
-        yield Stop(self.stop)
+        yield StopPart(self.stop)
 
     def _opened(self, model: str | None) -> Iterator[StreamPart]:
         if not self._is_open:
             self._is_open = True
-            yield Opened(model or self._endpoint.model, self._request_id)
+            yield StartPart(model or self._endpoint.model, self._request_id)
 
     def _parse_event(self, shape: type[R], data: str) -> R:
         return self._parse(shape, data, malformed_event)

@@ -18,18 +18,18 @@ from tests.activities.providers.anthropic.wire import (
 from tests.activities.providers.calls import failure, parts
 from tests.support.fake_provider.script import Raw
 from tests.support.fake_provider.server import FakeProvider
-from wakeful.authoring.provider import (
-    CallArguments,
-    CallClosed,
-    CallOpened,
-    Reasoning,
-    Stop,
-    Text,
-    Used,
-)
 from wakeful.contract.errors import ProviderErrorKind
 from wakeful.contract.inference import (
     StopReason,
+)
+from wakeful.contract.streaming import (
+    CallArgumentsPart,
+    CallEndPart,
+    CallStartPart,
+    ReasoningPart,
+    StopPart,
+    TextPart,
+    UsagePart,
 )
 from wakeful_activities.providers.anthropic.provider import AnthropicMessages
 
@@ -67,21 +67,21 @@ async def test_the_parts_of_a_stream(anthropic: AnthropicMessages, fake: FakePro
     )
     assert await parts(anthropic) == [
         OPENED,
-        Used(FIRST),
-        Reasoning("hm"),
-        Reasoning(signature="EqQB"),
-        Reasoning(signature="redacted_thinking:Zm9v"),
-        Text("Let me "),
-        Text("see."),
-        CallOpened(0, "c1", "f"),
-        CallArguments(0, '{"a"'),
-        CallArguments(0, ":1}"),
-        CallClosed(0),
-        CallOpened(1, "c2", "g"),
-        CallArguments(1, '{"b":2}'),
-        CallClosed(1),
-        Used(LAST),
-        Stop(StopReason.TOOL_USE),
+        UsagePart(FIRST),
+        ReasoningPart("hm"),
+        ReasoningPart(signature="EqQB"),
+        ReasoningPart(signature="redacted_thinking:Zm9v"),
+        TextPart("Let me "),
+        TextPart("see."),
+        CallStartPart(0, "c1", "f"),
+        CallArgumentsPart(0, '{"a"'),
+        CallArgumentsPart(0, ":1}"),
+        CallEndPart(0),
+        CallStartPart(1, "c2", "g"),
+        CallArgumentsPart(1, '{"b":2}'),
+        CallEndPart(1),
+        UsagePart(LAST),
+        StopPart(StopReason.TOOL_USE),
     ]
 
 
@@ -99,7 +99,7 @@ async def test_a_stop_reason_is_translated(
 ) -> None:
     """B-115"""
     fake.will(Raw.sse(*HALF, *stopped(reason), headers=ID))
-    assert await parts(anthropic) == [OPENED, Used(FIRST), Text("hi"), Used(LAST), Stop(expected)]
+    assert await parts(anthropic) == [OPENED, UsagePart(FIRST), TextPart("hi"), UsagePart(LAST), StopPart(expected)]
 
 
 def broken(kind: str) -> list[JsonValue]:

@@ -7,9 +7,6 @@ from tests.support.fake_provider.asked import Format
 from tests.support.fake_provider.official import body_problem
 from tests.support.fake_provider.script import Raw
 from tests.support.fake_provider.server import FakeProvider
-from wakeful.authoring.provider import (
-    Opened,
-)
 from wakeful.contract.inference import (
     ModelRequest,
 )
@@ -20,6 +17,9 @@ from wakeful.contract.messages import (
     ToolCall,
 )
 from wakeful.contract.runs import Usage
+from wakeful.contract.streaming import (
+    StartPart,
+)
 from wakeful_activities.providers.anthropic.provider import AnthropicMessages
 
 CACHED: JsonValue = {"type": "ephemeral"}
@@ -68,7 +68,7 @@ MESSAGE_START = event(
         },
     },
 )
-OPENED = Opened("claude-opus-5-1", "req_1")
+OPENED = StartPart("claude-opus-5-1", "req_1")
 FIRST = Usage(prompt_tokens=100, completion_tokens=1, total_tokens=101, cache_read_tokens=64, cache_creation_tokens=8)
 LAST = FIRST.model_copy(update={"completion_tokens": 20, "total_tokens": 120})
 HALF = (MESSAGE_START, started({"type": "text", "text": ""}), grown("text", text="hi"))

@@ -7,25 +7,25 @@ from tests.activities.providers.calls import failure, parts
 from tests.activities.providers.openai_chat.wire import HALF, USAGE, USED, answer, calling, calls, completion, delta
 from tests.support.fake_provider.script import EVENT_STREAM, Raw, sse
 from tests.support.fake_provider.server import FakeProvider
-from wakeful.authoring.provider import (
-    CallArguments,
-    CallOpened,
-    Opened,
-    Reasoning,
-    Stop,
-    StreamPart,
-    Text,
-    Used,
-)
 from wakeful.contract.errors import ProviderErrorKind
 from wakeful.contract.inference import (
     StopReason,
+)
+from wakeful.contract.streaming import (
+    CallArgumentsPart,
+    CallStartPart,
+    ReasoningPart,
+    StartPart,
+    StopPart,
+    StreamPart,
+    TextPart,
+    UsagePart,
 )
 from wakeful_activities.providers.openai_chat.provider import OpenAIChat
 
 
 async def test_the_parts_of_a_stream(chat: OpenAIChat, fake: FakeProvider) -> None:
-    """B-110, B-114, B-115: the usage comes after the stop, and `Stop` is the last word all the same."""
+    """B-110, B-114, B-115: the usage comes after the stop, and `StopPart` is the last word all the same."""
     fake.will(
         Raw.sse(
             {"model": "test-model-2026-01-01", "choices": []},
@@ -44,17 +44,17 @@ async def test_the_parts_of_a_stream(chat: OpenAIChat, fake: FakeProvider) -> No
         )
     )
     assert await parts(chat) == [
-        Opened("test-model-2026-01-01", "req_1"),
-        Reasoning("hm"),
-        Text("Let me "),
-        Text("see."),
-        CallOpened(0, "c0", "f"),
-        CallArguments(0, '{"a"'),
-        CallArguments(0, ":1}"),
-        CallOpened(1, "c1", "g"),
-        CallArguments(1, "{}"),
-        Used(USED),
-        Stop(StopReason.TOOL_USE),
+        StartPart("test-model-2026-01-01", "req_1"),
+        ReasoningPart("hm"),
+        TextPart("Let me "),
+        TextPart("see."),
+        CallStartPart(0, "c0", "f"),
+        CallArgumentsPart(0, '{"a"'),
+        CallArgumentsPart(0, ":1}"),
+        CallStartPart(1, "c1", "g"),
+        CallArgumentsPart(1, "{}"),
+        UsagePart(USED),
+        StopPart(StopReason.TOOL_USE),
     ]
 
 
@@ -63,28 +63,28 @@ async def test_a_body_that_is_not_streamed_gives_the_same_parts(chat: OpenAIChat
     body: JsonValue = {**completion(message, finish_reason="tool_calls"), "model": "test-model-2026", "usage": USAGE}
     fake.will(Raw.json(body, headers={"X-Request-Id": "req_1"}))
     assert await parts(chat) == [
-        Opened("test-model-2026", "req_1"),
-        Reasoning("hm"),
-        Text("Let me see."),
-        CallOpened(0, "c0", "f"),
-        CallArguments(0, '{"b":1}'),
-        CallOpened(1, "c1", "f"),
-        CallOpened(2, "c2", "f"),
-        CallArguments(2, '{"a":1}'),
-        Used(USED),
-        Stop(StopReason.TOOL_USE),
+        StartPart("test-model-2026", "req_1"),
+        ReasoningPart("hm"),
+        TextPart("Let me see."),
+        CallStartPart(0, "c0", "f"),
+        CallArgumentsPart(0, '{"b":1}'),
+        CallStartPart(1, "c1", "f"),
+        CallStartPart(2, "c2", "f"),
+        CallArgumentsPart(2, '{"a":1}'),
+        UsagePart(USED),
+        StopPart(StopReason.TOOL_USE),
     ]
 
 
 async def test_an_answer_with_few_fields_is_read(chat: OpenAIChat, fake: FakeProvider) -> None:
     body: JsonValue = {**completion({"content": None, "tool_calls": None, "reasoning": "hm"}), "usage": None}
     fake.will(Raw.json(body, headers={"Content-Type": "text/plain"}))
-    assert await parts(chat) == [Opened("test-model"), Reasoning("hm"), Stop(StopReason.END_TURN)]
+    assert await parts(chat) == [StartPart("test-model"), ReasoningPart("hm"), StopPart(StopReason.END_TURN)]
 
 
 async def test_a_refusal_is_the_models_text(chat: OpenAIChat, fake: FakeProvider) -> None:
     events = (delta({"refusal": "I can't "}), delta({"content": None, "refusal": "help."}, "stop"), "[DONE]")
-    assert await answer(chat, fake, *events) == [Text("I can't "), Text("help."), Stop(StopReason.END_TURN)]
+    assert await answer(chat, fake, *events) == [TextPart("I can't "), TextPart("help."), StopPart(StopReason.END_TURN)]
 
 
 @pytest.mark.parametrize("last", [[], ["[DONE]"], ["[DONE]", delta({"content": "!"})]], ids=["cut", "done", "late"])
@@ -92,19 +92,29 @@ async def test_an_answer_is_complete_once_it_has_a_finish_reason(
     chat: OpenAIChat, fake: FakeProvider, last: list[JsonValue]
 ) -> None:
     events = (delta({"content": "hi"}), delta(finish_reason="stop"), *last)
-    assert await answer(chat, fake, *events) == [Text("hi"), Stop(StopReason.END_TURN)]
+    assert await answer(chat, fake, *events) == [TextPart("hi"), StopPart(StopReason.END_TURN)]
 
 
 async def test_a_connection_that_is_lost_after_a_complete_answer_does_not_matter(
     chat: OpenAIChat, fake: FakeProvider
 ) -> None:
     fake.will(Raw(sse(delta({"content": "hi"}), delta(finish_reason="stop")), headers=EVENT_STREAM, then="cut"))
-    assert await parts(chat) == [Opened("test-model"), Text("hi"), Stop(StopReason.END_TURN)]
+    assert await parts(chat) == [StartPart("test-model"), TextPart("hi"), StopPart(StopReason.END_TURN)]
 
 
-ONE = [CallOpened(0, "c", "f"), CallArguments(0, '{"a":'), CallArguments(0, "1}")]
-TWO = [CallOpened(0, "", "f"), CallArguments(0, "{}"), CallOpened(1, "", "f"), CallArguments(1, '{"a":1}')]
-BOTH = [CallOpened(0, "c", "f"), CallArguments(0, "{}"), CallOpened(1, "d", "f"), CallArguments(1, '{"a":1}')]
+ONE = [CallStartPart(0, "c", "f"), CallArgumentsPart(0, '{"a":'), CallArgumentsPart(0, "1}")]
+TWO = [
+    CallStartPart(0, "", "f"),
+    CallArgumentsPart(0, "{}"),
+    CallStartPart(1, "", "f"),
+    CallArgumentsPart(1, '{"a":1}'),
+]
+BOTH = [
+    CallStartPart(0, "c", "f"),
+    CallArgumentsPart(0, "{}"),
+    CallStartPart(1, "d", "f"),
+    CallArgumentsPart(1, '{"a":1}'),
+]
 
 
 def piece(arguments: JsonValue = None, name: str | None = None, **more: JsonValue) -> dict[str, JsonValue]:
@@ -129,17 +139,17 @@ def piece(arguments: JsonValue = None, name: str | None = None, **more: JsonValu
         ([piece("{}", "f", index=0, id=""), piece('{"a":1}', "f", index=0, id="")], TWO),
         (
             [piece("", "f", index=0), piece("", "g", index=0)],
-            [CallOpened(0, "", "f"), CallOpened(1, "", "g")],
+            [CallStartPart(0, "", "f"), CallStartPart(1, "", "g")],
         ),
         (
             [piece("{", "f", id="c"), piece("{", "g", id="d"), piece("}", id="c"), piece("}", id="d")],
             [
-                CallOpened(0, "c", "f"),
-                CallArguments(0, "{"),
-                CallOpened(1, "d", "g"),
-                CallArguments(1, "{"),
-                CallArguments(0, "}"),
-                CallArguments(1, "}"),
+                CallStartPart(0, "c", "f"),
+                CallArgumentsPart(0, "{"),
+                CallStartPart(1, "d", "g"),
+                CallArgumentsPart(1, "{"),
+                CallArgumentsPart(0, "}"),
+                CallArgumentsPart(1, "}"),
             ],
         ),
     ],
@@ -148,14 +158,14 @@ async def test_calls_are_distinguished_however_a_server_numbers_them(
     chat: OpenAIChat, fake: FakeProvider, pieces: list[JsonValue], expected: list[StreamPart]
 ) -> None:
     """B-114"""
-    assert await answer(chat, fake, *calling(*pieces)) == [*expected, Stop(StopReason.TOOL_USE)]
+    assert await answer(chat, fake, *calling(*pieces)) == [*expected, StopPart(StopReason.TOOL_USE)]
 
 
 async def test_missing_call_ids_stay_empty(chat: OpenAIChat, fake: FakeProvider) -> None:
     function: JsonValue = {"name": "f", "arguments": ""}
     wanted: JsonValue = [{"function": function}, {"id": None, "function": function}, {"id": "", "function": function}]
     fake.will(Raw.json(completion({"tool_calls": wanted}, finish_reason="tool_calls")))
-    assert [part.id for part in await parts(chat) if isinstance(part, CallOpened)] == ["", "", ""]
+    assert [part.id for part in await parts(chat) if isinstance(part, CallStartPart)] == ["", "", ""]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +181,9 @@ async def test_a_finish_reason_is_a_stop_reason(
     chat: OpenAIChat, fake: FakeProvider, finish_reason: str, expected: StopReason
 ) -> None:
     """B-115"""
-    assert await answer(chat, fake, delta({"content": ""}, ""), delta(finish_reason=finish_reason)) == [Stop(expected)]
+    assert await answer(chat, fake, delta({"content": ""}, ""), delta(finish_reason=finish_reason)) == [
+        StopPart(expected)
+    ]
 
 
 @pytest.mark.parametrize(

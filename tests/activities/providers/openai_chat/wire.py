@@ -5,11 +5,11 @@ from pydantic import JsonValue
 from tests.activities.providers.calls import parts
 from tests.support.fake_provider.script import Raw, sse
 from tests.support.fake_provider.server import FakeProvider
-from wakeful.authoring.provider import (
-    Opened,
+from wakeful.contract.runs import Usage
+from wakeful.contract.streaming import (
+    StartPart,
     StreamPart,
 )
-from wakeful.contract.runs import Usage
 from wakeful_activities.providers.openai_chat.provider import OpenAIChat
 
 CANARY = "sk-canary-4711"
@@ -34,7 +34,7 @@ async def answer(chat: OpenAIChat, fake: FakeProvider, *events: JsonValue) -> li
     """What becomes of a stream of these chunks, but for its beginning."""
     fake.will(Raw.sse(*events))
     opened, *rest = await parts(chat)
-    assert isinstance(opened, Opened)
+    assert isinstance(opened, StartPart)
     return rest
 
 

@@ -16,17 +16,17 @@ from tests.activities.providers.openai_responses.wire import (
 )
 from tests.support.fake_provider.script import Raw
 from tests.support.fake_provider.server import FakeProvider
-from wakeful.authoring.provider import (
-    CallArguments,
-    CallClosed,
-    CallOpened,
-    Opened,
-    Reasoning,
-    Stop,
-    Text,
-)
 from wakeful.contract.errors import ProviderErrorKind
 from wakeful.contract.inference import StopReason
+from wakeful.contract.streaming import (
+    CallArgumentsPart,
+    CallEndPart,
+    CallStartPart,
+    ReasoningPart,
+    StartPart,
+    StopPart,
+    TextPart,
+)
 from wakeful_activities.providers.openai_responses.provider import OpenAIResponses
 
 CALL: dict[str, JsonValue] = {
@@ -45,15 +45,15 @@ THOUGHT: JsonValue = {
 MESSAGE: JsonValue = {"type": "message", "content": [{"type": "output_text", "text": "Let me see."}]}
 OUTPUT: list[JsonValue] = [THOUGHT, MESSAGE, CALL]
 WHOLE = [
-    Opened("test-model-2026", "req_1"),
-    Reasoning("hm\n\nso"),
-    Reasoning(signature=SIGNATURE),
-    Text("Let me see."),
-    CallOpened(0, "c1", "f"),
-    CallArguments(0, '{"a":1}'),
-    CallClosed(0),
+    StartPart("test-model-2026", "req_1"),
+    ReasoningPart("hm\n\nso"),
+    ReasoningPart(signature=SIGNATURE),
+    TextPart("Let me see."),
+    CallStartPart(0, "c1", "f"),
+    CallArgumentsPart(0, '{"a":1}'),
+    CallEndPart(0),
     USED,
-    Stop(StopReason.TOOL_USE),
+    StopPart(StopReason.TOOL_USE),
 ]
 
 
@@ -87,19 +87,19 @@ async def test_the_parts_of_a_stream(responses: OpenAIResponses, fake: FakeProvi
         )
     )
     assert await parts(responses) == [
-        Opened("test-model-2026", "req_1"),
-        Reasoning("hm"),
-        Reasoning("\n\n"),
-        Reasoning("so"),
-        Reasoning(signature=SIGNATURE),
-        Text("Let me "),
-        Text("see."),
-        CallOpened(0, "c1", "f"),
-        CallArguments(0, '{"a"'),
-        CallArguments(0, ":1}"),
-        CallClosed(0),
+        StartPart("test-model-2026", "req_1"),
+        ReasoningPart("hm"),
+        ReasoningPart("\n\n"),
+        ReasoningPart("so"),
+        ReasoningPart(signature=SIGNATURE),
+        TextPart("Let me "),
+        TextPart("see."),
+        CallStartPart(0, "c1", "f"),
+        CallArgumentsPart(0, '{"a"'),
+        CallArgumentsPart(0, ":1}"),
+        CallEndPart(0),
         USED,
-        Stop(StopReason.TOOL_USE),
+        StopPart(StopReason.TOOL_USE),
     ]
 
 
@@ -117,13 +117,13 @@ async def test_a_body_that_is_not_streamed_gives_the_same_parts(responses: OpenA
 
 async def test_a_refusal_is_the_models_text(responses: OpenAIResponses, fake: FakeProvider) -> None:
     fake.will(Raw.sse(CREATED, event("refusal.delta", delta="I can't."), COMPLETED))
-    assert await parts(responses) == [Opened("test-model-2026"), Text("I can't."), Stop(StopReason.END_TURN)]
+    assert await parts(responses) == [StartPart("test-model-2026"), TextPart("I can't."), StopPart(StopReason.END_TURN)]
 
 
 async def test_an_answer_that_hits_the_token_limit_says_so(responses: OpenAIResponses, fake: FakeProvider) -> None:
     """B-115"""
     fake.will(Raw.sse(*HALF, ended("incomplete", incomplete_details={"reason": "max_output_tokens"})))
-    assert (await parts(responses))[-1] == Stop(StopReason.MAX_TOKENS)
+    assert (await parts(responses))[-1] == StopPart(StopReason.MAX_TOKENS)
 
 
 FLAT: JsonValue = {"type": "error", "code": "rate_limit_exceeded", "message": "no luck", "param": None}

@@ -2,10 +2,10 @@
 
 from pydantic import JsonValue
 
-from wakeful.authoring.provider import (
-    Used,
-)
 from wakeful.contract.runs import Usage
+from wakeful.contract.streaming import (
+    UsagePart,
+)
 
 SIGNATURE = '{"id":"rs_1","encrypted_content":"gAAA"}'
 
@@ -18,7 +18,7 @@ USAGE: JsonValue = {
     "input_tokens_details": {"cached_tokens": 64, "cache_write_tokens": 8},
     "output_tokens_details": {"reasoning_tokens": 12},
 }
-USED = Used(
+USED = UsagePart(
     Usage(
         prompt_tokens=100,
         completion_tokens=20,

@@ -19,12 +19,12 @@ from tests.activities.providers.openai_chat.wire import (
 )
 from tests.support.fake_provider.script import EVENT_STREAM, HANG, RESET, Answer, Raw, Reply
 from tests.support.fake_provider.server import FakeProvider, fake_provider
-from wakeful.authoring.provider import (
-    Opened,
-    StreamingProvider,
-    Text,
-)
+from wakeful.authoring.provider import StreamingProvider
 from wakeful.contract.errors import ConfigurationError, ProviderError, ProviderErrorKind
+from wakeful.contract.streaming import (
+    StartPart,
+    TextPart,
+)
 from wakeful_activities.providers.anthropic.provider import AnthropicMessages
 from wakeful_activities.providers.openai_chat.provider import OPENAI_URL, OpenAIChat
 
@@ -42,7 +42,7 @@ async def test_a_connection_that_is_read_to_its_end_is_reused() -> None:
 async def test_leaving_a_stream_closes_the_connection(chat: OpenAIChat, fake: FakeProvider) -> None:
     fake.will(Raw(HALF, headers=EVENT_STREAM, then="stall"))
     async with aclosing(chat.stream(HELLO)) as stream:
-        assert [await anext(stream), await anext(stream)] == [Opened("test-model"), Text("hi")]
+        assert [await anext(stream), await anext(stream)] == [StartPart("test-model"), TextPart("hi")]
     await fake.until(fake.asked[0].closed.is_set)
 
 

@@ -1,7 +1,7 @@
-"""Texts that patterns compare with: exactly, by glob or by regular expression.
+"""Match a text exactly, by glob or by regular expression.
 
-Globs and regular expressions run on pydantic's Rust engine, whose time grows with the length of the text alone:
-no pattern and no argument can make a worker hang. It has no look-around and no backreferences.
+Globs and regular expressions run on the Rust regex engine in pydantic, in linear time: no pattern and no argument can
+make a worker hang. It has no look-around and no backreferences.
 """
 
 import json
@@ -14,15 +14,15 @@ from pydantic import JsonValue
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 TEXT_LIMIT = 100_000
-"""Characters of an argument that are searched; in a longer one nobody can tell."""
+"""The longest text that is searched, in characters; whether a longer one matches is not known."""
 
 
 class PatternError(ValueError):
-    """A pattern cannot be read; the message says what is wrong, and where."""
+    """A pattern is malformed; the message says how, and where."""
 
 
 class Kind(IntEnum):
-    """How a text is compared. The more precise kind is the greater."""
+    """How a text is matched. The more precise kind is the greater."""
 
     REGEX = 1
     GLOB = 2
@@ -30,11 +30,11 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True)
-class Text:
-    """What a tool's name or an argument has to be.
+class TextMatcher:
+    """Matches a tool's name or an argument.
 
     Raises:
-        PatternError: it is no glob or no regular expression.
+        PatternError: the glob or the regular expression is malformed.
     """
 
     kind: Kind
@@ -45,12 +45,12 @@ class Text:
             _ = self._engine
 
     def matches(self, value: str) -> bool | None:
-        """Whether `value` is such a text; None if it is too long to tell."""
+        """Whether `value` matches; None if it is too long to search."""
         if self.kind is Kind.EXACT:
             return value == self.text
         if len(value) > TEXT_LIMIT:
             return None
-        # The engine takes no lone surrogates, and a text that it refuses would slip through a rule that denies.
+        # The engine rejects lone surrogates, and a text that it rejects would slip through a rule that denies.
         return self._engine.isinstance_python(value.encode(errors="replace").decode())
 
     @cached_property
@@ -59,12 +59,12 @@ class Text:
         try:
             return SchemaValidator(core_schema.str_schema(pattern=expression, regex_engine="rust-regex"))
         except (SchemaError, UnicodeEncodeError) as error:
-            said = str(error).rpartition("error: ")[2].rpartition("SchemaError: ")[2]
-            raise PatternError(f"{self.text!r} is no regular expression: {said}") from error
+            problem = str(error).rpartition("error: ")[2].rpartition("SchemaError: ")[2]
+            raise PatternError(f"{self.text!r} is not a regular expression: {problem}") from error
 
 
-def in_words(value: JsonValue) -> str:
-    """A JSON value as the text that patterns see: a string as it is, null as nothing, the rest as compact JSON."""
+def as_text(value: JsonValue) -> str:
+    """A JSON value as patterns match it: a string as it is, null as an empty string, other values as compact JSON."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -75,8 +75,8 @@ def in_words(value: JsonValue) -> str:
 def glob_expression(glob: str) -> str:
     """The glob as a regular expression.
 
-    `*` is anything (also `/`), `?` one character, `[a-z]` and `[!a-z]` one of a set, and `**/` any number of
-    directories, also none.
+    `*` matches anything (also `/`), `?` one character, `[a-z]` and `[!a-z]` one of a set, and `**/` any number of
+    directories, including none.
     """
     parts, position = [r"(?s)\A"], 0
     while position < len(glob):
@@ -93,7 +93,7 @@ def glob_expression(glob: str) -> str:
         elif char == "[":
             end = glob.find("]", position + (3 if glob[position + 1 : position + 2] in ("!", "^") else 2))
             if end < 0:
-                raise PatternError(f"the glob {glob!r} has a '[' without its ']'; write '[[]' for the character")
+                raise PatternError(f"the glob {glob!r} has a '[' without a ']'; write '[[]' to match the character")
             parts.append(_one_of(glob[position + 1 : end], glob))
             position = end + 1
         else:

@@ -1,4 +1,4 @@
-"""Find tools by what a model asks for: `select:a,b` by name, `+required rest` or plain keywords by what they say."""
+"""Search tools: `select:a,b` by name, `+required rest` or plain keywords by name and description."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def search(tools: Sequence[ToolDescriptor], query: str, *, max_results: int) -> list[ToolDescriptor]:
-    """The tools that fit best, the best one first; those that are named, in the order they are named."""
+    """The tools that match, the best match first; with `select:`, in the order of the query."""
     if query.startswith(SELECT):
         by_id = {tool.id: tool for tool in tools}
         named = dict.fromkeys(name.strip() for name in query.removeprefix(SELECT).split(","))
@@ -26,7 +26,7 @@ def search(tools: Sequence[ToolDescriptor], query: str, *, max_results: int) -> 
 
 
 def _score(tool: ToolDescriptor, term: str) -> int:
-    """How well a tool fits a word: one in its name says more than one in its description."""
+    """How well a tool matches a word; a match in its name counts more than one in its description."""
     name, description = tool.id.lower(), tool.description.lower()
     if not term:
         return 0

@@ -1,10 +1,10 @@
-"""Which profile store a worker uses, and when it is opened; by the address in `WAKEFUL_PROFILES`.
+"""The profile store of a worker, by the address in `WAKEFUL_PROFILES`.
 
-memory:                                   gone with the process; for tests
+memory:                                   lost when the process ends; for tests
 sqlite:/var/lib/wakeful/profiles.db       a file, for the workers of one machine
 postgresql://user:password@host/database  for workers on several machines; needs the extra `postgres`
 
-Without the variable it is the file `.wakeful/profiles.db` in the working directory, made at the first use.
+The default is the file `.wakeful/profiles.db` in the working directory, which is created at the first use.
 """
 
 from collections.abc import Mapping
@@ -21,10 +21,10 @@ DEFAULT = "sqlite:.wakeful/profiles.db"
 
 
 class WorkerProfiles:
-    """The profiles of a worker: the registry's keys, and one store, opened when there are keys and closed at the end.
+    """The profiles of a worker: the registry's keys, and a store, which is opened if there are keys.
 
     Args:
-        store: whoever gives one closes it; else it is the one that the environment names.
+        store: the store to use instead of the one in `environ`; it is not closed.
     """
 
     def __init__(self, registry: Registry, environ: Mapping[str, str], *, store: ProfileStore | None = None) -> None:
@@ -34,10 +34,10 @@ class WorkerProfiles:
         self._opened: ProfileStore | None = None
 
     def open(self) -> Profiles:
-        """With the keys of this moment: a registry can be replaced.
+        """Profiles with the registry's current keys, which a replacement of the registry can change.
 
         Raises:
-            ConfigurationError: the environment names no store that is known.
+            ConfigurationError: the environment names an unknown store.
         """
         keys = self._registry.profile_keys
         return Profiles(self._store(), keys) if keys else Profiles()
@@ -55,10 +55,10 @@ class WorkerProfiles:
 
 
 def profile_store(environ: Mapping[str, str]) -> ProfileStore:
-    """The store that the environment names; nothing is opened yet.
+    """The store that the environment names; it connects at the first use.
 
     Raises:
-        ConfigurationError: the address is of no store that is known, or a package is missing.
+        ConfigurationError: the address names an unknown store, or a package is missing.
     """
     address = environ.get(VARIABLE) or DEFAULT
     kind, _, rest = address.partition(":")
@@ -68,6 +68,6 @@ def profile_store(environ: Mapping[str, str]) -> ProfileStore:
         return SqliteProfileStore(Path(rest))
     if kind in ("postgresql", "postgres") and rest:
         return PostgresProfileStore(address)
-    # The kind alone: an address with a typo may hold a password.
+    # Only the kind: an address with a typo may contain a password.
     written = "memory:, sqlite:/path or postgresql://user:password@host/database"
-    raise ConfigurationError([f"{VARIABLE} begins with {kind[:20]!r}; write it as {written}"])
+    raise ConfigurationError([f"{VARIABLE} starts with {kind[:20]!r}; write it as {written}"])

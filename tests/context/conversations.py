@@ -1,4 +1,4 @@
-"""Conversations for tests: short words for messages, and strategies for whole conversations."""
+"""Conversations for tests: builders of messages, and strategies for whole conversations."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ def result(call_id: str, text: str = "", *, id: str | None = None) -> Message:
 
 
 def interrupted(call_id: str) -> Message:
-    """The answer that a view makes up."""
+    """The result that a view adds for an unanswered call."""
     return result(call_id, TOOL_INTERRUPTED, id=f"interrupted:{call_id}")
 
 
@@ -45,7 +45,7 @@ def ids(messages: Sequence[Message]) -> list[str]:
 
 
 def problems(messages: Sequence[Message]) -> list[str]:
-    """Every call without its result and every result without its call; counted apart from the code under test."""
+    """Every call without its result and every result without its call, independently of the code under test."""
     wrong, asked = list[str](), list[str]()
     for message in messages:
         if message.role is Role.ASSISTANT:
@@ -67,7 +67,7 @@ texts = st.sampled_from((0, 5, 40, 400, 1500, 9000)).map(lambda length: "x" * le
 
 @st.composite
 def conversations(draw: st.DrawFn, *, open_end: bool = True) -> list[Message]:
-    """What the loop writes: system messages, then turns and rounds of parallel calls, perhaps with an open last one."""
+    """What the loop writes: system messages, then messages and rounds of calls, of which the last may be open."""
     kinds = st.lists(st.sampled_from(("user", "assistant", "system", "round", "round")), max_size=12)
     said = [system(f"lead-{index}", draw(texts)) for index in range(draw(st.integers(0, 2)))]
     for turn, kind in enumerate(draw(kinds)):
@@ -93,7 +93,7 @@ def _rounds(draw: st.DrawFn, turn: int, *, answered: bool) -> list[Message]:
 
 @st.composite
 def broken_conversations(draw: st.DrawFn) -> list[Message]:
-    """What nobody should write: results that come late, twice, without a call or without an id, calls forgotten."""
+    """What the loop never writes: late, repeated and unmatched results, results without an id, unanswered calls."""
     call_ids = st.sampled_from("abc")
     said: list[Message] = []
     for index in range(draw(st.integers(0, 14))):

@@ -1,0 +1,78 @@
+"""A tool's arguments from its function's signature: a pydantic model to check them, and a JSON schema for models."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, get_type_hints
+
+import docstring_parser
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, create_model
+from pydantic.errors import PydanticUserError
+
+from wakeful.contract.errors import ConfigurationError
+
+
+def argument_model(tool_id: str, function: Callable[..., Any], *, context: type) -> tuple[type[BaseModel], str | None]:
+    """A model of the function's parameters, and the name of the parameter of type `context`, if it has one.
+
+    Raises:
+        ConfigurationError: a parameter has no type, or its type has no JSON schema.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    described = {p.arg_name: p.description for p in docstring_parser.parse(inspect.getdoc(function) or "").params}
+    fields: dict[str, Any] = {}
+    context_parameter, problems = None, []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            problems.append(f"tool {tool_id!r}: parameter {parameter} is not supported; name every parameter")
+        elif parameter.name not in hints:
+            problems.append(f"tool {tool_id!r}: parameter {parameter.name!r} needs a type")
+        elif hints[parameter.name] is context:
+            context_parameter = parameter.name
+        else:
+            default = ... if parameter.default is parameter.empty else parameter.default
+            info = Field(default=default, description=described.get(parameter.name))
+            fields[parameter.name] = (hints[parameter.name], info)
+    if problems:
+        raise ConfigurationError(problems)
+    try:
+        model = create_model(f"{tool_id}_arguments", __config__=ConfigDict(extra="forbid"), **fields)
+        model.model_json_schema()
+    except PydanticUserError as error:
+        raise ConfigurationError([f"tool {tool_id!r}: its parameters have no JSON schema: {error.message}"]) from error
+    return model, context_parameter
+
+
+def parameters_schema(arguments: type[BaseModel]) -> dict[str, JsonValue]:
+    """The JSON schema of the arguments, with definitions inlined and titles removed, so that models read it easily.
+
+    A type that contains itself keeps its `$defs`.
+    """
+    schema = arguments.model_json_schema()
+    definitions = schema.get("$defs", {})
+    inlined = _inline({key: value for key, value in schema.items() if key != "$defs"}, definitions, ())
+    if "$ref" in str(inlined):
+        inlined["$defs"] = {name: _inline(body, definitions, (name,)) for name, body in definitions.items()}
+    return inlined  # type: ignore[no-any-return]  # pydantic's schemas are JSON
+
+
+def _inline(node: Any, definitions: dict[str, Any], inside: tuple[str, ...]) -> Any:
+    if isinstance(node, list):
+        return [_inline(item, definitions, inside) for item in node]
+    if not isinstance(node, dict):
+        return node
+    name = str(node.get("$ref", "")).removeprefix("#/$defs/")
+    if name in definitions and name not in inside:
+        beside = {key: value for key, value in node.items() if key != "$ref"}
+        return {**_inline(definitions[name], definitions, (*inside, name)), **_inline(beside, definitions, inside)}
+    return {
+        key: _inline_properties(value, definitions, inside)
+        if key == "properties"
+        else _inline(value, definitions, inside)
+        for key, value in node.items()
+        if key != "title"
+    }
+
+
+def _inline_properties(properties: dict[str, Any], definitions: dict[str, Any], inside: tuple[str, ...]) -> Any:
+    # A property may itself be called "title": keep the names, and inline only their schemas.
+    return {name: _inline(schema, definitions, inside) for name, schema in properties.items()}
