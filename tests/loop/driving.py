@@ -62,6 +62,7 @@ PAY = ToolDescriptor(id="pay", name="pay")
 PICK = FrontendTool(id="pick")
 REQUEST = RunRequest(agent_id="assistant", input="Hello", frontend_tools=(PICK,))
 THREAD = RunRequest(agent_id="assistant", input="Hello", frontend_tools=(PICK,), mode=ThreadMode.THREAD)
+NO_INPUT = RunRequest(agent_id="assistant", mode=ThreadMode.THREAD)
 
 
 def an_agent(
@@ -406,6 +407,11 @@ def idle() -> Driver:
     driver = Driver(request=THREAD)
     driver.model(says("Hello!"))
     return driver
+
+
+def without_run() -> Driver:
+    """A thread that waits for its first message."""
+    return Driver(agent=None, request=NO_INPUT)
 
 
 LIVE_STAGES: Mapping[str, Callable[[], Driver]] = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.loop.driving import AGENT, LIVE_STAGES, Driver, asks, call, ok, says
+from tests.loop.driving import AGENT, LIVE_STAGES, Driver, asks, call, ok, says, without_run
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.budgets import Spent
 from wakeful.contract.carryover import Counters
@@ -131,6 +131,11 @@ def test_steps_and_tokens_are_counted_over_the_whole_run() -> None:
     driver.tool("c1", ok("sunny"))
     driver.model(says("Sunny.", Usage(total_tokens=7)))
     assert (driver.result.steps, driver.result.usage) == (2, Usage(total_tokens=12))
+
+
+def test_a_thread_without_a_run_raises_if_its_run_is_needed() -> None:
+    with pytest.raises(InternalError, match="a run was needed before the thread had one"):
+        _ = without_run().thread.agent
 
 
 def test_the_agent_is_not_known_before_it_is_resolved() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.loop.children import (
     PARENT,
+    a_parent,
     a_tool_end,
     a_word,
     an_end,
@@ -13,6 +14,7 @@ from tests.loop.children import (
     events_in,
     idle_with_task,
     mail,
+    nameless,
     spawns,
     with_tasks,
 )
@@ -153,6 +155,19 @@ def test_the_tasks_of_an_idle_thread_can_be_cancelled_and_their_ends_begin_no_ru
     driver.submit("m1")
     driver.resolve(PARENT)
     assert events_in(driver) == [("custom", "bg_0"), ("cancelled", "bg_0"), ("cancelled", "bg_1")]
+
+
+def test_a_task_of_an_idle_thread_that_is_cancelled_before_it_starts_is_recorded_as_cancelled() -> None:
+    driver = Driver(a_parent(max_rounds=1), request=THREAD)
+    nameless(driver, spawns("c1"))
+    assert isinstance(driver.thread.stage, Idle)
+    driver.cancel("enough")
+    assert driver.last.commands == (CancelWork("bg_0"),)
+    driver.feed(WorkCancelled("bg_0"))
+    assert (driver.thread.children.running, driver.thread.counters.runs) == ((), 1)
+    driver.submit("m1")
+    driver.resolve(PARENT)
+    assert events_in(driver) == [("cancelled", "bg_0")]
 
 
 def test_a_rollback_of_a_run_that_is_being_cancelled_stops_no_more_than_the_cancel() -> None:

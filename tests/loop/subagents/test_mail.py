@@ -396,6 +396,18 @@ def test_what_is_sent_again_meanwhile_goes_after_what_is_on_its_way() -> None:
     assert driver.feed(Delivered(f"resend-{first.message_id}")).commands == (DeliverMessage("resend-m7", second),)
 
 
+def test_the_result_of_a_resend_that_is_reported_twice_counts_once() -> None:
+    driver = with_dead_letters(2)
+    driver.feed(UndeliveredRequested("replay"))
+    first, second = driver.thread.mail.resending
+    driver.feed(Delivered(f"resend-{first.message_id}"))
+    before = driver.thread
+    assert driver.feed(Delivered(f"resend-{first.message_id}")) == Advance(before)
+    driver.feed(Delivered(f"resend-{second.message_id}"))
+    before = driver.thread
+    assert driver.feed(WorkFailed(f"resend-{second.message_id}", "recipient_not_found")) == Advance(before)
+
+
 def test_somebody_has_the_dead_letters_sent_again_or_forgotten() -> None:
     driver = with_dead_letters(1)
     (dead,) = driver.thread.mail.undelivered

@@ -1,7 +1,7 @@
 """A run within its budget, from fact to fact: calls that are not made, sub-agents that ask for more, and waiting."""
 
 from tests.loop.children import PARENT, an_end, delegates, spawns
-from tests.loop.driving import Driver, asks, call, carry, ok, says
+from tests.loop.driving import Driver, asks, call, carry, ok, says, without_run
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.names import SIGNAL_BUDGET_GRANT, SIGNAL_BUDGET_REQUEST
 from wakeful.contract.requests import RunRequest
@@ -10,6 +10,7 @@ from wakeful.contract.views import WaitingFor
 from wakeful.loop.machine.commands import Infer, SendSignal
 from wakeful.loop.machine.facts import BudgetGranted, BudgetRequested, Delivered, WorkFailed
 from wakeful.loop.machine.stages import AwaitingBudget
+from wakeful.loop.machine.state import Advance
 from wakeful.loop.thread.continue_as_new import pending_commands
 from wakeful.loop.thread.views import doing, status_view
 
@@ -84,6 +85,12 @@ def test_a_grant_that_comes_while_the_run_is_busy_does_not_disturb_it() -> None:
         Budget(turns=9),
         (),
     )
+
+
+def test_a_grant_that_arrives_before_the_first_run_of_a_woken_thread_is_a_no_op() -> None:
+    driver = without_run()
+    before = driver.thread
+    assert driver.feed(BudgetGranted(BudgetGrant(allowance=Budget(turns=9)))) == Advance(before)
 
 
 def test_a_parent_lends_more_while_its_call_waits() -> None:

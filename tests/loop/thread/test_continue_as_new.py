@@ -23,6 +23,7 @@ from tests.loop.driving import (
     reject,
     resume,
     says,
+    without_run,
 )
 from wakeful.contract.decisions import ResumeMode
 from wakeful.contract.runs import OnBusy, Usage
@@ -34,7 +35,7 @@ from wakeful.loop.machine.stages import BetweenSteps
 from wakeful.loop.machine.state import Thread
 from wakeful.loop.thread.continue_as_new import TAIL_BYTES, pack, pending_commands, size_of, unpack
 
-STAGES = {**LIVE_STAGES, "idle": idle, "done": done}
+STAGES = {**LIVE_STAGES, "without a run": without_run, "idle": idle, "done": done}
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -4,6 +4,7 @@ import pytest
 
 from tests.loop.driving import (
     LIVE_STAGES,
+    NO_INPUT,
     THREAD,
     Driver,
     an_agent,
@@ -16,18 +17,16 @@ from tests.loop.driving import (
     resume,
     says,
     submitted,
+    without_run,
 )
 from wakeful.contract.events import RunStart
-from wakeful.contract.requests import RunRequest
-from wakeful.contract.runs import Cancelled, Errored, NaturalEnd, OnBusy, RunIdentity, RunStatus, ThreadMode, Usage
+from wakeful.contract.runs import Cancelled, Errored, NaturalEnd, OnBusy, RunIdentity, RunStatus, Usage
 from wakeful.loop.machine.advance import begin
 from wakeful.loop.machine.commands import ResolveAgent
 from wakeful.loop.machine.facts import LoopFailed, WorkCancelled
 from wakeful.loop.machine.stages import Done, Idle
 from wakeful.loop.machine.state import Advance
 from wakeful.loop.thread.transcript import Transcript
-
-SILENT = RunRequest(agent_id="assistant", mode=ThreadMode.THREAD)
 
 
 def queued(driver: Driver) -> list[str]:
@@ -40,7 +39,7 @@ def stop_everything(driver: Driver) -> None:
 
 
 def test_a_thread_without_input_waits_for_its_first_message() -> None:
-    driver = Driver(agent=None, request=SILENT)
+    driver = without_run()
     assert (driver.thread.stage, driver.commands, driver.events) == (Idle(), [], [])
     driver.submit("m1")
     assert driver.commands == [ResolveAgent(agent_id="assistant", id="resolve-1")]
@@ -148,7 +147,7 @@ def test_an_idle_thread_is_closed_with_the_result_of_its_last_run() -> None:
 
 
 def test_a_thread_that_never_ran_is_closed_as_cancelled() -> None:
-    driver = Driver(agent=None, request=SILENT)
+    driver = without_run()
     driver.cancel("goodbye", close=True)
     assert isinstance(driver.thread.stage, Done)
     assert (driver.result.termination, driver.result.detail) == (Cancelled(), "goodbye")
@@ -250,5 +249,5 @@ def test_a_rollback_undoes_nothing_of_the_conversation_that_was_restored() -> No
 
 
 def test_an_empty_conversation_is_restored_as_an_empty_one() -> None:
-    begun = begin(SILENT, thread_id="t1", run_id="r9", transcript=Transcript())
+    begun = begin(NO_INPUT, thread_id="t1", run_id="r9", transcript=Transcript())
     assert (begun.thread.stage, begun.thread.transcript) == (Idle(), Transcript())

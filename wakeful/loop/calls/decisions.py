@@ -78,8 +78,6 @@ def judge_held(thread: Thread, *, now: int) -> Advance:
 
 def judge(thread: Thread, batch: tuple[Decision, ...]) -> Judgement:
     """What happens to a batch now. One bad decision rejects all of it."""
-    if isinstance(thread.stage, Done | Idle):
-        return Refuse("the run has ended")
     if isinstance(thread.stage, Cancelling):
         return Refuse("the run is being cancelled")
     targets: dict[str, tuple[SuspendedCall, Decision]] = {}
