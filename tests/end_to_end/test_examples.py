@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from examples import quickstart
 from tests.support.processes import ROOT
 from wakeful.testing import runtime
 from wakeful.worker import load_registry
@@ -121,22 +120,6 @@ def test_the_code_and_the_file_of_the_page_on_registries_fit(tmp_path: Path, mon
     names: dict[str, Any] = {"__name__": "page"}
     exec(code, names)
     assert sorted(names["registry"].agents) == ["coder", "researcher", "support"]
-
-
-def test_the_plugin_of_the_readme_can_be_registered() -> None:
-    (thrift,) = [block for block in blocks_of("README.md") if "(Plugin)" in block]
-    names = dict(vars(quickstart))
-    exec(thrift, names)
-    assert [plugin.id for plugin in names["registry"].resolve("buyer").plugins] == ["thrift"]
-
-
-def test_the_team_of_the_readme_can_be_registered() -> None:
-    """Its agents go on with those of the quickstart."""
-    (team,) = [block for block in blocks_of("README.md") if "spawns=" in block]
-    names = dict(vars(quickstart))
-    exec(team, names)
-    tools = {tool.id for tool in names["registry"].resolve("lead").tools}
-    assert tools == {"agent_run_buyer", "cancel_task", "list_tasks", "spawn_agent", "task_result"}
 
 
 def blocks_of(page: str, language: str = "python") -> list[str]:

@@ -1,33 +1,59 @@
-"""The README tells the truth: its code is the example's, and its commands work as they stand."""
+"""The README is true: its code is in examples/, and its commands print what it shows."""
 
 import asyncio
 import json
 import os
 import re
 import shlex
-from pathlib import Path
+import sys
 
-from examples import quickstart
-from tests.support.processes import ROOT, dev_process
+import pytest
+
+from tests.support.processes import ROOT, dev_process, wakeful
 from wakeful.connection import temporal_command
 
 README = (ROOT / "README.md").read_text()
+KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY")
 
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
 
 
-def test_the_code_shown_is_the_quickstart_example() -> None:
-    assert Path(quickstart.__file__).read_text() in blocks("python")
-    assert sorted(quickstart.registry.tools) == ["order", "stock"]
+def transcript(command: str) -> str:
+    """What the README shows as the output of the command that starts like this."""
+    (shown,) = re.findall(rf"^\$ {re.escape(command)}[^\n]*\n((?:[^$`\n][^\n]*\n)*)", README, re.MULTILINE)
+    return str(shown)
 
 
-async def test_the_temporal_commands_run_and_resume_an_agent(tmp_path: Path) -> None:
+@pytest.fixture(autouse=True)
+def without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in KEYS:
+        monkeypatch.delenv(key, raising=False)
+
+
+@pytest.mark.parametrize("example", ["hello.py", "shop.py"])
+def test_the_code_shown_is_the_example(example: str) -> None:
+    assert (ROOT / "examples" / example).read_text() in blocks("python")
+
+
+async def test_hello_world_prints_what_is_shown() -> None:
+    assert await output([sys.executable, "examples/hello.py"]) == transcript("python examples/hello.py")
+
+
+async def test_the_approval_prints_what_is_shown() -> None:
+    async with dev_process("--app", "examples/shop.py:registry") as where:
+        for command in ("wakeful run buyer", "wakeful approve restock/1-1", "wakeful show restock"):
+            (line,) = [line for line in README.splitlines() if line.startswith(f"$ {command}")]
+            ran = await wakeful(*shlex.split(line)[2:], address=where["address"])
+            assert (ran.code, ran.out) == (0, transcript(command)), ran.err
+
+
+async def test_the_temporal_commands_run_and_resume_an_agent() -> None:
     (block,) = [block for block in blocks("console") if "temporal workflow" in block]
     commands = [shlex.split(line.removeprefix("$ ")) for line in block.splitlines()]
-    async with dev_process("--db", str(tmp_path / "wakeful.db")) as where:
-        env = {**os.environ, "TEMPORAL_ADDRESS": where["address"], "NO_COLOR": "1"}
+    async with dev_process() as where:
+        env = {"TEMPORAL_ADDRESS": where["address"], "NO_COLOR": "1"}
         start, query, signal, result = [[temporal_command(), *command[1:]] for command in commands]
         await output(start, env)
         async with asyncio.timeout(60):
@@ -37,12 +63,17 @@ async def test_the_temporal_commands_run_and_resume_an_agent(tmp_path: Path) -> 
         await output(signal, env)
         ended = json.loads(await output([*result, "--output", "json"], env))["result"]
     shown = json.loads(blocks("json")[0])
-    assert {**ended, "run_id": "…", "response": "Done: …", "usage": shown["usage"]} == shown
+    assert {**ended, "run_id": "…", "response": "Done: …", "usage": shown["usage"], "spent": shown["spent"]} == shown
+    assert (ended["usage"].keys(), ended["spent"].keys()) == (shown["usage"].keys(), shown["spent"].keys())
 
 
-async def output(command: list[str], env: dict[str, str]) -> str:
+async def output(command: list[str], env: dict[str, str] | None = None) -> str:
     process = await asyncio.create_subprocess_exec(
-        *command, env=env, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        *command,
+        cwd=ROOT,
+        env={**os.environ, **(env or {})},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
     )
     out, _ = await process.communicate()
     assert process.returncode == 0, out.decode()
