@@ -105,6 +105,8 @@ def test_the_spelling_of_other_ids_never_changes() -> None:
         "call_id": ids.call_id(3, 1),
         "idempotency_key": ids.idempotency_key("r.2", "3-1"),
         "suspension_id": ids.suspension_id("3-1"),
+        "permission_suspension_id": ids.permission_suspension_id("3-1"),
+        "distinct_suspension_id": ids.distinct_suspension_id("chosen", "3-1"),
         "ticket_id": ids.ticket_id("t1", "3-1"),
         "message_id": ids.message_id("r.2", 7),
         "submitted_message_id": ids.submitted_message_id(2, 1),
@@ -118,6 +120,8 @@ def test_the_spelling_of_other_ids_never_changes() -> None:
         "call_id": "3-1",
         "idempotency_key": "r.2:3-1",
         "suspension_id": "suspend_3-1",
+        "permission_suspension_id": "perm_3-1",
+        "distinct_suspension_id": "chosen:3-1",
         "ticket_id": "t1/3-1",
         "message_id": "r.2:7",
         "submitted_message_id": "submit:2:1",
@@ -129,6 +133,19 @@ def test_the_spelling_of_other_ids_never_changes() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("ticket", "readings"),
+    [
+        ("t1/3-1", [("t1", "3-1")]),
+        ("t1/child/3-1", [("t1/child", "3-1"), ("t1", "child/3-1")]),
+        ("t1", []),
+        ("/3-1", []),
+    ],
+)
+def test_a_ticket_is_read_with_the_longest_thread_id_first(ticket: str, readings: list[tuple[str, str]]) -> None:
+    assert list(ids.ticket_readings(ticket)) == readings
+
+
 def test_every_function_that_spells_an_id_is_pinned() -> None:
     """A new function belongs in one of the tests above."""
     spelled = {
@@ -136,7 +153,8 @@ def test_every_function_that_spells_an_id_is_pinned() -> None:
     }
     assert {name for name in spelled if not name.startswith("_")} == {
         *("work_id", "parse_work", "source", "parse_source"),
-        *("run_id", "call_id", "idempotency_key", "suspension_id", "ticket_id", "message_id", "submitted_message_id"),
+        *("run_id", "call_id", "idempotency_key", "suspension_id", "ticket_id", "message_id"),
+        *("permission_suspension_id", "distinct_suspension_id", "ticket_readings", "submitted_message_id"),
         *("child_message_id", "agent_message_id", "task_event_id", "context_message_id", "child_thread_id"),
         *("is_task_message", "is_descendant"),
     }

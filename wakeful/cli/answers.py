@@ -20,7 +20,7 @@ from wakeful.client.approvals import PendingDecision, pending_of
 from wakeful.client.client import Client
 from wakeful.contract.decisions import Decision, DecisionAction
 from wakeful.contract.errors import CallerError, DecisionRefused, NoAnswer, ThreadNotFound, WakefulError
-from wakeful.contract.ids import ticket_id
+from wakeful.contract.ids import ticket_id, ticket_readings
 
 
 @dataclass(frozen=True)
@@ -88,13 +88,10 @@ async def _answer_ticket(client: Client, ticket: str, answer: Answer) -> str | W
 
 async def _find_ticket(client: Client, ticket: str) -> tuple[str, str, PendingDecision | NoAnswer]:
     """The thread and the call of a ticket. Both may contain slashes: the last one that leaves a known thread counts."""
-    parts = ticket.split("/")
-    if len(parts) == 1 or not parts[-1]:
+    readings = list(ticket_readings(ticket))
+    if not readings or ticket.endswith("/"):
         raise CallerError(f"{ticket!r} is not a ticket: write THREAD/CALL, as `wakeful inbox` prints it")
-    for cut in range(len(parts) - 1, 0, -1):
-        thread_id, target = "/".join(parts[:cut]), "/".join(parts[cut:])
-        if not (thread_id and target):
-            continue
+    for thread_id, target in readings:
         try:
             shown = await find_pending(client, thread_id, target)
         except ThreadNotFound:
@@ -104,7 +101,7 @@ async def _find_ticket(client: Client, ticket: str) -> tuple[str, str, PendingDe
         if shown is None:
             raise DecisionRefused(thread_id, f"{target!r} is not waiting for a decision")
         return thread_id, target, shown
-    raise ThreadNotFound(ticket.rpartition("/")[0] or ticket)
+    raise ThreadNotFound(readings[0][0])
 
 
 async def find_pending(client: Client, thread_id: str, target: str) -> PendingDecision | None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from wakeful.contract import ids
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.budgets import Budget, Spent
-from wakeful.contract.ids import ticket_id
 from wakeful.contract.runs import RunResult, RunStatus, ToolCallStatus, Usage
 from wakeful.contract.tasks import Task, TaskStatus, TaskType
 from wakeful.contract.views import StatusView, WaitingFor
@@ -115,7 +115,9 @@ def tokens(usage: Usage) -> int:
 
 def _decisions(view: StatusView) -> str:
     pending = [
-        f"{call.tool_name} ({ticket_id(view.identity.thread_id, call.call_id)})" for call in view.calls if call.ticket
+        f"{call.tool_name} ({ids.ticket_id(view.identity.thread_id, call.call_id)})"
+        for call in view.calls
+        if call.ticket
     ]
     return f"{'a decision' if len(pending) == 1 else 'decisions'} on {', '.join(pending)}" if pending else ""
 
@@ -164,8 +166,8 @@ def _children(known: KnownThread, threads: Mapping[str, list[KnownThread]]) -> t
 
 def _number(node: TreeNode) -> int:
     """Tasks of one step start at the same time; their ids are numbered."""
-    digits = (node.task_id or "").rpartition("_")[2]
-    return int(digits) if digits.isdecimal() else -1
+    task = ids.parse_work(node.task_id or "")
+    return task.number if isinstance(task, ids.Task) else -1
 
 
 def _from_status(view: StatusView, children: tuple[TreeNode, ...]) -> dict[str, object]:
@@ -187,7 +189,7 @@ def _from_status(view: StatusView, children: tuple[TreeNode, ...]) -> dict[str, 
         "cost": view.usage.cost,
         "spent": spent,
         "budget": view.budget,
-        "pending": tuple(ticket_id(view.identity.thread_id, call.call_id) for call in waiting),
+        "pending": tuple(ids.ticket_id(view.identity.thread_id, call.call_id) for call in waiting),
         "since": min((call.since for call in waiting if call.since is not None), default=None),
     }
 
@@ -200,7 +202,7 @@ def _from_list(known: KnownThread, children: tuple[TreeNode, ...]) -> dict[str, 
     fields: dict[str, object] = {
         "status": known.status,
         "spent": spent,
-        "pending": tuple(ticket_id(known.thread_id, call) for call in known.calls),
+        "pending": tuple(ids.ticket_id(known.thread_id, call) for call in known.calls),
         "waiting_for": "a decision" if known.calls else "",
     }
     if known.result is not None:

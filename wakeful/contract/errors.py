@@ -144,6 +144,11 @@ class IllegalTransition(InternalError):
     """A transition that its table does not allow."""
 
 
+RETRY_MAY_HELP = "a retry may help"
+RETRY_LATER = "retry later"
+"""How a provider's message begins its advice on failures that may pass; a diagnosis cuts it off there."""
+
+
 def validation_problems(error: ValidationError) -> list[str]:
     """What pydantic found wrong, one line per field: `field: problem`."""
     problems = []

@@ -9,7 +9,7 @@ later run, execution, wake and fork. `tests/contract/test_ids.py` pins the spell
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -346,9 +346,28 @@ def suspension_id(call_id: str) -> str:
     return f"suspend_{call_id}"
 
 
+def permission_suspension_id(call_id: str) -> str:
+    """What a call waits under that permission rules ask about."""
+    return f"perm_{call_id}"
+
+
+def distinct_suspension_id(id: str, call_id: str) -> str:
+    """A suspension id in place of one that another suspension of the thread has."""
+    return f"{id}:{call_id}"
+
+
 def ticket_id(thread_id: str, call_id: str) -> str:
     """How people name a pending decision: `wakeful approve THREAD/CALL`."""
     return f"{thread_id}/{call_id}"
+
+
+def ticket_readings(ticket: str) -> Iterator[tuple[str, str]]:
+    """The threads and calls that a ticket can mean, as either may contain slashes: the longest thread id first."""
+    parts = ticket.split("/")
+    for cut in range(len(parts) - 1, 0, -1):
+        thread_id, target = "/".join(parts[:cut]), "/".join(parts[cut:])
+        if thread_id and target:
+            yield thread_id, target
 
 
 def message_id(run_id: str, position: int) -> str:

@@ -35,6 +35,13 @@ class WaitingFor(StrEnum):
     BUDGET = "budget"
 
 
+CALLING = "calling"
+"""How `StatusView.doing` begins while the run calls a model, whose id follows."""
+
+ASKING_PARENT = "asking its parent"
+"""How `StatusView.doing` begins while the run waits for budget from its parent."""
+
+
 class StatusView(Wire):
     """The status of a thread and its newest run."""
 

@@ -23,7 +23,7 @@ from wakeful.authoring.scripted import ScriptedModel, say
 from wakeful.authoring.tool import Tool
 from wakeful.contract.agents import ModelBinding, ResolvedAgent, RetryPolicy
 from wakeful.contract.budgets import Budget, Price
-from wakeful.contract.errors import ConfigurationError
+from wakeful.contract.errors import ConfigurationError, validation_problems
 from wakeful.contract.inference import ModelSettings
 from wakeful.registry.checks import collect, sorted_problems
 from wakeful.registry.content import ModelSource, RegistryContent, RegistryParts, Retired, output_spec
@@ -298,7 +298,5 @@ def _type_problem(type: Any, value: JsonValue) -> str | None:
     try:
         TypeAdapter(type).validate_json(to_json(value))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        message = first["msg"].removeprefix("Value error, ")
-        return f"at {'.'.join(map(str, first['loc'])) or 'the top'}: {message}"
+        return validation_problems(error)[0]
     return None

@@ -14,6 +14,7 @@ from dataclasses import replace
 from temporalio import activity
 
 from wakeful.authoring.gate import Gate, GateCall, stronger
+from wakeful.contract import ids
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.decisions import ResumeMode, Suspension, SuspensionTicket
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
@@ -116,7 +117,7 @@ def _permission(agent: ResolvedAgent, rules: Sequence[Rule], call: GateCall) -> 
 
 def _permission_ticket(call: GateCall) -> SuspensionTicket:
     suspension = Suspension(
-        id=f"perm_{call.call_id}",
+        id=ids.permission_suspension_id(call.call_id),
         action="tool:PermissionConfirm",
         message=f"Permission required for tool '{call.tool_name}'",
         parameters=call.arguments,

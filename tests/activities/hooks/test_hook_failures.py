@@ -42,8 +42,8 @@ async def cancels_itself(ctx: HookContext) -> None:
         (takes_long, "it took longer than 0.05 s"),
         (cancels_itself, "it cancelled itself"),
         (lambda ctx: ctx.messages, "it returned a tuple; a hook must return None and call methods of its context"),
-        (lambda ctx: ctx.state.set(VISITS, 1), "ValueError: state key 'visits' is merged by 'add': write it with "
-         "state.add(), not with state.set()"),
+        (lambda ctx: ctx.state.set(VISITS, 1), "ValueError: state key 'visits' has merge='add': write it with "
+         "state.add(), not state.set()"),
         (lambda _ctx: next(iter(())), "RuntimeError: StopIteration: next() found nothing"),
     ],
 )  # fmt: skip
@@ -72,7 +72,7 @@ HALF = "\ud800"
         ("step_start", lambda ctx: ctx.exclude_tools(JUNK)),
         ("step_start", lambda ctx: ctx.stop(HALF)),
         ("step_start", lambda ctx: ctx.emit("said", {"text": HALF})),
-        ("step_start", lambda ctx: ctx.tell_model("key", HALF)),
+        ("step_start", lambda ctx: ctx.add_context("key", HALF)),
         ("before_inference", lambda ctx: ctx.rewrite_messages(("junk",))),
         ("before_inference", lambda ctx: ctx.rewrite_messages((Message.model_construct(id=JUNK),))),
         ("after_inference", lambda ctx: ctx.rewrite(JUNK)),

@@ -188,7 +188,7 @@ async def test_tool_gate_hooks_run_after_gates_and_a_block_goes_before_a_suspens
 
 async def test_a_permission_rule_that_a_hook_adds_holds_at_once() -> None:
     denied = Rule(tool="pay", behavior=Behavior.DENY)
-    world = World(plugin("p", step_start=lambda ctx: ctx.permit(denied)), turn=call("pay", amount=1))
+    world = World(plugin("p", step_start=lambda ctx: ctx.add_permissions(denied)), turn=call("pay", amount=1))
     response = await world.infer()
     assert [tool.id for tool in world.request.tools] == ["look"]
     assert [verdict.verdict for verdict in response.verdicts.values()] == ["block"]

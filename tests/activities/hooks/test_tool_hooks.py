@@ -34,7 +34,7 @@ async def test_a_tool_that_raises_or_suspends_has_written_nothing() -> None:
 
 async def test_a_tool_of_an_agent_without_state_keys_reads_which_key_is_missing() -> None:
     outcome = await World().call_tool("pay", agent=None)
-    assert "agent 'a' has no state key 'visits'" in outcome.result.text
+    assert "agent 'a' does not declare state key 'visits'" in outcome.result.text
 
 
 async def test_hooks_around_a_call_run_in_order_and_share_its_state() -> None:

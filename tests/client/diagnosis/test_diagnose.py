@@ -107,7 +107,7 @@ def test_a_model_that_is_rate_limited_is_explained_in_one_paragraph() -> None:
         first_scheduled_at=NOW - 2 * MINUTE,
         next_attempt_at=NOW + 14_000,
         failure=Failure(
-            "inference failed: model 'gpt' at host answered 429: 'slow down'; ask again later", "rate_limited"
+            "inference failed: model 'gpt' at host answered 429: 'slow down'; retry later", "rate_limited"
         ),
         limits=RetryLimits(("gpt",), 10, 300, 60),
     )

@@ -23,6 +23,7 @@ from wakeful.client.diagnosis.wording import (
     wakeful,
 )
 from wakeful.contract import names
+from wakeful.contract.views import CALLING
 
 LATE_SECONDS = 5.0
 """Our workers heartbeat every second: one without a heartbeat for this long is lost, or its event loop is blocked."""
@@ -251,8 +252,9 @@ def _model_call(evidence: Evidence, activity: Activity, step: str, now: int) -> 
 def _model(evidence: Evidence, activity: Activity) -> str:
     """The model that is called first: from the run's status, or from the activity's summary."""
     doing = evidence.view.doing if evidence.view else ""
-    if doing.startswith("calling "):
-        return doing.removeprefix("calling ")
+    verb, _, model = doing.partition(" ")
+    if verb == CALLING:
+        return model
     return activity.summary.partition(" · ")[2]
 
 

@@ -22,7 +22,7 @@ from wakeful.client.diagnosis.wording import (
 from wakeful.contract import names
 from wakeful.contract.ids import ticket_id
 from wakeful.contract.runs import RunStatus
-from wakeful.contract.views import StatusView, ToolCallView, WaitingFor
+from wakeful.contract.views import ASKING_PARENT, StatusView, ToolCallView, WaitingFor
 
 
 def diagnose(evidence: Evidence, *, now: int) -> Diagnosis:
@@ -128,7 +128,7 @@ def _budget(evidence: Evidence, view: StatusView, now: int) -> Finding:
     account = ", ".join(f"{spent[name]:g} of {limit[name]:g} {name.replace('_', ' ')}" for name in spent)
     has_spent = f" It has spent {account}." if account else ""
     doing = f"is at step {view.steps} and has been waiting for more budget ({view.doing}){lasting(since, now)}"
-    if parent is None or not view.doing.startswith("asking"):
+    if parent is None or not view.doing.startswith(ASKING_PARENT):
         why = f"Its background tasks hold the rest of its budget; it gets back what they do not spend.{has_spent}"
         tree = wakeful("tree", evidence.thread_id)
         return Finding(Cause.BUDGET, doing, why, f"Wait for them; {code(tree)} shows them.", since, (tree,))

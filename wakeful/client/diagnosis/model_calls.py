@@ -20,12 +20,10 @@ from wakeful.client.diagnosis.wording import (
     until,
     wakeful,
 )
-from wakeful.contract.errors import ProviderErrorKind
+from wakeful.contract.errors import RETRY_LATER, RETRY_MAY_HELP, ProviderErrorKind
 from wakeful.contract.streaming import StreamCheckpoint
 
 PREFIX = "inference failed: "
-PROVIDER_ADVICE = ("; ask again", "; asking again", "; retry", "; a retry")
-"""How the advice begins that our providers append to their messages."""
 KINDS = {
     ProviderErrorKind.RATE_LIMITED: "rate limited",
     ProviderErrorKind.OVERLOADED: "overloaded",
@@ -181,8 +179,8 @@ def _time_limit(activity: Activity, now: int) -> str:
 def _reason(failure: Failure) -> str:
     """The provider's message, without the advice that our providers append: a diagnosis has its own."""
     message = failure.message.removeprefix(PREFIX)
-    for advice in PROVIDER_ADVICE:
-        message = message.partition(advice)[0]
+    for advice in (RETRY_MAY_HELP, RETRY_LATER):
+        message = message.partition(f"; {advice}")[0]
     return clause(message)
 
 

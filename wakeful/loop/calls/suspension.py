@@ -20,7 +20,7 @@ def suspend(thread: Thread, call: Unfinished, result: ToolResult, *, now: int, g
     taken = {*thread.suspensions, *(other.call.id for other in batch_of(thread).calls)}
     id = ticket.suspension.id or ids.suspension_id(call.call.id)
     while id in taken:
-        id = f"{id}:{call.call.id}"
+        id = ids.distinct_suspension_id(id, call.call.id)
     ticket = _completed(ticket, id, now)
     suspended = SuspendedCall(call.call, ticket, since=now, resumes=resumes, edited=edited, gated=gated)
     thread = replace(thread, suspensions=(*thread.suspensions, id)[-REMEMBERED_IDS:])

@@ -10,7 +10,7 @@ from wakeful.contract.mail import UndeliveredMessage
 from wakeful.contract.messages import Message, MessageMetadata
 from wakeful.contract.runs import Usage
 from wakeful.contract.transcript import assistant_message, tool_message
-from wakeful.contract.views import StatusView, ToolCallView, WaitingFor
+from wakeful.contract.views import ASKING_PARENT, CALLING, StatusView, ToolCallView, WaitingFor
 from wakeful.loop.calls.batch import Call, FinishedCall, RunningCall, SuspendedCall
 from wakeful.loop.machine.stages import (
     AwaitingBudget,
@@ -112,7 +112,7 @@ def doing(thread: Thread) -> str:
         case Resolving():
             return f"looking up agent {thread.identity.agent_id}"
         case Inferring() as stage:
-            return f"calling {infer_command(thread, stage).model}"
+            return f"{CALLING} {infer_command(thread, stage).model}"
         case CallingTools(batch=batch):
             return f"running {', '.join(call.call.name for call in batch.running)}"
         case AwaitingDecisions(batch=batch):
@@ -120,7 +120,7 @@ def doing(thread: Thread) -> str:
         case AwaitingTasks():
             return f"waiting for {', '.join(task.name or task.task_id for task in thread.children.running)}"
         case AwaitingBudget(field=field, asked_parent=True):
-            return f"asking its parent for more {field}"
+            return f"{ASKING_PARENT} for more {field}"
         case AwaitingBudget(field=field):
             return f"waiting for its tasks to release {field}"
         case RunningHooks(phases=phases):

@@ -15,10 +15,9 @@ import httpx
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from wakeful.contract.errors import ProviderError, ProviderErrorKind
+from wakeful.contract.errors import RETRY_LATER, RETRY_MAY_HELP, ProviderError, ProviderErrorKind
 
 MAX_RETRY_AFTER = 86_400.0
-_RETRY_MAY_HELP = "asking again may help"  # `wakeful.client.diagnosis` cuts messages off at this advice
 _RESET = "connection reset"
 _MAX_MESSAGE = 1_000
 _MAX_EXCERPT = 200
@@ -59,7 +58,7 @@ def connection_error(endpoint: Endpoint, error: httpx.RequestError | TimeoutErro
     if isinstance(error, httpx.TimeoutException | TimeoutError):
         is_connecting = isinstance(error, httpx.ConnectTimeout)
         what = "accepted no connection in time" if is_connecting else f"did not answer within {timeout:g} s"
-        advice = f"{_RETRY_MAY_HELP}; if this persists, check that the server is up or allow a longer timeout"
+        advice = f"{RETRY_MAY_HELP}; if this persists, check that the server is up or allow a longer timeout"
         return ProviderError(ProviderErrorKind.TIMEOUT, f"{endpoint} {what} ({name}); {advice}")
     why = endpoint.quote(str(error))
     advice = "check that the server runs there, and the base URL, DNS, proxy and TLS settings of this worker"
@@ -70,17 +69,17 @@ def interrupted(endpoint: Endpoint, error: httpx.RequestError | TimeoutError, *,
     """The error if the connection was lost after an answer had begun, or the answer took too long."""
     name, why = type(error).__name__, str(error)
     if isinstance(error, httpx.TimeoutException | TimeoutError):
-        message = f"{endpoint} did not finish its answer within {timeout:g} s ({name}); {_RETRY_MAY_HELP}"
+        message = f"{endpoint} did not finish its answer within {timeout:g} s ({name}); {RETRY_MAY_HELP}"
         return ProviderError(ProviderErrorKind.TIMEOUT, message, cause="timeout")
     # The second is h2's name for the GOAWAY of a server that shuts down.
     cause = "goaway" if "goaway" in why.lower() or "ConnectionTerminated" in why else _RESET
-    message = f"the answer of {endpoint} was interrupted ({name}: {endpoint.quote(why)}); {_RETRY_MAY_HELP}"
+    message = f"the answer of {endpoint} was interrupted ({name}: {endpoint.quote(why)}); {RETRY_MAY_HELP}"
     return ProviderError(ProviderErrorKind.STREAM_INTERRUPTED, message, cause=cause)
 
 
 def ended_early(endpoint: Endpoint) -> ProviderError:
     """The error if a stream ends properly, as far as HTTP can tell, but without its last event."""
-    message = f"the answer of {endpoint} ended early, without its last event; {_RETRY_MAY_HELP}"
+    message = f"the answer of {endpoint} ended early, without its last event; {RETRY_MAY_HELP}"
     return ProviderError(ProviderErrorKind.STREAM_INTERRUPTED, message, cause=_RESET)
 
 
@@ -98,14 +97,14 @@ def error_event(endpoint: Endpoint, event: str) -> ProviderError:
 
 def malformed_event(endpoint: Endpoint, problem: str, event: str) -> ProviderError:
     """The error for an event of a stream that cannot be parsed."""
-    message = f"{endpoint} sent a malformed event ({problem}), beginning {endpoint.quote(event)}; {_RETRY_MAY_HELP}"
+    message = f"{endpoint} sent a malformed event ({problem}), beginning {endpoint.quote(event)}; {RETRY_MAY_HELP}"
     return ProviderError(ProviderErrorKind.PROVIDER, message, cause="malformed event")
 
 
 def malformed_body(endpoint: Endpoint, problem: str, body: str) -> ProviderError:
     """The error for a body that is not an answer although the status is a success."""
     excerpt = endpoint.quote(body)
-    advice = f"{_RETRY_MAY_HELP}; if this persists, check that the base URL is the API's and no proxy answers for it"
+    advice = f"{RETRY_MAY_HELP}; if this persists, check that the base URL is the API's and no proxy answers for it"
     message = f"{endpoint} sent something that is not an answer ({problem}), beginning {excerpt}; {advice}"
     return ProviderError(ProviderErrorKind.PROVIDER, message)
 
@@ -217,10 +216,10 @@ _STATUSES = {
 """The HTTP status that stands for the code of an error event."""
 
 _ADVICE = {
-    ProviderErrorKind.PROVIDER: f"{_RETRY_MAY_HELP}; if this persists, check the base URL and the server's log",
-    ProviderErrorKind.RATE_LIMITED: "ask again later; if this persists, raise the limit or run fewer agents at once",
-    ProviderErrorKind.OVERLOADED: "ask again later; if this persists, use another model",
-    ProviderErrorKind.TIMEOUT: f"{_RETRY_MAY_HELP}; if this persists, use a faster model or a shorter conversation",
+    ProviderErrorKind.PROVIDER: f"{RETRY_MAY_HELP}; if this persists, check the base URL and the server's log",
+    ProviderErrorKind.RATE_LIMITED: f"{RETRY_LATER}; if this persists, raise the limit or run fewer agents at once",
+    ProviderErrorKind.OVERLOADED: f"{RETRY_LATER}; if this persists, use another model",
+    ProviderErrorKind.TIMEOUT: f"{RETRY_MAY_HELP}; if this persists, use a faster model or a shorter conversation",
     ProviderErrorKind.CONTEXT_OVERFLOW: "shorten the conversation or use a model with a larger context",
     ProviderErrorKind.INVALID_REQUEST: "change the request: the same one will be refused again",
     ProviderErrorKind.UNAUTHORIZED: "check the API key and what it is allowed to use",

@@ -227,7 +227,7 @@ async def test_a_stream_that_ends_early_is_an_interruption(chat: OpenAIChat, fak
     error = await failure(chat, fake, Raw(HALF, headers=EVENT_STREAM))
     assert (error.kind, error.cause) == (ProviderErrorKind.STREAM_INTERRUPTED, "connection reset")
     assert str(error) == (
-        f"the answer of model 'test-model' at {fake.host} ended early, without its last event; asking again may help"
+        f"the answer of model 'test-model' at {fake.host} ended early, without its last event; a retry may help"
     )
 
 

@@ -239,7 +239,7 @@ async def test_a_success_that_is_not_an_answer_is_a_provider_failure(
     assert error.kind is ProviderErrorKind.PROVIDER
     assert str(error) == (
         f"model 'test-model' at {fake.host} sent something that is not an answer ({problem}), beginning "
-        f"{body.decode()!r}; asking again may help; if this persists, check that the base URL is the API's and no "
+        f"{body.decode()!r}; a retry may help; if this persists, check that the base URL is the API's and no "
         "proxy answers for it"
     )
 
