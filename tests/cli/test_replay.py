@@ -23,7 +23,7 @@ from wakeful.history.replay import Break, HistoryReplayer, Replayed, file_source
 from wakeful.worker import running_worker
 from wakeful_workflows import AgentRun
 
-NATURAL = HISTORIES / "natural_end.json"
+RECORDED = HISTORIES / "one_tool_call.json"
 
 
 def events_of(path: Path) -> list[dict[str, Any]]:
@@ -34,10 +34,11 @@ def events_of(path: Path) -> list[dict[str, Any]]:
 def scheduled(activity: str) -> list[dict[str, Any]]:
     """The events of the recorded history that schedule such an activity."""
     key = "activityTaskScheduledEventAttributes"
-    return [event for event in events_of(NATURAL) if event.get(key, {}).get("activityType", {}).get("name") == activity]
+    events = [event for event in events_of(RECORDED) if key in event]
+    return [event for event in events if event[key]["activityType"]["name"] == activity]
 
 
-def rewritten(tmp_path: Path, was: str, becomes: str, *, story: str = "natural_end") -> Path:
+def rewritten(tmp_path: Path, was: str, becomes: str, *, story: str = "one_tool_call") -> Path:
     """A recorded history, as if the code that recorded it had been another."""
     text = (HISTORIES / f"{story}.json").read_text()
     assert was in text
@@ -49,7 +50,7 @@ def rewritten(tmp_path: Path, was: str, becomes: str, *, story: str = "natural_e
 async def broken(path: Path, *workflows: type) -> Break:
     replaying = HistoryReplayer(pydantic_data_converter, workflows=workflows or (AgentRun,))
     replayed = await replaying.one(file_source(path))
-    assert (replayed.outcome, replayed.workflow_id) == ("broken", "natural_end")
+    assert (replayed.outcome, replayed.workflow_id) == ("broken", "one_tool_call")
     assert replayed.broke is not None
     return replayed.broke
 
@@ -64,17 +65,17 @@ async def test_the_recorded_histories_replay() -> None:
 
 
 async def test_a_renamed_activity_is_named_with_its_event(tmp_path: Path) -> None:
-    path = rewritten(tmp_path, '"name": "infer"', '"name": "think"')
-    ran = await wakeful("replay", "--file", str(path), "--file", str(NATURAL))
+    path = rewritten(tmp_path, '"name":"infer"', '"name":"think"')
+    ran = await wakeful("replay", "--file", str(path), "--file", str(RECORDED))
     assert ran.code == 1
-    events, event_id = len(events_of(NATURAL)), scheduled("infer")[0]["eventId"]
+    events, event_id = len(events_of(RECORDED)), scheduled("infer")[0]["eventId"]
     assert ran.out.splitlines() == [
         f"✗ {path}  AgentRun, {events} events: breaks at event {event_id}, ActivityTaskScheduled",
         "    history  activity 'think', id 'infer-1'",
         "    code     activity type 'infer'",
         "    [TMPRL1100] Nondeterminism error: Activity type of scheduled event 'think' does not match activity type"
         " of activity command 'infer'",
-        f"✓ {NATURAL}  AgentRun, {events} events",
+        f"✓ {RECORDED}  AgentRun, {events} events",
     ]
     assert ran.err.splitlines()[-1] == "2 histories: 1 replay, 1 broken"
 
@@ -82,7 +83,7 @@ async def test_a_renamed_activity_is_named_with_its_event(tmp_path: Path) -> Non
 async def test_an_event_that_the_sdk_does_not_name_is_found_however_late_it_is(tmp_path: Path) -> None:
     """The first activity of that name is a good one."""
     last = scheduled("infer")[-1]["eventId"]
-    events = events_of(NATURAL)
+    events = events_of(RECORDED)
     changed = next(event for event in events if event["eventId"] == last)
     changed["activityTaskScheduledEventAttributes"]["activityId"] = "infer-1"
     path = tmp_path / "history.json"
@@ -127,14 +128,14 @@ class Faulty:
     ("code", "does"), [(Sleepy, "starts a timer"), (Idle, "nothing of the kind"), (Hasty, "ends the run")]
 )
 async def test_workflow_code_that_does_something_else_is_named_with_the_event(code: type, does: str) -> None:
-    broke = await broken(NATURAL, code)
+    broke = await broken(RECORDED, code)
     assert (broke.event_id, broke.event_type) == (5, "ActivityTaskScheduled")
     assert (broke.history, broke.code) == ("activity 'resolve_agent', id 'resolve-1'", does)
     assert broke.message.startswith("[TMPRL1100] Nondeterminism error: ")
 
 
 async def test_workflow_code_that_raises_is_named_with_its_line() -> None:
-    broke = await broken(NATURAL, Faulty)
+    broke = await broken(RECORDED, Faulty)
     assert (broke.event_id, broke.event_type) == (4, "WorkflowTaskCompleted")
     assert broke.code.startswith(f'raises ValueError: no "such" thing ({__file__}, line ')
     assert broke.message == 'no "such" thing'
@@ -161,7 +162,7 @@ async def test_a_file_without_a_history_is_not_a_broken_history(tmp_path: Path, 
 
 async def test_a_part_of_a_history_is_not_replayed(tmp_path: Path) -> None:
     """The SDK would panic, or wait for ever."""
-    events = events_of(NATURAL)
+    events = events_of(RECORDED)
     parts = {
         "event 6 is missing": events[:5] + events[6:],
         "its first event is not the start of a workflow": events[3:],
@@ -174,14 +175,14 @@ async def test_a_part_of_a_history_is_not_replayed(tmp_path: Path) -> None:
 
 
 async def test_another_workflows_history_is_not_replayed(tmp_path: Path) -> None:
-    path = rewritten(tmp_path, '"name": "AgentRun"', '"name": "Order"')
+    path = rewritten(tmp_path, '"name":"AgentRun"', '"name":"Order"')
     replayed = await HistoryReplayer(pydantic_data_converter).one(file_source(path))
     assert replayed.unread == "is a history of the workflow 'Order'; replayed are AgentRun and ToolTask"
 
 
 async def test_a_run_that_no_worker_has_picked_up_replays(tmp_path: Path) -> None:
     path = tmp_path / "new.json"
-    path.write_text(json.dumps({"events": events_of(NATURAL)[:2]}))
+    path.write_text(json.dumps({"events": events_of(RECORDED)[:2]}))
     replayed = await HistoryReplayer(pydantic_data_converter).one(file_source(path))
     assert replayed_lines(replayed) == [f"✓ {path}  AgentRun, 2 events"]
 

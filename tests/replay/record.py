@@ -1,53 +1,73 @@
-"""Record a history of each kind of run: `python -m tests.replay.record`. Kept ones are never recorded again.
+"""Record a history of each kind of run: `python -m tests.replay.record`.
 
-A recorded history is a promise to every run that was asleep when the code changed, so existing files are left alone;
-new kinds are added. Delete a file only when no run of its release can be alive any more.
+Each story below drives one thread. The newest execution of that thread is recorded, and those that continued as new
+before it, each in a file of its own with one line of JSON. Existing files are not recorded again: they stand for runs
+that were asleep when the code changed, and these have to wake up. Delete a file only when no such run can be alive.
 """
 
 import asyncio
+import json
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 
-from tests.support import approval_app, plugin_app, subagent_app
-from tests.support.app import registry
+from temporalio.client import WorkflowHistory
+
+from tests.replay import recorded_app
+from tests.support import app, approval_app, plugin_app, subagent_app
 from tests.support.subagent_app import delegate, holding, plan, send, spawn, written
 from tests.support.subagents import ends_in_tree, until_open, until_pending
-from tests.support.waiting import until, until_status
+from tests.support.waiting import until, until_refused, until_status
 from wakeful import FrontendTool, Registry, RunStatus
 from wakeful.client.client import Client
+from wakeful.contract import names
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.budgets import Budget
+from wakeful.contract.mail import AgentMessage, ReturnedMessage, Sender
+from wakeful.contract.runs import ThreadMode
+from wakeful.contract.views import StatusView
 from wakeful.testing import runtime
-from wakeful.worker import WorkerSettings
+from wakeful.worker import WorkerSettings, running_worker
 
 HISTORIES = Path(__file__).parent / "histories"
-# What a story returns is the thread whose history is kept, if it is another than its own.
-Story = Callable[[Client, str], Awaitable[object]]
+EVENTS_BUDGET = 100
+"""Threads continue as new after so many events."""
+
+Story = Callable[[Client, str], Awaitable[str | None]]
+"""Drives the thread with this id until it ends, and returns the id of the thread to record, if that is another one."""
 
 
-async def natural_end(client: Client, thread: str) -> None:
+async def one_tool_call(client: Client, thread: str) -> None:
     await client.start("tester", "add", thread_id=thread)
 
 
-async def parallel_with_suspension(client: Client, thread: str) -> None:
+async def parallel_calls(client: Client, thread: str) -> None:
+    """Three calls, one of which is suspended."""
     await client.start("parallel", "mixed", thread_id=thread)
-    view = await until_status(client, thread, RunStatus.WAITING)
-    await client.decide(thread, view.pending[0].pending.id, "resume", result="go", decision_id="d1")
+    await decide_first(client, thread, "resume", result="go")
 
 
-async def cancelled_by_decision(client: Client, thread: str) -> None:
+async def call_cancelled_by_decision(client: Client, thread: str) -> None:
     await client.start("tester", "approve", thread_id=thread)
-    view = await until_status(client, thread, RunStatus.WAITING)
-    await client.decide(thread, "call_99", "resume", decision_id="d0")
+    await decide_first(client, thread, "cancel", reason="no")
+
+
+async def malformed_signals(client: Client, thread: str) -> None:
+    """An unknown signal, payloads that cannot be parsed, and a decision about a call that does not exist."""
+    await client.start("tester", "approve", thread_id=thread)
+    await until_status(client, thread, RunStatus.WAITING)
     await client.handle(thread).signal("misspelt", {})
-    await client.decide(thread, view.pending[0].pending.id, "cancel", reason="no", decision_id="d1")
+    for signal in (names.SIGNAL_SUBMIT, names.SIGNAL_DECIDE, names.SIGNAL_CHILD_SETTLED, names.SIGNAL_DELIVER):
+        await client.handle(thread).signal(signal, 13)
+    await client.decide(thread, "9-9", "resume", decision_id="d0")
+    await until_refused(client, thread)
+    await decide_first(client, thread, "resume")
 
 
 async def frontend_tool(client: Client, thread: str) -> None:
     await client.start("tester", "browse", thread_id=thread, frontend_tools=[FrontendTool(id="open_page")])
-    view = await until_status(client, thread, RunStatus.WAITING)
-    await client.decide(thread, view.pending[0].pending.id, "resume", result="hi", decision_id="d1")
+    await decide_first(client, thread, "resume", result="hi")
 
 
 async def cancelled_while_suspended(client: Client, thread: str) -> None:
@@ -58,10 +78,20 @@ async def cancelled_while_suspended(client: Client, thread: str) -> None:
 
 async def cancelled_by_temporal_in_a_tool(client: Client, thread: str) -> None:
     await client.start("tester", "linger", thread_id=thread)
-    async for record in client.watch(thread):
-        if record.event.event_type == "tool_call_ready":
-            break
+    await until_event(client, thread, "tool_call_ready")
     await client.handle(thread).cancel()
+
+
+async def closed_while_idle(client: Client, thread: str) -> None:
+    await client.send(thread, "add", agent_id="tester", message_id="m1")
+    await until_runs(client, thread, 1)
+    await client.close(thread, reason="enough")
+
+
+async def closed_in_a_tool(client: Client, thread: str) -> None:
+    await client.start("tester", "linger", thread_id=thread, mode=ThreadMode.THREAD)
+    await until_event(client, thread, "tool_call_ready")
+    await client.close(thread, reason="enough")
 
 
 async def max_rounds(client: Client, thread: str) -> None:
@@ -69,53 +99,65 @@ async def max_rounds(client: Client, thread: str) -> None:
 
 
 async def unknown_agent(client: Client, thread: str) -> None:
-    await client.start("nobody", "hello", thread_id=thread)
+    await client.start("unknown", "hello", thread_id=thread)
 
 
-async def submitted_meanwhile(client: Client, thread: str) -> None:
+async def message_enqueued(client: Client, thread: str) -> None:
     await client.start("tester", "approve", thread_id=thread)
-    view = await until_status(client, thread, RunStatus.WAITING)
+    await until_status(client, thread, RunStatus.WAITING)
     await client.submit(thread, "add")
-    await client.decide(thread, view.pending[0].pending.id, "resume", decision_id="d1")
+    await decide_first(client, thread, "resume")
+
+
+async def message_steers(client: Client, thread: str) -> None:
+    await client.start("tester", "approve", thread_id=thread)
+    await until_status(client, thread, RunStatus.WAITING)
+    await client.submit(thread, "be quick", on_busy="steer")
+    await decide_first(client, thread, "resume")
+
+
+async def messages_interrupt_and_roll_back(client: Client, thread: str) -> None:
+    await client.send(thread, "approve", agent_id="tester", message_id="m1")
+    await until_status(client, thread, RunStatus.WAITING)
+    await client.send(thread, "approve", on_busy="interrupt", message_id="m2")
+    await until(client, thread, lambda view: view.status is RunStatus.WAITING and view.runs == 2)
+    await client.send(thread, "add", on_busy="rollback", message_id="m3")
+    await until_runs(client, thread, 3)
+    await client.close(thread)
 
 
 async def local_tools(client: Client, thread: str) -> None:
     await client.start("parallel", "glance", thread_id=thread)
 
 
-async def interrupted_and_rolled_back(client: Client, thread: str) -> None:
-    await client.send(thread, "approve", agent_id="tester", message_id="m1")
-    await until_status(client, thread, RunStatus.WAITING)
-    await client.send(thread, "approve", on_busy="interrupt", message_id="m2")
-    await until(client, thread, lambda view: view.status is RunStatus.WAITING and view.runs == 2)
-    await client.send(thread, "add", on_busy="rollback", message_id="m3")
-    await until(client, thread, lambda view: view.status is RunStatus.DONE and view.runs == 3)
-    await client.handle(thread).cancel()
-
-
-async def restored(client: Client, thread: str) -> None:
+async def woken_by_a_message(client: Client, thread: str) -> None:
     await client.run("tester", "add", thread_id=thread)
     await client.send(thread, "hello", message_id="m2")
-    await until(client, thread, lambda view: view.status is RunStatus.DONE and view.runs == 2)
-    await client.handle(thread).cancel()
+    await until_runs(client, thread, 2)
+    await client.close(thread)
 
 
-async def continued_as_new(client: Client, thread: str) -> None:
-    """Its last execution, which began with what the one before carried over."""
+async def continue_as_new(client: Client, thread: str) -> None:
     for number in range(1, 5):
         await client.send(thread, "add", agent_id="tester", message_id=f"m{number}")
-        await until(client, thread, lambda view, n=number: view.status is RunStatus.DONE and view.runs == n)  # type: ignore[misc]
-    await client.handle(thread).cancel()
+        await until_runs(client, thread, number)
+    await client.close(thread)
 
 
-async def forked(client: Client, thread: str) -> str:
-    """The fork's: it goes on from another thread, and takes its state from there."""
+async def fork(client: Client, thread: str) -> None:
+    """The fork reads its conversation and its state from the thread that it was forked from."""
     await client.run("tester", "count", thread_id=f"{thread}-origin")
-    return await client.fork(f"{thread}-origin", at=5, message="add", new_thread_id=thread)
+    await client.fork(f"{thread}-origin", at=5, message="add", new_thread_id=thread)
 
 
-async def decided_in_every_way(client: Client, thread: str) -> None:
-    """Five calls: two run, one is approved by update, one is denied by signal, one expires."""
+async def rewind(client: Client, thread: str) -> None:
+    """The execution that Temporal's reset starts."""
+    await client.run("tester", "count", thread_id=thread)
+    await client.rewind(thread, to=4, reason="the fifth step was wrong")
+
+
+async def every_decision(client: Client, thread: str) -> None:
+    """Of five calls two run, one is approved by an update, one is denied by a signal, and one expires."""
     await client.start("gated", "five", thread_id=thread)
     view = await until(client, thread, lambda view: len(view.pending) == 3)
     first, second, _third = sorted(ticket.pending.id for ticket in view.pending)
@@ -123,22 +165,22 @@ async def decided_in_every_way(client: Client, thread: str) -> None:
     await client.decide(thread, second, "cancel", reason="too dear", decision_id="d2")
 
 
-async def blocked_by_a_gate(client: Client, thread: str) -> None:
+async def call_blocked_by_a_gate(client: Client, thread: str) -> None:
     await client.start("gated", "unlucky", thread_id=thread)
 
 
-async def always_allowed(client: Client, thread: str) -> None:
+async def calls_allowed_always(client: Client, thread: str) -> None:
     await client.start("ruled", "again", thread_id=thread)
     view = await until_status(client, thread, RunStatus.WAITING)
     await client.decide(thread, view.pending[0].pending.id, "resume", always=True, decision_id="d1")
 
 
-async def put_right(client: Client, thread: str) -> None:
-    """An answer cut off, a call garbled, a value of the wrong type."""
+async def answers_corrected(client: Client, thread: str) -> None:
+    """An answer that hits the token limit, a call that cannot be parsed, and a value of the wrong type."""
     await client.start("clumsy", "what is two and two?", thread_id=thread)
 
 
-async def delegated(client: Client, thread: str) -> None:
+async def delegates(client: Client, thread: str) -> None:
     """Two at once, one of which waits for a decision."""
     signing = plan([("sign", {"what": "it"})], say="signed")
     await client.start("node", written(plan([delegate(signing), delegate(plan(say="quick"))])), thread_id=thread)
@@ -146,143 +188,284 @@ async def delegated(client: Client, thread: str) -> None:
     await client.decide(pending.thread_id, pending.call_id, "resume", decision_id="d1")
 
 
-async def a_delegate(client: Client, thread: str) -> str:
-    """The other side: a sub-agent that settles with its parent."""
+async def sub_agent(client: Client, thread: str) -> str:
+    """The child's side: it notifies its parent."""
     await client.run("node", written(plan([delegate(plan([("work", {"what": "its own"})]))])), thread_id=thread)
-    return await _child(client, thread)
+    return await only_child(client, thread)
 
 
-async def in_the_background(client: Client, thread: str) -> None:
-    """An agent that hears from its owner and writes to it, and a tool that tells how it goes."""
+async def background_tasks(client: Client, thread: str) -> None:
+    """A sub-agent that gets mail from its parent and answers it, and a tool that emits events."""
     scout = plan([("work", {"what": "look", "seconds": 0.5})], [send({"relation": "parent"}, "seen")], say="done")
-    turns = (
+    steps = (
         [spawn(scout, name="scout"), ("dig", {"where": "garden"})],
         [send({"relation": "child", "name": "scout"}, "go")],
     )
-    await client.start("node", written(plan(*turns, [("list_tasks", {})])), thread_id=thread)
+    await client.start("node", written(plan(*steps, [("list_tasks", {})])), thread_id=thread)
 
 
-async def a_background_tool(client: Client, thread: str) -> str:
+async def background_tool(client: Client, thread: str) -> str:
+    """The child's side: a `ToolTask`."""
     await client.run("node", written(plan([("dig", {"where": "cellar"})])), thread_id=thread)
-    return await _child(client, thread)
+    return await only_child(client, thread)
 
 
-async def cancelled_with_all_below(client: Client, thread: str) -> None:
-    below = plan([holding(), spawn(plan([holding()]))])
-    tree = plan([delegate(below), spawn(below), ("linger", {"seconds": 300})])
+async def descendants_cancelled(client: Client, thread: str) -> None:
+    child = plan([holding(), spawn(plan([holding()]))])
+    tree = plan([delegate(child), spawn(child), ("linger", {"seconds": 300})])
     await client.start("node", written(tree), thread_id=thread)
     await until_open(client, thread, 6)
     await client.cancel(thread, reason="enough")
 
 
-async def cancelled_by_itself(client: Client, thread: str) -> None:
+async def sub_agent_cancelled(client: Client, thread: str) -> str:
+    """The child's side: its parent cancels it."""
+    await client.start("node", written(plan([delegate(plan([holding()]))])), thread_id=thread)
+    await until_open(client, thread, 2)
+    child = await only_child(client, thread)
+    await until_event(client, child, "tool_call_ready")
+    await client.cancel(thread, reason="enough")
+    await client.result(thread)
+    return child
+
+
+async def sub_agent_terminated(client: Client, thread: str) -> None:
+    """The parent's side: the server reports the end of a child that has not signalled."""
+    await client.start("node", written(plan([delegate(plan([holding()]))])), thread_id=thread)
+    await until_open(client, thread, 2)
+    await client.handle(await only_child(client, thread)).terminate()
+
+
+async def run_cancels_a_task_and_itself(client: Client, thread: str) -> None:
     first = [spawn(plan([holding()]), name="leaf"), spawn(plan([holding()]), name="other")]
     leaf = ("cancel_task", {"target": {"relation": "child", "name": "leaf"}})
     itself = ("cancel_task", {"target": {"relation": "self"}})
     await client.start("node", written(plan(first, [leaf], [itself])), thread_id=thread)
 
 
-async def dead_letters(client: Client, thread: str) -> None:
-    undelivered = [send({"relation": "agent", "thread_id": "nobody"}, "hello?"), ("recover_failed_messages", {})]
-    await client.start(
-        "node", written(plan(undelivered, [("recover_failed_messages", {"action": "replay"})])), thread_id=thread
+async def mail_to_a_closed_thread(client: Client, thread: str) -> str:
+    """The recipient's side: the execution that the message has woken."""
+    await client.run("node", written(plan(say="first")), thread_id=thread)
+    to = send({"relation": "agent", "thread_id": thread}, "wake up")
+    await client.run("node", written(plan([to])), thread_id=f"{thread}-sender")
+    await until_runs(client, thread, 2)
+    await client.close(thread)
+    return thread
+
+
+async def undelivered_mail(client: Client, thread: str) -> None:
+    """The model lists the message and sends it again; then a person does; then another one is returned."""
+    undelivered = [send({"relation": "agent", "thread_id": "unknown"}, "hello?"), ("recover_failed_messages", {})]
+    resend = [("recover_failed_messages", {"action": "replay"})]
+    await client.start("node", written(plan(undelivered, resend)), thread_id=thread, mode=ThreadMode.THREAD)
+    await until(client, thread, lambda view: view.status is RunStatus.DONE and len(view.undelivered) == 1)
+    await client.recover_undelivered(thread, "replay")
+    message = AgentMessage(
+        message_id="msg_returned",
+        sender=Sender(agent_id="node", thread_id=thread),
+        content="too late",
+        relation="agent",
+        recipient_thread_id="ended",
     )
+    returned = ReturnedMessage(message=message, error=names.RECIPIENT_UNAVAILABLE)
+    await client.handle(thread).signal(names.SIGNAL_MAIL_RETURNED, returned)
+    await until(client, thread, lambda view: len(view.undelivered) == 2)
+    await client.recover_undelivered(thread, "clear")
+    await until(client, thread, lambda view: not view.undelivered)
+    await client.close(thread)
 
 
-async def handed_over(client: Client, thread: str) -> None:
-    turns = plan([("handoff_to_back", {})], [("work", {"what": "as the other"})])
-    await client.start("front", written(turns), thread_id=thread)
+async def handoff(client: Client, thread: str) -> None:
+    steps = plan([("handoff_to_back", {})], [("work", {"what": "as the other"})])
+    await client.start("front", written(steps), thread_id=thread)
 
 
-async def out_of_budget(client: Client, thread: str) -> None:
-    """Sub-agents ask for more until nothing is left."""
+async def budget_spent(client: Client, thread: str) -> None:
+    """Sub-agents ask for more budget until the tree has none left."""
     greedy = plan(*[[("work", {"what": f"{n}"})] for n in range(12)])
     tree = plan([spawn(greedy), delegate(plan([delegate(greedy)]))], [delegate(greedy)])
     await client.start("node", written(tree), thread_id=thread, budget=Budget(tokens=1500))
 
 
+async def budget_requested(client: Client, thread: str) -> str:
+    """The child's side: it asks its parent for more budget."""
+    greedy = plan(*[[("work", {"what": f"{n}"})] for n in range(12)])
+    await client.start("node", written(plan([delegate(greedy)])), thread_id=thread, budget=Budget(tokens=900))
+    await client.result(thread)
+    return await only_child(client, thread)
+
+
+async def time_spent(client: Client, thread: str) -> None:
+    """A timer ends the run."""
+    await client.start("node", written(plan([holding()])), thread_id=thread, budget=Budget(seconds=1))
+
+
 async def woken_by_a_task(client: Client, thread: str) -> None:
-    """The second execution of a thread whose run had ended before its task."""
+    """The second execution of a thread whose first one ended before its task."""
     late = plan([("work", {"what": "late", "seconds": 1.5})])
     await client.run("limited", written(plan([spawn(late)])), thread_id=thread)
     await until(client, thread, lambda view: view.identity.origin.value == "internal" and view.status is RunStatus.DONE)
-    await client.handle(thread).cancel()
+    await client.close(thread)
 
 
-async def continued_with_children(client: Client, thread: str) -> None:
-    """Its last execution: the children were started by one before."""
+async def continue_as_new_with_children(client: Client, thread: str) -> None:
+    """Children outlive the execution that started them."""
     children = [spawn(plan([("work", {"what": f"w{n}", "seconds": 2.0})])) for n in range(3)]
     busy = [[("work", {"what": f"busy {n}", "seconds": 0.1})] for n in range(12)]
     await client.start("node", written(plan(children, *busy)), thread_id=thread)
 
 
-async def with_hooks(client: Client, thread: str) -> None:
-    """Hooks in every phase, and six rounds."""
+async def hooks(client: Client, thread: str) -> None:
+    """Hooks in every phase, and six steps with a tool call."""
     await client.start("hooked", "6", thread_id=thread)
 
 
-async def with_state(client: Client, thread: str) -> None:
-    """Two calls want the same key; the later one is refused."""
+async def agent_state(client: Client, thread: str) -> None:
+    """Two calls write the same exclusive key; the later one is rejected."""
     await client.start("tallying", "claim it", thread_id=thread)
 
 
-async def _child(client: Client, thread: str) -> str:
+async def compaction(client: Client, thread: str) -> None:
+    for number in range(1, 7):
+        await client.send(thread, f"message {number}", agent_id="summarizing", message_id=f"m{number}")
+        await until_runs(client, thread, number)
+    await client.close(thread)
+
+
+async def stream_interrupted(client: Client, thread: str) -> None:
+    """The connection fails in the middle of an answer, and the next attempt continues it."""
+    await client.start("breaking", "count", thread_id=thread)
+
+
+async def stream_interrupted_by_a_worker(client: Client, thread: str) -> None:
+    """A worker stops in the middle of an answer, and another one continues it."""
+    settings = WorkerSettings(task_queue=thread, graceful_shutdown=timedelta(seconds=0.5))
+    client = Client(client.temporal, task_queue=thread)
+    async with running_worker(client.temporal, recorded_app.registry, settings):
+        await client.start("hanging", "count", thread_id=thread)
+        await until_event(client, thread, "text_delta", live=True)
+    async with running_worker(client.temporal, recorded_app.registry, settings):
+        await client.result(thread)
+
+
+async def until_runs(client: Client, thread: str, runs: int) -> StatusView:
+    """Wait until the thread has finished this many runs."""
+    return await until(client, thread, lambda view: view.status is RunStatus.DONE and view.runs == runs)
+
+
+async def until_event(client: Client, thread: str, event_type: str, *, live: bool = False) -> None:
+    async for record in client.watch(thread, live=live):
+        if record.event.event_type == event_type:
+            return
+    raise AssertionError(f"thread {thread!r} ended without an event {event_type!r}")
+
+
+async def decide_first(
+    client: Client, thread: str, action: str, *, result: str | None = None, reason: str | None = None
+) -> None:
+    """Wait until a call of the thread is suspended, and decide it."""
+    view = await until_status(client, thread, RunStatus.WAITING)
+    call_id = view.pending[0].pending.id
+    await client.decide(thread, call_id, action, result=result, reason=reason, decision_id="d1")
+
+
+async def only_child(client: Client, thread: str) -> str:
     (child,) = set(await ends_in_tree(client, thread)) - {thread}
     return child
 
 
-USUAL: tuple[Story, ...] = (
-    natural_end,
-    parallel_with_suspension,
-    cancelled_by_decision,
-    frontend_tool,
-    cancelled_while_suspended,
-    cancelled_by_temporal_in_a_tool,
-    max_rounds,
-    unknown_agent,
-    submitted_meanwhile,
-    local_tools,
-    interrupted_and_rolled_back,
-    restored,
-    continued_as_new,
-    forked,
+GROUPS: tuple[tuple[Registry, tuple[Story, ...]], ...] = (
+    (
+        app.registry,
+        (
+            one_tool_call,
+            parallel_calls,
+            call_cancelled_by_decision,
+            malformed_signals,
+            frontend_tool,
+            cancelled_while_suspended,
+            cancelled_by_temporal_in_a_tool,
+            closed_while_idle,
+            closed_in_a_tool,
+            max_rounds,
+            unknown_agent,
+            message_enqueued,
+            message_steers,
+            messages_interrupt_and_roll_back,
+            local_tools,
+            woken_by_a_message,
+            continue_as_new,
+            fork,
+            rewind,
+        ),
+    ),
+    (approval_app.registry, (every_decision, call_blocked_by_a_gate, calls_allowed_always, answers_corrected)),
+    (
+        subagent_app.registry,
+        (
+            delegates,
+            sub_agent,
+            background_tasks,
+            background_tool,
+            descendants_cancelled,
+            sub_agent_cancelled,
+            sub_agent_terminated,
+            run_cancels_a_task_and_itself,
+            mail_to_a_closed_thread,
+            undelivered_mail,
+            handoff,
+            budget_spent,
+            budget_requested,
+            time_spent,
+            woken_by_a_task,
+            continue_as_new_with_children,
+        ),
+    ),
+    (plugin_app.registry, (hooks, agent_state)),
+    (recorded_app.registry, (compaction, stream_interrupted, stream_interrupted_by_a_worker)),
 )
-APPROVALS: tuple[Story, ...] = (decided_in_every_way, blocked_by_a_gate, always_allowed, put_right)
-FAMILIES: tuple[Story, ...] = (
-    delegated,
-    a_delegate,
-    in_the_background,
-    a_background_tool,
-    cancelled_with_all_below,
-    cancelled_by_itself,
-    dead_letters,
-    handed_over,
-    out_of_budget,
-    woken_by_a_task,
-    continued_with_children,
-)
-PLUGINS: tuple[Story, ...] = (with_hooks, with_state)
-STORIES = (*USUAL, *APPROVALS, *FAMILIES, *PLUGINS)
+STORIES = tuple(story for _, stories in GROUPS for story in stories)
+
+
+def recordings(story: Story) -> list[Path]:
+    """The files of a story, one for each execution."""
+    name = story.__name__
+    return sorted([*HISTORIES.glob(f"{name}.json"), *HISTORIES.glob(f"{name}.[0-9]*.json")])
+
+
+async def record(stories: Sequence[Story], registry: Registry) -> None:
+    missing = [story for story in stories if not recordings(story)]
+    if not missing:
+        return
+    settings = WorkerSettings(history_budget=HistoryBudget(events=EVENTS_BUDGET))
+    async with runtime(registry, settings=settings) as client:
+        for story in missing:
+            name = story.__name__
+            thread = await story(client, name) or name
+            await client.temporal.get_workflow_handle(thread).result()
+            histories = await histories_of(client, thread)
+            for number, history in enumerate(histories, start=1):
+                file = f"{name}.json" if len(histories) == 1 else f"{name}.{number}.json"
+                (HISTORIES / file).write_text(one_line(history))
+                print(f"{file}: {len(history.events)} events", flush=True)
+
+
+async def histories_of(client: Client, thread: str) -> list[WorkflowHistory]:
+    """The thread's newest execution, after those that continued as new before it."""
+    histories = [await client.handle(thread).fetch_history()]
+    while run_id := histories[0].events[0].workflow_execution_started_event_attributes.continued_execution_run_id:
+        histories.insert(0, await client.handle(thread, run_id=run_id).fetch_history())
+    return histories
+
+
+def one_line(history: WorkflowHistory) -> str:
+    return json.dumps(json.loads(history.to_json()), separators=(",", ":")) + "\n"
 
 
 async def main() -> None:
     HISTORIES.mkdir(exist_ok=True)
-    await record(USUAL, registry)
-    await record(APPROVALS, approval_app.registry)
-    await record(FAMILIES, subagent_app.registry)
-    await record(PLUGINS, plugin_app.registry)
-
-
-async def record(stories: Sequence[Story], registry: Registry) -> None:
-    missing = [story for story in stories if not (HISTORIES / f"{story.__name__}.json").exists()]
-    async with runtime(registry, settings=WorkerSettings(history_budget=HistoryBudget(events=100))) as client:
-        for story in missing:
-            told = await story(client, story.__name__)
-            thread = told if isinstance(told, str) else story.__name__
-            await client.temporal.get_workflow_handle(thread).result()
-            history = await client.handle(thread).fetch_history()
-            (HISTORIES / f"{story.__name__}.json").write_text(history.to_json() + "\n")
-            print(f"{story.__name__}: {len(history.events)} events")
+    for registry, stories in GROUPS:
+        await record(stories, registry)
 
 
 if __name__ == "__main__":
