@@ -1,4 +1,4 @@
-"""The agent of the long thread: five tool calls a message, a small window, and a lost worker noticed soon."""
+"""The agent of the long thread: five tool calls for each message, a small window, and short heartbeat timeouts."""
 
 from tests.support.app import note
 from wakeful import Agent, Registry, ScriptedModel, ToolContext, ToolMode, call, say, tool

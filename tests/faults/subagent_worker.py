@@ -1,7 +1,7 @@
-"""A worker for trees of agents that is made to be killed: its successor takes over soon.
+"""A worker for trees of agents that tests kill with -9; its timeouts are short, so that the next one takes over soon.
 
-The program is `python -m tests.faults.family_worker ADDRESS TASK_QUEUE EVENTS APP`, where threads continue as new after
-so many events; `MortalWorker` is its process.
+The program is `python -m tests.faults.subagent_worker ADDRESS TASK_QUEUE EVENTS APP`: threads continue as new after
+EVENTS events. `KilledWorker` starts, kills and restarts its process.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from wakeful.contract.agents import HistoryBudget
 from wakeful.worker import WorkerSettings, serve
 
 BOUND_SECONDS = 240
-"""A kill while a letter is on its way costs the half minute of that activity's timeout."""
+"""A kill during `deliver_message` delays the message by the half minute of that activity's timeout."""
 
 
-class MortalWorker:
-    """One worker process at a time, which is killed with -9 and comes back."""
+class KilledWorker:
+    """One worker process at a time: each kill starts the next one."""
 
     def __init__(
-        self, temporal: Client, task_queue: str, journal: Journal, *, events: int = 2000, app: str = "family_app"
+        self, temporal: Client, task_queue: str, journal: Journal, *, events: int = 2000, app: str = "subagent_app"
     ) -> None:
         self._address = temporal.service_client.config.target_host
         self._task_queue = task_queue
@@ -38,9 +38,9 @@ class MortalWorker:
         self._events = events
         self._app = f"tests.support.{app}"
         self._process: asyncio.subprocess.Process | None = None
-        self._chance = random.Random(7)
+        self._rng = random.Random(7)
 
-    async def __aenter__(self) -> "MortalWorker":
+    async def __aenter__(self) -> "KilledWorker":
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tests.faults.subagent_worker"),
             *(self._address, self._task_queue, str(self._events), self._app),
@@ -58,19 +58,19 @@ class MortalWorker:
         if self._process is not None and self._process.returncode is None:
             await kill(self._process)
 
-    async def die(self, kills: int, *, during: int) -> None:
-        """Be killed so many times, evenly spread over so many calls of `work`."""
+    async def kill_during(self, calls: int, *, kills: int) -> None:
+        """Kill the process `kills` times, evenly spread over this many calls of `work`."""
         before = self._work_done()
         for number in range(1, kills + 1):
             async with asyncio.timeout(BOUND_SECONDS):
-                while self._work_done() - before < during * number // (kills + 1):
+                while self._work_done() - before < calls * number // (kills + 1):
                     await asyncio.sleep(0.02)
-            await self.die_within(0, 0.5)
-            print(f"kill {number} after {self._work_done() - before} of {during}", file=sys.stderr, flush=True)
+            await self.kill_after(0, 0.5)
+            print(f"kill {number} after {self._work_done() - before} of {calls} calls", file=sys.stderr, flush=True)
 
-    async def die_within(self, least: float, most: float) -> None:
-        """Be killed after so many seconds, and come back."""
-        await asyncio.sleep(self._chance.uniform(least, most))  # the fault's moment, and no wait for anything
+    async def kill_after(self, least: float, most: float) -> None:
+        """Kill the process after a random time between these seconds, and start the next one."""
+        await asyncio.sleep(self._rng.uniform(least, most))  # a random moment, not a wait for a condition
         assert self._process is not None
         await kill(self._process)
         await self.__aenter__()

@@ -1,6 +1,6 @@
-"""One thread, thousands of messages, watchers all along, and a worker that is killed again and again.
+"""One thread with thousands of messages and three watchers, on a worker that is killed again and again.
 
-WAKEFUL_FAULT_MESSAGES=2000 WAKEFUL_FAULT_KILLS=20 make faults
+WAKEFUL_FAULT_MESSAGES=200 WAKEFUL_FAULT_KILLS=5 make faults is a short run.
 """
 
 import asyncio
@@ -28,8 +28,8 @@ EVENTS_BUDGET = 2000
 APP = "tests.faults.long_thread_app:registry"
 
 
-class Talk:
-    """A thread under test: its messages one by one, and three watchers that must see every event once and in order."""
+class WatchedThread:
+    """A thread that gets messages one by one, and three watchers that must see every event once and in order."""
 
     def __init__(self, client: Client, thread: str, messages: int) -> None:
         self.client = client
@@ -40,7 +40,7 @@ class Talk:
         self._answered = [asyncio.Event() for _ in range(messages + 1)]
         self._watchers: list[asyncio.Task[None]] = []
 
-    async def say(self, number: int, meanwhile: Callable[[], Awaitable[None]] | None = None) -> None:
+    async def ask(self, number: int, meanwhile: Callable[[], Awaitable[None]] | None = None) -> None:
         """Send a message and wait for its answer."""
         began = time.monotonic()
         agent = "marker" if number == 1 else None
@@ -53,14 +53,14 @@ class Talk:
             await self._answered[number].wait()
         self.took.append(time.monotonic() - began)
 
-    async def end(self) -> None:
-        """Wait until everybody has seen the last answer, and close the thread."""
+    async def close(self) -> None:
+        """Wait until every watcher has seen the last answer, and close the thread."""
         await asyncio.gather(*self._watchers)
-        await self.client.handle(self.thread).cancel()
+        await self.client.close(self.thread)
         await self.client.result(self.thread)
 
     async def _watch(self, seen: list[int]) -> None:
-        """See every event of the thread, until the last message is answered; begin again wherever the line breaks."""
+        """Collect the events until the last message is answered; after an error, watch again from the last event."""
         while True:
             try:
                 async for record in self.client.watch(self.thread, after=len(seen)):
@@ -72,12 +72,12 @@ class Talk:
                     if run == self.messages:
                         return
             except Exception as error:
-                print(f"watcher begins again: {error}", file=sys.stderr)
+                print(f"watcher reconnects: {error}", file=sys.stderr)
                 await asyncio.sleep(0.2)
 
 
 @pytest.mark.faults
-async def test_nothing_is_lost_or_doubled_however_often_the_worker_dies(
+async def test_no_message_call_or_event_is_lost_or_duplicated_however_often_the_worker_is_killed(
     temporal: TemporalClient, tmp_path: Path
 ) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
@@ -87,25 +87,25 @@ async def test_nothing_is_lost_or_doubled_however_often_the_worker_dies(
     processes = worker_process(address, "long-thread", journal.path, app=APP)
     process = await processes.__aenter__()
 
-    async def lose_the_worker() -> None:
+    async def replace_worker() -> None:
         nonlocal process, processes
         await asyncio.sleep(random.random() * 0.2)
         await kill(process)
         processes = worker_process(address, "long-thread", journal.path, app=APP)
         process = await processes.__aenter__()
 
-    long = Talk(client, "long-thread", MESSAGES)
+    long = WatchedThread(client, "long-thread", MESSAGES)
     for number in range(1, MESSAGES + 1):
-        await long.say(number, meanwhile=lose_the_worker if number in kill_before else None)
+        await long.ask(number, meanwhile=replace_worker if number in kill_before else None)
         if number % 100 == 0:
             print(f"{number} messages, median {_median(long.took[-50:]):.0f} ms", file=sys.stderr, flush=True)
     transcript = await client.transcript(long.thread)
-    await long.end()
+    await long.close()
     ran = len({line["key"] for line in journal.lines()})
-    fresh = Talk(client, "fresh-thread", min(150, MESSAGES))  # long enough to fill the agent's window
+    fresh = WatchedThread(client, "fresh-thread", min(150, MESSAGES))  # long enough to fill the agent's window
     for number in range(1, fresh.messages + 1):
-        await fresh.say(number)
-    await fresh.end()
+        await fresh.ask(number)
+    await fresh.close()
     await kill(process)
 
     asked = [message.text for message in transcript if message.role == "user"]
@@ -120,19 +120,19 @@ async def test_nothing_is_lost_or_doubled_however_often_the_worker_dies(
     assert len({len(seqs) for seqs in long.seen}) == 1
     executions = [e async for e in temporal.list_workflows(f"WorkflowId = '{long.thread}'")]
     lengths = [execution.history_length or 0 for execution in executions]
-    again = sum([await _tasks_done_again(temporal, execution) for execution in executions])
+    retried = sum([await _retried_tasks(temporal, execution) for execution in executions])
     last, new = _median(long.took[-50:]), _median(fresh.took[-50:])
     print(
-        f"{len(lengths)} executions, the longest {max(lengths)} events, {again} workflow tasks done again; "
-        f"first turns {_median(long.took[:50]):.0f} ms, "
-        f"last {last:.0f} ms; a young thread's on the same server {new:.0f} ms"
+        f"{len(lengths)} executions, the longest {max(lengths)} events, {retried} workflow tasks retried; "
+        f"first answers after {_median(long.took[:50]):.0f} ms, "
+        f"last {last:.0f} ms; a new thread's on the same server {new:.0f} ms"
     )
     assert max(lengths) < EVENTS_BUDGET + 200
-    assert last < 3 * new  # as fast as a young thread, on a machine that others use too
+    assert last < 3 * new  # as fast as a new thread; other processes may use the machine, too
 
 
-async def _tasks_done_again(temporal: TemporalClient, execution: WorkflowExecution) -> int:
-    """How often a query had made the run handle events before their task; any other failure is a bug."""
+async def _retried_tasks(temporal: TemporalClient, execution: WorkflowExecution) -> int:
+    """How many workflow tasks failed because a query had handled their events early; any other failure is a bug."""
     history = temporal.get_workflow_handle(execution.id, run_id=execution.run_id).fetch_history_events()
     failed = [event async for event in history if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED]
     for event in failed:
@@ -140,5 +140,6 @@ async def _tasks_done_again(temporal: TemporalClient, execution: WorkflowExecuti
     return len(failed)
 
 
-def _median(turns: list[float]) -> float:
-    return statistics.median(turns) * 1000
+def _median(seconds: list[float]) -> float:
+    """In milliseconds."""
+    return statistics.median(seconds) * 1000

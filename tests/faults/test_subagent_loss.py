@@ -1,4 +1,4 @@
-"""Trees of agents and threads that write to each other, under a worker that is killed with -9 again and again.
+"""Trees of agents, and threads that send each other messages, on a worker that is killed with -9 again and again.
 
 WAKEFUL_FAULT_KILLS=5 make faults is a short run.
 """
@@ -21,7 +21,7 @@ from temporalio.client import WorkflowExecution
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
-from tests.faults.subagent_worker import BOUND_SECONDS, MortalWorker
+from tests.faults.subagent_worker import BOUND_SECONDS, KilledWorker
 from tests.support.journal import Journal
 from tests.support.subagent_app import Plan, delegate, events_in, plan, send, spawn, written
 from tests.support.subagents import answer_of, calls_in, ends_in_tree, until_closed
@@ -33,7 +33,7 @@ from wakeful_workflows import AgentRun, ToolTask
 
 KILLS = int(os.environ.get("WAKEFUL_FAULT_KILLS", "20"))
 FEW_KILLS = min(KILLS, 5)
-LETTERS = 50
+MESSAGES = 50
 MAIL = re.compile(r"<agent-message [^>]*>\n(.*)\n</agent-message>")
 PARENT: dict[str, Any] = {"relation": "parent"}
 CONTINUING = pytest.mark.parametrize("events", [2000, 1], ids=["usual", "restless"])
@@ -51,8 +51,8 @@ def to_child(name: str, text: str) -> tuple[str, dict[str, Any]]:
     return send({"relation": "child", "name": name}, text)
 
 
-def family(turns: int) -> Plan:
-    """Three levels of every kind of node. Whoever is written to works on until it has read all of it."""
+def tree(turns: int) -> Plan:
+    """Three levels with every kind of child. An agent that gets mail keeps working until it has read all of it."""
     grandchild = plan(*busy("grandchild", turns), [send(PARENT, "grandchild to alpha")], say="grandchild")
     alpha = plan(
         [send(PARENT, "alpha to root, first")],
@@ -66,8 +66,8 @@ def family(turns: int) -> Plan:
     )
     grandchild["mail"] = 1
     beta = plan([dig("cellar"), dig("well")], *busy("beta", turns), [dig("garden")], say="beta", mail=1)
-    gamma = plan(*busy("gamma", turns), [delegate(plan(*busy("below gamma", turns), say="below gamma"))], say="gamma")
-    delta = plan([send(PARENT, "delta to root")], [spawn(plan(*busy("below delta", turns)))], say="delta")
+    gamma = plan(*busy("gamma", turns), [delegate(plan(*busy("gamma child", turns), say="gamma child"))], say="gamma")
+    delta = plan([send(PARENT, "delta to root")], [spawn(plan(*busy("delta child", turns)))], say="delta")
     return plan(
         [spawn(alpha, name="alpha"), spawn(beta, name="beta"), dig("yard")],
         [to_child("alpha", "root to alpha, first"), to_child("beta", "root to beta")],
@@ -80,17 +80,17 @@ def family(turns: int) -> Plan:
     )
 
 
-def letters_in(messages: list[Message]) -> list[str]:
-    """What other agents wrote, in the order in which it was read."""
+def mail_in(messages: list[Message]) -> list[str]:
+    """The messages of other agents, in the order in which the model read them."""
     found = []
     for message in messages:
         if mail := MAIL.search(message.text):
             found.append(mail.group(1))
-        found += [str(event["payload"]["content"]) for event in _events([message]) if _is_letter(event)]
+        found += [str(event["payload"]["content"]) for event in _events([message]) if _is_mail(event)]
     return found
 
 
-def _is_letter(event: dict[str, Any]) -> bool:
+def _is_mail(event: dict[str, Any]) -> bool:
     return event.get("event_type") == "agent_message"
 
 
@@ -107,15 +107,15 @@ def sent_in(plan: Plan) -> Iterator[str]:
                 yield from sent_in(arguments["plan"])
 
 
-def without_steps(told: JsonValue) -> JsonValue:
-    """What was said; how many steps a sub-agent took for it depends on what came while it was waiting."""
-    match told:
+def without_steps(answer: JsonValue) -> JsonValue:
+    """The answer without numbers of steps: how many a sub-agent takes depends on when its mail arrives."""
+    match answer:
         case dict():
-            return {name: without_steps(value) for name, value in told.items() if name != "steps"}
+            return {name: without_steps(value) for name, value in answer.items() if name != "steps"}
         case list():
-            return [without_steps(value) for value in told]
+            return [without_steps(value) for value in answer]
         case _:
-            return told
+            return answer
 
 
 async def executions_of(client: Client, query: str) -> list[WorkflowExecution]:
@@ -123,9 +123,9 @@ async def executions_of(client: Client, query: str) -> list[WorkflowExecution]:
 
 
 async def replay_all(client: Client, query: str) -> str:
-    """Every execution replays. Workflow tasks were done again only where that is meant to be; how often is told."""
+    """Check that every execution replays and that workflow tasks failed only for known reasons; returns how often."""
     replayer = Replayer(workflows=[AgentRun, ToolTask], data_converter=pydantic_data_converter)
-    again: Counter[str] = Counter()
+    retried: Counter[str] = Counter()
     for execution in await executions_of(client, query):
         history = await client.temporal.get_workflow_handle(execution.id, run_id=execution.run_id).fetch_history()
         await replayer.replay_workflow(history)
@@ -133,104 +133,104 @@ async def replay_all(client: Client, query: str) -> str:
             if event.event_type != EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
                 continue
             failed = event.workflow_task_failed_event_attributes
-            # A signal came while the task ended its execution: the server wants it to be read first.
+            # A signal arrived while the task completed its execution: the server has the workflow handle it first.
             is_late = failed.cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND
             assert is_late or "a query made this run" in failed.failure.message
-            again["late signal" if is_late else "query"] += 1
-    return f"workflow tasks done again: {dict(again)}"
+            retried["late signal" if is_late else "query"] += 1
+    return f"workflow tasks retried: {dict(retried)}"
 
 
 async def check_once(client: Client, root: str, plans: Plan) -> None:
-    """I-09, I-11: every letter and every event of a task was read once, and every task has ended."""
-    undelivered: list[str] = []
+    """I-09, I-11: the models have read every message and every event of a task once, and every task has ended."""
+    messages: list[str] = []
     for thread in [id for id, end in (await ends_in_tree(client, root)).items() if end == "natural"]:
         transcript, view = await client.transcript(thread), await client.status(thread)
-        undelivered += [*letters_in(transcript), *(dead.message.content for dead in view.undelivered)]
-        told = [(e["task_id"], e.get("event_type") or "end") for e in _events(transcript) if not _is_letter(e)]
-        assert [pair for pair, count in Counter(told).items() if count > 1] == []
-        assert {id for id, kind in told if kind == "end"} == {task.task_id for task in view.tasks}
+        messages += [*mail_in(transcript), *(each.message.content for each in view.undelivered)]
+        seen = [(e["task_id"], e.get("event_type") or "end") for e in _events(transcript) if not _is_mail(e)]
+        assert [pair for pair, count in Counter(seen).items() if count > 1] == []
+        assert {id for id, kind in seen if kind == "end"} == {task.task_id for task in view.tasks}
         dug = {task.task_id for task in view.tasks if task.agent_id is None}
-        assert {pair for pair in told if pair[1] != "end"} == {(id, kind) for id in dug for kind in ("started", "half")}
-    assert sorted(undelivered) == sorted(sent_in(plans))
+        assert {pair for pair in seen if pair[1] != "end"} == {(id, kind) for id in dug for kind in ("started", "half")}
+    assert sorted(messages) == sorted(sent_in(plans))
 
 
 @pytest.mark.faults
 @CONTINUING
-async def test_a_tree_comes_to_the_same_end_however_often_its_worker_dies(
+async def test_a_tree_has_the_same_result_however_often_its_worker_is_killed(
     temporal: TemporalClient, tmp_path: Path, events: int
 ) -> None:
     """I-09, I-10, I-11"""
-    queue, journal = f"family-{events}", Journal(tmp_path / "journal.jsonl")
-    in_calm, in_loss = f"{queue}-calm", f"{queue}-lost"
-    client, plans = Client(temporal, task_queue=queue), family(turns=max(2, KILLS // 3))
+    queue, journal = f"tree-{events}", Journal(tmp_path / "journal.jsonl")
+    undisturbed, killed = f"{queue}-undisturbed", f"{queue}-killed"
+    client, plans = Client(temporal, task_queue=queue), tree(turns=max(2, KILLS // 3))
     work = list(calls_in(plans)).count("work")
-    async with MortalWorker(temporal, queue, journal, events=events) as worker:
+    async with KilledWorker(temporal, queue, journal, events=events) as worker:
         began = time.monotonic()
-        calm = await client.run("node", written(plans), thread_id=in_calm)
-        calm_took = time.monotonic() - began
-        await client.start("node", written(plans), thread_id=in_loss)
-        await worker.die(KILLS, during=work)
+        expected = await client.run("node", written(plans), thread_id=undisturbed)
+        usual = time.monotonic() - began
+        await client.start("node", written(plans), thread_id=killed)
+        await worker.kill_during(work, kills=KILLS)
         async with asyncio.timeout(BOUND_SECONDS):
-            lost = await client.result(in_loss)
-        await until_closed(client, in_loss)
-        for root in (in_calm, in_loss):
+            result = await client.result(killed)
+        await until_closed(client, killed)
+        for root in (undisturbed, killed):
             assert set((await ends_in_tree(client, root)).values()) == {"natural", "completed"}
             await check_once(client, root, plans)
     repeated = sum(line["attempt"] > 1 for line in journal.lines("work"))
-    again = await replay_all(client, f"RootWorkflowId = '{in_loss}'")
+    retried = await replay_all(client, f"RootWorkflowId = '{killed}'")
     print(
-        f"{KILLS} kills, {time.monotonic() - began - calm_took:.0f} s in place of {calm_took:.0f} s; "
-        f"{repeated} of {2 * work} calls were begun again, {again}"
+        f"{KILLS} kills, {time.monotonic() - began - usual:.0f} s instead of {usual:.0f} s; "
+        f"{repeated} of {2 * work} calls were retried, {retried}"
     )
-    assert without_steps(answer_of(lost)) == without_steps(answer_of(calm))
+    assert without_steps(answer_of(result)) == without_steps(answer_of(expected))
 
 
 @pytest.mark.faults
 @CONTINUING
-async def test_two_threads_write_to_each_other_under_a_worker_that_dies(
+async def test_two_threads_send_each_other_messages_while_their_worker_is_killed(
     temporal: TemporalClient, tmp_path: Path, events: int
 ) -> None:
-    """I-11: none is lost, none is doubled, and each sender's come in their order."""
-    queue, journal = f"letters-{events}", Journal(tmp_path / "journal.jsonl")
+    """I-11: no message is lost or duplicated, and each thread reads them in the order in which they were sent."""
+    queue, journal = f"mail-{events}", Journal(tmp_path / "journal.jsonl")
     client = Client(temporal, task_queue=queue)
-    pair, turns = (f"{queue}-one", f"{queue}-two"), LETTERS // 2
+    pair, turns = (f"{queue}-one", f"{queue}-two"), MESSAGES // 2
 
-    def written_to(other: str, me: str) -> str:
+    def plan_for(me: str, other: str) -> str:
         to: dict[str, JsonValue] = {"relation": "agent", "thread_id": other}
-        texts = [f"{me} {number}" for number in range(LETTERS)]
-        brake = ("work", {"what": me, "seconds": 0.2})
-        steps = [[send(to, texts[2 * n]), send(to, texts[2 * n + 1]), brake] for n in range(turns)]
-        return written(plan(*steps, mail=LETTERS))
+        texts = [f"{me} {number}" for number in range(MESSAGES)]
+        pause = ("work", {"what": me, "seconds": 0.2})
+        steps = [[send(to, texts[2 * n]), send(to, texts[2 * n + 1]), pause] for n in range(turns)]
+        return written(plan(*steps, mail=MESSAGES))
 
     for me, other in (pair, pair[::-1]):
-        await client.start("node", written_to(other, me), thread_id=me, mode=ThreadMode.THREAD)
-    async with MortalWorker(temporal, queue, journal, events=events) as worker:
-        await worker.die(FEW_KILLS, during=2 * turns)
+        await client.start("node", plan_for(me, other), thread_id=me, mode=ThreadMode.THREAD)
+    async with KilledWorker(temporal, queue, journal, events=events) as worker:
+        await worker.kill_during(2 * turns, kills=FEW_KILLS)
         for me, other in (pair, pair[::-1]):
             async with asyncio.timeout(BOUND_SECONDS):
                 while (await client.status(me)).status is not RunStatus.DONE:
                     await asyncio.sleep(0.2)
-            assert letters_in(await client.transcript(me)) == [f"{other} {number}" for number in range(LETTERS)]
+            assert mail_in(await client.transcript(me)) == [f"{other} {number}" for number in range(MESSAGES)]
             view = await client.status(me)
             assert (view.undelivered, view.refusals) == ((), ())
-            await client.handle(me).cancel()
+            await client.close(me)
             await client.result(me)
-    again = await replay_all(client, f"WorkflowId STARTS_WITH '{queue}-'")
-    print(f"{LETTERS} letters each way, {FEW_KILLS} kills, {again}")
+    retried = await replay_all(client, f"WorkflowId STARTS_WITH '{queue}-'")
+    print(f"{MESSAGES} messages each way, {FEW_KILLS} kills, {retried}")
 
 
 @pytest.mark.faults
-async def test_a_parent_that_continues_as_new_hears_of_all_its_children_under_a_worker_that_dies(
+async def test_a_parent_that_continues_as_new_gets_every_childs_end_once_while_its_worker_is_killed(
     temporal: TemporalClient, tmp_path: Path
 ) -> None:
-    """I-09: it continues as new at every step, and so do its ten background children."""
+    """I-09: the parent continues as new at every step, and so do its ten background children."""
     queue, root, journal = "restless-loss", "restless-parent", Journal(tmp_path / "journal.jsonl")
     client = Client(temporal, task_queue=queue)
     children = [spawn(plan(*busy(f"child {n}", 4), say=f"child {n}")) for n in range(10)]
     plans = plan(children, *busy("parent", 6))
-    async with MortalWorker(temporal, queue, journal, events=1) as worker:
+    async with KilledWorker(temporal, queue, journal, events=1) as worker:
         await client.start("node", written(plans), thread_id=root)
-        await worker.die(FEW_KILLS, during=list(calls_in(plans)).count("work"))
+        await worker.kill_during(list(calls_in(plans)).count("work"), kills=FEW_KILLS)
         async with asyncio.timeout(BOUND_SECONDS):
             result = await client.result(root)
         events = _events(await client.transcript(root))
@@ -239,13 +239,13 @@ async def test_a_parent_that_continues_as_new_hears_of_all_its_children_under_a_
         f"child {n}" for n in range(10)
     )
     assert Counter(event["task_id"] for event in events) == {f"bg_{n}": 1 for n in range(10)}
-    below = await executions_of(client, f"WorkflowId STARTS_WITH '{root}/'")
-    last_end = max(execution.close_time for execution in below if execution.close_time)
+    descendants = await executions_of(client, f"WorkflowId STARTS_WITH '{root}/'")
+    last_end = max(execution.close_time for execution in descendants if execution.close_time)
     parents = await executions_of(client, f"WorkflowId = '{root}'")
     meanwhile = sum(execution.start_time < last_end for execution in parents)
-    again = await replay_all(client, f"WorkflowId STARTS_WITH '{root}'")
+    retried = await replay_all(client, f"WorkflowId STARTS_WITH '{root}'")
     print(
-        f"{FEW_KILLS} kills; {meanwhile} executions of the parent while its children ran, {len(below)} of theirs; "
-        f"{again}"
+        f"{FEW_KILLS} kills; {meanwhile} executions of the parent while its children ran, "
+        f"{len(descendants)} of theirs; {retried}"
     )
     assert meanwhile > 3

@@ -1,6 +1,6 @@
-"""Random trees of agents that are cancelled at random moments, several at a time: nothing is left open below an end.
+"""Random trees of agents that are cancelled at random moments: no descendant stays open after its root has ended.
 
-WAKEFUL_FAULT_TREES=40 make faults is a short run; WAKEFUL_FAULT_SEED grows other trees.
+WAKEFUL_FAULT_TREES=40 make faults is a short run; WAKEFUL_FAULT_SEED makes other trees.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from temporalio.client import Client as TemporalClient
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from tests.faults.subagent_worker import MortalWorker
+from tests.faults.subagent_worker import KilledWorker
 from tests.support.journal import Journal
 from tests.support.subagent_app import Plan, delegate, holding, plan, registry, send, spawn, written
 from tests.support.subagents import answer_of, ends_in_tree, open_in_tree, tools_left
@@ -35,95 +35,95 @@ TREES = int(os.environ.get("WAKEFUL_FAULT_TREES", "200"))
 SEED = int(os.environ.get("WAKEFUL_FAULT_SEED", "7"))
 AT_A_TIME = 4
 LEVELS, MOST_NODES, MOST_CHILDREN = 4, 25, 6
-FOR_EVER = 300.0
+NEVER_ENDS = 300.0
 
-BY_ITSELF = frozenset({"natural", "completed"})
+UNDISTURBED = frozenset({"natural", "completed"})
 CANCELLED = {"cancelled", "CANCELED"}
-"""In words of ours, or in Temporal's where it was cancelled before any worker saw it."""
+"""The run's own reason, or Temporal's status if the workflow was cancelled before a worker had started it."""
 
 
-class Grower:
-    """Plans of random trees; those that end by themselves take a few seconds."""
+class PlanGenerator:
+    """Generates plans of random trees; with `ends`, a tree ends by itself after a few seconds."""
 
-    def __init__(self, chance: random.Random, *, ends: bool) -> None:
-        self.chance = chance
+    def __init__(self, rng: random.Random, *, ends: bool) -> None:
+        self.rng = rng
         self.ends = ends
 
     def agent(self, nodes: int, level: int = 1) -> Plan:
-        """An agent with so many nodes in its tree, itself among them."""
+        """The plan of an agent whose tree has this many nodes, itself included."""
         calls = [self.child(size, level + 1) for size in self._shares(nodes - 1, level)]
-        if not calls or self.chance.random() < 0.4:
+        if not calls or self.rng.random() < 0.4:
             calls.append(holding(self._seconds()))
-        if level > 1 and self.chance.random() < 0.2:
+        if level > 1 and self.rng.random() < 0.2:
             calls.append(send({"relation": "parent"}, "how are you?"))
-        if not self.ends and self.chance.random() < 0.1:
+        if not self.ends and self.rng.random() < 0.1:
             calls.append(("sign", {"what": "it"}))
-        turns: list[list[Any]] = [[] for _ in range(self.chance.randint(1, 3))]
+        turns: list[list[Any]] = [[] for _ in range(self.rng.randint(1, 3))]
         for call in calls:
-            self.chance.choice(turns).append(call)
+            self.rng.choice(turns).append(call)
         return plan(*(turn for turn in turns if turn))
 
     def child(self, nodes: int, level: int) -> tuple[str, dict[str, Any]]:
-        kind = self.chance.random()
+        kind = self.rng.random()
         if nodes == 1 and kind < 0.2:
             return "linger", {"seconds": self._seconds()}
         if nodes == 1 and kind < 0.3:
             return "dig", {"where": "here", "seconds": self._seconds()}
-        below = self.agent(nodes, level)
-        return delegate(below) if kind < 0.65 else spawn(below)
+        child = self.agent(nodes, level)
+        return delegate(child) if kind < 0.65 else spawn(child)
 
     def _shares(self, nodes: int, level: int) -> list[int]:
-        """How the nodes below are dealt out to children."""
+        """How many of the nodes each child gets."""
         if level + 1 >= LEVELS:
             return [1] * nodes
-        shares = [1] * min(nodes, self.chance.randint(1, MOST_CHILDREN))
+        shares = [1] * min(nodes, self.rng.randint(1, MOST_CHILDREN))
         for _ in range(nodes - len(shares)):
-            shares[self.chance.randrange(len(shares))] += 1
+            shares[self.rng.randrange(len(shares))] += 1
         return shares
 
     def _seconds(self) -> float:
-        is_short = self.ends or self.chance.random() < 0.4
-        return round(self.chance.uniform(0.1, 2.0), 2) if is_short else FOR_EVER
+        is_short = self.ends or self.rng.random() < 0.4
+        return round(self.rng.uniform(0.1, 2.0), 2) if is_short else NEVER_ENDS
 
 
 @dataclass
 class Tree:
-    """One tree, and what became of it."""
+    """Runs one tree, cancels a node of it, and records what is wrong afterwards."""
 
     client: Client
     journal: Journal
     number: int
-    ends: frozenset[str] = BY_ITSELF
-    """How its nodes may end that nobody cancels."""
+    ends: frozenset[str] = UNDISTURBED
+    """How nodes may end that were not cancelled."""
     latest: float = 2.0
-    """So many seconds after its start somebody is cancelled, or less."""
+    """A node is cancelled within this many seconds after the start."""
     bound: float = 15.0
-    """So many seconds after the root's end something below it may seem open: the server's list lags behind."""
+    """How many seconds after the root's end descendants may seem open: the server's lists lag behind."""
     how: str = ""
     nodes: int = 0
     problems: list[str] = field(default_factory=list)
     stopping_took: float = 0.0
     closing_took: float = 0.0
-    met_a_start: bool = False
+    hit_a_start: bool = False
 
     @property
     def root(self) -> str:
         return f"{self.client.task_queue}-{SEED}-{self.number:04}"
 
-    async def live(self) -> None:
-        chance = random.Random(f"{SEED} {self.number}")
-        whose, by = chance.choice(["root", "root", "inner"]), chance.choice(["signal", "temporal"])
-        plans = Grower(chance, ends=whose == "inner").agent(chance.randint(2, MOST_NODES))
-        moment = chance.uniform(0.0, self.latest)
+    async def run(self) -> None:
+        rng = random.Random(f"{SEED} {self.number}")
+        whose, by = rng.choice(["root", "root", "inner"]), rng.choice(["signal", "temporal"])
+        plans = PlanGenerator(rng, ends=whose == "inner").agent(rng.randint(2, MOST_NODES))
+        moment = rng.uniform(0.0, self.latest)
         self.how = f"{whose} by {by}"
         await self.client.start("node", written(plans), thread_id=self.root)
-        if chance.random() < 0.3:
-            with contextlib.suppress(TimeoutError):  # a root that waits for a person first starts none
+        if rng.random() < 0.3:
+            with contextlib.suppress(TimeoutError):  # a root that first waits for a decision starts no child
                 async with asyncio.timeout(self.latest):
                     await self._until_a_child_starts()
         else:
-            await asyncio.sleep(moment)  # the fault's moment, and no wait for anything
-        target = self.root if whose == "root" else await self._somebody_below(chance)
+            await asyncio.sleep(moment)  # a random moment, not a wait for a condition
+        target = self.root if whose == "root" else await self._open_descendant(rng)
         began = time.monotonic()
         if target is None or not await self._cancel(target, by):
             self.how = f"{whose}, too late"
@@ -131,28 +131,28 @@ class Tree:
         async with asyncio.timeout(180):
             await self._until_ended(self.root)
         self.stopping_took = time.monotonic() - began if whose == "root" else 0.0
-        await self._judge(target)
+        await self._check(target)
 
     async def _until_a_child_starts(self) -> None:
-        """Until the root has asked for a child, which may not be there yet, or has ended."""
+        """Wait until the root has initiated a child, which may not have started yet, or has ended."""
         while True:
             root = await self.client.handle(self.root).describe()
             if root.raw_description.pending_children or root.status is not WorkflowExecutionStatus.RUNNING:
                 return
             await asyncio.sleep(0.002)
 
-    async def _somebody_below(self, chance: random.Random) -> str | None:
-        """One that is open, once there is any; nobody if the tree has ended before."""
+    async def _open_descendant(self, rng: random.Random) -> str | None:
+        """Wait for an open descendant and choose one; None if the root ends first."""
         while True:
             open = await open_in_tree(self.client, self.root)
-            if below := sorted(set(open) - {self.root}):
-                return chance.choice(below)
+            if descendants := sorted(set(open) - {self.root}):
+                return rng.choice(descendants)
             if await self._has_ended(self.root):
                 return None
             await asyncio.sleep(0.02)
 
     async def _cancel(self, thread_id: str, by: str) -> bool:
-        """False if it has ended already."""
+        """False if the thread had already ended."""
         try:
             await (self.client.cancel(thread_id) if by == "signal" else self.client.handle(thread_id).cancel())
         except CallerError:
@@ -170,7 +170,7 @@ class Tree:
         while not await self._has_ended(thread_id):
             await asyncio.sleep(0.05)
 
-    async def _judge(self, target: str | None) -> None:
+    async def _check(self, target: str | None) -> None:
         began = time.monotonic()
         while (left := await self._open()) and time.monotonic() - began < self.bound:
             await asyncio.sleep(0.05)
@@ -178,32 +178,32 @@ class Tree:
         self._expect(not left, f"still open: {left}")
         if left:
             return
-        self._expect(not (tools := tools_left(self.journal, self.root)), f"tools were never stopped: {tools}")
+        self._expect(not (tools := tools_left(self.journal, self.root)), f"tools still run: {tools}")
         ends = await ends_in_tree(self.client, self.root)
         self.nodes = len(ends)
         strange = {id: end for id, end in ends.items() if end not in self.ends | CANCELLED}
-        self._expect(not strange, f"ended in another way: {strange}")
+        self._expect(not strange, f"unexpected ends: {strange}")
         if target == self.root:
-            await self._judge_root(ends)
+            await self._check_root(ends)
         else:
-            await self._judge_inner(ends, target)
+            await self._check_inner(ends, target)
 
     async def _open(self) -> list[str]:
         query = f"WorkflowId STARTS_WITH '{self.root}' AND ExecutionStatus = 'Running'"
         return [execution.id async for execution in self.client.temporal.list_workflows(query)]
 
-    async def _judge_root(self, ends: dict[str, str]) -> None:
+    async def _check_root(self, ends: dict[str, str]) -> None:
         if ends[self.root] != "cancelled":
             self.how = f"root, ended: {ends[self.root]}"
             return
         receipt = (await self.client.result(self.root)).receipt
         named = sorted(receipt.cancelled) if receipt else []
         cancelled = sorted(id for id, end in ends.items() if end in CANCELLED and id != self.root)
-        self.met_a_start = await self._was_starting_a_child()
-        self._expect(named == cancelled, f"the receipt names {named}, and cancelled are {cancelled}")
+        self.hit_a_start = await self._was_starting_a_child()
+        self._expect(named == cancelled, f"the receipt names {named}, but {cancelled} were cancelled")
 
     async def _was_starting_a_child(self) -> bool:
-        """Whether the cancel came when the root had asked for a child and not heard yet that it was there."""
+        """Whether the cancel arrived after the root had initiated a child and before that child had started."""
         starting: set[int] = set()
         async for event in self.client.handle(self.root).fetch_history_events():
             match event.event_type:
@@ -220,78 +220,78 @@ class Tree:
                     pass
         return False
 
-    async def _judge_inner(self, ends: dict[str, str], target: str | None) -> None:
-        """The rest goes on, and whoever started the cancelled one has heard of it, once."""
+    async def _check_inner(self, ends: dict[str, str], target: str | None) -> None:
+        """The rest of the tree is not cancelled, and the parent of the cancelled node has read of that once."""
         rest = {id: end for id, end in ends.items() if not (target and f"{id}/".startswith(f"{target}/"))}
         stopped = {id: end for id, end in rest.items() if end not in self.ends}
-        self._expect(not stopped, f"{target} was cancelled, and so are {stopped}")
+        self._expect(not stopped, f"{target} was cancelled, and so were {stopped}")
         if target is None or ends[target] in self.ends:
             self.how = "inner, too late"
             return
-        told = answer_of(await self.client.result(target.rpartition("/")[0]))
-        heard = [event for event in told["events"] if event["kind"] != "custom" and "cancelled" in str(event)]
-        heard += [text for text in told["results"] if "cancelled" in text]
-        self._expect(len(heard) == 1, f"of {target} ({ends[target]}) its parent heard {heard}")
+        answer = answer_of(await self.client.result(target.rpartition("/")[0]))
+        reports = [event for event in answer["events"] if event["kind"] != "custom" and "cancelled" in str(event)]
+        reports += [text for text in answer["results"] if "cancelled" in text]
+        self._expect(len(reports) == 1, f"the parent of {target} ({ends[target]}) has read {reports}")
 
     def _expect(self, met: bool, problem: str) -> None:
         if not met:
             self.problems.append(f"{self.root} ({self.how}): {problem}")
 
 
-async def live_and_tell(trees: list[Tree]) -> None:
-    """Let the trees live, several at a time; fails with everything that went wrong, after the last of them."""
-    turn = asyncio.Semaphore(AT_A_TIME)
+async def run_all(trees: list[Tree]) -> None:
+    """Run the trees, several at a time, print a summary, and fail with the problems of all of them."""
+    slots = asyncio.Semaphore(AT_A_TIME)
 
-    async def live(tree: Tree) -> None:
-        async with turn:
+    async def run(tree: Tree) -> None:
+        async with slots:
             try:
-                await tree.live()
+                await tree.run()
             except Exception as error:
                 tree.problems.append(f"{tree.root} ({tree.how}): {error!r}")
             for problem in tree.problems:
                 print(problem, file=sys.stderr, flush=True)
 
-    await asyncio.gather(*map(live, trees))
+    await asyncio.gather(*map(run, trees))
     slowest = max(trees, key=lambda tree: tree.stopping_took)
     print(
         f"{len(trees)} trees of {sum(tree.nodes for tree in trees)} nodes; "
         f"{dict(Counter(tree.how for tree in trees))}; "
-        f"{sum(tree.met_a_start for tree in trees)} roots were just starting children; "
-        f"to stop took {slowest.root} {slowest.stopping_took:.1f} s, "
-        f"and any tree up to {max(tree.closing_took for tree in trees):.1f} s more until nothing was open"
+        f"{sum(tree.hit_a_start for tree in trees)} roots were starting children; "
+        f"the slowest root, {slowest.root}, took {slowest.stopping_took:.1f} s to stop, "
+        f"and trees up to {max(tree.closing_took for tree in trees):.1f} s more until every descendant was closed"
     )
     assert [problem for tree in trees for problem in tree.problems] == []
 
 
 @pytest.mark.faults
-async def test_nothing_outlives_a_cancelled_tree(temporal: TemporalClient, journal: Journal) -> None:
-    """I-10; every third tree continues as new all the time."""
+async def test_no_descendant_outlives_a_cancelled_thread(temporal: TemporalClient, journal: Journal) -> None:
+    """I-10; every third tree continues as new after every fact."""
     sweep = timedelta(seconds=1)
     usual = WorkerSettings(task_queue="trees", sweep_interval=sweep)
     restless = WorkerSettings(task_queue="restless", sweep_interval=sweep, history_budget=HistoryBudget(events=1))
     clients = [Client(temporal, task_queue=settings.task_queue) for settings in (usual, usual, restless)]
     async with running_worker(temporal, registry, usual), running_worker(temporal, registry, restless):
-        await live_and_tell([Tree(clients[number % 3], journal, number) for number in range(TREES)])
+        await run_all([Tree(clients[number % 3], journal, number) for number in range(TREES)])
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("events", [2000, 1], ids=["usual", "restless"])
-async def test_nothing_outlives_a_cancelled_tree_whose_worker_dies(
+async def test_no_descendant_outlives_a_cancelled_thread_whose_worker_is_killed(
     temporal: TemporalClient, tmp_path: Path, events: int
 ) -> None:
-    """I-10; a tool that dies with its worker writes nothing down, and a background one has then failed.
+    """I-10; a tool that is killed with its worker writes no line to the journal, and a background tool fails.
 
-    A node that dies between its last word and its end takes a workflow task's timeout to end.
+    A thread whose worker is killed in its last workflow task ends after that task's timeout.
     """
-    client = Client(temporal, task_queue=f"mortal-{events}")
-    journal, unwritten = Journal(tmp_path / "journal.jsonl"), Journal(tmp_path / "unwritten.jsonl")
-    ends = BY_ITSELF | {"failed"}
-    trees = [Tree(client, unwritten, number, ends, latest=6.0, bound=60.0) for number in range(TREES // 4)]
-    async with MortalWorker(temporal, client.task_queue, journal, events=events) as worker:
-        living = asyncio.create_task(live_and_tell(trees))
+    client = Client(temporal, task_queue=f"killed-{events}")
+    journal, empty = Journal(tmp_path / "journal.jsonl"), Journal(tmp_path / "empty.jsonl")
+    ends = UNDISTURBED | {"failed"}
+    trees = [Tree(client, empty, number, ends, latest=6.0, bound=60.0) for number in range(TREES // 4)]
+    async with KilledWorker(temporal, client.task_queue, journal, events=events) as worker:
+        running = asyncio.create_task(run_all(trees))
         kills = 0
-        while not living.done():
-            await worker.die_within(1, 4)
+        while not running.done():
+            await worker.kill_after(1, 4)
             kills += 1
         print(f"{kills} kills")
-        await living
+        await running

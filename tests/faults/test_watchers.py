@@ -1,6 +1,6 @@
-"""Watchers that come and go while workers die: what they have put together in the end is what the run has.
+"""Watchers that disconnect and reconnect while workers are killed: each ends with exactly the events of its run.
 
-WAKEFUL_FAULT_RUNS=10 WAKEFUL_FAULT_RECONNECTS=200 make faults is a short run; WAKEFUL_FAULT_SEED has others.
+WAKEFUL_FAULT_RUNS=10 WAKEFUL_FAULT_RECONNECTS=200 make faults is a short run; WAKEFUL_FAULT_SEED makes another one.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client as TemporalClient
 
-from tests.faults.subagent_worker import BOUND_SECONDS, MortalWorker
+from tests.faults.subagent_worker import BOUND_SECONDS, KilledWorker
 from tests.support.folding import Folding, folded
 from tests.support.journal import Journal
 from tests.support.subagent_app import Plan, delegate, plan, spawn, written
@@ -45,7 +45,7 @@ class Size:
 
     @property
     def each(self) -> int:
-        """How often a watcher may go away; a third more than needed, since some runs are over before."""
+        """How often a watcher may disconnect; a third more than needed, since some runs end before."""
         return 4 * self.reconnects // (3 * self.runs * WATCHERS) + 1
 
 
@@ -54,7 +54,7 @@ def work(what: str) -> tuple[str, dict[str, Any]]:
 
 
 def plan_of(number: int) -> Plan:
-    """Runs of four kinds: with words only, with tools, with approvals, with sub-agents."""
+    """Four kinds of runs: mostly text, many tools, approvals, and sub-agents."""
     match number % 4:
         case 0:
             return plan([work("a")], [work("b")], say="words " * 30)
@@ -63,79 +63,79 @@ def plan_of(number: int) -> Plan:
         case 2:
             return plan([work("a"), ("sign", {"what": "it"})], [("sign", {"what": "that"})], say="signed")
         case _:
-            below = plan([work("below")], say="below")
-            tasks = [spawn(plan([work(f"task {n}")], [delegate(below)], say=f"task {n}")) for n in range(2)]
-            return plan([*tasks, delegate(below)], [work("root"), ("dig", {"where": "here"})], say="root")
+            child = plan([work("child")], say="child")
+            tasks = [spawn(plan([work(f"task {n}")], [delegate(child)], say=f"task {n}")) for n in range(2)]
+            return plan([*tasks, delegate(child)], [work("root"), ("dig", {"where": "here"})], say="root")
 
 
 @dataclass
-class Chances:
-    """Who goes away when, over all watchers."""
+class Disconnects:
+    """Decides when watchers disconnect, and counts how often they reconnect."""
 
-    chance: random.Random
+    rng: random.Random
     reconnects: int = 0
 
-    def leaves(self) -> bool:
-        return self.chance.random() < 0.3
+    def is_now(self) -> bool:
+        return self.rng.random() < 0.3
 
 
 @dataclass
 class Viewer:
-    """Somebody who watches a thread to its end, with interruptions."""
+    """Watches a thread to its end and disconnects at random moments."""
 
     client: Client
     thread_id: str
     live: bool
-    below: bool
-    chances: Chances
-    may_leave: int
+    descendants: bool
+    disconnects: Disconnects
+    disconnects_left: int
     records: list[EventRecord] = field(default_factory=list)
     foldings: dict[str, Folding] = field(default_factory=lambda: defaultdict(Folding))
 
     async def watch(self) -> None:
-        while not await self._connected():
-            self.chances.reconnects += 1
-            self.may_leave -= 1
+        while not await self._watch_once():
+            self.disconnects.reconnects += 1
+            self.disconnects_left -= 1
             for folding in self.foldings.values():
                 folding.reconnecting()
 
-    async def _connected(self) -> bool:
-        """Watch until the end of the thread, or until it pleases to go away, perhaps while nothing comes."""
+    async def _watch_once(self) -> bool:
+        """Watch until the thread ends, or until it is time to disconnect, perhaps while no event arrives."""
         after = {thread: folding.after for thread, folding in self.foldings.items()}
-        watch = self.client.watch(self.thread_id, after=after, live=self.live, descendants=self.below)
-        leaves_soon = self.may_leave > 0 and self.chances.leaves()
-        patience = self.chances.chance.uniform(0.05, 1.5) if leaves_soon else None
+        watch = self.client.watch(self.thread_id, after=after, live=self.live, descendants=self.descendants)
+        times_out = self.disconnects_left > 0 and self.disconnects.is_now()
+        patience = self.disconnects.rng.uniform(0.05, 1.5) if times_out else None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience), aclosing(watch) as records:  # type: ignore[type-var]
                 async for record in records:
                     self.records.append(record)
                     self.foldings[record.thread_id].take(record)
                     await self._decide(record)
-                    if self.may_leave > 0 and self.chances.leaves():
+                    if self.disconnects_left > 0 and self.disconnects.is_now():
                         return False
                 return True
         return False
 
     async def _decide(self, record: EventRecord) -> None:
-        """Say yes to whatever the run asks, as somebody who watches does; the same decision twice is one."""
+        """Resume every suspended call; all watchers send the same decision id, so that one decision counts."""
         if isinstance(event := record.event, ToolCallDone) and event.outcome is ToolCallOutcome.SUSPENDED:
-            decided = self.client.decide(self.thread_id, event.id, "resume", decision_id=event.id)
-            with contextlib.suppress(CallerError):  # others saw it sooner, and the run has ended since
-                await asyncio.shield(decided)
+            deciding = self.client.decide(self.thread_id, event.id, "resume", decision_id=event.id)
+            with contextlib.suppress(CallerError):  # another watcher decided before, and the run has ended
+                await asyncio.shield(deciding)
 
     async def check(self, stored: dict[str, list[EventRecord]]) -> None:
-        """0 lost, 0 doubled, and in order."""
-        told = by_thread(self.records)
-        assert told.keys() == (stored.keys() if self.below else {self.thread_id})
-        for thread, records in told.items():
-            kept = stored[thread]
+        """No event is lost or duplicated, and all are in order."""
+        seen = by_thread(self.records)
+        assert seen.keys() == (stored.keys() if self.descendants else {self.thread_id})
+        for thread, records in seen.items():
+            expected = stored[thread]
             if not self.live:
-                assert records == kept
+                assert records == expected
             seqs = [record.seq for record in records]
             assert seqs == sorted(set(seqs))
-            assert without_deltas(records) == without_deltas(kept)
-            assert self.foldings[thread].answers == folded(kept).answers
-        if self.below:
+            assert without_deltas(records) == without_deltas(expected)
+            assert self.foldings[thread].answers == folded(expected).answers
+        if self.descendants:
             check_causal_order(self.records)
 
 
@@ -143,12 +143,12 @@ def without_deltas(records: Sequence[EventRecord]) -> list[EventRecord]:
     return [record for record in records if record.event.event_type not in DELTAS]
 
 
-async def watched_run(client: Client, thread_id: str, number: int, chances: Chances, size: Size) -> int:
-    """One run with its watchers, each checked in the end; how many records there were."""
+async def watched_run(client: Client, thread_id: str, number: int, disconnects: Disconnects, size: Size) -> int:
+    """Run one thread with its watchers and check each of them; returns the number of records."""
     has_children = number % 4 == 3
     await client.start("node", written(plan_of(number)), thread_id=thread_id)
     viewers = [
-        Viewer(client, thread_id, live, has_children and live, chances, size.each) for live in (False, True, True)
+        Viewer(client, thread_id, live, has_children and live, disconnects, size.each) for live in (False, True, True)
     ]
     async with asyncio.timeout(BOUND_SECONDS), asyncio.TaskGroup() as group:
         for viewer in viewers:
@@ -162,38 +162,38 @@ async def watched_run(client: Client, thread_id: str, number: int, chances: Chan
 
 
 async def watch_runs(temporal: TemporalClient, journal: Path, queue: str, size: Size) -> str:
-    client, chances = Client(temporal, task_queue=queue), Chances(random.Random(SEED))
-    turn, records, began = asyncio.Semaphore(AT_A_TIME), 0, time.monotonic()
+    client, disconnects = Client(temporal, task_queue=queue), Disconnects(random.Random(SEED))
+    slots, records, began = asyncio.Semaphore(AT_A_TIME), 0, time.monotonic()
     done = 0
 
     async def one(number: int) -> None:
         nonlocal records, done
-        async with turn:
-            told = await watched_run(client, f"{queue}-{number}", number, chances, size)
-            records += told
+        async with slots:
+            found = await watched_run(client, f"{queue}-{number}", number, disconnects, size)
+            records += found  # after the await: `+=` reads the old value first
             done += 1
-            print(f"{done} of {size.runs} runs, {chances.reconnects} reconnects", file=sys.stderr, flush=True)
+            print(f"{done} of {size.runs} runs, {disconnects.reconnects} reconnects", file=sys.stderr, flush=True)
 
-    kills, mortal = 0, MortalWorker(temporal, queue, Journal(journal), events=60, app="talking_app")
-    async with mortal as worker, asyncio.TaskGroup() as group:
+    kills, killed = 0, KilledWorker(temporal, queue, Journal(journal), events=60, app="talking_app")
+    async with killed as worker, asyncio.TaskGroup() as group:
         runs = [group.create_task(one(number)) for number in range(size.runs)]
         while kills < size.kills and not all(run.done() for run in runs):
-            await worker.die_within(0.5, 6.0)
+            await worker.kill_after(0.5, 6.0)
             kills += 1
     assert kills == size.kills
-    assert chances.reconnects >= size.reconnects
+    assert disconnects.reconnects >= size.reconnects
     took = time.monotonic() - began
     return (
-        f"{size.runs} runs, {WATCHERS} watchers each, {kills} kills, {chances.reconnects} reconnects: "
-        f"{records} records, 0 lost, 0 doubled, order kept; {took:.0f} s"
+        f"{size.runs} runs, {WATCHERS} watchers each, {kills} kills, {disconnects.reconnects} reconnects: "
+        f"{records} records, 0 lost, 0 duplicated, all in order; {took:.0f} s"
     )
 
 
-async def test_a_few_watchers_come_and_go_while_a_worker_dies(temporal: TemporalClient, tmp_path: Path) -> None:
+async def test_a_few_watchers_reconnect_while_a_worker_is_killed(temporal: TemporalClient, tmp_path: Path) -> None:
     print(await watch_runs(temporal, tmp_path / "journal.jsonl", "few-watched", Size(runs=6, reconnects=60, kills=1)))
 
 
 @pytest.mark.faults
-async def test_watchers_come_and_go_while_workers_die(temporal: TemporalClient, tmp_path: Path) -> None:
+async def test_watchers_reconnect_while_workers_are_killed(temporal: TemporalClient, tmp_path: Path) -> None:
     size = Size(RUNS, RECONNECTS, KILLS)
     print(await watch_runs(temporal, tmp_path / "journal.jsonl", "watched", size))
