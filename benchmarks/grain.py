@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from tests.loop.children import PARENT, an_end, spawns
+from tests.loop.children import PARENT, child_settled, spawn_call
 from tests.loop.driving import Driver, asks, awaiting_decisions, call, ok, resume, says
 
 ROOT = Path(__file__).parents[1]
@@ -106,9 +106,9 @@ def one_tool_run() -> Walk:
 def childs_end() -> Walk:
     """A background task ends while its owner only waits for it: the owner's next step starts."""
     driver = Driver(PARENT)
-    driver.model(asks(spawns("c1")))
+    driver.model(asks(spawn_call("c1")))
     driver.model(says("Let us wait."))
-    return walk(lambda: driver.feed(an_end("bg_0")))
+    return walk(lambda: driver.feed(child_settled("bg_0")))
 
 
 def decision() -> Walk:

@@ -1,4 +1,4 @@
-"""Drive the loop by hand: feed it facts, ten milliseconds apart, and keep what it asked for and what watchers saw."""
+"""Drive the loop by hand: feed it facts, ten milliseconds apart, and record its commands and events."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar
@@ -65,7 +65,7 @@ THREAD = RunRequest(agent_id="assistant", input="Hello", frontend_tools=(PICK,),
 NO_INPUT = RunRequest(agent_id="assistant", mode=ThreadMode.THREAD)
 
 
-def an_agent(
+def make_agent(
     mode: ToolMode = ToolMode.SEQUENTIAL,
     *,
     max_rounds: int = 16,
@@ -85,8 +85,8 @@ def an_agent(
     )
 
 
-AGENT = an_agent()
-PARALLEL = an_agent(ToolMode.PARALLEL)
+AGENT = make_agent()
+PARALLEL = make_agent(ToolMode.PARALLEL)
 
 COUNT = StateKeySpec(key="count", merge=StateMerge.ADD)
 NOTES = StateKeySpec(key="notes", merge=StateMerge.APPEND)
@@ -95,25 +95,27 @@ VISITS = StateKeySpec(key="visits", scope=StateScope.THREAD, merge=StateMerge.AD
 KEYS = (COUNT, NOTES, DRAFT, VISITS)
 
 
-def hooked(*moments: LifecyclePhase, agent: ResolvedAgent = AGENT, phases: tuple[Phase, ...] = ()) -> ResolvedAgent:
-    """The agent with the state keys, and with a plugin that has hooks for these moments and phases."""
-    plugins = (PluginBinding(id="p", phases=phases, lifecycle=moments),) if moments or phases else ()
+def with_hooks(
+    *lifecycle: LifecyclePhase, agent: ResolvedAgent = AGENT, phases: tuple[Phase, ...] = ()
+) -> ResolvedAgent:
+    """The agent with the state keys and a plugin that has hooks for these lifecycle events and phases."""
+    plugins = (PluginBinding(id="p", phases=phases, lifecycle=lifecycle),) if lifecycle or phases else ()
     return agent.model_copy(update={"plugins": plugins, "state_keys": KEYS})
 
 
-def puts(key: str, value: JsonValue) -> StateOp:
+def set_op(key: str, value: JsonValue) -> StateOp:
     return StateOp(key=key, action=StateAction.SET, value=value)
 
 
-def merges(key: str, value: JsonValue) -> StateOp:
+def merge_op(key: str, value: JsonValue) -> StateOp:
     return StateOp(key=key, action=StateAction.MERGE, value=value)
 
 
-def resets(key: str) -> StateOp:
+def reset_op(key: str) -> StateOp:
     return StateOp(key=key, action=StateAction.RESET)
 
 
-def writing(*ops: StateOp, base: int = 0) -> HookEffects:
+def state_effects(*ops: StateOp, base: int = 0) -> HookEffects:
     return HookEffects(base=base, state=ops)
 
 
@@ -126,7 +128,7 @@ def asks(*calls: ToolCall, text: str = "", usage: Usage | None = None) -> ModelR
 
 
 def asks_gated(*calls: ToolCall, **verdicts: Verdict) -> ModelResponse:
-    """An answer that gates have something to say to, by call id."""
+    """An answer with the verdicts of gates, by call id."""
     return asks(*calls).model_copy(update={"verdicts": verdicts})
 
 
@@ -134,7 +136,7 @@ def says(text: str, usage: Usage | None = None) -> ModelResponse:
     return asks(text=text, usage=usage)
 
 
-def cut_off(text: str = "", *calls: ToolCall, incomplete: tuple[str, ...] = ()) -> ModelResponse:
+def truncated(text: str = "", *calls: ToolCall, incomplete: tuple[str, ...] = ()) -> ModelResponse:
     """An answer that hit the token limit."""
     response = asks(*calls, text=text)
     return response.model_copy(update={"stop_reason": StopReason.MAX_TOKENS, "incomplete_calls": incomplete})
@@ -144,7 +146,7 @@ def ok(data: JsonValue) -> ToolResult:
     return ToolResult.success("look", data)
 
 
-def a_ticket(
+def make_ticket(
     id: str,
     *,
     mode: ResumeMode = ResumeMode.REPLAY_TOOL_CALL,
@@ -162,10 +164,10 @@ def a_ticket(
         expiry=expiry,
         escalate_after_seconds=escalate_after,
     )
-    return SuspensionTicket(suspension=suspension, pending=call("asked-about"), resume_mode=mode, remember=remember)
+    return SuspensionTicket(suspension=suspension, pending=call("suspended"), resume_mode=mode, remember=remember)
 
 
-def waits(ticket: SuspensionTicket) -> ToolResult:
+def pending_with(ticket: SuspensionTicket) -> ToolResult:
     return ToolResult.suspended("look", ticket)
 
 
@@ -175,11 +177,11 @@ def pending(
     """A suspension: with a ticket under this id, or without a ticket."""
     if id is None:
         return ToolResult.suspended("look", message=message)
-    return waits(a_ticket(id, mode=mode, message=message))
+    return pending_with(make_ticket(id, mode=mode, message=message))
 
 
-def stamped(ticket: SuspensionTicket | None) -> SuspensionTicket:
-    """A ticket as the loop makes it known."""
+def with_digest(ticket: SuspensionTicket | None) -> SuspensionTicket:
+    """A ticket as the loop publishes it: with the digest of its arguments."""
     assert ticket is not None
     return ticket.model_copy(update={"arguments_digest": digest_arguments(ticket.pending.arguments)})
 
@@ -192,32 +194,33 @@ def reject(target: str, reason: str | None = None, *, id: str | None = None, res
     return Decision(target=target, action=DecisionAction.CANCEL, reason=reason, decision_id=id, result=result)
 
 
-def a_message(id: str, text: str = "And then?") -> InputMessage:
+def input_message(id: str, text: str = "And then?") -> InputMessage:
     return InputMessage(content=text, id=id)
 
 
-def submitted(id: str) -> Message:
-    """A submitted message as inference inputs spell it out: it is short."""
-    return a_message(id).as_message("")
+def submitted_message(id: str) -> Message:
+    """A submitted message as an inference request has it: inline, because it is short."""
+    return input_message(id).as_message("")
 
 
-def carried(state: Thread) -> ThreadSnapshot:
-    """A thread between two executions of its workflow."""
+def snapshot_of(state: Thread) -> ThreadSnapshot:
+    """What the thread passes to its next execution."""
     budget = HistoryBudget(events=9, bytes=99)
     return ThreadSnapshot(state, search_attributes=True, status=RunStatus.WAITING, budget=budget)
 
 
-def carry(state: Thread) -> Thread:
-    return unpack(pack(carried(state))).thread
+def after_continue_as_new(state: Thread) -> Thread:
+    """The thread in its next execution."""
+    return unpack(pack(snapshot_of(state))).thread
 
 
-def thread_of(work_id: str) -> str:
-    """The thread that a sub-agent or task of the driven run is started under."""
+def thread_id_of(work_id: str) -> str:
+    """The thread id that the driver assigns to a sub-agent or task."""
     return f"t1/{work_id}"
 
 
 class Driver:
-    """A run, driven from `begin` on; `agent` is resolved at once unless it is None. Its children are named at once."""
+    """Feeds facts to a thread, from `begin` on. It resolves `agent` and assigns the thread ids of children at once."""
 
     def __init__(
         self,
@@ -241,14 +244,14 @@ class Driver:
             self.last = advance(self.thread, fact, now=self.now)
             for command in self.last.commands:
                 if isinstance(command, StartChild | StartTask) and CancelWork(command.id) not in self.last.commands:
-                    named = ChildIdAssigned(command.id, thread_of(command.id))
-                    self.last = self.last.then(advance, named, now=self.now)
+                    assigned = ChildIdAssigned(command.id, thread_id_of(command.id))
+                    self.last = self.last.then(advance, assigned, now=self.now)
             self.commands += self.last.commands
             self.events += self.last.events
         return self.last
 
     def model(self, response: ModelResponse, effects: HookEffects | None = None) -> Advance:
-        """The inference in flight returns `response`, of which hooks want something."""
+        """The inference in flight returns `response`, with the effects of hooks."""
         if effects is not None:
             response = response.model_copy(update={"effects": effects})
         return self.feed(InferenceReturned(self._newest(Infer).id, response))
@@ -257,27 +260,27 @@ class Driver:
         self, call_id: str, result: ToolResult, effects: HookEffects | None = None, *, gated: bool = False
     ) -> Advance:
         outcome = ToolOutcome(result=result, gated=gated, effects=effects)
-        return self.feed(ToolReturned(self.work_of(call_id), outcome))
+        return self.feed(ToolReturned(self.work_id_of(call_id), outcome))
 
     def hooks(self, effects: HookEffects | None = None) -> Advance:
-        """The hooks in flight have run, and want something or nothing."""
+        """The hooks in flight return, with effects or without."""
         return self.feed(HooksReturned(self._newest(RunHooks).id, effects or HookEffects()))
 
     def block(self, call_id: str, reason: str, effects: HookEffects | None = None) -> Advance:
-        """A gate forbids the call just before its tool would run."""
+        """A gate blocks the call just before its tool would run."""
         outcome = ToolOutcome(result=ToolResult.error("look", reason), blocked=reason, effects=effects)
-        return self.feed(ToolReturned(self.work_of(call_id), outcome))
+        return self.feed(ToolReturned(self.work_id_of(call_id), outcome))
 
     def wait(self, milliseconds: int) -> Advance:
-        """Time passes, and the alarm rings."""
+        """Time passes, and the timer fires."""
         self.now += milliseconds - TICK
         return self.feed(TimerFired())
 
-    def lose(self, call_id: str, error: str) -> Advance:
-        return self.feed(WorkFailed(self.work_of(call_id), error))
+    def tool_failed(self, call_id: str, error: str) -> Advance:
+        return self.feed(WorkFailed(self.work_id_of(call_id), error))
 
-    def stopped(self, call_id: str) -> Advance:
-        return self.feed(WorkCancelled(self.work_of(call_id)))
+    def tool_cancelled(self, call_id: str) -> Advance:
+        return self.feed(WorkCancelled(self.work_id_of(call_id)))
 
     def decide(self, *decisions: Decision) -> Advance:
         return self.feed(DecisionsReceived(decisions))
@@ -289,8 +292,8 @@ class Driver:
         agent_id: str | None = None,
         overrides: InferenceOverrides | None = None,
     ) -> Advance:
-        """Messages that came together."""
-        messages = tuple(a_message(id) for id in ids)
+        """Messages that arrive in one signal."""
+        messages = tuple(input_message(id) for id in ids)
         return self.feed(MessagesSubmitted(messages, on_busy, agent_id, overrides))
 
     def cancel(self, reason: str | None = None, *, close: bool = False) -> Advance:
@@ -310,13 +313,13 @@ class Driver:
         return self.thread.stage.result
 
     @property
-    def said(self) -> list[str]:
+    def texts(self) -> list[str]:
         """The texts of the transcript."""
         return [message.text for message in self.thread.transcript.messages]
 
     @property
     def notes(self) -> list[str]:
-        """What only the model is told."""
+        """The texts that only the model reads."""
         messages = self.thread.transcript.messages
         return [message.text for message in messages if message.visibility is Visibility.INTERNAL]
 
@@ -325,38 +328,39 @@ class Driver:
         return [event.event_type for event in self.events]
 
     @property
-    def answers(self) -> list[tuple[str | None, str]]:
-        """Which call got which result, in the order of the transcript."""
+    def tool_results(self) -> list[tuple[str | None, str]]:
+        """Each call id with its result, in the order of the transcript."""
         messages = self.thread.transcript.messages
         return [(message.tool_call_id, message.text) for message in messages if message.role is Role.TOOL]
 
     @property
-    def statuses(self) -> list[ToolCallStatus]:
-        """Where the calls of the current step stand."""
+    def call_statuses(self) -> list[ToolCallStatus]:
+        """The statuses of the calls of the current step."""
         return [call.status for call in self.thread.batch.calls] if self.thread.batch else []
 
     @property
-    def reasons(self) -> list[str]:
-        """Why what was refused was refused."""
+    def refusal_reasons(self) -> list[str]:
+        """The reasons of the recorded refusals."""
         return [refusal.reason for refusal in self.thread.refusals]
 
-    def of_type(self, *event_types: str) -> list[AgentEvent]:
+    def events_of(self, *event_types: str) -> list[AgentEvent]:
         return [event for event in self.events if event.event_type in event_types]
 
     def inference(self) -> Infer:
         return self._newest(Infer)
 
-    def executions(self, call_id: str) -> list[CallTool]:
-        return [asked for asked in self.commands if isinstance(asked, CallTool) and asked.call.id == call_id]
+    def tool_commands(self, call_id: str) -> list[CallTool]:
+        """Every command that ran the tool of this call."""
+        return [command for command in self.commands_of(CallTool) if command.call.id == call_id]
 
-    def work_of(self, call_id: str) -> str:
-        """The id of the newest work for this call."""
-        return self.executions(call_id)[-1].id
+    def work_id_of(self, call_id: str) -> str:
+        """The id of the newest command for this call."""
+        return self.tool_commands(call_id)[-1].id
 
     def _newest(self, kind: type[C]) -> C:
-        return self.asked_for(kind)[-1]
+        return self.commands_of(kind)[-1]
 
-    def asked_for(self, kind: type[C]) -> list[C]:
+    def commands_of(self, kind: type[C]) -> list[C]:
         """Every command of this kind, so far."""
         return [command for command in self.commands if isinstance(command, kind)]
 
@@ -383,7 +387,7 @@ def awaiting_decisions() -> Driver:
 
 
 def two_suspended() -> Driver:
-    """Two calls that wait, `c1` under `s1` and `c2` under `s2`."""
+    """Two suspended calls: `c1` with the suspension `s1`, and `c2` with `s2`."""
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", pending("s1"))
@@ -421,4 +425,4 @@ LIVE_STAGES: Mapping[str, Callable[[], Driver]] = {
     "awaiting decisions": awaiting_decisions,
     "cancelling": cancelling,
 }
-"""How to bring a run into each stage in which a fact can meet it."""
+"""How to bring a run into each stage in which a fact can reach it."""

@@ -1,12 +1,12 @@
-"""A run under watch: after every fact it is held against the invariants, whatever the order of the facts."""
+"""A thread that is checked against the invariants after every fact."""
 
 from dataclasses import dataclass, field
 
-from tests.loop.driving import carry
-from tests.loop.invariants_answers import Answers
-from tests.loop.invariants_children import Kin
-from tests.loop.invariants_hooks import Hooks
-from tests.loop.provider_rules import may_be_sent_anywhere
+from tests.loop.driving import after_continue_as_new
+from tests.loop.invariants_children import ChildChecks
+from tests.loop.invariants_decisions import DecisionChecks
+from tests.loop.invariants_hooks import HookChecks
+from tests.loop.provider_rules import check_every_provider
 from wakeful.contract import ids
 from wakeful.contract.base import replace
 from wakeful.contract.decisions import Decision, SuspensionTicket, ToolCallResume
@@ -54,8 +54,8 @@ WORK = AgentResolved | HooksReturned | InferenceReturned | Delivered | ToolRetur
 
 
 @dataclass
-class Watched:
-    """Feeds facts to a run and asserts what must hold of every run; each check names the invariant it holds."""
+class CheckedRun:
+    """Feeds facts to a thread and asserts what must hold for every thread."""
 
     request: RunRequest
     state: Thread = field(init=False)
@@ -65,11 +65,11 @@ class Watched:
     abandoned: frozenset[str] = frozenset()
     usage: Usage = field(default_factory=Usage)
 
-    answers: Answers = field(default_factory=Answers)
-    kin: Kin = field(default_factory=Kin)
-    hooks: Hooks = field(default_factory=Hooks)
+    decisions: DecisionChecks = field(default_factory=DecisionChecks)
+    subagents: ChildChecks = field(default_factory=ChildChecks)
+    hooks: HookChecks = field(default_factory=HookChecks)
     ready: dict[str, None] = field(default_factory=dict)
-    settled: set[str] = field(default_factory=set)
+    finished: set[str] = field(default_factory=set)
     dropped: set[str] = field(default_factory=set)
     executions: dict[str, int] = field(default_factory=dict)
     grants: dict[str, int] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Watched:
 
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     order: list[str] = field(default_factory=list)
-    forbidden: set[str] = field(default_factory=set)
+    block_reasons: set[str] = field(default_factory=set)
     overdue: set[str] = field(default_factory=set)
 
     active: bool = False
@@ -86,18 +86,18 @@ class Watched:
     ended: set[str] = field(default_factory=set)
 
     entries: dict[str, Message] = field(default_factory=dict)
-    told: list[str] = field(default_factory=list)
+    digests: list[str] = field(default_factory=list)
     accepted: set[str] = field(default_factory=set)
     undone: set[str] = field(default_factory=set)
     may_undo: bool = False
 
     def __post_init__(self) -> None:
-        begun = begin(self.request, thread_id="t1", run_id="r1")
-        assert begun == begin(self.request, thread_id="t1", run_id="r1")
-        for index, message in enumerate(begun.thread.transcript.messages):
+        first = begin(self.request, thread_id="t1", run_id="r1")
+        assert first == begin(self.request, thread_id="t1", run_id="r1")
+        for index, message in enumerate(first.thread.transcript.messages):
             self.entries[f"input:{index}"] = message
-        self.thread = begun.thread
-        self._check(begun.thread, begun)
+        self.thread = first.thread
+        self._check(first.thread, first)
 
     def feed(self, fact: Fact, *, after: int = 1) -> None:
         before = self.thread
@@ -108,40 +108,42 @@ class Watched:
         self._remember(before, fact)
         self.thread = moved.thread
         self._check(before, moved)
-        for told in self.kin.follow_up(moved):
-            self.feed(told)
+        for following in self.subagents.follow_up(moved):
+            self.feed(following)
         if isinstance(fact, TimerFired):
-            assert moved.thread.next_alarm is None or moved.thread.next_alarm > self.now, "what is due is done"
+            assert moved.thread.next_alarm is None or moved.thread.next_alarm > self.now, (
+                "an alarm that is due was handled"
+            )
 
-    def crash(self) -> None:
-        """All that is left of the run is what goes along when its workflow continues as new."""
-        before, after = self.thread, carry(self.thread)
-        on_the_way = (*after.queued, *after.steering)
+    def continue_as_new(self) -> None:
+        """The thread continues in its next execution, with what the snapshot passes to it."""
+        before, after = self.thread, after_continue_as_new(self.thread)
+        unread = (*after.queued, *after.steering)
         as_before = replace(after, queued=before.queued, steering=before.steering, transcript=before.transcript)
         assert as_before == before
         assert (after.transcript.messages, after.transcript.ref) == (before.transcript.messages, before.transcript.ref)
-        self.entries |= {str(submitted.source): submitted.message for submitted in on_the_way}
-        self.told = []
+        self.entries |= {str(submitted.source): submitted.message for submitted in unread}
+        self.digests = []
         for message in after.transcript.messages:
-            self.told.append(chained(self.told[-1] if self.told else EMPTY_DIGEST, message))
+            self.digests.append(chained(self.digests[-1] if self.digests else EMPTY_DIGEST, message))
         self.thread = after
 
     @property
     def names(self) -> list[str]:
-        """The names a decision may use, the newest last: of calls, and of what is suspended."""
+        """The names that a decision may use, the newest last: ids of calls and of suspensions."""
         calls = self.thread.batch.suspended if self.thread.batch else ()
-        return ["nobody", *sorted(self.answers.answered), *self.ready, *(call.ticket.suspension.id for call in calls)]
+        return ["unknown", *sorted(self.decisions.decided), *self.ready, *(call.ticket.suspension.id for call in calls)]
 
     def send(self, decisions: tuple[Decision, ...]) -> None:
-        """Send a batch of decisions, tagged so that each is known when it is applied."""
-        self.feed(DecisionsReceived(self.answers.send(self.thread, decisions)))
+        """Send a batch of decisions, each with a tag by which it is recognised when it is applied."""
+        self.feed(DecisionsReceived(self.decisions.send(self.thread, decisions)))
 
     def _remember(self, before: Thread, fact: Fact) -> None:
-        """What the world knows of a fact, by its own books."""
-        if (message_id := self.kin.told(before, fact)) is not None:
+        """Record what the fact must cause."""
+        if (message_id := self.subagents.message_id(before, fact)) is not None:
             self.accepted.add(message_id)
         ended = fact.result.work_id if isinstance(fact, ChildSettled) else getattr(fact, "id", "")
-        if isinstance(fact, ChildSettled | ChildClosed) and ended in before.in_flight - self.kin.tasks:
+        if isinstance(fact, ChildSettled | ChildClosed) and ended in before.in_flight - self.subagents.tasks:
             self.returned.add(ended)
         if isinstance(fact, WORK) and fact.id in before.in_flight:
             assert fact.id not in self.returned
@@ -152,13 +154,15 @@ class Watched:
                 self.entries[fact.id] = assistant_message(fact.response)
                 self.verdicts = fact.response.verdicts
                 self.order = [call.id for call in fact.response.tool_calls]
-                self.forbidden |= {said.reason for said in fact.response.verdicts.values() if isinstance(said, Block)}
+                self.block_reasons |= {
+                    verdict.reason for verdict in fact.response.verdicts.values() if isinstance(verdict, Block)
+                }
                 self.dropped |= {broken.call_id for broken in fact.response.interruptions if broken.call_id}
             if isinstance(fact, ToolReturned) and isinstance(command, CallTool):
                 self.entries[fact.id] = tool_message(command.call.id, fact.outcome.result)
-                self.forbidden.add(fact.outcome.blocked or "")
-            effects = self.hooks.asked(fact)
-            self.forbidden.add((effects.block or "") if effects else "")
+                self.block_reasons.add(fact.outcome.blocked or "")
+            effects = self.hooks.effects_of(fact)
+            self.block_reasons.add((effects.block or "") if effects else "")
         if isinstance(fact, LoopFailed):
             self.abandoned |= before.in_flight
         if isinstance(fact, MessagesSubmitted) and not isinstance(before.stage, Done):
@@ -166,8 +170,8 @@ class Watched:
                 return
             self.may_undo |= fact.on_busy is OnBusy.ROLLBACK
             number = before.counters.submissions + 1
-            for index, written in enumerate(fact.messages):
-                message = written.as_message(ids.submitted_message_id(number, index))
+            for index, submitted in enumerate(fact.messages):
+                message = submitted.as_message(ids.submitted_message_id(number, index))
                 self.accepted.add(message.id)
                 self.entries[ids.source(ids.FromSubmit(number, index))] = message
 
@@ -179,18 +183,18 @@ class Watched:
         for resuming in self.thread.batch.resuming if self.thread.batch else ():
             if resuming.resume.actor != DEADLINE:
                 self._granted(resuming.call.id, resuming.resume, resuming.ticket)
-        self.answers.are_applied_as_a_whole()
+        self.decisions.check_batches()
         self._reaches_waiting_or_done(before, moved)
         self._in_flight()
         if moved.thread.transcript is not before.transcript:
             self._pairs_calls_with_results()
-            may_be_sent_anywhere(moved.thread.transcript.messages)
-        assert {rule.tool for rule in moved.thread.permissions} == self.answers.allowed
+            check_every_provider(moved.thread.transcript.messages)
+        assert {rule.tool for rule in moved.thread.permissions} == self.decisions.allowed
         self._loses_no_message(before)
         self.hooks.check(before, moved)
         assert self.thread.current.usage == self.usage
         for suspended in self.thread.batch.suspended if self.thread.batch else ():
-            assert self.answers.suspended_as[suspended.ticket.suspension.id] == suspended.call.id
+            assert self.decisions.suspended_as[suspended.ticket.suspension.id] == suspended.call.id
         assert (self.active, self.step_open) == (
             self.thread.status not in (RunStatus.WAITING, RunStatus.DONE),
             self.thread.current.step.is_open,
@@ -198,23 +202,23 @@ class Watched:
 
     def _command(self, before: Thread, command: Command) -> None:
         if isinstance(command, CancelWork):
-            assert command.id in before.in_flight | self.kin.started | self.issued.keys()
+            assert command.id in before.in_flight | self.subagents.started | self.issued.keys()
             return
-        if self.kin.issued(command, self.thread):
+        if self.subagents.issued(command, self.thread):
             return
-        assert command.id not in self.issued, "a command's id never comes back"
+        assert command.id not in self.issued, "a command's id is never used twice"
         self.issued[command.id] = command
         if isinstance(command, CallTool):
-            self._runs_once_a_grant(command.call.id, command)
+            self._runs_once_per_grant(command.call.id, command)
         if isinstance(command, Infer):
-            self._can_be_read_back(command)
+            self._transcript_is_complete(command)
             self.continuations += command.continuing
             assert self.continuations <= command.agent.max_continuations
 
-    def _runs_once_a_grant(self, id: str, command: CallTool) -> None:
+    def _runs_once_per_grant(self, id: str, command: CallTool) -> None:
         """I-04"""
         runs = self.executions[id] = self.executions.get(id, 0) + 1
-        assert id not in self.settled
+        assert id not in self.finished
         if command.resume is None or command.ticket is None:
             assert (command.resume, command.ticket, runs) == (None, None, 1)
             earlier = self.order[: self.order.index(id)]
@@ -226,21 +230,21 @@ class Watched:
             self._granted(id, command.resume, command.ticket)
 
     def _granted(self, id: str, resume: ToolCallResume, ticket: SuspensionTicket) -> None:
-        """A decision let the call run, at once or when it is its turn."""
+        """A decision allowed the call to run, at once or after the calls before it."""
         tag = int(resume.actor or "")
         if self.grants.get(id) != tag:
             self.grants[id] = tag
-            self.answers.applied(tag, id, ticket.suspension.id, ticket)
+            self.decisions.applied(tag, id, ticket.suspension.id, ticket)
 
-    def _can_be_read_back(self, command: Infer) -> None:
-        """What all inferences were told, put together, is the transcript the command names."""
+    def _transcript_is_complete(self, command: Infer) -> None:
+        """What all inference requests appended, put together, is the transcript that the command names."""
         for source in command.appended:
             if isinstance(source, Rewind):
-                del self.told[source.rewind :]
+                del self.digests[source.rewind :]
                 continue
             message = source if isinstance(source, Message) else self.entries[source]
-            self.told.append(chained(self.told[-1] if self.told else EMPTY_DIGEST, message))
-        assert (len(self.told), self.told[-1]) == (command.transcript.length, command.transcript.digest)
+            self.digests.append(chained(self.digests[-1] if self.digests else EMPTY_DIGEST, message))
+        assert (len(self.digests), self.digests[-1]) == (command.transcript.length, command.transcript.digest)
         assert command.transcript == self.thread.transcript.ref
 
     def _event(self, before: Thread, event: AgentEvent) -> None:
@@ -257,7 +261,7 @@ class Watched:
                 self.step_open = not self.step_open
             case "decision_overdue":
                 assert isinstance(event, DecisionOverdue)
-                assert event.suspension_id not in self.overdue, "watchers are told once"
+                assert event.suspension_id not in self.overdue, "its event is emitted once"
                 self.overdue.add(event.suspension_id)
             case "task_changed" | "child_started":
                 assert not isinstance(before.stage, Done)
@@ -268,7 +272,7 @@ class Watched:
                 self._call_event(before, event)
 
     def _run_starts(self, event: RunStart) -> None:
-        """A run that paused goes on; one that ended never does, and the next has another id."""
+        """A run that paused continues; one that ended never does, and the next one has another id."""
         assert not self.active
         assert event.run_id not in self.ended
         assert event.run_id == self.run_id or self.run_id in {*self.ended, ""}
@@ -280,39 +284,39 @@ class Watched:
         assert (self.active, self.step_open, self.run_id) == (True, False, event.run_id)
         self.active = False
         if isinstance(event.termination, Blocked) and not event.termination.value.startswith("handoff"):
-            assert event.termination.value in self.forbidden
+            assert event.termination.value in self.block_reasons
         if event.result is not None and event.result.status is RunStatus.DONE:
-            assert self.ready.keys() == self.settled
-            self.kin.run_finishes(event, self.thread)
+            assert self.ready.keys() == self.finished
+            self.subagents.run_finishes(event, self.thread)
             self.ended.add(event.run_id)
 
     def _call_event(self, before: Thread, event: AgentEvent) -> None:
-        """I-07: every call that is ready is done, resumed or cancelled once."""
+        """I-07: every call that is ready is done, resumed or cancelled exactly once."""
         if isinstance(event, ToolCallReady):
             self.ready[event.id] = None
         if event.event_type not in ("tool_call_done", "tool_call_resumed", "tool_call_cancel"):
             return
         id = event.target_id if isinstance(event, ToolCallResumed) else getattr(event, "id", "")
         if isinstance(event, ToolCallCancel) and id in self.dropped:
-            assert id not in self.ready, "a call that was dropped is never made"
+            assert id not in self.ready, "a call that was dropped never runs"
             return
         assert id in self.ready
-        assert id not in self.settled
+        assert id not in self.finished
         if isinstance(event, ToolCallDone) and event.outcome is ToolCallOutcome.SUSPENDED:
-            self.answers.suspended(id, event)
+            self.decisions.suspended(id, event)
         else:
-            self.settled.add(id)
+            self.finished.add(id)
         if isinstance(event, ToolCallResumed) and isinstance(event.result, dict) and "tag" in event.result:
             tag = event.result["tag"]
             assert isinstance(tag, int)
-            self.answers.applied(tag, id, _suspension_id(before, id))
+            self.decisions.applied(tag, id, _suspension_id(before, id))
 
     def _reaches_waiting_or_done(self, before: Thread, moved: Advance) -> None:
         """I-02, I-06"""
         state = moved.thread
         if isinstance(before.stage, Done):
             assert (state.stage, state.transcript) == (before.stage, before.transcript)
-            assert all(isinstance(command, SendSignal) for command in moved.commands), "a letter goes back"
+            assert all(isinstance(command, SendSignal) for command in moved.commands), "a message is returned"
         elif isinstance(state.stage, Idle):
             assert (state.queued, state.current.held, state.in_flight) == ((), (), frozenset())
             assert state.stage.closing or all(later.passive for later in state.steering)
@@ -324,21 +328,21 @@ class Watched:
             assert state.batch.suspended
             assert (state.in_flight, state.current.held) == (frozenset(), ())
         elif state.status is not RunStatus.DONE:
-            waits = state.batch.running if state.batch else ()
-            nameless = any(task.thread_id is None for task in state.children.running)
-            awaited = any(call.awaits in self.kin.tasks for call in waits)
-            assert state.in_flight or awaited or nameless, "something will come back"
+            running = state.batch.running if state.batch else ()
+            unassigned = any(task.thread_id is None for task in state.children.running)
+            awaited = any(call.awaits in self.subagents.tasks for call in running)
+            assert state.in_flight or awaited or unassigned, "a fact will follow"
         if any(isinstance(command, Infer) for command in moved.commands):
-            assert self.ready.keys() == self.settled, "no model turn happens while a call is unsettled"
+            assert self.ready.keys() == self.finished, "the model is not called while a call is unfinished"
 
     def _in_flight(self) -> None:
-        expected = self.issued.keys() - self.returned - self.abandoned - self.kin.tasks
-        assert self.thread.in_flight - self.kin.tasks == expected
+        expected = self.issued.keys() - self.returned - self.abandoned - self.subagents.tasks
+        assert self.thread.in_flight - self.subagents.tasks == expected
         running = {task.task_id for task in self.thread.children.running}
-        assert self.thread.in_flight & self.kin.tasks <= running
+        assert self.thread.in_flight & self.subagents.tasks <= running
 
     def _pairs_calls_with_results(self) -> None:
-        """I-03, H-04: every call has one result, right after the answer that asked for it, in call order."""
+        """I-03, H-04: every call has one result, right after the answer that has it, in call order."""
         expected: list[str] = []
         for message in self.thread.transcript.messages:
             if message.role is Role.TOOL:
@@ -349,12 +353,12 @@ class Watched:
         assert expected == []
 
     def _loses_no_message(self, before: Thread) -> None:
-        """Every message that was taken is read, waits, or was undone by somebody who asked for that."""
+        """Every accepted message is read, is queued, or was undone by a rollback."""
         read = {message.id for message in self.thread.transcript.messages}
         waiting = [submitted.message.id for submitted in (*self.thread.steering, *self.thread.queued)]
-        gone = {message.id for message in before.transcript.messages} - read
-        assert not gone or self.may_undo
-        self.undone |= gone
+        removed = {message.id for message in before.transcript.messages} - read
+        assert not removed or self.may_undo
+        self.undone |= removed
         assert self.accepted <= {*read, *waiting, *self.undone}
         assert len(waiting) == len({*waiting, *read} - read)
         assert len(read) == len(self.thread.transcript.messages)
@@ -373,12 +377,12 @@ def _is_refused(before: Thread, fact: MessagesSubmitted) -> bool:
 
 
 def _only_joins(before: Thread, fact: MessagesSubmitted) -> bool:
-    """Messages with overrides for a run that others began are refused."""
+    """Messages with overrides that would join a run are refused."""
     joins = fact.on_busy is OnBusy.STEER or (fact.on_busy is OnBusy.ENQUEUE and before.mode is ThreadMode.RUN)
     return joins and bool(fact.messages and fact.overrides)
 
 
 def _suspension_id(before: Thread, call_id: str) -> str | None:
-    """The name under which the call waited, unless it began to wait with this very fact."""
+    """The id of the call's suspension, unless this fact suspended it."""
     found = before.batch.find(call_id) if before.batch else None
     return found.ticket.suspension.id if isinstance(found, SuspendedCall) else None

@@ -1,4 +1,4 @@
-"""The hooks and the state of a run under watch, and what must hold of them."""
+"""The hooks and the agent state of a checked run, and what must hold for them."""
 
 from dataclasses import dataclass, field
 
@@ -8,19 +8,19 @@ from wakeful.loop.machine.commands import Infer, RunHooks
 from wakeful.loop.machine.facts import Fact, HooksReturned, InferenceReturned, ToolReturned
 from wakeful.loop.machine.state import Advance, Thread
 
-EXCLUSIVE = ("draft", "nobody's")
-ONCE = (LifecyclePhase.RUN_START, LifecyclePhase.RUN_END)
+EXCLUSIVE = ("draft", "undeclared")
+ONCE_PER_RUN = (LifecyclePhase.RUN_START, LifecyclePhase.RUN_END)
 
 
 @dataclass
-class Hooks:
-    """Which moments hooks have heard of, and what watchers know of the state."""
+class HookChecks:
+    """Records which lifecycle hooks ran, and which revision of the state watchers have seen."""
 
-    heard: set[tuple[str, LifecyclePhase]] = field(default_factory=set)
+    ran: set[tuple[str, LifecyclePhase]] = field(default_factory=set)
     steps: set[tuple[str, int]] = field(default_factory=set)
     shown: int = 0
 
-    def asked(self, fact: Fact) -> HookEffects | None:
+    def effects_of(self, fact: Fact) -> HookEffects | None:
         match fact:
             case HooksReturned(effects=effects):
                 return effects
@@ -32,7 +32,7 @@ class Hooks:
                 return None
 
     def check(self, before: Thread, moved: Advance) -> None:
-        """A fact asks for hooks of one run only: the one it met, or the one that it began."""
+        """A fact runs hooks of one run only: the current one, or the one that it started."""
         run_id = moved.thread.identity.run_id
         for command in moved.commands:
             if isinstance(command, RunHooks):
@@ -45,22 +45,22 @@ class Hooks:
                 assert isinstance(event.snapshot, dict)
                 revision = event.snapshot["revision"]
                 assert isinstance(revision, int)
-                assert revision > self.shown, "watchers are shown what has changed"
+                assert revision > self.shown, "a snapshot has a new revision"
                 self.shown = revision
             if isinstance(event, StateConflict):
-                assert event.key in EXCLUSIVE, "what can be merged is never refused"
+                assert event.key in EXCLUSIVE, "a mergeable write is never refused"
             if isinstance(event, RunFinish) and event.run_id == run_id:
-                assert self.shown == moved.thread.agent_state.revision, "watchers know the state that a run leaves"
+                assert self.shown == moved.thread.agent_state.revision, "watchers have seen the final state of the run"
 
     def _runs(self, run_id: str, command: RunHooks) -> None:
         assert command.phases
-        assert set(command.phases) <= {moment for plugin in command.agent.plugins for moment in plugin.lifecycle}
-        for moment in command.phases:
-            if moment is LifecyclePhase.STEP_END:
+        assert set(command.phases) <= {phase for plugin in command.agent.plugins for phase in plugin.lifecycle}
+        for phase in command.phases:
+            if phase is LifecyclePhase.STEP_END:
                 self._step_ends(run_id, command.step)
-            if moment in ONCE:
-                assert (run_id, moment) not in self.heard, "once a run"
-                self.heard.add((run_id, moment))
+            if phase in ONCE_PER_RUN:
+                assert (run_id, phase) not in self.ran, "once per run"
+                self.ran.add((run_id, phase))
 
     def _step_ends(self, run_id: str, step: int) -> None:
         assert (run_id, step) not in self.steps, "a step ends once"

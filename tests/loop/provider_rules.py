@@ -1,6 +1,6 @@
-"""What three providers demand of a conversation that is sent to them, each as a small function over a transcript.
+"""What three providers require of a conversation, each as a small function over a transcript.
 
-They are stricter than the providers' own code needs: a transcript that keeps these rules can be sent anywhere.
+They are stricter than the providers: a transcript that passes all of them can be sent to any provider.
 """
 
 from collections.abc import Sequence
@@ -9,13 +9,13 @@ from itertools import pairwise
 from wakeful.contract.messages import Message, Role, TextBlock
 
 
-def may_be_sent_anywhere(messages: Sequence[Message]) -> None:
-    openai_chat_takes(messages)
-    openai_responses_takes(messages)
-    anthropic_takes(messages)
+def check_every_provider(messages: Sequence[Message]) -> None:
+    check_openai_chat(messages)
+    check_openai_responses(messages)
+    check_anthropic(messages)
 
 
-def openai_chat_takes(messages: Sequence[Message]) -> None:
+def check_openai_chat(messages: Sequence[Message]) -> None:
     """Directly after an assistant's calls comes one tool message for each, in any order, before anything else."""
     missing: set[str] = set()
     for message in messages:
@@ -29,7 +29,7 @@ def openai_chat_takes(messages: Sequence[Message]) -> None:
     assert not missing
 
 
-def openai_responses_takes(messages: Sequence[Message]) -> None:
+def check_openai_responses(messages: Sequence[Message]) -> None:
     """Each function_call has its one function_call_output somewhere after it, and no output is without a call."""
     called: set[str] = set()
     answered: set[str] = set()
@@ -38,15 +38,15 @@ def openai_responses_takes(messages: Sequence[Message]) -> None:
             assert message.tool_call_id in called - answered, "an output without a call, or a second one"
             answered.add(message.tool_call_id)
         for call in message.tool_calls:
-            assert call.id not in called, "a call id must not come back"
+            assert call.id not in called, "a call id must not be used twice"
             called.add(call.id)
     assert called == answered
 
 
-def anthropic_takes(messages: Sequence[Message]) -> None:
-    """Sides take turns, the user first; the turn after calls holds their results before all else; no text is empty."""
+def check_anthropic(messages: Sequence[Message]) -> None:
+    """User and assistant alternate; results come first in the turn after their calls; no text is empty."""
     turns = _turns(messages)
-    assert [role for role, _ in turns] == [("user", "assistant")[place % 2] for place in range(len(turns))]
+    assert [role for role, _ in turns] == [("user", "assistant")[index % 2] for index in range(len(turns))]
     for message in messages:
         assert all(block.text.strip() for block in message.content if isinstance(block, TextBlock))
     for (_, calls), (_, results) in pairwise([("assistant", []), *turns, ("user", [])]):
@@ -60,7 +60,7 @@ Turn = tuple[str, list[tuple[str, str]]]
 
 
 def _turns(messages: Sequence[Message]) -> list[Turn]:
-    """The messages of one side that follow each other are one turn; a message without anything in it is none."""
+    """Consecutive messages of one role are one turn; an empty message is none."""
     turns: list[Turn] = []
     for message in messages:
         role = "assistant" if message.role is Role.ASSISTANT else "user"

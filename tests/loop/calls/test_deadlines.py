@@ -5,16 +5,16 @@ import pytest
 from tests.loop.driving import (
     PARALLEL,
     Driver,
-    a_ticket,
+    after_continue_as_new,
     asks,
     awaiting_decisions,
     call,
-    carry,
     done,
     idle,
+    make_ticket,
     ok,
+    pending_with,
     resume,
-    waits,
 )
 from wakeful.contract.decisions import (
     DecisionAction,
@@ -37,7 +37,7 @@ def waiting(*tickets: SuspensionTicket) -> Driver:
     ids = [f"c{number}" for number in range(1, len(tickets) + 1)]
     driver.model(asks(*(call(id) for id in ids)))
     for id, ticket in zip(ids, tickets, strict=True):
-        driver.tool(id, waits(ticket))
+        driver.tool(id, pending_with(ticket))
     return driver
 
 
@@ -46,11 +46,11 @@ def until(seconds: float, then: ExpiryAction = ExpiryAction.CANCEL, result: str 
 
 
 def test_a_ticket_says_when_its_times_are() -> None:
-    driver = waiting(a_ticket("s1", expiry=until(60), escalate_after=30))
+    driver = waiting(make_ticket("s1", expiry=until(60), escalate_after=30))
     assert driver.thread.batch is not None
     (suspended,) = driver.thread.batch.suspended
     assert (suspended.ticket.expires_at, suspended.ticket.escalates_at) == (driver.now + 60_000, driver.now + 30_000)
-    assert (driver.thread.next_alarm, carry(driver.thread)) == (driver.now + 30_000, driver.thread)
+    assert (driver.thread.next_alarm, after_continue_as_new(driver.thread)) == (driver.now + 30_000, driver.thread)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_without_a_deadline_nothing_ever_rings_and_time_changes_nothing(driver: 
 
 
 def test_a_wait_ends_some_day_however_long_it_was_meant_to_be() -> None:
-    driver = waiting(a_ticket("s1", expiry=until(1e300)))
+    driver = waiting(make_ticket("s1", expiry=until(1e300)))
     assert driver.thread.next_alarm == driver.now + LONGEST_WAIT_MS
 
 
@@ -74,109 +74,109 @@ def test_a_wait_ends_some_day_however_long_it_was_meant_to_be() -> None:
     ],
 )
 def test_a_call_that_nobody_decided_in_time_is_settled(then: ExpiryAction, told: str, status: ToolCallStatus) -> None:
-    driver = waiting(a_ticket("s1", expiry=until(1.5, then)), a_ticket("s2"))
+    driver = waiting(make_ticket("s1", expiry=until(1.5, then)), make_ticket("s2"))
     driver.wait(1_500)
-    assert (driver.statuses, driver.thread.next_alarm) == ([status, ToolCallStatus.SUSPENDED], None)
+    assert (driver.call_statuses, driver.thread.next_alarm) == ([status, ToolCallStatus.SUSPENDED], None)
     assert [event.event_type for event in driver.last.events] == ["run_start", "tool_call_resumed", "run_finish"]
     assert driver.last.events[1] == ToolCallResumed(target_id="c1", result={"error": told})
     driver.decide(resume("c1"), resume("c2"))
-    assert driver.reasons == [f"call 'c1' has already finished ({status.value})"]
+    assert driver.refusal_reasons == [f"call 'c1' has already finished ({status.value})"]
 
 
 def test_a_run_whose_only_call_expires_goes_on_with_its_next_step() -> None:
-    driver = waiting(a_ticket("s1", expiry=until(1)))
+    driver = waiting(make_ticket("s1", expiry=until(1)))
     driver.wait(1_000)
-    assert driver.answers == [("c1", "cancelled: no decision within 1 s")]
+    assert driver.tool_results == [("c1", "cancelled: no decision within 1 s")]
     assert isinstance(driver.thread.stage, Inferring)
 
 
 def test_a_call_may_go_on_by_itself_when_nobody_says_no() -> None:
-    driver = waiting(a_ticket("s1", expiry=until(1, ExpiryAction.RESUME, "yes")))
+    driver = waiting(make_ticket("s1", expiry=until(1, ExpiryAction.RESUME, "yes")))
     driver.wait(1_000)
     resumed = ToolCallResume(action=DecisionAction.RESUME, result="yes", actor="deadline", updated_at=driver.now)
-    assert driver.executions("c1")[-1].resume == resumed
+    assert driver.tool_commands("c1")[-1].resume == resumed
     driver.tool("c1", ok("sunny"))
-    assert driver.answers == [("c1", "sunny")]
+    assert driver.tool_results == [("c1", "sunny")]
 
 
 def test_a_deadline_may_say_what_the_result_is() -> None:
     mode = ResumeMode.USE_DECISION_AS_TOOL_RESULT
-    driver = waiting(a_ticket("s1", mode=mode, expiry=until(1, ExpiryAction.RESUME, "no answer")))
+    driver = waiting(make_ticket("s1", mode=mode, expiry=until(1, ExpiryAction.RESUME, "no answer")))
     driver.wait(1_000)
-    assert driver.answers == [("c1", "no answer")]
+    assert driver.tool_results == [("c1", "no answer")]
 
 
 def test_an_alarm_that_rings_too_early_changes_nothing() -> None:
-    driver = waiting(a_ticket("s1", expiry=until(1)))
+    driver = waiting(make_ticket("s1", expiry=until(1)))
     state = driver.thread
     assert driver.wait(999) == Advance(state)
 
 
 def test_watchers_are_told_once_that_a_decision_is_overdue_and_the_run_goes_on_waiting() -> None:
-    driver = waiting(a_ticket("s1", message="May I?", escalate_after=1, expiry=until(9)))
+    driver = waiting(make_ticket("s1", message="May I?", escalate_after=1, expiry=until(9)))
     driver.wait(1_000)
     overdue = DecisionOverdue(call_id="c1", tool_name="look", suspension_id="s1", message="May I?", waited_ms=1_000)
     assert driver.last.events == (overdue,)
     assert isinstance(driver.thread.stage, AwaitingDecisions)
-    assert carry(driver.thread) == driver.thread
+    assert after_continue_as_new(driver.thread) == driver.thread
     later = driver.wait(1_000)
     assert (later.events, later.thread.next_alarm) == ((), driver.now + 7_000)
 
 
 def test_what_is_due_at_once_is_done_at_once_and_what_expires_is_not_said_to_be_overdue() -> None:
     driver = waiting(
-        a_ticket("s1", escalate_after=1), a_ticket("s2", escalate_after=1, expiry=until(2)), a_ticket("s3")
+        make_ticket("s1", escalate_after=1), make_ticket("s2", escalate_after=1, expiry=until(2)), make_ticket("s3")
     )
     driver.wait(5_000)
     assert [event.event_type for event in driver.last.events] == [
         *("decision_overdue", "run_start", "tool_call_resumed", "run_finish")
     ]
-    assert driver.statuses == [ToolCallStatus.SUSPENDED, ToolCallStatus.CANCELLED, ToolCallStatus.SUSPENDED]
+    assert driver.call_statuses == [ToolCallStatus.SUSPENDED, ToolCallStatus.CANCELLED, ToolCallStatus.SUSPENDED]
 
 
 def test_a_deadline_counts_while_a_neighbour_still_runs() -> None:
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2")))
-    driver.tool("c1", waits(a_ticket("s1", expiry=until(1))))
+    driver.tool("c1", pending_with(make_ticket("s1", expiry=until(1))))
     driver.wait(1_000)
-    assert driver.statuses == [ToolCallStatus.CANCELLED, ToolCallStatus.RUNNING]
+    assert driver.call_statuses == [ToolCallStatus.CANCELLED, ToolCallStatus.RUNNING]
     assert driver.event_types.count("run_start") == 1
 
 
 def test_a_call_that_suspends_again_has_its_time_anew() -> None:
-    driver = waiting(a_ticket("s1", expiry=until(1)))
+    driver = waiting(make_ticket("s1", expiry=until(1)))
     driver.decide(resume("c1"))
     assert driver.thread.next_alarm is None
-    driver.tool("c1", waits(a_ticket("s2", expiry=until(1))))
+    driver.tool("c1", pending_with(make_ticket("s2", expiry=until(1))))
     assert driver.thread.next_alarm == driver.now + 1_000
 
 
 def test_a_decision_that_is_taken_goes_before_the_alarm() -> None:
-    driver = waiting(a_ticket("s1", expiry=until(1)))
+    driver = waiting(make_ticket("s1", expiry=until(1)))
     driver.now += 5_000
     driver.decide(resume("c1"))
     driver.wait(1_000)
-    assert driver.statuses == [ToolCallStatus.RUNNING]
+    assert driver.call_statuses == [ToolCallStatus.RUNNING]
 
 
 def test_a_run_that_is_being_cancelled_waits_for_no_alarm() -> None:
     """H-06"""
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2")))
-    driver.tool("c1", waits(a_ticket("s1", expiry=until(1))))
+    driver.tool("c1", pending_with(make_ticket("s1", expiry=until(1))))
     driver.cancel()
     assert (driver.thread.next_alarm, driver.wait(2_000).events) == (None, ())
-    driver.stopped("c2")
+    driver.tool_cancelled("c2")
     assert (driver.thread.status, driver.thread.next_alarm) == (RunStatus.DONE, None)
 
 
 def test_a_suspended_run_that_is_cancelled_has_no_alarm_any_more() -> None:
     """H-06"""
-    driver = waiting(a_ticket("s1", expiry=until(1)))
+    driver = waiting(make_ticket("s1", expiry=until(1)))
     driver.cancel()
     assert (driver.result.status_reason, driver.thread.next_alarm) == ("cancelled", None)
 
 
 def test_the_earliest_alarm_is_the_next() -> None:
-    driver = waiting(a_ticket("s1", expiry=until(9)), a_ticket("s2", expiry=until(5)), a_ticket("s3"))
+    driver = waiting(make_ticket("s1", expiry=until(9)), make_ticket("s2", expiry=until(5)), make_ticket("s3"))
     assert driver.thread.next_alarm == driver.now - 10 + 5_000

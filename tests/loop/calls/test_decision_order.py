@@ -8,12 +8,12 @@ from tests.loop.driving import (
     LIVE_STAGES,
     PARALLEL,
     Driver,
-    an_agent,
     asks,
     awaiting_decisions,
     call,
     calling_tools,
     cancelling,
+    make_agent,
     ok,
     pending,
     reject,
@@ -44,7 +44,7 @@ def test_a_repeat_beside_a_new_decision_leaves_the_new_one_alone() -> None:
     driver = two_suspended()
     driver.decide(reject("c1", id="d1"))
     driver.decide(reject("c1", id="d1"), reject("c2", id="d1"))
-    assert driver.answers == [("c1", "cancelled by decision"), ("c2", "cancelled by decision")]
+    assert driver.tool_results == [("c1", "cancelled by decision"), ("c2", "cancelled by decision")]
 
 
 def test_a_repeat_is_still_a_repeat_when_the_call_has_suspended_again() -> None:
@@ -55,7 +55,7 @@ def test_a_repeat_is_still_a_repeat_when_the_call_has_suspended_again() -> None:
     before = driver.thread
     assert driver.decide(resume("c1", id="d1")) == Advance(before)
     driver.decide(resume("c1", id="d2"))
-    assert len(driver.executions("c1")) == 3
+    assert len(driver.tool_commands("c1")) == 3
 
 
 def test_a_decision_that_comes_before_its_call_has_suspended_is_held_until_it_has() -> None:
@@ -64,7 +64,7 @@ def test_a_decision_that_comes_before_its_call_has_suspended_is_held_until_it_ha
     driver.model(asks(call("c1")))
     assert driver.decide(resume("c1", {"approved": True})).events == ()
     driver.tool("c1", pending())
-    assert [command.resume.result for command in driver.executions("c1") if command.resume] == [{"approved": True}]
+    assert [command.resume.result for command in driver.tool_commands("c1") if command.resume] == [{"approved": True}]
     assert driver.event_types[-2:] == ["run_finish", "run_start"]
     assert driver.thread.current.held == ()
 
@@ -75,7 +75,7 @@ def test_a_decision_that_comes_before_its_call_has_started_is_held_too() -> None
     driver.model(asks(call("c1"), call("c2", "pick")))
     driver.decide(resume("c2", "red"))
     driver.tool("c1", ok("sunny"))
-    assert driver.answers == [("c1", "sunny"), ("c2", "red")]
+    assert driver.tool_results == [("c1", "sunny"), ("c2", "red")]
 
 
 @pytest.mark.parametrize("target", ["c2", "suspend_c1"], ids=["call of a later step", "suspension to come"])
@@ -84,7 +84,7 @@ def test_a_decision_about_a_name_that_is_not_there_yet_is_unknown(target: str) -
     driver = Driver()
     driver.model(asks(call("c1")))
     driver.decide(resume(target))
-    assert driver.reasons == [f"unknown key: tool call or suspension {target!r} not found"]
+    assert driver.refusal_reasons == [f"unknown key: tool call or suspension {target!r} not found"]
     assert driver.thread.current.held == ()
 
 
@@ -94,9 +94,9 @@ def test_a_batch_is_held_as_a_whole() -> None:
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", pending())
     driver.decide(reject("c1"), reject("c2"))
-    assert driver.statuses == [ToolCallStatus.SUSPENDED, ToolCallStatus.RUNNING]
+    assert driver.call_statuses == [ToolCallStatus.SUSPENDED, ToolCallStatus.RUNNING]
     driver.tool("c2", pending())
-    assert driver.answers == [("c1", "cancelled by decision"), ("c2", "cancelled by decision")]
+    assert driver.tool_results == [("c1", "cancelled by decision"), ("c2", "cancelled by decision")]
 
 
 def test_a_held_decision_about_a_call_that_never_suspends_is_refused() -> None:
@@ -105,14 +105,14 @@ def test_a_held_decision_about_a_call_that_never_suspends_is_refused() -> None:
     driver.model(asks(call("c1"), call("c2")))
     driver.decide(resume("c1"))
     driver.tool("c1", ok("sunny"))
-    assert driver.reasons == ["call 'c1' has already finished (succeeded)"]
+    assert driver.refusal_reasons == ["call 'c1' has already finished (succeeded)"]
 
 
 def test_a_held_decision_is_refused_when_the_run_ends() -> None:
     driver = calling_tools()
     driver.decide(resume("c1"))
     driver.feed(LoopFailed("boom"))
-    assert (driver.reasons, driver.thread.current.held) == (["the run has ended"], ())
+    assert (driver.refusal_reasons, driver.thread.current.held) == (["the run has ended"], ())
 
 
 @pytest.mark.parametrize(
@@ -122,13 +122,13 @@ def test_a_held_decision_is_refused_when_the_run_ends() -> None:
 )
 def test_the_end_is_the_last_thing_watchers_see_even_when_decisions_were_held(result: ToolResult) -> None:
     """B-042, I-07"""
-    driver = Driver(an_agent(max_rounds=1))
+    driver = Driver(make_agent(max_rounds=1))
     driver.model(asks(call("c1")))
     driver.decide(resume("c1", "first"))
     driver.decide(resume("c1", "second"))
     driver.tool("c1", result)
     assert driver.event_types[-1] == "run_finish"
-    assert driver.reasons[-1] == "the run has ended"
+    assert driver.refusal_reasons[-1] == "the run has ended"
 
 
 def test_held_batches_are_applied_in_the_order_they_came_and_a_repeat_once() -> None:
@@ -139,13 +139,13 @@ def test_held_batches_are_applied_in_the_order_they_came_and_a_repeat_once() -> 
     driver.decide(resume("c1", "first", id="d1"))
     driver.decide(resume("c1", "second", id="d2"))
     driver.tool("c1", pending())
-    assert [command.resume.result for command in driver.executions("c1") if command.resume] == ["first"]
+    assert [command.resume.result for command in driver.tool_commands("c1") if command.resume] == ["first"]
 
 
 def test_a_decision_for_a_run_that_is_being_cancelled_is_refused() -> None:
     driver = cancelling()
     driver.decide(resume("c1"))
-    assert driver.reasons == ["the run is being cancelled"]
+    assert driver.refusal_reasons == ["the run is being cancelled"]
 
 
 def test_a_held_decision_is_refused_when_the_run_is_cancelled() -> None:
@@ -153,7 +153,7 @@ def test_a_held_decision_is_refused_when_the_run_is_cancelled() -> None:
     driver.model(asks(call("c1")))
     driver.decide(resume("c1"))
     driver.cancel()
-    assert driver.reasons == ["the run is being cancelled"]
+    assert driver.refusal_reasons == ["the run is being cancelled"]
 
 
 @pytest.mark.parametrize("stage", LIVE_STAGES)
@@ -173,7 +173,7 @@ def test_a_second_answer_to_one_question_never_answers_the_next_question(target:
     driver.decide(resume(target))
     driver.decide(resume(target))
     driver.tool("c1", pending("s1", message="And this, too?"))
-    assert len(driver.executions("c1")) == 2
+    assert len(driver.tool_commands("c1")) == 2
     assert isinstance(driver.thread.stage, AwaitingDecisions)
 
 
@@ -196,7 +196,7 @@ def test_a_late_decision_never_answers_a_later_call_that_asks_under_the_same_nam
     following.insert(moment, lambda: driver.decide(resume("approve", id=id)))
     for happens in following:
         happens()
-    assert len(driver.executions("c2")) == 1
+    assert len(driver.tool_commands("c2")) == 1
     assert isinstance(driver.thread.stage, AwaitingDecisions)
 
 
@@ -209,7 +209,7 @@ def test_a_late_decision_never_answers_a_neighbour_that_asks_under_the_same_name
     driver.decide(resume("approve", id="d1"))
     driver.tool("c2", pending("approve"))
     driver.decide(resume("approve", id=id))
-    assert len(driver.executions("c2")) == 1
+    assert len(driver.tool_commands("c2")) == 1
 
 
 def test_a_later_call_is_answered_by_the_name_on_its_own_ticket_whatever_the_decision_id() -> None:
@@ -221,7 +221,7 @@ def test_a_later_call_is_answered_by_the_name_on_its_own_ticket_whatever_the_dec
         (ticket,) = status_view(driver.thread).pending
         driver.decide(resume(ticket.suspension.id, id="yes"))
         driver.tool(id, ok("paid"))
-    assert (len(driver.executions("c1")), len(driver.executions("c2"))) == (2, 2)
+    assert (len(driver.tool_commands("c1")), len(driver.tool_commands("c2"))) == (2, 2)
 
 
 @pytest.mark.parametrize("target", ["c1", "s1"])
@@ -231,5 +231,5 @@ def test_a_decision_for_a_call_of_an_earlier_step_is_unknown(target: str) -> Non
     driver.decide(resume("c1"))
     driver.tool("c1", ok("sunny"))
     driver.decide(resume(target))
-    assert driver.reasons == [f"unknown key: tool call or suspension {target!r} not found"]
+    assert driver.refusal_reasons == [f"unknown key: tool call or suspension {target!r} not found"]
     assert isinstance(driver.thread.stage, Inferring)

@@ -14,8 +14,8 @@ from tests.loop.driving import (
     pending,
     reject,
     resume,
-    stamped,
     two_suspended,
+    with_digest,
 )
 from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode, ToolCallResume
 from wakeful.contract.events import RunStart, SignalRefused, ToolCallResumed
@@ -40,11 +40,11 @@ def test_a_resumed_call_runs_again_with_its_own_arguments_and_the_decision_in_it
     )
     assert driver.last.commands == (
         CallTool(
-            id=driver.work_of("c1"),
+            id=driver.work_id_of("c1"),
             tool=LOOK,
             call=call("c1", arguments={"at": "Paris"}),
             resume=resumed,
-            ticket=stamped(asked.suspension),
+            ticket=with_digest(asked.suspension),
         ),
     )
 
@@ -55,7 +55,7 @@ def test_a_decision_may_become_the_arguments_of_the_call() -> None:
     driver.model(asks(call("c1", arguments={"at": "?"})))
     driver.tool("c1", pending("s1", mode=ResumeMode.PASS_DECISION_TO_TOOL))
     driver.decide(resume("c1", {"at": "Paris"}))
-    assert [command.call for command in driver.executions("c1")] == [
+    assert [command.call for command in driver.tool_commands("c1")] == [
         call("c1", arguments={"at": "?"}),
         call("c1", arguments={"at": "Paris"}),
     ]
@@ -70,11 +70,11 @@ def test_a_decision_may_be_the_result_of_the_call_and_nothing_runs(frontend: boo
     driver.model(asks(call("c1", "pick" if frontend else "look")))
     if not frontend:
         driver.tool("c1", pending("s1", mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT))
-    executions = len(driver.executions("c1"))
+    executions = len(driver.tool_commands("c1"))
     driver.decide(resume("c1", {"colour": "red"}))
-    assert driver.answers == [("c1", '{"colour":"red"}')]
-    assert driver.of_type("tool_call_resumed") == [ToolCallResumed(target_id="c1", result={"colour": "red"})]
-    assert len(driver.executions("c1")) == executions
+    assert driver.tool_results == [("c1", '{"colour":"red"}')]
+    assert driver.events_of("tool_call_resumed") == [ToolCallResumed(target_id="c1", result={"colour": "red"})]
+    assert len(driver.tool_commands("c1")) == executions
     assert driver.inference().appended == ("infer-1", driver.thread.transcript.messages[-1])
 
 
@@ -96,20 +96,20 @@ def test_a_finished_replay_is_seen_as_resumed(result: ToolResult, payload: JsonV
     driver = awaiting_decisions()
     driver.decide(resume("c1"))
     driver.tool("c1", result)
-    assert driver.of_type("tool_call_resumed") == [ToolCallResumed(target_id="c1", result=payload)]
-    assert driver.answers == [("c1", result.text)]
+    assert driver.events_of("tool_call_resumed") == [ToolCallResumed(target_id="c1", result=payload)]
+    assert driver.tool_results == [("c1", result.text)]
 
 
 def test_a_lost_replay_reads_outcome_unknown() -> None:
     driver = awaiting_decisions()
     driver.decide(resume("c1"))
-    driver.lose("c1", "its worker was lost")
+    driver.tool_failed("c1", "its worker was lost")
     told = (
         "outcome unknown: its worker was lost. It is not known whether 'look' took effect. "
         "Check before you call it again."
     )
-    assert driver.answers == [("c1", told)]
-    assert driver.of_type("tool_call_resumed") == [ToolCallResumed(target_id="c1", result={"error": told})]
+    assert driver.tool_results == [("c1", told)]
+    assert driver.events_of("tool_call_resumed") == [ToolCallResumed(target_id="c1", result={"error": told})]
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,9 @@ def test_a_cancelled_call_is_an_error_the_model_reads_and_the_run_goes_on(
         RunStart(thread_id="t1", run_id="r1", identity=driver.thread.identity),
         ToolCallResumed(target_id="c1", result=payload),
     )
-    assert driver.answers == [("c1", told)]
+    assert driver.tool_results == [("c1", told)]
     assert isinstance(driver.thread.stage, Inferring)
-    assert len(driver.executions("c1")) == 1
+    assert len(driver.tool_commands("c1")) == 1
 
 
 def test_a_cancelled_call_keeps_what_the_decision_said() -> None:
@@ -162,7 +162,7 @@ def test_resumed_calls_start_in_call_order() -> None:
     driver.tool("c1", pending())
     driver.tool("c2", pending())
     driver.decide(resume("c1"), resume("c2"))
-    assert driver.last.commands == (driver.executions("c2")[-1], driver.executions("c1")[-1])
+    assert driver.last.commands == (driver.tool_commands("c2")[-1], driver.tool_commands("c1")[-1])
 
 
 def test_a_partial_decision_runs_what_it_can_and_pauses_again() -> None:
@@ -174,7 +174,7 @@ def test_a_partial_decision_runs_what_it_can_and_pauses_again() -> None:
     assert isinstance(driver.thread.stage, AwaitingDecisions)
     assert driver.event_types.count("run_finish") == 2
     driver.decide(reject("c2"))
-    assert driver.answers == [("c1", "sunny"), ("c2", "cancelled by decision")]
+    assert driver.tool_results == [("c1", "sunny"), ("c2", "cancelled by decision")]
     assert driver.event_types.count("run_start") == 3
 
 
@@ -183,7 +183,7 @@ def test_a_partial_cancel_pauses_again_at_once() -> None:
     driver = two_suspended()
     driver.decide(reject("c1"))
     assert [event.event_type for event in driver.last.events] == ["run_start", "tool_call_resumed", "run_finish"]
-    assert driver.statuses == [ToolCallStatus.CANCELLED, ToolCallStatus.SUSPENDED]
+    assert driver.call_statuses == [ToolCallStatus.CANCELLED, ToolCallStatus.SUSPENDED]
 
 
 def test_a_completed_sibling_is_never_run_again() -> None:
@@ -194,8 +194,8 @@ def test_a_completed_sibling_is_never_run_again() -> None:
     driver.tool("c2", pending("s2"))
     driver.decide(resume("c2"))
     driver.tool("c2", ok("rainy"))
-    assert (len(driver.executions("c1")), len(driver.executions("c2"))) == (1, 2)
-    assert driver.answers == [("c1", "sunny"), ("c2", "rainy")]
+    assert (len(driver.tool_commands("c1")), len(driver.tool_commands("c2"))) == (1, 2)
+    assert driver.tool_results == [("c1", "sunny"), ("c2", "rainy")]
 
 
 def test_a_decision_is_applied_while_a_neighbour_still_runs() -> None:
@@ -204,8 +204,8 @@ def test_a_decision_is_applied_while_a_neighbour_still_runs() -> None:
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", pending("s1"))
     driver.decide(resume("c1"))
-    assert driver.thread.in_flight == {driver.work_of("c1"), driver.work_of("c2")}
-    assert driver.of_type("run_finish") == []
+    assert driver.thread.in_flight == {driver.work_id_of("c1"), driver.work_id_of("c2")}
+    assert driver.events_of("run_finish") == []
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_a_batch_with_one_bad_decision_is_refused_as_a_whole(batch: tuple[Decisi
     driver.decide(*batch)
     assert driver.last.events == (SignalRefused(signal="decide", reason=reason),)
     assert driver.last.commands == ()
-    assert (driver.thread.stage, driver.reasons) == (before.stage, [reason])
+    assert (driver.thread.stage, driver.refusal_reasons) == (before.stage, [reason])
 
 
 def test_a_decision_about_a_settled_call_is_refused_and_the_others_in_its_batch_too() -> None:
@@ -234,7 +234,7 @@ def test_a_decision_about_a_settled_call_is_refused_and_the_others_in_its_batch_
     driver.decide(reject("c1"))
     before = driver.thread
     driver.decide(resume("c1"), resume("c2"))
-    assert driver.reasons == ["call 'c1' has already finished (cancelled)"]
+    assert driver.refusal_reasons == ["call 'c1' has already finished (cancelled)"]
     assert driver.thread.stage == before.stage
 
 

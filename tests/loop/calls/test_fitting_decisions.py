@@ -8,16 +8,16 @@ from tests.loop.driving import (
     LOOK,
     REQUEST,
     Driver,
-    a_ticket,
+    after_continue_as_new,
     asks,
     asks_gated,
     call,
-    carry,
+    make_ticket,
     ok,
     pending,
+    pending_with,
     reject,
     resume,
-    waits,
 )
 from wakeful.contract.decisions import Decision, ResumeMode, Suspension, SuspensionTicket, digest_arguments
 from wakeful.contract.gates import Suspend
@@ -32,7 +32,7 @@ TYPED = AGENT.model_copy(update={"tools": (LOOK.model_copy(update={"parameters":
 def waiting(ticket: SuspensionTicket, *, revision: int = 3) -> Driver:
     driver = Driver(TYPED, revision=revision)
     driver.model(asks(call("c1", arguments={"at": "Paris"})))
-    driver.tool("c1", waits(ticket))
+    driver.tool("c1", pending_with(ticket))
     return driver
 
 
@@ -49,19 +49,19 @@ def refused(driver: Driver, *decisions: Decision) -> str:
     before = driver.thread
     driver.decide(*decisions)
     assert (driver.thread.stage, driver.last.commands) == (before.stage, ())
-    (reason,) = driver.reasons
+    (reason,) = driver.refusal_reasons
     assert judge(before, decisions) == Refuse(reason)
     return reason
 
 
 def test_a_decision_on_arguments_that_are_others_by_now_is_refused() -> None:
-    ticket = a_ticket("s1").model_copy(update={"pending": call("c1", arguments={"at": "Rome"})})
+    ticket = make_ticket("s1").model_copy(update={"pending": call("c1", arguments={"at": "Rome"})})
     driver = waiting(ticket)
     assert driver.thread.batch is not None
     assert driver.thread.batch.suspended[0].ticket.arguments_digest == digest_arguments({"at": "Rome"})
     assert refused(driver, shown({"at": "Paris"})) == ("call 'c1': the arguments have changed since they were shown")
     driver.decide(shown({"at": "Rome"}))
-    assert len(driver.executions("c1")) == 2
+    assert len(driver.tool_commands("c1")) == 2
 
 
 @pytest.mark.parametrize(
@@ -75,51 +75,51 @@ def test_a_decision_on_arguments_that_are_others_by_now_is_refused() -> None:
     ],
 )
 def test_a_result_has_to_fit_what_was_asked_for(asked_for: JsonValue, result: JsonValue, wrong: str | None) -> None:
-    driver = waiting(a_ticket("s1", asks_for=asked_for))
+    driver = waiting(make_ticket("s1", asks_for=asked_for))
     if wrong is None:
         driver.decide(resume("c1", result))
-        assert (driver.reasons, len(driver.executions("c1"))) == ([], 2)
+        assert (driver.refusal_reasons, len(driver.tool_commands("c1"))) == ([], 2)
     else:
         reason = refused(driver, resume("c1", result))
         assert reason == f"call 'c1': the result does not match the requested schema: {wrong}"
 
 
 def test_a_no_need_not_fit_anything() -> None:
-    driver = waiting(a_ticket("s1", asks_for={"type": "boolean"}, mode=ResumeMode.PASS_DECISION_TO_TOOL))
+    driver = waiting(make_ticket("s1", asks_for={"type": "boolean"}, mode=ResumeMode.PASS_DECISION_TO_TOOL))
     driver.decide(reject("c1", "no"))
-    assert driver.answers == [("c1", "cancelled by decision: no")]
+    assert driver.tool_results == [("c1", "cancelled by decision: no")]
 
 
 def test_what_becomes_the_tools_arguments_has_to_fit_its_parameters() -> None:
-    driver = waiting(a_ticket("s1", mode=ResumeMode.PASS_DECISION_TO_TOOL))
+    driver = waiting(make_ticket("s1", mode=ResumeMode.PASS_DECISION_TO_TOOL))
     assert refused(driver, resume("c1", {"at": 7})) == (
         "call 'c1': the result does not match the tool's parameters: at: 7 is not of type string"
     )
     driver.decide(resume("c1", {"at": "Rome"}))
-    assert driver.executions("c1")[-1].call.arguments == {"at": "Rome"}
+    assert driver.tool_commands("c1")[-1].call.arguments == {"at": "Rome"}
 
 
 def test_a_call_may_go_on_with_other_arguments_and_both_are_recorded() -> None:
-    driver = waiting(a_ticket("s1"))
+    driver = waiting(make_ticket("s1"))
     driver.decide(edited({"at": "Rome"}))
-    run = driver.executions("c1")[-1]
+    run = driver.tool_commands("c1")[-1]
     assert (run.call.arguments, run.resume and run.resume.arguments) == ({"at": "Rome"}, {"at": "Rome"})
-    assert carry(driver.thread) == driver.thread
+    assert after_continue_as_new(driver.thread) == driver.thread
     driver.tool("c1", ok("sunny"))
     assert driver.thread.transcript.messages[1].tool_calls[0].arguments == {"at": "Paris"}
 
 
 def test_edited_arguments_hold_until_they_are_edited_again() -> None:
-    driver = waiting(a_ticket("s1"))
+    driver = waiting(make_ticket("s1"))
     driver.decide(edited({"at": "Rome"}))
     driver.tool("c1", pending())
     assert driver.thread.batch is not None
     assert driver.thread.batch.suspended[0].ticket.pending.arguments == {"at": "Rome"}
     driver.decide(shown({"at": "Rome"}))
-    assert driver.executions("c1")[-1].call.arguments == {"at": "Rome"}
+    assert driver.tool_commands("c1")[-1].call.arguments == {"at": "Rome"}
     driver.tool("c1", pending())
     driver.decide(edited({"at": "Oslo"}))
-    assert driver.executions("c1")[-1].call.arguments == {"at": "Oslo"}
+    assert driver.tool_commands("c1")[-1].call.arguments == {"at": "Oslo"}
 
 
 @pytest.mark.parametrize(
@@ -144,12 +144,12 @@ def test_edited_arguments_hold_until_they_are_edited_again() -> None:
     ids=["mismatch", "with a no", "with a call that does not run"],
 )
 def test_arguments_that_cannot_be_edited_so_are_refused(mode: ResumeMode, decision: Decision, reason: str) -> None:
-    assert refused(waiting(a_ticket("s1", mode=mode)), decision) == reason
+    assert refused(waiting(make_ticket("s1", mode=mode)), decision) == reason
 
 
 def test_arguments_of_a_frontend_call_that_a_gate_held_back_may_be_edited() -> None:
     driver = Driver()
-    driver.model(asks_gated(call("c1", "pick", {"of": 2}), c1=Suspend(ticket=a_ticket("s1"))))
+    driver.model(asks_gated(call("c1", "pick", {"of": 2}), c1=Suspend(ticket=make_ticket("s1"))))
     driver.decide(edited({"of": 3}))
     assert driver.thread.batch is not None
     assert driver.thread.batch.suspended[0].ticket.pending.arguments == {"of": 3}
@@ -162,11 +162,11 @@ def test_what_a_front_end_gives_back_has_to_fit_its_tool() -> None:
     driver.model(asks(call("c1", "pick")))
     assert refused(driver, resume("c1", "green")).endswith('"green" is not one of ["red", "blue"]')
     driver.decide(resume("c1", "red"))
-    assert driver.answers == [("c1", "red")]
+    assert driver.tool_results == [("c1", "red")]
 
 
 def test_a_decision_is_judged_without_changing_anything() -> None:
-    driver = waiting(a_ticket("s1"))
+    driver = waiting(make_ticket("s1"))
     state = driver.thread
     assert state.batch is not None
     (suspended,) = state.batch.suspended
@@ -184,7 +184,7 @@ def test_one_decision_that_does_not_fit_refuses_all_of_its_batch() -> None:
     driver = Driver(TYPED.model_copy(update={"tool_mode": "parallel"}))
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", pending("s1"))
-    driver.tool("c2", waits(a_ticket("s2", asks_for={"type": "boolean"})))
+    driver.tool("c2", pending_with(make_ticket("s2", asks_for={"type": "boolean"})))
     assert refused(driver, resume("c1"), resume("c2")).startswith("call 'c2': the result does not match")
     before = driver.thread
     assert driver.decide() == Advance(before)
@@ -199,8 +199,8 @@ def test_what_was_passed_to_a_tool_is_what_it_goes_on_with_when_it_asks_again() 
 
     driver = Driver()
     driver.model(asks(call("c1", "pay", {"amount": 1000})))
-    driver.tool("c1", waits(ticket(1000, ResumeMode.PASS_DECISION_TO_TOOL)))
+    driver.tool("c1", pending_with(ticket(1000, ResumeMode.PASS_DECISION_TO_TOOL)))
     driver.decide(resume("c1", {"amount": 5}))
-    driver.tool("c1", waits(ticket(5, ResumeMode.REPLAY_TOOL_CALL)))
+    driver.tool("c1", pending_with(ticket(5, ResumeMode.REPLAY_TOOL_CALL)))
     driver.decide(resume("c1"))
-    assert [run.call.arguments for run in driver.executions("c1")][1:] == [{"amount": 5}, {"amount": 5}]
+    assert [run.call.arguments for run in driver.tool_commands("c1")][1:] == [{"amount": 5}, {"amount": 5}]

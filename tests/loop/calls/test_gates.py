@@ -8,16 +8,16 @@ from tests.loop.driving import (
     PICK,
     THREAD,
     Driver,
-    a_ticket,
+    after_continue_as_new,
     asks_gated,
     call,
-    carry,
+    make_ticket,
     ok,
     pending,
+    pending_with,
     resume,
     says,
-    stamped,
-    waits,
+    with_digest,
 )
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.decisions import ResumeMode
@@ -29,7 +29,7 @@ from wakeful.contract.tools import ToolResult
 from wakeful.loop.machine.stages import AwaitingDecisions, Cancelling, Idle, Inferring
 
 NO = Block(reason="not here")
-ASK = Suspend(ticket=a_ticket("s"))
+ASK = Suspend(ticket=make_ticket("s"))
 KNOWN = SetResult(result=ToolResult.success("look", "cached"))
 MODES = pytest.mark.parametrize("agent", [AGENT, PARALLEL], ids=["sequential", "parallel"])
 
@@ -39,10 +39,10 @@ def test_a_blocked_call_ends_the_run_before_anything_of_its_step_runs(agent: Res
     """B-017, B-230, B-232"""
     driver = Driver(agent)
     driver.model(asks_gated(call("c1"), call("c2"), call("c3"), c1=NO))
-    assert driver.answers == [("c1", "not here"), ("c2", TOOL_INTERRUPTED), ("c3", TOOL_INTERRUPTED)]
+    assert driver.tool_results == [("c1", "not here"), ("c2", TOOL_INTERRUPTED), ("c3", TOOL_INTERRUPTED)]
     assert (driver.result.termination, driver.result.status_reason) == (Blocked(value="not here"), "blocked:not here")
-    assert driver.executions("c2") == []
-    (told, *_) = driver.of_type("tool_call_done")
+    assert driver.tool_commands("c2") == []
+    (told, *_) = driver.events_of("tool_call_done")
     assert told == ToolCallDone(id="c1", result=ToolResult.error("look", "not here"), outcome=ToolCallOutcome.FAILED)
 
 
@@ -53,7 +53,7 @@ def test_a_tool_of_somebody_elses_is_judged_at_once_since_its_worker_asks_nobody
     driver.model(asks_gated(call("c1"), call("c2"), c2=NO))
     if driver.thread.in_flight:
         driver.tool("c1", ok("sunny"))
-    assert driver.executions("c2") == []
+    assert driver.tool_commands("c2") == []
     assert driver.result.status_reason == "blocked:not here"
 
 
@@ -66,7 +66,7 @@ def test_a_call_behind_one_that_runs_is_asked_about_again_when_that_has_ended(ag
     driver.tool("c1", ok("unlocked"))
     assert driver.thread.in_flight == {"tool-c2"}
     driver.tool("c2", ok("sunny"))
-    assert driver.answers == [("c1", "unlocked"), ("c2", "sunny")]
+    assert driver.tool_results == [("c1", "unlocked"), ("c2", "sunny")]
     assert isinstance(driver.thread.stage, Inferring)
 
 
@@ -77,7 +77,7 @@ def test_a_call_that_is_still_forbidden_then_ends_the_run_and_what_was_done_is_k
     driver.model(asks_gated(call("c1"), call("c2"), call("c3"), c2=NO, c3=NO))
     driver.tool("c1", ok("done"))
     driver.block("c2", "still not here")
-    assert driver.answers == [("c1", "done"), ("c2", "still not here"), ("c3", TOOL_INTERRUPTED)]
+    assert driver.tool_results == [("c1", "done"), ("c2", "still not here"), ("c3", TOOL_INTERRUPTED)]
     assert driver.result.termination == Blocked(value="still not here")
 
 
@@ -87,7 +87,7 @@ def test_a_gate_may_forbid_at_the_last_moment_what_it_allowed_at_first() -> None
     driver.model(asks_gated(call("c1"), call("c2")))
     driver.tool("c1", ok("locked"))
     driver.block("c2", "locked by c1")
-    assert driver.answers == [("c1", "locked"), ("c2", "locked by c1")]
+    assert driver.tool_results == [("c1", "locked"), ("c2", "locked by c1")]
     assert driver.result.termination == Blocked(value="locked by c1")
 
 
@@ -111,7 +111,7 @@ def test_what_runs_beside_a_blocked_call_is_stopped_before_the_run_ends() -> Non
     assert [command.id for command in driver.last.commands] == ["tool-c1", "tool-c3"]
     driver.tool("c1", ok("just done"))
     driver.block("c3", "nor here")
-    assert driver.answers == [("c1", "just done"), ("c2", "not here"), ("c3", "nor here")]
+    assert driver.tool_results == [("c1", "just done"), ("c2", "not here"), ("c3", "nor here")]
     assert driver.result.termination == Blocked(value="not here")
 
 
@@ -120,7 +120,7 @@ def test_a_call_that_is_blocked_while_its_run_is_cancelled_says_so_and_the_run_i
     driver.model(asks_gated(call("c1")))
     driver.cancel()
     driver.block("c1", "not here")
-    assert (driver.answers, driver.result.termination) == ([("c1", "not here")], Cancelled())
+    assert (driver.tool_results, driver.result.termination) == ([("c1", "not here")], Cancelled())
 
 
 def test_a_thread_whose_run_was_blocked_takes_the_next_message() -> None:
@@ -146,22 +146,22 @@ def test_a_call_that_needs_somebody_waits_and_the_others_go_on(agent: ResolvedAg
     """B-233"""
     driver = Driver(agent)
     driver.model(asks_gated(call("c1"), call("c2"), c1=ASK))
-    assert driver.statuses == [ToolCallStatus.SUSPENDED, ToolCallStatus.RUNNING]
-    assert driver.of_type("tool_call_done") == [
+    assert driver.call_statuses == [ToolCallStatus.SUSPENDED, ToolCallStatus.RUNNING]
+    assert driver.events_of("tool_call_done") == [
         ToolCallDone(
             id="c1",
-            result=ToolResult.suspended("look", stamped(ASK.ticket)),
+            result=ToolResult.suspended("look", with_digest(ASK.ticket)),
             outcome=ToolCallOutcome.SUSPENDED,
         )
     ]
     driver.tool("c2", ok("sunny"))
     assert isinstance(driver.thread.stage, AwaitingDecisions)
     driver.decide(resume("c1", id="d1"))
-    (run,) = driver.executions("c1")
+    (run,) = driver.tool_commands("c1")
     assert run.resume is not None
     driver.tool("c1", ok("rainy"))
-    assert driver.answers == [("c1", "rainy"), ("c2", "sunny")]
-    assert driver.of_type("tool_call_resumed") == [ToolCallResumed(target_id="c1", result="rainy")]
+    assert driver.tool_results == [("c1", "rainy"), ("c2", "sunny")]
+    assert driver.events_of("tool_call_resumed") == [ToolCallResumed(target_id="c1", result="rainy")]
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["asked twice", "only the second time"])
@@ -171,7 +171,7 @@ def test_a_call_that_is_suspended_when_gates_are_asked_again_lets_the_others_go_
     driver.model(asks_gated(call("c1"), call("c2"), call("c3"), **({"c2": ASK} if first else {})))
     driver.tool("c1", ok("sunny"))
     driver.tool("c2", pending("s2"), gated=True)
-    assert driver.statuses == [ToolCallStatus.SUCCEEDED, ToolCallStatus.SUSPENDED, ToolCallStatus.RUNNING]
+    assert driver.call_statuses == [ToolCallStatus.SUCCEEDED, ToolCallStatus.SUSPENDED, ToolCallStatus.RUNNING]
 
 
 def test_a_tool_that_suspends_by_itself_interrupts_the_others_whatever_gates_had_said() -> None:
@@ -179,7 +179,7 @@ def test_a_tool_that_suspends_by_itself_interrupts_the_others_whatever_gates_had
     driver.model(asks_gated(call("c1"), call("c2"), call("c3"), c2=ASK))
     driver.tool("c1", ok("sunny"))
     driver.tool("c2", pending("s2"))
-    assert driver.statuses == [ToolCallStatus.SUCCEEDED, ToolCallStatus.SUSPENDED, ToolCallStatus.FAILED]
+    assert driver.call_statuses == [ToolCallStatus.SUCCEEDED, ToolCallStatus.SUSPENDED, ToolCallStatus.FAILED]
 
 
 def test_calls_that_are_let_go_on_together_still_run_one_by_one_where_calls_do() -> None:
@@ -187,12 +187,12 @@ def test_calls_that_are_let_go_on_together_still_run_one_by_one_where_calls_do()
     driver = Driver()
     driver.model(asks_gated(call("c1"), call("c2"), c1=ASK, c2=ASK))
     driver.decide(resume("c1"), resume("c2"))
-    assert driver.statuses == [ToolCallStatus.RUNNING, ToolCallStatus.RESUMING]
-    assert carry(driver.thread) == driver.thread
+    assert driver.call_statuses == [ToolCallStatus.RUNNING, ToolCallStatus.RESUMING]
+    assert after_continue_as_new(driver.thread) == driver.thread
     driver.tool("c1", ok("sunny"))
-    assert driver.statuses == [ToolCallStatus.SUCCEEDED, ToolCallStatus.RUNNING]
+    assert driver.call_statuses == [ToolCallStatus.SUCCEEDED, ToolCallStatus.RUNNING]
     driver.tool("c2", ok("rainy"))
-    assert driver.answers == [("c1", "sunny"), ("c2", "rainy")]
+    assert driver.tool_results == [("c1", "sunny"), ("c2", "rainy")]
 
 
 def test_a_denied_call_stays_blocked_even_when_it_is_resumed() -> None:
@@ -201,7 +201,7 @@ def test_a_denied_call_stays_blocked_even_when_it_is_resumed() -> None:
     driver.model(asks_gated(call("c1"), c1=ASK))
     driver.decide(resume("c1"))
     driver.block("c1", "denied meanwhile")
-    assert driver.of_type("tool_call_resumed") == [
+    assert driver.events_of("tool_call_resumed") == [
         ToolCallResumed(target_id="c1", result={"error": "denied meanwhile"})
     ]
     assert driver.result.termination == Blocked(value="denied meanwhile")
@@ -215,7 +215,7 @@ def test_a_call_whose_result_is_set_does_not_run(agent: ResolvedAgent, result: T
     """B-234"""
     driver = Driver(agent)
     driver.model(asks_gated(call("c1"), c1=SetResult(result=result)))
-    assert (driver.answers, driver.executions("c1")) == ([("c1", result.text)], [])
+    assert (driver.tool_results, driver.tool_commands("c1")) == ([("c1", result.text)], [])
     assert driver.event_types.count("tool_call_done") == 1
     assert driver.inference().appended[-1] == driver.thread.transcript.messages[-1]
 
@@ -223,8 +223,8 @@ def test_a_call_whose_result_is_set_does_not_run(agent: ResolvedAgent, result: T
 def test_a_call_whose_result_is_set_to_pending_waits() -> None:
     """B-310"""
     driver = Driver()
-    driver.model(asks_gated(call("c1"), call("c2"), c1=SetResult(result=waits(a_ticket("s1")))))
-    assert driver.statuses == [ToolCallStatus.SUSPENDED, ToolCallStatus.RUNNING]
+    driver.model(asks_gated(call("c1"), call("c2"), c1=SetResult(result=pending_with(make_ticket("s1")))))
+    assert driver.call_statuses == [ToolCallStatus.SUSPENDED, ToolCallStatus.RUNNING]
 
 
 @MODES
@@ -233,14 +233,14 @@ def test_a_verdict_on_what_no_activity_performs_is_final_at_once(agent: Resolved
     driver = Driver(agent)
     driver.model(asks_gated(call("c1"), call("c2", "pick"), c2=KNOWN))
     driver.tool("c1", ok("sunny"))
-    assert driver.answers == [("c1", "sunny"), ("c2", "cached")]
+    assert driver.tool_results == [("c1", "sunny"), ("c2", "cached")]
 
 
 def test_a_forbidden_call_of_the_front_end_goes_before_what_would_start_with_it() -> None:
     driver = Driver(PARALLEL)
     driver.model(asks_gated(call("c1"), call("c2", "pick"), c2=NO))
-    assert driver.answers == [("c1", TOOL_INTERRUPTED), ("c2", "not here")]
-    assert driver.executions("c1") == []
+    assert driver.tool_results == [("c1", TOOL_INTERRUPTED), ("c2", "not here")]
+    assert driver.tool_commands("c1") == []
 
 
 @pytest.mark.parametrize(
@@ -251,21 +251,21 @@ def test_a_call_of_the_front_end_that_a_gate_held_back_is_then_performed_by_it(
     mode: ResumeMode, shown: dict[str, int]
 ) -> None:
     driver = Driver()
-    gate = Suspend(ticket=a_ticket("may-i", mode=mode))
+    gate = Suspend(ticket=make_ticket("may-i", mode=mode))
     driver.model(asks_gated(call("c1", PICK.id, {"of": 2}), c1=gate))
     driver.decide(resume("may-i", {"of": 3}))
     assert driver.thread.batch is not None
     (waiting,) = driver.thread.batch.suspended
     assert (waiting.ticket.suspension.id, waiting.ticket.pending.arguments) == ("suspend_c1", shown)
     driver.decide(resume("c1", "red"))
-    assert (driver.answers, driver.executions("c1")) == ([("c1", "red")], [])
+    assert (driver.tool_results, driver.tool_commands("c1")) == ([("c1", "red")], [])
 
 
 def test_a_verdict_on_nothing_and_one_on_a_tool_that_nobody_knows_change_nothing() -> None:
     driver = Driver(PARALLEL)
     driver.model(asks_gated(call("c1", "fly"), call("c2"), c1=NO, c9=NO))
     driver.tool("c2", ok("sunny"))
-    assert driver.answers == [("c1", "tool 'fly' not found"), ("c2", "sunny")]
+    assert driver.tool_results == [("c1", "tool 'fly' not found"), ("c2", "sunny")]
 
 
 def test_a_call_that_is_asked_about_again_does_not_wait_for_one_that_waits_for_somebody() -> None:

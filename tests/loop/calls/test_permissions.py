@@ -6,16 +6,16 @@ from tests.loop.driving import (
     REQUEST,
     THREAD,
     Driver,
-    a_ticket,
-    an_agent,
+    after_continue_as_new,
     asks,
     awaiting_decisions,
     call,
-    carry,
+    make_agent,
+    make_ticket,
     ok,
+    pending_with,
     reject,
     resume,
-    waits,
 )
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.decisions import Decision
@@ -33,20 +33,20 @@ def always(decision: Decision) -> Decision:
 
 def remembering(driver: Driver, call_id: str, pattern: str) -> None:
     driver.model(asks(call(call_id)))
-    driver.tool(call_id, waits(a_ticket(f"s-{call_id}", remember=pattern)))
+    driver.tool(call_id, pending_with(make_ticket(f"s-{call_id}", remember=pattern)))
     driver.decide(always(resume(call_id)))
 
 
 def test_what_is_allowed_for_always_is_a_rule_of_the_thread_and_survives_its_runs() -> None:
     driver = Driver(request=THREAD)
     remembering(driver, "c1", "look(at = Paris)")
-    assert driver.executions("c1")[-1].permissions == (rule("look(at = Paris)"),)
+    assert driver.tool_commands("c1")[-1].permissions == (rule("look(at = Paris)"),)
     driver.cancel()
-    driver.stopped("c1")
+    driver.tool_cancelled("c1")
     driver.submit("m1")
     driver.resolve()
     assert driver.inference().permissions == (rule("look(at = Paris)"),)
-    assert carry(driver.thread).permissions == driver.thread.permissions
+    assert after_continue_as_new(driver.thread).permissions == driver.thread.permissions
 
 
 def test_a_rule_of_the_run_goes_before_the_threads_for_the_same_tool_and_ends_with_the_run() -> None:
@@ -54,17 +54,17 @@ def test_a_rule_of_the_run_goes_before_the_threads_for_the_same_tool_and_ends_wi
     driver = Driver(request=request)
     assert driver.inference().permissions == (rule("look", "deny"), rule("pay", "ask"))
     remembering(driver, "c1", "look")
-    assert driver.executions("c1")[-1].permissions == (rule("look", "deny"), rule("pay", "ask"))
-    assert carry(driver.thread).current.permissions == driver.thread.current.permissions
+    assert driver.tool_commands("c1")[-1].permissions == (rule("look", "deny"), rule("pay", "ask"))
+    assert after_continue_as_new(driver.thread).current.permissions == driver.thread.current.permissions
     driver.cancel()
-    driver.stopped("c1")
+    driver.tool_cancelled("c1")
     driver.submit("m1")
     driver.resolve()
     assert driver.inference().permissions == (rule("look"),)
 
 
 def test_a_rule_is_remembered_once_and_a_thread_remembers_so_many() -> None:
-    driver = Driver(an_agent(max_rounds=0))
+    driver = Driver(make_agent(max_rounds=0))
     for number in range(KEPT_RULES + 1):
         remembering(driver, f"c{number}", f"tool_{number}")
         driver.tool(f"c{number}", ok("fine"))
@@ -87,16 +87,16 @@ def test_always_needs_a_yes_and_something_to_remember(decision: Decision, reason
     driver = awaiting_decisions()
     before = driver.thread
     driver.decide(decision)
-    assert (driver.reasons, driver.thread.stage, driver.thread.permissions) == ([reason], before.stage, ())
+    assert (driver.refusal_reasons, driver.thread.stage, driver.thread.permissions) == ([reason], before.stage, ())
 
 
 @pytest.mark.parametrize(
     ("agent", "permissions", "is_told"),
     [
-        (an_agent(), (), False),
-        (an_agent(gates=("office_hours",)), (), True),
-        (an_agent().model_copy(update={"permissions": PermissionPolicy()}), (), True),
-        (an_agent(), (rule("look", "deny"),), True),
+        (make_agent(), (), False),
+        (make_agent(gates=("office_hours",)), (), True),
+        (make_agent().model_copy(update={"permissions": PermissionPolicy()}), (), True),
+        (make_agent(), (rule("look", "deny"),), True),
     ],
     ids=["no gates", "gates", "permissions", "rules of the run"],
 )
@@ -105,5 +105,5 @@ def test_a_tool_is_told_whose_gates_to_ask_if_there_are_any(
 ) -> None:
     driver = Driver(agent, request=REQUEST.model_copy(update={"permissions": permissions}))
     driver.model(asks(call("c1")))
-    (run,) = driver.executions("c1")
+    (run,) = driver.tool_commands("c1")
     assert (run.agent, run.permissions) == (agent if is_told else None, permissions)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.loop.driving import PARALLEL, Driver, asks, awaiting_decisions, call, ok, pending, resume, says, stamped
+from tests.loop.driving import PARALLEL, Driver, asks, awaiting_decisions, call, ok, pending, resume, says, with_digest
 from wakeful.contract.decisions import ResumeMode, Suspension, SuspensionTicket
 from wakeful.contract.events import FinishSummary, RunFinish, RunStart, ToolCallDone, ToolCallOutcome
 from wakeful.contract.runs import RunStatus, Suspended
@@ -21,10 +21,10 @@ def test_a_pending_result_with_a_ticket_suspends_its_call_and_the_run() -> None:
     driver.model(asks(call("c1")))
     result = pending("s1", mode=ResumeMode.PASS_DECISION_TO_TOOL)
     driver.tool("c1", result)
-    ticket = stamped(result.suspension)
+    ticket = with_digest(result.suspension)
     told = result.model_copy(update={"suspension": ticket})
     assert tickets(driver) == [ticket]
-    assert driver.of_type("tool_call_done") == [ToolCallDone(id="c1", result=told, outcome=ToolCallOutcome.SUSPENDED)]
+    assert driver.events_of("tool_call_done") == [ToolCallDone(id="c1", result=told, outcome=ToolCallOutcome.SUSPENDED)]
     assert (driver.thread.status, driver.last.commands) == (RunStatus.WAITING, ())
 
 
@@ -38,7 +38,7 @@ def test_a_pending_result_without_a_ticket_is_given_a_plain_one() -> None:
         pending=call("c1", arguments={"at": "Paris"}),
         resume_mode=ResumeMode.REPLAY_TOOL_CALL,
     )
-    assert tickets(driver) == [stamped(ticket)]
+    assert tickets(driver) == [with_digest(ticket)]
 
 
 def test_a_frontend_tool_suspends_at_once_and_its_decision_will_be_its_result() -> None:
@@ -50,9 +50,9 @@ def test_a_frontend_tool_suspends_at_once_and_its_decision_will_be_its_result() 
         pending=call("c1", "pick", {"of": ["red", "blue"]}),
         resume_mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT,
     )
-    ticket = stamped(ticket)
+    ticket = with_digest(ticket)
     assert tickets(driver) == [ticket]
-    assert driver.of_type("tool_call_done") == [
+    assert driver.events_of("tool_call_done") == [
         ToolCallDone(id="c1", result=ToolResult.suspended("pick", ticket), outcome=ToolCallOutcome.SUSPENDED)
     ]
     assert driver.last.commands == ()
@@ -145,8 +145,8 @@ def test_a_call_may_suspend_any_number_of_times() -> None:
     done = [event.outcome for event in driver.events if isinstance(event, ToolCallDone)]
     assert done == [ToolCallOutcome.SUSPENDED] * 3
     assert driver.event_types.count("tool_call_resumed") == 1
-    assert len({command.id for command in driver.executions("c1")}) == 4
-    assert driver.answers == [("c1", "sunny")]
+    assert len({command.id for command in driver.tool_commands("c1")}) == 4
+    assert driver.tool_results == [("c1", "sunny")]
 
 
 def test_a_resumed_step_goes_on_to_a_new_one() -> None:

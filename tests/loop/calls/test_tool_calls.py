@@ -19,18 +19,20 @@ from wakeful.loop.machine.state import Advance
 def test_a_tool_is_called_with_what_the_model_asked_for() -> None:
     driver = Driver()
     driver.model(asks(call("c1", "pay", {"amount": 5})))
-    assert driver.last.commands == (CallTool(id=driver.work_of("c1"), tool=PAY, call=call("c1", "pay", {"amount": 5})),)
+    assert driver.last.commands == (
+        CallTool(id=driver.work_id_of("c1"), tool=PAY, call=call("c1", "pay", {"amount": 5})),
+    )
 
 
 def test_sequential_calls_run_one_after_the_other() -> None:
     """B-220"""
     driver = Driver()
     driver.model(asks(call("c1"), call("c2", "pay")))
-    assert [command.id for command in driver.last.commands] == [driver.work_of("c1")]
+    assert [command.id for command in driver.last.commands] == [driver.work_id_of("c1")]
     driver.tool("c1", ok("sunny"))
-    assert driver.last.commands == (CallTool(id=driver.work_of("c2"), tool=PAY, call=call("c2", "pay")),)
+    assert driver.last.commands == (CallTool(id=driver.work_id_of("c2"), tool=PAY, call=call("c2", "pay")),)
     driver.tool("c2", ok("paid"))
-    assert driver.answers == [("c1", "sunny"), ("c2", "paid")]
+    assert driver.tool_results == [("c1", "sunny"), ("c2", "paid")]
 
 
 def test_an_error_does_not_stop_a_sequential_batch() -> None:
@@ -39,7 +41,7 @@ def test_an_error_does_not_stop_a_sequential_batch() -> None:
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", ToolResult.error("look", "Denied: not yours"))
     driver.tool("c2", ok("sunny"))
-    assert driver.answers == [("c1", "Denied: not yours"), ("c2", "sunny")]
+    assert driver.tool_results == [("c1", "Denied: not yours"), ("c2", "sunny")]
     assert isinstance(driver.thread.stage, Inferring)
 
 
@@ -53,7 +55,7 @@ def test_the_first_suspension_stops_a_sequential_batch() -> None:
         ToolCallDone(id=id, result=ToolResult.error("look", TOOL_INTERRUPTED), outcome=ToolCallOutcome.FAILED)
         for id in ("c3", "c4")
     ]
-    assert driver.of_type("tool_call_done")[-2:] == interrupted
+    assert driver.events_of("tool_call_done")[-2:] == interrupted
     assert driver.last.commands == ()
 
 
@@ -62,8 +64,8 @@ def test_parallel_calls_all_start_at_once() -> None:
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2", "pay")))
     assert driver.last.commands == (
-        CallTool(id=driver.work_of("c1"), tool=LOOK, call=call("c1")),
-        CallTool(id=driver.work_of("c2"), tool=PAY, call=call("c2", "pay")),
+        CallTool(id=driver.work_id_of("c1"), tool=LOOK, call=call("c1")),
+        CallTool(id=driver.work_id_of("c2"), tool=PAY, call=call("c2", "pay")),
     )
 
 
@@ -75,7 +77,7 @@ def test_parallel_results_are_told_in_call_order_however_they_come() -> None:
         driver.tool(id, ok(id))
         assert driver.last.commands == ()
     driver.tool("c2", ok("c2"))
-    assert driver.answers == [("c1", "c1"), ("c2", "c2"), ("c3", "c3")]
+    assert driver.tool_results == [("c1", "c1"), ("c2", "c2"), ("c3", "c3")]
     assert [event.id for event in driver.events if isinstance(event, ToolCallDone)] == ["c3", "c1", "c2"]
 
 
@@ -86,7 +88,7 @@ def test_a_parallel_call_is_not_stopped_by_anothers_failure_or_suspension() -> N
     driver.tool("c1", ToolResult.error("look", "no"))
     driver.tool("c2", pending("s1"))
     assert isinstance(driver.thread.stage, CallingTools)
-    assert driver.thread.in_flight == {driver.work_of("c3")}
+    assert driver.thread.in_flight == {driver.work_id_of("c3")}
 
 
 def test_an_unknown_tool_becomes_an_error_result_the_model_reads() -> None:
@@ -94,8 +96,8 @@ def test_an_unknown_tool_becomes_an_error_result_the_model_reads() -> None:
     driver = Driver()
     driver.model(asks(call("c1", "fly")))
     result = ToolResult.error("fly", "tool 'fly' not found")
-    assert driver.of_type("tool_call_done") == [ToolCallDone(id="c1", result=result, outcome=ToolCallOutcome.FAILED)]
-    assert driver.answers == [("c1", "tool 'fly' not found")]
+    assert driver.events_of("tool_call_done") == [ToolCallDone(id="c1", result=result, outcome=ToolCallOutcome.FAILED)]
+    assert driver.tool_results == [("c1", "tool 'fly' not found")]
     assert isinstance(driver.thread.stage, Inferring)
 
 
@@ -105,7 +107,7 @@ def test_an_unknown_tool_does_not_disturb_its_neighbours(agent: ResolvedAgent) -
     driver = Driver(agent)
     driver.model(asks(call("c1", "fly"), call("c2"), call("c3", "fly")))
     driver.tool("c2", ok("sunny"))
-    assert driver.answers == [("c1", "tool 'fly' not found"), ("c2", "sunny"), ("c3", "tool 'fly' not found")]
+    assert driver.tool_results == [("c1", "tool 'fly' not found"), ("c2", "sunny"), ("c3", "tool 'fly' not found")]
 
 
 def test_a_tools_own_error_is_a_result_and_not_the_end_of_the_run() -> None:
@@ -114,8 +116,8 @@ def test_a_tools_own_error_is_a_result_and_not_the_end_of_the_run() -> None:
     driver.model(asks(call("c1")))
     result = ToolResult.error_with_code("look", "E7", "no such city")
     driver.tool("c1", result)
-    assert driver.of_type("tool_call_done") == [ToolCallDone(id="c1", result=result, outcome=ToolCallOutcome.FAILED)]
-    assert driver.answers == [("c1", "[E7] no such city")]
+    assert driver.events_of("tool_call_done") == [ToolCallDone(id="c1", result=result, outcome=ToolCallOutcome.FAILED)]
+    assert driver.tool_results == [("c1", "[E7] no such city")]
 
 
 @pytest.mark.parametrize(
@@ -131,14 +133,14 @@ def test_a_lost_tool_reads_outcome_unknown_and_the_run_goes_on(lose: Callable[[s
     """Whether it took effect is not known, so it is never simply run again."""
     driver = Driver()
     driver.model(asks(call("c1", "pay")))
-    id = driver.work_of("c1")
+    id = driver.work_id_of("c1")
     driver.feed(lose(id))
     told = (
         f"outcome unknown: {reason.format(id=id)}. It is not known whether 'pay' took effect. "
         "Check before you call it again."
     )
-    assert driver.answers == [("c1", told)]
-    assert len(driver.executions("c1")) == 1
+    assert driver.tool_results == [("c1", told)]
+    assert len(driver.tool_commands("c1")) == 1
     assert driver.inference().appended == ("infer-1", driver.thread.transcript.messages[-1])
 
 
@@ -147,7 +149,7 @@ def test_the_step_is_committed_as_a_whole_with_one_result_a_call() -> None:
     driver = Driver()
     driver.model(asks(call("c1"), call("c2"), text="Let me look."))
     driver.tool("c1", ok("sunny"))
-    assert driver.answers == []
+    assert driver.tool_results == []
     driver.tool("c2", ok("rainy"))
     metadata = MessageMetadata(run_id="r1", step_index=1)
     assert driver.thread.transcript.messages[1:] == (
@@ -169,7 +171,7 @@ def test_a_result_is_told_by_reference_and_what_the_loop_says_by_value() -> None
     driver.tool("c1", ok("sunny"))
     assert driver.inference().appended == (
         "infer-1",
-        driver.work_of("c1"),
+        driver.work_id_of("c1"),
         driver.thread.transcript.messages[-1],
     )
 

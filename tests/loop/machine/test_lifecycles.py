@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tests.loop.children import PARENT, an_end, awaiting_tasks, spawns
+from tests.loop.children import PARENT, awaiting_tasks, child_settled, spawn_call
 from tests.loop.driving import Driver, asks, call, ok
 from tests.loop.generating import World
 from tests.loop.subagents.test_runs_on_a_budget import on, short_of_turns
@@ -90,8 +90,8 @@ def test_every_edge_of_the_table_is_taken(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(state, "check_stage", check)
     for seed in range(400):
         world = World(Random(seed))
-        world.live()
-        world.come_to_rest()
+        world.make_moves()
+        world.finish_all_work()
     for story in (cancelled_while_it_asks_for_budget, cancelled_while_its_tasks_hold_the_budget, failed_while_it_waits):
         story()
     edges = {(before, after) for before, follows in STAGE_EDGES.items() for after in follows}
@@ -105,8 +105,8 @@ def cancelled_while_it_asks_for_budget() -> None:
 def cancelled_while_its_tasks_hold_the_budget() -> None:
     for spent in (Spent(turns=1), Spent(turns=9)):
         driver = on(Budget(turns=3))
-        driver.model(asks(spawns("c1"), spawns("c2")))
-        driver.feed(an_end("bg_0", spent=spent))
+        driver.model(asks(spawn_call("c1"), spawn_call("c2")))
+        driver.feed(child_settled("bg_0", spent=spent))
         driver.cancel()
 
 

@@ -1,7 +1,7 @@
 """The invariants hold in random histories: facts in any order, with failures, repeats, cancels and late arrivals.
 
-`make test` checks 2,000 histories and `make faults` 10,000; to check more, set `WAKEFUL_HISTORIES` and run pytest on this
-file. A failure names the seed of its history, and `World(Random(seed))` generates that history again.
+`make test` checks 2,000 histories and `make faults` 10,000; to check more, set `WAKEFUL_HISTORIES` and run pytest on
+this file. A failure names the seed of its history, and `World(Random(seed))` generates that history again.
 """
 
 import os
@@ -40,9 +40,9 @@ def test_the_shortest_history_that_breaks_an_invariant_is_found(chance: Random) 
 
 
 def _lives_and_can_be_closed(world: World) -> None:
-    world.live()
-    world.come_to_rest()
+    world.make_moves()
+    world.finish_all_work()
     assert world.run.thread.status in (RunStatus.WAITING, RunStatus.DONE)
     world.run.feed(CancelRequested(close=True))
-    world.come_to_rest()  # its last hooks
+    world.finish_all_work()  # its last hooks
     assert isinstance(world.run.thread.stage, Done)

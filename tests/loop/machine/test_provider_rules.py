@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from tests.loop.driving import call
-from tests.loop.provider_rules import anthropic_takes, may_be_sent_anywhere, openai_chat_takes, openai_responses_takes
+from tests.loop.provider_rules import check_anthropic, check_every_provider, check_openai_chat, check_openai_responses
 from wakeful.contract.messages import Message, Role, TextBlock
 
 Rule = Callable[[Sequence[Message]], None]
@@ -23,24 +23,24 @@ GOOD = (ASKED, CALLS, B, A, said(Role.ASSISTANT), ASKED, ASKED, said(Role.ASSIST
 
 
 def test_a_good_conversation_may_be_sent_anywhere() -> None:
-    may_be_sent_anywhere(GOOD)
+    check_every_provider(GOOD)
 
 
 @pytest.mark.parametrize(
     ("messages", "refusing"),
     [
-        ((ASKED, CALLS, A), {openai_chat_takes, openai_responses_takes, anthropic_takes}),
-        ((ASKED, CALLS, A, B, B), {openai_chat_takes, openai_responses_takes, anthropic_takes}),
-        ((ASKED, CALLS, A, ASKED, B), {openai_chat_takes, anthropic_takes}),
-        ((ASKED, CALLS, ASKED, A, B), {openai_chat_takes, anthropic_takes}),
-        ((ASKED, CALLS, A, B, CALLS, A, B), {openai_responses_takes}),
-        ((ASKED, A), {openai_chat_takes, openai_responses_takes, anthropic_takes}),
-        ((said(Role.ASSISTANT), ASKED), {anthropic_takes}),
-        ((said(Role.USER, " "),), {anthropic_takes}),
+        ((ASKED, CALLS, A), {check_openai_chat, check_openai_responses, check_anthropic}),
+        ((ASKED, CALLS, A, B, B), {check_openai_chat, check_openai_responses, check_anthropic}),
+        ((ASKED, CALLS, A, ASKED, B), {check_openai_chat, check_anthropic}),
+        ((ASKED, CALLS, ASKED, A, B), {check_openai_chat, check_anthropic}),
+        ((ASKED, CALLS, A, B, CALLS, A, B), {check_openai_responses}),
+        ((ASKED, A), {check_openai_chat, check_openai_responses, check_anthropic}),
+        ((said(Role.ASSISTANT), ASKED), {check_anthropic}),
+        ((said(Role.USER, " "),), {check_anthropic}),
     ],
 )
 def test_what_a_provider_would_refuse_is_noticed(messages: Sequence[Message], refusing: set[Rule]) -> None:
-    for rule in (openai_chat_takes, openai_responses_takes, anthropic_takes):
+    for rule in (check_openai_chat, check_openai_responses, check_anthropic):
         if rule in refusing:
             with pytest.raises(AssertionError):
                 rule(messages)

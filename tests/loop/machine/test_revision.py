@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.loop.driving import AGENT, THREAD, Driver, carry, cut_off, resolving, says
+from tests.loop.driving import AGENT, THREAD, Driver, after_continue_as_new, resolving, says, truncated
 from wakeful.loop.machine.facts import AgentResolved
 from wakeful.loop.machine.state import REVISION
 
@@ -31,12 +31,12 @@ def test_the_next_run_of_a_thread_has_the_rules_of_its_own_resolution() -> None:
 
 def test_the_rules_go_along_when_the_thread_is_carried() -> None:
     driver = Driver(revision=1)
-    assert carry(driver.thread).current.revision == 1
+    assert after_continue_as_new(driver.thread).current.revision == 1
 
 
 def test_a_carried_run_goes_on_with_a_cut_off_answer_as_often_as_it_still_may() -> None:
     """B-141"""
     driver = Driver()
-    driver.model(cut_off("Part 1"))
-    after = carry(driver.thread)
+    driver.model(truncated("Part 1"))
+    after = after_continue_as_new(driver.thread)
     assert (after.current.step.continuations, after.stage) == (1, driver.thread.stage)

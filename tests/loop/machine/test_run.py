@@ -194,7 +194,7 @@ def test_the_newest_twenty_refusals_are_kept() -> None:
     driver = Driver()
     for number in range(25):
         driver.feed(SignalMalformed("submit", f"bad {number}"))
-    assert driver.reasons == [f"bad {number}" for number in range(5, 25)]
+    assert driver.refusal_reasons == [f"bad {number}" for number in range(5, 25)]
 
 
 @pytest.mark.parametrize(

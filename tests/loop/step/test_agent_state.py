@@ -11,16 +11,16 @@ from tests.loop.driving import (
     THREAD,
     VISITS,
     Driver,
+    after_continue_as_new,
     asks,
     call,
-    carry,
-    hooked,
-    merges,
+    merge_op,
     ok,
-    puts,
-    resets,
+    reset_op,
     says,
-    writing,
+    set_op,
+    state_effects,
+    with_hooks,
 )
 from wakeful.contract.agents import ToolMode
 from wakeful.contract.events import StateConflict
@@ -57,7 +57,7 @@ def written(values: AgentState, *ops: StateOp, base: int = 0) -> AgentState:
 def test_a_value_is_merged_in_the_way_of_its_key(
     merge: StateMerge, before: JsonValue, new: JsonValue, after: JsonValue
 ) -> None:
-    assert applied(LIMITS[merge], before, merges("k", new)) == after
+    assert applied(LIMITS[merge], before, merge_op("k", new)) == after
 
 
 @pytest.mark.parametrize(
@@ -72,108 +72,112 @@ def test_a_value_is_merged_in_the_way_of_its_key(
 )
 def test_a_value_of_another_kind_is_not_merged(merge: StateMerge, before: JsonValue, new: JsonValue) -> None:
     with pytest.raises(ValueError, match=f"cannot be merged into key 'k' by {merge.value}"):
-        applied(LIMITS[merge], before, merges("k", new))
+        applied(LIMITS[merge], before, merge_op("k", new))
 
 
 def test_only_an_exclusive_key_is_set_and_only_another_is_merged() -> None:
-    assert applied(DRAFT, "old", puts("draft", {"n": 1})) == {"n": 1}
+    assert applied(DRAFT, "old", set_op("draft", {"n": 1})) == {"n": 1}
     with pytest.raises(ValueError, match="key 'draft' is merged by exclusive, so it cannot be merge"):
-        applied(DRAFT, "old", merges("draft", 1))
+        applied(DRAFT, "old", merge_op("draft", 1))
     with pytest.raises(ValueError, match="key 'count' is merged by add, so it cannot be set"):
-        applied(COUNT, 1, puts("count", 1))
+        applied(COUNT, 1, set_op("count", 1))
 
 
 def test_a_key_begins_and_is_reset_with_its_default() -> None:
     spec = StateKeySpec(key="k", merge=StateMerge.ADD, default=10)
-    assert applied(spec, None, merges("k", 1)) == 11
-    assert applied(spec, 99, resets("k")) == 10
+    assert applied(spec, None, merge_op("k", 1)) == 11
+    assert applied(spec, 99, reset_op("k")) == 10
 
 
 def test_the_writes_of_one_outcome_make_one_revision() -> None:
     """B-401, I-08"""
-    values = written(AgentState(), merges("count", 1), merges("count", 2), puts("draft", "a"), merges("visits", 1))
+    values = written(
+        AgentState(), merge_op("count", 1), merge_op("count", 2), set_op("draft", "a"), merge_op("visits", 1)
+    )
     assert values.view == StateView(revision=1, values={"count": 3, "draft": "a", "visits": 1})
     assert (values.run, values.thread) == ({"count": 3, "draft": "a"}, {"visits": 1})
-    assert written(values, merges("count", 1)).revision == 2
+    assert written(values, merge_op("count", 1)).revision == 2
 
 
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (puts("nobody's", 1), "the agent declares no such key"),
-        (puts("draft", "b"), "a concurrent write changed it"),
-        (merges("count", "one"), "'one' cannot be merged into key 'count' by add"),
+        (set_op("nobody's", 1), "the agent declares no such key"),
+        (set_op("draft", "b"), "a concurrent write changed it"),
+        (merge_op("count", "one"), "'one' cannot be merged into key 'count' by add"),
     ],
 )
 def test_writes_are_refused_as_a_whole(bad: StateOp, reason: str) -> None:
     """B-401, I-08"""
-    values = written(AgentState(), puts("draft", "a"))
-    refused = values.writing(KEYS, (merges("count", 1), bad), base=0, source="c2")
+    values = written(AgentState(), set_op("draft", "a"))
+    refused = values.writing(KEYS, (merge_op("count", 1), bad), base=0, source="c2")
     assert refused == StateConflict(key=bad.key, source="c2", reason=reason)
 
 
 def test_a_writer_who_has_seen_the_last_write_of_an_exclusive_key_is_not_refused() -> None:
-    values = written(written(AgentState(), puts("draft", "a")), merges("count", 1), base=0)
-    assert written(values, puts("draft", "b"), base=1).view == StateView(revision=3, values={"draft": "b", "count": 1})
+    values = written(written(AgentState(), set_op("draft", "a")), merge_op("count", 1), base=0)
+    assert written(values, set_op("draft", "b"), base=1).view == StateView(
+        revision=3, values={"draft": "b", "count": 1}
+    )
 
 
 def test_twenty_parallel_tools_lose_nothing_and_are_merged_in_call_order() -> None:
     ids = [f"c{number}" for number in range(20)]
-    driver = Driver(hooked().model_copy(update={"tool_mode": ToolMode.PARALLEL}))
+    driver = Driver(with_hooks().model_copy(update={"tool_mode": ToolMode.PARALLEL}))
     driver.model(asks(*(call(id) for id in ids)))
     for id in reversed(ids):
-        driver.tool(id, ok(1), writing(merges("count", 1), merges("notes", [id])))
+        driver.tool(id, ok(1), state_effects(merge_op("count", 1), merge_op("notes", [id])))
     assert driver.thread.agent_state.view == StateView(revision=20, values={"count": 20, "notes": [*ids]})
-    assert driver.of_type("state_conflict") == []
+    assert driver.events_of("state_conflict") == []
 
 
 def test_of_two_parallel_writers_of_an_exclusive_key_the_later_call_is_refused_as_a_whole() -> None:
     """B-223"""
-    driver = Driver(hooked().model_copy(update={"tool_mode": ToolMode.PARALLEL}))
+    driver = Driver(with_hooks().model_copy(update={"tool_mode": ToolMode.PARALLEL}))
     driver.model(asks(call("c1"), call("c2")))
-    driver.tool("c2", ok(1), writing(merges("count", 1), puts("draft", "second")))
-    driver.tool("c1", ok(1), writing(puts("draft", "first")))
+    driver.tool("c2", ok(1), state_effects(merge_op("count", 1), set_op("draft", "second")))
+    driver.tool("c1", ok(1), state_effects(set_op("draft", "first")))
     assert driver.thread.agent_state.view == StateView(revision=1, values={"draft": "first"})
-    assert driver.of_type("state_conflict") == [
+    assert driver.events_of("state_conflict") == [
         StateConflict(key="draft", source="c2", reason="a concurrent write changed it")
     ]
 
 
 def test_a_call_that_runs_after_another_sees_what_that_has_written() -> None:
-    driver = Driver(hooked())
+    driver = Driver(with_hooks())
     driver.model(asks(call("c1"), call("c2")))
-    (first,) = driver.executions("c1")
-    driver.tool("c1", ok(1), writing(puts("draft", "a")))
-    (second,) = driver.executions("c2")
+    (first,) = driver.tool_commands("c1")
+    driver.tool("c1", ok(1), state_effects(set_op("draft", "a")))
+    (second,) = driver.tool_commands("c2")
     assert (first.state, second.state) == (StateView(), StateView(revision=1, values={"draft": "a"}))
-    driver.tool("c2", ok(1), writing(puts("draft", "b"), base=1))
+    driver.tool("c2", ok(1), state_effects(set_op("draft", "b"), base=1))
     assert driver.thread.agent_state.view.values == {"draft": "b"}
 
 
 def test_an_agent_without_keys_and_hooks_hands_no_state_out() -> None:
     driver = Driver()
     driver.model(asks(call("c1")))
-    assert (driver.inference().state, driver.executions("c1")[0].state) == (None, None)
+    assert (driver.inference().state, driver.tool_commands("c1")[0].state) == (None, None)
 
 
 def test_watchers_see_the_state_before_the_step_ends_if_it_has_changed() -> None:
     """B-404"""
-    driver = Driver(hooked())
+    driver = Driver(with_hooks())
     driver.model(asks(call("c1")))
-    driver.tool("c1", ok(1), writing(merges("count", 1)))
+    driver.tool("c1", ok(1), state_effects(merge_op("count", 1)))
     driver.model(says("Done."))
     shown = ["state_snapshot", "step_end", "step_start", "run_finish"]
     assert [kind for kind in driver.event_types if kind in shown] == [
         *("step_start", "state_snapshot", "step_end"),
         *("step_start", "step_end", "run_finish"),
     ]
-    (snapshot,) = driver.of_type("state_snapshot")
+    (snapshot,) = driver.events_of("state_snapshot")
     assert getattr(snapshot, "snapshot", None) == {"revision": 1, "extensions": {"count": 1}}
 
 
 def a_thread_with_state() -> Driver:
-    driver = Driver(hooked(), request=THREAD)
-    driver.model(says("Hello!"), writing(merges("visits", 1), merges("count", 1), merges("notes", ["a"])))
+    driver = Driver(with_hooks(), request=THREAD)
+    driver.model(says("Hello!"), state_effects(merge_op("visits", 1), merge_op("count", 1), merge_op("notes", ["a"])))
     return driver
 
 
@@ -183,47 +187,47 @@ def test_the_state_of_a_run_ends_with_it_and_that_of_a_thread_does_not() -> None
     assert driver.thread.agent_state.view.values == {"visits": 1, "count": 1, "notes": ["a"]}
     driver.submit("m2")
     assert driver.thread.agent_state.view.values == {"visits": 1}
-    driver.resolve(hooked())
-    driver.model(says("Hello again!"), writing(merges("visits", 1), base=driver.thread.agent_state.revision))
+    driver.resolve(with_hooks())
+    driver.model(says("Hello again!"), state_effects(merge_op("visits", 1), base=driver.thread.agent_state.revision))
     assert driver.thread.agent_state.view.values == {"visits": 2}
 
 
 def test_watchers_see_that_the_state_of_a_run_is_gone() -> None:
     driver = a_thread_with_state()
     driver.submit("m2")
-    driver.resolve(hooked())
+    driver.resolve(with_hooks())
     driver.model(says("Hello again!"))
-    snapshots = [getattr(event, "snapshot", None) for event in driver.of_type("state_snapshot")]
+    snapshots = [getattr(event, "snapshot", None) for event in driver.events_of("state_snapshot")]
     assert snapshots[1:] == [{"revision": 2, "extensions": {"visits": 1}}]
 
 
 def test_a_run_that_wrote_only_the_threads_state_changes_nothing_by_its_end() -> None:
-    driver = Driver(hooked(), request=THREAD)
-    driver.model(says("Hello!"), writing(merges("visits", 1)))
+    driver = Driver(with_hooks(), request=THREAD)
+    driver.model(says("Hello!"), state_effects(merge_op("visits", 1)))
     driver.submit("m2")
     assert driver.thread.agent_state.revision == 1
 
 
 def test_state_goes_along_when_the_workflow_continues_as_new() -> None:
     state = a_thread_with_state().thread
-    assert carry(state).agent_state == state.agent_state
+    assert after_continue_as_new(state).agent_state == state.agent_state
 
 
 def test_a_thread_that_is_woken_has_its_state_and_not_its_last_runs() -> None:
     """B-405, I-08"""
     kept = carryover(a_thread_with_state().thread)
     assert kept.state == {"visits": 1}
-    woken = Driver(hooked(), carryover=kept)
+    woken = Driver(with_hooks(), carryover=kept)
     assert woken.thread.agent_state.view == StateView(values={"visits": 1})
-    woken.model(says("Hello!"), writing(merges("visits", 1)))
+    woken.model(says("Hello!"), state_effects(merge_op("visits", 1)))
     assert woken.thread.agent_state.thread == {"visits": 2}
 
 
 def test_what_an_agent_may_write_is_bound_with_it() -> None:
-    driver = Driver(hooked().model_copy(update={"state_keys": (NOTES, VISITS)}))
-    driver.model(says("Hello!"), writing(merges("visits", 1), merges("count", 1)))
+    driver = Driver(with_hooks().model_copy(update={"state_keys": (NOTES, VISITS)}))
+    driver.model(says("Hello!"), state_effects(merge_op("visits", 1), merge_op("count", 1)))
     assert driver.thread.agent_state == AgentState()
-    assert driver.of_type("state_conflict") == [
+    assert driver.events_of("state_conflict") == [
         StateConflict(key="count", source="infer-1", reason="the agent declares no such key")
     ]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.loop.driving import THREAD, Driver, an_agent, asks, call, ok, says
+from tests.loop.driving import THREAD, Driver, asks, call, make_agent, ok, says
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.context import CompactionMark, ContextMessage, ContextPolicy, ContextReport
 from wakeful.contract.inference import ModelResponse
@@ -17,7 +17,7 @@ MARK = CompactionMark(through=1, summary="short", pre_tokens=6_000, post_tokens=
 
 
 def agent(policy: ContextPolicy | None = POLICY) -> ResolvedAgent:
-    return an_agent().model_copy(update={"context": policy})
+    return make_agent().model_copy(update={"context": policy})
 
 
 def reporting(response: ModelResponse, history_tokens: int, prompt_tokens: int | None = None) -> ModelResponse:

@@ -12,15 +12,15 @@ from tests.loop.driving import (
     Driver,
     asks,
     call,
-    hooked,
-    merges,
+    merge_op,
     ok,
     pending,
-    puts,
     reject,
     resume,
     says,
-    writing,
+    set_op,
+    state_effects,
+    with_hooks,
 )
 from wakeful.contract.context import ContextMessage, ContextTarget
 from wakeful.contract.decisions import Decision
@@ -42,24 +42,24 @@ ENDS = [
     (HookEffects(fail="no audit"), Errored(value="no audit")),
 ]
 Asked = Callable[[HookEffects], Driver]
-TOGETHER = hooked(agent=PARALLEL)
+TOGETHER = with_hooks(agent=PARALLEL)
 
 
 def after_inference(effects: HookEffects) -> Driver:
-    driver = Driver(hooked())
+    driver = Driver(with_hooks())
     driver.model(asks(call("c1"), text="Let me see."), effects)
     return driver
 
 
 def after_tool(effects: HookEffects) -> Driver:
-    driver = Driver(hooked())
+    driver = Driver(with_hooks())
     driver.model(asks(call("c1"), text="Let me see."))
     driver.tool("c1", ok("sunny"), effects)
     return driver
 
 
 def after_hooks(effects: HookEffects) -> Driver:
-    driver = Driver(hooked(LifecyclePhase.RUN_START))
+    driver = Driver(with_hooks(LifecyclePhase.RUN_START))
     driver.hooks(effects)
     return driver
 
@@ -92,23 +92,23 @@ def test_the_first_end_that_is_asked_for_counts() -> None:
 
 def test_a_stop_after_an_inference_neither_runs_the_tools_nor_keeps_the_answer_b016() -> None:
     driver = after_inference(HookEffects(stop=ENOUGH))
-    assert driver.executions("c1") == []
-    assert driver.said == ["Hello"]
+    assert driver.tool_commands("c1") == []
+    assert driver.texts == ["Hello"]
     assert driver.result.response == "Let me see."
 
 
 def test_whoever_saw_calls_come_that_are_not_made_is_told() -> None:
     stopped, again = after_inference(HookEffects(stop=ENOUGH)), after_inference(HookEffects(retry="Shorter."))
-    assert stopped.of_type("tool_call_cancel") == [ToolCallCancel(id="c1", name="look", reason="the run ended")]
-    assert again.of_type("tool_call_cancel") == [
+    assert stopped.events_of("tool_call_cancel") == [ToolCallCancel(id="c1", name="look", reason="the run ended")]
+    assert again.events_of("tool_call_cancel") == [
         ToolCallCancel(id="c1", name="look", reason="the model is called again")
     ]
 
 
 def test_a_stop_after_a_tool_keeps_what_was_done() -> None:
     driver = after_tool(HookEffects(stop=ENOUGH))
-    assert driver.answers == [("c1", "sunny")]
-    assert len(driver.asked_for(Infer)) == 1
+    assert driver.tool_results == [("c1", "sunny")]
+    assert len(driver.commands_of(Infer)) == 1
 
 
 def test_a_stop_that_one_of_several_tools_asks_for_waits_for_the_others() -> None:
@@ -121,9 +121,9 @@ def test_a_stop_that_one_of_several_tools_asks_for_waits_for_the_others() -> Non
 
 
 def test_hooks_that_end_the_run_before_the_model_is_asked_leave_no_answer() -> None:
-    driver = Driver(hooked())
+    driver = Driver(with_hooks())
     driver.model(says("").model_copy(update={"skipped": True}), HookEffects(block="not today"))
-    assert (driver.result.termination, driver.said) == (Blocked(value="not today"), ["Hello"])
+    assert (driver.result.termination, driver.texts) == (Blocked(value="not today"), ["Hello"])
     assert driver.event_types[-2:] == ["step_end", "run_finish"]
     assert "inference_complete" not in driver.event_types
 
@@ -131,13 +131,13 @@ def test_hooks_that_end_the_run_before_the_model_is_asked_leave_no_answer() -> N
 def test_a_model_is_asked_again_in_place_of_taking_its_answer() -> None:
     driver = after_inference(HookEffects(retry="Shorter."))
     assert isinstance(driver.thread.stage, Inferring)
-    assert driver.executions("c1") == []
-    assert driver.said == ["Hello", "Shorter."]
+    assert driver.tool_commands("c1") == []
+    assert driver.texts == ["Hello", "Shorter."]
     assert (driver.thread.current.step.rounds, driver.notes) == (1, ["Shorter."])
 
 
 def test_asking_again_is_bounded_by_the_agents_rounds() -> None:
-    driver = Driver(hooked().model_copy(update={"max_rounds": 2}))
+    driver = Driver(with_hooks().model_copy(update={"max_rounds": 2}))
     driver.model(says("Long."), HookEffects(retry="Shorter."))
     driver.model(says("Long."), HookEffects(retry="Shorter."))
     assert driver.result.status_reason == "stopped:max_rounds"
@@ -171,7 +171,7 @@ def test_rules_hold_for_the_rest_of_the_run(asked: Asked) -> None:
 
 
 def test_rules_end_with_the_run() -> None:
-    driver = Driver(hooked(), request=THREAD)
+    driver = Driver(with_hooks(), request=THREAD)
     driver.model(says("Hi!"), HookEffects(permissions=(Rule(tool="look", behavior=Behavior.DENY),)))
     driver.submit("m2")
     assert driver.thread.rules == ()
@@ -184,7 +184,7 @@ def test_watchers_see_what_plugins_tell_and_what_failed(asked: Asked) -> None:
         failures=(HookFailure(plugin="q", phase="tool_gate", error="boom"),),
     )
     driver = asked(effects)
-    assert driver.of_type("plugin_event", "hook_failed") == [
+    assert driver.events_of("plugin_event", "hook_failed") == [
         PluginEvent(plugin="p", name="seen", payload=1),
         HookFailed(plugin="q", phase="tool_gate", error="boom"),
     ]
@@ -193,34 +193,34 @@ def test_watchers_see_what_plugins_tell_and_what_failed(asked: Asked) -> None:
 @pytest.mark.parametrize("asked", [after_tool, after_hooks])
 def test_another_agent_goes_on_from_the_next_step(asked: Asked) -> None:
     driver = asked(HookEffects(handoff="billing"))
-    assert driver.asked_for(ResolveAgent)[-1].agent_id == "billing"
+    assert driver.commands_of(ResolveAgent)[-1].agent_id == "billing"
     driver.resolve(BILLING)
     assert driver.inference().agent.agent_id == "billing"
 
 
 def test_a_handoff_after_an_inference_comes_when_its_calls_are_made() -> None:
     driver = after_inference(HookEffects(handoff="billing"))
-    assert len(driver.asked_for(ResolveAgent)) == 1
+    assert len(driver.commands_of(ResolveAgent)) == 1
     driver.tool("c1", ok(1))
-    assert driver.asked_for(ResolveAgent)[-1].agent_id == "billing"
+    assert driver.commands_of(ResolveAgent)[-1].agent_id == "billing"
 
 
 def test_effects_are_folded_as_soon_as_all_earlier_calls_are_settled() -> None:
     driver = Driver(TOGETHER)
     driver.model(asks(call("c1"), call("c2"), call("c3")))
-    driver.tool("c2", ok(1), writing(merges("notes", ["c2"])))
+    driver.tool("c2", ok(1), state_effects(merge_op("notes", ["c2"])))
     assert driver.thread.agent_state.revision == 0
-    driver.tool("c1", ok(1), writing(merges("notes", ["c1"])))
+    driver.tool("c1", ok(1), state_effects(merge_op("notes", ["c1"])))
     assert driver.thread.agent_state.view.values == {"notes": ["c1", "c2"]}
-    driver.tool("c3", ok(1), writing(merges("notes", ["c3"])))
+    driver.tool("c3", ok(1), state_effects(merge_op("notes", ["c3"])))
     assert driver.thread.agent_state.view.values == {"notes": ["c1", "c2", "c3"]}
 
 
 def test_a_call_that_is_lost_holds_nobody_up() -> None:
     driver = Driver(TOGETHER)
     driver.model(asks(call("c1"), call("c2"), call("c3")))
-    driver.tool("c2", ok(1), writing(merges("count", 1)))
-    driver.feed(WorkFailed(driver.work_of("c1"), "its worker was lost"))
+    driver.tool("c2", ok(1), state_effects(merge_op("count", 1)))
+    driver.feed(WorkFailed(driver.work_id_of("c1"), "its worker was lost"))
     assert driver.thread.agent_state.view.values == {"count": 1}
 
 
@@ -228,19 +228,19 @@ def test_a_call_that_is_lost_holds_nobody_up() -> None:
 def test_calls_after_one_that_waits_are_folded_when_that_is_decided(decision: Decision) -> None:
     driver = Driver(TOGETHER)
     driver.model(asks(call("c1"), call("c2")))
-    driver.tool("c1", pending("s1"), writing(merges("notes", ["asked"])))
-    driver.tool("c2", ok(1), writing(merges("notes", ["c2"])))
+    driver.tool("c1", pending("s1"), state_effects(merge_op("notes", ["asked"])))
+    driver.tool("c2", ok(1), state_effects(merge_op("notes", ["c2"])))
     assert driver.thread.agent_state.view.values == {"notes": ["asked"]}
     driver.decide(decision)
     if driver.thread.batch is not None:
-        driver.tool("c1", ok(1), writing(merges("notes", ["c1"])))
+        driver.tool("c1", ok(1), state_effects(merge_op("notes", ["c1"])))
     assert driver.thread.agent_state.view.values in ({"notes": ["asked", "c1", "c2"]}, {"notes": ["asked", "c2"]})
 
 
 def test_what_was_asked_for_before_a_call_waited_or_was_forbidden_is_done() -> None:
-    driver = Driver(hooked())
+    driver = Driver(with_hooks())
     driver.model(asks(call("c1"), call("c2")))
-    driver.block("c1", "locked", writing(puts("draft", "a")))
+    driver.block("c1", "locked", state_effects(set_op("draft", "a")))
     assert driver.result.termination == Blocked(value="locked")
     assert driver.thread.agent_state.view.values == {"draft": "a"}
     assert driver.event_types[-3:] == ["state_snapshot", "step_end", "run_finish"]
@@ -249,34 +249,34 @@ def test_what_was_asked_for_before_a_call_waited_or_was_forbidden_is_done() -> N
 def test_what_tools_have_asked_for_counts_also_in_a_run_that_is_cancelled() -> None:
     driver = Driver(TOGETHER)
     driver.model(asks(call("c1"), call("c2"), call("c3"), call("c4")))
-    driver.tool("c2", ok(1), writing(merges("notes", ["c2"])))
+    driver.tool("c2", ok(1), state_effects(merge_op("notes", ["c2"])))
     driver.cancel("enough")
-    driver.tool("c3", pending("s3"), writing(merges("notes", ["c3 waits"])))
-    driver.block("c4", "locked", writing(merges("notes", ["c4"])))
-    driver.tool("c1", ok(1), HookEffects(state=(merges("notes", ["c1"]),), stop=ENOUGH))
+    driver.tool("c3", pending("s3"), state_effects(merge_op("notes", ["c3 waits"])))
+    driver.block("c4", "locked", state_effects(merge_op("notes", ["c4"])))
+    driver.tool("c1", ok(1), HookEffects(state=(merge_op("notes", ["c1"]),), stop=ENOUGH))
     assert driver.result.status_reason == "cancelled"
     assert driver.thread.agent_state.view.values == {"notes": ["c3 waits", "c1", "c2", "c4"]}
-    assert CancelWork(driver.work_of("c1")) in driver.commands
+    assert CancelWork(driver.work_id_of("c1")) in driver.commands
 
 
 def test_what_was_asked_for_in_a_step_that_waits_is_shown_when_the_step_pauses() -> None:
-    driver = Driver(hooked())
+    driver = Driver(with_hooks())
     driver.model(asks(call("c1")))
-    driver.tool("c1", pending("s1"), writing(merges("count", 1)))
+    driver.tool("c1", pending("s1"), state_effects(merge_op("count", 1)))
     assert driver.event_types[-3:] == ["state_snapshot", "step_end", "run_finish"]
 
 
 def test_what_was_asked_for_by_a_call_that_waits_once_more_is_shown() -> None:
-    driver = Driver(hooked())
+    driver = Driver(with_hooks())
     driver.model(asks(call("c1")))
     driver.tool("c1", pending("s1"))
     driver.decide(resume("c1"))
-    driver.tool("c1", pending("s2"), writing(merges("count", 1)))
+    driver.tool("c1", pending("s2"), state_effects(merge_op("count", 1)))
     assert driver.event_types[-2:] == ["state_snapshot", "run_finish"]
 
 
 def test_a_run_that_nobody_asks_anything_of_ends_naturally() -> None:
-    driver = Driver(hooked())
+    driver = Driver(with_hooks())
     driver.model(says("Hello!"), HookEffects())
     assert (driver.result.termination, driver.thread.agent_state.revision) == (NaturalEnd(), 0)
 

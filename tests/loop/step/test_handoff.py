@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.loop.children import BILLING, PARENT, a_parent, a_tool_end, awaiting_tasks, mail, spawns
-from tests.loop.driving import AGENT, THREAD, Driver, asks, call, carry, ok, says
+from tests.loop.children import BILLING, PARENT, awaiting_tasks, mail_received, make_parent, spawn_call, tool_settled
+from tests.loop.driving import AGENT, THREAD, Driver, after_continue_as_new, asks, call, ok, says
 from wakeful.contract.budgets import Budget
 from wakeful.contract.events import Handoff, StepEnd
 from wakeful.contract.requests import RunRequest
@@ -36,7 +36,7 @@ def handed_over(*, thread: bool = False) -> Driver:
 def test_a_run_that_hands_over_looks_the_other_agent_up_before_its_next_step() -> None:
     """B-033, B-520, B-522"""
     driver = handing_over()
-    assert driver.answers == [("c1", "billing takes over from here")]
+    assert driver.tool_results == [("c1", "billing takes over from here")]
     assert driver.last.commands == (ResolveAgent("handoff-1", "billing"),)
     assert driver.last.events[-1] == StepEnd()
     assert driver.thread.stage == HandingOff("handoff-1", "billing")
@@ -80,7 +80,7 @@ def test_whoever_took_over_answers_a_thread_that_was_closed_and_is_woken() -> No
 def test_whoever_took_over_reads_the_mail() -> None:
     driver = handed_over(thread=True)
     driver.model(says("You owe 3."))
-    driver.feed(mail())
+    driver.feed(mail_received())
     assert driver.last.commands == (ResolveAgent("resolve-2", "billing"),)
 
 
@@ -90,7 +90,7 @@ def test_a_target_that_cannot_be_found_blocks_the_run_without_a_step() -> None:
     driver.feed(WorkFailed("handoff-1", "agent not found: 'billing'"))
     assert driver.result.termination == Blocked(value="handoff resolve failed: agent not found: 'billing'")
     assert [event.event_type for event in driver.last.events] == ["run_finish"]
-    assert len(driver.asked_for(Infer)) == 1
+    assert len(driver.commands_of(Infer)) == 1
 
 
 def test_a_lookup_that_is_stopped_from_outside_blocks_the_run() -> None:
@@ -130,9 +130,9 @@ def test_an_agent_that_was_handed_to_may_hand_back() -> None:
 
 def test_a_handoff_that_a_limit_forestalls_is_for_the_next_run() -> None:
     """H-24"""
-    driver = Driver(a_parent(max_rounds=1), request=THREAD)
+    driver = Driver(make_parent(max_rounds=1), request=THREAD)
     driver.model(asks(HANDS_OVER))
-    assert (driver.result.status_reason, driver.asked_for(ResolveAgent)[1:]) == ("stopped:max_rounds", [])
+    assert (driver.result.status_reason, driver.commands_of(ResolveAgent)[1:]) == ("stopped:max_rounds", [])
     assert carryover(driver.thread).agent_id == "billing"
     driver.submit("m1")
     assert driver.last.commands == (ResolveAgent("resolve-2", "billing"),)
@@ -152,7 +152,7 @@ def test_a_part_of_a_task_is_told_so_when_it_looks_agents_up() -> None:
     request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", subagent=family)
     driver = Driver(PARENT, request=request)
     driver.model(asks(HANDS_OVER))
-    assert [asked.in_task for asked in driver.asked_for(ResolveAgent)] == [True, True]
+    assert [asked.in_task for asked in driver.commands_of(ResolveAgent)] == [True, True]
 
 
 def test_a_run_that_is_cancelled_while_it_hands_over_ends() -> None:
@@ -160,15 +160,15 @@ def test_a_run_that_is_cancelled_while_it_hands_over_ends() -> None:
     driver.cancel()
     assert driver.last.commands == (CancelWork("handoff-1"),)
     driver.feed(AgentResolved("handoff-1", BILLING))
-    assert (driver.result.termination, len(driver.asked_for(Infer))) == (Cancelled(), 1)
+    assert (driver.result.termination, len(driver.commands_of(Infer))) == (Cancelled(), 1)
 
 
 def test_a_run_that_is_carried_while_it_hands_over_looks_up_again() -> None:
     driver = handing_over()
-    driver.last = Advance(carry(driver.thread))
+    driver.last = Advance(after_continue_as_new(driver.thread))
     assert pending_commands(driver.thread) == (ResolveAgent("handoff-1", "billing"),)
     driver.resolve(BILLING)
-    driver.last = Advance(carry(driver.thread))
+    driver.last = Advance(after_continue_as_new(driver.thread))
     driver.model(says("You owe 3."))
     assert driver.result.response == "You owe 3."
 
@@ -177,18 +177,18 @@ def test_what_is_said_meanwhile_is_read_by_the_other_agent() -> None:
     driver = handing_over()
     driver.submit("m1", on_busy=OnBusy.STEER)
     driver.resolve(BILLING)
-    assert (driver.said[-1], driver.inference().agent.agent_id) == ("And then?", "billing")
+    assert (driver.texts[-1], driver.inference().agent.agent_id) == ("And then?", "billing")
 
 
 def test_a_run_that_waits_for_tasks_hands_over_when_it_goes_on() -> None:
-    driver = awaiting_tasks(spawns("c1"))
-    driver.feed(a_tool_end("bg_0"))
-    driver.model(asks(call("c2", "handoff_to_billing"), spawns("c3")))
+    driver = awaiting_tasks(spawn_call("c1"))
+    driver.feed(tool_settled("bg_0"))
+    driver.model(asks(call("c2", "handoff_to_billing"), spawn_call("c3")))
     driver.resolve(BILLING)
     driver.model(says("I wait."))
     assert driver.thread.stage == AwaitingTasks()
     assert driver.thread.children.tasks[-1].parent_context.agent_id == "assistant"
-    driver.feed(a_tool_end("bg_1"))
+    driver.feed(tool_settled("bg_1"))
     assert driver.inference().agent == BILLING
 
 

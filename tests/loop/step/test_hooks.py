@@ -4,26 +4,26 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.loop.children import BILLING, PARENT, a_parent, an_end, mail, spawns
+from tests.loop.children import BILLING, PARENT, child_settled, mail_received, make_parent, spawn_call
 from tests.loop.driving import (
     AGENT,
     PARALLEL,
     REQUEST,
     THREAD,
     Driver,
-    an_agent,
+    after_continue_as_new,
     asks,
     call,
-    carried,
-    carry,
-    hooked,
-    merges,
+    make_agent,
+    merge_op,
     ok,
     pending,
-    puts,
     says,
-    thread_of,
-    writing,
+    set_op,
+    snapshot_of,
+    state_effects,
+    thread_id_of,
+    with_hooks,
 )
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.budgets import Budget
@@ -58,7 +58,7 @@ ENOUGH = StopDetail(code="enough", detail="that will do")
 
 def begun(agent: ResolvedAgent | None = None, *, request: RunRequest = REQUEST) -> Driver:
     """A run whose first hooks have run."""
-    driver = Driver(agent or hooked(*ALL), request=request)
+    driver = Driver(agent or with_hooks(*ALL), request=request)
     driver.hooks()
     return driver
 
@@ -71,11 +71,11 @@ def ending(*, request: RunRequest = REQUEST) -> Driver:
 
 
 def moments(driver: Driver) -> list[tuple[LifecyclePhase, ...]]:
-    return [command.phases for command in driver.asked_for(RunHooks)]
+    return [command.phases for command in driver.commands_of(RunHooks)]
 
 
 def test_an_agent_without_hooks_has_none_run() -> None:
-    driver = Driver(hooked(phases=(Phase.AFTER_INFERENCE,)))
+    driver = Driver(with_hooks(phases=(Phase.AFTER_INFERENCE,)))
     driver.model(asks(call("c1")))
     driver.tool("c1", ok(1))
     driver.model(says("Done."))
@@ -84,7 +84,7 @@ def test_an_agent_without_hooks_has_none_run() -> None:
 
 
 def test_only_the_moments_for_which_an_agent_has_hooks_are_asked_for() -> None:
-    driver = Driver(hooked(LifecyclePhase.RUN_START, LifecyclePhase.RUN_END))
+    driver = Driver(with_hooks(LifecyclePhase.RUN_START, LifecyclePhase.RUN_END))
     driver.hooks()
     driver.model(says("Done."))
     assert moments(driver) == [(LifecyclePhase.RUN_START,), (LifecyclePhase.RUN_END,)]
@@ -92,12 +92,12 @@ def test_only_the_moments_for_which_an_agent_has_hooks_are_asked_for() -> None:
 
 def test_a_run_begins_when_its_first_hooks_have_run() -> None:
     """B-030"""
-    driver = Driver(hooked(*ALL))
-    (command,) = driver.asked_for(RunHooks)
+    driver = Driver(with_hooks(*ALL))
+    (command,) = driver.commands_of(RunHooks)
     assert (command.id, command.phases, command.step, command.state) == ("hooks-1", BEGIN, 0, StateView())
-    assert driver.asked_for(Infer) == []
+    assert driver.commands_of(Infer) == []
     assert doing(driver.thread) == "running hooks (activate, run_start)"
-    driver.hooks(writing(puts("draft", "a")))
+    driver.hooks(state_effects(set_op("draft", "a")))
     assert isinstance(driver.thread.stage, Inferring)
 
 
@@ -113,7 +113,7 @@ def test_the_end_of_every_step_is_told_once_with_the_next_inference_or_with_the_
     assert driver.inference().ended_step == 2
     driver.model(says("Done."))
     assert moments(driver) == [BEGIN, (LifecyclePhase.STEP_END, *LAST)]
-    assert driver.asked_for(RunHooks)[-1].step == 3
+    assert driver.commands_of(RunHooks)[-1].step == 3
 
 
 def test_a_step_that_waits_for_a_decision_ends_when_it_is_over() -> None:
@@ -126,7 +126,7 @@ def test_a_step_that_waits_for_a_decision_ends_when_it_is_over() -> None:
 
 
 def test_an_agent_without_hooks_for_steps_hears_of_none() -> None:
-    driver = begun(hooked(LifecyclePhase.RUN_START))
+    driver = begun(with_hooks(LifecyclePhase.RUN_START))
     driver.model(asks(call("c1")))
     driver.tool("c1", ok(1))
     assert (driver.inference().ended_step, driver.inference().state) == (0, None)
@@ -135,11 +135,11 @@ def test_an_agent_without_hooks_for_steps_hears_of_none() -> None:
 def test_the_last_hooks_are_told_how_the_run_ends_before_it_does() -> None:
     """B-039"""
     driver = ending()
-    last = driver.asked_for(RunHooks)[-1]
+    last = driver.commands_of(RunHooks)[-1]
     assert last.result is not None
     assert (last.response, last.result.response, last.result.termination) == ("Hello!", "Hello!", NaturalEnd())
     assert "run_finish" not in driver.event_types
-    driver.hooks(writing(merges("count", 1)))
+    driver.hooks(state_effects(merge_op("count", 1)))
     assert (driver.result, driver.event_types[-2:]) == (last.result, ["state_snapshot", "run_finish"])
 
 
@@ -192,10 +192,10 @@ def test_a_run_whose_own_loop_broke_ends_at_once() -> None:
     assert (driver.result.termination, moments(driver)) == (Errored(value="boom"), [BEGIN])
 
 
-@pytest.mark.parametrize("make", [lambda: Driver(hooked(*ALL)), ending])
+@pytest.mark.parametrize("make", [lambda: Driver(with_hooks(*ALL)), ending])
 def test_a_loop_that_breaks_while_hooks_run_ends_the_run_without_them(make: Callable[[], Driver]) -> None:
     driver = make()
-    running = driver.asked_for(RunHooks)[-1].id
+    running = driver.commands_of(RunHooks)[-1].id
     driver.feed(LoopFailed("boom"))
     assert driver.result.termination == Errored(value="boom")
     assert CancelWork(running) in driver.commands
@@ -212,9 +212,9 @@ def test_a_run_whose_agent_could_not_be_resolved_has_no_hooks() -> None:
     [(WorkFailed("hooks-1", "no worker"), "no worker"), (WorkCancelled("hooks-1"), "it was cancelled from outside")],
 )
 def test_hooks_that_could_not_be_run_are_passed_over(fact: WorkFailed | WorkCancelled, error: str) -> None:
-    driver = Driver(hooked(*ALL))
+    driver = Driver(with_hooks(*ALL))
     driver.feed(fact)
-    assert driver.of_type("hook_failed") == [HookFailed(plugin="*", phase="activate+run_start", error=error)]
+    assert driver.events_of("hook_failed") == [HookFailed(plugin="*", phase="activate+run_start", error=error)]
     assert isinstance(driver.thread.stage, Inferring)
 
 
@@ -231,7 +231,7 @@ def test_an_end_that_the_last_hooks_ask_for_comes_too_late() -> None:
 
 
 def test_hooks_that_end_the_run_before_its_first_step() -> None:
-    driver = Driver(hooked(*ALL))
+    driver = Driver(with_hooks(*ALL))
     driver.hooks(HookEffects(block="not today"))
     assert moments(driver) == [BEGIN, LAST]
     driver.hooks()
@@ -240,11 +240,11 @@ def test_hooks_that_end_the_run_before_its_first_step() -> None:
 
 def test_hooks_that_run_are_stopped_when_the_run_is_cancelled_and_what_they_did_counts() -> None:
     """B-060"""
-    driver = Driver(hooked(*ALL))
+    driver = Driver(with_hooks(*ALL))
     driver.cancel("enough")
     assert isinstance(driver.thread.stage, Cancelling)
     assert CancelWork("hooks-1") in driver.commands
-    driver.feed(HooksReturned("hooks-1", writing(merges("visits", 1))))
+    driver.feed(HooksReturned("hooks-1", state_effects(merge_op("visits", 1))))
     assert moments(driver) == [BEGIN, LAST]
     driver.hooks()
     assert (driver.result.status_reason, driver.thread.agent_state.thread) == ("cancelled", {"visits": 1})
@@ -270,14 +270,14 @@ def test_a_thread_that_is_closed_while_the_last_hooks_run_ends_after_them() -> N
 
 
 def test_the_tasks_of_a_thread_that_is_closed_while_the_last_hooks_run_are_stopped_first() -> None:
-    driver = begun(hooked(*ALL, agent=a_parent(max_rounds=1)), request=THREAD)
-    driver.model(asks(spawns("c1")))
+    driver = begun(with_hooks(*ALL, agent=make_parent(max_rounds=1)), request=THREAD)
+    driver.model(asks(spawn_call("c1")))
     assert isinstance(driver.thread.stage, RunningHooks)
     driver.cancel(close=True)
     driver.hooks()
     assert isinstance(driver.thread.stage, Idle)
-    assert driver.asked_for(CancelChild) == [CancelChild("bg_0", thread_of("bg_0"), None)]
-    driver.feed(an_end("bg_0", termination=Cancelled()))
+    assert driver.commands_of(CancelChild) == [CancelChild("bg_0", thread_id_of("bg_0"), None)]
+    driver.feed(child_settled("bg_0", termination=Cancelled()))
     assert isinstance(driver.thread.stage, Done)
     assert driver.result.status_reason == "stopped:max_rounds"
 
@@ -288,7 +288,7 @@ def test_a_message_that_comes_while_the_last_hooks_run_is_the_next_runs(on_busy:
     driver.submit("m2", on_busy=on_busy)
     assert driver.thread.counters.runs == 1
     driver.hooks()
-    assert (driver.thread.counters.runs, driver.said) == (2, ["Hello", "Hello!", "And then?"])
+    assert (driver.thread.counters.runs, driver.texts) == (2, ["Hello", "Hello!", "And then?"])
 
 
 def test_a_rollback_that_comes_while_the_last_hooks_run_undoes_the_run_whatever_comes_after() -> None:
@@ -296,18 +296,18 @@ def test_a_rollback_that_comes_while_the_last_hooks_run_undoes_the_run_whatever_
     driver.submit("m2", on_busy=OnBusy.ROLLBACK)
     driver.submit("m3", on_busy=OnBusy.INTERRUPT)
     driver.hooks()
-    assert (driver.thread.counters.runs, driver.said) == (2, ["And then?"])
+    assert (driver.thread.counters.runs, driver.texts) == (2, ["And then?"])
 
 
 def test_mail_that_comes_while_hooks_run_is_read_with_the_next_step() -> None:
-    driver = Driver(hooked(*ALL))
-    driver.feed(mail("msg_1", "Hurry!"))
+    driver = Driver(with_hooks(*ALL))
+    driver.feed(mail_received("msg_1", "Hurry!"))
     driver.hooks()
-    assert "Hurry!" in driver.said[-1]
+    assert "Hurry!" in driver.texts[-1]
 
 
 def test_time_that_runs_out_stops_hooks_but_not_the_last_ones() -> None:
-    agent = hooked(*ALL).model_copy(update={"budget": Budget(seconds=1)})
+    agent = with_hooks(*ALL).model_copy(update={"budget": Budget(seconds=1)})
     driver = Driver(agent)
     driver.wait(2000)
     assert CancelWork("hooks-1") in driver.commands
@@ -324,25 +324,25 @@ def test_each_run_of_a_thread_has_its_hooks() -> None:
     driver = ending(request=THREAD)
     driver.hooks()
     driver.submit("m2")
-    driver.resolve(hooked(*ALL))
+    driver.resolve(with_hooks(*ALL))
     driver.hooks()
     driver.model(says("Hello again!"))
     driver.hooks()
     assert moments(driver) == [BEGIN, (LifecyclePhase.STEP_END, *LAST)] * 2
-    assert [command.id for command in driver.asked_for(RunHooks)] == ["hooks-1", "hooks-2", "hooks-3", "hooks-4"]
+    assert [command.id for command in driver.commands_of(RunHooks)] == ["hooks-1", "hooks-2", "hooks-3", "hooks-4"]
 
 
-@pytest.mark.parametrize("make", [lambda: Driver(hooked(*ALL)), ending])
+@pytest.mark.parametrize("make", [lambda: Driver(with_hooks(*ALL)), ending])
 def test_hooks_run_again_in_the_execution_after(make: Callable[[], Driver]) -> None:
     driver = make()
-    after = unpack(pack(carried(driver.thread))).thread
+    after = unpack(pack(snapshot_of(driver.thread))).thread
     assert (after.stage, after.counters.hooks, after.current.step.hooks_ran) == (
         driver.thread.stage,
         driver.thread.counters.hooks,
         driver.thread.current.step.hooks_ran,
     )
-    assert pending_commands(after) == (driver.asked_for(RunHooks)[-1],)
-    driver.last = type(driver.last)(carry(driver.thread))
+    assert pending_commands(after) == (driver.commands_of(RunHooks)[-1],)
+    driver.last = type(driver.last)(after_continue_as_new(driver.thread))
     driver.hooks()
     assert isinstance(driver.thread.stage, Inferring | Done)
 
@@ -357,13 +357,13 @@ def handing_over() -> Driver:
 
 def test_an_agent_that_hands_over_hears_of_its_last_step_and_lets_go_and_the_next_takes_on() -> None:
     driver = handing_over()
-    leaving = driver.asked_for(RunHooks)[-1]
+    leaving = driver.commands_of(RunHooks)[-1]
     assert (leaving.agent.agent_id, leaving.phases, leaving.step) == ("assistant", LEAVING, 1)
-    assert len(driver.asked_for(ResolveAgent)) == 1
+    assert len(driver.commands_of(ResolveAgent)) == 1
     driver.hooks()
-    next_agent = hooked(*ALL, agent=BILLING)
+    next_agent = with_hooks(*ALL, agent=BILLING)
     driver.resolve(next_agent)
-    taking = driver.asked_for(RunHooks)[-1]
+    taking = driver.commands_of(RunHooks)[-1]
     assert (taking.agent, taking.phases) == (next_agent, (LifecyclePhase.ACTIVATE,))
     driver.hooks()
     assert (driver.inference().agent, driver.inference().ended_step) == (next_agent, 0)
@@ -374,7 +374,7 @@ def test_an_agent_that_hands_over_hears_of_its_last_step_and_lets_go_and_the_nex
 def test_each_agent_of_a_run_lets_go_of_it_once() -> None:
     driver = handing_over()
     driver.hooks()
-    driver.resolve(hooked(*ALL, agent=BILLING))
+    driver.resolve(with_hooks(*ALL, agent=BILLING))
     driver.hooks()
     driver.model(asks(call("c2")))
     driver.tool("c2", ok(1), HookEffects(handoff="assistant"))
@@ -387,7 +387,7 @@ def test_a_run_that_ends_when_its_agent_has_let_go_of_it_does_not_tell_it_again(
     cancelled.cancel()
     cancelled.hooks()
     failed.hooks()
-    failed.feed(WorkFailed(failed.asked_for(ResolveAgent)[-1].id, "no such agent"))
+    failed.feed(WorkFailed(failed.commands_of(ResolveAgent)[-1].id, "no such agent"))
     assert [moments(driver) for driver in (stopped, cancelled, failed)] == [
         [BEGIN, LEAVING, (LifecyclePhase.RUN_END,)]
     ] * 3
@@ -402,7 +402,7 @@ def test_the_next_run_of_a_thread_lets_go_again() -> None:
     driver.hooks(HookEffects(stop=ENOUGH))
     driver.hooks()
     driver.submit("m2")
-    driver.resolve(hooked(*ALL))
+    driver.resolve(with_hooks(*ALL))
     driver.hooks()
     driver.model(says("Done."))
     assert moments(driver)[-1] == (LifecyclePhase.STEP_END, *LAST)
@@ -411,7 +411,7 @@ def test_the_next_run_of_a_thread_lets_go_again() -> None:
 def test_an_agent_that_takes_over_does_not_hear_of_steps_before() -> None:
     driver = Driver(PARENT)
     driver.model(asks(call("c1", "handoff_to_billing")))
-    driver.resolve(hooked(LifecyclePhase.STEP_END, agent=BILLING))
+    driver.resolve(with_hooks(LifecyclePhase.STEP_END, agent=BILLING))
     assert (driver.inference().ended_step, moments(driver)) == (0, [])
     driver.model(says("Done."))
     assert moments(driver) == [(LifecyclePhase.STEP_END,)]
@@ -423,13 +423,13 @@ def test_a_sub_agent_tells_its_end_when_its_last_hooks_have_run() -> None:
         agent_id="assistant", input="Hello", parent_thread_id="t0", origin=Origin.SUBAGENT, subagent=family
     )
     driver = ending(request=request)
-    assert driver.asked_for(NotifyParent) == []
+    assert driver.commands_of(NotifyParent) == []
     driver.hooks()
-    assert len(driver.asked_for(NotifyParent)) == 1
+    assert len(driver.commands_of(NotifyParent)) == 1
 
 
 def test_a_run_that_is_at_its_limit_of_rounds_has_its_last_hooks() -> None:
-    driver = begun(hooked(*ALL, agent=an_agent(PARALLEL.tool_mode, max_rounds=1)))
+    driver = begun(with_hooks(*ALL, agent=make_agent(PARALLEL.tool_mode, max_rounds=1)))
     driver.model(asks(call("c1")))
     driver.tool("c1", ok(1))
     driver.hooks()

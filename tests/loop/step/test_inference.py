@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.loop.driving import AGENT, Driver, an_agent, asks, call, ok, says
+from tests.loop.driving import AGENT, Driver, asks, call, make_agent, ok, says
 from wakeful.contract.events import (
     InferenceComplete,
     ReasoningDelta,
@@ -59,7 +59,7 @@ def test_the_events_of_a_step_with_a_tool_come_in_the_order_watchers_rely_on() -
 def test_thoughts_are_seen_before_words_and_both_are_kept() -> None:
     driver = Driver()
     driver.model(ModelResponse(model="model-1", reasoning="Hm.", text="Hello!"))
-    assert driver.of_type("reasoning_delta", "text_delta") == [ReasoningDelta(delta="Hm."), TextDelta(delta="Hello!")]
+    assert driver.events_of("reasoning_delta", "text_delta") == [ReasoningDelta(delta="Hm."), TextDelta(delta="Hello!")]
     assert driver.thread.transcript.messages[-1] == Message(
         id="r1:2",
         role=Role.ASSISTANT,
@@ -72,14 +72,14 @@ def test_signed_thoughts_are_seen_as_one_and_kept_as_they_are() -> None:
     blocks = (ThinkingBlock(thinking="Hm. ", signature="s1"), ThinkingBlock(thinking="Yes.", signature="s2"))
     driver = Driver()
     driver.model(ModelResponse(model="model-1", thinking=blocks, text="Hello!"))
-    assert driver.of_type("reasoning_delta") == [ReasoningDelta(delta="Hm. Yes.")]
+    assert driver.events_of("reasoning_delta") == [ReasoningDelta(delta="Hm. Yes.")]
     assert driver.thread.transcript.messages[-1].content == (*blocks, TextBlock(text="Hello!"))
 
 
 def test_thoughts_that_are_only_signed_are_not_seen() -> None:
     driver = Driver()
     driver.model(ModelResponse(model="model-1", thinking=(ThinkingBlock(thinking="", signature="s1"),), text="Hello!"))
-    assert driver.of_type("reasoning_delta") == []
+    assert driver.events_of("reasoning_delta") == []
 
 
 def test_an_empty_answer_ends_the_run_and_is_kept() -> None:
@@ -88,7 +88,7 @@ def test_an_empty_answer_ends_the_run_and_is_kept() -> None:
     driver.model(says(""))
     assert driver.result.termination == NaturalEnd()
     assert driver.thread.transcript.messages[-1].role is Role.ASSISTANT
-    assert driver.of_type("text_delta") == []
+    assert driver.events_of("text_delta") == []
 
 
 def test_the_response_is_the_newest_thing_the_model_said() -> None:
@@ -102,7 +102,7 @@ def test_the_response_is_the_newest_thing_the_model_said() -> None:
 
 def test_words_beside_a_tool_call_are_the_response_when_nothing_newer_was_said() -> None:
     """B-040, B-041"""
-    driver = Driver(an_agent(max_rounds=1))
+    driver = Driver(make_agent(max_rounds=1))
     driver.model(asks(call("c1"), text="Let me look."))
     driver.tool("c1", ok("sunny"))
     assert driver.result.response == "Let me look."
@@ -112,7 +112,7 @@ def test_time_that_runs_backwards_is_no_duration() -> None:
     driver = Driver()
     driver.now = -100
     driver.model(says("Hello!"))
-    assert driver.of_type("inference_complete") == [InferenceComplete(model="model-1", usage=Usage(), duration_ms=0)]
+    assert driver.events_of("inference_complete") == [InferenceComplete(model="model-1", usage=Usage(), duration_ms=0)]
 
 
 @pytest.mark.parametrize(
@@ -146,13 +146,13 @@ def test_no_call_is_announced_that_will_never_be_answered() -> None:
     """I-07"""
     driver = Driver()
     driver.model(asks(call("c1"), call("c1")))
-    assert len(driver.of_type("tool_call_ready")) == len(driver.of_type("tool_call_done", "tool_call_cancel"))
+    assert len(driver.events_of("tool_call_ready")) == len(driver.events_of("tool_call_done", "tool_call_cancel"))
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_an_agent_makes_its_rounds_of_tool_calls_and_no_inference_is_thrown_away(rounds: int) -> None:
     """B-082, B-086, H-16, H-17"""
-    driver = Driver(an_agent(max_rounds=rounds))
+    driver = Driver(make_agent(max_rounds=rounds))
     for number in range(rounds):
         driver.model(asks(call(f"c{number}")))
         driver.tool(f"c{number}", ok("sunny"))
@@ -164,7 +164,7 @@ def test_an_agent_makes_its_rounds_of_tool_calls_and_no_inference_is_thrown_away
 
 def test_an_agent_without_a_limit_goes_on() -> None:
     """B-082"""
-    driver = Driver(an_agent(max_rounds=0))
+    driver = Driver(make_agent(max_rounds=0))
     for number in range(20):
         driver.model(asks(call(f"c{number}")))
         driver.tool(f"c{number}", ok("sunny"))

@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.loop.driving import REQUEST, THREAD, Driver, an_agent, asks, call, cut_off, ok, says
+from tests.loop.driving import REQUEST, THREAD, Driver, asks, call, make_agent, ok, says, truncated
 from wakeful.contract.inference import ModelResponse, OutputSpec
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock, Visibility
 from wakeful.contract.runs import Cancelled, Errored, NaturalEnd, OnBusy
 from wakeful.loop.machine.facts import WorkCancelled
 from wakeful.loop.step.model_notes import CONTINUE
 
-WEATHER = an_agent(output=OutputSpec(name="Weather", json_schema={"type": "object"}))
+WEATHER = make_agent(output=OutputSpec(name="Weather", json_schema={"type": "object"}))
 NOTE = (
     "Your last response does not match the required output schema: 'sky' is a required property. "
     "Respond again with only a JSON value that matches the schema: no other text, no code fence."
@@ -42,7 +42,7 @@ def test_an_answer_that_does_not_fit_is_kept_and_the_model_is_told_what_is_wrong
         visibility=Visibility.INTERNAL,
         metadata=MessageMetadata(run_id="r1", step_index=1),
     )
-    assert (driver.said, driver.inference().continuing) == (["Hello", "{}", NOTE], False)
+    assert (driver.texts, driver.inference().continuing) == (["Hello", "{}", NOTE], False)
     driver.model(fitting())
     assert (driver.result.termination, driver.result.output) == (NaturalEnd(), {"sky": "blue"})
 
@@ -50,17 +50,17 @@ def test_an_answer_that_does_not_fit_is_kept_and_the_model_is_told_what_is_wrong
 def test_an_empty_answer_is_corrected_without_being_kept() -> None:
     driver = Driver(WEATHER)
     driver.model(unfit(""))
-    assert driver.said == ["Hello", NOTE]
+    assert driver.texts == ["Hello", NOTE]
 
 
 @pytest.mark.parametrize("repairs", [0, 1, 3])
 def test_an_answer_that_never_fits_is_an_error(repairs: int) -> None:
-    driver = Driver(an_agent(output=OutputSpec(name="Weather", json_schema={}, max_repairs=repairs)))
+    driver = Driver(make_agent(output=OutputSpec(name="Weather", json_schema={}, max_repairs=repairs)))
     for _ in range(repairs + 1):
         driver.model(unfit())
     assert driver.result.termination == Errored(value=ERROR)
     assert (driver.result.response, driver.result.output, driver.result.steps) == ("{}", None, repairs + 1)
-    assert driver.said == ["Hello", *["{}", NOTE] * repairs, "{}"]
+    assert driver.texts == ["Hello", *["{}", NOTE] * repairs, "{}"]
 
 
 def test_words_beside_calls_need_not_fit() -> None:
@@ -106,12 +106,12 @@ def test_messages_that_came_meanwhile_are_read_with_the_correction() -> None:
     driver = Driver(WEATHER)
     driver.submit("m1", on_busy=OnBusy.STEER)
     driver.model(unfit())
-    assert driver.said == ["Hello", "{}", NOTE, "And then?"]
+    assert driver.texts == ["Hello", "{}", NOTE, "And then?"]
 
 
 def test_a_cut_off_answer_is_gone_on_with_before_it_is_corrected() -> None:
     driver = Driver(WEATHER)
-    driver.model(cut_off('{"sky":').model_copy(update={"output_problem": "not JSON"}))
+    driver.model(truncated('{"sky":').model_copy(update={"output_problem": "not JSON"}))
     assert driver.notes == [CONTINUE]
 
 

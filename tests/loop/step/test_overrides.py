@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.loop.driving import AGENT, REQUEST, THREAD, Driver, asks, call, carry, idle, ok, says
+from tests.loop.driving import AGENT, REQUEST, THREAD, Driver, after_continue_as_new, asks, call, idle, ok, says
 from wakeful.contract.agents import ModelBinding, ResolvedAgent, RetryPolicy
 from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.requests import RunRequest
@@ -41,7 +41,7 @@ def test_messages_that_begin_a_run_may_bring_its_overrides(on_busy: OnBusy) -> N
     driver = idle()
     driver.submit("m1", on_busy=on_busy, overrides=BRIEF)
     driver.resolve()
-    assert (asked(driver), driver.reasons) == ([None, BRIEF], [])
+    assert (asked(driver), driver.refusal_reasons) == ([None, BRIEF], [])
 
 
 def test_the_overrides_of_queued_messages_wait_for_the_run_they_begin() -> None:
@@ -70,23 +70,23 @@ def test_messages_that_the_run_under_way_reads_cannot_change_how_it_is_asked(on_
     driver = Driver()
     before = driver.thread
     driver.submit("m1", on_busy=on_busy, overrides=BRIEF)
-    assert driver.reasons == [REFUSED]
+    assert driver.refusal_reasons == [REFUSED]
     assert (driver.thread.queued, driver.thread.steering, driver.thread.seen_messages) == ((), (), before.seen_messages)
     driver.submit("m1", on_busy=on_busy)
     driver.model(says("Hello!"))
-    assert (driver.said, asked(driver)) == (["Hello", "Hello!", "And then?"], [None, None])
+    assert (driver.texts, asked(driver)) == (["Hello", "Hello!", "And then?"], [None, None])
 
 
 def test_a_thread_cannot_be_steered_by_overrides_either() -> None:
     driver = Driver(request=THREAD)
     driver.submit("m1", on_busy=OnBusy.STEER, overrides=BRIEF)
-    assert (driver.reasons, driver.last.events[0].event_type) == ([REFUSED], "signal_refused")
+    assert (driver.refusal_reasons, driver.last.events[0].event_type) == ([REFUSED], "signal_refused")
 
 
 def test_they_go_along_when_the_thread_is_carried() -> None:
     driver = Driver(request=THREAD.model_copy(update={"overrides": BRIEF}))
     driver.submit("m1", overrides=OTHER)
-    after = carry(driver.thread)
+    after = after_continue_as_new(driver.thread)
     assert [command.overrides for command in pending_commands(after) if isinstance(command, Infer)] == [BRIEF]
     assert after.queued[0].overrides == OTHER
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from tests.loop.driving import AGENT, PARALLEL, Driver, asks, call, cut_off, ok, pending, reject, says
+from tests.loop.driving import AGENT, PARALLEL, Driver, asks, call, ok, pending, reject, says, truncated
 from wakeful.contract.base import replace
 from wakeful.contract.inference import ModelResponse
 from wakeful.contract.runs import StopDetail, Usage
@@ -110,7 +110,7 @@ def test_the_detail_says_in_words_what_was_met_h17() -> None:
     [
         (1, ASKS, None),
         (2, ASKS, "max_rounds"),
-        (2, cut_off(incomplete=("look",)), "max_rounds"),
+        (2, truncated(incomplete=("look",)), "max_rounds"),
         (2, SAYS, None),
     ],
 )
@@ -176,7 +176,7 @@ def test_a_tool_stops_the_run_when_it_is_asked_for_before_it_runs_b087() -> None
     state = a_run(StopOnTool(tool_name="pay"))
     assert met(state, asks(call("c1"), call("c2", "pay"))) == "stop_on_tool"
     assert met(state, ASKS) is None
-    assert met(state, cut_off(incomplete=("pay",))) is None
+    assert met(state, truncated(incomplete=("pay",))) is None
 
 
 def test_words_stop_the_run_where_the_pattern_is_found_b087() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.loop.driving import THREAD, Driver, an_agent, asks, call, cut_off, ok, says
+from tests.loop.driving import THREAD, Driver, asks, call, make_agent, ok, says, truncated
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.inference import ModelResponse
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock, Visibility
@@ -22,7 +22,7 @@ NOTE = Message(
 def test_a_cut_off_answer_is_kept_and_the_model_is_asked_to_go_on_with_it() -> None:
     """B-140"""
     driver = Driver()
-    driver.model(cut_off("Once upon"))
+    driver.model(truncated("Once upon"))
     assert driver.thread.transcript.messages[1:] == (
         Message(
             id="r1:2",
@@ -50,7 +50,7 @@ def test_the_model_is_told_of_the_limit_in_these_words() -> None:
 def test_only_the_answer_that_goes_on_with_another_is_asked_for_as_such() -> None:
     driver = Driver()
     assert not driver.inference().continuing
-    driver.model(cut_off("Once upon"))
+    driver.model(truncated("Once upon"))
     driver.model(asks(call("c1"), text=" a time"))
     driver.tool("c1", ok("sunny"))
     assert not driver.inference().continuing
@@ -58,17 +58,17 @@ def test_only_the_answer_that_goes_on_with_another_is_asked_for_as_such() -> Non
 
 def test_the_response_is_the_last_part_and_every_part_is_in_the_transcript() -> None:
     driver = Driver()
-    driver.model(cut_off("Once upon"))
+    driver.model(truncated("Once upon"))
     driver.model(says(" a time."))
     assert (driver.result.termination, driver.result.response) == (NaturalEnd(), " a time.")
-    assert driver.said == ["Hello", "Once upon", CONTINUE, " a time."]
+    assert driver.texts == ["Hello", "Once upon", CONTINUE, " a time."]
 
 
 def test_a_call_that_was_cut_off_is_dropped_and_the_words_before_it_are_kept() -> None:
     """B-140, B-144, I-03"""
     driver = Driver()
-    driver.model(cut_off("Let me look.", incomplete=("look",)))
-    assert driver.said == ["Hello", "Let me look.", CONTINUE]
+    driver.model(truncated("Let me look.", incomplete=("look",)))
+    assert driver.texts == ["Hello", "Let me look.", CONTINUE]
     assert driver.thread.transcript.messages[1].tool_calls == ()
     assert (driver.inference().continuing, driver.thread.current.step.rounds) == (True, 0)
 
@@ -77,8 +77,8 @@ def test_a_cut_off_call_without_a_word_leaves_no_empty_message() -> None:
     driver = Driver()
     driver.model(asks(call("c1"), text="Let me look."))
     driver.tool("c1", ok("sunny"))
-    driver.model(cut_off(incomplete=("look",)))
-    assert driver.said == ["Hello", "Let me look.", "sunny", CONTINUE]
+    driver.model(truncated(incomplete=("look",)))
+    assert driver.texts == ["Hello", "Let me look.", "sunny", CONTINUE]
     assert driver.inference().appended[0] == driver.thread.transcript.messages[-1]
     driver.feed(WorkFailed("infer-3", "no credit"))
     assert (driver.result.termination, driver.result.response) == (Errored(value="no credit"), "Let me look.")
@@ -87,59 +87,59 @@ def test_a_cut_off_call_without_a_word_leaves_no_empty_message() -> None:
 @pytest.mark.parametrize("limit", [0, 1, 2, 3])
 def test_an_agent_goes_on_so_often_in_a_run_and_then_ends_as_usual(limit: int) -> None:
     """B-141: with the usual limit of 2 there are three calls in all."""
-    driver = Driver(an_agent(max_continuations=limit))
+    driver = Driver(make_agent(max_continuations=limit))
     for number in range(limit + 1):
         assert driver.inference().id == f"infer-{number + 1}"
-        driver.model(cut_off(f"Part {number}"))
+        driver.model(truncated(f"Part {number}"))
     assert (driver.result.termination, driver.result.steps) == (NaturalEnd(), limit + 1)
     assert (driver.result.response, driver.notes) == (f"Part {limit}", [CONTINUE] * limit)
 
 
 def test_when_no_more_is_allowed_a_cut_off_call_ends_the_run_too() -> None:
     """B-141"""
-    driver = Driver(an_agent(max_continuations=0))
-    driver.model(cut_off("Let me look.", incomplete=("look",)))
-    assert (driver.result.termination, driver.said) == (NaturalEnd(), ["Hello", "Let me look."])
+    driver = Driver(make_agent(max_continuations=0))
+    driver.model(truncated("Let me look.", incomplete=("look",)))
+    assert (driver.result.termination, driver.texts) == (NaturalEnd(), ["Hello", "Let me look."])
 
 
 def test_the_limit_is_the_runs_and_not_the_steps() -> None:
     """B-141"""
-    driver = Driver(an_agent(max_continuations=1))
-    driver.model(cut_off("Part 1"))
+    driver = Driver(make_agent(max_continuations=1))
+    driver.model(truncated("Part 1"))
     driver.model(asks(call("c1")))
     driver.tool("c1", ok("sunny"))
-    driver.model(cut_off("Part 2"))
+    driver.model(truncated("Part 2"))
     assert driver.result.response == "Part 2"
 
 
 def test_the_next_run_of_a_thread_may_go_on_as_often_again() -> None:
-    agent = an_agent(max_continuations=1)
+    agent = make_agent(max_continuations=1)
     driver = Driver(agent, request=THREAD)
-    driver.model(cut_off("Part 1"))
-    driver.model(cut_off("Part 2"))
+    driver.model(truncated("Part 1"))
+    driver.model(truncated("Part 2"))
     driver.submit("m1")
     driver.resolve(agent)
     assert (driver.thread.current.step.continuations, driver.inference().continuing) == (0, False)
-    driver.model(cut_off("Part 3"))
+    driver.model(truncated("Part 3"))
     assert driver.inference().continuing
 
 
 @pytest.mark.parametrize(
     ("agent", "answer"),
-    [(an_agent(), cut_off("", call("c1"))), (an_agent(max_continuations=0), cut_off("Look:", call("c1")))],
+    [(make_agent(), truncated("", call("c1"))), (make_agent(max_continuations=0), truncated("Look:", call("c1")))],
 )
 def test_complete_calls_of_a_cut_off_answer_just_run(agent: ResolvedAgent, answer: ModelResponse) -> None:
     """B-142"""
     driver = Driver(agent)
     driver.model(answer)
     driver.tool("c1", ok("sunny"))
-    assert (driver.answers, driver.notes, driver.inference().continuing) == ([("c1", "sunny")], [], False)
+    assert (driver.tool_results, driver.notes, driver.inference().continuing) == ([("c1", "sunny")], [], False)
 
 
 def test_complete_calls_run_beside_one_that_was_cut_off_and_the_model_is_told_of_both() -> None:
     """B-142, B-143: what was asked for in full is not asked for again."""
     driver = Driver()
-    driver.model(cut_off("Both.", call("c1"), incomplete=("pay",)))
+    driver.model(truncated("Both.", call("c1"), incomplete=("pay",)))
     driver.tool("c1", ok("sunny"))
     assert [(message.role, message.text) for message in driver.thread.transcript.messages[1:]] == [
         (Role.ASSISTANT, "Both."),
@@ -157,19 +157,19 @@ def test_complete_calls_run_beside_one_that_was_cut_off_and_the_model_is_told_of
 def test_an_answer_that_was_used_up_in_thought_is_an_end() -> None:
     """B-014, B-140"""
     driver = Driver()
-    driver.model(cut_off())
+    driver.model(truncated())
     assert (driver.result.termination, driver.notes) == (NaturalEnd(), [])
 
 
 def test_messages_that_came_meanwhile_stand_after_the_note() -> None:
     driver = Driver()
     driver.submit("m1", on_busy=OnBusy.STEER)
-    driver.model(cut_off("Once upon"))
-    assert driver.said == ["Hello", "Once upon", CONTINUE, "And then?"]
+    driver.model(truncated("Once upon"))
+    assert driver.texts == ["Hello", "Once upon", CONTINUE, "And then?"]
 
 
 def test_every_part_is_paid_for() -> None:
     driver = Driver()
-    driver.model(cut_off("Once upon").model_copy(update={"usage": Usage(total_tokens=5)}))
+    driver.model(truncated("Once upon").model_copy(update={"usage": Usage(total_tokens=5)}))
     driver.model(says(" a time.", Usage(total_tokens=3)))
     assert driver.result.usage == Usage(total_tokens=8)

@@ -2,7 +2,18 @@
 
 import pytest
 
-from tests.loop.driving import PARALLEL, Driver, an_agent, asks, call, carry, ok, pending, resume, says
+from tests.loop.driving import (
+    PARALLEL,
+    Driver,
+    after_continue_as_new,
+    asks,
+    call,
+    make_agent,
+    ok,
+    pending,
+    resume,
+    says,
+)
 from wakeful.contract.events import StreamReset, TextDelta, ToolCallCancel
 from wakeful.contract.inference import Interruption, ModelResponse, RecoveryPlan
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock, ToolCall, Visibility
@@ -64,13 +75,13 @@ def test_when_every_call_was_malformed_the_model_is_asked_once_more(text: str, s
     """B-143, B-144: an answer that said nothing leaves no empty message."""
     driver = Driver()
     driver.model(garbled(text=text))
-    assert (driver.said, driver.inference().id, driver.inference().continuing) == (said, "infer-2", False)
+    assert (driver.texts, driver.inference().id, driver.inference().continuing) == (said, "infer-2", False)
     driver.model(says("Never mind."))
     assert (driver.result.termination, driver.result.response) == (NaturalEnd(), "Never mind.")
 
 
 def test_a_model_that_only_calls_badly_is_stopped_by_the_rounds_it_has() -> None:
-    driver = Driver(an_agent(max_rounds=2))
+    driver = Driver(make_agent(max_rounds=2))
     driver.model(garbled(text="Let me."))
     driver.model(garbled())
     detail = StopDetail(code="max_rounds", detail="2 rounds of tool calls were made")
@@ -83,7 +94,7 @@ def test_the_model_may_call_again_what_was_interrupted() -> None:
     driver = Driver()
     driver.model(broken(call("c1"), text="Both."))
     driver.tool("c1", ok("sunny"))
-    assert driver.said == ["Hello", "Both.", "sunny", INTERRUPTED]
+    assert driver.texts == ["Hello", "Both.", "sunny", INTERRUPTED]
 
 
 def test_both_kinds_of_calls_are_told_of() -> None:
@@ -115,11 +126,14 @@ def test_the_note_waits_for_every_result_and_goes_along_when_the_thread_is_carri
     driver.tool("c2", pending("s2"))
     driver.tool("c1", ok("sunny"))
     assert driver.notes == []
-    carried = carry(driver.thread)
+    carried = after_continue_as_new(driver.thread)
     assert carried == driver.thread
     driver.decide(resume("c2"))
-    after = ToolReturned(driver.work_of("c2"), ToolOutcome(result=ok("rainy")))
-    assert advance(carry(driver.thread), after, now=driver.now + 10).thread.transcript.messages[-1].text == INTERRUPTED
+    after = ToolReturned(driver.work_id_of("c2"), ToolOutcome(result=ok("rainy")))
+    assert (
+        advance(after_continue_as_new(driver.thread), after, now=driver.now + 10).thread.transcript.messages[-1].text
+        == INTERRUPTED
+    )
     driver.feed(after)
     assert (roles(driver), driver.notes) == ([Role.ASSISTANT, Role.TOOL, Role.TOOL, Role.USER], [INTERRUPTED])
 
@@ -129,8 +143,8 @@ def test_a_run_that_is_cancelled_says_nothing_more_to_the_model() -> None:
     driver = Driver()
     driver.model(broken(call("c1"), call("c2")).model_copy(update={"incomplete_calls": ("pay",)}))
     driver.cancel()
-    driver.feed(WorkCancelled(driver.work_of("c1")))
-    assert driver.answers == [("c1", TOOL_INTERRUPTED), ("c2", TOOL_INTERRUPTED)]
+    driver.feed(WorkCancelled(driver.work_id_of("c1")))
+    assert driver.tool_results == [("c1", TOOL_INTERRUPTED), ("c2", TOOL_INTERRUPTED)]
     assert (roles(driver), driver.notes) == ([Role.ASSISTANT, Role.TOOL, Role.TOOL], [])
 
 
@@ -161,4 +175,4 @@ def test_an_answer_that_was_gone_on_with_is_one_answer() -> None:
     """B-133, H-13"""
     driver = Driver()
     driver.model(broken(text="Hello!", by=(Interruption(cause="goaway", plan=RecoveryPlan.CONTINUE_TEXT),)))
-    assert (driver.event_types[2:4], driver.said[-1]) == (["text_delta", "inference_complete"], "Hello!")
+    assert (driver.event_types[2:4], driver.texts[-1]) == (["text_delta", "inference_complete"], "Hello!")

@@ -4,19 +4,30 @@ import pytest
 
 from tests.loop.children import (
     PARENT,
-    a_parent,
-    a_tool_end,
-    a_word,
-    an_end,
     awaiting_tasks,
-    delegates,
-    event_of,
-    events_in,
-    mail,
-    spawns,
+    child_settled,
+    delegate_call,
+    mail_received,
+    make_parent,
+    spawn_call,
+    task_event,
+    task_event_text,
+    task_events_read,
+    tool_settled,
     with_tasks,
 )
-from tests.loop.driving import THREAD, Driver, a_ticket, asks, asks_gated, call, carry, ok, resume, says
+from tests.loop.driving import (
+    THREAD,
+    Driver,
+    after_continue_as_new,
+    asks,
+    asks_gated,
+    call,
+    make_ticket,
+    ok,
+    resume,
+    says,
+)
 from wakeful.contract.budgets import Budget
 from wakeful.contract.events import FinishSummary, RunFinish, RunStart
 from wakeful.contract.gates import Suspend
@@ -37,7 +48,7 @@ from wakeful.loop.thread.views import carryover, doing, status_view
 
 def test_a_run_that_waits_for_its_tasks_says_so_and_asks_for_nothing() -> None:
     """B-539, I-02"""
-    driver = awaiting_tasks(spawns("c1", "scout"), spawns("c2"))
+    driver = awaiting_tasks(spawn_call("c1", "scout"), spawn_call("c2"))
     assert driver.thread.stage == AwaitingTasks()
     summary = FinishSummary(response="I wait.", status=RunStatus.WAITING, status_reason="awaiting_tasks")
     identity = driver.thread.identity
@@ -52,14 +63,14 @@ def test_a_run_that_waits_for_its_tasks_says_so_and_asks_for_nothing() -> None:
 def test_the_end_of_a_task_goes_on_with_the_run_that_waited() -> None:
     """B-005, B-540, H-19"""
     driver = Driver(PARENT)
-    driver.model(asks(spawns("c1"), usage=Usage(total_tokens=2)))
+    driver.model(asks(spawn_call("c1"), usage=Usage(total_tokens=2)))
     driver.model(says("I wait.", Usage(total_tokens=3)))
-    driver.feed(a_tool_end("bg_0"))
+    driver.feed(tool_settled("bg_0"))
     identity = driver.thread.identity
     types = [event.event_type for event in driver.last.events]
     assert types == ["task_changed", "run_start", "mail_received", "step_start"]
     assert driver.last.events[1] == RunStart(thread_id="t1", run_id="r1", identity=identity)
-    assert driver.said[-1] == event_of("bg_0", "completed", result="gold")
+    assert driver.texts[-1] == task_event_text("bg_0", "completed", result="gold")
     driver.model(says("Gold!", Usage(total_tokens=4)))
     assert (driver.result.termination, driver.result.response) == (NaturalEnd(), "Gold!")
     assert (driver.result.steps, driver.result.usage, driver.result.run_id) == (3, Usage(total_tokens=9), "r1")
@@ -67,15 +78,15 @@ def test_the_end_of_a_task_goes_on_with_the_run_that_waited() -> None:
 
 def test_a_run_waits_until_the_last_of_its_tasks_has_ended() -> None:
     """B-509"""
-    driver = awaiting_tasks(spawns("c1"), spawns("c2"))
-    driver.feed(a_tool_end("bg_1"))
+    driver = awaiting_tasks(spawn_call("c1"), spawn_call("c2"))
+    driver.feed(tool_settled("bg_1"))
     driver.model(says("One more."))
     assert driver.thread.stage == AwaitingTasks()
-    driver.feed(a_tool_end("bg_0"))
+    driver.feed(tool_settled("bg_0"))
     driver.model(says("Both."))
     assert isinstance(driver.thread.stage, Done)
     assert driver.event_types.count("run_start") == driver.event_types.count("run_finish") == 3
-    assert events_in(driver) == [("completed", "bg_1"), ("completed", "bg_0")]
+    assert task_events_read(driver) == [("completed", "bg_1"), ("completed", "bg_0")]
 
 
 @pytest.mark.parametrize("on_busy", [OnBusy.ENQUEUE, OnBusy.STEER, OnBusy.REJECT])
@@ -83,7 +94,7 @@ def test_a_run_waits_until_the_last_of_its_tasks_has_ended() -> None:
 def test_a_run_that_waits_reads_at_once_what_somebody_says(on_busy: OnBusy, thread: bool) -> None:
     driver = awaiting_tasks(thread=thread)
     driver.submit("m1", on_busy=on_busy)
-    assert (driver.said[-1], driver.reasons) == ("And then?", [])
+    assert (driver.texts[-1], driver.refusal_reasons) == ("And then?", [])
     assert driver.inference().id == "infer-3"
     driver.model(says("Patience."))
     assert driver.thread.stage == AwaitingTasks()
@@ -96,11 +107,11 @@ def test_whoever_interrupts_a_run_that_waits_stops_its_tasks(on_busy: OnBusy) ->
     (cancel,) = driver.last.commands
     assert isinstance(cancel, CancelChild)
     assert [event.event_type for event in driver.last.events] == ["run_start"]
-    driver.feed(an_end("bg_0", termination=Cancelled()))
+    driver.feed(child_settled("bg_0", termination=Cancelled()))
     assert (driver.thread.identity.run_id, driver.thread.children.running) == ("r1.2", ())
     driver.resolve(PARENT)
-    said = ["And then?", event_of("bg_0", "cancelled")]
-    assert driver.said == (said if on_busy is OnBusy.ROLLBACK else [*driver.said[:-2], *said])
+    said = ["And then?", task_event_text("bg_0", "cancelled")]
+    assert driver.texts == (said if on_busy is OnBusy.ROLLBACK else [*driver.texts[:-2], *said])
 
 
 def test_a_repeat_does_not_wake_a_run_that_waits() -> None:
@@ -117,7 +128,7 @@ def test_a_message_that_wants_a_run_of_its_own_waits_for_it() -> None:
     assert driver.thread.stage == AwaitingTasks()
     driver.submit("m2", agent_id="billing")
     assert driver.thread.stage == AwaitingTasks()
-    driver.feed(a_tool_end("bg_0"))
+    driver.feed(tool_settled("bg_0"))
     driver.model(says("Gold!"))
     assert (driver.thread.counters.runs, [later.message.id for later in driver.thread.queued]) == (2, ["m2"])
 
@@ -125,13 +136,13 @@ def test_a_message_that_wants_a_run_of_its_own_waits_for_it() -> None:
 def test_a_message_for_the_agent_that_answers_is_read_at_once() -> None:
     driver = awaiting_tasks(thread=True)
     driver.submit("m1", agent_id="assistant")
-    assert driver.said[-1] == "And then?"
+    assert driver.texts[-1] == "And then?"
 
 
 def test_overrides_are_refused_where_no_run_begins() -> None:
     driver = awaiting_tasks()
     driver.submit("m1", overrides=InferenceOverrides(max_tokens=9))
-    assert len(driver.reasons) == 1
+    assert len(driver.refusal_reasons) == 1
     assert driver.thread.stage == AwaitingTasks()
 
 
@@ -139,42 +150,42 @@ def test_a_queued_message_is_read_before_a_run_begins_to_wait() -> None:
     driver = with_tasks(driver=Driver(PARENT, request=THREAD))
     driver.submit("m1")
     driver.model(says("I wait."))
-    assert driver.said[-1] == "And then?"
+    assert driver.texts[-1] == "And then?"
     driver.model(says("Patience."))
     assert (driver.thread.stage, driver.thread.counters.runs) == (AwaitingTasks(), 1)
 
 
 def test_mail_wakes_a_run_that_waits() -> None:
     driver = awaiting_tasks()
-    driver.feed(mail())
-    assert driver.said[-1] == '<agent-message from="boss" thread_id="t0">\nHurry!\n</agent-message>'
+    driver.feed(mail_received())
+    assert driver.texts[-1] == '<agent-message from="boss" thread_id="t0">\nHurry!\n</agent-message>'
     assert isinstance(driver.thread.stage, Inferring)
 
 
 def test_a_run_that_has_used_up_its_rounds_ends_when_it_is_woken() -> None:
-    driver = Driver(a_parent(max_rounds=1, budget=None))
-    driver.model(asks(spawns("c1")))
+    driver = Driver(make_parent(max_rounds=1, budget=None))
+    driver.model(asks(spawn_call("c1")))
     assert driver.result.status_reason == "stopped:max_rounds"
-    two = with_tasks(agent=a_parent(max_rounds=2))
+    two = with_tasks(agent=make_parent(max_rounds=2))
     two.model(asks(call("c2")))
-    two.feed(a_tool_end("bg_0"))
+    two.feed(tool_settled("bg_0"))
     two.tool("c2", ok("sunny"))
     assert (two.result.status_reason, two.result.unread) == ("stopped:max_rounds", ("child_settled:t1/bg_0",))
     assert [message.id for message in carryover(two.thread).mail] == ["child_settled:t1/bg_0"]
 
 
 def test_a_run_that_waits_is_carried_and_goes_on() -> None:
-    driver = awaiting_tasks(spawns("c1"), spawns("c2"))
-    driver.last = Advance(carry(driver.thread))
+    driver = awaiting_tasks(spawn_call("c1"), spawn_call("c2"))
+    driver.last = Advance(after_continue_as_new(driver.thread))
     assert (driver.thread.stage, pending_commands(driver.thread)) == (AwaitingTasks(), ())
     assert driver.thread.bound_to_execution == frozenset()
-    driver.feed(a_word("bg_0"))
-    driver.last = Advance(carry(driver.thread))
+    driver.feed(task_event("bg_0"))
+    driver.last = Advance(after_continue_as_new(driver.thread))
     assert [command.id for command in pending_commands(driver.thread)] == ["infer-3"]
-    driver.feed(a_tool_end("bg_0"))
-    driver.last = Advance(carry(driver.thread))
+    driver.feed(tool_settled("bg_0"))
+    driver.last = Advance(after_continue_as_new(driver.thread))
     driver.model(says("I see."))
-    assert events_in(driver) == [("custom", "bg_0"), ("completed", "bg_0")]
+    assert task_events_read(driver) == [("custom", "bg_0"), ("completed", "bg_0")]
 
 
 def test_wall_time_stops_a_run_that_waits_and_its_tasks() -> None:
@@ -184,7 +195,7 @@ def test_wall_time_stops_a_run_that_waits_and_its_tasks() -> None:
     driver.wait(60_000)
     (cancel,) = driver.last.commands
     assert isinstance(cancel, CancelChild)
-    driver.feed(an_end("bg_0", termination=Cancelled()))
+    driver.feed(child_settled("bg_0", termination=Cancelled()))
     assert driver.result.termination == Stopped(
         value=StopDetail(code="budget", detail="the wall time of 60 s is spent")
     )
@@ -207,7 +218,7 @@ def test_a_task_tells_its_owner_when_it_has_ended() -> None:
     driver = Driver(PARENT, request=request)
     assert driver.thread.identity.task == TaskRef(task_id="bg_3", thread_id="t1", owner_thread_id="t0", name="scout")
     driver.model(says("Found."))
-    (settle,) = driver.asked_for(NotifyParent)
+    (settle,) = driver.commands_of(NotifyParent)
     assert (settle.parent_thread_id, settle.is_task, settle.result.work_id) == ("t0", True, "bg_3")
     assert settle.result.name == "scout"
     assert (settle.result.status, settle.result.steps) == (TaskStatus.COMPLETED, 1)
@@ -221,7 +232,7 @@ def test_a_delegate_tells_its_owner_once_and_is_no_task() -> None:
     driver.model(says("In vain."))
     driver.resolve(PARENT)
     driver.model(says("Found."))
-    (settle,) = driver.asked_for(NotifyParent)
+    (settle,) = driver.commands_of(NotifyParent)
     assert (settle.result.status, settle.is_task) == (TaskStatus.CANCELLED, False)
 
 
@@ -234,13 +245,13 @@ def test_a_task_that_gets_its_name_late_changes_nothing_else() -> None:
 
 def test_the_status_names_the_thread_that_a_call_waits_for() -> None:
     driver = Driver(PARENT)
-    driver.model(asks(delegates("c1")))
+    driver.model(asks(delegate_call("c1")))
     view = status_view(driver.thread)
     assert view.calls == (
         ToolCallView(
             call_id="c1",
             tool_name="agent_run_researcher",
-            status=driver.statuses[0],
+            status=driver.call_statuses[0],
             child_thread_id="t1/delegate-c1",
             work_id="delegate-c1",
         ),
@@ -250,9 +261,9 @@ def test_the_status_names_the_thread_that_a_call_waits_for() -> None:
 
 def test_a_decision_and_a_task_may_end_in_any_order() -> None:
     driver = with_tasks()
-    driver.model(asks_gated(call("c2"), c2=Suspend(ticket=a_ticket("s1"))))
+    driver.model(asks_gated(call("c2"), c2=Suspend(ticket=make_ticket("s1"))))
     driver.decide(resume("s1"))
-    driver.feed(a_tool_end("bg_0"))
+    driver.feed(tool_settled("bg_0"))
     driver.tool("c2", ok("sunny"))
     driver.model(says("Done."))
-    assert (len(driver.asked_for(Infer)), events_in(driver)) == (3, [("completed", "bg_0")])
+    assert (len(driver.commands_of(Infer)), task_events_read(driver)) == (3, [("completed", "bg_0")])

@@ -8,19 +8,19 @@ from pydantic import JsonValue
 from tests.loop.children import (
     PARALLEL_PARENT,
     PARENT,
-    a_parent,
-    a_tool_end,
-    an_end,
-    cancels,
-    delegates,
-    digs,
-    events_in,
+    background_call,
+    cancel_call,
+    child_settled,
+    delegate_call,
     idle_with_task,
-    nameless,
-    spawns,
+    make_parent,
+    spawn_call,
+    start_without_ids,
+    task_events_read,
+    tool_settled,
     with_tasks,
 )
-from tests.loop.driving import LOOK, THREAD, Driver, asks, call, carry, ok, pending, resume, says
+from tests.loop.driving import LOOK, THREAD, Driver, after_continue_as_new, asks, call, ok, pending, resume, says
 from wakeful.contract.names import TOOL_INTERRUPTED
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Cancelled, CancelReceipt, NaturalEnd, Origin, TaskRef
@@ -36,7 +36,7 @@ CANCELLED = Cancelled()
 
 
 def receipt_of(driver: Driver, call_id: str) -> JsonValue:
-    receipt: JsonValue = json.loads(dict(driver.answers)[call_id])
+    receipt: JsonValue = json.loads(dict(driver.tool_results)[call_id])
     return receipt
 
 
@@ -63,87 +63,87 @@ def not_found(root: str) -> JsonValue:
 )
 def test_a_wrong_cancel_is_an_error_and_stops_nothing(arguments: JsonValue, error: str) -> None:
     """B-550"""
-    driver = with_tasks(spawns("c1"), call("c2", "cancel_task", arguments))
-    assert dict(driver.answers)["c2"] == f"Invalid arguments: {error}"
-    assert driver.asked_for(CancelChild) == []
+    driver = with_tasks(spawn_call("c1"), call("c2", "cancel_task", arguments))
+    assert dict(driver.tool_results)["c2"] == f"Invalid arguments: {error}"
+    assert driver.commands_of(CancelChild) == []
 
 
 @pytest.mark.parametrize("name", ["bg_0", "scout"])
 def test_a_child_is_cancelled_by_its_id_or_name_and_the_answer_comes_when_it_has_stopped(name: str) -> None:
     """B-551, B-554, I-10"""
-    driver = with_tasks(spawns("c1", "scout"), spawns("c2"))
-    driver.model(asks(cancels("c3", name)))
+    driver = with_tasks(spawn_call("c1", "scout"), spawn_call("c2"))
+    driver.model(asks(cancel_call("c3", name)))
     assert driver.last.commands == (CancelChild("bg_0", "t1/bg_0", "cancelled by assistant"),)
     assert (isinstance(driver.thread.stage, CallingTools), driver.thread.in_flight) == (True, frozenset())
     below = CancelReceipt(cancelled=("t1/x", "t1/y"), ended=("t1/z",))
-    driver.feed(an_end("bg_0", termination=CANCELLED, receipt=below))
+    driver.feed(child_settled("bg_0", termination=CANCELLED, receipt=below))
     assert receipt_of(driver, "c3") == accepted("bg_0", 3)
-    assert events_in(driver) == [("cancelled", "bg_0")]
+    assert task_events_read(driver) == [("cancelled", "bg_0")]
     assert [task.task_id for task in driver.thread.children.running] == ["bg_1"]
     assert driver.inference().id == "infer-3"
 
 
 def test_a_background_tool_is_cancelled_like_any_task() -> None:
-    driver = with_tasks(digs("c1"))
-    driver.model(asks(cancels("c2", "bg_0")))
-    driver.feed(an_end("bg_0", termination=CANCELLED))
+    driver = with_tasks(background_call("c1"))
+    driver.model(asks(cancel_call("c2", "bg_0")))
+    driver.feed(child_settled("bg_0", termination=CANCELLED))
     assert receipt_of(driver, "c2") == accepted("bg_0", 1)
 
 
 @pytest.mark.parametrize("name", ["bg_9", "", "t1/bg_0"])
 def test_a_child_that_is_not_there_is_a_failed_receipt_and_no_error(name: str) -> None:
     """B-551, B-554, B-555"""
-    driver = with_tasks(spawns("c1"), cancels("c2", name))
+    driver = with_tasks(spawn_call("c1"), cancel_call("c2", name))
     assert receipt_of(driver, "c2") == not_found(name)
 
 
 def test_a_child_that_had_ended_cannot_be_cancelled() -> None:
     """B-555"""
-    driver = with_tasks(spawns("c1", "scout"))
-    driver.feed(a_tool_end("bg_0"))
-    driver.model(asks(cancels("c2", "scout")))
+    driver = with_tasks(spawn_call("c1", "scout"))
+    driver.feed(tool_settled("bg_0"))
+    driver.model(asks(cancel_call("c2", "scout")))
     assert receipt_of(driver, "c2") == not_found("scout")
 
 
-@pytest.mark.parametrize("fact", [a_tool_end("bg_0"), ChildClosed("bg_0", "it closed without reporting a result")])
+@pytest.mark.parametrize("fact", [tool_settled("bg_0"), ChildClosed("bg_0", "it closed without reporting a result")])
 def test_a_child_that_ends_by_itself_before_it_hears_of_it_was_not_cancelled(fact: ChildClosed) -> None:
-    driver = with_tasks(spawns("c1"))
-    driver.model(asks(cancels("c2", "bg_0")))
+    driver = with_tasks(spawn_call("c1"))
+    driver.model(asks(cancel_call("c2", "bg_0")))
     driver.feed(fact)
     assert receipt_of(driver, "c2") == not_found("bg_0")
-    assert len(events_in(driver)) == 1
+    assert len(task_events_read(driver)) == 1
 
 
 def test_a_child_is_cancelled_in_the_step_that_started_it() -> None:
     driver = Driver(PARENT)
-    nameless(driver, spawns("c1", "scout"), cancels("c2", "scout"))
+    start_without_ids(driver, spawn_call("c1", "scout"), cancel_call("c2", "scout"))
     assert not any(isinstance(command, CancelChild) for command in driver.commands)
     driver.feed(ChildIdAssigned("bg_0", "t1/bg_0"))
     assert isinstance(driver.last.commands[0], CancelChild)
-    driver.feed(an_end("bg_0", termination=CANCELLED))
+    driver.feed(child_settled("bg_0", termination=CANCELLED))
     assert receipt_of(driver, "c2") == accepted("bg_0", 1)
 
 
 def test_a_child_that_could_not_be_started_is_not_found() -> None:
     driver = Driver(PARENT)
-    nameless(driver, spawns("c1", "scout"), cancels("c2", "scout"))
+    start_without_ids(driver, spawn_call("c1", "scout"), cancel_call("c2", "scout"))
     driver.feed(ChildClosed("bg_0", "no worker"))
     assert receipt_of(driver, "c2") == not_found("scout")
 
 
 def test_two_calls_may_wait_for_one_task() -> None:
-    driver = with_tasks(spawns("c1"), agent=PARALLEL_PARENT)
-    driver.model(asks(cancels("c2", "bg_0"), cancels("c3", "bg_0")))
-    driver.feed(an_end("bg_0", termination=CANCELLED))
+    driver = with_tasks(spawn_call("c1"), agent=PARALLEL_PARENT)
+    driver.model(asks(cancel_call("c2", "bg_0"), cancel_call("c3", "bg_0")))
+    driver.feed(child_settled("bg_0", termination=CANCELLED))
     assert (receipt_of(driver, "c2"), receipt_of(driver, "c3")) == (accepted("bg_0", 1), accepted("bg_0", 1))
 
 
 def test_other_calls_go_on_while_a_task_stops() -> None:
-    driver = with_tasks(spawns("c1"), agent=PARALLEL_PARENT)
-    driver.model(asks(cancels("c2", "bg_0"), call("c3")))
+    driver = with_tasks(spawn_call("c1"), agent=PARALLEL_PARENT)
+    driver.model(asks(cancel_call("c2", "bg_0"), call("c3")))
     driver.tool("c3", pending("s1"))
     assert isinstance(driver.thread.stage, CallingTools)
-    driver.feed(an_end("bg_0", termination=CANCELLED))
+    driver.feed(child_settled("bg_0", termination=CANCELLED))
     assert driver.thread.status.value == "waiting"
     driver.decide(resume("s1"))
     driver.tool("c3", ok("sunny"))
@@ -151,20 +151,20 @@ def test_other_calls_go_on_while_a_task_stops() -> None:
 
 
 def test_a_run_that_is_carried_while_a_task_stops_goes_on() -> None:
-    driver = with_tasks(spawns("c1"))
-    driver.model(asks(cancels("c2", "bg_0")))
-    driver.last = Advance(carry(driver.thread))
+    driver = with_tasks(spawn_call("c1"))
+    driver.model(asks(cancel_call("c2", "bg_0")))
+    driver.last = Advance(after_continue_as_new(driver.thread))
     assert (pending_commands(driver.thread), driver.thread.bound_to_execution) == ((), frozenset())
-    driver.feed(an_end("bg_0", termination=CANCELLED))
+    driver.feed(child_settled("bg_0", termination=CANCELLED))
     assert receipt_of(driver, "c2") == accepted("bg_0", 1)
 
 
 def test_a_call_that_waits_for_a_task_has_its_receipt_though_the_run_is_cancelled() -> None:
-    driver = with_tasks(spawns("c1"))
-    driver.model(asks(cancels("c2", "bg_0")))
+    driver = with_tasks(spawn_call("c1"))
+    driver.model(asks(cancel_call("c2", "bg_0")))
     driver.cancel("enough")
     assert driver.last.commands == (CancelChild("bg_0", "t1/bg_0", "enough"),)
-    driver.feed(an_end("bg_0", termination=CANCELLED))
+    driver.feed(child_settled("bg_0", termination=CANCELLED))
     assert (receipt_of(driver, "c2"), driver.result.termination) == (accepted("bg_0", 1), CANCELLED)
 
 
@@ -172,50 +172,50 @@ def test_a_call_that_waits_for_a_task_of_another_run_is_interrupted_with_its_run
     driver = idle_with_task()
     driver.submit("m1")
     driver.resolve(PARALLEL_PARENT)
-    driver.model(asks(cancels("c2", "bg_0"), cancels("c4", "bg_0"), call("c3")))
+    driver.model(asks(cancel_call("c2", "bg_0"), cancel_call("c4", "bg_0"), call("c3")))
     driver.cancel()
     assert driver.last.commands == (CancelWork("tool-c3"),)
-    driver.stopped("c3")
-    assert (dict(driver.answers)["c2"], isinstance(driver.thread.stage, Idle)) == (TOOL_INTERRUPTED, True)
+    driver.tool_cancelled("c3")
+    assert (dict(driver.tool_results)["c2"], isinstance(driver.thread.stage, Idle)) == (TOOL_INTERRUPTED, True)
 
 
 def test_a_task_of_another_run_that_stops_while_the_run_is_cancelled_answers_the_call_that_waits() -> None:
     driver = idle_with_task()
     driver.submit("m1")
     driver.resolve(PARALLEL_PARENT)
-    driver.model(asks(cancels("c2", "bg_0"), call("c3")))
+    driver.model(asks(cancel_call("c2", "bg_0"), call("c3")))
     driver.cancel()
-    driver.feed(an_end("bg_0", termination=CANCELLED))
+    driver.feed(child_settled("bg_0", termination=CANCELLED))
     assert isinstance(driver.thread.stage, Cancelling)
-    driver.stopped("c3")
+    driver.tool_cancelled("c3")
     assert receipt_of(driver, "c2") == accepted("bg_0", 1)
 
 
 def test_a_run_that_cancels_itself_ends_with_everything_below_it_and_has_no_further_turn() -> None:
     """B-553, B-556, I-10"""
     driver = Driver(PARALLEL_PARENT)
-    driver.model(asks(spawns("c1"), spawns("c2")))
-    driver.model(asks(delegates("c3"), call("c4"), cancels("c5"), call("c6")))
+    driver.model(asks(spawn_call("c1"), spawn_call("c2")))
+    driver.model(asks(delegate_call("c3"), call("c4"), cancel_call("c5"), call("c6")))
     assert driver.last.commands[-4:] == (
         CancelChild("bg_0", "t1/bg_0", "cancelled by the agent itself"),
         CancelChild("bg_1", "t1/bg_1", "cancelled by the agent itself"),
         CancelWork("delegate-c3"),
         CancelWork("tool-c4"),
     )
-    driver.feed(WorkCancelled("delegate-c3"), an_end("bg_0", termination=CANCELLED), a_tool_end("bg_1"))
-    driver.stopped("c4")
+    driver.feed(WorkCancelled("delegate-c3"), child_settled("bg_0", termination=CANCELLED), tool_settled("bg_1"))
+    driver.tool_cancelled("c4")
     assert (driver.result.termination, driver.result.detail) == (CANCELLED, "cancelled by the agent itself")
-    assert (receipt_of(driver, "c5"), driver.executions("c6")) == (accepted("r1", 2), [])
-    assert len(driver.asked_for(Infer)) == 2
+    assert (receipt_of(driver, "c5"), driver.tool_commands("c6")) == (accepted("r1", 2), [])
+    assert len(driver.commands_of(Infer)) == 2
 
 
 def test_a_run_with_nothing_below_it_cancels_itself_at_once() -> None:
     """B-553, B-556"""
     driver = Driver(PARENT, request=THREAD)
-    driver.model(asks(cancels("c1"), call("c2")))
+    driver.model(asks(cancel_call("c1"), call("c2")))
     assert (receipt_of(driver, "c1"), driver.result.termination) == (accepted("r1", 1), CANCELLED)
-    assert dict(driver.answers)["c2"] == TOOL_INTERRUPTED
-    assert (driver.executions("c2"), isinstance(driver.thread.stage, Idle)) == ([], True)
+    assert dict(driver.tool_results)["c2"] == TOOL_INTERRUPTED
+    assert (driver.tool_commands("c2"), isinstance(driver.thread.stage, Idle)) == ([], True)
 
 
 def a_task(**family: object) -> RunRequest:
@@ -229,18 +229,18 @@ def a_task(**family: object) -> RunRequest:
 def test_a_task_that_cancels_itself_is_named_by_its_id() -> None:
     """B-553"""
     driver = Driver(PARENT, request=a_task(task_id="bg_3"))
-    driver.model(asks(cancels("c1")))
+    driver.model(asks(cancel_call("c1")))
     assert receipt_of(driver, "c1") == accepted("bg_3", 1)
-    assert driver.asked_for(CancelChild) == []
+    assert driver.commands_of(CancelChild) == []
 
 
 def test_a_delegate_within_a_task_cancels_the_task_and_ends() -> None:
     """B-511, B-553"""
     task = TaskRef(task_id="bg_3", thread_id="t0/bg_3", owner_thread_id="t0")
     driver = Driver(PARENT, request=a_task(within=task))
-    driver.model(asks(cancels("c1")))
+    driver.model(asks(cancel_call("c1")))
     told = CancelChild("cancel-c1", "t0/bg_3", "cancelled by assistant, which is part of it")
-    assert driver.asked_for(CancelChild) == [told]
+    assert driver.commands_of(CancelChild) == [told]
     assert receipt_of(driver, "c1") == accepted("bg_3", 1)
     ended = driver.thread
     assert isinstance(ended.stage, Done)
@@ -250,8 +250,8 @@ def test_a_delegate_within_a_task_cancels_the_task_and_ends() -> None:
 def test_a_tool_of_that_name_of_the_agents_own_wins() -> None:
     """B-511"""
     own = ToolDescriptor(id="cancel_task", name="cancel_task")
-    driver = Driver(a_parent(tools=(LOOK, own)))
-    driver.model(asks(cancels("c1")))
+    driver = Driver(make_parent(tools=(LOOK, own)))
+    driver.model(asks(cancel_call("c1")))
     (command,) = driver.last.commands
     assert isinstance(command, CallTool)
     driver.tool("c1", ok("as you wish"))

@@ -6,19 +6,19 @@ import pytest
 
 from tests.loop.children import (
     PARENT,
-    a_parent,
-    a_tool_end,
-    a_word,
-    an_end,
-    delegates,
-    events_in,
+    child_settled,
+    delegate_call,
     idle_with_task,
-    mail,
-    nameless,
-    spawns,
+    mail_received,
+    make_parent,
+    spawn_call,
+    start_without_ids,
+    task_event,
+    task_events_read,
+    tool_settled,
     with_tasks,
 )
-from tests.loop.driving import THREAD, Driver, a_ticket, asks, asks_gated, call, carry, says
+from tests.loop.driving import THREAD, Driver, after_continue_as_new, asks, asks_gated, call, make_ticket, says
 from wakeful.contract.gates import Suspend
 from wakeful.contract.inference import ModelResponse
 from wakeful.contract.runs import Cancelled, CancelReceipt, OnBusy
@@ -32,8 +32,8 @@ from wakeful.loop.thread.views import carryover
 ANSWERS: Mapping[str, ModelResponse | None] = {
     "inferring": None,
     "calling tools": asks(call("c9")),
-    "delegating": asks(delegates("c9")),
-    "awaiting decisions": asks_gated(call("c9"), c9=Suspend(ticket=a_ticket("s1"))),
+    "delegating": asks(delegate_call("c9")),
+    "awaiting decisions": asks_gated(call("c9"), c9=Suspend(ticket=make_ticket("s1"))),
     "awaiting tasks": says("I wait."),
 }
 """How a model that is asked brings its run into each stage."""
@@ -43,7 +43,7 @@ ANSWERS: Mapping[str, ModelResponse | None] = {
 @pytest.mark.parametrize("stage", ANSWERS)
 def test_cancel_waits_for_every_task_whatever_the_run_is_doing(stage: str, thread: bool) -> None:
     """B-546, H-10, I-10"""
-    driver = with_tasks(spawns("c1"), spawns("c2"), driver=Driver(PARENT, request=THREAD) if thread else None)
+    driver = with_tasks(spawn_call("c1"), spawn_call("c2"), driver=Driver(PARENT, request=THREAD) if thread else None)
     if (answer := ANSWERS[stage]) is not None:
         driver.model(answer)
     working = sorted(driver.thread.in_flight)
@@ -51,10 +51,12 @@ def test_cancel_waits_for_every_task_whatever_the_run_is_doing(stage: str, threa
     told = {command.id for command in driver.last.commands if isinstance(command, CancelChild | CancelWork)}
     assert told == {*working, "bg_0", "bg_1"}
     for id in working:
-        driver.feed(an_end(id, termination=Cancelled()) if id.startswith("child") else WorkCancelled(id))
-    driver.feed(a_word("bg_0"), an_end("bg_0", termination=Cancelled(), receipt=CancelReceipt(cancelled=("t1/x",))))
+        driver.feed(child_settled(id, termination=Cancelled()) if id.startswith("child") else WorkCancelled(id))
+    driver.feed(
+        task_event("bg_0"), child_settled("bg_0", termination=Cancelled(), receipt=CancelReceipt(cancelled=("t1/x",)))
+    )
     assert isinstance(driver.thread.stage, Cancelling)
-    driver.feed(a_tool_end("bg_1"))
+    driver.feed(tool_settled("bg_1"))
     assert (driver.result.termination, driver.result.detail) == (Cancelled(), "enough")
     assert driver.result.receipt is not None
     assert driver.result.receipt.cancelled[-2:] == ("t1/bg_0", "t1/x")
@@ -66,7 +68,7 @@ def test_cancel_waits_for_every_task_whatever_the_run_is_doing(stage: str, threa
     if thread:
         driver.submit("m1")
         driver.resolve(PARENT)
-        assert events_in(driver) == [("custom", "bg_0"), ("cancelled", "bg_0"), ("completed", "bg_1")]
+        assert task_events_read(driver) == [("custom", "bg_0"), ("cancelled", "bg_0"), ("completed", "bg_1")]
 
 
 def test_a_run_that_is_cancelled_leaves_the_tasks_of_another_run_alone() -> None:
@@ -74,11 +76,11 @@ def test_a_run_that_is_cancelled_leaves_the_tasks_of_another_run_alone() -> None
     driver = idle_with_task()
     driver.submit("m1")
     driver.resolve(PARENT)
-    driver.model(asks(spawns("c2")))
+    driver.model(asks(spawn_call("c2")))
     driver.cancel()
     assert [command.id for command in driver.last.commands] == ["bg_1", "infer-3"]
     driver.model(says("In vain."))
-    driver.feed(an_end("bg_1", termination=Cancelled()))
+    driver.feed(child_settled("bg_1", termination=Cancelled()))
     assert isinstance(driver.thread.stage, Idle)
     assert [task.task_id for task in driver.thread.children.running] == ["bg_0"]
 
@@ -88,11 +90,11 @@ def test_a_task_of_another_run_that_ends_while_the_run_is_cancelled_is_told_to_t
     driver = idle_with_task()
     driver.submit("m1")
     driver.cancel()
-    driver.feed(a_tool_end("bg_0"))
+    driver.feed(tool_settled("bg_0"))
     driver.feed(WorkCancelled("resolve-2"))
     assert driver.thread.identity.run_id == "r1.3"
     driver.resolve(PARENT)
-    assert events_in(driver) == [("completed", "bg_0")]
+    assert task_events_read(driver) == [("completed", "bg_0")]
 
 
 @pytest.mark.parametrize("first", ["close", "cancel"])
@@ -100,22 +102,22 @@ def test_a_thread_that_is_closed_stops_the_tasks_of_all_its_runs(first: str) -> 
     driver = idle_with_task()
     driver.submit("m1")
     driver.resolve(PARENT)
-    driver.model(asks(spawns("c2")))
+    driver.model(asks(spawn_call("c2")))
     if first == "cancel":
         driver.cancel("enough")
     driver.cancel("goodbye", close=True)
     told = [command.id for command in driver.commands if isinstance(command, CancelChild)]
     assert sorted(told) == ["bg_0", "bg_1"]
     driver.model(says("In vain."))
-    driver.feed(an_end("bg_1", termination=Cancelled()))
+    driver.feed(child_settled("bg_1", termination=Cancelled()))
     assert isinstance(driver.thread.stage, Cancelling)
-    driver.feed(an_end("bg_0", termination=Cancelled()))
+    driver.feed(child_settled("bg_0", termination=Cancelled()))
     assert (isinstance(driver.thread.stage, Done), driver.thread.children.running) == (True, ())
 
 
 def test_an_idle_thread_is_closed_when_its_last_task_has_stopped() -> None:
     """H-08, H-10"""
-    driver = idle_with_task(spawns("c1"), spawns("c2"))
+    driver = idle_with_task(spawn_call("c1"), spawn_call("c2"))
     result = driver.result
     driver.cancel("goodbye", close=True)
     assert driver.last.commands == (
@@ -124,14 +126,14 @@ def test_an_idle_thread_is_closed_when_its_last_task_has_stopped() -> None:
     )
     driver.cancel("again")
     driver.submit("m1")
-    assert driver.reasons == ["the thread is being closed"]
-    driver.feed(mail(), a_word("bg_0"), an_end("bg_0", termination=Cancelled()))
+    assert driver.refusal_reasons == ["the thread is being closed"]
+    driver.feed(mail_received(), task_event("bg_0"), child_settled("bg_0", termination=Cancelled()))
     assert driver.thread.children.running != ()
     driver.feed(ChildClosed("bg_1", "it closed without reporting a result"))
     assert driver.thread.stage == Done(result)
     assert driver.event_types.count("run_start") == 1
     kept = [message.id for message in carryover(driver.thread).mail]
-    assert kept == ["msg_1", "word_1", "child_settled:t1/bg_0", "child_settled:t1/bg_1"]
+    assert kept == ["msg_1", "event_1", "child_settled:t1/bg_0", "child_settled:t1/bg_1"]
 
 
 def test_a_thread_that_never_ran_is_closed_after_its_tasks_too() -> None:
@@ -139,27 +141,31 @@ def test_a_thread_that_never_ran_is_closed_after_its_tasks_too() -> None:
     kept = carryover(idle_with_task().thread).model_copy(update={"tasks": (running,)})
     driver = Driver(None, request=THREAD.model_copy(update={"input": ""}), carryover=kept)
     driver.cancel(close=True)
-    driver.feed(a_tool_end("bg_0"))
+    driver.feed(tool_settled("bg_0"))
     assert isinstance(driver.thread.stage, Done)
     assert driver.result.termination == Cancelled()
 
 
 def test_the_tasks_of_an_idle_thread_can_be_cancelled_and_their_ends_begin_no_run() -> None:
     """I-10"""
-    driver = idle_with_task(spawns("c1"), spawns("c2"))
+    driver = idle_with_task(spawn_call("c1"), spawn_call("c2"))
     driver.cancel("enough")
     assert [command.id for command in driver.last.commands] == ["bg_0", "bg_1"]
-    driver.last = Advance(carry(driver.thread))
-    driver.feed(a_word("bg_0"), an_end("bg_0", termination=Cancelled()), an_end("bg_1", termination=Cancelled()))
+    driver.last = Advance(after_continue_as_new(driver.thread))
+    driver.feed(
+        task_event("bg_0"),
+        child_settled("bg_0", termination=Cancelled()),
+        child_settled("bg_1", termination=Cancelled()),
+    )
     assert (isinstance(driver.thread.stage, Idle), driver.thread.counters.runs) == (True, 1)
     driver.submit("m1")
     driver.resolve(PARENT)
-    assert events_in(driver) == [("custom", "bg_0"), ("cancelled", "bg_0"), ("cancelled", "bg_1")]
+    assert task_events_read(driver) == [("custom", "bg_0"), ("cancelled", "bg_0"), ("cancelled", "bg_1")]
 
 
 def test_a_task_of_an_idle_thread_that_is_cancelled_before_it_starts_is_recorded_as_cancelled() -> None:
-    driver = Driver(a_parent(max_rounds=1), request=THREAD)
-    nameless(driver, spawns("c1"))
+    driver = Driver(make_parent(max_rounds=1), request=THREAD)
+    start_without_ids(driver, spawn_call("c1"))
     assert isinstance(driver.thread.stage, Idle)
     driver.cancel("enough")
     assert driver.last.commands == (CancelWork("bg_0"),)
@@ -167,7 +173,7 @@ def test_a_task_of_an_idle_thread_that_is_cancelled_before_it_starts_is_recorded
     assert (driver.thread.children.running, driver.thread.counters.runs) == ((), 1)
     driver.submit("m1")
     driver.resolve(PARENT)
-    assert events_in(driver) == [("cancelled", "bg_0")]
+    assert task_events_read(driver) == [("cancelled", "bg_0")]
 
 
 def test_a_rollback_of_a_run_that_is_being_cancelled_stops_no_more_than_the_cancel() -> None:

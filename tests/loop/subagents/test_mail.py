@@ -8,17 +8,30 @@ from pydantic import JsonValue
 from tests.loop.children import (
     PARALLEL_PARENT,
     PARENT,
-    a_letter,
-    a_parent,
-    a_tool_end,
-    digs,
-    mail,
-    nameless,
-    spawns,
+    agent_message,
+    background_call,
+    mail_received,
+    make_parent,
+    send_call,
+    spawn_call,
+    start_without_ids,
+    tool_settled,
     with_tasks,
-    writes,
 )
-from tests.loop.driving import Driver, a_ticket, asks, asks_gated, call, carried, carry, done, idle, ok, resume, says
+from tests.loop.driving import (
+    Driver,
+    after_continue_as_new,
+    asks,
+    asks_gated,
+    call,
+    done,
+    idle,
+    make_ticket,
+    ok,
+    resume,
+    says,
+    snapshot_of,
+)
 from wakeful.contract.agents import ToolMode
 from wakeful.contract.base import replace
 from wakeful.contract.gates import Suspend
@@ -60,13 +73,13 @@ WITHIN_A_TASK = SubagentContext(
 def writing(to: JsonValue = TO_AGENT, *, request: RunRequest | None = None) -> Driver:
     """A run whose call `c2` sends a message."""
     driver = Driver(PARENT, request=request) if request else Driver(PARENT)
-    driver.model(asks(spawns("c1", "scout"), digs("c0")))
-    driver.model(asks(writes("c2", to)))
+    driver.model(asks(spawn_call("c1", "scout"), background_call("c0")))
+    driver.model(asks(send_call("c2", to)))
     return driver
 
 
 def receipt(driver: Driver, call_id: str = "c2") -> JsonValue:
-    told: JsonValue = json.loads(dict(driver.answers)[call_id])
+    told: JsonValue = json.loads(dict(driver.tool_results)[call_id])
     return told
 
 
@@ -85,7 +98,7 @@ def with_dead_letters(count: int = 1) -> Driver:
     """A run some of whose messages could not be delivered; the model is asked."""
     driver = Driver(PARENT)
     for number in range(count):
-        driver.model(asks(writes(f"c{number}", TO_AGENT, f"number {number}")))
+        driver.model(asks(send_call(f"c{number}", TO_AGENT, f"number {number}")))
         driver.feed(WorkFailed(f"send-c{number}", "recipient_not_found"))
     return driver
 
@@ -114,8 +127,8 @@ def test_a_wrong_message_is_an_error_and_is_not_sent(arguments: JsonValue, error
     """B-560"""
     driver = Driver(PARENT, request=SUB_AGENT)
     driver.model(asks(call("c1", "send_message", arguments)))
-    assert driver.answers == [("c1", f"Invalid arguments: {error}")]
-    assert driver.asked_for(DeliverMessage) == []
+    assert driver.tool_results == [("c1", f"Invalid arguments: {error}")]
+    assert driver.commands_of(DeliverMessage) == []
 
 
 @pytest.mark.parametrize(
@@ -132,7 +145,7 @@ def test_a_message_to_nobody_has_a_receipt_that_says_so(to: JsonValue, error: st
     """B-561, B-563, B-564, B-565"""
     driver = writing(to)
     assert receipt(driver) == failed(error)
-    assert (driver.asked_for(DeliverMessage), driver.asked_for(SendSignal), driver.thread.mail.undelivered) == (
+    assert (driver.commands_of(DeliverMessage), driver.commands_of(SendSignal), driver.thread.mail.undelivered) == (
         [],
         [],
         (),
@@ -147,15 +160,15 @@ def test_a_parents_run_alone_is_no_parent_to_write_to() -> None:
 
 def test_a_child_that_has_ended_is_not_found() -> None:
     """B-563"""
-    driver = with_tasks(spawns("c1", "scout"))
-    driver.feed(a_tool_end("bg_0"))
-    driver.model(asks(writes("c2", TO_CHILD)))
+    driver = with_tasks(spawn_call("c1", "scout"))
+    driver.feed(tool_settled("bg_0"))
+    driver.model(asks(send_call("c2", TO_CHILD)))
     assert receipt(driver) == failed("recipient_not_found")
 
 
 def test_a_child_is_written_to_in_the_step_that_started_it() -> None:
     driver = Driver(PARENT)
-    nameless(driver, spawns("c1", "scout"), writes("c2", TO_CHILD))
+    start_without_ids(driver, spawn_call("c1", "scout"), send_call("c2", TO_CHILD))
     assert not any(isinstance(command, SendSignal) for command in driver.commands)
     driver.feed(ChildIdAssigned("bg_0", "t1/bg_0"))
     assert [command.thread_id for command in driver.last.commands if isinstance(command, SendSignal)] == ["t1/bg_0"]
@@ -212,7 +225,7 @@ def test_the_owner_reads_which_of_its_tasks_has_written() -> None:
     owner = idle()
     owner.feed(MailReceived(letter_of(child)))
     head = '<agent-message from="assistant" thread_id="t1" task_id="bg_3" name="scout">'
-    assert owner.said[-1] == f"{head}\nHurry!\n</agent-message>"
+    assert owner.texts[-1] == f"{head}\nHurry!\n</agent-message>"
 
 
 @pytest.mark.parametrize(("agent_id", "named"), [(None, None), ("", None), ("writer", "writer"), (7, None)], ids=repr)
@@ -221,13 +234,13 @@ def test_another_thread_is_addressed_as_it_is_given(agent_id: JsonValue, named: 
     driver = writing({"relation": "agent", "thread_id": " t5 ", "agent_id": agent_id})
     letter = letter_of(driver)
     assert (letter.relation, letter.recipient_thread_id, letter.recipient_agent_id) == ("agent", " t5 ", named)
-    assert carry(driver.thread) is not None
+    assert after_continue_as_new(driver.thread) is not None
 
 
 def test_an_empty_message_is_delivered() -> None:
     """B-560"""
     driver = Driver(PARENT)
-    driver.model(asks(writes("c1", TO_AGENT, "")))
+    driver.model(asks(send_call("c1", TO_AGENT, "")))
     assert letter_of(driver).content == ""
 
 
@@ -236,41 +249,41 @@ def test_a_message_has_an_id_of_its_own_that_is_the_same_whenever_history_is_rep
     first, again = letter_of(writing()), letter_of(writing())
     assert (first, first.message_id[:4]) == (again, "msg_")
     other = Driver(PARENT)
-    other.model(asks(writes("c3", TO_AGENT)))
+    other.model(asks(send_call("c3", TO_AGENT)))
     assert letter_of(other).message_id != first.message_id
 
 
 @pytest.mark.parametrize("mode", ToolMode)
 def test_messages_go_one_after_another_in_the_order_they_were_written_in(mode: ToolMode) -> None:
-    driver = Driver(a_parent(mode))
-    driver.model(asks(writes("c1", TO_AGENT, "one"), writes("c2", TO_AGENT, "two"), call("c3")))
-    assert [sent.id for sent in driver.asked_for(DeliverMessage)] == ["send-c1"]
-    assert len(driver.executions("c3")) == (1 if mode is ToolMode.PARALLEL else 0)
+    driver = Driver(make_parent(mode))
+    driver.model(asks(send_call("c1", TO_AGENT, "one"), send_call("c2", TO_AGENT, "two"), call("c3")))
+    assert [sent.id for sent in driver.commands_of(DeliverMessage)] == ["send-c1"]
+    assert len(driver.tool_commands("c3")) == (1 if mode is ToolMode.PARALLEL else 0)
     driver.feed(Delivered("send-c1"))
-    assert [sent.message.content for sent in driver.asked_for(DeliverMessage)] == ["one", "two"]
+    assert [sent.message.content for sent in driver.commands_of(DeliverMessage)] == ["one", "two"]
     driver.feed(Delivered("send-c2"))
     driver.tool("c3", ok("sunny"))
-    assert [call_id for call_id, _ in driver.answers] == ["c1", "c2", "c3"]
+    assert [call_id for call_id, _ in driver.tool_results] == ["c1", "c2", "c3"]
 
 
 def test_messages_queue_where_gates_have_something_to_say_too() -> None:
     driver = Driver(PARALLEL_PARENT)
-    verdict = Suspend(ticket=a_ticket("s1"))
-    driver.model(asks_gated(writes("c1", TO_AGENT), writes("c2", TO_AGENT), call("c3"), c3=verdict))
-    assert [sent.id for sent in driver.asked_for(DeliverMessage)] == ["send-c1"]
+    verdict = Suspend(ticket=make_ticket("s1"))
+    driver.model(asks_gated(send_call("c1", TO_AGENT), send_call("c2", TO_AGENT), call("c3"), c3=verdict))
+    assert [sent.id for sent in driver.commands_of(DeliverMessage)] == ["send-c1"]
     driver.feed(Delivered("send-c1"), Delivered("send-c2"))
     driver.decide(resume("s1"))
     driver.tool("c3", ok("sunny"))
-    assert [call_id for call_id, _ in driver.answers] == ["c1", "c2", "c3"]
+    assert [call_id for call_id, _ in driver.tool_results] == ["c1", "c2", "c3"]
 
 
 def test_a_message_that_a_gate_held_back_is_sent_once_it_is_decided() -> None:
     driver = Driver(PARENT)
-    driver.model(asks_gated(writes("c1", TO_AGENT), c1=Suspend(ticket=a_ticket("s1"))))
-    assert driver.asked_for(DeliverMessage) == []
+    driver.model(asks_gated(send_call("c1", TO_AGENT), c1=Suspend(ticket=make_ticket("s1"))))
+    assert driver.commands_of(DeliverMessage) == []
     driver.decide(resume("s1"))
     driver.feed(Delivered("send-c1"))
-    assert (len(driver.asked_for(DeliverMessage)), driver.event_types.count("tool_call_resumed")) == (1, 1)
+    assert (len(driver.commands_of(DeliverMessage)), driver.event_types.count("tool_call_resumed")) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -303,8 +316,8 @@ def test_a_letter_that_a_child_did_not_hear_is_not_kept() -> None:
 def test_a_thread_keeps_so_many_dead_letters_and_each_of_them_once() -> None:
     driver = Driver(PARENT)
     for number in range(KEPT_UNDELIVERED + 5):
-        driver.feed(MailReturned(a_letter(f"m{number}"), "recipient_unavailable"))
-    driver.feed(MailReturned(a_letter("m50"), "recipient_not_found"))
+        driver.feed(MailReturned(agent_message(f"m{number}"), "recipient_unavailable"))
+    driver.feed(MailReturned(agent_message("m50"), "recipient_not_found"))
     ids = [dead.message.message_id for dead in driver.thread.mail.undelivered]
     assert (len(ids), ids[0], ids[-1], ids.count("m50")) == (KEPT_UNDELIVERED, "m5", "m50", 1)
 
@@ -313,15 +326,15 @@ def test_a_thread_keeps_so_many_dead_letters_and_each_of_them_once() -> None:
 def test_of_long_dead_letters_the_newest_are_kept_and_do_not_keep_a_thread_from_going_on(text: str) -> None:
     driver = Driver(PARENT)
     for number in range(5):
-        driver.feed(MailReturned(a_letter(f"m{number}", text), "recipient_unavailable"))
+        driver.feed(MailReturned(agent_message(f"m{number}", text), "recipient_unavailable"))
     assert [dead.message.message_id for dead in driver.thread.mail.undelivered] == ["m4"]
     assert [dead.message.content for dead in carryover(driver.thread).undelivered] == [text]
-    assert size_of(pack(carried(driver.thread))) < 1_000_000
+    assert size_of(pack(snapshot_of(driver.thread))) < 1_000_000
 
 
 def test_a_status_shows_the_beginning_of_a_long_dead_letter() -> None:
     driver = Driver(PARENT)
-    driver.feed(MailReturned(a_letter("m1", "x" * 2 * CONTENT_LENGTH), "recipient_unavailable"))
+    driver.feed(MailReturned(agent_message("m1", "x" * 2 * CONTENT_LENGTH), "recipient_unavailable"))
     (dead,) = driver.thread.mail.undelivered
     head = dead.message.model_copy(update={"content": "x" * CONTENT_LENGTH})
     assert status_view(driver.thread).undelivered == (dead.model_copy(update={"message": head}),)
@@ -359,7 +372,7 @@ def test_nothing_else_can_be_done_with_dead_letters(action: JsonValue) -> None:
     """B-570"""
     driver = with_dead_letters()
     driver.model(asks(call("c9", "recover_failed_messages", {"action": action})))
-    assert dict(driver.answers)["c9"] == f"Invalid arguments: unknown action '{action}'"
+    assert dict(driver.tool_results)["c9"] == f"Invalid arguments: unknown action '{action}'"
 
 
 def test_a_model_forgets_its_dead_letters() -> None:
@@ -389,7 +402,7 @@ def test_a_model_has_its_dead_letters_sent_again_one_after_another_under_their_i
 def test_what_is_sent_again_meanwhile_goes_after_what_is_on_its_way() -> None:
     driver = with_dead_letters(1)
     driver.feed(UndeliveredRequested("replay"))
-    driver.feed(MailReturned(a_letter("m7"), "recipient_unavailable"))
+    driver.feed(MailReturned(agent_message("m7"), "recipient_unavailable"))
     assert driver.feed(UndeliveredRequested("replay")).commands == ()
     first, second = driver.thread.mail.resending
     assert driver.thread.bound_to_execution == {driver.inference().id, f"resend-{first.message_id}"}
@@ -430,11 +443,11 @@ def test_a_letter_that_is_on_its_way_when_the_thread_is_closed_counts_as_dead() 
 def test_letters_on_their_way_are_carried_and_sent() -> None:
     driver = with_dead_letters(1)
     driver.feed(UndeliveredRequested("replay"))
-    driver.model(asks(writes("c9", TO_AGENT)))
-    after = carry(driver.thread)
-    assert pending_commands(after) == (driver.asked_for(DeliverMessage)[-1], driver.asked_for(DeliverMessage)[-2])
+    driver.model(asks(send_call("c9", TO_AGENT)))
+    after = after_continue_as_new(driver.thread)
+    assert pending_commands(after) == (driver.commands_of(DeliverMessage)[-1], driver.commands_of(DeliverMessage)[-2])
     child = writing(TO_CHILD)
-    assert pending_commands(carry(child.thread)) == tuple(child.asked_for(SendSignal))
+    assert pending_commands(after_continue_as_new(child.thread)) == tuple(child.commands_of(SendSignal))
 
 
 @pytest.mark.parametrize("sent", [True, False])
@@ -445,15 +458,18 @@ def test_a_run_that_is_cancelled_while_it_writes_knows_what_became_of_the_letter
     assert CancelWork("send-c2") in driver.last.commands
     driver.feed(Delivered("send-c2") if sent else WorkCancelled("send-c2"))
     assert isinstance(driver.thread.stage, Cancelling)
-    driver.feed(a_tool_end("bg_0"), a_tool_end("bg_1"))
+    driver.feed(tool_settled("bg_0"), tool_settled("bg_1"))
     assert driver.result.termination == Cancelled()
-    assert (len(driver.thread.mail.undelivered), "accepted" in dict(driver.answers)["c2"]) == (0 if sent else 1, sent)
+    assert (len(driver.thread.mail.undelivered), "accepted" in dict(driver.tool_results)["c2"]) == (
+        0 if sent else 1,
+        sent,
+    )
 
 
 def test_a_letter_begins_a_run_of_an_idle_thread() -> None:
     """B-567, B-569"""
     driver = idle()
-    driver.feed(mail())
+    driver.feed(mail_received())
     assert isinstance(driver.thread.stage, Resolving)
     assert driver.thread.identity == RunIdentity(
         thread_id="t1", run_id="r1.2", agent_id="assistant", origin=Origin.INTERNAL
@@ -466,9 +482,9 @@ def test_a_letter_begins_a_run_of_an_idle_thread() -> None:
 def test_a_letter_to_a_task_reads_like_an_event() -> None:
     """B-564"""
     driver = Driver(PARENT)
-    driver.feed(MailReceived(a_letter(relation="child", task_id="bg_0")))
+    driver.feed(MailReceived(agent_message(relation="child", task_id="bg_0")))
     driver.model(says("Hm."))
-    assert driver.said[-1] == (
+    assert driver.texts[-1] == (
         '<background-task-event kind="custom" task_id="bg_0">\n{"kind":"custom","task_id":"bg_0",'
         '"event_type":"agent_message","payload":{"from":"boss","content":"Hurry!"}}\n</background-task-event>'
     )
@@ -477,18 +493,18 @@ def test_a_letter_to_a_task_reads_like_an_event() -> None:
 def test_a_letter_is_read_once_however_often_it_comes() -> None:
     """B-569, I-11"""
     driver = idle()
-    driver.feed(mail())
+    driver.feed(mail_received())
     before = driver.thread
-    assert driver.feed(mail()) == Advance(before)
+    assert driver.feed(mail_received()) == Advance(before)
     driver.resolve(PARENT)
     driver.model(says("I do."))
     before = driver.thread
-    assert driver.feed(mail()) == Advance(before)
+    assert driver.feed(mail_received()) == Advance(before)
 
 
 def test_a_long_letter_is_looked_up_where_history_has_it() -> None:
     driver = idle()
-    driver.feed(mail(text="x" * 3000))
+    driver.feed(mail_received(text="x" * 3000))
     driver.resolve(PARENT)
     assert driver.inference().appended[-1] == "mail:msg_1"
 
@@ -496,7 +512,7 @@ def test_a_long_letter_is_looked_up_where_history_has_it() -> None:
 def test_a_letter_that_comes_after_the_end_is_returned() -> None:
     """H-07, I-11"""
     driver = done()
-    letter = a_letter()
+    letter = agent_message()
     before = driver.thread
     returned = ReturnedMessage(message=letter, error="recipient_unavailable")
     tell = SendSignal("return-msg_1", "t0", SIGNAL_MAIL_RETURNED, returned)
@@ -509,14 +525,14 @@ def test_a_letter_that_comes_after_the_end_is_returned() -> None:
 def test_a_letter_that_cannot_be_returned_is_read_by_whoever_wakes_the_thread() -> None:
     """I-11"""
     driver = done()
-    driver.feed(MailReceived(a_letter()), WorkFailed("return-msg_1", "recipient_unavailable"))
+    driver.feed(MailReceived(agent_message()), WorkFailed("return-msg_1", "recipient_unavailable"))
     assert [message.id for message in carryover(driver.thread).mail] == ["msg_1"]
 
 
 def test_a_letter_that_is_returned_after_the_end_is_kept() -> None:
     """I-11"""
     driver = done()
-    driver.feed(MailReturned(a_letter(), "recipient_unavailable"))
+    driver.feed(MailReturned(agent_message(), "recipient_unavailable"))
     assert (driver.last.commands, driver.last.events) == ((), ())
     assert [dead.message.message_id for dead in carryover(driver.thread).undelivered] == ["msg_1"]
 
@@ -529,6 +545,6 @@ def test_what_is_wanted_of_the_letters_of_a_run_that_has_ended_is_too_late() -> 
 
 def test_mail_for_a_restored_thread_is_read_by_its_first_run() -> None:
     old = done()
-    old.feed(MailReceived(a_letter()), WorkFailed("return-msg_1", "recipient_unavailable"))
+    old.feed(MailReceived(agent_message()), WorkFailed("return-msg_1", "recipient_unavailable"))
     driver = Driver(PARENT, carryover=carryover(old.thread))
     assert [message.id for message in driver.thread.transcript.messages] == ["r1:1", "msg_1"]

@@ -6,19 +6,18 @@ import pytest
 
 from tests.loop.children import (
     PARENT,
-    a_tool_end,
-    a_word,
-    an_end,
     awaiting_tasks,
-    event_of,
+    child_settled,
     idle_with_task,
-    mail,
-    spawns,
+    mail_received,
+    spawn_call,
+    task_event,
+    task_event_text,
+    tool_settled,
     with_tasks,
 )
 from tests.loop.driving import (
     Driver,
-    a_ticket,
     asks,
     asks_gated,
     call,
@@ -27,6 +26,7 @@ from tests.loop.driving import (
     done,
     idle,
     inferring,
+    make_ticket,
     ok,
     resolving,
     resume,
@@ -42,7 +42,7 @@ from wakeful.loop.machine.state import Advance
 from wakeful.loop.subagents.child_events import EVENT_TEXT_LENGTH
 
 HURRY = MailArrived(message_id="msg_1", text='<agent-message from="boss" thread_id="t0">\nHurry!\n</agent-message>')
-GOLD = MailArrived(message_id="child_settled:t1/bg_0", text=event_of("bg_0", "completed", result="gold"))
+GOLD = MailArrived(message_id="child_settled:t1/bg_0", text=task_event_text("bg_0", "completed", result="gold"))
 
 
 def seen(driver: Driver) -> list[MailArrived]:
@@ -57,7 +57,7 @@ def types(driver: Driver) -> list[str]:
 def deciding() -> Driver:
     """A run that waits for a decision while its task runs."""
     driver = with_tasks()
-    driver.model(asks_gated(call("c2"), c2=Suspend(ticket=a_ticket("s1"))))
+    driver.model(asks_gated(call("c2"), c2=Suspend(ticket=make_ticket("s1"))))
     return driver
 
 
@@ -72,31 +72,31 @@ def short_of_turns() -> Driver:
 @pytest.mark.parametrize("stage", [resolving, inferring, calling_tools, cancelling, short_of_turns])
 def test_mail_that_comes_to_a_run_at_work_is_seen_when_it_comes(stage: Callable[[], Driver]) -> None:
     driver = stage()
-    driver.feed(mail())
+    driver.feed(mail_received())
     assert driver.last.events == (HURRY,)
 
 
 def test_mail_that_goes_on_with_a_run_is_seen_after_its_start() -> None:
     driver = awaiting_tasks()
-    driver.feed(mail())
+    driver.feed(mail_received())
     assert (types(driver), seen(driver)) == (["run_start", "mail_received", "step_start"], [HURRY])
 
 
 def test_mail_that_begins_a_run_is_seen_after_its_start() -> None:
     driver = idle()
-    driver.feed(mail())
+    driver.feed(mail_received())
     assert (types(driver), seen(driver)) == (["run_start", "mail_received"], [HURRY])
 
 
 def test_mail_for_a_run_that_waits_for_a_decision_is_not_told() -> None:
     driver = deciding()
-    driver.feed(mail(), a_word("bg_0"))
+    driver.feed(mail_received(), task_event("bg_0"))
     assert driver.last.events == ()
-    driver.feed(a_tool_end("bg_0"))
+    driver.feed(tool_settled("bg_0"))
     assert types(driver) == ["task_changed"]
     driver.decide(resume("s1"))
     driver.tool("c2", ok("sunny"))
-    assert ("mail_received" in driver.event_types, HURRY.text in driver.said, GOLD.text in driver.said) == (
+    assert ("mail_received" in driver.event_types, HURRY.text in driver.texts, GOLD.text in driver.texts) == (
         False,
         True,
         True,
@@ -105,45 +105,45 @@ def test_mail_for_a_run_that_waits_for_a_decision_is_not_told() -> None:
 
 def test_mail_is_not_told_after_the_end() -> None:
     driver = done()
-    driver.feed(a_word("bg_0"))
+    driver.feed(task_event("bg_0"))
     assert driver.last.events == ()
 
 
 def test_mail_that_comes_again_is_told_once() -> None:
     driver = inferring()
-    driver.feed(mail())
+    driver.feed(mail_received())
     before = driver.thread
-    assert driver.feed(mail()) == Advance(before)
+    assert driver.feed(mail_received()) == Advance(before)
 
 
 def test_the_end_of_a_task_is_seen_when_it_comes() -> None:
     driver = with_tasks()
-    driver.feed(a_tool_end("bg_0"))
+    driver.feed(tool_settled("bg_0"))
     assert (types(driver), seen(driver)) == (["task_changed", "mail_received"], [GOLD])
 
 
 def test_the_end_of_a_task_that_wakes_an_idle_thread_is_seen_after_the_runs_start() -> None:
     driver = idle_with_task()
-    driver.feed(a_tool_end("bg_0"))
+    driver.feed(tool_settled("bg_0"))
     assert (types(driver), seen(driver)) == (["task_changed", "run_start", "mail_received"], [GOLD])
 
 
 def test_the_end_of_a_task_that_was_stopped_with_its_run_is_not_told() -> None:
     driver = with_tasks()
     driver.cancel()
-    driver.feed(an_end("bg_0", termination=Cancelled()))
+    driver.feed(child_settled("bg_0", termination=Cancelled()))
     assert seen(driver) == []
 
 
 def test_what_a_task_tells_before_its_end_is_seen() -> None:
     driver = with_tasks()
-    driver.feed(a_word("bg_0"))
+    driver.feed(task_event("bg_0"))
     (event,) = seen(driver)
-    assert (event.message_id, '"payload":"half way"' in event.text) == ("word_1", True)
+    assert (event.message_id, '"payload":"half way"' in event.text) == ("event_1", True)
 
 
 def test_the_end_of_a_task_that_vanished_has_the_name_of_the_task() -> None:
-    driver = with_tasks(spawns("c1", "scout"))
+    driver = with_tasks(spawn_call("c1", "scout"))
     driver.feed(ChildClosed("bg_0", "it was terminated"))
     (event,) = seen(driver)
     assert event.text.split("\n")[0] == '<background-task-event kind="failed" task_id="bg_0" name="scout">'
@@ -151,9 +151,9 @@ def test_the_end_of_a_task_that_vanished_has_the_name_of_the_task() -> None:
 
 def test_watchers_are_shown_the_beginning_of_what_is_long() -> None:
     driver = inferring()
-    driver.feed(mail(text="x" * 3000))
+    driver.feed(mail_received(text="x" * 3000))
     (event,) = seen(driver)
     assert len(event.text) == EVENT_TEXT_LENGTH
     driver.model(asks(call("c1")))
     driver.tool("c1", ok("sunny"))
-    assert "x" * 3000 in driver.said[-1]
+    assert "x" * 3000 in driver.texts[-1]

@@ -1,7 +1,7 @@
 """A run within its budget, from fact to fact: calls that are not made, sub-agents that ask for more, and waiting."""
 
-from tests.loop.children import PARENT, an_end, delegates, spawns
-from tests.loop.driving import Driver, asks, call, carry, ok, says, without_run
+from tests.loop.children import PARENT, child_settled, delegate_call, spawn_call
+from tests.loop.driving import Driver, after_continue_as_new, asks, call, ok, says, without_run
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.names import SIGNAL_BUDGET_GRANT, SIGNAL_BUDGET_REQUEST
 from wakeful.contract.requests import RunRequest
@@ -36,11 +36,11 @@ def test_calls_beyond_the_budget_are_not_made_and_the_run_stops() -> None:
     driver = on(Budget(tool_calls=1))
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", ok("sunny"))
-    assert driver.answers == [
+    assert driver.tool_results == [
         ("c1", "sunny"),
         ("c2", "the call was not executed: the run's budget of tool calls is spent"),
     ]
-    assert (driver.result.status_reason, driver.executions("c2")) == ("stopped:budget", [])
+    assert (driver.result.status_reason, driver.tool_commands("c2")) == ("stopped:budget", [])
     assert driver.result.spent == Spent(turns=1, tool_calls=1)
 
 
@@ -60,7 +60,7 @@ def test_a_sub_agent_that_has_spent_its_share_asks_its_parent_and_waits() -> Non
     assert (asked.thread_id, asked.signal) == ("t0", SIGNAL_BUDGET_REQUEST)
     assert doing(driver.thread) == "asking its parent for more turns"
     assert status_view(driver.thread).waiting_for is WaitingFor.BUDGET
-    assert pending_commands(carry(driver.thread)) == ()
+    assert pending_commands(after_continue_as_new(driver.thread)) == ()
     driver.feed(Delivered(asked.id))
     driver.feed(BudgetGranted(BudgetGrant(allowance=Budget(turns=2))))
     driver.model(says("Done."))
@@ -73,7 +73,7 @@ def test_a_sub_agent_whose_parent_refuses_or_cannot_be_reached_stops() -> None:
     lost = short_of_turns()
     lost.feed(WorkFailed(lost.last.commands[0].id, "recipient_unavailable"))
     assert [driver.result.status_reason for driver in (refused, lost)] == ["stopped:budget", "stopped:budget"]
-    assert len(lost.asked_for(Infer)) == 1
+    assert len(lost.commands_of(Infer)) == 1
 
 
 def test_a_grant_that_comes_while_the_run_is_busy_does_not_disturb_it() -> None:
@@ -95,21 +95,21 @@ def test_a_grant_that_arrives_before_the_first_run_of_a_woken_thread_is_a_no_op(
 
 def test_a_parent_lends_more_while_its_call_waits() -> None:
     driver = on(Budget(turns=9))
-    driver.model(asks(delegates("c1")))
+    driver.model(asks(delegate_call("c1")))
     driver.feed(BudgetRequested(BudgetRequest(work_id="delegate-c1", thread_id="t1/delegate-c1", spent=Spent(turns=4))))
     (answer,) = driver.last.commands
     assert isinstance(answer, SendSignal)
     assert (answer.thread_id, answer.signal) == ("t1/delegate-c1", SIGNAL_BUDGET_GRANT)
-    driver.feed(an_end("delegate-c1", spent=Spent(turns=5)))
+    driver.feed(child_settled("delegate-c1", spent=Spent(turns=5)))
     assert driver.thread.current.budget.descendants == Spent(turns=5)
 
 
 def test_a_run_waits_for_what_its_tasks_may_leave_it() -> None:
     driver = on(Budget(turns=2))
-    driver.model(asks(spawns("c1")))
+    driver.model(asks(spawn_call("c1")))
     assert driver.thread.stage == AwaitingBudget("turns", asked_parent=False)
     assert doing(driver.thread) == "waiting for its tasks to release turns"
-    driver.feed(an_end("bg_0", spent=Spent(turns=0)))
+    driver.feed(child_settled("bg_0", spent=Spent(turns=0)))
     assert driver.inference().id == "infer-2"
     driver.model(says("Done."))
     assert driver.result.status_reason == "natural"

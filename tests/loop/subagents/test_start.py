@@ -3,8 +3,19 @@
 import pytest
 from pydantic import JsonValue
 
-from tests.loop.children import PARALLEL_PARENT, PARENT, a_parent, an_end, delegates, nameless
-from tests.loop.driving import Driver, a_ticket, asks, asks_gated, call, carry, ok, resume, says, thread_of
+from tests.loop.children import PARALLEL_PARENT, PARENT, child_settled, delegate_call, make_parent, start_without_ids
+from tests.loop.driving import (
+    Driver,
+    after_continue_as_new,
+    asks,
+    asks_gated,
+    call,
+    make_ticket,
+    ok,
+    resume,
+    says,
+    thread_id_of,
+)
 from wakeful.contract.agents import ToolMode
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.decisions import ResumeMode
@@ -54,8 +65,8 @@ FOUND: JsonValue = {
 
 def delegating(**changed: object) -> Driver:
     """A run whose call `c1` waits for a sub-agent."""
-    driver = Driver(a_parent(**changed))  # type: ignore[arg-type]  # as a_parent's
-    driver.model(asks(delegates("c1")))
+    driver = Driver(make_parent(**changed))  # type: ignore[arg-type]  # as a_parent's
+    driver.model(asks(delegate_call("c1")))
     return driver
 
 
@@ -84,14 +95,14 @@ def test_a_delegate_without_a_prompt_is_an_error_and_starts_nobody(arguments: Js
     """B-501"""
     driver = Driver(PARENT)
     driver.model(asks(call("c1", "agent_run_researcher", arguments)))
-    assert driver.answers == [("c1", f"Invalid arguments: {error}")]
-    assert driver.asked_for(StartChild) == []
+    assert driver.tool_results == [("c1", f"Invalid arguments: {error}")]
+    assert driver.commands_of(StartChild) == []
 
 
 def test_a_delegate_is_told_its_prompt_and_where_it_stands_and_nothing_else() -> None:
     """B-502, B-503, B-504, I-13"""
     driver = Driver(PARENT, request=RunRequest(agent_id="assistant", input="Hello", session_id="s9"))
-    driver.model(asks(delegates("c1", "  Look into it. \n")))
+    driver.model(asks(delegate_call("c1", "  Look into it. \n")))
     request = RunRequest(
         agent_id="researcher",
         input="Look into it.",
@@ -117,8 +128,8 @@ def test_a_delegate_within_a_task_knows_the_task() -> None:
     task = TaskRef(task_id="bg_0", thread_id="t0/bg_0", owner_thread_id="t0")
     family = SubagentContext(path=("t0",), work_id="delegate-c0", within=task)
     driver = Driver(PARENT, request=RunRequest(agent_id="assistant", input="Hello", subagent=family))
-    driver.model(asks(delegates("c1")))
-    (started,) = driver.asked_for(StartChild)
+    driver.model(asks(delegate_call("c1")))
+    (started,) = driver.commands_of(StartChild)
     assert started.request.subagent == SubagentContext(path=("t0", "t1"), work_id=CHILD, within=task)
 
 
@@ -145,9 +156,9 @@ def test_a_delegate_within_a_task_knows_the_task() -> None:
 def test_the_model_reads_how_its_delegate_came_out(termination: Termination, status: str, text: str | None) -> None:
     """B-022, B-505"""
     driver = delegating()
-    driver.feed(an_end(CHILD, termination=termination))
+    driver.feed(child_settled(CHILD, termination=termination))
     data = {**FOUND, "status": status} if isinstance(FOUND, dict) else FOUND
-    metadata: dict[str, JsonValue] = {"child_thread_id": thread_of(CHILD), "child_run_id": thread_of(CHILD)}
+    metadata: dict[str, JsonValue] = {"child_thread_id": thread_id_of(CHILD), "child_run_id": thread_id_of(CHILD)}
     assert result_of(driver) == ToolResult(
         tool_name="agent_run_researcher",
         status=ToolStatus.SUCCESS if text is None else ToolStatus.ERROR,
@@ -155,20 +166,20 @@ def test_the_model_reads_how_its_delegate_came_out(termination: Termination, sta
         message=text,
         metadata=metadata,
     )
-    assert len(driver.answers) == 1
+    assert len(driver.tool_results) == 1
     assert driver.inference().id == "infer-2"
 
 
 def test_a_delegate_that_says_nothing_has_an_empty_response() -> None:
     driver = delegating()
-    driver.feed(an_end(CHILD, response=""))
+    driver.feed(child_settled(CHILD, response=""))
     assert result_of(driver).data == {"agent_id": "researcher", "status": "completed", "response": "", "steps": 2}
 
 
 def test_an_answer_with_a_type_of_its_own_is_read_as_data_too() -> None:
     """B-505"""
     driver = delegating()
-    driver.feed(an_end(CHILD, response='{"sky":"blue"}', output={"sky": "blue"}))
+    driver.feed(child_settled(CHILD, response='{"sky":"blue"}', output={"sky": "blue"}))
     assert result_of(driver).data == {
         "agent_id": "researcher",
         "status": "completed",
@@ -181,21 +192,21 @@ def test_an_answer_with_a_type_of_its_own_is_read_as_data_too() -> None:
 def test_watchers_see_a_delegate_begin_and_end() -> None:
     """B-506"""
     driver = delegating()
-    driver.feed(an_end(CHILD))
+    driver.feed(child_settled(CHILD))
     assert progress(driver) == [("running", "delegating to researcher"), ("done", "researcher is done")]
 
 
 def test_watchers_are_told_where_a_delegate_can_be_watched() -> None:
     driver = delegating()
-    thread = thread_of(CHILD)
+    thread = thread_id_of(CHILD)
     started = ChildStarted(work_id=CHILD, thread_id=thread, call_id="c1", agent_id="researcher")
-    assert driver.of_type("child_started") == [started]
+    assert driver.events_of("child_started") == [started]
 
 
 def test_no_event_follows_the_end_when_a_child_gets_its_name_too_late() -> None:
     """B-042"""
     driver = Driver(PARENT)
-    nameless(driver, delegates("c1"))
+    start_without_ids(driver, delegate_call("c1"))
     driver.feed(LoopFailed("boom"))
     driver.feed(ChildIdAssigned(CHILD, "t1/late"))
     assert driver.events[-1].event_type == "run_finish"
@@ -207,7 +218,7 @@ def test_no_event_follows_the_end_when_a_child_gets_its_name_too_late() -> None:
 def test_the_last_progress_of_a_delegate_says_how_it_ended(termination: Termination, word: str) -> None:
     """B-506"""
     driver = delegating()
-    driver.feed(an_end(CHILD, termination=termination))
+    driver.feed(child_settled(CHILD, termination=termination))
     assert progress(driver)[-1][0] == word
 
 
@@ -216,19 +227,19 @@ def test_a_delegate_that_takes_too_long_is_cancelled_and_waited_for() -> None:
     driver = delegating(delegate_timeout_seconds=60)
     assert driver.thread.next_alarm == driver.now + 60_000
     driver.wait(60_000)
-    assert driver.last.commands == (CancelChild(CHILD, thread_of(CHILD), "it timed out"),)
-    assert driver.statuses == [ToolCallStatus.RUNNING]
+    assert driver.last.commands == (CancelChild(CHILD, thread_id_of(CHILD), "it timed out"),)
+    assert driver.call_statuses == [ToolCallStatus.RUNNING]
     before = driver.thread
     assert driver.wait(1000) == Advance(before), "it is told once"
-    driver.feed(an_end(CHILD, termination=Cancelled()))
-    assert driver.answers == [("c1", "delegation to researcher timed out")]
+    driver.feed(child_settled(CHILD, termination=Cancelled()))
+    assert driver.tool_results == [("c1", "delegation to researcher timed out")]
     assert progress(driver)[-1] == ("cancelled", "delegation to researcher timed out")
 
 
 def test_a_delegate_that_was_done_before_it_heard_that_it_was_late_has_its_result() -> None:
     driver = delegating(delegate_timeout_seconds=60)
     driver.wait(60_000)
-    driver.feed(an_end(CHILD))
+    driver.feed(child_settled(CHILD))
     assert result_of(driver).status is ToolStatus.SUCCESS
 
 
@@ -239,8 +250,8 @@ def test_a_delegate_is_waited_for_until_its_time_has_come() -> None:
 
 
 def test_time_does_nothing_to_a_delegate_that_has_no_name_yet() -> None:
-    driver = Driver(a_parent(delegate_timeout_seconds=0.001))
-    nameless(driver, delegates("c1"))
+    driver = Driver(make_parent(delegate_timeout_seconds=0.001))
+    start_without_ids(driver, delegate_call("c1"))
     before = driver.thread
     assert driver.wait(1000) == Advance(before)
 
@@ -248,39 +259,39 @@ def test_time_does_nothing_to_a_delegate_that_has_no_name_yet() -> None:
 def test_sub_agents_have_a_depth_limit() -> None:
     """B-510, as we have it"""
     family = SubagentContext(path=("t0", "t0/a"), work_id="delegate-c0")
-    deep = Driver(a_parent(max_depth=2), request=RunRequest(agent_id="assistant", input="Hello", subagent=family))
-    deep.model(asks(delegates("c1")))
-    assert deep.answers == [
+    deep = Driver(make_parent(max_depth=2), request=RunRequest(agent_id="assistant", input="Hello", subagent=family))
+    deep.model(asks(delegate_call("c1")))
+    assert deep.tool_results == [
         ("c1", "Execution failed: no sub-agent was started: a tree may have at most 2 levels of them (max_depth)")
     ]
-    assert deep.asked_for(StartChild) == []
-    assert delegating(max_depth=1).asked_for(StartChild) != []
+    assert deep.commands_of(StartChild) == []
+    assert delegating(max_depth=1).commands_of(StartChild) != []
 
 
 def test_a_prompt_that_is_too_long_for_a_message_starts_nobody() -> None:
     driver = Driver(PARENT)
-    driver.model(asks(delegates("c1", "x" * 3_000_000)))
-    assert driver.asked_for(StartChild) == []
-    assert driver.answers[0][1].startswith("Execution failed: no sub-agent was started: ")
+    driver.model(asks(delegate_call("c1", "x" * 3_000_000)))
+    assert driver.commands_of(StartChild) == []
+    assert driver.tool_results[0][1].startswith("Execution failed: no sub-agent was started: ")
 
 
 def test_parallel_delegates_run_together_and_answer_in_call_order() -> None:
     """B-241"""
     driver = Driver(PARALLEL_PARENT)
-    driver.model(asks(delegates("c1"), delegates("c2", to="writer"), call("c3")))
-    assert [started.name for started in driver.asked_for(StartChild)] == ["researcher", "writer"]
-    driver.feed(an_end("delegate-c2", response="Written."), an_end(CHILD))
+    driver.model(asks(delegate_call("c1"), delegate_call("c2", to="writer"), call("c3")))
+    assert [started.name for started in driver.commands_of(StartChild)] == ["researcher", "writer"]
+    driver.feed(child_settled("delegate-c2", response="Written."), child_settled(CHILD))
     driver.tool("c3", ok("sunny"))
-    assert [call_id for call_id, _ in driver.answers] == ["c1", "c2", "c3"]
-    assert '"response":"Written."' in driver.answers[1][1]
+    assert [call_id for call_id, _ in driver.tool_results] == ["c1", "c2", "c3"]
+    assert '"response":"Written."' in driver.tool_results[1][1]
 
 
 def test_delegates_of_a_sequential_agent_run_one_by_one() -> None:
     driver = Driver(PARENT)
-    driver.model(asks(delegates("c1"), delegates("c2")))
-    assert [started.id for started in driver.asked_for(StartChild)] == [CHILD]
-    driver.feed(an_end(CHILD))
-    assert [started.id for started in driver.asked_for(StartChild)] == [CHILD, "delegate-c2"]
+    driver.model(asks(delegate_call("c1"), delegate_call("c2")))
+    assert [started.id for started in driver.commands_of(StartChild)] == [CHILD]
+    driver.feed(child_settled(CHILD))
+    assert [started.id for started in driver.commands_of(StartChild)] == [CHILD, "delegate-c2"]
 
 
 @pytest.mark.parametrize(
@@ -288,14 +299,14 @@ def test_delegates_of_a_sequential_agent_run_one_by_one() -> None:
 )
 def test_a_long_result_is_looked_up_where_history_has_it(response: str, source: str | None) -> None:
     driver = delegating()
-    driver.feed(an_end(CHILD, response=response))
+    driver.feed(child_settled(CHILD, response=response))
     appended = driver.inference().appended
     assert appended == ("infer-1", source or driver.thread.transcript.messages[-1])
 
 
 def test_a_long_error_goes_along_with_the_transcript() -> None:
     driver = delegating()
-    driver.feed(an_end(CHILD, termination=Errored(value="x" * 3000)))
+    driver.feed(child_settled(CHILD, termination=Errored(value="x" * 3000)))
     assert driver.inference().appended == ("infer-1", driver.thread.transcript.messages[-1])
 
 
@@ -304,7 +315,7 @@ def test_a_long_error_goes_along_with_the_transcript() -> None:
     [
         ChildSettled(ChildResult(work_id=CHILD, thread_id="t9/another", status=TaskStatus.COMPLETED)),
         ChildSettled(
-            ChildResult(work_id="delegate-c9", thread_id=thread_of("delegate-c9"), status=TaskStatus.COMPLETED)
+            ChildResult(work_id="delegate-c9", thread_id=thread_id_of("delegate-c9"), status=TaskStatus.COMPLETED)
         ),
         ChildClosed("delegate-c9", "it was terminated"),
         ChildIdAssigned("delegate-c9", "t1/another"),
@@ -320,9 +331,9 @@ def test_what_another_child_says_is_not_taken_for_the_delegates_word(fact: Child
 
 def test_the_end_of_a_delegate_is_heard_once() -> None:
     driver = delegating()
-    driver.feed(an_end(CHILD))
+    driver.feed(child_settled(CHILD))
     before = driver.thread
-    assert driver.feed(an_end(CHILD), ChildClosed(CHILD, "it has ended")) == Advance(before)
+    assert driver.feed(child_settled(CHILD), ChildClosed(CHILD, "it has ended")) == Advance(before)
 
 
 def test_the_call_of_an_ordinary_tool_has_no_child_that_could_be_gone() -> None:
@@ -335,57 +346,59 @@ def test_the_call_of_an_ordinary_tool_has_no_child_that_could_be_gone() -> None:
 def test_a_delegate_that_is_gone_has_failed() -> None:
     driver = delegating()
     driver.feed(ChildClosed(CHILD, "it was terminated"))
-    assert driver.answers == [("c1", "delegation to researcher failed: it was terminated")]
-    assert result_of(driver).metadata == {"child_thread_id": thread_of(CHILD)}
+    assert driver.tool_results == [("c1", "delegation to researcher failed: it was terminated")]
+    assert result_of(driver).metadata == {"child_thread_id": thread_id_of(CHILD)}
 
 
 def test_a_child_that_does_not_say_why_it_failed_has_failed_all_the_same() -> None:
     driver = delegating()
-    driver.feed(ChildSettled(ChildResult(work_id=CHILD, thread_id=thread_of(CHILD), status=TaskStatus.FAILED)))
-    assert driver.answers == [("c1", "delegation to researcher failed: no reason was reported")]
+    driver.feed(ChildSettled(ChildResult(work_id=CHILD, thread_id=thread_id_of(CHILD), status=TaskStatus.FAILED)))
+    assert driver.tool_results == [("c1", "delegation to researcher failed: no reason was reported")]
 
 
 def test_a_delegate_that_a_gate_held_back_is_started_once_and_by_the_decision() -> None:
     """H-05, I-04"""
     driver = Driver(PARENT)
-    driver.model(asks_gated(delegates("c1"), c1=Suspend(ticket=a_ticket("s1"))))
-    assert (driver.statuses, driver.asked_for(StartChild)) == ([ToolCallStatus.SUSPENDED], [])
+    driver.model(asks_gated(delegate_call("c1"), c1=Suspend(ticket=make_ticket("s1"))))
+    assert (driver.call_statuses, driver.commands_of(StartChild)) == ([ToolCallStatus.SUSPENDED], [])
     driver.decide(resume("s1"))
-    (started,) = driver.asked_for(StartChild)
+    (started,) = driver.commands_of(StartChild)
     assert (started.id, started.request.input) == ("delegate.2-c1", "Look into it.")
-    driver.feed(an_end("delegate.2-c1"))
+    driver.feed(child_settled("delegate.2-c1"))
     (resumed,) = [event for event in driver.events if isinstance(event, ToolCallResumed)]
     metadata: JsonValue = {"child_thread_id": "t1/delegate.2-c1", "child_run_id": "t1/delegate.2-c1"}
     assert (resumed.target_id, resumed.result) == ("c1", {"data": FOUND, "metadata": metadata})
     driver.model(says("Done."))
-    assert len(driver.asked_for(StartChild)) == 1
+    assert len(driver.commands_of(StartChild)) == 1
 
 
 def test_a_decision_may_put_another_prompt_in_place_of_the_models() -> None:
     driver = Driver(PARENT)
-    gated = Suspend(ticket=a_ticket("s1", mode=ResumeMode.PASS_DECISION_TO_TOOL))
-    driver.model(asks_gated(delegates("c1"), c1=gated))
+    gated = Suspend(ticket=make_ticket("s1", mode=ResumeMode.PASS_DECISION_TO_TOOL))
+    driver.model(asks_gated(delegate_call("c1"), c1=gated))
     driver.decide(resume("s1", {"prompt": "Look elsewhere."}))
-    (started,) = driver.asked_for(StartChild)
+    (started,) = driver.commands_of(StartChild)
     assert started.request.input == "Look elsewhere."
 
 
 def test_a_decision_on_a_delegate_is_held_and_then_refused_as_it_is_the_childs_matter() -> None:
     driver = delegating()
     driver.decide(resume("c1"))
-    assert driver.reasons == []
-    driver.feed(an_end(CHILD))
-    assert driver.reasons == ["unknown key: tool call or suspension 'c1' not found"]
+    assert driver.refusal_reasons == []
+    driver.feed(child_settled(CHILD))
+    assert driver.refusal_reasons == ["unknown key: tool call or suspension 'c1' not found"]
 
 
 def test_a_delegate_is_lent_a_share_of_the_budget_and_gives_it_back() -> None:
     request = RunRequest(agent_id="assistant", input="Hello", budget=Budget(tokens=900))
     driver = Driver(PARALLEL_PARENT, request=request)
-    driver.model(asks(delegates("c1"), delegates("c2")))
-    allowances = [asked.request.subagent and asked.request.subagent.allowance for asked in driver.asked_for(StartChild)]
+    driver.model(asks(delegate_call("c1"), delegate_call("c2")))
+    allowances = [
+        asked.request.subagent and asked.request.subagent.allowance for asked in driver.commands_of(StartChild)
+    ]
     assert allowances == [Budget(tokens=300), Budget(tokens=300)]
     assert dict(driver.thread.current.budget.reserved) == {CHILD: Budget(tokens=300), "delegate-c2": Budget(tokens=300)}
-    driver.feed(an_end(CHILD, spent=Spent(tokens=40, turns=2)))
+    driver.feed(child_settled(CHILD, spent=Spent(tokens=40, turns=2)))
     assert (dict(driver.thread.current.budget.reserved), driver.thread.current.budget.descendants) == (
         {"delegate-c2": Budget(tokens=300)},
         Spent(tokens=40, turns=2),
@@ -394,39 +407,42 @@ def test_a_delegate_is_lent_a_share_of_the_budget_and_gives_it_back() -> None:
 
 @pytest.mark.parametrize("mode", ToolMode)
 def test_a_run_that_is_carried_in_the_midst_of_a_delegation_starts_nobody_twice(mode: ToolMode) -> None:
-    driver = Driver(a_parent(mode))
-    driver.model(asks(delegates("c1")))
-    driver.last = Advance(carry(driver.thread))
+    driver = Driver(make_parent(mode))
+    driver.model(asks(delegate_call("c1")))
+    driver.last = Advance(after_continue_as_new(driver.thread))
     assert (pending_commands(driver.thread), driver.thread.bound_to_execution) == ((), frozenset())
-    driver.feed(an_end(CHILD))
-    assert [call_id for call_id, _ in driver.answers] == ["c1"]
+    driver.feed(child_settled(CHILD))
+    assert [call_id for call_id, _ in driver.tool_results] == ["c1"]
 
 
 def test_work_that_ended_in_a_way_it_cannot_is_lost() -> None:
     driver = Driver(PARENT)
     driver.model(asks(call("c1")))
     driver.feed(WorkFailed("tool-c1", "its worker was lost"))
-    assert driver.answers[0][1].startswith("outcome unknown: its worker was lost")
+    assert driver.tool_results[0][1].startswith("outcome unknown: its worker was lost")
 
 
 def test_cancel_reaches_every_delegate_and_waits_for_all_of_them() -> None:
     """B-508, H-10, I-10"""
     driver = Driver(PARALLEL_PARENT)
-    driver.model(asks(delegates("c1"), delegates("c2"), call("c3")))
+    driver.model(asks(delegate_call("c1"), delegate_call("c2"), call("c3")))
     driver.cancel("enough")
     assert driver.last.commands == (
-        CancelChild(CHILD, thread_of(CHILD), "enough"),
-        CancelChild("delegate-c2", thread_of("delegate-c2"), "enough"),
+        CancelChild(CHILD, thread_id_of(CHILD), "enough"),
+        CancelChild("delegate-c2", thread_id_of("delegate-c2"), "enough"),
         CancelWork("tool-c3"),
     )
-    driver.stopped("c3")
-    driver.feed(an_end(CHILD, termination=Cancelled()))
+    driver.tool_cancelled("c3")
+    driver.feed(child_settled(CHILD, termination=Cancelled()))
     assert isinstance(driver.thread.stage, Cancelling)
-    driver.feed(an_end("delegate-c2"))
+    driver.feed(child_settled("delegate-c2"))
     assert (driver.result.termination, driver.result.detail) == (Cancelled(), "enough")
     assert driver.result.receipt is not None
-    assert (driver.result.receipt.cancelled, driver.result.receipt.ended) == ((thread_of(CHILD),), ("t1/delegate-c2",))
-    assert [text[:31] for _, text in driver.answers] == [
+    assert (driver.result.receipt.cancelled, driver.result.receipt.ended) == (
+        (thread_id_of(CHILD),),
+        ("t1/delegate-c2",),
+    )
+    assert [text[:31] for _, text in driver.tool_results] == [
         "delegation to researcher cancel",
         '{"agent_id":"researcher","statu',
         TOOL_INTERRUPTED[:31],
@@ -435,9 +451,9 @@ def test_cancel_reaches_every_delegate_and_waits_for_all_of_them() -> None:
 
 def test_a_gate_that_ends_the_run_cancels_its_delegates() -> None:
     driver = Driver(PARALLEL_PARENT)
-    driver.model(asks(delegates("c1"), call("c2")))
+    driver.model(asks(delegate_call("c1"), call("c2")))
     driver.block("c2", "locked")
-    assert driver.last.commands == (CancelChild(CHILD, thread_of(CHILD), "locked"),)
+    assert driver.last.commands == (CancelChild(CHILD, thread_id_of(CHILD), "locked"),)
     driver.feed(ChildClosed(CHILD, "it was terminated"))
     assert driver.result.termination == Blocked(value="locked")
 
@@ -445,25 +461,25 @@ def test_a_gate_that_ends_the_run_cancels_its_delegates() -> None:
 def test_a_bug_of_ours_cancels_the_delegates_that_nobody_will_wait_for() -> None:
     driver = delegating()
     driver.feed(LoopFailed("boom"))
-    assert driver.last.commands == (CancelChild(CHILD, thread_of(CHILD), None),)
+    assert driver.last.commands == (CancelChild(CHILD, thread_id_of(CHILD), None),)
     assert driver.result.termination == Errored(value="boom")
     ended = driver.thread
-    assert driver.feed(an_end(CHILD)) == Advance(ended)
+    assert driver.feed(child_settled(CHILD)) == Advance(ended)
 
 
 def test_a_delegate_that_is_cancelled_before_it_was_started_never_is() -> None:
     driver = Driver(PARENT)
-    nameless(driver, delegates("c1"))
+    start_without_ids(driver, delegate_call("c1"))
     driver.cancel()
     assert driver.last.commands == (CancelWork(CHILD),)
     driver.feed(WorkCancelled(CHILD))
-    assert (driver.answers, driver.result.receipt) == ([("c1", TOOL_INTERRUPTED)], None)
+    assert (driver.tool_results, driver.result.receipt) == ([("c1", TOOL_INTERRUPTED)], None)
 
 
 def test_a_delegate_that_gets_its_name_while_the_run_is_being_stopped_is_told() -> None:
     """H-10"""
     driver = Driver(PARENT)
-    nameless(driver, delegates("c1"))
+    start_without_ids(driver, delegate_call("c1"))
     driver.cancel("enough")
     driver.feed(ChildIdAssigned(CHILD, "t1/late"))
     assert driver.last.commands == (CancelChild(CHILD, "t1/late", "enough"),)
@@ -482,6 +498,6 @@ def test_an_alarm_that_is_not_due_changes_nothing_while_a_delegate_runs() -> Non
 def test_watchers_see_the_outcome_of_the_call(outcome: ToolCallOutcome) -> None:
     driver = delegating()
     termination: Termination = NaturalEnd() if outcome is ToolCallOutcome.SUCCEEDED else Cancelled()
-    driver.feed(an_end(CHILD, termination=termination))
+    driver.feed(child_settled(CHILD, termination=termination))
     (done,) = [event for event in driver.events if isinstance(event, ToolCallDone)]
     assert (done.id, done.outcome) == ("c1", outcome)

@@ -7,32 +7,32 @@ from tests.loop.children import (
     DIG,
     PARALLEL_PARENT,
     PARENT,
-    a_parent,
-    a_tool_end,
-    a_word,
-    an_end,
     awaiting_tasks,
-    digs,
-    event_of,
-    events_in,
+    background_call,
+    child_settled,
     idle_with_task,
-    nameless,
-    spawns,
+    make_parent,
+    spawn_call,
+    start_without_ids,
+    task_event,
+    task_event_text,
+    task_events_read,
+    tool_settled,
     with_tasks,
 )
 from tests.loop.driving import (
     THREAD,
     Driver,
-    a_ticket,
+    after_continue_as_new,
     asks,
     asks_gated,
     call,
-    carry,
+    make_ticket,
     ok,
     pending,
     resume,
     says,
-    thread_of,
+    thread_id_of,
 )
 from wakeful.contract.budgets import Budget
 from wakeful.contract.events import ChildStarted, TaskChanged
@@ -55,7 +55,7 @@ SILENT = THREAD.model_copy(update={"input": ""})
 
 
 def answer_of(driver: Driver, call_id: str = "c1") -> str:
-    return dict(driver.answers)[call_id]
+    return dict(driver.tool_results)[call_id]
 
 
 def a_task(driver: Driver, **changed: object) -> Task:
@@ -67,7 +67,7 @@ def a_task(driver: Driver, **changed: object) -> Task:
         description="Look into it.",
         created_at_ms=driver.now,
         parent_context=TaskContext(run_id="r1", call_id="c1", agent_id="assistant"),
-        thread_id=thread_of("bg_0"),
+        thread_id=thread_id_of("bg_0"),
         agent_id="researcher",
     )
     return known.model_copy(update=changed)
@@ -86,19 +86,19 @@ def test_a_spawned_agent_runs_in_the_background_and_the_model_goes_on() -> None:
         origin=Origin.SUBAGENT,
         subagent=SubagentContext(path=("t1",), work_id="bg_0", task_id="bg_0"),
     )
-    assert driver.asked_for(StartChild) == [StartChild("bg_0", request, "researcher")]
+    assert driver.commands_of(StartChild) == [StartChild("bg_0", request, "researcher")]
     assert driver.thread.children.tasks == (a_task(driver),)
-    assert driver.of_type("task_changed") == [TaskChanged(task=a_task(driver, thread_id=None))]
+    assert driver.events_of("task_changed") == [TaskChanged(task=a_task(driver, thread_id=None))]
     started = ChildStarted(
         work_id="bg_0", thread_id=driver.thread.children.tasks[0].thread_id or "", agent_id="researcher"
     )
-    assert driver.of_type("child_started") == [started]
+    assert driver.events_of("child_started") == [started]
     assert isinstance(driver.thread.stage, Inferring)
 
 
 def test_a_spawned_agent_knows_that_it_is_a_task() -> None:
     """B-511"""
-    (started,) = with_tasks().asked_for(StartChild)
+    (started,) = with_tasks().commands_of(StartChild)
     identity = begin(started.request, thread_id="t1/x", run_id="t1/x").thread.identity
     assert identity.task == TaskRef(task_id="bg_0", thread_id="t1/x", owner_thread_id="t1")
 
@@ -113,24 +113,24 @@ def test_a_task_that_is_started_within_a_task_knows_the_one_above() -> None:
 
 
 def test_a_background_tool_is_a_task_too() -> None:
-    driver = with_tasks(digs("c1"))
+    driver = with_tasks(background_call("c1"))
     assert answer_of(driver) == '{"task_id":"bg_0","status":"running"}'
-    assert driver.asked_for(StartTask) == [StartTask("bg_0", DIG, digs("c1"))]
+    assert driver.commands_of(StartTask) == [StartTask("bg_0", DIG, background_call("c1"))]
     (task,) = driver.thread.children.tasks
     assert (task.task_type, task.description) == (TaskType.TOOL, 'dig {"at": "the garden"}')
 
 
 def test_a_background_tool_that_a_gate_held_back_runs_with_the_arguments_of_the_decision() -> None:
     driver = Driver(PARENT)
-    driver.model(asks_gated(digs("c1"), c1=Suspend(ticket=a_ticket("s1"))))
+    driver.model(asks_gated(background_call("c1"), c1=Suspend(ticket=make_ticket("s1"))))
     driver.decide(resume("s1").model_copy(update={"arguments": {"at": "the wood"}}))
-    (started,) = driver.asked_for(StartTask)
+    (started,) = driver.commands_of(StartTask)
     assert started.call.arguments == {"at": "the wood"}
     assert driver.event_types.count("tool_call_resumed") == 1
 
 
 def test_a_long_description_is_cut() -> None:
-    driver = with_tasks(spawns("c1", prompt="long  words\n" * 50))
+    driver = with_tasks(spawn_call("c1", prompt="long  words\n" * 50))
     (task,) = driver.thread.children.tasks
     assert (len(task.description), task.description[:12], task.description[-1]) == (100, "long words l", "…")
 
@@ -154,59 +154,59 @@ def test_a_long_description_is_cut() -> None:
 )
 def test_a_wrong_spawn_starts_nothing(arguments: JsonValue, error: str) -> None:
     """B-531, B-532"""
-    driver = with_tasks(spawns("c1", "taken"), call("c2", "spawn_agent", arguments))
+    driver = with_tasks(spawn_call("c1", "taken"), call("c2", "spawn_agent", arguments))
     assert answer_of(driver, "c2") == f"Invalid arguments: {error}"
-    assert (len(driver.thread.children.tasks), len(driver.asked_for(StartChild))) == (1, 1)
+    assert (len(driver.thread.children.tasks), len(driver.commands_of(StartChild))) == (1, 1)
 
 
 def test_a_name_may_be_used_again_when_its_task_has_ended() -> None:
     """B-532"""
-    driver = with_tasks(spawns("c1", "scout"))
-    driver.feed(an_end("bg_0"))
-    driver.model(asks(spawns("c2", "scout")))
+    driver = with_tasks(spawn_call("c1", "scout"))
+    driver.feed(child_settled("bg_0"))
+    driver.model(asks(spawn_call("c2", "scout")))
     assert [(task.task_id, task.name, task.status.value) for task in driver.thread.children.tasks] == [
         ("bg_0", "scout", "completed"),
         ("bg_1", "scout", "running"),
     ]
     assert answer_of(driver, "c2") == ('{"task_id":"bg_1","status":"running","name":"scout","agent_id":"researcher"}')
-    assert [started.name for started in driver.asked_for(StartChild)] == ["scout", "scout"]
+    assert [started.name for started in driver.commands_of(StartChild)] == ["scout", "scout"]
 
 
 def test_an_empty_name_is_none() -> None:
-    assert with_tasks(spawns("c1", "")).thread.children.tasks[0].name is None
+    assert with_tasks(spawn_call("c1", "")).thread.children.tasks[0].name is None
 
 
 def test_task_ids_never_come_back() -> None:
     """B-530, H-09"""
-    driver = with_tasks(spawns("c1"), spawns("c2"))
-    driver.feed(an_end("bg_0"), an_end("bg_1"))
-    driver.last = Advance(carry(driver.thread))
-    driver.model(asks(spawns("c3")))
+    driver = with_tasks(spawn_call("c1"), spawn_call("c2"))
+    driver.feed(child_settled("bg_0"), child_settled("bg_1"))
+    driver.last = Advance(after_continue_as_new(driver.thread))
+    driver.model(asks(spawn_call("c3")))
     assert driver.thread.children.tasks[-1].task_id == "bg_2"
     restored = Driver(PARENT, request=THREAD, carryover=carryover(driver.thread))
-    restored.model(asks(spawns("c4")))
+    restored.model(asks(spawn_call("c4")))
     assert restored.thread.children.tasks[-1].task_id == "bg_3"
 
 
 def test_a_thread_has_a_limit_of_running_tasks() -> None:
-    driver = with_tasks(*(spawns(f"c{number}") for number in range(MAX_RUNNING + 1)))
+    driver = with_tasks(*(spawn_call(f"c{number}") for number in range(MAX_RUNNING + 1)))
     assert answer_of(driver, f"c{MAX_RUNNING}").startswith("Execution failed: 100 tasks are running")
     assert len(driver.thread.children.running) == MAX_RUNNING
-    driver.feed(an_end("bg_0"))
-    driver.model(asks(spawns("again")))
+    driver.feed(child_settled("bg_0"))
+    driver.model(asks(spawn_call("again")))
     assert driver.thread.children.tasks[-1].task_id == "bg_100"
 
 
 def test_a_task_is_lent_a_share_of_the_budget() -> None:
     request = RunRequest(agent_id="assistant", input="Hello", budget=Budget(turns=9))
     driver = with_tasks(driver=Driver(PARENT, request=request))
-    (started,) = driver.asked_for(StartChild)
+    (started,) = driver.commands_of(StartChild)
     assert started.request.subagent is not None
     assert started.request.subagent.allowance == Budget(turns=4)
 
 
 def test_tasks_are_listed() -> None:
-    driver = with_tasks(spawns("c1", "scout"), digs("c2"))
+    driver = with_tasks(spawn_call("c1", "scout"), background_call("c2"))
     driver.feed(ChildClosed("bg_1", "it was terminated"))
     driver.model(asks(call("c3", "list_tasks")))
     assert answer_of(driver, "c3") == (
@@ -218,19 +218,19 @@ def test_tasks_are_listed() -> None:
 
 @pytest.mark.parametrize("name", ["bg_0", "scout"])
 def test_the_result_of_a_task_can_be_read_again(name: str) -> None:
-    driver = with_tasks(spawns("c1", "scout"))
-    driver.feed(a_tool_end("bg_0", {"gold": 3}))
+    driver = with_tasks(spawn_call("c1", "scout"))
+    driver.feed(tool_settled("bg_0", {"gold": 3}))
     driver.model(asks(call("c2", "task_result", {"task": name})))
     assert '"status":"completed"' in answer_of(driver, "c2")
     assert '"result":{"gold":3}' in answer_of(driver, "c2")
 
 
 def test_of_tasks_with_one_name_the_running_one_is_meant_and_else_the_newest() -> None:
-    driver = with_tasks(spawns("c1", "scout"))
-    driver.feed(an_end("bg_0"))
-    driver.model(asks(spawns("c2", "scout"), call("c3", "task_result", {"task": "scout"})))
+    driver = with_tasks(spawn_call("c1", "scout"))
+    driver.feed(child_settled("bg_0"))
+    driver.model(asks(spawn_call("c2", "scout"), call("c3", "task_result", {"task": "scout"})))
     assert '"task_id":"bg_1"' in answer_of(driver, "c3")
-    driver.feed(an_end("bg_1"))
+    driver.feed(child_settled("bg_1"))
     driver.model(asks(call("c4", "task_result", {"task": "scout"})))
     assert '"task_id":"bg_1"' in answer_of(driver, "c4")
 
@@ -244,35 +244,35 @@ def test_of_tasks_with_one_name_the_running_one_is_meant_and_else_the_newest() -
     ],
 )
 def test_the_result_of_no_task_is_an_error(arguments: JsonValue, error: str) -> None:
-    driver = with_tasks(spawns("c1"), call("c2", "task_result", arguments))
+    driver = with_tasks(spawn_call("c1"), call("c2", "task_result", arguments))
     assert answer_of(driver, "c2") == error
 
 
 def test_a_long_result_is_kept_short_and_told_whole() -> None:
-    driver = with_tasks(digs("c1"))
-    driver.feed(a_tool_end("bg_0", "x" * (2 * KEPT_RESULT)))
+    driver = with_tasks(background_call("c1"))
+    driver.feed(tool_settled("bg_0", "x" * (2 * KEPT_RESULT)))
     kept = driver.thread.children.tasks[0].result
     assert isinstance(kept, dict)
     assert kept == {"cut": '"' + "x" * (KEPT_RESULT - 1) + "…", "note": "the task's event had the whole result"}
     driver.model(says("I wait."))
-    assert "x" * 2 * KEPT_RESULT in driver.said[-1]
+    assert "x" * 2 * KEPT_RESULT in driver.texts[-1]
 
 
 def test_a_long_error_is_kept_short_and_told_whole() -> None:
     error = "x" * (2 * KEPT_RESULT)
-    driver = with_tasks(digs("c1"))
+    driver = with_tasks(background_call("c1"))
     driver.feed(
-        ChildSettled(ChildResult(work_id="bg_0", thread_id=thread_of("bg_0"), status=TaskStatus.FAILED, error=error))
+        ChildSettled(ChildResult(work_id="bg_0", thread_id=thread_id_of("bg_0"), status=TaskStatus.FAILED, error=error))
     )
     driver.model(says("Oh."))
     assert driver.thread.children.tasks[0].error == "x" * KEPT_RESULT + "…"
-    assert error in "".join(driver.said)
+    assert error in "".join(driver.texts)
     assert driver.inference().appended[-1] == "child:bg_0"
 
 
 def test_the_oldest_tasks_that_ended_are_forgotten() -> None:
-    driver = with_tasks(*(spawns(f"c{number}") for number in range(KEPT_ENDED + 3)))
-    driver.feed(*(an_end(f"bg_{number}") for number in range(1, KEPT_ENDED + 3)))
+    driver = with_tasks(*(spawn_call(f"c{number}") for number in range(KEPT_ENDED + 3)))
+    driver.feed(*(child_settled(f"bg_{number}") for number in range(1, KEPT_ENDED + 3)))
     ids = [task.task_id for task in driver.thread.children.tasks]
     assert ids == ["bg_0", *(f"bg_{number}" for number in range(3, KEPT_ENDED + 3))]
     assert driver.thread.children.running[0].task_id == "bg_0"
@@ -281,13 +281,13 @@ def test_the_oldest_tasks_that_ended_are_forgotten() -> None:
 @pytest.mark.parametrize(
     ("fact", "text"),
     [
-        (a_tool_end("bg_0"), event_of("bg_0", "completed", result="gold")),
-        (an_end("bg_0", termination=Errored(value="boom")), event_of("bg_0", "failed", error="boom")),
-        (an_end("bg_0", termination=Cancelled()), event_of("bg_0", "cancelled")),
-        (ChildClosed("bg_0", "it was terminated"), event_of("bg_0", "failed", error="it was terminated")),
+        (tool_settled("bg_0"), task_event_text("bg_0", "completed", result="gold")),
+        (child_settled("bg_0", termination=Errored(value="boom")), task_event_text("bg_0", "failed", error="boom")),
+        (child_settled("bg_0", termination=Cancelled()), task_event_text("bg_0", "cancelled")),
+        (ChildClosed("bg_0", "it was terminated"), task_event_text("bg_0", "failed", error="it was terminated")),
         (
             ChildSettled(ChildResult(work_id="bg_0", thread_id="t1/bg_0", status=TaskStatus.FAILED)),
-            event_of("bg_0", "failed", error="no reason was reported"),
+            task_event_text("bg_0", "failed", error="no reason was reported"),
         ),
     ],
     ids=["completed", "failed", "cancelled", "gone", "silent"],
@@ -304,7 +304,7 @@ def test_what_a_task_came_to_is_known_and_seen() -> None:
     """B-533, B-535"""
     driver = awaiting_tasks()
     began = driver.thread.children.tasks[0]
-    driver.feed(an_end("bg_0", termination=Errored(value="boom")))
+    driver.feed(child_settled("bg_0", termination=Errored(value="boom")))
     ended = driver.thread.children.tasks[0]
     assert (ended.status, ended.error, ended.completed_at_ms) == (TaskStatus.FAILED, "boom", driver.now)
     assert driver.last.events[0] == TaskChanged(task=ended)
@@ -315,7 +315,7 @@ def test_what_a_task_came_to_is_known_and_seen() -> None:
     "fact",
     [
         ChildSettled(ChildResult(work_id="bg_0", thread_id="t9/another", status=TaskStatus.COMPLETED)),
-        ChildSettled(ChildResult(work_id="bg_9", thread_id=thread_of("bg_9"), status=TaskStatus.COMPLETED)),
+        ChildSettled(ChildResult(work_id="bg_9", thread_id=thread_id_of("bg_9"), status=TaskStatus.COMPLETED)),
         ChildClosed("bg_9", "it was terminated"),
     ],
 )
@@ -328,31 +328,31 @@ def test_what_somebody_else_says_is_not_taken_for_the_end_of_a_task(fact: ChildS
 def test_a_task_ends_once() -> None:
     """I-09"""
     driver = awaiting_tasks()
-    driver.feed(a_tool_end("bg_0"))
+    driver.feed(tool_settled("bg_0"))
     before = driver.thread
-    assert driver.feed(a_tool_end("bg_0"), ChildClosed("bg_0", "it has ended")) == Advance(before)
+    assert driver.feed(tool_settled("bg_0"), ChildClosed("bg_0", "it has ended")) == Advance(before)
 
 
 def test_an_event_that_comes_while_the_model_is_asked_is_read_by_its_next_step() -> None:
     """B-538, I-09"""
     driver = with_tasks()
-    driver.feed(a_tool_end("bg_0"))
-    assert (events_in(driver), len(driver.asked_for(Infer))) == ([], 2)
+    driver.feed(tool_settled("bg_0"))
+    assert (task_events_read(driver), len(driver.commands_of(Infer))) == ([], 2)
     driver.model(says("I wait."))
-    assert events_in(driver) == [("completed", "bg_0")]
+    assert task_events_read(driver) == [("completed", "bg_0")]
     driver.model(says("Gold!"))
     assert driver.result.response == "Gold!"
-    assert events_in(driver) == [("completed", "bg_0")]
+    assert task_events_read(driver) == [("completed", "bg_0")]
 
 
 def test_an_event_that_comes_while_tools_run_is_read_after_their_results() -> None:
     """B-538, I-09"""
     driver = with_tasks()
     driver.model(asks(call("c2")))
-    driver.feed(a_tool_end("bg_0"))
-    assert events_in(driver) == []
+    driver.feed(tool_settled("bg_0"))
+    assert task_events_read(driver) == []
     driver.tool("c2", ok("sunny"))
-    assert driver.said[-2:] == ["sunny", event_of("bg_0", "completed", result="gold")]
+    assert driver.texts[-2:] == ["sunny", task_event_text("bg_0", "completed", result="gold")]
 
 
 def test_an_event_that_comes_while_a_decision_is_awaited_is_kept_until_it_is_made() -> None:
@@ -360,24 +360,24 @@ def test_an_event_that_comes_while_a_decision_is_awaited_is_kept_until_it_is_mad
     driver = with_tasks()
     driver.model(asks(call("c2")))
     driver.tool("c2", pending("s1"))
-    driver.feed(a_word("bg_0"), a_tool_end("bg_0"))
+    driver.feed(task_event("bg_0"), tool_settled("bg_0"))
     assert isinstance(driver.thread.stage, AwaitingDecisions)
-    assert (events_in(driver), driver.last.commands) == ([], ())
-    driver.last = Advance(carry(driver.thread))
+    assert (task_events_read(driver), driver.last.commands) == ([], ())
+    driver.last = Advance(after_continue_as_new(driver.thread))
     driver.decide(resume("s1"))
     driver.tool("c2", ok("sunny"))
-    assert events_in(driver) == [("custom", "bg_0"), ("completed", "bg_0")]
+    assert task_events_read(driver) == [("custom", "bg_0"), ("completed", "bg_0")]
 
 
 def test_an_event_that_comes_to_an_idle_thread_begins_a_run_that_nobody_asked_for() -> None:
     """B-540, I-09"""
     driver = idle_with_task()
-    driver.feed(a_tool_end("bg_0"))
+    driver.feed(tool_settled("bg_0"))
     identity = driver.thread.identity
     assert (identity.run_id, identity.origin) == ("r1.2", Origin.INTERNAL)
     assert isinstance(driver.thread.stage, Resolving)
     driver.resolve(PARENT)
-    assert events_in(driver) == [("completed", "bg_0")]
+    assert task_events_read(driver) == [("completed", "bg_0")]
     driver.model(says("Gold!"))
     driver.submit("m1")
     assert driver.thread.identity.origin is Origin.USER
@@ -386,76 +386,85 @@ def test_an_event_that_comes_to_an_idle_thread_begins_a_run_that_nobody_asked_fo
 def test_an_event_that_comes_before_the_agent_is_known_is_read_with_its_first_step() -> None:
     driver = idle_with_task()
     driver.submit("m1")
-    driver.feed(a_tool_end("bg_0"))
+    driver.feed(tool_settled("bg_0"))
     driver.resolve(PARENT)
-    assert driver.said[-2:] == ["And then?", event_of("bg_0", "completed", result="gold")]
+    assert driver.texts[-2:] == ["And then?", task_event_text("bg_0", "completed", result="gold")]
 
 
 def test_a_run_that_is_over_keeps_what_its_tasks_tell_too_late() -> None:
     """B-541, H-07, I-09"""
-    driver = with_tasks(spawns("c1"), spawns("c2"), agent=a_parent(max_rounds=1))
+    driver = with_tasks(spawn_call("c1"), spawn_call("c2"), agent=make_parent(max_rounds=1))
     assert isinstance(driver.thread.stage, Done)
-    driver.feed(a_word("bg_0"), a_tool_end("bg_0"), ChildClosed("bg_1", "it was terminated"))
+    driver.feed(task_event("bg_0"), tool_settled("bg_0"), ChildClosed("bg_1", "it was terminated"))
     assert (driver.last.commands, driver.last.events) == ((), ())
     kept = carryover(driver.thread)
-    assert [message.id for message in kept.mail] == ["word_1", "child_settled:t1/bg_0", "child_settled:t1/bg_1"]
+    assert [message.id for message in kept.mail] == ["event_1", "child_settled:t1/bg_0", "child_settled:t1/bg_1"]
     assert [task.status.value for task in kept.tasks] == ["completed", "failed"]
     woken = Driver(PARENT, request=THREAD, carryover=kept)
-    assert events_in(woken) == [("custom", "bg_0"), ("completed", "bg_0"), ("failed", "bg_1")]
+    assert task_events_read(woken) == [("custom", "bg_0"), ("completed", "bg_0"), ("failed", "bg_1")]
     before = woken.thread
-    assert woken.feed(a_tool_end("bg_0")) == Advance(before)
+    assert woken.feed(tool_settled("bg_0")) == Advance(before)
 
 
 def test_what_a_thread_kept_begins_no_run_by_itself() -> None:
-    driver = with_tasks(agent=a_parent(max_rounds=1))
-    driver.feed(a_tool_end("bg_0"))
+    driver = with_tasks(agent=make_parent(max_rounds=1))
+    driver.feed(tool_settled("bg_0"))
     woken = Driver(None, request=SILENT, carryover=carryover(driver.thread))
     assert (woken.thread.stage, woken.commands) == (Idle(), [])
     woken.submit()
     assert (woken.thread.stage, woken.commands) == (Idle(), [])
     woken.submit("m1")
     woken.resolve(PARENT)
-    assert woken.said == ["And then?", event_of("bg_0", "completed", result="gold")]
+    assert woken.texts == ["And then?", task_event_text("bg_0", "completed", result="gold")]
     assert woken.thread.identity.origin is Origin.USER
 
 
 def test_a_message_that_steers_begins_a_run_as_it_wants_it_whatever_the_thread_kept() -> None:
-    driver = with_tasks(agent=a_parent(max_rounds=1))
-    driver.feed(a_tool_end("bg_0"))
+    driver = with_tasks(agent=make_parent(max_rounds=1))
+    driver.feed(tool_settled("bg_0"))
     woken = Driver(None, request=SILENT, carryover=carryover(driver.thread))
     wanted = RunRequest.model_validate({"agent_id": "a", "input": "b", "overrides": {"max_tokens": 9}}).overrides
     woken.submit("m1", on_busy=OnBusy.STEER, overrides=wanted)
     assert woken.thread.current.overrides == wanted
     woken.resolve(PARENT)
-    assert woken.said == [event_of("bg_0", "completed", result="gold"), "And then?"]
+    assert woken.texts == [task_event_text("bg_0", "completed", result="gold"), "And then?"]
 
 
 def test_a_restored_thread_waits_for_the_tasks_it_had() -> None:
     """H-08"""
-    old = with_tasks(spawns("c1", "scout"), agent=a_parent(max_rounds=1))
+    old = with_tasks(spawn_call("c1", "scout"), agent=make_parent(max_rounds=1))
     driver = Driver(PARENT, request=THREAD, carryover=carryover(old.thread))
     driver.model(says("Hello again!"))
     assert driver.thread.status.value == "waiting"
-    driver.feed(a_tool_end("bg_0"))
+    driver.feed(tool_settled("bg_0"))
     driver.model(says("Gold!"))
-    assert (driver.result.response, events_in(driver)) == ("Gold!", [("completed", "bg_0")])
+    assert (driver.result.response, task_events_read(driver)) == ("Gold!", [("completed", "bg_0")])
 
 
 def test_a_task_tells_what_it_has_to_tell_in_order() -> None:
     """B-536"""
-    driver = with_tasks(spawns("c1"), spawns("c2"))
+    driver = with_tasks(spawn_call("c1"), spawn_call("c2"))
     driver.feed(
-        a_word("bg_0", "w1"), a_word("bg_1", "w2"), a_word("bg_0", "w1"), a_tool_end("bg_0"), a_word("bg_1", "w3")
+        task_event("bg_0", "w1"),
+        task_event("bg_1", "w2"),
+        task_event("bg_0", "w1"),
+        tool_settled("bg_0"),
+        task_event("bg_1", "w3"),
     )
     driver.model(says("I wait."))
-    assert events_in(driver) == [("custom", "bg_0"), ("custom", "bg_1"), ("completed", "bg_0"), ("custom", "bg_1")]
+    assert task_events_read(driver) == [
+        ("custom", "bg_0"),
+        ("custom", "bg_1"),
+        ("completed", "bg_0"),
+        ("custom", "bg_1"),
+    ]
 
 
 def test_what_a_task_says_reads_like_its_end() -> None:
     """B-535, B-537"""
     driver = awaiting_tasks()
-    driver.feed(a_word("bg_0", payload={"done": 0.5}))
-    assert driver.said[-1] == (
+    driver.feed(task_event("bg_0", payload={"done": 0.5}))
+    assert driver.texts[-1] == (
         '<background-task-event kind="custom" task_id="bg_0">\n'
         '{"kind":"custom","task_id":"bg_0","event_type":"progress","payload":{"done":0.5}}\n'
         "</background-task-event>"
@@ -464,13 +473,13 @@ def test_what_a_task_says_reads_like_its_end() -> None:
 
 def test_a_long_word_is_looked_up_where_history_has_it() -> None:
     driver = awaiting_tasks()
-    driver.feed(a_word("bg_0", payload="x" * 3000))
-    assert driver.inference().appended[-1] == "mail:word_1"
+    driver.feed(task_event("bg_0", payload="x" * 3000))
+    assert driver.inference().appended[-1] == "mail:event_1"
 
 
 def test_a_run_that_stops_leaves_its_tasks_alone() -> None:
     """B-539"""
-    driver = with_tasks(agent=a_parent(max_rounds=1))
+    driver = with_tasks(agent=make_parent(max_rounds=1))
     assert (driver.result.status_reason, len(driver.thread.children.running)) == ("stopped:max_rounds", 1)
 
 
@@ -486,19 +495,19 @@ def test_a_run_that_breaks_leaves_its_tasks_alone(thread: bool) -> None:
 def test_tasks_that_were_stopped_before_they_were_started_have_an_end_each() -> None:
     """I-09"""
     driver = Driver(PARALLEL_PARENT, request=THREAD)
-    nameless(driver, spawns("c1"), spawns("c2"))
+    start_without_ids(driver, spawn_call("c1"), spawn_call("c2"))
     driver.cancel()
     driver.feed(*(WorkCancelled(id) for id in sorted(driver.thread.in_flight)))
     assert [task.status.value for task in driver.thread.children.tasks] == ["cancelled", "cancelled"]
     assert driver.result.termination == Cancelled()
     driver.submit("m1")
     driver.resolve(PARENT)
-    assert events_in(driver) == [("cancelled", "bg_0"), ("cancelled", "bg_1")]
+    assert task_events_read(driver) == [("cancelled", "bg_0"), ("cancelled", "bg_1")]
 
 
 def test_a_run_that_is_carried_starts_no_task_twice() -> None:
-    driver = with_tasks(spawns("c1"), digs("c2"))
-    after = carry(driver.thread)
+    driver = with_tasks(spawn_call("c1"), background_call("c2"))
+    after = after_continue_as_new(driver.thread)
     assert [command.id for command in pending_commands(after)] == ["infer-2"]
     assert (after.children.tasks, after.counters.tasks) == (driver.thread.children.tasks, 2)
 
@@ -506,5 +515,5 @@ def test_a_run_that_is_carried_starts_no_task_twice() -> None:
 def test_a_task_that_a_rewind_has_undone_is_not_heard_although_its_id_is_taken_again() -> None:
     driver = awaiting_tasks()
     before = driver.thread
-    assert driver.feed(a_word("bg_0", thread_id="t1/undone")) == Advance(before)
-    assert driver.feed(a_word("bg_0", thread_id="t1/bg_0")) != Advance(before)
+    assert driver.feed(task_event("bg_0", thread_id="t1/undone")) == Advance(before)
+    assert driver.feed(task_event("bg_0", thread_id="t1/bg_0")) != Advance(before)

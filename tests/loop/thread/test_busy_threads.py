@@ -6,15 +6,15 @@ from tests.loop.driving import (
     LIVE_STAGES,
     THREAD,
     Driver,
-    a_message,
-    an_agent,
     asks,
     call,
     idle,
+    input_message,
+    make_agent,
     ok,
     pending,
     says,
-    submitted,
+    submitted_message,
 )
 from wakeful.contract.events import RunFinish
 from wakeful.contract.inference import Rewind
@@ -28,7 +28,7 @@ from wakeful.loop.thread.submissions import count_submission
 
 
 def queued(driver: Driver) -> list[str]:
-    return [submitted.message.id for submitted in driver.thread.queued]
+    return [queued.message.id for queued in driver.thread.queued]
 
 
 def stop_everything(driver: Driver) -> None:
@@ -44,7 +44,7 @@ def test_what_steers_is_read_at_the_next_step(mode: ThreadMode) -> None:
     driver.submit("m1", on_busy=OnBusy.STEER)
     assert driver.last.commands == ()
     driver.tool("c1", ok("sunny"))
-    assert driver.inference().appended == ("infer-1", driver.work_of("c1"), submitted("m1"))
+    assert driver.inference().appended == ("infer-1", driver.work_id_of("c1"), submitted_message("m1"))
 
 
 @pytest.mark.parametrize("mode", ThreadMode)
@@ -58,7 +58,7 @@ def test_what_steers_is_read_before_the_run_ends(mode: ThreadMode) -> None:
 
 
 def test_what_came_too_late_to_steer_begins_the_next_run() -> None:
-    driver = Driver(an_agent(max_rounds=1), request=THREAD)
+    driver = Driver(make_agent(max_rounds=1), request=THREAD)
     driver.model(asks(call("c1")))
     driver.submit("m1", on_busy=OnBusy.STEER)
     driver.tool("c1", ok("sunny"))
@@ -68,7 +68,7 @@ def test_what_came_too_late_to_steer_begins_the_next_run() -> None:
 
 
 def test_in_a_run_of_its_own_what_came_too_late_to_steer_is_unread() -> None:
-    driver = Driver(an_agent(max_rounds=1))
+    driver = Driver(make_agent(max_rounds=1))
     driver.model(asks(call("c1")))
     driver.submit("m2")
     driver.submit("m1", on_busy=OnBusy.STEER)
@@ -80,8 +80,8 @@ def test_in_a_run_of_its_own_what_came_too_late_to_steer_is_unread() -> None:
 def test_an_idle_thread_takes_every_message(on_busy: OnBusy) -> None:
     driver = idle()
     driver.submit("m1", on_busy=on_busy)
-    assert (driver.thread.counters.runs, driver.reasons) == (2, [])
-    assert driver.said == ["Hello", "Hello!", "And then?"]
+    assert (driver.thread.counters.runs, driver.refusal_reasons) == (2, [])
+    assert driver.texts == ["Hello", "Hello!", "And then?"]
 
 
 @pytest.mark.parametrize("stage", LIVE_STAGES)
@@ -89,7 +89,7 @@ def test_a_busy_thread_refuses_what_does_not_want_to_wait(stage: str) -> None:
     driver = LIVE_STAGES[stage]()
     before = driver.thread.stage
     driver.submit("m1", on_busy=OnBusy.REJECT)
-    assert driver.reasons == ["the thread is busy, and on_busy is reject"]
+    assert driver.refusal_reasons == ["the thread is busy, and on_busy is reject"]
     assert (driver.thread.stage, driver.thread.queued, driver.last.commands) == (before, (), ())
     driver.submit("m1")
     assert queued(driver) == ["m1"]
@@ -101,13 +101,13 @@ def test_an_interrupt_stops_the_run_and_goes_before_what_is_queued(mode: ThreadM
     driver.model(asks(call("c1")))
     driver.submit("m1")
     driver.submit("m2", on_busy=OnBusy.INTERRUPT)
-    assert driver.last.commands == (CancelWork(driver.work_of("c1")),)
+    assert driver.last.commands == (CancelWork(driver.work_id_of("c1")),)
     driver.tool("c1", ok("sunny"))
     (finish,) = [event for event in driver.events if isinstance(event, RunFinish)]
     assert (finish.run_id, finish.termination) == ("r1", Cancelled())
     assert driver.event_types[-2:] == ["run_finish", "run_start"]
     assert (driver.thread.identity.run_id, queued(driver)) == ("r1.2", ["m1"])
-    assert driver.said == ["Hello", "", "sunny", "And then?"]
+    assert driver.texts == ["Hello", "", "sunny", "And then?"]
 
 
 def test_an_interrupt_goes_before_what_was_meant_to_steer() -> None:
@@ -117,7 +117,7 @@ def test_an_interrupt_goes_before_what_was_meant_to_steer() -> None:
     driver.submit("m2", on_busy=OnBusy.INTERRUPT)
     stop_everything(driver)
     driver.resolve()
-    assert driver.inference().appended == (submitted("m2"), submitted("m1"))
+    assert driver.inference().appended == (submitted_message("m2"), submitted_message("m1"))
 
 
 def test_a_run_that_waits_for_a_decision_gives_way_at_once() -> None:
@@ -146,7 +146,7 @@ def test_the_newest_interrupt_is_next() -> None:
     driver.submit("m2", on_busy=OnBusy.INTERRUPT)
     assert driver.last.commands == ()
     stop_everything(driver)
-    assert (driver.said, queued(driver)) == (["Hello", "And then?"], ["m1"])
+    assert (driver.texts, queued(driver)) == (["Hello", "And then?"], ["m1"])
     assert driver.thread.transcript.messages[-1].id == "m2"
 
 
@@ -161,8 +161,8 @@ def test_a_rollback_undoes_what_the_run_said_and_heard() -> None:
     stop_everything(driver)
     assert [message.id for message in driver.thread.transcript.messages] == ["r1:1", "r1:2", "m2"]
     driver.resolve()
-    assert driver.inference().appended == (Rewind(rewind=2), submitted("m2"))
-    assert driver.inference().transcript == kept.appending(a_message("m2").as_message(""), "").ref
+    assert driver.inference().appended == (Rewind(rewind=2), submitted_message("m2"))
+    assert driver.inference().transcript == kept.appending(input_message("m2").as_message(""), "").ref
 
 
 def test_a_rollback_of_what_no_inference_was_told_of_is_told_too() -> None:
@@ -170,8 +170,8 @@ def test_a_rollback_of_what_no_inference_was_told_of_is_told_too() -> None:
     driver.submit("m1", on_busy=OnBusy.ROLLBACK)
     stop_everything(driver)
     driver.resolve()
-    assert driver.inference().appended == ("input:0", Rewind(rewind=0), submitted("m1"))
-    assert driver.said == ["And then?"]
+    assert driver.inference().appended == ("input:0", Rewind(rewind=0), submitted_message("m1"))
+    assert driver.texts == ["And then?"]
 
 
 def test_a_rolled_back_run_that_waited_leaves_nothing_behind() -> None:
@@ -179,7 +179,7 @@ def test_a_rolled_back_run_that_waited_leaves_nothing_behind() -> None:
     driver.model(asks(call("c1")))
     driver.tool("c1", pending("s1"))
     driver.submit("m1", on_busy=OnBusy.ROLLBACK)
-    assert (driver.said, driver.thread.batch) == (["And then?"], None)
+    assert (driver.texts, driver.thread.batch) == (["And then?"], None)
 
 
 @pytest.mark.parametrize("first", ["cancel", "interrupt"])

@@ -72,11 +72,11 @@ def test_every_parallel_call_is_told_to_stop_and_waited_for() -> None:
     driver.model(asks(call("c1"), call("c2"), call("c3")))
     driver.tool("c2", ok("sunny"))
     driver.cancel()
-    assert driver.last.commands == (CancelWork(driver.work_of("c1")), CancelWork(driver.work_of("c3")))
-    driver.stopped("c3")
+    assert driver.last.commands == (CancelWork(driver.work_id_of("c1")), CancelWork(driver.work_id_of("c3")))
+    driver.tool_cancelled("c3")
     assert isinstance(driver.thread.stage, Cancelling)
-    driver.stopped("c1")
-    assert driver.answers == [("c1", TOOL_INTERRUPTED), ("c2", "sunny"), ("c3", TOOL_INTERRUPTED)]
+    driver.tool_cancelled("c1")
+    assert driver.tool_results == [("c1", TOOL_INTERRUPTED), ("c2", "sunny"), ("c3", TOOL_INTERRUPTED)]
 
 
 @pytest.mark.parametrize("stage", ["resolving", "inferring", "calling tools"])
@@ -99,7 +99,7 @@ def test_a_run_that_waits_for_a_decision_is_cancelled_at_once() -> None:
         RunStart(thread_id="t1", run_id="r1", identity=driver.thread.identity),
         ToolCallCancel(id="c1", name="look", reason="the run ended"),
     )
-    assert driver.answers == [("c1", TOOL_INTERRUPTED)]
+    assert driver.tool_results == [("c1", TOOL_INTERRUPTED)]
     assert (driver.thread.batch, driver.last.commands) == (None, ())
 
 
@@ -119,7 +119,7 @@ def test_what_the_model_says_in_vain_is_paid_for_and_seen_and_not_kept() -> None
     in_vain = asks(call("c1"), text="In vain", usage=Usage(total_tokens=9))
     driver.model(in_vain.model_copy(update={"reasoning": "Hm."}))
     assert (driver.result.usage, driver.result.response) == (Usage(total_tokens=9), "")
-    assert driver.said == ["Hello"]
+    assert driver.texts == ["Hello"]
     assert driver.last.events[:-1] == (
         ReasoningDelta(delta="Hm."),
         TextDelta(delta="In vain"),
@@ -141,8 +141,8 @@ def test_an_answer_that_broke_off_and_was_then_cancelled_is_seen_as_far_as_it_ca
 def test_an_answer_that_no_tool_can_give_is_no_answer_of_the_tool() -> None:
     driver = calling_tools()
     driver.cancel()
-    driver.feed(InferenceReturned(driver.work_of("c1"), says("?")))
-    assert (driver.result.termination, driver.answers[0]) == (Cancelled(), ("c1", TOOL_INTERRUPTED))
+    driver.feed(InferenceReturned(driver.work_id_of("c1"), says("?")))
+    assert (driver.result.termination, driver.tool_results[0]) == (Cancelled(), ("c1", TOOL_INTERRUPTED))
 
 
 def test_a_tool_that_finishes_while_cancelling_keeps_its_result() -> None:
@@ -150,26 +150,26 @@ def test_a_tool_that_finishes_while_cancelling_keeps_its_result() -> None:
     driver = calling_tools()
     driver.cancel()
     driver.tool("c1", ok("sunny"))
-    assert driver.of_type("tool_call_done", "tool_call_cancel") == [
+    assert driver.events_of("tool_call_done", "tool_call_cancel") == [
         ToolCallDone(id="c1", result=ok("sunny"), outcome=ToolCallOutcome.SUCCEEDED),
         ToolCallCancel(id="c2", name="pay", reason="the run ended"),
     ]
-    assert driver.answers == [("c1", "sunny"), ("c2", TOOL_INTERRUPTED)]
+    assert driver.tool_results == [("c1", "sunny"), ("c2", TOOL_INTERRUPTED)]
 
 
 def test_a_tool_that_fails_while_cancelling_keeps_its_error() -> None:
     driver = calling_tools()
     driver.cancel()
     driver.tool("c1", ToolResult.error("look", "no such city"))
-    assert driver.answers == [("c1", "no such city"), ("c2", TOOL_INTERRUPTED)]
+    assert driver.tool_results == [("c1", "no such city"), ("c2", TOOL_INTERRUPTED)]
 
 
 def test_a_tool_that_is_lost_while_cancelling_may_have_done_something() -> None:
     """H-10"""
     driver = calling_tools()
     driver.cancel()
-    driver.lose("c1", "its worker was lost")
-    assert driver.answers[0][1].startswith(f"{OUTCOME_UNKNOWN}: its worker was lost")
+    driver.tool_failed("c1", "its worker was lost")
+    assert driver.tool_results[0][1].startswith(f"{OUTCOME_UNKNOWN}: its worker was lost")
 
 
 def test_a_resumed_tool_that_finishes_while_cancelling_is_seen_as_resumed() -> None:
@@ -177,17 +177,17 @@ def test_a_resumed_tool_that_finishes_while_cancelling_is_seen_as_resumed() -> N
     driver = awaiting_decisions()
     driver.decide(resume("c1"))
     driver.cancel()
-    assert driver.last.commands == (CancelWork(driver.work_of("c1")),)
+    assert driver.last.commands == (CancelWork(driver.work_id_of("c1")),)
     driver.tool("c1", ok("sunny"))
-    assert driver.of_type("tool_call_resumed") == [ToolCallResumed(target_id="c1", result="sunny")]
-    assert driver.answers == [("c1", "sunny")]
+    assert driver.events_of("tool_call_resumed") == [ToolCallResumed(target_id="c1", result="sunny")]
+    assert driver.tool_results == [("c1", "sunny")]
 
 
 def test_a_tool_that_asks_to_wait_while_cancelling_is_interrupted() -> None:
     driver = cancelling()
     driver.tool("c1", pending("s1"))
-    assert driver.answers == [("c1", TOOL_INTERRUPTED), ("c2", TOOL_INTERRUPTED)]
-    assert driver.of_type("tool_call_done") == []
+    assert driver.tool_results == [("c1", TOOL_INTERRUPTED), ("c2", TOOL_INTERRUPTED)]
+    assert driver.events_of("tool_call_done") == []
 
 
 def test_a_suspended_call_is_cancelled_with_its_running_neighbour() -> None:
@@ -196,18 +196,18 @@ def test_a_suspended_call_is_cancelled_with_its_running_neighbour() -> None:
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", pending("s1"))
     driver.cancel()
-    assert driver.last.commands == (CancelWork(driver.work_of("c2")),)
+    assert driver.last.commands == (CancelWork(driver.work_id_of("c2")),)
     driver.tool("c2", ok("sunny"))
-    assert driver.answers == [("c1", TOOL_INTERRUPTED), ("c2", "sunny")]
+    assert driver.tool_results == [("c1", TOOL_INTERRUPTED), ("c2", "sunny")]
 
 
 def test_work_that_is_stopped_twice_is_stopped_once() -> None:
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2")))
     driver.cancel()
-    driver.stopped("c1")
+    driver.tool_cancelled("c1")
     before = driver.thread
-    assert driver.stopped("c1") == Advance(before)
+    assert driver.tool_cancelled("c1") == Advance(before)
 
 
 @pytest.mark.parametrize(

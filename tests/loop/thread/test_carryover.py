@@ -1,13 +1,13 @@
 """How much a thread keeps besides its conversation."""
 
-from tests.loop.children import a_letter
+from tests.loop.children import agent_message
 from wakeful.contract.carryover import CARRYOVER_BYTES, UNDELIVERED_BYTES, Carryover, json_bytes, newest_undelivered
 from wakeful.contract.mail import UndeliveredMessage
 from wakeful.contract.messages import Message, Role, TextBlock
 
 
 def dead(id: str, length: int) -> UndeliveredMessage:
-    return UndeliveredMessage(message=a_letter(id, "x" * length), error="recipient_not_found")
+    return UndeliveredMessage(message=agent_message(id, "x" * length), error="recipient_not_found")
 
 
 def mail(id: str, length: int) -> Message:

@@ -9,20 +9,20 @@ from tests.loop.driving import (
     LIVE_STAGES,
     PARALLEL,
     Driver,
-    an_agent,
+    after_continue_as_new,
     asks,
     awaiting_decisions,
     call,
-    carried,
-    carry,
-    cut_off,
     done,
     idle,
+    make_agent,
     ok,
     pending,
     reject,
     resume,
     says,
+    snapshot_of,
+    truncated,
     without_run,
 )
 from wakeful.contract.decisions import ResumeMode
@@ -41,7 +41,7 @@ STAGES = {**LIVE_STAGES, "without a run": without_run, "idle": idle, "done": don
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_thread_is_the_same_on_the_other_side_whatever_it_was_doing(stage: str) -> None:
     state = STAGES[stage]().thread
-    assert unpack(pack(carried(state))) == carried(replace(state, transcript=state.transcript.sent()))
+    assert unpack(pack(snapshot_of(state))) == snapshot_of(replace(state, transcript=state.transcript.sent()))
 
 
 def test_decisions_refusals_and_ids_go_along() -> None:
@@ -51,7 +51,7 @@ def test_decisions_refusals_and_ids_go_along() -> None:
     driver.decide(reject("s1", id="d1"))
     driver.decide(resume("c2", id="d2"))
     driver.feed(SignalMalformed("submit", "not a message"))
-    assert carry(driver.thread) == driver.thread
+    assert after_continue_as_new(driver.thread) == driver.thread
 
 
 def test_queued_messages_go_along_and_say_so() -> None:
@@ -59,7 +59,7 @@ def test_queued_messages_go_along_and_say_so() -> None:
     driver.submit("m0")
     driver.submit("m1", "m2")
     driver.submit("m3", on_busy=OnBusy.STEER)
-    after = carry(driver.thread)
+    after = after_continue_as_new(driver.thread)
     sources = [(submitted.source, submitted.group) for submitted in (*after.queued, *after.steering)]
     assert sources == [
         ("snapshot:m1", "2"),
@@ -73,7 +73,7 @@ def test_old_messages_stay_behind_and_the_chain_goes_on() -> None:
     for number in range(3):
         driver.model(asks(call(f"c{number}")))
         driver.tool(f"c{number}", ok("x" * (TAIL_BYTES // 2)))
-    after = carry(driver.thread)
+    after = after_continue_as_new(driver.thread)
     assert after.transcript.ref == driver.thread.transcript.ref
     assert [message.tool_call_id for message in after.transcript.messages] == [None, "c2"]
     now, answer = driver.now, InferenceReturned(driver.inference().id, says("Done."))
@@ -84,11 +84,11 @@ def test_what_the_inference_under_way_is_the_first_to_hear_stays_whatever_its_si
     driver = Driver()
     driver.model(asks(call("c1")))
     driver.tool("c1", ok("x" * TAIL_BYTES))
-    assert len(carry(driver.thread).transcript.messages) == 2
+    assert len(after_continue_as_new(driver.thread).transcript.messages) == 2
 
 
 def test_the_packed_state_has_a_size() -> None:
-    packed = pack(carried(replace(idle().thread, active_agent="漢字")))
+    packed = pack(snapshot_of(replace(idle().thread, active_agent="漢字")))
     (written,) = PydanticPayloadConverter().to_payloads([packed])
     assert size_of(packed) == len(written.data)
 
@@ -96,7 +96,7 @@ def test_the_packed_state_has_a_size() -> None:
 @pytest.mark.parametrize("stage", ["resolving", "inferring", "calling tools"])
 def test_what_was_asked_for_and_not_started_is_asked_for_again(stage: str) -> None:
     driver = LIVE_STAGES[stage]()
-    assert {command.id for command in pending_commands(carry(driver.thread))} == driver.thread.in_flight
+    assert {command.id for command in pending_commands(after_continue_as_new(driver.thread))} == driver.thread.in_flight
 
 
 def test_a_call_is_asked_for_again_as_it_was() -> None:
@@ -104,27 +104,30 @@ def test_a_call_is_asked_for_again_as_it_was() -> None:
     driver.model(asks(call("c1", arguments={"at": "?"}), call("c2")))
     driver.tool("c1", pending("s1", mode=ResumeMode.PASS_DECISION_TO_TOOL))
     driver.decide(resume("c1", {"at": "Paris"}, id="d1"))
-    assert pending_commands(carry(driver.thread)) == (driver.executions("c1")[-1], driver.executions("c2")[-1])
+    assert pending_commands(after_continue_as_new(driver.thread)) == (
+        driver.tool_commands("c1")[-1],
+        driver.tool_commands("c2")[-1],
+    )
 
 
 def test_an_agent_and_a_model_are_asked_for_again_as_they_were() -> None:
     driver = Driver(agent=None)
-    assert pending_commands(carry(driver.thread)) == tuple(driver.commands)
+    assert pending_commands(after_continue_as_new(driver.thread)) == tuple(driver.commands)
     driver.resolve()
-    (command,) = pending_commands(carry(driver.thread))
+    (command,) = pending_commands(after_continue_as_new(driver.thread))
     assert command == replace(driver.inference(), appended=())
 
 
 def test_a_model_that_goes_on_with_a_cut_off_answer_is_asked_for_again_as_it_was() -> None:
     driver = Driver()
-    driver.model(cut_off("Once upon"))
-    (command,) = pending_commands(carry(driver.thread))
+    driver.model(truncated("Once upon"))
+    (command,) = pending_commands(after_continue_as_new(driver.thread))
     assert command == replace(driver.inference(), appended=())
 
 
 @pytest.mark.parametrize("state", [awaiting_decisions().thread, idle().thread, done().thread])
 def test_a_thread_that_waits_asks_for_nothing(state: Thread) -> None:
-    assert pending_commands(carry(state)) == ()
+    assert pending_commands(after_continue_as_new(state)) == ()
 
 
 def test_a_run_between_two_steps_or_being_stopped_asks_for_nothing() -> None:
@@ -140,16 +143,16 @@ def test_a_packed_state_is_the_same_text_every_time() -> None:
         driver.tool(f"c{number}", pending(f"s{number}"))
     for number in range(3):
         driver.decide(reject(f"c{number}", id=f"d{number}"))
-    packed = pack(carried(driver.thread))["thread"]["run"]["applied"]
+    packed = pack(snapshot_of(driver.thread))["thread"]["run"]["applied"]
     assert packed == sorted(packed)
 
 
 def test_what_stop_conditions_count_is_in_the_snapshot() -> None:
     """B-085"""
     conditions = (ConsecutiveErrors(max=3), LoopDetection(window=3))
-    driver = Driver(an_agent().model_copy(update={"stop_conditions": conditions}))
+    driver = Driver(make_agent().model_copy(update={"stop_conditions": conditions}))
     driver.model(asks(call("c1"), text="Again.", usage=Usage(total_tokens=5)))
     driver.tool("c1", ToolResult.error("look", "fog"))
     run = driver.thread.current
     assert (run.step.rounds, run.step.failed_rounds, len(run.step.recent_answers)) == (1, 1, 1)
-    assert carry(driver.thread).current == run
+    assert after_continue_as_new(driver.thread).current == run

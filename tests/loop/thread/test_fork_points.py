@@ -5,18 +5,18 @@ from tests.loop.driving import (
     REQUEST,
     THREAD,
     Driver,
-    a_message,
     asks,
     call,
-    cut_off,
-    hooked,
-    merges,
+    input_message,
+    merge_op,
     ok,
     pending,
-    puts,
     resume,
     says,
-    writing,
+    set_op,
+    state_effects,
+    truncated,
+    with_hooks,
 )
 from wakeful.contract.base import replace
 from wakeful.contract.budgets import Budget
@@ -39,7 +39,7 @@ DENY_LOOK = Rule(tool="look", behavior=Behavior.DENY)
 ALLOW_PAY = Rule(tool="pay", behavior=Behavior.ALLOW)
 
 
-class Watched(Driver):
+class CheckedRun(Driver):
     """A run whose points are kept."""
 
     fork_points: tuple[ForkPoint, ...] = ()
@@ -69,7 +69,7 @@ def fork_of(carryover: Carryover | None = None, *, says: str = "", request: RunR
 
 
 def test_every_step_ends_in_a_point() -> None:
-    run = Watched()
+    run = CheckedRun()
     run.model(asks(call("c1"), call("c2")))
     run.tool("c1", ok("one"))
     assert run.lengths == []
@@ -80,7 +80,7 @@ def test_every_step_ends_in_a_point() -> None:
 
 
 def test_a_step_that_paused_has_its_point_when_it_is_decided() -> None:
-    run = Watched()
+    run = CheckedRun()
     run.model(asks(call("c1")))
     run.tool("c1", pending("s1"))
     assert run.lengths == []
@@ -90,7 +90,7 @@ def test_a_step_that_paused_has_its_point_when_it_is_decided() -> None:
 
 
 def test_what_steers_the_next_step_comes_after_the_point() -> None:
-    run = Watched()
+    run = CheckedRun()
     run.model(asks(call("c1")))
     run.submit("m1", on_busy=OnBusy.STEER)
     run.tool("c1", ok("seen"))
@@ -98,13 +98,13 @@ def test_what_steers_the_next_step_comes_after_the_point() -> None:
 
 
 def test_what_the_loop_notes_on_a_step_comes_before_it() -> None:
-    run = Watched()
-    run.model(cut_off("I was just"))
+    run = CheckedRun()
+    run.model(truncated("I was just"))
     assert (run.lengths, run.thread.transcript.length) == ([3], 3)
 
 
 def test_a_run_that_is_cancelled_within_a_step_ends_in_a_point() -> None:
-    run = Watched()
+    run = CheckedRun()
     run.model(asks(call("c1")))
     run.cancel("enough")
     run.tool("c1", ok("seen"))
@@ -113,11 +113,11 @@ def test_a_run_that_is_cancelled_within_a_step_ends_in_a_point() -> None:
 
 def test_a_point_has_what_was_kept_at_that_very_step() -> None:
     """The next run, which begins at once, has other run-scoped state; the point does not."""
-    run = Watched(hooked(), request=THREAD)
+    run = CheckedRun(with_hooks(), request=THREAD)
     run.model(asks(call("c1")))
-    run.tool("c1", ok("seen"), writing(puts("draft", "one"), merges("visits", 1)))
+    run.tool("c1", ok("seen"), state_effects(set_op("draft", "one"), merge_op("visits", 1)))
     run.submit("m1")
-    run.model(says("Done."), writing(puts("draft", "two"), base=1))
+    run.model(says("Done."), state_effects(set_op("draft", "two"), base=1))
     first, last = run.fork_points
     assert run.thread.agent_state.run == {}
     kept = Carryover(agent_id="assistant", state={"visits": 1}, counters=Counters(runs=1, steps=1))
@@ -193,7 +193,7 @@ def test_the_next_run_of_a_fork_begins_anew() -> None:
     driver = Driver(request=THREAD)
     driver.last = Advance(state)
     driver.model(says("Done."))
-    driver.feed(MessagesSubmitted((a_message("m1"),)))
+    driver.feed(MessagesSubmitted((input_message("m1"),)))
     assert (driver.thread.agent_state.view.values, driver.thread.current.permissions) == ({"visits": 1}, ())
 
 

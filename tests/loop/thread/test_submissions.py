@@ -2,7 +2,18 @@
 
 import pytest
 
-from tests.loop.driving import LIVE_STAGES, Driver, a_message, asks, awaiting_decisions, call, done, ok, says, submitted
+from tests.loop.driving import (
+    LIVE_STAGES,
+    Driver,
+    asks,
+    awaiting_decisions,
+    call,
+    done,
+    input_message,
+    ok,
+    says,
+    submitted_message,
+)
 from wakeful.contract.messages import InputMessage
 from wakeful.contract.requests import RunRequest
 from wakeful.loop.machine.facts import InferenceReturned, MessagesSubmitted
@@ -16,7 +27,7 @@ def test_a_submitted_message_is_queued_and_disturbs_nothing(stage: str) -> None:
     driver = LIVE_STAGES[stage]()
     before = driver.thread
     driver.submit("m1", "m2")
-    assert [submitted.message.id for submitted in driver.thread.queued] == ["m1", "m2"]
+    assert [queued.message.id for queued in driver.thread.queued] == ["m1", "m2"]
     assert (driver.thread.stage, driver.last.commands, driver.last.events) == (before.stage, (), ())
 
 
@@ -24,7 +35,7 @@ def test_the_model_reads_what_was_submitted_before_the_run_ends() -> None:
     driver = Driver()
     driver.submit("m1", "m2")
     driver.model(says("Hello!"))
-    assert driver.inference().appended == ("infer-1", submitted("m1"), submitted("m2"))
+    assert driver.inference().appended == ("infer-1", submitted_message("m1"), submitted_message("m2"))
     assert [message.id for message in driver.thread.transcript.messages] == ["r1:1", "r1:2", "m1", "m2"]
     driver.model(says("Then nothing."))
     assert (driver.result.response, driver.result.unread) == ("Then nothing.", ())
@@ -35,9 +46,9 @@ def test_what_was_submitted_waits_until_the_round_of_tools_is_over() -> None:
     driver.model(asks(call("c1")))
     driver.submit("m1")
     driver.tool("c1", ok("sunny"))
-    assert driver.inference().appended == ("infer-1", driver.work_of("c1"))
+    assert driver.inference().appended == ("infer-1", driver.work_id_of("c1"))
     driver.model(says("Sunny."))
-    assert driver.inference().appended == ("infer-2", submitted("m1"))
+    assert driver.inference().appended == ("infer-2", submitted_message("m1"))
 
 
 def test_what_is_submitted_while_a_decision_is_awaited_does_not_wake_the_model() -> None:
@@ -56,7 +67,7 @@ def test_a_message_with_a_known_id_is_a_repeat_and_changes_nothing() -> None:
 
 def test_a_repeat_within_one_submission_counts_once() -> None:
     driver = Driver()
-    driver.feed(MessagesSubmitted((a_message("m1", "first"), a_message("m1", "second"), a_message("m2"))))
+    driver.feed(MessagesSubmitted((input_message("m1", "first"), input_message("m1", "second"), input_message("m2"))))
     assert [later.message.text for later in driver.thread.queued] == ["first", "And then?"]
 
 
@@ -91,11 +102,11 @@ def test_the_result_names_what_the_run_ended_too_early_to_read() -> None:
 
 def test_a_thread_remembers_the_ids_of_its_newest_messages_only() -> None:
     driver = Driver()
-    driver.feed(MessagesSubmitted(tuple(a_message(f"m{number}") for number in range(REMEMBERED_IDS + 1))))
+    driver.feed(MessagesSubmitted(tuple(input_message(f"m{number}") for number in range(REMEMBERED_IDS + 1))))
     assert driver.thread.seen_messages == tuple(f"m{number}" for number in range(1, REMEMBERED_IDS + 1))
 
 
 def test_what_is_submitted_after_the_end_is_refused_and_not_queued() -> None:
     driver = done()
     driver.submit("m1")
-    assert (driver.thread.queued, driver.reasons) == ((), ["the run has ended"])
+    assert (driver.thread.queued, driver.refusal_reasons) == ((), ["the run has ended"])

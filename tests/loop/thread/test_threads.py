@@ -7,16 +7,16 @@ from tests.loop.driving import (
     NO_INPUT,
     THREAD,
     Driver,
-    an_agent,
     asks,
     call,
     idle,
+    make_agent,
     ok,
     pending,
     reject,
     resume,
     says,
-    submitted,
+    submitted_message,
     without_run,
 )
 from wakeful.contract.events import RunStart
@@ -30,7 +30,7 @@ from wakeful.loop.thread.transcript import Transcript
 
 
 def queued(driver: Driver) -> list[str]:
-    return [submitted.message.id for submitted in driver.thread.queued]
+    return [queued.message.id for queued in driver.thread.queued]
 
 
 def stop_everything(driver: Driver) -> None:
@@ -62,21 +62,21 @@ def test_the_next_message_begins_a_run_of_its_own_on_the_same_conversation() -> 
     assert driver.last.events == (RunStart(thread_id="t1", run_id="r1.2", identity=identity),)
     driver.resolve()
     assert (driver.inference().id, driver.inference().step) == ("infer-2", 1)
-    assert driver.inference().appended == ("infer-1", submitted("m1"))
+    assert driver.inference().appended == ("infer-1", submitted_message("m1"))
     driver.model(says("Nothing.", Usage(total_tokens=3)))
     assert (driver.result.run_id, driver.result.steps, driver.result.usage) == ("r1.2", 1, Usage(total_tokens=3))
-    assert driver.said == ["Hello", "Hello!", "And then?", "Nothing."]
+    assert driver.texts == ["Hello", "Hello!", "And then?", "Nothing."]
 
 
 def test_every_run_counts_its_own_rounds() -> None:
     """B-005"""
-    driver = Driver(an_agent(max_rounds=1), request=THREAD)
+    driver = Driver(make_agent(max_rounds=1), request=THREAD)
     for number in range(2):
         driver.model(asks(call(f"c{number}")))
         driver.tool(f"c{number}", ok("sunny"))
         assert driver.result.status_reason == "stopped:max_rounds"
         driver.submit(f"m{number}")
-        driver.resolve(an_agent(max_rounds=1))
+        driver.resolve(make_agent(max_rounds=1))
 
 
 def test_a_message_may_bring_another_agent() -> None:
@@ -136,7 +136,7 @@ def test_there_is_nothing_to_cancel_in_an_idle_thread() -> None:
     driver = idle()
     before = driver.thread.stage
     driver.cancel()
-    assert (driver.reasons, driver.thread.stage) == (["no run is under way"], before)
+    assert (driver.refusal_reasons, driver.thread.stage) == (["no run is under way"], before)
 
 
 def test_an_idle_thread_is_closed_with_the_result_of_its_last_run() -> None:
@@ -172,13 +172,13 @@ def test_a_closed_thread_takes_nothing_any_more() -> None:
     driver.cancel(close=True)
     ended = driver.thread.stage
     driver.submit("m1", on_busy=OnBusy.INTERRUPT)
-    assert (driver.reasons, driver.thread.stage) == (["the run has ended"], ended)
+    assert (driver.refusal_reasons, driver.thread.stage) == (["the run has ended"], ended)
 
 
 def test_a_decision_for_an_idle_thread_is_refused() -> None:
     driver = idle()
     driver.decide(resume("c1"))
-    assert driver.reasons == ["the run has ended"]
+    assert driver.refusal_reasons == ["the run has ended"]
 
 
 def test_a_failed_run_leaves_its_thread_ready_for_the_next() -> None:
@@ -218,7 +218,7 @@ def test_a_suspension_of_an_earlier_run_is_never_taken_for_one_of_this_run() -> 
     driver.model(asks(call("c2")))
     driver.tool("c2", pending("approve"))
     driver.decide(resume("approve"))
-    assert driver.reasons == ["unknown key: tool call or suspension 'approve' not found"]
+    assert driver.refusal_reasons == ["unknown key: tool call or suspension 'approve' not found"]
 
 
 def test_a_thread_forgets_the_decisions_of_its_earlier_runs() -> None:
@@ -245,7 +245,7 @@ def test_a_rollback_undoes_nothing_of_the_conversation_that_was_restored() -> No
     driver.last = begin(THREAD, thread_id="t1", run_id="r9", transcript=old)
     driver.submit("m1", on_busy=OnBusy.ROLLBACK)
     stop_everything(driver)
-    assert driver.said == ["Hello", "Hello!", "And then?"]
+    assert driver.texts == ["Hello", "Hello!", "And then?"]
 
 
 def test_an_empty_conversation_is_restored_as_an_empty_one() -> None:

@@ -4,7 +4,7 @@ from functools import reduce
 
 import pytest
 
-from tests.loop.driving import PARALLEL, Driver, asks, call, ok, says, submitted
+from tests.loop.driving import PARALLEL, Driver, asks, call, ok, says, submitted_message
 from wakeful.contract.inference import Rewind, TranscriptRef, TranscriptTail
 from wakeful.contract.messages import Message, Role, TextBlock
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
@@ -39,7 +39,7 @@ def test_every_inference_is_told_what_came_since_the_last_one_and_no_more() -> N
     driver.submit("m1")
     driver.model(says("Sunny."))
     told.append(driver.inference().appended)
-    assert told == [("input:0",), ("infer-1", driver.work_of("c1")), ("infer-2", submitted("m1"))]
+    assert told == [("input:0",), ("infer-1", driver.work_id_of("c1")), ("infer-2", submitted_message("m1"))]
     assert driver.inference().transcript == driver.thread.transcript.ref
 
 

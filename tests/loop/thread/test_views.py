@@ -15,7 +15,7 @@ from tests.loop.driving import (
     ok,
     pending,
     resume,
-    stamped,
+    with_digest,
 )
 from wakeful.contract.budgets import Spent
 from wakeful.contract.decisions import Refusal
@@ -102,7 +102,7 @@ def test_the_status_of_a_waiting_run_names_what_it_waits_for() -> None:
                 call_id="c1",
                 tool_name="look",
                 status=ToolCallStatus.SUSPENDED,
-                ticket=stamped(asked.suspension),
+                ticket=with_digest(asked.suspension),
                 since=since,
             ),
             ToolCallView(call_id="c2", tool_name="pay", status=ToolCallStatus.SUCCEEDED),

@@ -1,4 +1,4 @@
-"""The decisions that were sent to a run under watch, and what must hold of those that were applied."""
+"""The decisions that were sent to a checked run, and what must hold for those that were applied."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ from wakeful.loop.machine.state import Thread
 
 @dataclass
 class Sent:
-    """A decision; its place among all that were sent is its tag, by which it is known when it is applied."""
+    """A decision; its index among all that were sent is its tag, by which it is recognised when it is applied."""
 
     decision: Decision
     batch: int
@@ -20,32 +20,32 @@ class Sent:
 
 
 @dataclass
-class Answers:
-    """By its own books: who was answered by what, and under which names each call was ever suspended."""
+class DecisionChecks:
+    """Records which decision each call received, and under which names each call was ever suspended."""
 
     revision: int = 3
     sent: list[Sent] = field(default_factory=list)
     batches: int = 0
-    answered: set[str] = field(default_factory=set)
+    decided: set[str] = field(default_factory=set)
     named: dict[str, set[str]] = field(default_factory=dict)
     suspended_as: dict[str, str] = field(default_factory=dict)
     tickets: dict[str, SuspensionTicket] = field(default_factory=dict)
     allowed: set[str] = field(default_factory=set)
 
     def send(self, state: Thread, decisions: tuple[Decision, ...]) -> tuple[Decision, ...]:
-        """The batch with tags, which travel in what a decision says and who says it."""
+        """The batch with tags, in the result and the actor of each decision."""
         first = len(self.sent)
         for decision in decisions:
             tag = len(self.sent)
             tagged = decision.model_copy(update={"result": {"tag": tag}, "actor": str(tag)})
             found = state.batch.find(decision.target) if state.batch else None
-            late = decision.target in self.answered and not isinstance(found, SuspendedCall)
+            late = decision.target in self.decided and not isinstance(found, SuspendedCall)
             self.sent.append(Sent(tagged, self.batches, late))
         self.batches += 1
         return tuple(sent.decision for sent in self.sent[first:])
 
     def suspended(self, call_id: str, event: ToolCallDone) -> None:
-        """I-05: the suspension id that watchers are told names this call, and for ever no other."""
+        """I-05: the suspension id that watchers see names this call, and never another."""
         assert event.result.suspension is not None
         self.tickets[call_id] = event.result.suspension
         name = event.result.suspension.suspension.id
@@ -61,15 +61,15 @@ class Answers:
         assert (sent.applied_to, sent.late) == (None, False)
         assert suspension_id is None or target in (call_id, suspension_id)
         if id is not None:
-            alike = [other for other in self.sent if other.decision.decision_id == id]
-            assert call_id not in [other.applied_to for other in alike], "one decision id counts for a call once"
+            same_id = [other for other in self.sent if other.decision.decision_id == id]
+            assert call_id not in [other.applied_to for other in same_id], "one decision id counts for a call once"
         self._fits(sent.decision, ticket or self.tickets[call_id])
         sent.applied_to = call_id
         self._name(call_id, target, suspension_id or target)
-        self.answered |= {call_id, target, suspension_id or target}
+        self.decided |= {call_id, target, suspension_id or target}
 
     def _fits(self, decision: Decision, ticket: SuspensionTicket) -> None:
-        """What was applied is about what was shown, and is what was asked for."""
+        """An applied decision is about the arguments in the ticket and matches its schema."""
         assert decision.arguments_digest in (None, digest_arguments(ticket.pending.arguments))
         assert decision.action is DecisionAction.RESUME or (decision.arguments, decision.always) == (None, False)
         if decision.action is DecisionAction.RESUME and self.revision >= 3:
@@ -78,8 +78,8 @@ class Answers:
             assert ticket.remember is not None
             self.allowed.add(ticket.remember)
 
-    def are_applied_as_a_whole(self) -> None:
-        """H-02: of a batch that is applied, only repeats are left out."""
+    def check_batches(self) -> None:
+        """H-02: of a batch that is applied, only repeats are not."""
         applied = {sent.batch for sent in self.sent if sent.applied_to is not None}
         for sent in self.sent:
             if sent.batch in applied and sent.applied_to is None:
