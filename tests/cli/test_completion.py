@@ -35,7 +35,8 @@ async def test_commands_and_options_are_offered() -> None:
     assert {"--live", "--no-live", "--descendants"} <= set((await completed("wakeful", "watch", "--")).out.split())
 
 
-async def test_completion_is_printed_for_a_shell() -> None:
+async def test_completion_is_printed_for_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")  # a test's parent process is no shell
     shown = await wakeful("--show-completion", "bash")
     assert shown.code == 0
     assert "_WAKEFUL_COMPLETE=complete_bash" in shown.out

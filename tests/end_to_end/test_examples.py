@@ -33,9 +33,9 @@ async def lines_of(example: str) -> list[str]:
     return out.decode().splitlines()
 
 
-async def test_a_lead_hears_from_three_researchers_and_sums_up() -> None:
+async def test_a_lead_receives_the_results_of_three_researchers() -> None:
     lines = await lines_of("research.py")
-    assert "    researcher (returns): running after 2 steps" in lines
+    assert any(line.startswith("    researcher (returns): running after ") for line in lines)
     done = lines.index("lead: done after 6 steps")
     assert lines[done + 1 : done + 4] == [
         "    researcher (prices): done after 2 steps",
@@ -43,8 +43,8 @@ async def test_a_lead_hears_from_three_researchers_and_sums_up() -> None:
         "    researcher (returns): done after 3 steps",
     ]
     assert done < lines.index("The records of returns go back three years: this takes longer.")
-    told = [line.removeprefix('<background-task-event kind="completed" task_id=').rstrip(">") for line in lines]
-    assert sorted(task for task in told if task.startswith('"bg_')) == [
+    received = [line.removeprefix('<background-task-event kind="completed" task_id=').rstrip(">") for line in lines]
+    assert sorted(task for task in received if task.startswith('"bg_')) == [
         '"bg_0" name="prices"',
         '"bg_1" name="reviews"',
         '"bg_2" name="returns"',

@@ -24,7 +24,7 @@ async def test_a_local_tool_schedules_no_activity(usual_client: Client, thread_i
 
 
 def test_a_tool_that_may_not_be_repeated_cannot_be_local() -> None:
-    with pytest.raises(ConfigurationError, match="tool 'pay' is local, so it must be read_only or idempotent"):
+    with pytest.raises(ConfigurationError, match="tool 'pay' is local: it must be read_only or idempotent"):
 
         @tool(local=True)
         def pay() -> None: ...
