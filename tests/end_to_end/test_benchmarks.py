@@ -1,9 +1,13 @@
-"""The benchmark runs from end to end, and what it counts exactly holds: a step costs as many events as bare,
-an answer that streams in leaves no more than one that comes as a whole, and whoever watches leaves nothing."""
+"""The benchmark runs from end to end, and its exact counts hold.
+
+A step writes as many events as the hand-written workflow's, streaming adds nothing to history, and neither do watchers.
+"""
 
 import asyncio
 import sys
 from pathlib import Path
+
+import pytest
 
 from benchmarks.figures import Results
 from benchmarks.plan import QUICK
@@ -11,10 +15,12 @@ from benchmarks.sides import BARE, OURS, PEER
 from benchmarks.startup import MEASURED
 from tests.support.processes import ROOT
 
-PATIENCE_SECONDS = 180
+pytestmark = pytest.mark.integration
+
+TIMEOUT_SECONDS = 180
 
 
-async def test_the_benchmark_runs_and_says_which_targets_are_met(tmp_path: Path) -> None:
+async def test_the_benchmark_runs_and_reports_which_targets_are_met(tmp_path: Path) -> None:
     picture = tmp_path / "history-bytes.svg"
     results, said = await _measured(tmp_path, "--only", "history", "--only", "stream", "--plot", str(picture))
 
@@ -25,7 +31,7 @@ async def test_the_benchmark_runs_and_says_which_targets_are_met(tmp_path: Path)
     assert picture.read_text().startswith("<svg")
 
 
-async def test_a_run_leaves_the_same_history_whether_nobody_or_fifty_watch_it(tmp_path: Path) -> None:
+async def test_history_is_the_same_with_no_watcher_and_with_fifty(tmp_path: Path) -> None:
     results, said = await _measured(tmp_path, "--only", "watching")
 
     assert "met           history equal with 0, 1, 50 watchers" in said
@@ -56,7 +62,7 @@ async def _measured(tmp_path: Path, *options: str) -> tuple[Results, str]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         said, _ = await process.communicate()
     assert process.returncode == 0
     return Results.model_validate_json(out.read_text()), said.decode()

@@ -98,7 +98,7 @@ async def builds(client: Client, thread_id: str) -> list[str]:
     return list(dict.fromkeys(by))
 
 
-async def test_a_run_that_sleeps_goes_on_with_the_new_version(temporal: TemporalClient, thread_id: str) -> None:
+async def test_a_suspended_run_continues_on_the_new_version(temporal: TemporalClient, thread_id: str) -> None:
     """AUTO_UPGRADE, which we recommend. The old worker is still there, and is not needed."""
     client = Client(temporal, task_queue=thread_id)
     async with deployed(temporal, FIRST, "1", AUTO_UPGRADE, name=thread_id):
@@ -121,7 +121,7 @@ async def test_the_command_starts_a_worker_of_a_version(
     assert await builds(client, thread_id) == ["7"]
 
 
-async def test_a_deployment_that_is_taken_back_takes_the_runs_with_it(temporal: TemporalClient, thread_id: str) -> None:
+async def test_a_rolled_back_deployment_rolls_its_runs_back(temporal: TemporalClient, thread_id: str) -> None:
     client = Client(temporal, task_queue=thread_id)
     async with deployed(temporal, FIRST, "1", AUTO_UPGRADE, name=thread_id):
         async with deployed(temporal, SECOND, "2", AUTO_UPGRADE, name=thread_id):
@@ -133,9 +133,7 @@ async def test_a_deployment_that_is_taken_back_takes_the_runs_with_it(temporal: 
     assert await builds(client, thread_id) == ["2", "1"]
 
 
-async def test_a_run_that_began_without_versions_goes_on_with_the_first_one(
-    temporal: TemporalClient, thread_id: str
-) -> None:
+async def test_an_unversioned_run_continues_on_the_first_version(temporal: TemporalClient, thread_id: str) -> None:
     client = Client(temporal, task_queue=thread_id)
     async with running_worker(temporal, FIRST, WorkerSettings(task_queue=thread_id)):
         call_id = await asleep(client, thread_id)
@@ -146,7 +144,7 @@ async def test_a_run_that_began_without_versions_goes_on_with_the_first_one(
     assert await builds(client, thread_id) == ["", "2"]
 
 
-async def test_a_pinned_run_stays_with_the_version_it_began_on(temporal: TemporalClient, thread_id: str) -> None:
+async def test_a_pinned_run_stays_on_the_version_it_started_on(temporal: TemporalClient, thread_id: str) -> None:
     client = Client(temporal, task_queue=thread_id)
     async with deployed(temporal, FIRST, "1", PINNED, name=thread_id):
         call_id = await asleep(client, thread_id)
@@ -157,9 +155,7 @@ async def test_a_pinned_run_stays_with_the_version_it_began_on(temporal: Tempora
     assert await builds(client, thread_id) == ["1"]
 
 
-async def test_a_pinned_run_whose_workers_are_gone_waits_until_it_is_moved(
-    temporal: TemporalClient, thread_id: str
-) -> None:
+async def test_a_pinned_run_without_workers_waits_until_it_is_moved(temporal: TemporalClient, thread_id: str) -> None:
     """Why we recommend PINNED for none: somebody must keep the old version, or move each of its runs."""
     client = Client(temporal, task_queue=thread_id)
     async with deployed(temporal, FIRST, "1", PINNED, name=thread_id):

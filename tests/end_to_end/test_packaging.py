@@ -1,10 +1,13 @@
-"""What a user installs: three packages, and nothing that stands in another library's way."""
+"""The wheel has three packages, and hides no package of another library."""
 
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[2]
 
 

@@ -1,4 +1,4 @@
-"""A worker is killed with -9 and another takes over: nothing is lost, and nothing runs twice that may not."""
+"""A worker is killed with -9 and another takes over: nothing is lost, and no tool runs twice that must not."""
 
 from pathlib import Path
 
@@ -60,17 +60,18 @@ async def test_a_worker_killed_while_a_run_is_suspended(
     assert Journal(path).said("approve") == ["asked", "ran"]
 
 
-async def test_two_workers_that_remember_next_to_nothing_and_one_of_them_killed(
+@pytest.mark.faults
+async def test_two_workers_with_caches_of_one_thread_and_one_of_them_killed(
     temporal: TemporalClient, thread_id: str, tmp_path: Path
 ) -> None:
-    """Every conversation is read back from history again and again, and every digest fits."""
+    """Workers rebuild every conversation from history, many times, and every digest matches."""
     client = Client(temporal, task_queue=thread_id)
     address, path = temporal.service_client.config.target_host, tmp_path / "journal.jsonl"
-    forgetful = ("--cached-threads", "1", "--max-cached", "1")
+    tiny_caches = ("--cached-threads", "1", "--max-cached", "1")
     threads = [f"{thread_id}-{number}" for number in range(4)]
     async with (
-        worker_process(address, thread_id, path, *forgetful) as first,
-        worker_process(address, thread_id, path, *forgetful),
+        worker_process(address, thread_id, path, *tiny_caches) as first,
+        worker_process(address, thread_id, path, *tiny_caches),
     ):
         for thread in threads:
             await client.start("tester", "count", thread_id=thread)
@@ -83,8 +84,9 @@ async def test_two_workers_that_remember_next_to_nothing_and_one_of_them_killed(
     assert [text for text in transcripts[0] if text.isdigit()] == [str(n) for n in range(2, 12)]
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("tries", [10])
-async def test_a_query_that_runs_ahead_of_the_workflow_task_leaves_a_run_that_replays(
+async def test_a_query_before_the_workflow_task_leaves_a_run_that_replays(
     temporal: TemporalClient, thread_id: str, tmp_path: Path, tries: int
 ) -> None:
     """The query waits for the dead worker's queue, then comes to the new worker before the task with the lost tool.
