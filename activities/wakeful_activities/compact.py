@@ -38,7 +38,7 @@ class CompactActivity:
             prompt = Message(id="summary", role=Role.USER, content=(TextBlock(text=summary.user),))
             model = agent.model if summary.model is None else agent.model.model_copy(update={"name": summary.model})
             request = ModelRequest(model=model.name, instructions=summary.system, messages=(prompt,))
-            stream = Stream(0, activity.info().attempt, None)
+            stream = Stream("", activity.info().attempt, None)
             try:
                 retry = agent.retry or RetryPolicy()
                 response = await self._models.call(model, request, retry, stream, beats)

@@ -102,7 +102,10 @@ def test_the_spelling_of_other_ids_never_changes() -> None:
     """B-530"""
     assert {
         "run_id": (ids.run_id("r", 1), ids.run_id("r", 2)),
-        "call_id": ids.call_id(3, 1),
+        "lineage": ids.lineage(-2),
+        "step_label": ids.step_label(3, ids.lineage(0x1234567890)),
+        "call_id": ids.call_id(ids.step_label(3), 1),
+        "call_id after a reset": ids.call_id(ids.step_label(3, "7f3a2c"), 1),
         "idempotency_key": ids.idempotency_key("r.2", "3-1"),
         "suspension_id": ids.suspension_id("3-1"),
         "permission_suspension_id": ids.permission_suspension_id("3-1"),
@@ -117,7 +120,10 @@ def test_the_spelling_of_other_ids_never_changes() -> None:
         "child_thread_id": ids.child_thread_id("t1/clerk-0190", "t1", "Ada's clerk", "0191a2b3c4"),
     } == {
         "run_id": ("r", "r.2"),
+        "lineage": "fffffe",
+        "step_label": "3.567890",
         "call_id": "3-1",
+        "call_id after a reset": "3.7f3a2c-1",
         "idempotency_key": "r.2:3-1",
         "suspension_id": "suspend_3-1",
         "permission_suspension_id": "perm_3-1",
@@ -153,7 +159,7 @@ def test_every_function_that_spells_an_id_is_pinned() -> None:
     }
     assert {name for name in spelled if not name.startswith("_")} == {
         *("work_id", "parse_work", "source", "parse_source"),
-        *("run_id", "call_id", "idempotency_key", "suspension_id", "ticket_id", "message_id"),
+        *("run_id", "lineage", "step_label", "call_id", "idempotency_key", "suspension_id", "ticket_id", "message_id"),
         *("permission_suspension_id", "distinct_suspension_id", "ticket_readings", "submitted_message_id"),
         *("child_message_id", "agent_message_id", "task_event_id", "context_message_id", "child_thread_id"),
         *("is_task_message", "is_descendant"),

@@ -31,6 +31,8 @@ class Counters(Wire):
     handoffs: int = 0
     hooks: int = 0
     events: int = 0
+    lineage: Few[str] = ""
+    """Set by a Temporal reset, which counts again from the reset point: it tells the new ids from the undone ones."""
 
 
 class Carryover(Wire):

@@ -331,9 +331,19 @@ def run_id(seed: str, number: int) -> str:
     return seed if number == 1 else f"{seed}.{number}"
 
 
-def call_id(step: int, index: int) -> str:
+def lineage(seed: int) -> str:
+    """A short name for everything after a Temporal reset; the server chooses a new random seed at each reset."""
+    return f"{seed & 0xFFFFFFFFFFFFFFFF:016x}"[-6:]
+
+
+def step_label(step: int, lineage: str = "") -> str:
+    """The thread's step, as call ids show it; after a reset, together with the lineage that the reset began."""
+    return f"{step}.{lineage}" if lineage else str(step)
+
+
+def call_id(step_label: str, index: int) -> str:
     """Wakeful's own id of a tool call: the thread's step and the call's position in its answer, from 1."""
-    return f"{step}-{index}"
+    return f"{step_label}-{index}"
 
 
 def idempotency_key(run_id: str, call_id: str) -> str:

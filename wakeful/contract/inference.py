@@ -213,6 +213,8 @@ class InferInput(Wire):
     """The step in the run; for hooks."""
     ended_step: Few[int] = 0
     """The previous step, if its `step_end` hooks are still to run."""
+    lineage: Few[str] = ""
+    """After a Temporal reset: part of the ids of the answer's calls."""
 
 
 class CompactInput(Wire):

@@ -12,7 +12,7 @@ from typing import Any, assert_never
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
-from wakeful.contract import names
+from wakeful.contract import ids, names
 from wakeful.contract.carryover import Carryover
 from wakeful.contract.decisions import Decision
 from wakeful.contract.errors import CallerError
@@ -36,6 +36,7 @@ from wakeful.loop.machine.facts import (
     CancelRequested,
     DecisionsReceived,
     Fact,
+    HistoryReset,
     LoopFailed,
     TimerFired,
     WorkCancelled,
@@ -85,6 +86,7 @@ class AgentRun(Signals):
         self._fork_points = ForkPoints()
         self._snapshots = Snapshots()
         self._restoring: RestoreInput | None = None
+        workflow.register_random_seed_callback(lambda seed: self._facts.append(HistoryReset(ids.lineage(seed))))
 
     @workflow.run
     async def run(self, request: Any = None) -> RunResult:

@@ -158,6 +158,7 @@ class Activities:
             state=command.state,
             step=command.step if command.state else 0,
             ended_step=command.ended_step,
+            lineage=command.lineage,
         )
         return workflow.start_activity(
             names.ACTIVITY_INFER,

@@ -56,7 +56,7 @@ class InferActivity:
     @activity.defn(name=ACTIVITY_INFER)
     async def infer(self, input: InferInput) -> ModelResponse:
         info = activity.info()
-        stream = Stream(_step(info.activity_id), info.attempt, earlier_attempt())
+        stream = Stream(_step_label(info.activity_id, input.lineage), info.attempt, earlier_attempt())
         with heartbeating(stream.heartbeat) as beats:
             try:
                 response = await self._infer(input, stream, beats)
@@ -150,10 +150,10 @@ class InferActivity:
         return response if hooks is None else response.model_copy(update={"effects": hooks.effects})
 
 
-def _step(activity_id: str) -> int:
-    """The thread's step that the activity is for."""
+def _step_label(activity_id: str, lineage: str) -> str:
+    """The thread's step that the activity is for, as call ids show it."""
     work = ids.parse_work(activity_id)
-    return work.step if isinstance(work, ids.Infer) else 0
+    return ids.step_label(work.step if isinstance(work, ids.Infer) else 0, lineage)
 
 
 def _identity(input: InferInput, agent: ResolvedAgent) -> RunIdentity:

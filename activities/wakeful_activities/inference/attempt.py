@@ -30,8 +30,8 @@ CHECKPOINT_LIMIT = 400_000
 class Stream:
     """The part of an answer that has arrived, in this attempt and in the one before it."""
 
-    def __init__(self, step: int, attempt: int, earlier: StreamCheckpoint | None) -> None:
-        self.step = step
+    def __init__(self, step_label: str, attempt: int, earlier: StreamCheckpoint | None) -> None:
+        self.step_label = step_label
         self.attempt = attempt
         self.earlier = earlier
         self.model: ModelBinding | None = None
@@ -43,7 +43,7 @@ class Stream:
     def begin(self, model: ModelBinding) -> StreamAssembly:
         """Start to assemble the answer, from what the attempt before left behind."""
         interruption = interruption_of(self.earlier) if self.earlier else None
-        self._assembly = StreamAssembly(model, self.step, self.earlier, interruption)
+        self._assembly = StreamAssembly(model, self.step_label, self.earlier, interruption)
         return self._assembly
 
     def heartbeat(self) -> StreamCheckpoint | None:
@@ -113,7 +113,7 @@ async def call_provider(
 async def _completed(provider: Provider, model: ModelBinding, request: ModelRequest, stream: Stream) -> ModelResponse:
     response = await provider.complete(request)
     if stream.earlier is None:
-        return with_own_ids(response, model, step=stream.step)
+        return with_own_ids(response, model, step_label=stream.step_label)
     before = stream.begin(model).checkpoint(stream.attempt)
     response = response.model_copy(
         update={
@@ -122,7 +122,7 @@ async def _completed(provider: Provider, model: ModelBinding, request: ModelRequ
             "interruptions": before.interruptions,
         }
     )
-    return with_own_ids(response, model, step=stream.step, calls_before=before.calls_used)
+    return with_own_ids(response, model, step_label=stream.step_label, calls_before=before.calls_used)
 
 
 async def _streamed(

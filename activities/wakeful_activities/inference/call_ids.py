@@ -8,13 +8,15 @@ from wakeful.contract.inference import ModelRequest, ModelResponse
 from wakeful.contract.messages import Message, ToolCall
 
 
-def with_own_ids(response: ModelResponse, model: ModelBinding, *, step: int, calls_before: int = 0) -> ModelResponse:
+def with_own_ids(
+    response: ModelResponse, model: ModelBinding, *, step_label: str, calls_before: int = 0
+) -> ModelResponse:
     """The answer of a provider that does not stream, with our ids; the provider's are stored beside them."""
     if not response.tool_calls:
         return response
     calls = tuple(
         ToolCall(
-            id=ids.call_id(step, number),
+            id=ids.call_id(step_label, number),
             name=call.name,
             arguments=call.arguments,
             provider=model.provider if call.id else None,

@@ -48,13 +48,13 @@ class StreamAssembly:
     def __init__(
         self,
         model: ModelBinding,
-        step: int,
+        step_label: str,
         earlier: StreamCheckpoint | None = None,
         interruption: Interruption | None = None,
     ) -> None:
         self._model = model.name
         self._provider = model.provider
-        self._step = step
+        self._step_label = step_label
         self._calls_before = earlier.calls_used if earlier else 0
         self._request_id: str | None = None
         self._text = [earlier.text] if earlier and earlier.text else []
@@ -98,7 +98,7 @@ class StreamAssembly:
                     self._reasoning.clear()
             case CallStartPart(index=index, id=provider_id, name=name):
                 self._close_all()
-                id = ids.call_id(self._step, self._calls_before + len(self._calls) + 1)
+                id = ids.call_id(self._step_label, self._calls_before + len(self._calls) + 1)
                 self._calls[index] = _Call(id, provider_id, name, [])
             case CallArgumentsPart(index=index, text=text):
                 self._calls[index].arguments.append(text)

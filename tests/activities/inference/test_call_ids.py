@@ -41,7 +41,7 @@ def ids_of(request: ModelRequest) -> list[str]:
 
 
 def stream(step: int, *provider_ids: str, earlier: StreamCheckpoint | None = None) -> StreamAssembly:
-    assembly = StreamAssembly(MODEL, step, earlier)
+    assembly = StreamAssembly(MODEL, str(step), earlier)
     for index, id in enumerate(provider_ids):
         assembly.add(CallStartPart(index, id, "look"))
         assembly.add(CallArgumentsPart(index, "{}"))
@@ -53,7 +53,7 @@ def stream(step: int, *provider_ids: str, earlier: StreamCheckpoint | None = Non
 def test_calls_are_numbered_in_their_step_whatever_the_provider_calls_them(provider_ids: tuple[str, str]) -> None:
     streamed = stream(3, *provider_ids)
     streamed.add(StopPart(StopReason.TOOL_USE))
-    completed = with_own_ids(answer(*provider_ids), MODEL, step=3)
+    completed = with_own_ids(answer(*provider_ids), MODEL, step_label="3")
     for response in (streamed.response(), completed):
         assert [call.id for call in response.tool_calls] == ["3-1", "3-2"]
 
@@ -61,7 +61,7 @@ def test_calls_are_numbered_in_their_step_whatever_the_provider_calls_them(provi
 def test_the_providers_id_is_stored_beside_ours() -> None:
     streamed = stream(1, "call_abc", "")
     streamed.add(StopPart(StopReason.TOOL_USE))
-    completed = with_own_ids(answer("call_abc", ""), MODEL, step=1)
+    completed = with_own_ids(answer("call_abc", ""), MODEL, step_label="1")
     for response in (streamed.response(), completed):
         assert [(call.provider, call.provider_id) for call in response.tool_calls] == [
             ("openai", "call_abc"),
@@ -75,7 +75,7 @@ def test_a_later_attempt_continues_the_numbers() -> None:
     assert (first.calls_used, [call.id for call in first.calls]) == (2, ["2-1", "2-2"])
     second = stream(2, "a", earlier=first).checkpoint(2, broken="connection reset")
     assert (second.calls_used, [call.id for call in second.calls]) == (3, ["2-3"])
-    third = with_own_ids(answer("a"), MODEL, step=2, calls_before=second.calls_used)
+    third = with_own_ids(answer("a"), MODEL, step_label="2", calls_before=second.calls_used)
     assert [call.id for call in third.tool_calls] == ["2-4"]
 
 

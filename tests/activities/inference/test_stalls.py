@@ -29,7 +29,7 @@ async def stall(model: str, effort: ReasoningEffort | None = None) -> ProviderEr
     binding = ModelBinding(id="m", provider="p", name=model)
     request = ModelRequest(model=model, messages=(), settings=ModelSettings(reasoning_effort=effort))
     with heartbeating() as beats, pytest.raises(ProviderError) as stalled:
-        await call_provider(Stalling(), binding, request, POLICY, Stream(1, 1, None), beats)
+        await call_provider(Stalling(), binding, request, POLICY, Stream("1", 1, None), beats)
     return stalled.value
 
 

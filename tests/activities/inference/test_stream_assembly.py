@@ -27,7 +27,7 @@ MODEL = ModelBinding(id="m", provider="openai", name="model")
 
 
 def assembled(*parts: StreamPart, earlier: StreamCheckpoint | None = None) -> StreamAssembly:
-    assembly = StreamAssembly(MODEL, 1, earlier, interruption_of(earlier) if earlier else None)
+    assembly = StreamAssembly(MODEL, "1", earlier, interruption_of(earlier) if earlier else None)
     for part in parts:
         assembly.add(part)
     return assembly

@@ -16,6 +16,7 @@ from wakeful import Agent, CallerError, ProviderErrorKind, Registry, RunStatus, 
 from wakeful.client.branching.rewind import plan_rewind
 from wakeful.client.branching.steps import steps_of
 from wakeful.client.client import Client
+from wakeful.contract.errors import DecisionRefused
 from wakeful.contract.messages import Message
 from wakeful.contract.runs import OnBusy, ThreadMode
 from wakeful.worker import WorkerSettings, running_worker
@@ -122,10 +123,13 @@ async def _until_noted(journal: Journal, what: str, times: int = 1) -> None:
 async def test_a_rewind_to_before_an_approval_asks_for_it_again(
     client: Client, thread_id: str, journal: Journal
 ) -> None:
+    """The call after the rewind has its own id and idempotency key; a decision on the undone call is refused."""
     await client.start("tester", "approve", thread_id=thread_id)
     (asked,) = (await until_status(client, thread_id, RunStatus.WAITING)).pending
     await client.rewind(thread_id, to=0)
     (again,) = (await until(client, thread_id, lambda view: bool(view.pending))).pending
+    with pytest.raises(DecisionRefused):
+        await client.decide(thread_id, asked.suspension.id, "resume", confirm=True)
     await client.decide(thread_id, again.suspension.id, "resume")
     assert (await client.result(thread_id)).response.startswith("approval gave")
     await client.rewind(thread_id, to=0)
@@ -133,7 +137,12 @@ async def test_a_rewind_to_before_an_approval_asks_for_it_again(
     assert (view.status, len(await client.transcript(thread_id))) == (RunStatus.WAITING, 2)
     await client.decide(thread_id, view.pending[0].suspension.id, "cancel")
     await client.result(thread_id)
-    assert [line["what"] for line in journal.lines()] == ["asked", "asked", "ran", "asked"]
+    lines = journal.lines()
+    assert [line["what"] for line in lines] == ["asked", "asked", "ran", "asked"]
+    first, second, decided, third = [line["key"] for line in lines]
+    assert second == decided
+    assert len({first, second, third}) == 3
+    assert len({pending.pending.id for pending in (asked, again, view.pending[0])}) == 3
     assert asked.suspension.action == "approve"
 
 

@@ -35,6 +35,7 @@ from wakeful.loop.machine.facts import (
     DecisionsReceived,
     Delivered,
     Fact,
+    HistoryReset,
     HooksReturned,
     InferenceReturned,
     LateChildFact,
@@ -182,6 +183,8 @@ def advance(thread: Thread, fact: Fact, *, now: int) -> Advance:
             if fact.id == thread.context.compacting:
                 return context.on_compaction_ended(thread, fact)
             moved = _on_work_ended(thread, fact, now=now)
+        case HistoryReset(lineage=lineage):
+            return Advance(thread.counting(thread.counters.model_copy(update={"lineage": lineage})))
         case ChildIdAssigned(id=id, thread_id=thread_id):
             moved = child_events.on_child_id_assigned(thread, id, thread_id, now=now)
         case _ if isinstance(thread.stage, Done):

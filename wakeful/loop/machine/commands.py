@@ -51,6 +51,7 @@ class Infer:
     """For hooks."""
     ended_step: int = 0
     """The previous step, if its `step_end` hooks run with this inference."""
+    lineage: str = ""
 
     @property
     def model(self) -> str:

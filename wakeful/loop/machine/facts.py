@@ -190,6 +190,13 @@ class TimerFired:
 
 
 @dataclass(frozen=True)
+class HistoryReset:
+    """Someone reset the execution to an earlier point, and what follows is a new lineage."""
+
+    lineage: str
+
+
+@dataclass(frozen=True)
 class LoopFailed:
     """Our own code raised: the run ends with the error instead of hanging."""
 
@@ -207,4 +214,4 @@ ChildFact = ChildIdAssigned | LateChildFact
 SignalFact = DecisionsReceived | MessagesSubmitted | CancelRequested | SignalMalformed | TimerFired | LoopFailed
 """What clients, timers and our own bugs cause."""
 
-Fact = WorkFact | ChildFact | SignalFact
+Fact = WorkFact | ChildFact | SignalFact | HistoryReset

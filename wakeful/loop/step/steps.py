@@ -87,6 +87,7 @@ def infer_command(thread: Thread, stage: Inferring) -> Infer:
         permissions=thread.rules,
         state=thread.agent_state.view if has_hooks else None,
         ended_step=stage.ended_step,
+        lineage=thread.counters.lineage,
     )
 
 
