@@ -99,7 +99,7 @@ async def test_the_code_of_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> Non
             if "await " in block:
                 code = compile(block, "docs/sub-agents.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
                 await FunctionType(code, names)()
-    assert names["result"].tree.turns == 1
+    assert names["result"].spent.turns == 1
     assert [node.agent_id for node in names["tree"].walk()] == ["chief"]
 
 
