@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from tests.support.processes import ROOT
 from tests.support.waiting import until, until_refused, until_status
-from wakeful import ConfigurationError, Decision, DecisionAction, InputMessage, RunStatus
+from wakeful import ConfigurationError, RunStatus
 from wakeful.client.client import Client
+from wakeful.contract.errors import CallerError
 from wakeful.contract.runs import ThreadMode
 from wakeful.storage import data_converter
 
@@ -23,16 +23,14 @@ async def test_a_huge_tool_result_is_cut_with_a_note(usual_client: Client, threa
     assert result.endswith("[cut: the result has 3,000,065 bytes, and the first 256,000 are shown]")
 
 
-def test_a_huge_message_is_refused_where_it_is_written() -> None:
-    with pytest.raises(
-        ValidationError, match="at most 1,000,000 are accepted: store large content where a tool can read it"
-    ):
-        InputMessage(content="x" * 1_000_001)
-
-
-def test_a_huge_decision_is_refused_where_it_is_written() -> None:
-    with pytest.raises(ValidationError, match="at most 256,000 are accepted"):
-        Decision(target="c1", action=DecisionAction.RESUME, result="x" * 256_001)
+async def test_the_client_rejects_a_huge_message_and_a_huge_decision(usual_client: Client, thread_id: str) -> None:
+    too_large = "at most 1,000,000 are accepted: store large content where a tool can read it"
+    with pytest.raises(CallerError, match=too_large):
+        await usual_client.send(thread_id, "x" * 1_000_001, agent_id="tester")
+    with pytest.raises(CallerError, match=too_large):
+        await usual_client.submit(thread_id, "x" * 1_000_001)
+    with pytest.raises(CallerError, match="at most 256,000 are accepted"):
+        await usual_client.decide(thread_id, "1-1", "resume", result="x" * 256_001)
 
 
 async def test_a_huge_signal_from_any_client_is_refused_and_harms_nothing(usual_client: Client, thread_id: str) -> None:

@@ -108,11 +108,12 @@ class Client:
         Returns the message's id. Sending a message with the same id again has no effect.
 
         Raises:
-            CallerError: the thread is new and `agent_id` does not say which agent should answer.
+            CallerError: the message is too large, or the thread is new and `agent_id` does not say which agent answers.
         """
         message_id = message_id or uuid.uuid4().hex
-        message = InputMessage(content=text, id=message_id)
-        submission = Submission(input=(message,), on_busy=OnBusy(on_busy), agent_id=agent_id, overrides=overrides)
+        with rejecting_invalid():
+            message = InputMessage(content=text, id=message_id)
+            submission = Submission(input=(message,), on_busy=OnBusy(on_busy), agent_id=agent_id, overrides=overrides)
         signal = WakeSignal(names.SIGNAL_SUBMIT, submission, agent_id, text[:TITLE_LENGTH])
         await signal_or_wake(self.temporal, thread_id, signal, queue_of=lambda _closed: self.task_queue)
         return message_id
@@ -239,20 +240,22 @@ class Client:
             decision_id: sending a decision with the same id again has no effect.
 
         Raises:
+            CallerError: the result or the arguments are too large.
             DecisionRefused: with `confirm`, when it changed nothing.
             NoAnswer: with `confirm`, when no worker answered; send it again without, and with the same `decision_id`.
         """
-        decision = Decision(
-            target=call_id,
-            action=DecisionAction(action),
-            result=result,
-            reason=reason,
-            arguments=arguments,
-            arguments_digest=arguments_digest,
-            always=always,
-            decision_id=decision_id or uuid.uuid4().hex,
-            actor=actor,
-        )
+        with rejecting_invalid():
+            decision = Decision(
+                target=call_id,
+                action=DecisionAction(action),
+                result=result,
+                reason=reason,
+                arguments=arguments,
+                arguments_digest=arguments_digest,
+                always=always,
+                decision_id=decision_id or uuid.uuid4().hex,
+                actor=actor,
+            )
         return await decide(self.handle(thread_id), decision, confirm=confirm)
 
     async def decide_many(
@@ -271,7 +274,9 @@ class Client:
     ) -> None:
         """Send messages to an open thread; `send` also wakes a closed one."""
         messages = input if isinstance(input, str) else tuple(input)
-        await self._signal(thread_id, names.SIGNAL_SUBMIT, Submission(input=messages, on_busy=OnBusy(on_busy)))
+        with rejecting_invalid():
+            submission = Submission(input=messages, on_busy=OnBusy(on_busy))
+        await self._signal(thread_id, names.SIGNAL_SUBMIT, submission)
 
     async def cancel(self, thread_id: str, *, reason: str | None = None) -> None:
         """Cancel the active run; wait for `result` to know that it has ended."""

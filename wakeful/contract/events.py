@@ -218,7 +218,7 @@ class MailArrived(Wire):
 
 
 class PluginEvent(Wire):
-    """A plugin or a tool emitted an event of its own."""
+    """A hook of a plugin emitted an event of its own."""
 
     event_type: Literal["plugin_event"] = "plugin_event"
     plugin: str

@@ -119,7 +119,7 @@ def _streaming(call: ModelCall, checkpoint: StreamCheckpoint) -> Finding:
         rate = f", {counted(activity.growth, 'character')} of them within the last {last}"
     why = f"{capital(_arrived(checkpoint))} so far{rate}{_time_limit(activity, now)}."
     cancel = wakeful("cancel", call.thread_id)
-    next = f"Wait for the rest; {code(cancel)} cancels the run and keeps the partial answer."
+    next = f"Wait for the rest; {code(cancel)} cancels the run; watchers keep the text that has arrived."
     return Finding(Cause.MODEL_STREAMING, doing, why, next, activity.started_at, (cancel,))
 
 
@@ -135,7 +135,7 @@ def _stalled(call: ModelCall, checkpoint: StreamCheckpoint) -> Finding:
         )
     why += f" Its worker, {activity.worker}, is alive: it heartbeats."
     cancel = wakeful("cancel", call.thread_id)
-    next = f"Wait for that, or check again in a moment; {code(cancel)} cancels the run and keeps the partial answer."
+    next = f"Wait for that, or check again in a moment; {code(cancel)} cancels the run; watchers keep the text that has arrived."
     return Finding(Cause.MODEL_STALLED, doing, why, next, activity.started_at, (cancel,))
 
 
