@@ -45,7 +45,7 @@ def until(seconds: float, then: ExpiryAction = ExpiryAction.CANCEL, result: str 
     return Expiry(after_seconds=seconds, then=then, result=result)
 
 
-def test_a_ticket_says_when_its_times_are() -> None:
+def test_a_ticket_has_its_expiry_and_escalation_times() -> None:
     driver = waiting(make_ticket("s1", expiry=until(60), escalate_after=30))
     assert driver.thread.batch is not None
     (suspended,) = driver.thread.batch.suspended
@@ -56,12 +56,12 @@ def test_a_ticket_says_when_its_times_are() -> None:
 @pytest.mark.parametrize(
     "driver", [awaiting_decisions(), idle(), done(), Driver()], ids=["waiting", "idle", "done", "running"]
 )
-def test_without_a_deadline_nothing_ever_rings_and_time_changes_nothing(driver: Driver) -> None:
+def test_a_thread_without_deadlines_has_no_alarm_and_ignores_timers(driver: Driver) -> None:
     state = driver.thread
     assert (state.next_alarm, driver.wait(10**9)) == (None, Advance(state))
 
 
-def test_a_wait_ends_some_day_however_long_it_was_meant_to_be() -> None:
+def test_an_expiry_time_has_an_upper_bound() -> None:
     driver = waiting(make_ticket("s1", expiry=until(1e300)))
     assert driver.thread.next_alarm == driver.now + LONGEST_WAIT_MS
 
@@ -73,7 +73,9 @@ def test_a_wait_ends_some_day_however_long_it_was_meant_to_be() -> None:
         (ExpiryAction.DENY, "denied: no decision within 1.5 s", ToolCallStatus.FAILED),
     ],
 )
-def test_a_call_that_nobody_decided_in_time_is_settled(then: ExpiryAction, told: str, status: ToolCallStatus) -> None:
+def test_a_call_without_a_decision_is_finished_when_it_expires(
+    then: ExpiryAction, told: str, status: ToolCallStatus
+) -> None:
     driver = waiting(make_ticket("s1", expiry=until(1.5, then)), make_ticket("s2"))
     driver.wait(1_500)
     assert (driver.call_statuses, driver.thread.next_alarm) == ([status, ToolCallStatus.SUSPENDED], None)
@@ -83,14 +85,14 @@ def test_a_call_that_nobody_decided_in_time_is_settled(then: ExpiryAction, told:
     assert driver.refusal_reasons == [f"call 'c1' has already finished ({status.value})"]
 
 
-def test_a_run_whose_only_call_expires_goes_on_with_its_next_step() -> None:
+def test_a_run_whose_only_call_expires_continues_with_its_next_step() -> None:
     driver = waiting(make_ticket("s1", expiry=until(1)))
     driver.wait(1_000)
     assert driver.tool_results == [("c1", "cancelled: no decision within 1 s")]
     assert isinstance(driver.thread.stage, Inferring)
 
 
-def test_a_call_may_go_on_by_itself_when_nobody_says_no() -> None:
+def test_a_call_can_resume_by_itself_when_it_expires() -> None:
     driver = waiting(make_ticket("s1", expiry=until(1, ExpiryAction.RESUME, "yes")))
     driver.wait(1_000)
     resumed = ToolCallResume(action=DecisionAction.RESUME, result="yes", actor="deadline", updated_at=driver.now)
@@ -99,20 +101,20 @@ def test_a_call_may_go_on_by_itself_when_nobody_says_no() -> None:
     assert driver.tool_results == [("c1", "sunny")]
 
 
-def test_a_deadline_may_say_what_the_result_is() -> None:
+def test_an_expiry_can_set_the_result() -> None:
     mode = ResumeMode.USE_DECISION_AS_TOOL_RESULT
     driver = waiting(make_ticket("s1", mode=mode, expiry=until(1, ExpiryAction.RESUME, "no answer")))
     driver.wait(1_000)
     assert driver.tool_results == [("c1", "no answer")]
 
 
-def test_an_alarm_that_rings_too_early_changes_nothing() -> None:
+def test_a_timer_that_fires_too_early_changes_nothing() -> None:
     driver = waiting(make_ticket("s1", expiry=until(1)))
     state = driver.thread
     assert driver.wait(999) == Advance(state)
 
 
-def test_watchers_are_told_once_that_a_decision_is_overdue_and_the_run_goes_on_waiting() -> None:
+def test_an_overdue_decision_emits_one_event_and_the_run_keeps_waiting() -> None:
     driver = waiting(make_ticket("s1", message="May I?", escalate_after=1, expiry=until(9)))
     driver.wait(1_000)
     overdue = DecisionOverdue(call_id="c1", tool_name="look", suspension_id="s1", message="May I?", waited_ms=1_000)
@@ -123,7 +125,7 @@ def test_watchers_are_told_once_that_a_decision_is_overdue_and_the_run_goes_on_w
     assert (later.events, later.thread.next_alarm) == ((), driver.now + 7_000)
 
 
-def test_what_is_due_at_once_is_done_at_once_and_what_expires_is_not_said_to_be_overdue() -> None:
+def test_one_timer_handles_everything_due_and_an_expired_decision_is_not_overdue() -> None:
     driver = waiting(
         make_ticket("s1", escalate_after=1), make_ticket("s2", escalate_after=1, expiry=until(2)), make_ticket("s3")
     )
@@ -134,7 +136,7 @@ def test_what_is_due_at_once_is_done_at_once_and_what_expires_is_not_said_to_be_
     assert driver.call_statuses == [ToolCallStatus.SUSPENDED, ToolCallStatus.CANCELLED, ToolCallStatus.SUSPENDED]
 
 
-def test_a_deadline_counts_while_a_neighbour_still_runs() -> None:
+def test_a_deadline_applies_while_another_call_is_running() -> None:
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", pending_with(make_ticket("s1", expiry=until(1))))
@@ -143,7 +145,7 @@ def test_a_deadline_counts_while_a_neighbour_still_runs() -> None:
     assert driver.event_types.count("run_start") == 1
 
 
-def test_a_call_that_suspends_again_has_its_time_anew() -> None:
+def test_a_call_that_suspends_again_has_a_new_deadline() -> None:
     driver = waiting(make_ticket("s1", expiry=until(1)))
     driver.decide(resume("c1"))
     assert driver.thread.next_alarm is None
@@ -151,7 +153,7 @@ def test_a_call_that_suspends_again_has_its_time_anew() -> None:
     assert driver.thread.next_alarm == driver.now + 1_000
 
 
-def test_a_decision_that_is_taken_goes_before_the_alarm() -> None:
+def test_a_decision_before_the_deadline_wins() -> None:
     driver = waiting(make_ticket("s1", expiry=until(1)))
     driver.now += 5_000
     driver.decide(resume("c1"))
@@ -159,7 +161,7 @@ def test_a_decision_that_is_taken_goes_before_the_alarm() -> None:
     assert driver.call_statuses == [ToolCallStatus.RUNNING]
 
 
-def test_a_run_that_is_being_cancelled_waits_for_no_alarm() -> None:
+def test_a_run_that_is_being_cancelled_has_no_alarm() -> None:
     """H-06"""
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2")))
@@ -170,7 +172,7 @@ def test_a_run_that_is_being_cancelled_waits_for_no_alarm() -> None:
     assert (driver.thread.status, driver.thread.next_alarm) == (RunStatus.DONE, None)
 
 
-def test_a_suspended_run_that_is_cancelled_has_no_alarm_any_more() -> None:
+def test_a_suspended_run_that_was_cancelled_has_no_alarm() -> None:
     """H-06"""
     driver = waiting(make_ticket("s1", expiry=until(1)))
     driver.cancel()

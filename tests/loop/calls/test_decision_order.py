@@ -31,7 +31,7 @@ from wakeful.loop.thread.views import status_view
 
 @pytest.mark.parametrize("again", ["c1", "s1"], ids=["call id", "suspension id"])
 @pytest.mark.parametrize("action", DecisionAction)
-def test_a_repeated_decision_is_acknowledged_and_changes_nothing(again: str, action: DecisionAction) -> None:
+def test_a_repeated_decision_is_a_no_op(again: str, action: DecisionAction) -> None:
     """B-320, H-03, I-05"""
     driver = two_suspended()
     driver.decide(Decision(target="c1", action=action, decision_id="d1"))
@@ -39,7 +39,7 @@ def test_a_repeated_decision_is_acknowledged_and_changes_nothing(again: str, act
     assert driver.decide(Decision(target=again, action=action, decision_id="d1")) == Advance(before)
 
 
-def test_a_repeat_beside_a_new_decision_leaves_the_new_one_alone() -> None:
+def test_a_repeat_in_a_batch_does_not_affect_a_new_decision() -> None:
     """H-03"""
     driver = two_suspended()
     driver.decide(reject("c1", id="d1"))
@@ -58,7 +58,7 @@ def test_a_repeat_is_still_a_repeat_when_the_call_has_suspended_again() -> None:
     assert len(driver.tool_commands("c1")) == 3
 
 
-def test_a_decision_that_comes_before_its_call_has_suspended_is_held_until_it_has() -> None:
+def test_a_decision_that_arrives_before_its_call_suspends_is_held() -> None:
     """B-328"""
     driver = Driver()
     driver.model(asks(call("c1")))
@@ -69,7 +69,7 @@ def test_a_decision_that_comes_before_its_call_has_suspended_is_held_until_it_ha
     assert driver.thread.current.held == ()
 
 
-def test_a_decision_that_comes_before_its_call_has_started_is_held_too() -> None:
+def test_a_decision_that_arrives_before_its_call_starts_is_held_too() -> None:
     """B-328"""
     driver = Driver()
     driver.model(asks(call("c1"), call("c2", "pick")))
@@ -79,7 +79,7 @@ def test_a_decision_that_comes_before_its_call_has_started_is_held_too() -> None
 
 
 @pytest.mark.parametrize("target", ["c2", "suspend_c1"], ids=["call of a later step", "suspension to come"])
-def test_a_decision_about_a_name_that_is_not_there_yet_is_unknown(target: str) -> None:
+def test_a_decision_for_a_call_or_suspension_that_does_not_exist_yet_is_refused(target: str) -> None:
     """B-323, I-05: held, it would answer a question that nobody has seen."""
     driver = Driver()
     driver.model(asks(call("c1")))
@@ -99,7 +99,7 @@ def test_a_batch_is_held_as_a_whole() -> None:
     assert driver.tool_results == [("c1", "cancelled by decision"), ("c2", "cancelled by decision")]
 
 
-def test_a_held_decision_about_a_call_that_never_suspends_is_refused() -> None:
+def test_a_held_decision_for_a_call_that_never_suspends_is_refused() -> None:
     """I-05"""
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2")))
@@ -120,7 +120,7 @@ def test_a_held_decision_is_refused_when_the_run_ends() -> None:
     [ok("sunny"), pending("s1", mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT)],
     ids=["ended by the tool", "ended by the first of them"],
 )
-def test_the_end_is_the_last_thing_watchers_see_even_when_decisions_were_held(result: ToolResult) -> None:
+def test_run_finish_is_the_last_event_even_if_decisions_were_held(result: ToolResult) -> None:
     """B-042, I-07"""
     driver = Driver(make_agent(max_rounds=1))
     driver.model(asks(call("c1")))
@@ -131,7 +131,7 @@ def test_the_end_is_the_last_thing_watchers_see_even_when_decisions_were_held(re
     assert driver.refusal_reasons[-1] == "the run has ended"
 
 
-def test_held_batches_are_applied_in_the_order_they_came_and_a_repeat_once() -> None:
+def test_held_batches_are_applied_in_order_of_arrival_and_a_repeat_once() -> None:
     """B-328, H-03"""
     driver = Driver()
     driver.model(asks(call("c1")))
@@ -167,7 +167,7 @@ def test_no_decision_ends_a_run(stage: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["c1", "s1"], ids=["call id", "suspension id"])
-def test_a_second_answer_to_one_question_never_answers_the_next_question(target: str) -> None:
+def test_a_second_decision_for_one_suspension_never_applies_to_the_next(target: str) -> None:
     """I-05: pressing a button twice must not approve what the tool asks afterwards."""
     driver = awaiting_decisions()
     driver.decide(resume(target))
@@ -182,7 +182,7 @@ AGAIN = {"without an id": None, "with another id": "d2", "with the same id": "d1
 
 @pytest.mark.parametrize("id", AGAIN.values(), ids=AGAIN)
 @pytest.mark.parametrize("moment", range(4), ids=["running on", "done", "second running", "second suspended"])
-def test_a_late_decision_never_answers_a_later_call_that_asks_under_the_same_name(moment: int, id: str | None) -> None:
+def test_a_late_decision_never_applies_to_a_later_call_with_the_same_suspension_id(moment: int, id: str | None) -> None:
     """I-05, H-03: pressing a button twice must not approve a payment that nobody has seen."""
     driver = Driver()
     driver.model(asks(call("c1", "pay")))
@@ -201,7 +201,7 @@ def test_a_late_decision_never_answers_a_later_call_that_asks_under_the_same_nam
 
 
 @pytest.mark.parametrize("id", AGAIN.values(), ids=AGAIN)
-def test_a_late_decision_never_answers_a_neighbour_that_asks_under_the_same_name(id: str | None) -> None:
+def test_a_late_decision_never_applies_to_another_call_of_the_step_with_the_same_suspension_id(id: str | None) -> None:
     """I-05, H-03"""
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1", "pay"), call("c2", "pay")))
@@ -212,7 +212,7 @@ def test_a_late_decision_never_answers_a_neighbour_that_asks_under_the_same_name
     assert len(driver.tool_commands("c2")) == 1
 
 
-def test_a_later_call_is_answered_by_the_name_on_its_own_ticket_whatever_the_decision_id() -> None:
+def test_a_later_call_is_decided_by_the_id_in_its_own_ticket_whatever_the_decision_id() -> None:
     """H-03: a repeat is the same decision id for the same call."""
     driver = Driver()
     for id in ("c1", "c2"):
@@ -225,7 +225,7 @@ def test_a_later_call_is_answered_by_the_name_on_its_own_ticket_whatever_the_dec
 
 
 @pytest.mark.parametrize("target", ["c1", "s1"])
-def test_a_decision_for_a_call_of_an_earlier_step_is_unknown(target: str) -> None:
+def test_a_decision_for_a_call_of_an_earlier_step_is_refused(target: str) -> None:
     """B-327"""
     driver = awaiting_decisions()
     driver.decide(resume("c1"))

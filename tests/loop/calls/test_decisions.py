@@ -49,7 +49,7 @@ def test_a_resumed_call_runs_again_with_its_own_arguments_and_the_decision_in_it
     )
 
 
-def test_a_decision_may_become_the_arguments_of_the_call() -> None:
+def test_a_decision_can_become_the_arguments_of_the_call() -> None:
     """B-311"""
     driver = Driver()
     driver.model(asks(call("c1", arguments={"at": "?"})))
@@ -64,7 +64,7 @@ def test_a_decision_may_become_the_arguments_of_the_call() -> None:
 
 
 @pytest.mark.parametrize("frontend", [True, False])
-def test_a_decision_may_be_the_result_of_the_call_and_nothing_runs(frontend: bool) -> None:
+def test_a_decision_can_be_the_result_of_the_call_without_running_it(frontend: bool) -> None:
     """B-240, B-311"""
     driver = Driver()
     driver.model(asks(call("c1", "pick" if frontend else "look")))
@@ -91,7 +91,7 @@ def test_a_decision_may_be_the_result_of_the_call_and_nothing_runs(frontend: boo
     ],
     ids=["success", "with metadata", "error", "error without message"],
 )
-def test_a_finished_replay_is_seen_as_resumed(result: ToolResult, payload: JsonValue) -> None:
+def test_a_replayed_call_that_finishes_emits_tool_call_resumed(result: ToolResult, payload: JsonValue) -> None:
     """B-208, B-333"""
     driver = awaiting_decisions()
     driver.decide(resume("c1"))
@@ -100,7 +100,7 @@ def test_a_finished_replay_is_seen_as_resumed(result: ToolResult, payload: JsonV
     assert driver.tool_results == [("c1", result.text)]
 
 
-def test_a_lost_replay_reads_outcome_unknown() -> None:
+def test_a_replayed_call_without_a_result_reads_outcome_unknown() -> None:
     driver = awaiting_decisions()
     driver.decide(resume("c1"))
     driver.tool_failed("c1", "its worker was lost")
@@ -121,7 +121,7 @@ def test_a_lost_replay_reads_outcome_unknown() -> None:
     ],
     ids=["plain", "with a reason", "with a result"],
 )
-def test_a_cancelled_call_is_an_error_the_model_reads_and_the_run_goes_on(
+def test_a_cancelled_call_is_an_error_the_model_reads_and_the_run_continues(
     decision: Decision, told: str, payload: JsonValue
 ) -> None:
     """B-330"""
@@ -136,7 +136,7 @@ def test_a_cancelled_call_is_an_error_the_model_reads_and_the_run_goes_on(
     assert len(driver.tool_commands("c1")) == 1
 
 
-def test_a_cancelled_call_keeps_what_the_decision_said() -> None:
+def test_a_cancelled_call_has_the_result_of_the_decision_as_its_data() -> None:
     driver = two_suspended()
     driver.decide(reject("c1", "no", result={"approved": False}))
     assert driver.thread.batch is not None
@@ -144,7 +144,7 @@ def test_a_cancelled_call_keeps_what_the_decision_said() -> None:
     assert driver.thread.batch.find("c1") == FinishedCall(call("c1"), ToolCallStatus.CANCELLED, result)
 
 
-def test_a_batch_cancels_first_and_resumes_then_each_in_call_order() -> None:
+def test_a_batch_cancels_first_and_then_resumes_each_in_call_order() -> None:
     """B-330, B-331"""
     driver = Driver(PARALLEL)
     driver.model(asks(*(call(id) for id in ("c4", "c3", "c2", "c1"))))
@@ -165,7 +165,7 @@ def test_resumed_calls_start_in_call_order() -> None:
     assert driver.last.commands == (driver.tool_commands("c2")[-1], driver.tool_commands("c1")[-1])
 
 
-def test_a_partial_decision_runs_what_it_can_and_pauses_again() -> None:
+def test_a_decision_for_one_of_two_calls_runs_it_and_suspends_the_run_again() -> None:
     """B-335, H-18"""
     driver = two_suspended()
     driver.decide(resume("c1"))
@@ -178,7 +178,7 @@ def test_a_partial_decision_runs_what_it_can_and_pauses_again() -> None:
     assert driver.event_types.count("run_start") == 3
 
 
-def test_a_partial_cancel_pauses_again_at_once() -> None:
+def test_a_cancel_of_one_of_two_calls_suspends_the_run_again_at_once() -> None:
     """B-335, I-06"""
     driver = two_suspended()
     driver.decide(reject("c1"))
@@ -198,7 +198,7 @@ def test_a_completed_sibling_is_never_run_again() -> None:
     assert driver.tool_results == [("c1", "sunny"), ("c2", "rainy")]
 
 
-def test_a_decision_is_applied_while_a_neighbour_still_runs() -> None:
+def test_a_decision_is_applied_while_another_call_is_running() -> None:
     """B-225"""
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2")))
@@ -218,7 +218,7 @@ def test_a_decision_is_applied_while_a_neighbour_still_runs() -> None:
     ],
     ids=["unknown", "one of two unknown", "contradiction", "named in two ways"],
 )
-def test_a_batch_with_one_bad_decision_is_refused_as_a_whole(batch: tuple[Decision, ...], reason: str) -> None:
+def test_a_batch_with_one_invalid_decision_is_refused_as_a_whole(batch: tuple[Decision, ...], reason: str) -> None:
     """B-323, H-02"""
     driver = two_suspended()
     before = driver.thread
@@ -228,7 +228,7 @@ def test_a_batch_with_one_bad_decision_is_refused_as_a_whole(batch: tuple[Decisi
     assert (driver.thread.stage, driver.refusal_reasons) == (before.stage, [reason])
 
 
-def test_a_decision_about_a_settled_call_is_refused_and_the_others_in_its_batch_too() -> None:
+def test_a_decision_for_a_finished_call_is_refused_with_its_whole_batch() -> None:
     """B-326, H-02"""
     driver = two_suspended()
     driver.decide(reject("c1"))
@@ -238,7 +238,7 @@ def test_a_decision_about_a_settled_call_is_refused_and_the_others_in_its_batch_
     assert driver.thread.stage == before.stage
 
 
-def test_an_empty_batch_changes_nothing() -> None:
+def test_an_empty_batch_is_a_no_op() -> None:
     """B-328"""
     driver = awaiting_decisions()
     before = driver.thread

@@ -54,7 +54,7 @@ def refused(driver: Driver, *decisions: Decision) -> str:
     return reason
 
 
-def test_a_decision_on_arguments_that_are_others_by_now_is_refused() -> None:
+def test_a_decision_about_arguments_that_have_changed_is_refused() -> None:
     ticket = make_ticket("s1").model_copy(update={"pending": call("c1", arguments={"at": "Rome"})})
     driver = waiting(ticket)
     assert driver.thread.batch is not None
@@ -74,7 +74,9 @@ def test_a_decision_on_arguments_that_are_others_by_now_is_refused() -> None:
         (None, "anything", None),
     ],
 )
-def test_a_result_has_to_fit_what_was_asked_for(asked_for: JsonValue, result: JsonValue, wrong: str | None) -> None:
+def test_the_result_of_a_decision_must_match_the_response_schema(
+    asked_for: JsonValue, result: JsonValue, wrong: str | None
+) -> None:
     driver = waiting(make_ticket("s1", asks_for=asked_for))
     if wrong is None:
         driver.decide(resume("c1", result))
@@ -84,13 +86,13 @@ def test_a_result_has_to_fit_what_was_asked_for(asked_for: JsonValue, result: Js
         assert reason == f"call 'c1': the result does not match the requested schema: {wrong}"
 
 
-def test_a_no_need_not_fit_anything() -> None:
+def test_a_cancel_need_not_match_the_response_schema() -> None:
     driver = waiting(make_ticket("s1", asks_for={"type": "boolean"}, mode=ResumeMode.PASS_DECISION_TO_TOOL))
     driver.decide(reject("c1", "no"))
     assert driver.tool_results == [("c1", "cancelled by decision: no")]
 
 
-def test_what_becomes_the_tools_arguments_has_to_fit_its_parameters() -> None:
+def test_a_result_that_becomes_arguments_must_match_the_tools_parameters() -> None:
     driver = waiting(make_ticket("s1", mode=ResumeMode.PASS_DECISION_TO_TOOL))
     assert refused(driver, resume("c1", {"at": 7})) == (
         "call 'c1': the result does not match the tool's parameters: at: 7 is not of type string"
@@ -99,7 +101,7 @@ def test_what_becomes_the_tools_arguments_has_to_fit_its_parameters() -> None:
     assert driver.tool_commands("c1")[-1].call.arguments == {"at": "Rome"}
 
 
-def test_a_call_may_go_on_with_other_arguments_and_both_are_recorded() -> None:
+def test_a_call_can_resume_with_edited_arguments_and_both_are_recorded() -> None:
     driver = waiting(make_ticket("s1"))
     driver.decide(edited({"at": "Rome"}))
     run = driver.tool_commands("c1")[-1]
@@ -143,11 +145,11 @@ def test_edited_arguments_hold_until_they_are_edited_again() -> None:
     ],
     ids=["mismatch", "with a no", "with a call that does not run"],
 )
-def test_arguments_that_cannot_be_edited_so_are_refused(mode: ResumeMode, decision: Decision, reason: str) -> None:
+def test_invalid_edits_of_arguments_are_refused(mode: ResumeMode, decision: Decision, reason: str) -> None:
     assert refused(waiting(make_ticket("s1", mode=mode)), decision) == reason
 
 
-def test_arguments_of_a_frontend_call_that_a_gate_held_back_may_be_edited() -> None:
+def test_arguments_of_a_frontend_call_that_a_gate_suspended_can_be_edited() -> None:
     driver = Driver()
     driver.model(asks_gated(call("c1", "pick", {"of": 2}), c1=Suspend(ticket=make_ticket("s1"))))
     driver.decide(edited({"of": 3}))
@@ -155,7 +157,7 @@ def test_arguments_of_a_frontend_call_that_a_gate_held_back_may_be_edited() -> N
     assert driver.thread.batch.suspended[0].ticket.pending.arguments == {"of": 3}
 
 
-def test_what_a_front_end_gives_back_has_to_fit_its_tool() -> None:
+def test_the_result_of_a_frontend_tool_must_match_its_schema() -> None:
     """B-240"""
     pick = FrontendTool(id="pick", result_schema={"enum": ["red", "blue"]})
     driver = Driver(request=REQUEST.model_copy(update={"frontend_tools": (pick,)}))
@@ -165,7 +167,7 @@ def test_what_a_front_end_gives_back_has_to_fit_its_tool() -> None:
     assert driver.tool_results == [("c1", "red")]
 
 
-def test_a_decision_is_judged_without_changing_anything() -> None:
+def test_judging_a_decision_changes_nothing() -> None:
     driver = waiting(make_ticket("s1"))
     state = driver.thread
     assert state.batch is not None
@@ -179,7 +181,7 @@ def test_a_decision_is_judged_without_changing_anything() -> None:
     assert judge(early.thread, (decision,)) == Hold()
 
 
-def test_one_decision_that_does_not_fit_refuses_all_of_its_batch() -> None:
+def test_one_invalid_decision_refuses_its_whole_batch() -> None:
     """H-02"""
     driver = Driver(TYPED.model_copy(update={"tool_mode": "parallel"}))
     driver.model(asks(call("c1"), call("c2")))
@@ -190,7 +192,7 @@ def test_one_decision_that_does_not_fit_refuses_all_of_its_batch() -> None:
     assert driver.decide() == Advance(before)
 
 
-def test_what_was_passed_to_a_tool_is_what_it_goes_on_with_when_it_asks_again() -> None:
+def test_a_call_that_suspends_again_keeps_the_arguments_of_the_decision() -> None:
     """Whoever approves five must not have approved a thousand."""
 
     def ticket(amount: int, mode: ResumeMode) -> SuspensionTicket:

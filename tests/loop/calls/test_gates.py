@@ -47,7 +47,7 @@ def test_a_blocked_call_ends_the_run_before_anything_of_its_step_runs(agent: Res
 
 
 @MODES
-def test_a_tool_of_somebody_elses_is_judged_at_once_since_its_worker_asks_nobody(agent: ResolvedAgent) -> None:
+def test_a_verdict_on_a_tool_of_another_task_queue_is_final_at_once(agent: ResolvedAgent) -> None:
     foreign = tuple(tool.model_copy(update={"task_queue": "elsewhere"}) for tool in agent.tools)
     driver = Driver(agent.model_copy(update={"tools": foreign}))
     driver.model(asks_gated(call("c1"), call("c2"), c2=NO))
@@ -58,7 +58,7 @@ def test_a_tool_of_somebody_elses_is_judged_at_once_since_its_worker_asks_nobody
 
 
 @MODES
-def test_a_call_behind_one_that_runs_is_asked_about_again_when_that_has_ended(agent: ResolvedAgent) -> None:
+def test_a_call_after_a_running_one_is_gated_again_when_that_has_finished(agent: ResolvedAgent) -> None:
     """B-231: an earlier call may unlock a later one."""
     driver = Driver(agent)
     driver.model(asks_gated(call("c1"), call("c2"), c2=NO))
@@ -71,7 +71,9 @@ def test_a_call_behind_one_that_runs_is_asked_about_again_when_that_has_ended(ag
 
 
 @MODES
-def test_a_call_that_is_still_forbidden_then_ends_the_run_and_what_was_done_is_kept(agent: ResolvedAgent) -> None:
+def test_a_call_that_is_blocked_when_gated_again_ends_the_run_and_earlier_results_are_kept(
+    agent: ResolvedAgent,
+) -> None:
     """B-231, B-232"""
     driver = Driver(agent)
     driver.model(asks_gated(call("c1"), call("c2"), call("c3"), c2=NO, c3=NO))
@@ -81,7 +83,7 @@ def test_a_call_that_is_still_forbidden_then_ends_the_run_and_what_was_done_is_k
     assert driver.result.termination == Blocked(value="still not here")
 
 
-def test_a_gate_may_forbid_at_the_last_moment_what_it_allowed_at_first() -> None:
+def test_a_gate_can_block_a_call_that_it_allowed_before() -> None:
     """B-231: the order matters the other way, too."""
     driver = Driver()
     driver.model(asks_gated(call("c1"), call("c2")))
@@ -91,7 +93,7 @@ def test_a_gate_may_forbid_at_the_last_moment_what_it_allowed_at_first() -> None
     assert driver.result.termination == Blocked(value="locked by c1")
 
 
-def test_calls_that_are_asked_about_again_run_one_after_another() -> None:
+def test_calls_that_are_gated_again_run_one_after_another() -> None:
     """B-231"""
     driver = Driver(PARALLEL)
     driver.model(asks_gated(call("c1"), call("c2"), call("c3"), call("c4"), c2=NO, c3=ASK))
@@ -102,7 +104,7 @@ def test_calls_that_are_asked_about_again_run_one_after_another() -> None:
     assert driver.thread.in_flight == {"tool-c3", "tool-c4"}
 
 
-def test_what_runs_beside_a_blocked_call_is_stopped_before_the_run_ends() -> None:
+def test_calls_running_beside_a_blocked_call_are_cancelled_before_the_run_ends() -> None:
     """B-232"""
     driver = Driver(PARALLEL)
     driver.model(asks_gated(call("c1"), call("c2"), call("c3")))
@@ -115,7 +117,7 @@ def test_what_runs_beside_a_blocked_call_is_stopped_before_the_run_ends() -> Non
     assert driver.result.termination == Blocked(value="not here")
 
 
-def test_a_call_that_is_blocked_while_its_run_is_cancelled_says_so_and_the_run_is_cancelled() -> None:
+def test_a_call_that_is_blocked_during_a_cancel_has_that_result_and_the_run_is_cancelled() -> None:
     driver = Driver()
     driver.model(asks_gated(call("c1")))
     driver.cancel()
@@ -123,7 +125,7 @@ def test_a_call_that_is_blocked_while_its_run_is_cancelled_says_so_and_the_run_i
     assert (driver.tool_results, driver.result.termination) == ([("c1", "not here")], Cancelled())
 
 
-def test_a_thread_whose_run_was_blocked_takes_the_next_message() -> None:
+def test_a_thread_whose_run_was_blocked_accepts_the_next_message() -> None:
     driver = Driver(request=THREAD)
     driver.model(asks_gated(call("c1"), c1=NO))
     assert isinstance(driver.thread.stage, Idle)
@@ -134,7 +136,7 @@ def test_a_thread_whose_run_was_blocked_takes_the_next_message() -> None:
     assert driver.result.status_reason == "natural"
 
 
-def test_a_thread_whose_run_is_blocked_while_messages_wait_goes_on_with_them() -> None:
+def test_queued_messages_start_the_next_run_after_a_blocked_one() -> None:
     driver = Driver(request=THREAD)
     driver.submit("m1")
     driver.model(asks_gated(call("c1"), c1=NO))
@@ -142,7 +144,7 @@ def test_a_thread_whose_run_is_blocked_while_messages_wait_goes_on_with_them() -
 
 
 @MODES
-def test_a_call_that_needs_somebody_waits_and_the_others_go_on(agent: ResolvedAgent) -> None:
+def test_a_call_that_a_gate_suspends_waits_and_the_others_run(agent: ResolvedAgent) -> None:
     """B-233"""
     driver = Driver(agent)
     driver.model(asks_gated(call("c1"), call("c2"), c1=ASK))
@@ -165,7 +167,7 @@ def test_a_call_that_needs_somebody_waits_and_the_others_go_on(agent: ResolvedAg
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["asked twice", "only the second time"])
-def test_a_call_that_is_suspended_when_gates_are_asked_again_lets_the_others_go_on(first: bool) -> None:
+def test_a_call_that_is_suspended_when_gated_again_does_not_stop_the_others(first: bool) -> None:
     """B-231, B-233"""
     driver = Driver()
     driver.model(asks_gated(call("c1"), call("c2"), call("c3"), **({"c2": ASK} if first else {})))
@@ -174,7 +176,7 @@ def test_a_call_that_is_suspended_when_gates_are_asked_again_lets_the_others_go_
     assert driver.call_statuses == [ToolCallStatus.SUCCEEDED, ToolCallStatus.SUSPENDED, ToolCallStatus.RUNNING]
 
 
-def test_a_tool_that_suspends_by_itself_interrupts_the_others_whatever_gates_had_said() -> None:
+def test_a_tool_that_suspends_by_itself_stops_the_batch_whatever_the_gates_decided() -> None:
     driver = Driver()
     driver.model(asks_gated(call("c1"), call("c2"), call("c3"), c2=ASK))
     driver.tool("c1", ok("sunny"))
@@ -182,7 +184,7 @@ def test_a_tool_that_suspends_by_itself_interrupts_the_others_whatever_gates_had
     assert driver.call_statuses == [ToolCallStatus.SUCCEEDED, ToolCallStatus.SUSPENDED, ToolCallStatus.FAILED]
 
 
-def test_calls_that_are_let_go_on_together_still_run_one_by_one_where_calls_do() -> None:
+def test_calls_of_a_sequential_agent_that_are_resumed_together_run_one_by_one() -> None:
     """B-331"""
     driver = Driver()
     driver.model(asks_gated(call("c1"), call("c2"), c1=ASK, c2=ASK))
@@ -220,7 +222,7 @@ def test_a_call_whose_result_is_set_does_not_run(agent: ResolvedAgent, result: T
     assert driver.inference().appended[-1] == driver.thread.transcript.messages[-1]
 
 
-def test_a_call_whose_result_is_set_to_pending_waits() -> None:
+def test_a_call_whose_result_is_set_to_pending_is_suspended() -> None:
     """B-310"""
     driver = Driver()
     driver.model(asks_gated(call("c1"), call("c2"), c1=SetResult(result=pending_with(make_ticket("s1")))))
@@ -228,7 +230,7 @@ def test_a_call_whose_result_is_set_to_pending_waits() -> None:
 
 
 @MODES
-def test_a_verdict_on_what_no_activity_performs_is_final_at_once(agent: ResolvedAgent) -> None:
+def test_a_verdict_on_a_call_without_an_activity_is_final_at_once(agent: ResolvedAgent) -> None:
     """B-240: there is nobody to ask again."""
     driver = Driver(agent)
     driver.model(asks_gated(call("c1"), call("c2", "pick"), c2=KNOWN))
@@ -236,7 +238,7 @@ def test_a_verdict_on_what_no_activity_performs_is_final_at_once(agent: Resolved
     assert driver.tool_results == [("c1", "sunny"), ("c2", "cached")]
 
 
-def test_a_forbidden_call_of_the_front_end_goes_before_what_would_start_with_it() -> None:
+def test_a_blocked_frontend_call_ends_the_run_before_other_calls_start() -> None:
     driver = Driver(PARALLEL)
     driver.model(asks_gated(call("c1"), call("c2", "pick"), c2=NO))
     assert driver.tool_results == [("c1", TOOL_INTERRUPTED), ("c2", "not here")]
@@ -247,7 +249,7 @@ def test_a_forbidden_call_of_the_front_end_goes_before_what_would_start_with_it(
     ("mode", "shown"),
     [(ResumeMode.REPLAY_TOOL_CALL, {"of": 2}), (ResumeMode.PASS_DECISION_TO_TOOL, {"of": 3})],
 )
-def test_a_call_of_the_front_end_that_a_gate_held_back_is_then_performed_by_it(
+def test_a_frontend_call_that_a_gate_suspended_is_then_performed_by_the_frontend(
     mode: ResumeMode, shown: dict[str, int]
 ) -> None:
     driver = Driver()
@@ -261,14 +263,14 @@ def test_a_call_of_the_front_end_that_a_gate_held_back_is_then_performed_by_it(
     assert (driver.tool_results, driver.tool_commands("c1")) == ([("c1", "red")], [])
 
 
-def test_a_verdict_on_nothing_and_one_on_a_tool_that_nobody_knows_change_nothing() -> None:
+def test_a_verdict_on_an_unknown_call_or_tool_is_ignored() -> None:
     driver = Driver(PARALLEL)
     driver.model(asks_gated(call("c1", "fly"), call("c2"), c1=NO, c9=NO))
     driver.tool("c2", ok("sunny"))
     assert driver.tool_results == [("c1", "tool 'fly' not found"), ("c2", "sunny")]
 
 
-def test_a_call_that_is_asked_about_again_does_not_wait_for_one_that_waits_for_somebody() -> None:
+def test_a_call_that_is_gated_again_does_not_wait_for_a_suspended_one() -> None:
     driver = Driver(PARALLEL)
     driver.model(asks_gated(call("c1"), call("c2"), c2=NO))
     driver.tool("c1", pending("s1"))

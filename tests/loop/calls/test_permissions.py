@@ -37,7 +37,7 @@ def remembering(driver: Driver, call_id: str, pattern: str) -> None:
     driver.decide(always(resume(call_id)))
 
 
-def test_what_is_allowed_for_always_is_a_rule_of_the_thread_and_survives_its_runs() -> None:
+def test_a_decision_with_always_adds_a_rule_to_the_thread_that_outlives_the_run() -> None:
     driver = Driver(request=THREAD)
     remembering(driver, "c1", "look(at = Paris)")
     assert driver.tool_commands("c1")[-1].permissions == (rule("look(at = Paris)"),)
@@ -49,7 +49,7 @@ def test_what_is_allowed_for_always_is_a_rule_of_the_thread_and_survives_its_run
     assert after_continue_as_new(driver.thread).permissions == driver.thread.permissions
 
 
-def test_a_rule_of_the_run_goes_before_the_threads_for_the_same_tool_and_ends_with_the_run() -> None:
+def test_a_rule_of_the_run_overrides_the_threads_for_the_same_tool_and_ends_with_the_run() -> None:
     request = THREAD.model_copy(update={"permissions": (rule("look", "deny"), rule("pay", "ask"))})
     driver = Driver(request=request)
     assert driver.inference().permissions == (rule("look", "deny"), rule("pay", "ask"))
@@ -63,7 +63,7 @@ def test_a_rule_of_the_run_goes_before_the_threads_for_the_same_tool_and_ends_wi
     assert driver.inference().permissions == (rule("look"),)
 
 
-def test_a_rule_is_remembered_once_and_a_thread_remembers_so_many() -> None:
+def test_a_thread_keeps_each_rule_once_and_a_limited_number() -> None:
     driver = Driver(make_agent(max_rounds=0))
     for number in range(KEPT_RULES + 1):
         remembering(driver, f"c{number}", f"tool_{number}")
@@ -83,7 +83,7 @@ def test_a_rule_is_remembered_once_and_a_thread_remembers_so_many() -> None:
         ),
     ],
 )
-def test_always_needs_a_yes_and_something_to_remember(decision: Decision, reason: str) -> None:
+def test_always_requires_a_resume_and_a_rule_in_the_ticket(decision: Decision, reason: str) -> None:
     driver = awaiting_decisions()
     before = driver.thread
     driver.decide(decision)
@@ -100,7 +100,7 @@ def test_always_needs_a_yes_and_something_to_remember(decision: Decision, reason
     ],
     ids=["no gates", "gates", "permissions", "rules of the run"],
 )
-def test_a_tool_is_told_whose_gates_to_ask_if_there_are_any(
+def test_a_tool_call_has_the_agent_whose_gates_run_before_it(
     agent: ResolvedAgent, permissions: tuple[Rule, ...], is_told: bool
 ) -> None:
     driver = Driver(agent, request=REQUEST.model_copy(update={"permissions": permissions}))

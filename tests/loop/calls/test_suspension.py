@@ -28,7 +28,7 @@ def test_a_pending_result_with_a_ticket_suspends_its_call_and_the_run() -> None:
     assert (driver.thread.status, driver.last.commands) == (RunStatus.WAITING, ())
 
 
-def test_a_pending_result_without_a_ticket_is_given_a_plain_one() -> None:
+def test_a_pending_result_without_a_ticket_gets_a_default_one() -> None:
     """B-312"""
     driver = Driver()
     driver.model(asks(call("c1", arguments={"at": "Paris"})))
@@ -58,7 +58,7 @@ def test_a_frontend_tool_suspends_at_once_and_its_decision_will_be_its_result() 
     assert driver.last.commands == ()
 
 
-def test_a_pause_closes_its_step_and_is_finished_once() -> None:
+def test_a_suspension_ends_its_step_and_emits_run_finish_once() -> None:
     """B-313, H-18"""
     driver = awaiting_decisions()
     summary = FinishSummary(response="", status=RunStatus.WAITING, status_reason="suspended")
@@ -70,7 +70,7 @@ def test_a_pause_closes_its_step_and_is_finished_once() -> None:
     assert driver.event_types.count("run_finish") == 1
 
 
-def test_a_paused_run_starts_again_with_the_first_decision() -> None:
+def test_a_suspended_run_resumes_with_the_first_decision() -> None:
     """B-335"""
     driver = awaiting_decisions()
     driver.decide(resume("c1"))
@@ -78,7 +78,7 @@ def test_a_paused_run_starts_again_with_the_first_decision() -> None:
     assert driver.thread.status is RunStatus.RUNNING
 
 
-def test_a_run_pauses_only_when_nothing_runs_any_more() -> None:
+def test_a_run_is_suspended_only_when_no_call_is_running() -> None:
     """I-06"""
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2")))
@@ -103,7 +103,7 @@ def test_a_suspension_id_names_one_call_of_the_step(chosen: str) -> None:
 
 
 @pytest.mark.parametrize("ids", [("a", "suspend_a"), ("suspend_a", "a")])
-def test_a_frontend_calls_suspension_id_names_it_alone_whatever_ids_the_model_chose(ids: tuple[str, str]) -> None:
+def test_the_suspension_id_of_a_frontend_call_is_unique_whatever_ids_the_model_chose(ids: tuple[str, str]) -> None:
     """B-240, B-321, I-05"""
     driver = Driver(PARALLEL)
     driver.model(asks(*(call(id, "pick") for id in ids)))
@@ -112,7 +112,7 @@ def test_a_frontend_calls_suspension_id_names_it_alone_whatever_ids_the_model_ch
     assert tuple(batch.find(ticket.suspension.id) for ticket in tickets(driver)) == batch.suspended
 
 
-def test_a_suspension_id_that_is_taken_twice_over_still_names_one_call() -> None:
+def test_a_suspension_id_that_is_in_use_twice_still_names_one_call() -> None:
     """B-321, I-05"""
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2"), call("c3")))
@@ -123,7 +123,7 @@ def test_a_suspension_id_that_is_taken_twice_over_still_names_one_call() -> None
     assert tuple(batch.find(ticket.suspension.id) for ticket in tickets(driver)) == batch.suspended
 
 
-def test_watchers_are_told_the_suspension_id_that_counts() -> None:
+def test_watchers_see_the_suspension_id_that_decisions_use() -> None:
     """B-321, I-05: whoever answers by what an event said answers the call that the event was about."""
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2")))
@@ -133,7 +133,7 @@ def test_watchers_are_told_the_suspension_id_that_counts() -> None:
     assert told == tickets(driver)
 
 
-def test_a_call_may_suspend_any_number_of_times() -> None:
+def test_a_call_can_suspend_any_number_of_times() -> None:
     """B-333"""
     driver = Driver()
     driver.model(asks(call("c1")))
@@ -149,7 +149,7 @@ def test_a_call_may_suspend_any_number_of_times() -> None:
     assert driver.tool_results == [("c1", "sunny")]
 
 
-def test_a_resumed_step_goes_on_to_a_new_one() -> None:
+def test_a_resumed_step_is_followed_by_the_next_step() -> None:
     """B-335"""
     driver = awaiting_decisions()
     driver.decide(resume("c1"))

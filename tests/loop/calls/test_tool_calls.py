@@ -16,7 +16,7 @@ from wakeful.loop.machine.stages import CallingTools, Inferring
 from wakeful.loop.machine.state import Advance
 
 
-def test_a_tool_is_called_with_what_the_model_asked_for() -> None:
+def test_a_tool_is_called_with_the_models_arguments() -> None:
     driver = Driver()
     driver.model(asks(call("c1", "pay", {"amount": 5})))
     assert driver.last.commands == (
@@ -69,7 +69,7 @@ def test_parallel_calls_all_start_at_once() -> None:
     )
 
 
-def test_parallel_results_are_told_in_call_order_however_they_come() -> None:
+def test_parallel_results_are_appended_in_call_order() -> None:
     """B-221, I-03"""
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2"), call("c3")))
@@ -102,7 +102,7 @@ def test_an_unknown_tool_becomes_an_error_result_the_model_reads() -> None:
 
 
 @pytest.mark.parametrize("agent", [AGENT, PARALLEL], ids=["sequential", "parallel"])
-def test_an_unknown_tool_does_not_disturb_its_neighbours(agent: ResolvedAgent) -> None:
+def test_an_unknown_tool_does_not_affect_other_calls(agent: ResolvedAgent) -> None:
     """B-206"""
     driver = Driver(agent)
     driver.model(asks(call("c1", "fly"), call("c2"), call("c3", "fly")))
@@ -129,7 +129,9 @@ def test_a_tools_own_error_is_a_result_and_not_the_end_of_the_run() -> None:
     ],
     ids=["failed", "stopped", "nonsense"],
 )
-def test_a_lost_tool_reads_outcome_unknown_and_the_run_goes_on(lose: Callable[[str], Fact], reason: str) -> None:
+def test_a_tool_call_without_a_result_reads_outcome_unknown_and_the_run_continues(
+    lose: Callable[[str], Fact], reason: str
+) -> None:
     """Whether it took effect is not known, so it is never simply run again."""
     driver = Driver()
     driver.model(asks(call("c1", "pay")))
@@ -144,7 +146,7 @@ def test_a_lost_tool_reads_outcome_unknown_and_the_run_goes_on(lose: Callable[[s
     assert driver.inference().appended == ("infer-1", driver.thread.transcript.messages[-1])
 
 
-def test_the_step_is_committed_as_a_whole_with_one_result_a_call() -> None:
+def test_the_step_is_committed_as_a_whole_with_one_result_per_call() -> None:
     """B-038, B-642, H-04, I-03"""
     driver = Driver()
     driver.model(asks(call("c1"), call("c2"), text="Let me look."))
@@ -165,7 +167,7 @@ def test_the_step_is_committed_as_a_whole_with_one_result_a_call() -> None:
     )
 
 
-def test_a_result_is_told_by_reference_and_what_the_loop_says_by_value() -> None:
+def test_a_tool_result_is_appended_by_reference_and_an_error_of_the_loop_by_value() -> None:
     driver = Driver()
     driver.model(asks(call("c1"), call("c2", "fly")))
     driver.tool("c1", ok("sunny"))
@@ -176,7 +178,7 @@ def test_a_result_is_told_by_reference_and_what_the_loop_says_by_value() -> None
     )
 
 
-def test_a_result_counts_once() -> None:
+def test_a_repeated_tool_result_is_a_no_op() -> None:
     """I-04"""
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2")))

@@ -117,7 +117,7 @@ def failed_while_it_waits() -> None:
     handing_off.feed(LoopFailed("a bug"))
 
 
-def test_nothing_enters_a_stage_but_through_the_table() -> None:
+def test_every_change_of_stage_is_checked_against_the_table() -> None:
     """`replace(…, stage=…)` would bypass the check; only `Thread.entering` uses it."""
     loop = Path(stages.__file__).parents[1]
     bypasses = [

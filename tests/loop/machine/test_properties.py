@@ -22,7 +22,7 @@ SHARES = 20
 
 @pytest.mark.no_cover  # other tests reach every line; counting them here would take most of the time
 @pytest.mark.parametrize("share", range(SHARES))
-def test_the_invariants_hold_after_any_order_of_facts(share: int) -> None:
+def test_the_invariants_hold_in_random_histories(share: int) -> None:
     """I-02 to I-07, H-01 to H-06, H-18, H-21"""
     for seed in range(share, HISTORIES, SHARES):
         try:
@@ -34,7 +34,7 @@ def test_the_invariants_hold_after_any_order_of_facts(share: int) -> None:
 @pytest.mark.no_cover
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.randoms(use_true_random=False))
-def test_the_shortest_history_that_breaks_an_invariant_is_found(chance: Random) -> None:
+def test_hypothesis_finds_no_history_that_breaks_an_invariant(chance: Random) -> None:
     """The same, with chance in the hands of hypothesis, which looks for the shortest history that fails."""
     _lives_and_can_be_closed(World(chance))
 

@@ -22,7 +22,7 @@ A, B = said(Role.TOOL, answers="a"), said(Role.TOOL, answers="b")
 GOOD = (ASKED, CALLS, B, A, said(Role.ASSISTANT), ASKED, ASKED, said(Role.ASSISTANT, ""))
 
 
-def test_a_good_conversation_may_be_sent_anywhere() -> None:
+def test_a_valid_conversation_passes_the_checks_of_every_provider() -> None:
     check_every_provider(GOOD)
 
 
@@ -39,7 +39,9 @@ def test_a_good_conversation_may_be_sent_anywhere() -> None:
         ((said(Role.USER, " "),), {check_anthropic}),
     ],
 )
-def test_what_a_provider_would_refuse_is_noticed(messages: Sequence[Message], refusing: set[Rule]) -> None:
+def test_a_conversation_that_a_provider_would_reject_fails_its_check(
+    messages: Sequence[Message], refusing: set[Rule]
+) -> None:
     for rule in (check_openai_chat, check_openai_responses, check_anthropic):
         if rule in refusing:
             with pytest.raises(AssertionError):

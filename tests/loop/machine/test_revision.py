@@ -8,19 +8,17 @@ from wakeful.loop.machine.state import REVISION
 
 
 @pytest.mark.parametrize(("recorded", "pinned"), [(1, 1), (REVISION, REVISION), (REVISION + 1, REVISION)])
-def test_a_run_has_the_rules_that_its_resolution_recorded_as_far_as_the_code_knows_them(
-    recorded: int, pinned: int
-) -> None:
+def test_a_run_is_pinned_to_the_recorded_revision_or_the_newest_that_the_code_knows(recorded: int, pinned: int) -> None:
     assert Driver(revision=recorded).thread.current.revision == pinned
 
 
-def test_a_resolution_that_records_no_rules_is_of_the_first() -> None:
+def test_a_resolution_without_a_revision_pins_the_first() -> None:
     driver = resolving()
     driver.feed(AgentResolved("resolve-1", AGENT))
     assert driver.thread.current.revision == 1
 
 
-def test_the_next_run_of_a_thread_has_the_rules_of_its_own_resolution() -> None:
+def test_the_next_run_of_a_thread_is_pinned_to_the_revision_of_its_own_resolution() -> None:
     driver = Driver(request=THREAD, revision=1)
     driver.model(says("Hello!"))
     driver.submit("m1")
@@ -29,12 +27,12 @@ def test_the_next_run_of_a_thread_has_the_rules_of_its_own_resolution() -> None:
     assert driver.thread.current.revision == REVISION
 
 
-def test_the_rules_go_along_when_the_thread_is_carried() -> None:
+def test_the_revision_survives_continue_as_new() -> None:
     driver = Driver(revision=1)
     assert after_continue_as_new(driver.thread).current.revision == 1
 
 
-def test_a_carried_run_goes_on_with_a_cut_off_answer_as_often_as_it_still_may() -> None:
+def test_the_count_of_continuations_survives_continue_as_new() -> None:
     """B-141"""
     driver = Driver()
     driver.model(truncated("Part 1"))

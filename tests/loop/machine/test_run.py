@@ -38,7 +38,7 @@ def finished(reason: str, termination: NaturalEnd | Errored, response: str = "")
     return RunFinish(thread_id="t1", run_id="r1", identity=IDENTITY, result=summary, termination=termination)
 
 
-def test_a_run_begins_with_its_input_and_the_wish_to_know_its_agent() -> None:
+def test_a_run_starts_with_its_input_and_resolves_its_agent() -> None:
     """B-031"""
     message = Message(id="r1:1", role=Role.USER, content=(TextBlock(text="Hello"),))
     assert begin(RunRequest(agent_id="assistant", input="Hello"), thread_id="t1", run_id="r1") == Advance(
@@ -56,7 +56,7 @@ def test_a_run_begins_with_its_input_and_the_wish_to_know_its_agent() -> None:
     )
 
 
-def test_a_sub_agents_run_knows_who_started_it() -> None:
+def test_the_identity_of_a_sub_agents_run_names_its_parent() -> None:
     request = RunRequest(
         agent_id="researcher",
         input="Hello",
@@ -83,14 +83,14 @@ def test_a_sub_agents_run_knows_who_started_it() -> None:
     assert begun.events == (RunStart(thread_id="t1", run_id="r1", parent_run_id="r0", identity=identity),)
 
 
-def test_messages_keep_the_ids_they_came_with() -> None:
+def test_input_messages_keep_their_ids() -> None:
     messages = (InputMessage(content="Be brief", role=Role.SYSTEM, id="m1"), InputMessage(content="Hello"))
     state = begin(RunRequest(agent_id="assistant", input=messages), thread_id="t1", run_id="r1").thread
     assert [message.id for message in state.transcript.messages] == ["m1", "r1:2"]
     assert state.transcript.unsent == ("input:0", "input:1")
 
 
-def test_a_run_in_which_the_model_just_answers() -> None:
+def test_a_run_without_tool_calls() -> None:
     """B-014, B-042, B-043"""
     driver = Driver()
     driver.model(says("Hello!", Usage(prompt_tokens=3, completion_tokens=2)))
@@ -138,7 +138,7 @@ def test_a_thread_without_a_run_raises_if_its_run_is_needed() -> None:
         _ = without_run().thread.agent
 
 
-def test_the_agent_is_not_known_before_it_is_resolved() -> None:
+def test_a_run_without_a_resolved_agent_raises_if_its_agent_is_needed() -> None:
     with pytest.raises(InternalError, match="the agent was needed before it was resolved"):
         _ = Driver(agent=None).thread.agent
 
@@ -155,7 +155,7 @@ def test_the_agent_is_not_known_before_it_is_resolved() -> None:
     ],
     ids=["failed", "stopped", "nonsense"],
 )
-def test_a_run_whose_agent_cannot_be_resolved_ends_and_says_why(fact: Fact, error: str) -> None:
+def test_a_run_whose_agent_cannot_be_resolved_ends_with_the_error(fact: Fact, error: str) -> None:
     """H-12, H-17"""
     driver = Driver(agent=None)
     driver.feed(fact)
@@ -165,7 +165,7 @@ def test_a_run_whose_agent_cannot_be_resolved_ends_and_says_why(fact: Fact, erro
 
 
 @pytest.mark.parametrize("stage", LIVE_STAGES)
-def test_a_bug_of_ours_ends_the_run_in_every_stage_instead_of_hanging_it(stage: str) -> None:
+def test_a_failure_of_the_loop_ends_the_run_in_every_stage(stage: str) -> None:
     """H-01, H-12"""
     driver = LIVE_STAGES[stage]()
     in_flight = driver.thread.in_flight
@@ -178,7 +178,7 @@ def test_a_bug_of_ours_ends_the_run_in_every_stage_instead_of_hanging_it(stage: 
 
 
 @pytest.mark.parametrize("stage", LIVE_STAGES)
-def test_a_signal_that_is_not_understood_is_a_recorded_refusal_and_changes_nothing_else(stage: str) -> None:
+def test_a_malformed_signal_is_recorded_as_a_refusal_and_changes_nothing_else(stage: str) -> None:
     driver = LIVE_STAGES[stage]()
     before = driver.thread
     driver.feed(SignalMalformed("decide", "action: Field required"))
@@ -225,7 +225,7 @@ def test_a_signal_after_the_end_is_refused(fact: Fact, signal: str, reason: str)
         LoopFailed("boom"),
     ],
 )
-def test_work_that_comes_back_after_the_end_changes_nothing(fact: Fact) -> None:
+def test_a_result_that_arrives_after_the_end_is_a_no_op(fact: Fact) -> None:
     """I-02"""
     driver = Driver()
     ended = driver.model(says("Hello!")).thread

@@ -3,13 +3,13 @@
 from benchmarks.grain import childs_end, decision, one_tool_run
 
 
-def test_a_run_with_one_tool_call_passes_at_most_fifteen_modules_of_the_loop() -> None:
+def test_a_run_with_one_tool_call_uses_at_most_fifteen_modules_of_the_loop() -> None:
     assert one_tool_run().modules <= 15
 
 
-def test_a_childs_end_passes_at_most_ten() -> None:
+def test_the_end_of_a_child_uses_at_most_ten_modules() -> None:
     assert childs_end().modules <= 10
 
 
-def test_a_decision_passes_at_most_ten() -> None:
+def test_a_decision_uses_at_most_ten_modules() -> None:
     assert decision().modules <= 10

@@ -54,7 +54,7 @@ def written(values: AgentState, *ops: StateOp, base: int = 0) -> AgentState:
         (StateMerge.MIN, "b", "a", "a"),
     ],
 )
-def test_a_value_is_merged_in_the_way_of_its_key(
+def test_a_value_is_merged_as_its_key_says(
     merge: StateMerge, before: JsonValue, new: JsonValue, after: JsonValue
 ) -> None:
     assert applied(LIMITS[merge], before, merge_op("k", new)) == after
@@ -70,7 +70,7 @@ def test_a_value_is_merged_in_the_way_of_its_key(
         (StateMerge.MIN, None, [1]),
     ],
 )
-def test_a_value_of_another_kind_is_not_merged(merge: StateMerge, before: JsonValue, new: JsonValue) -> None:
+def test_a_value_of_the_wrong_type_is_not_merged(merge: StateMerge, before: JsonValue, new: JsonValue) -> None:
     with pytest.raises(ValueError, match=f"cannot be merged into key 'k' by {merge.value}"):
         applied(LIMITS[merge], before, merge_op("k", new))
 
@@ -83,7 +83,7 @@ def test_only_an_exclusive_key_is_set_and_only_another_is_merged() -> None:
         applied(COUNT, 1, set_op("count", 1))
 
 
-def test_a_key_begins_and_is_reset_with_its_default() -> None:
+def test_a_key_starts_with_its_default_and_is_reset_to_it() -> None:
     spec = StateKeySpec(key="k", merge=StateMerge.ADD, default=10)
     assert applied(spec, None, merge_op("k", 1)) == 11
     assert applied(spec, 99, reset_op("k")) == 10
@@ -114,7 +114,7 @@ def test_writes_are_refused_as_a_whole(bad: StateOp, reason: str) -> None:
     assert refused == StateConflict(key=bad.key, source="c2", reason=reason)
 
 
-def test_a_writer_who_has_seen_the_last_write_of_an_exclusive_key_is_not_refused() -> None:
+def test_a_write_based_on_the_last_write_of_an_exclusive_key_is_accepted() -> None:
     values = written(written(AgentState(), set_op("draft", "a")), merge_op("count", 1), base=0)
     assert written(values, set_op("draft", "b"), base=1).view == StateView(
         revision=3, values={"draft": "b", "count": 1}
@@ -143,7 +143,7 @@ def test_of_two_parallel_writers_of_an_exclusive_key_the_later_call_is_refused_a
     ]
 
 
-def test_a_call_that_runs_after_another_sees_what_that_has_written() -> None:
+def test_a_call_sees_what_earlier_calls_have_written() -> None:
     driver = Driver(with_hooks())
     driver.model(asks(call("c1"), call("c2")))
     (first,) = driver.tool_commands("c1")
@@ -154,7 +154,7 @@ def test_a_call_that_runs_after_another_sees_what_that_has_written() -> None:
     assert driver.thread.agent_state.view.values == {"draft": "b"}
 
 
-def test_an_agent_without_keys_and_hooks_hands_no_state_out() -> None:
+def test_commands_of_an_agent_without_keys_and_hooks_have_no_state() -> None:
     driver = Driver()
     driver.model(asks(call("c1")))
     assert (driver.inference().state, driver.tool_commands("c1")[0].state) == (None, None)
@@ -192,7 +192,7 @@ def test_the_state_of_a_run_ends_with_it_and_that_of_a_thread_does_not() -> None
     assert driver.thread.agent_state.view.values == {"visits": 2}
 
 
-def test_watchers_see_that_the_state_of_a_run_is_gone() -> None:
+def test_watchers_see_that_the_state_of_a_run_is_dropped() -> None:
     driver = a_thread_with_state()
     driver.submit("m2")
     driver.resolve(with_hooks())
@@ -208,12 +208,12 @@ def test_a_run_that_wrote_only_the_threads_state_changes_nothing_by_its_end() ->
     assert driver.thread.agent_state.revision == 1
 
 
-def test_state_goes_along_when_the_workflow_continues_as_new() -> None:
+def test_state_survives_continue_as_new() -> None:
     state = a_thread_with_state().thread
     assert after_continue_as_new(state).agent_state == state.agent_state
 
 
-def test_a_thread_that_is_woken_has_its_state_and_not_its_last_runs() -> None:
+def test_a_woken_thread_has_its_thread_state_and_not_the_state_of_its_last_run() -> None:
     """B-405, I-08"""
     kept = carryover(a_thread_with_state().thread)
     assert kept.state == {"visits": 1}
@@ -223,7 +223,7 @@ def test_a_thread_that_is_woken_has_its_state_and_not_its_last_runs() -> None:
     assert woken.thread.agent_state.thread == {"visits": 2}
 
 
-def test_what_an_agent_may_write_is_bound_with_it() -> None:
+def test_the_state_keys_of_an_agent_are_bound_with_it() -> None:
     driver = Driver(with_hooks().model_copy(update={"state_keys": (NOTES, VISITS)}))
     driver.model(says("Hello!"), state_effects(merge_op("visits", 1), merge_op("count", 1)))
     assert driver.thread.agent_state == AgentState()
@@ -232,7 +232,7 @@ def test_what_an_agent_may_write_is_bound_with_it() -> None:
     ]
 
 
-def test_a_state_has_a_limit() -> None:
+def test_state_has_a_size_limit() -> None:
     """It goes along with inferences and calls, and one that is too big for the server would leave the run stuck."""
     spec = StateKeySpec(key="k")
     refused = AgentState().writing(
@@ -242,13 +242,13 @@ def test_a_state_has_a_limit() -> None:
     assert "at most 400,000 are allowed" in refused.reason
 
 
-def test_a_sum_that_is_no_number_is_refused() -> None:
+def test_a_sum_that_overflows_is_refused() -> None:
     spec = StateKeySpec(key="k", merge=StateMerge.ADD)
     with pytest.raises(ValueError, match="larger than a number can be"):
         applied(spec, 1e308, StateOp(key="k", action=StateAction.MERGE, value=1e308))
 
 
-def test_a_union_of_many_takes_no_time_and_tells_true_from_one() -> None:
+def test_a_union_of_many_values_is_fast_and_distinguishes_true_from_one() -> None:
     spec = StateKeySpec(key="k", merge=StateMerge.UNION)
     many: list[JsonValue] = [f"n{number}" for number in range(30_000)]
     assert applied(spec, many, StateOp(key="k", action=StateAction.MERGE, value=many)) == many

@@ -66,7 +66,7 @@ def test_a_summary_is_used_from_the_next_inference_on() -> None:
 
 
 @pytest.mark.parametrize("fact", [CompactionReturned("compact-1", None), WorkFailed("compact-1", "no money")])
-def test_a_summary_that_does_not_come_harms_nothing_and_is_not_asked_for_again_at_once(
+def test_a_failed_compaction_changes_nothing_and_is_not_retried_at_once(
     fact: CompactionReturned | WorkFailed,
 ) -> None:
     driver = pressed()
@@ -78,14 +78,14 @@ def test_a_summary_that_does_not_come_harms_nothing_and_is_not_asked_for_again_a
     assert driver.result.status_reason == "natural"
 
 
-def test_a_summary_may_come_when_the_thread_is_idle() -> None:
+def test_a_summary_can_arrive_while_the_thread_is_idle() -> None:
     driver = Driver(agent(), request=THREAD)
     driver.model(reporting(says("Hello!"), 6_000))
     driver.feed(CompactionReturned("compact-1", MARK))
     assert driver.thread.context.compaction == Compaction("compact-1", MARK)
 
 
-def test_a_rollback_undoes_the_summary_of_what_it_undoes() -> None:
+def test_a_rollback_drops_the_summary_of_messages_it_removes() -> None:
     driver = Driver(agent(), request=THREAD)
     driver.model(reporting(says("Hello!"), 6_000))
     driver.submit("m1")
@@ -105,7 +105,7 @@ def test_estimates_are_corrected_by_what_the_provider_reports() -> None:
     assert factor > 1.0
 
 
-def test_context_messages_are_shown_and_their_cooldown_is_kept() -> None:
+def test_context_messages_are_sent_and_their_cooldown_is_kept() -> None:
     """B-480, B-483"""
     reminder = ContextMessage(key="tone", content=(TextBlock(text="Be kind."),), persistent=True, cooldown_turns=2)
     driver = Driver(agent().model_copy(update={"context_messages": (reminder,)}))

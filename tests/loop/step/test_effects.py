@@ -69,20 +69,20 @@ EVERYWHERE = pytest.mark.parametrize("asked", [after_inference, after_tool, afte
 
 @EVERYWHERE
 @pytest.mark.parametrize(("effects", "termination"), ENDS)
-def test_a_run_ends_as_it_is_asked_to(asked: Asked, effects: HookEffects, termination: Termination) -> None:
+def test_effects_can_end_the_run(asked: Asked, effects: HookEffects, termination: Termination) -> None:
     """B-036"""
     driver = asked(effects)
     assert driver.result.termination == termination
     assert driver.event_types.count("run_finish") == 1
 
 
-def test_what_failed_goes_before_what_is_forbidden_and_that_before_what_is_enough() -> None:
+def test_fail_wins_over_block_and_block_over_stop() -> None:
     assert requested_end(HookEffects(stop=ENOUGH, block="no", fail="broken")) == Errored(value="broken")
     assert requested_end(HookEffects(stop=ENOUGH, block="no")) == Blocked(value="no")
     assert requested_end(HookEffects()) is None
 
 
-def test_the_first_end_that_is_asked_for_counts() -> None:
+def test_the_first_requested_end_counts() -> None:
     driver = Driver(TOGETHER)
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c2", ok(1), HookEffects(block="second"))
@@ -97,7 +97,7 @@ def test_a_stop_after_an_inference_neither_runs_the_tools_nor_keeps_the_answer_b
     assert driver.result.response == "Let me see."
 
 
-def test_whoever_saw_calls_come_that_are_not_made_is_told() -> None:
+def test_calls_that_never_run_are_cancelled_for_watchers() -> None:
     stopped, again = after_inference(HookEffects(stop=ENOUGH)), after_inference(HookEffects(retry="Shorter."))
     assert stopped.events_of("tool_call_cancel") == [ToolCallCancel(id="c1", name="look", reason="the run ended")]
     assert again.events_of("tool_call_cancel") == [
@@ -105,13 +105,13 @@ def test_whoever_saw_calls_come_that_are_not_made_is_told() -> None:
     ]
 
 
-def test_a_stop_after_a_tool_keeps_what_was_done() -> None:
+def test_a_stop_after_a_tool_keeps_its_result() -> None:
     driver = after_tool(HookEffects(stop=ENOUGH))
     assert driver.tool_results == [("c1", "sunny")]
     assert len(driver.commands_of(Infer)) == 1
 
 
-def test_a_stop_that_one_of_several_tools_asks_for_waits_for_the_others() -> None:
+def test_a_stop_requested_by_one_tool_waits_for_the_others() -> None:
     driver = Driver(TOGETHER)
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", ok(1), HookEffects(stop=ENOUGH))
@@ -120,7 +120,7 @@ def test_a_stop_that_one_of_several_tools_asks_for_waits_for_the_others() -> Non
     assert driver.result.termination == Stopped(value=ENOUGH)
 
 
-def test_hooks_that_end_the_run_before_the_model_is_asked_leave_no_answer() -> None:
+def test_hooks_that_end_the_run_before_inference_leave_no_answer() -> None:
     driver = Driver(with_hooks())
     driver.model(says("").model_copy(update={"skipped": True}), HookEffects(block="not today"))
     assert (driver.result.termination, driver.texts) == (Blocked(value="not today"), ["Hello"])
@@ -128,7 +128,7 @@ def test_hooks_that_end_the_run_before_the_model_is_asked_leave_no_answer() -> N
     assert "inference_complete" not in driver.event_types
 
 
-def test_a_model_is_asked_again_in_place_of_taking_its_answer() -> None:
+def test_a_retry_calls_the_model_again_instead_of_keeping_its_answer() -> None:
     driver = after_inference(HookEffects(retry="Shorter."))
     assert isinstance(driver.thread.stage, Inferring)
     assert driver.tool_commands("c1") == []
@@ -136,7 +136,7 @@ def test_a_model_is_asked_again_in_place_of_taking_its_answer() -> None:
     assert (driver.thread.current.step.rounds, driver.notes) == (1, ["Shorter."])
 
 
-def test_asking_again_is_bounded_by_the_agents_rounds() -> None:
+def test_retries_are_limited_by_max_rounds() -> None:
     driver = Driver(with_hooks().model_copy(update={"max_rounds": 2}))
     driver.model(says("Long."), HookEffects(retry="Shorter."))
     driver.model(says("Long."), HookEffects(retry="Shorter."))
@@ -144,13 +144,13 @@ def test_asking_again_is_bounded_by_the_agents_rounds() -> None:
 
 
 @pytest.mark.parametrize("asked", [after_tool, after_hooks])
-def test_only_after_an_inference_the_model_can_be_asked_again(asked: Asked) -> None:
+def test_a_retry_is_possible_only_after_an_inference(asked: Asked) -> None:
     driver = asked(HookEffects(retry="Shorter."))
     assert driver.notes == []
 
 
 @pytest.mark.parametrize("asked", [after_tool, after_hooks])
-def test_the_model_is_told_with_its_next_request_until_it_is_forgotten(asked: Asked) -> None:
+def test_a_context_message_is_in_every_request_until_it_is_removed(asked: Asked) -> None:
     driver = asked(HookEffects(context=(HINT,)))
     assert driver.inference().context == (HINT,)
     driver.model(asks(call("c2")), HookEffects(forget=("hint", "nothing")))
@@ -158,19 +158,19 @@ def test_the_model_is_told_with_its_next_request_until_it_is_forgotten(asked: As
     assert driver.inference().context == ()
 
 
-def test_what_is_forgotten_and_told_at_once_is_told() -> None:
+def test_a_context_message_that_is_removed_and_added_at_once_is_sent() -> None:
     driver = after_tool(HookEffects(forget=("hint",), context=(HINT,)))
     assert driver.inference().context == (HINT,)
 
 
 @EVERYWHERE
-def test_rules_hold_for_the_rest_of_the_run(asked: Asked) -> None:
+def test_permission_rules_hold_for_the_rest_of_the_run(asked: Asked) -> None:
     rule = Rule(tool="look", behavior=Behavior.DENY)
     driver = asked(HookEffects(permissions=(rule.model_copy(update={"behavior": Behavior.ASK}), rule)))
     assert driver.thread.rules == (rule,)
 
 
-def test_rules_end_with_the_run() -> None:
+def test_permission_rules_end_with_the_run() -> None:
     driver = Driver(with_hooks(), request=THREAD)
     driver.model(says("Hi!"), HookEffects(permissions=(Rule(tool="look", behavior=Behavior.DENY),)))
     driver.submit("m2")
@@ -178,7 +178,7 @@ def test_rules_end_with_the_run() -> None:
 
 
 @EVERYWHERE
-def test_watchers_see_what_plugins_tell_and_what_failed(asked: Asked) -> None:
+def test_watchers_see_the_events_of_plugins_and_failed_hooks(asked: Asked) -> None:
     effects = HookEffects(
         events=(EmittedEvent(plugin="p", name="seen", payload=1),),
         failures=(HookFailure(plugin="q", phase="tool_gate", error="boom"),),
@@ -191,21 +191,21 @@ def test_watchers_see_what_plugins_tell_and_what_failed(asked: Asked) -> None:
 
 
 @pytest.mark.parametrize("asked", [after_tool, after_hooks])
-def test_another_agent_goes_on_from_the_next_step(asked: Asked) -> None:
+def test_a_handoff_takes_effect_with_the_next_step(asked: Asked) -> None:
     driver = asked(HookEffects(handoff="billing"))
     assert driver.commands_of(ResolveAgent)[-1].agent_id == "billing"
     driver.resolve(BILLING)
     assert driver.inference().agent.agent_id == "billing"
 
 
-def test_a_handoff_after_an_inference_comes_when_its_calls_are_made() -> None:
+def test_a_handoff_after_an_inference_takes_effect_after_its_calls() -> None:
     driver = after_inference(HookEffects(handoff="billing"))
     assert len(driver.commands_of(ResolveAgent)) == 1
     driver.tool("c1", ok(1))
     assert driver.commands_of(ResolveAgent)[-1].agent_id == "billing"
 
 
-def test_effects_are_folded_as_soon_as_all_earlier_calls_are_settled() -> None:
+def test_effects_are_applied_when_all_earlier_calls_have_finished() -> None:
     driver = Driver(TOGETHER)
     driver.model(asks(call("c1"), call("c2"), call("c3")))
     driver.tool("c2", ok(1), state_effects(merge_op("notes", ["c2"])))
@@ -216,7 +216,7 @@ def test_effects_are_folded_as_soon_as_all_earlier_calls_are_settled() -> None:
     assert driver.thread.agent_state.view.values == {"notes": ["c1", "c2", "c3"]}
 
 
-def test_a_call_that_is_lost_holds_nobody_up() -> None:
+def test_a_call_without_a_result_does_not_delay_the_effects_of_others() -> None:
     driver = Driver(TOGETHER)
     driver.model(asks(call("c1"), call("c2"), call("c3")))
     driver.tool("c2", ok(1), state_effects(merge_op("count", 1)))
@@ -225,7 +225,7 @@ def test_a_call_that_is_lost_holds_nobody_up() -> None:
 
 
 @pytest.mark.parametrize("decision", [resume("c1"), reject("c1")])
-def test_calls_after_one_that_waits_are_folded_when_that_is_decided(decision: Decision) -> None:
+def test_the_effects_of_calls_after_a_suspended_one_are_applied_after_its_decision(decision: Decision) -> None:
     driver = Driver(TOGETHER)
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", pending("s1"), state_effects(merge_op("notes", ["asked"])))
@@ -237,7 +237,7 @@ def test_calls_after_one_that_waits_are_folded_when_that_is_decided(decision: De
     assert driver.thread.agent_state.view.values in ({"notes": ["asked", "c1", "c2"]}, {"notes": ["asked", "c2"]})
 
 
-def test_what_was_asked_for_before_a_call_waited_or_was_forbidden_is_done() -> None:
+def test_the_effects_of_a_blocked_call_are_applied() -> None:
     driver = Driver(with_hooks())
     driver.model(asks(call("c1"), call("c2")))
     driver.block("c1", "locked", state_effects(set_op("draft", "a")))
@@ -246,7 +246,7 @@ def test_what_was_asked_for_before_a_call_waited_or_was_forbidden_is_done() -> N
     assert driver.event_types[-3:] == ["state_snapshot", "step_end", "run_finish"]
 
 
-def test_what_tools_have_asked_for_counts_also_in_a_run_that_is_cancelled() -> None:
+def test_the_effects_of_tools_are_applied_in_a_cancelled_run_too() -> None:
     driver = Driver(TOGETHER)
     driver.model(asks(call("c1"), call("c2"), call("c3"), call("c4")))
     driver.tool("c2", ok(1), state_effects(merge_op("notes", ["c2"])))
@@ -259,14 +259,14 @@ def test_what_tools_have_asked_for_counts_also_in_a_run_that_is_cancelled() -> N
     assert CancelWork(driver.work_id_of("c1")) in driver.commands
 
 
-def test_what_was_asked_for_in_a_step_that_waits_is_shown_when_the_step_pauses() -> None:
+def test_state_written_in_a_suspended_step_is_emitted_when_the_step_suspends() -> None:
     driver = Driver(with_hooks())
     driver.model(asks(call("c1")))
     driver.tool("c1", pending("s1"), state_effects(merge_op("count", 1)))
     assert driver.event_types[-3:] == ["state_snapshot", "step_end", "run_finish"]
 
 
-def test_what_was_asked_for_by_a_call_that_waits_once_more_is_shown() -> None:
+def test_state_written_by_a_call_that_suspends_again_is_emitted() -> None:
     driver = Driver(with_hooks())
     driver.model(asks(call("c1")))
     driver.tool("c1", pending("s1"))
@@ -275,13 +275,13 @@ def test_what_was_asked_for_by_a_call_that_waits_once_more_is_shown() -> None:
     assert driver.event_types[-2:] == ["state_snapshot", "run_finish"]
 
 
-def test_a_run_that_nobody_asks_anything_of_ends_naturally() -> None:
+def test_a_run_without_effects_ends_naturally() -> None:
     driver = Driver(with_hooks())
     driver.model(says("Hello!"), HookEffects())
     assert (driver.result.termination, driver.thread.agent_state.revision) == (NaturalEnd(), 0)
 
 
-def test_what_the_model_is_told_besides_has_a_limit() -> None:
+def test_a_context_message_that_is_too_large_is_dropped_and_reported() -> None:
     driver = Driver(AGENT)
     long = ContextMessage(key="long", content=(TextBlock(text="x" * 200_000),), persistent=True)
     folded = apply_effects(driver.thread, HookEffects(context=(long,)), source="infer-1")

@@ -33,7 +33,7 @@ def handed_over(*, thread: bool = False) -> Driver:
     return driver
 
 
-def test_a_run_that_hands_over_looks_the_other_agent_up_before_its_next_step() -> None:
+def test_a_handoff_resolves_the_target_before_the_next_step() -> None:
     """B-033, B-520, B-522"""
     driver = handing_over()
     assert driver.tool_results == [("c1", "billing takes over from here")]
@@ -43,7 +43,7 @@ def test_a_run_that_hands_over_looks_the_other_agent_up_before_its_next_step() -
     assert doing(driver.thread) == "handing off to billing"
 
 
-def test_the_other_agent_goes_on_with_the_whole_conversation_in_the_same_run() -> None:
+def test_the_target_continues_the_same_run_with_the_whole_conversation() -> None:
     """B-521, B-522"""
     driver = handed_over()
     assert driver.last.events[0] == Handoff(from_agent="assistant", to_agent="billing")
@@ -56,7 +56,7 @@ def test_the_other_agent_goes_on_with_the_whole_conversation_in_the_same_run() -
     assert driver.event_types.count("run_start") == 1
 
 
-def test_whoever_took_over_answers_the_next_run_too() -> None:
+def test_the_target_answers_the_next_run_too() -> None:
     """B-524"""
     driver = handed_over(thread=True)
     driver.model(says("You owe 3."))
@@ -69,7 +69,7 @@ def test_whoever_took_over_answers_the_next_run_too() -> None:
     assert driver.last.commands == (ResolveAgent("resolve-3", "billing"),)
 
 
-def test_whoever_took_over_answers_a_thread_that_was_closed_and_is_woken() -> None:
+def test_the_target_answers_a_woken_thread() -> None:
     """B-524"""
     driver = handed_over(thread=True)
     driver.model(says("You owe 3."))
@@ -77,14 +77,14 @@ def test_whoever_took_over_answers_a_thread_that_was_closed_and_is_woken() -> No
     assert woken.commands == [ResolveAgent("resolve-2", "billing")]
 
 
-def test_whoever_took_over_reads_the_mail() -> None:
+def test_the_target_reads_the_mail() -> None:
     driver = handed_over(thread=True)
     driver.model(says("You owe 3."))
     driver.feed(mail_received())
     assert driver.last.commands == (ResolveAgent("resolve-2", "billing"),)
 
 
-def test_a_target_that_cannot_be_found_blocks_the_run_without_a_step() -> None:
+def test_a_target_that_cannot_be_resolved_blocks_the_run_without_a_step() -> None:
     """B-017, B-523"""
     driver = handing_over()
     driver.feed(WorkFailed("handoff-1", "agent not found: 'billing'"))
@@ -93,7 +93,7 @@ def test_a_target_that_cannot_be_found_blocks_the_run_without_a_step() -> None:
     assert len(driver.commands_of(Infer)) == 1
 
 
-def test_a_lookup_that_is_stopped_from_outside_blocks_the_run() -> None:
+def test_a_cancelled_resolution_of_the_target_blocks_the_run() -> None:
     driver = handing_over(thread=True)
     driver.feed(WorkCancelled("handoff-1"))
     assert driver.result.termination == Blocked(value="handoff resolve failed: it was cancelled from outside")
@@ -101,7 +101,7 @@ def test_a_lookup_that_is_stopped_from_outside_blocks_the_run() -> None:
     assert driver.last.commands == (ResolveAgent("resolve-2", "assistant"),)
 
 
-def test_of_several_handoffs_in_one_step_the_last_one_counts() -> None:
+def test_the_last_of_several_handoffs_in_one_step_counts() -> None:
     driver = Driver(PARENT)
     driver.model(asks(HANDS_OVER, call("c2", "handoff_to_assistant")))
     assert driver.inference().agent == PARENT
@@ -110,7 +110,7 @@ def test_of_several_handoffs_in_one_step_the_last_one_counts() -> None:
     assert other.thread.stage == HandingOff("handoff-1", "billing")
 
 
-def test_a_tool_may_hand_over() -> None:
+def test_a_tool_can_hand_off() -> None:
     """B-524"""
     driver = Driver(PARENT)
     driver.model(asks(call("c1")))
@@ -118,7 +118,7 @@ def test_a_tool_may_hand_over() -> None:
     assert driver.last.commands == (ResolveAgent("handoff-1", "billing"),)
 
 
-def test_an_agent_that_was_handed_to_may_hand_back() -> None:
+def test_the_target_can_hand_back() -> None:
     driver = handed_over()
     driver.model(asks(call("c2", "handoff_to_assistant")))
     assert driver.last.commands == (ResolveAgent("handoff-2", "assistant"),)
@@ -128,7 +128,7 @@ def test_an_agent_that_was_handed_to_may_hand_back() -> None:
     assert [event.to_agent for event in handoffs] == ["billing", "assistant"]
 
 
-def test_a_handoff_that_a_limit_forestalls_is_for_the_next_run() -> None:
+def test_a_handoff_of_a_run_that_stops_at_a_limit_applies_to_the_next_run() -> None:
     """H-24"""
     driver = Driver(make_parent(max_rounds=1), request=THREAD)
     driver.model(asks(HANDS_OVER))
@@ -141,13 +141,13 @@ def test_a_handoff_that_a_limit_forestalls_is_for_the_next_run() -> None:
     assert (driver.result.agent_id, driver.thread.active_agent) == ("billing", "billing")
 
 
-def test_the_budget_of_the_other_agent_holds_for_the_rest_of_the_run() -> None:
+def test_the_targets_budget_holds_for_the_rest_of_the_run() -> None:
     driver = handing_over()
     driver.resolve(BILLING.model_copy(update={"budget": Budget(turns=1)}))
     assert driver.result.status_reason == "stopped:budget"
 
 
-def test_a_part_of_a_task_is_told_so_when_it_looks_agents_up() -> None:
+def test_a_handoff_within_a_task_is_resolved_as_part_of_the_task() -> None:
     family = SubagentContext(path=("t0",), work_id="bg_0", task_id="bg_0")
     request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", subagent=family)
     driver = Driver(PARENT, request=request)
@@ -155,7 +155,7 @@ def test_a_part_of_a_task_is_told_so_when_it_looks_agents_up() -> None:
     assert [asked.in_task for asked in driver.commands_of(ResolveAgent)] == [True, True]
 
 
-def test_a_run_that_is_cancelled_while_it_hands_over_ends() -> None:
+def test_a_run_that_is_cancelled_during_a_handoff_ends() -> None:
     driver = handing_over()
     driver.cancel()
     assert driver.last.commands == (CancelWork("handoff-1"),)
@@ -163,7 +163,7 @@ def test_a_run_that_is_cancelled_while_it_hands_over_ends() -> None:
     assert (driver.result.termination, len(driver.commands_of(Infer))) == (Cancelled(), 1)
 
 
-def test_a_run_that_is_carried_while_it_hands_over_looks_up_again() -> None:
+def test_a_handoff_in_flight_is_resolved_again_after_continue_as_new() -> None:
     driver = handing_over()
     driver.last = Advance(after_continue_as_new(driver.thread))
     assert pending_commands(driver.thread) == (ResolveAgent("handoff-1", "billing"),)
@@ -173,14 +173,14 @@ def test_a_run_that_is_carried_while_it_hands_over_looks_up_again() -> None:
     assert driver.result.response == "You owe 3."
 
 
-def test_what_is_said_meanwhile_is_read_by_the_other_agent() -> None:
+def test_a_message_that_arrives_during_a_handoff_is_read_by_the_target() -> None:
     driver = handing_over()
     driver.submit("m1", on_busy=OnBusy.STEER)
     driver.resolve(BILLING)
     assert (driver.texts[-1], driver.inference().agent.agent_id) == ("And then?", "billing")
 
 
-def test_a_run_that_waits_for_tasks_hands_over_when_it_goes_on() -> None:
+def test_a_run_that_waits_for_tasks_hands_off_when_it_resumes() -> None:
     driver = awaiting_tasks(spawn_call("c1"))
     driver.feed(tool_settled("bg_0"))
     driver.model(asks(call("c2", "handoff_to_billing"), spawn_call("c3")))
@@ -192,14 +192,14 @@ def test_a_run_that_waits_for_tasks_hands_over_when_it_goes_on() -> None:
     assert driver.inference().agent == BILLING
 
 
-def test_a_lookup_that_ends_in_a_way_it_cannot_blocks_the_run() -> None:
+def test_a_resolution_that_ends_with_the_wrong_fact_blocks_the_run() -> None:
     driver = handing_over()
     driver.feed(InferenceReturned("handoff-1", says("?")))
     assert isinstance(driver.result.termination, Blocked)
 
 
 @pytest.mark.parametrize("fact", [WorkFailed("resolve-1", "no such agent"), WorkCancelled("resolve-1")])
-def test_an_agent_that_cannot_be_found_at_the_start_is_an_error_and_no_handoff(fact: WorkFailed) -> None:
+def test_an_agent_that_cannot_be_resolved_at_the_start_is_an_error(fact: WorkFailed) -> None:
     driver = Driver(None, request=THREAD)
     driver.feed(fact)
     assert isinstance(driver.result.termination, Errored)

@@ -74,7 +74,7 @@ def moments(driver: Driver) -> list[tuple[LifecyclePhase, ...]]:
     return [command.phases for command in driver.commands_of(RunHooks)]
 
 
-def test_an_agent_without_hooks_has_none_run() -> None:
+def test_no_hooks_run_for_an_agent_without_hooks() -> None:
     driver = Driver(with_hooks(phases=(Phase.AFTER_INFERENCE,)))
     driver.model(asks(call("c1")))
     driver.tool("c1", ok(1))
@@ -83,14 +83,14 @@ def test_an_agent_without_hooks_has_none_run() -> None:
     assert driver.thread.counters.hooks == 0
 
 
-def test_only_the_moments_for_which_an_agent_has_hooks_are_asked_for() -> None:
+def test_only_the_phases_for_which_an_agent_has_hooks_are_run() -> None:
     driver = Driver(with_hooks(LifecyclePhase.RUN_START, LifecyclePhase.RUN_END))
     driver.hooks()
     driver.model(says("Done."))
     assert moments(driver) == [(LifecyclePhase.RUN_START,), (LifecyclePhase.RUN_END,)]
 
 
-def test_a_run_begins_when_its_first_hooks_have_run() -> None:
+def test_the_first_step_starts_after_the_run_start_hooks() -> None:
     """B-030"""
     driver = Driver(with_hooks(*ALL))
     (command,) = driver.commands_of(RunHooks)
@@ -101,7 +101,7 @@ def test_a_run_begins_when_its_first_hooks_have_run() -> None:
     assert isinstance(driver.thread.stage, Inferring)
 
 
-def test_the_end_of_every_step_is_told_once_with_the_next_inference_or_with_the_end() -> None:
+def test_step_end_hooks_run_once_per_step_with_the_next_inference_or_at_the_end() -> None:
     """B-037"""
     driver = begun()
     assert driver.inference().ended_step == 0
@@ -116,7 +116,7 @@ def test_the_end_of_every_step_is_told_once_with_the_next_inference_or_with_the_
     assert driver.commands_of(RunHooks)[-1].step == 3
 
 
-def test_a_step_that_waits_for_a_decision_ends_when_it_is_over() -> None:
+def test_step_end_hooks_of_a_suspended_step_run_when_the_step_is_over() -> None:
     driver = begun()
     driver.model(asks(call("c1")))
     driver.tool("c1", pending("s1"))
@@ -125,14 +125,14 @@ def test_a_step_that_waits_for_a_decision_ends_when_it_is_over() -> None:
     assert moments(driver) == [BEGIN, (LifecyclePhase.STEP_END, *LAST)]
 
 
-def test_an_agent_without_hooks_for_steps_hears_of_none() -> None:
+def test_an_agent_without_step_end_hooks_runs_none() -> None:
     driver = begun(with_hooks(LifecyclePhase.RUN_START))
     driver.model(asks(call("c1")))
     driver.tool("c1", ok(1))
     assert (driver.inference().ended_step, driver.inference().state) == (0, None)
 
 
-def test_the_last_hooks_are_told_how_the_run_ends_before_it_does() -> None:
+def test_run_end_hooks_receive_the_termination_before_the_run_ends() -> None:
     """B-039"""
     driver = ending()
     last = driver.commands_of(RunHooks)[-1]
@@ -175,7 +175,7 @@ def errored(driver: Driver) -> None:
         (errored, Errored(value="no model")),
     ],
 )
-def test_the_last_hooks_run_once_before_every_end(end: Callable[[Driver], None], termination: Termination) -> None:
+def test_run_end_hooks_run_once_before_every_end(end: Callable[[Driver], None], termination: Termination) -> None:
     driver = begun()
     end(driver)
     assert moments(driver) == [BEGIN, (LifecyclePhase.STEP_END, *LAST)]
@@ -186,14 +186,14 @@ def test_the_last_hooks_run_once_before_every_end(end: Callable[[Driver], None],
     assert driver.event_types.count("step_end") == 1
 
 
-def test_a_run_whose_own_loop_broke_ends_at_once() -> None:
+def test_a_run_whose_loop_failed_ends_without_hooks() -> None:
     driver = begun()
     driver.feed(LoopFailed("boom"))
     assert (driver.result.termination, moments(driver)) == (Errored(value="boom"), [BEGIN])
 
 
 @pytest.mark.parametrize("make", [lambda: Driver(with_hooks(*ALL)), ending])
-def test_a_loop_that_breaks_while_hooks_run_ends_the_run_without_them(make: Callable[[], Driver]) -> None:
+def test_a_failure_of_the_loop_while_hooks_run_ends_the_run(make: Callable[[], Driver]) -> None:
     driver = make()
     running = driver.commands_of(RunHooks)[-1].id
     driver.feed(LoopFailed("boom"))
@@ -211,26 +211,26 @@ def test_a_run_whose_agent_could_not_be_resolved_has_no_hooks() -> None:
     ("fact", "error"),
     [(WorkFailed("hooks-1", "no worker"), "no worker"), (WorkCancelled("hooks-1"), "it was cancelled from outside")],
 )
-def test_hooks_that_could_not_be_run_are_passed_over(fact: WorkFailed | WorkCancelled, error: str) -> None:
+def test_hooks_that_fail_are_skipped(fact: WorkFailed | WorkCancelled, error: str) -> None:
     driver = Driver(with_hooks(*ALL))
     driver.feed(fact)
     assert driver.events_of("hook_failed") == [HookFailed(plugin="*", phase="activate+run_start", error=error)]
     assert isinstance(driver.thread.stage, Inferring)
 
 
-def test_a_run_ends_also_if_its_last_hooks_fail() -> None:
+def test_a_run_ends_even_if_its_run_end_hooks_fail() -> None:
     driver = ending()
     driver.feed(WorkFailed("hooks-2", "no worker"))
     assert (driver.result.termination, driver.event_types[-2:]) == (NaturalEnd(), ["hook_failed", "run_finish"])
 
 
-def test_an_end_that_the_last_hooks_ask_for_comes_too_late() -> None:
+def test_an_end_that_run_end_hooks_request_is_ignored() -> None:
     driver = ending(request=THREAD)
     driver.hooks(HookEffects(fail="too late"))
     assert (driver.result.termination, driver.thread.current.requested_end) == (NaturalEnd(), None)
 
 
-def test_hooks_that_end_the_run_before_its_first_step() -> None:
+def test_run_start_hooks_can_end_the_run_before_its_first_step() -> None:
     driver = Driver(with_hooks(*ALL))
     driver.hooks(HookEffects(block="not today"))
     assert moments(driver) == [BEGIN, LAST]
@@ -238,7 +238,7 @@ def test_hooks_that_end_the_run_before_its_first_step() -> None:
     assert (driver.result.termination, driver.result.steps) == (Blocked(value="not today"), 0)
 
 
-def test_hooks_that_run_are_stopped_when_the_run_is_cancelled_and_what_they_did_counts() -> None:
+def test_a_cancel_cancels_running_hooks_and_keeps_their_effects() -> None:
     """B-060"""
     driver = Driver(with_hooks(*ALL))
     driver.cancel("enough")
@@ -250,7 +250,7 @@ def test_hooks_that_run_are_stopped_when_the_run_is_cancelled_and_what_they_did_
     assert (driver.result.status_reason, driver.thread.agent_state.thread) == ("cancelled", {"visits": 1})
 
 
-def test_a_cancel_changes_nothing_of_a_run_that_ends_already() -> None:
+def test_a_cancel_while_run_end_hooks_run_does_not_change_the_end() -> None:
     driver = ending(request=THREAD)
     moved = driver.cancel("enough")
     assert (moved.commands, moved.events) == ((), ())
@@ -259,7 +259,7 @@ def test_a_cancel_changes_nothing_of_a_run_that_ends_already() -> None:
     assert isinstance(driver.thread.stage, Idle)
 
 
-def test_a_thread_that_is_closed_while_the_last_hooks_run_ends_after_them() -> None:
+def test_a_thread_that_is_closed_while_run_end_hooks_run_ends_after_them() -> None:
     driver = ending(request=THREAD)
     driver.cancel(close=True)
     driver.cancel()
@@ -269,7 +269,7 @@ def test_a_thread_that_is_closed_while_the_last_hooks_run_ends_after_them() -> N
     assert (driver.result.termination, driver.result.unread) == (NaturalEnd(), ("m2",))
 
 
-def test_the_tasks_of_a_thread_that_is_closed_while_the_last_hooks_run_are_stopped_first() -> None:
+def test_a_thread_that_is_closed_while_run_end_hooks_run_cancels_its_tasks_first() -> None:
     driver = begun(with_hooks(*ALL, agent=make_parent(max_rounds=1)), request=THREAD)
     driver.model(asks(spawn_call("c1")))
     assert isinstance(driver.thread.stage, RunningHooks)
@@ -283,7 +283,7 @@ def test_the_tasks_of_a_thread_that_is_closed_while_the_last_hooks_run_are_stopp
 
 
 @pytest.mark.parametrize("on_busy", [OnBusy.ENQUEUE, OnBusy.STEER, OnBusy.INTERRUPT])
-def test_a_message_that_comes_while_the_last_hooks_run_is_the_next_runs(on_busy: OnBusy) -> None:
+def test_a_message_that_arrives_while_run_end_hooks_run_starts_the_next_run(on_busy: OnBusy) -> None:
     driver = ending(request=THREAD)
     driver.submit("m2", on_busy=on_busy)
     assert driver.thread.counters.runs == 1
@@ -291,7 +291,7 @@ def test_a_message_that_comes_while_the_last_hooks_run_is_the_next_runs(on_busy:
     assert (driver.thread.counters.runs, driver.texts) == (2, ["Hello", "Hello!", "And then?"])
 
 
-def test_a_rollback_that_comes_while_the_last_hooks_run_undoes_the_run_whatever_comes_after() -> None:
+def test_a_rollback_while_run_end_hooks_run_undoes_the_run() -> None:
     driver = ending(request=THREAD)
     driver.submit("m2", on_busy=OnBusy.ROLLBACK)
     driver.submit("m3", on_busy=OnBusy.INTERRUPT)
@@ -299,14 +299,14 @@ def test_a_rollback_that_comes_while_the_last_hooks_run_undoes_the_run_whatever_
     assert (driver.thread.counters.runs, driver.texts) == (2, ["And then?"])
 
 
-def test_mail_that_comes_while_hooks_run_is_read_with_the_next_step() -> None:
+def test_mail_that_arrives_while_hooks_run_is_read_in_the_next_step() -> None:
     driver = Driver(with_hooks(*ALL))
     driver.feed(mail_received("msg_1", "Hurry!"))
     driver.hooks()
     assert "Hurry!" in driver.texts[-1]
 
 
-def test_time_that_runs_out_stops_hooks_but_not_the_last_ones() -> None:
+def test_the_deadline_cancels_hooks_but_not_run_end_hooks() -> None:
     agent = with_hooks(*ALL).model_copy(update={"budget": Budget(seconds=1)})
     driver = Driver(agent)
     driver.wait(2000)
@@ -333,7 +333,7 @@ def test_each_run_of_a_thread_has_its_hooks() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda: Driver(with_hooks(*ALL)), ending])
-def test_hooks_run_again_in_the_execution_after(make: Callable[[], Driver]) -> None:
+def test_hooks_in_flight_run_again_after_continue_as_new(make: Callable[[], Driver]) -> None:
     driver = make()
     after = unpack(pack(snapshot_of(driver.thread))).thread
     assert (after.stage, after.counters.hooks, after.current.step.hooks_ran) == (
@@ -355,7 +355,7 @@ def handing_over() -> Driver:
     return driver
 
 
-def test_an_agent_that_hands_over_hears_of_its_last_step_and_lets_go_and_the_next_takes_on() -> None:
+def test_a_handoff_runs_step_end_and_deactivate_hooks_and_then_activate_hooks() -> None:
     driver = handing_over()
     leaving = driver.commands_of(RunHooks)[-1]
     assert (leaving.agent.agent_id, leaving.phases, leaving.step) == ("assistant", LEAVING, 1)
@@ -371,7 +371,7 @@ def test_an_agent_that_hands_over_hears_of_its_last_step_and_lets_go_and_the_nex
     assert moments(driver) == [BEGIN, LEAVING, (LifecyclePhase.ACTIVATE,), (LifecyclePhase.STEP_END, *LAST)]
 
 
-def test_each_agent_of_a_run_lets_go_of_it_once() -> None:
+def test_deactivate_hooks_run_once_per_agent_of_a_run() -> None:
     driver = handing_over()
     driver.hooks()
     driver.resolve(with_hooks(*ALL, agent=BILLING))
@@ -381,7 +381,7 @@ def test_each_agent_of_a_run_lets_go_of_it_once() -> None:
     assert moments(driver) == [BEGIN, LEAVING, (LifecyclePhase.ACTIVATE,), LEAVING]
 
 
-def test_a_run_that_ends_when_its_agent_has_let_go_of_it_does_not_tell_it_again() -> None:
+def test_a_run_that_ends_after_its_deactivate_hooks_does_not_run_them_again() -> None:
     stopped, cancelled, failed = handing_over(), handing_over(), handing_over()
     stopped.hooks(HookEffects(stop=ENOUGH))
     cancelled.cancel()
@@ -395,7 +395,7 @@ def test_a_run_that_ends_when_its_agent_has_let_go_of_it_does_not_tell_it_again(
     assert failed.result.termination == Blocked(value="handoff resolve failed: no such agent")
 
 
-def test_the_next_run_of_a_thread_lets_go_again() -> None:
+def test_the_next_run_of_a_thread_runs_deactivate_hooks_again() -> None:
     driver = begun(request=THREAD)
     driver.model(asks(call("c1")))
     driver.tool("c1", ok(1), HookEffects(handoff="billing"))
@@ -408,7 +408,7 @@ def test_the_next_run_of_a_thread_lets_go_again() -> None:
     assert moments(driver)[-1] == (LifecyclePhase.STEP_END, *LAST)
 
 
-def test_an_agent_that_takes_over_does_not_hear_of_steps_before() -> None:
+def test_an_agent_that_takes_over_runs_no_hooks_for_earlier_steps() -> None:
     driver = Driver(PARENT)
     driver.model(asks(call("c1", "handoff_to_billing")))
     driver.resolve(with_hooks(LifecyclePhase.STEP_END, agent=BILLING))
@@ -417,7 +417,7 @@ def test_an_agent_that_takes_over_does_not_hear_of_steps_before() -> None:
     assert moments(driver) == [(LifecyclePhase.STEP_END,)]
 
 
-def test_a_sub_agent_tells_its_end_when_its_last_hooks_have_run() -> None:
+def test_a_sub_agent_notifies_its_parent_after_its_run_end_hooks() -> None:
     family = SubagentContext(path=("t0",), work_id="bg_0", task_id="bg_0")
     request = RunRequest(
         agent_id="assistant", input="Hello", parent_thread_id="t0", origin=Origin.SUBAGENT, subagent=family
@@ -428,7 +428,7 @@ def test_a_sub_agent_tells_its_end_when_its_last_hooks_have_run() -> None:
     assert len(driver.commands_of(NotifyParent)) == 1
 
 
-def test_a_run_that_is_at_its_limit_of_rounds_has_its_last_hooks() -> None:
+def test_a_run_that_stops_at_max_rounds_runs_its_run_end_hooks() -> None:
     driver = begun(with_hooks(*ALL, agent=make_agent(PARALLEL.tool_mode, max_rounds=1)))
     driver.model(asks(call("c1")))
     driver.tool("c1", ok(1))
@@ -437,7 +437,7 @@ def test_a_run_that_is_at_its_limit_of_rounds_has_its_last_hooks() -> None:
     assert moments(driver) == [BEGIN, (LifecyclePhase.STEP_END, *LAST)]
 
 
-def test_a_run_ends_if_hooks_cannot_be_run_that_it_cannot_do_without() -> None:
+def test_a_run_ends_if_required_hooks_fail() -> None:
     """A guard whose activity fails as a whole must not be passed over."""
     guard = PluginBinding(id="guard", lifecycle=(LifecyclePhase.RUN_START,), on_error="fail")
     driver = Driver(AGENT.model_copy(update={"plugins": (guard,)}))

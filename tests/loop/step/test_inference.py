@@ -23,7 +23,7 @@ from wakeful.loop.machine.facts import AgentResolved, Fact, InferenceReturned, W
 from wakeful.loop.machine.state import Advance
 
 
-def test_the_model_is_asked_with_references_whose_size_does_not_grow() -> None:
+def test_inference_commands_have_references_of_constant_size() -> None:
     driver = Driver(agent=None)
     driver.feed(AgentResolved("resolve-1", AGENT))
     assert driver.last.commands == (
@@ -38,7 +38,7 @@ def test_the_model_is_asked_with_references_whose_size_does_not_grow() -> None:
     )
 
 
-def test_the_events_of_a_step_with_a_tool_come_in_the_order_watchers_rely_on() -> None:
+def test_the_events_of_a_step_with_a_tool_call_have_a_fixed_order() -> None:
     """B-035, B-042, B-043, B-111"""
     driver = Driver()
     driver.model(asks(call("c1", arguments={"at": "Århus"}), text="Let me look."))
@@ -56,7 +56,7 @@ def test_the_events_of_a_step_with_a_tool_come_in_the_order_watchers_rely_on() -
     ]
 
 
-def test_thoughts_are_seen_before_words_and_both_are_kept() -> None:
+def test_reasoning_is_emitted_before_text_and_both_are_kept() -> None:
     driver = Driver()
     driver.model(ModelResponse(model="model-1", reasoning="Hm.", text="Hello!"))
     assert driver.events_of("reasoning_delta", "text_delta") == [ReasoningDelta(delta="Hm."), TextDelta(delta="Hello!")]
@@ -68,7 +68,7 @@ def test_thoughts_are_seen_before_words_and_both_are_kept() -> None:
     )
 
 
-def test_signed_thoughts_are_seen_as_one_and_kept_as_they_are() -> None:
+def test_signed_reasoning_is_emitted_as_one_delta_and_kept_unchanged() -> None:
     blocks = (ThinkingBlock(thinking="Hm. ", signature="s1"), ThinkingBlock(thinking="Yes.", signature="s2"))
     driver = Driver()
     driver.model(ModelResponse(model="model-1", thinking=blocks, text="Hello!"))
@@ -76,7 +76,7 @@ def test_signed_thoughts_are_seen_as_one_and_kept_as_they_are() -> None:
     assert driver.thread.transcript.messages[-1].content == (*blocks, TextBlock(text="Hello!"))
 
 
-def test_thoughts_that_are_only_signed_are_not_seen() -> None:
+def test_reasoning_that_is_only_a_signature_is_not_emitted() -> None:
     driver = Driver()
     driver.model(ModelResponse(model="model-1", thinking=(ThinkingBlock(thinking="", signature="s1"),), text="Hello!"))
     assert driver.events_of("reasoning_delta") == []
@@ -91,7 +91,7 @@ def test_an_empty_answer_ends_the_run_and_is_kept() -> None:
     assert driver.events_of("text_delta") == []
 
 
-def test_the_response_is_the_newest_thing_the_model_said() -> None:
+def test_the_response_is_the_newest_text_of_the_model() -> None:
     """B-041"""
     driver = Driver()
     driver.submit("m1")
@@ -100,7 +100,7 @@ def test_the_response_is_the_newest_thing_the_model_said() -> None:
     assert driver.result.response == "Second."
 
 
-def test_words_beside_a_tool_call_are_the_response_when_nothing_newer_was_said() -> None:
+def test_text_beside_a_tool_call_is_the_response_if_no_newer_text_follows() -> None:
     """B-040, B-041"""
     driver = Driver(make_agent(max_rounds=1))
     driver.model(asks(call("c1"), text="Let me look."))
@@ -108,7 +108,7 @@ def test_words_beside_a_tool_call_are_the_response_when_nothing_newer_was_said()
     assert driver.result.response == "Let me look."
 
 
-def test_time_that_runs_backwards_is_no_duration() -> None:
+def test_a_clock_that_goes_back_gives_a_duration_of_zero() -> None:
     driver = Driver()
     driver.now = -100
     driver.model(says("Hello!"))
@@ -124,7 +124,7 @@ def test_time_that_runs_backwards_is_no_duration() -> None:
     ],
     ids=["failed", "stopped", "nonsense"],
 )
-def test_an_inference_that_fails_for_good_ends_the_run_and_says_why(fact: Fact, error: str) -> None:
+def test_an_inference_that_fails_for_good_ends_the_run_with_the_error(fact: Fact, error: str) -> None:
     """B-021, H-12, H-17"""
     driver = Driver()
     driver.feed(fact)
@@ -134,7 +134,7 @@ def test_an_inference_that_fails_for_good_ends_the_run_and_says_why(fact: Fact, 
 
 
 @pytest.mark.parametrize("ids", [("c1", "c1"), ("",)], ids=["repeated", "empty"])
-def test_tool_calls_that_cannot_be_told_apart_end_the_run(ids: tuple[str, ...]) -> None:
+def test_tool_calls_with_equal_or_empty_ids_end_the_run(ids: tuple[str, ...]) -> None:
     driver = Driver()
     driver.model(asks(*(call(id) for id in ids)))
     error = f"inference failed: the answer's tool calls have no distinct ids: {list(ids)!r}"
@@ -142,7 +142,7 @@ def test_tool_calls_that_cannot_be_told_apart_end_the_run(ids: tuple[str, ...]) 
     assert driver.event_types[-2:] == ["step_end", "run_finish"]
 
 
-def test_no_call_is_announced_that_will_never_be_answered() -> None:
+def test_every_call_that_is_ready_is_done_or_cancelled() -> None:
     """I-07"""
     driver = Driver()
     driver.model(asks(call("c1"), call("c1")))
@@ -150,7 +150,7 @@ def test_no_call_is_announced_that_will_never_be_answered() -> None:
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
-def test_an_agent_makes_its_rounds_of_tool_calls_and_no_inference_is_thrown_away(rounds: int) -> None:
+def test_a_run_stops_at_max_rounds_without_a_wasted_inference(rounds: int) -> None:
     """B-082, B-086, H-16, H-17"""
     driver = Driver(make_agent(max_rounds=rounds))
     for number in range(rounds):
@@ -162,7 +162,7 @@ def test_an_agent_makes_its_rounds_of_tool_calls_and_no_inference_is_thrown_away
     assert driver.last.commands == ()
 
 
-def test_an_agent_without_a_limit_goes_on() -> None:
+def test_an_agent_without_max_rounds_is_not_stopped() -> None:
     """B-082"""
     driver = Driver(make_agent(max_rounds=0))
     for number in range(20):
@@ -171,7 +171,7 @@ def test_an_agent_without_a_limit_goes_on() -> None:
     assert driver.inference().id == "infer-21"
 
 
-def test_an_answer_is_folded_once() -> None:
+def test_a_repeated_answer_is_a_no_op() -> None:
     driver = Driver()
     driver.model(asks(call("c1")))
     before = driver.thread

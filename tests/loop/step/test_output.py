@@ -25,14 +25,14 @@ def fitting(text: str = '{"sky":"blue"}') -> ModelResponse:
     return says(text).model_copy(update={"output": {"sky": "blue"}})
 
 
-def test_an_answer_that_fits_is_the_output() -> None:
+def test_a_valid_answer_is_the_output() -> None:
     driver = Driver(WEATHER)
     driver.model(fitting())
     assert (driver.result.termination, driver.result.output) == (NaturalEnd(), {"sky": "blue"})
     assert driver.result.response == '{"sky":"blue"}'
 
 
-def test_an_answer_that_does_not_fit_is_kept_and_the_model_is_told_what_is_wrong() -> None:
+def test_an_invalid_answer_is_kept_and_the_model_reads_what_is_wrong() -> None:
     driver = Driver(WEATHER)
     driver.model(unfit())
     assert driver.thread.transcript.messages[-1] == Message(
@@ -54,7 +54,7 @@ def test_an_empty_answer_is_corrected_without_being_kept() -> None:
 
 
 @pytest.mark.parametrize("repairs", [0, 1, 3])
-def test_an_answer_that_never_fits_is_an_error(repairs: int) -> None:
+def test_an_answer_that_is_never_valid_is_an_error(repairs: int) -> None:
     driver = Driver(make_agent(output=OutputSpec(name="Weather", json_schema={}, max_repairs=repairs)))
     for _ in range(repairs + 1):
         driver.model(unfit())
@@ -63,14 +63,14 @@ def test_an_answer_that_never_fits_is_an_error(repairs: int) -> None:
     assert driver.texts == ["Hello", *["{}", NOTE] * repairs, "{}"]
 
 
-def test_words_beside_calls_need_not_fit() -> None:
+def test_text_beside_tool_calls_need_not_be_valid() -> None:
     driver = Driver(WEATHER)
     driver.model(asks(call("c1"), text="Let me look.").model_copy(update={"output_problem": "not JSON"}))
     driver.tool("c1", ok("sunny"))
     assert driver.notes == []
 
 
-def test_corrections_are_counted_over_the_run_and_the_next_run_has_its_own() -> None:
+def test_corrections_are_counted_over_the_run_and_the_next_run_starts_at_zero() -> None:
     driver = Driver(WEATHER, request=THREAD)
     driver.model(unfit())
     driver.model(asks(call("c1")))
@@ -93,7 +93,7 @@ def test_the_next_run_of_a_thread_has_an_output_of_its_own() -> None:
     assert (driver.result.termination, driver.result.output) == (Cancelled(), None)
 
 
-def test_an_answer_that_was_not_the_last_word_is_not_the_output() -> None:
+def test_only_the_last_answer_is_the_output() -> None:
     driver = Driver(WEATHER, request=REQUEST)
     driver.submit("m1")
     driver.model(fitting())
@@ -102,20 +102,20 @@ def test_an_answer_that_was_not_the_last_word_is_not_the_output() -> None:
     assert (driver.result.output, driver.result.response) == (None, '{"sky":"blue"}')
 
 
-def test_messages_that_came_meanwhile_are_read_with_the_correction() -> None:
+def test_messages_that_arrived_meanwhile_are_read_with_the_correction() -> None:
     driver = Driver(WEATHER)
     driver.submit("m1", on_busy=OnBusy.STEER)
     driver.model(unfit())
     assert driver.texts == ["Hello", "{}", NOTE, "And then?"]
 
 
-def test_a_cut_off_answer_is_gone_on_with_before_it_is_corrected() -> None:
+def test_a_truncated_answer_is_continued_before_it_is_corrected() -> None:
     driver = Driver(WEATHER)
     driver.model(truncated('{"sky":').model_copy(update={"output_problem": "not JSON"}))
     assert driver.notes == [CONTINUE]
 
 
-def test_an_agent_without_an_output_type_may_say_anything() -> None:
+def test_any_answer_of_an_agent_without_an_output_type_is_valid() -> None:
     driver = Driver()
     driver.model(unfit("Hello!"))
     assert (driver.result.termination, driver.result.output) == (NaturalEnd(), None)

@@ -21,7 +21,7 @@ def asked(driver: Driver) -> list[InferenceOverrides | None]:
     return [command.overrides for command in driver.commands if isinstance(command, Infer)]
 
 
-def test_every_question_of_the_run_has_them_and_the_next_run_has_none() -> None:
+def test_every_inference_of_the_run_has_its_overrides_and_the_next_run_has_none() -> None:
     """B-102"""
     driver = Driver(request=THREAD.model_copy(update={"overrides": BRIEF}))
     driver.model(asks(call("c1")))
@@ -32,19 +32,19 @@ def test_every_question_of_the_run_has_them_and_the_next_run_has_none() -> None:
     assert asked(driver) == [BRIEF, BRIEF, None]
 
 
-def test_a_run_without_overrides_asks_without_them() -> None:
+def test_an_inference_of_a_run_without_overrides_has_none() -> None:
     assert asked(Driver()) == [None]
 
 
 @pytest.mark.parametrize("on_busy", OnBusy)
-def test_messages_that_begin_a_run_may_bring_its_overrides(on_busy: OnBusy) -> None:
+def test_a_message_that_starts_a_run_can_have_overrides(on_busy: OnBusy) -> None:
     driver = idle()
     driver.submit("m1", on_busy=on_busy, overrides=BRIEF)
     driver.resolve()
     assert (asked(driver), driver.refusal_reasons) == ([None, BRIEF], [])
 
 
-def test_the_overrides_of_queued_messages_wait_for_the_run_they_begin() -> None:
+def test_the_overrides_of_a_queued_message_apply_to_the_run_it_starts() -> None:
     driver = Driver(request=THREAD)
     driver.submit("m1", overrides=BRIEF)
     driver.submit("m2", overrides=OTHER)
@@ -57,7 +57,7 @@ def test_the_overrides_of_queued_messages_wait_for_the_run_they_begin() -> None:
 
 @pytest.mark.parametrize("on_busy", [OnBusy.INTERRUPT, OnBusy.ROLLBACK])
 @pytest.mark.parametrize("request_", [REQUEST, THREAD], ids=["run", "thread"])
-def test_whoever_interrupts_may_want_it_otherwise(request_: RunRequest, on_busy: OnBusy) -> None:
+def test_an_interrupt_can_have_overrides(request_: RunRequest, on_busy: OnBusy) -> None:
     driver = Driver(request=request_)
     driver.submit("m1", on_busy=on_busy, overrides=BRIEF)
     driver.feed(WorkCancelled("infer-1"))
@@ -66,7 +66,7 @@ def test_whoever_interrupts_may_want_it_otherwise(request_: RunRequest, on_busy:
 
 
 @pytest.mark.parametrize("on_busy", [OnBusy.STEER, OnBusy.ENQUEUE])
-def test_messages_that_the_run_under_way_reads_cannot_change_how_it_is_asked(on_busy: OnBusy) -> None:
+def test_a_message_that_joins_a_run_cannot_have_overrides(on_busy: OnBusy) -> None:
     driver = Driver()
     before = driver.thread
     driver.submit("m1", on_busy=on_busy, overrides=BRIEF)
@@ -77,13 +77,13 @@ def test_messages_that_the_run_under_way_reads_cannot_change_how_it_is_asked(on_
     assert (driver.texts, asked(driver)) == (["Hello", "Hello!", "And then?"], [None, None])
 
 
-def test_a_thread_cannot_be_steered_by_overrides_either() -> None:
+def test_a_steering_message_cannot_have_overrides() -> None:
     driver = Driver(request=THREAD)
     driver.submit("m1", on_busy=OnBusy.STEER, overrides=BRIEF)
     assert (driver.refusal_reasons, driver.last.events[0].event_type) == ([REFUSED], "signal_refused")
 
 
-def test_they_go_along_when_the_thread_is_carried() -> None:
+def test_overrides_survive_continue_as_new() -> None:
     driver = Driver(request=THREAD.model_copy(update={"overrides": BRIEF}))
     driver.submit("m1", overrides=OTHER)
     after = after_continue_as_new(driver.thread)
@@ -91,7 +91,7 @@ def test_they_go_along_when_the_thread_is_carried() -> None:
     assert after.queued[0].overrides == OTHER
 
 
-def test_the_model_that_is_asked_is_the_one_that_is_shown() -> None:
+def test_the_status_shows_the_overridden_model() -> None:
     """B-104"""
     driver = Driver(request=REQUEST.model_copy(update={"overrides": OTHER}))
     assert (driver.inference().model, status_view(driver.thread).doing) == ("model-2", "calling model-2")
@@ -119,7 +119,7 @@ FALLBACKS = (ModelBinding(id="b", provider="p", name="model-b"), ModelBinding(id
     ],
     ids=["usual", "no list", "the agent's list", "the agent's still", "none wanted", "the run's list", "a policy"],
 )
-def test_a_question_is_tried_with_every_model_after_every_break_and_after_lost_workers(
+def test_an_inference_has_attempts_for_every_model_interruption_and_lost_worker(
     agent: ResolvedAgent, overrides: InferenceOverrides | None, attempts: int
 ) -> None:
     """B-124"""

@@ -83,7 +83,7 @@ def test_the_first_condition_of_the_list_wins_b081() -> None:
     assert met(failing, says("Bye!")) == "consecutive_errors"
 
 
-def test_the_detail_says_in_words_what_was_met_h17() -> None:
+def test_the_detail_says_which_condition_was_met_h17() -> None:
     run = a_run(
         rounds=2,
         failed_rounds=3,
@@ -114,7 +114,7 @@ def test_the_detail_says_in_words_what_was_met_h17() -> None:
         (2, SAYS, None),
     ],
 )
-def test_max_rounds_stops_the_round_that_would_be_one_too_many_b082(
+def test_max_rounds_stops_the_run_before_one_round_too_many_b082(
     rounds: int, response: ModelResponse, code: str | None
 ) -> None:
     assert met(a_run(MaxRounds(rounds=2), rounds=rounds), response) == code
@@ -172,14 +172,14 @@ def test_one_call_that_did_not_fail_resets_the_count_b084(results: tuple[ToolRes
     assert driver.thread.current.step.failed_rounds == count
 
 
-def test_a_tool_stops_the_run_when_it_is_asked_for_before_it_runs_b087() -> None:
+def test_stop_on_tool_ends_the_run_before_the_tool_runs_b087() -> None:
     state = a_run(StopOnTool(tool_name="pay"))
     assert met(state, asks(call("c1"), call("c2", "pay"))) == "stop_on_tool"
     assert met(state, ASKS) is None
     assert met(state, truncated(incomplete=("pay",))) is None
 
 
-def test_words_stop_the_run_where_the_pattern_is_found_b087() -> None:
+def test_content_match_stops_the_run_where_its_pattern_is_found_b087() -> None:
     state = a_run(ContentMatch(pattern=r"(?i)task \w+$"))
     assert met(state, says("So: TASK done")) == "content_match"
     assert met(state, says("task done, or so")) is None
@@ -206,7 +206,7 @@ def test_an_invalid_regex_stops_the_run_and_is_refused_when_the_registry_is_buil
         "x" * (MAX_PATTERN + 1),
     ],
 )
-def test_a_pattern_that_could_hold_a_workflow_up_is_refused(pattern: str) -> None:
+def test_a_pattern_that_could_block_a_workflow_is_rejected(pattern: str) -> None:
     assert len(stop_problems([ContentMatch(pattern=pattern)])) == 1
     assert met(a_run(ContentMatch(pattern=pattern))) == INVALID_REGEX
 
@@ -220,11 +220,11 @@ def test_a_pattern_that_could_hold_a_workflow_up_is_refused(pattern: str) -> Non
         "x" * MAX_PATTERN,
     ],
 )
-def test_ordinary_patterns_are_taken(pattern: str) -> None:
+def test_ordinary_patterns_are_accepted(pattern: str) -> None:
     assert stop_problems([ContentMatch(pattern=pattern)]) == []
 
 
-def test_of_a_very_long_answer_the_end_is_searched() -> None:
+def test_only_the_end_of_a_very_long_answer_is_searched() -> None:
     state = a_run(ContentMatch(pattern="DONE"))
     assert met(state, says("." * 3 * TEXT_LIMIT + "DONE")) == "content_match"
     assert met(state, says("DONE" + "." * 3 * TEXT_LIMIT)) is None
@@ -248,16 +248,16 @@ def hearing(run: Run, *texts: str) -> Run:
         (("\ud800", "\ud800", "\ud800"), "loop_detection"),
     ],
 )
-def test_a_loop_is_the_same_words_so_many_times_in_a_row_b087(texts: tuple[str, ...], code: str | None) -> None:
+def test_a_loop_is_the_same_answer_several_times_in_a_row_b087(texts: tuple[str, ...], code: str | None) -> None:
     assert met(hearing(a_run(LoopDetection(window=3)), *texts)) == code
 
 
-def test_no_more_answers_are_remembered_than_are_compared() -> None:
+def test_only_as_many_answers_are_kept_as_are_compared() -> None:
     assert hearing(a_run(), "Hm.", "Hm.").step.recent_answers == ()
     assert len(hearing(a_run(LoopDetection(window=2), LoopDetection(window=4)), *["Hm."] * 9).step.recent_answers) == 4
     assert len(hearing(a_run(LoopDetection(window=500)), *["Hm."] * 150).step.recent_answers) == MAX_WINDOW
 
 
-def test_a_window_that_is_never_filled_is_refused() -> None:
+def test_a_window_that_can_never_fill_is_rejected() -> None:
     problem = "loop_detection: the window is 101; at most 100 answers can be compared"
     assert stop_problems([LoopDetection(window=100), LoopDetection(window=101), MaxRounds(rounds=1)]) == [problem]

@@ -19,7 +19,7 @@ NOTE = Message(
 )
 
 
-def test_a_cut_off_answer_is_kept_and_the_model_is_asked_to_go_on_with_it() -> None:
+def test_a_truncated_answer_is_kept_and_the_model_is_asked_to_continue_it() -> None:
     """B-140"""
     driver = Driver()
     driver.model(truncated("Once upon"))
@@ -39,7 +39,7 @@ def test_a_cut_off_answer_is_kept_and_the_model_is_asked_to_go_on_with_it() -> N
     ]
 
 
-def test_the_model_is_told_of_the_limit_in_these_words() -> None:
+def test_the_note_about_the_token_limit_asks_the_model_to_continue() -> None:
     """B-140"""
     assert CONTINUE == (
         "Your last response was cut off at the output token limit. Continue exactly where it ended. "
@@ -47,7 +47,7 @@ def test_the_model_is_told_of_the_limit_in_these_words() -> None:
     )
 
 
-def test_only_the_answer_that_goes_on_with_another_is_asked_for_as_such() -> None:
+def test_only_an_inference_that_continues_an_answer_is_marked_as_continuing() -> None:
     driver = Driver()
     assert not driver.inference().continuing
     driver.model(truncated("Once upon"))
@@ -64,7 +64,7 @@ def test_the_response_is_the_last_part_and_every_part_is_in_the_transcript() -> 
     assert driver.texts == ["Hello", "Once upon", CONTINUE, " a time."]
 
 
-def test_a_call_that_was_cut_off_is_dropped_and_the_words_before_it_are_kept() -> None:
+def test_a_truncated_call_is_dropped_and_the_text_before_it_is_kept() -> None:
     """B-140, B-144, I-03"""
     driver = Driver()
     driver.model(truncated("Let me look.", incomplete=("look",)))
@@ -73,7 +73,7 @@ def test_a_call_that_was_cut_off_is_dropped_and_the_words_before_it_are_kept() -
     assert (driver.inference().continuing, driver.thread.current.step.rounds) == (True, 0)
 
 
-def test_a_cut_off_call_without_a_word_leaves_no_empty_message() -> None:
+def test_a_truncated_call_without_text_leaves_no_empty_message() -> None:
     driver = Driver()
     driver.model(asks(call("c1"), text="Let me look."))
     driver.tool("c1", ok("sunny"))
@@ -85,7 +85,7 @@ def test_a_cut_off_call_without_a_word_leaves_no_empty_message() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2, 3])
-def test_an_agent_goes_on_so_often_in_a_run_and_then_ends_as_usual(limit: int) -> None:
+def test_a_run_continues_truncated_answers_up_to_a_limit_and_then_ends_as_usual(limit: int) -> None:
     """B-141: with the usual limit of 2 there are three calls in all."""
     driver = Driver(make_agent(max_continuations=limit))
     for number in range(limit + 1):
@@ -95,14 +95,14 @@ def test_an_agent_goes_on_so_often_in_a_run_and_then_ends_as_usual(limit: int) -
     assert (driver.result.response, driver.notes) == (f"Part {limit}", [CONTINUE] * limit)
 
 
-def test_when_no_more_is_allowed_a_cut_off_call_ends_the_run_too() -> None:
+def test_a_truncated_call_at_the_limit_of_continuations_ends_the_run_too() -> None:
     """B-141"""
     driver = Driver(make_agent(max_continuations=0))
     driver.model(truncated("Let me look.", incomplete=("look",)))
     assert (driver.result.termination, driver.texts) == (NaturalEnd(), ["Hello", "Let me look."])
 
 
-def test_the_limit_is_the_runs_and_not_the_steps() -> None:
+def test_the_limit_of_continuations_is_per_run_and_not_per_step() -> None:
     """B-141"""
     driver = Driver(make_agent(max_continuations=1))
     driver.model(truncated("Part 1"))
@@ -112,7 +112,7 @@ def test_the_limit_is_the_runs_and_not_the_steps() -> None:
     assert driver.result.response == "Part 2"
 
 
-def test_the_next_run_of_a_thread_may_go_on_as_often_again() -> None:
+def test_the_next_run_of_a_thread_has_all_continuations_again() -> None:
     agent = make_agent(max_continuations=1)
     driver = Driver(agent, request=THREAD)
     driver.model(truncated("Part 1"))
@@ -128,7 +128,7 @@ def test_the_next_run_of_a_thread_may_go_on_as_often_again() -> None:
     ("agent", "answer"),
     [(make_agent(), truncated("", call("c1"))), (make_agent(max_continuations=0), truncated("Look:", call("c1")))],
 )
-def test_complete_calls_of_a_cut_off_answer_just_run(agent: ResolvedAgent, answer: ModelResponse) -> None:
+def test_complete_calls_of_a_truncated_answer_run(agent: ResolvedAgent, answer: ModelResponse) -> None:
     """B-142"""
     driver = Driver(agent)
     driver.model(answer)
@@ -136,7 +136,7 @@ def test_complete_calls_of_a_cut_off_answer_just_run(agent: ResolvedAgent, answe
     assert (driver.tool_results, driver.notes, driver.inference().continuing) == ([("c1", "sunny")], [], False)
 
 
-def test_complete_calls_run_beside_one_that_was_cut_off_and_the_model_is_told_of_both() -> None:
+def test_complete_calls_run_beside_a_truncated_one_and_the_model_reads_about_both() -> None:
     """B-142, B-143: what was asked for in full is not asked for again."""
     driver = Driver()
     driver.model(truncated("Both.", call("c1"), incomplete=("pay",)))
@@ -154,21 +154,21 @@ def test_complete_calls_run_beside_one_that_was_cut_off_and_the_model_is_told_of
     assert (driver.inference().continuing, driver.thread.current.step.continuations) == (False, 0)
 
 
-def test_an_answer_that_was_used_up_in_thought_is_an_end() -> None:
+def test_a_truncated_answer_without_text_and_calls_ends_the_run() -> None:
     """B-014, B-140"""
     driver = Driver()
     driver.model(truncated())
     assert (driver.result.termination, driver.notes) == (NaturalEnd(), [])
 
 
-def test_messages_that_came_meanwhile_stand_after_the_note() -> None:
+def test_messages_that_arrived_meanwhile_come_after_the_note() -> None:
     driver = Driver()
     driver.submit("m1", on_busy=OnBusy.STEER)
     driver.model(truncated("Once upon"))
     assert driver.texts == ["Hello", "Once upon", CONTINUE, "And then?"]
 
 
-def test_every_part_is_paid_for() -> None:
+def test_the_usage_of_every_part_counts() -> None:
     driver = Driver()
     driver.model(truncated("Once upon").model_copy(update={"usage": Usage(total_tokens=5)}))
     driver.model(says(" a time.", Usage(total_tokens=3)))

@@ -46,7 +46,7 @@ def roles(driver: Driver) -> list[Role]:
     return [message.role for message in driver.thread.transcript.messages[1:]]
 
 
-def test_complete_calls_run_and_then_the_model_is_told_what_did_not() -> None:
+def test_complete_calls_run_and_then_the_model_reads_which_calls_did_not() -> None:
     """B-143, B-144, I-03"""
     driver = Driver()
     driver.model(garbled(call("c1"), call("c2"), text="All three."))
@@ -64,14 +64,14 @@ def test_complete_calls_run_and_then_the_model_is_told_what_did_not() -> None:
     assert driver.inference().appended == ("infer-1", "tool-c1", "tool-c2", driver.thread.transcript.messages[-1])
 
 
-def test_a_tool_that_was_called_badly_twice_is_named_once() -> None:
+def test_a_tool_with_two_malformed_calls_is_named_once() -> None:
     driver = Driver()
     driver.model(garbled(text="?", names=("pay", "look", "pay")))
     assert "not valid JSON: pay, look. If" in driver.notes[0]
 
 
 @pytest.mark.parametrize(("text", "said"), [("Let me.", ["Hello", "Let me.", MALFORMED]), ("", ["Hello", MALFORMED])])
-def test_when_every_call_was_malformed_the_model_is_asked_once_more(text: str, said: list[str]) -> None:
+def test_the_model_is_called_again_if_every_call_was_malformed(text: str, said: list[str]) -> None:
     """B-143, B-144: an answer that said nothing leaves no empty message."""
     driver = Driver()
     driver.model(garbled(text=text))
@@ -80,7 +80,7 @@ def test_when_every_call_was_malformed_the_model_is_asked_once_more(text: str, s
     assert (driver.result.termination, driver.result.response) == (NaturalEnd(), "Never mind.")
 
 
-def test_a_model_that_only_calls_badly_is_stopped_by_the_rounds_it_has() -> None:
+def test_a_model_with_only_malformed_calls_stops_at_max_rounds() -> None:
     driver = Driver(make_agent(max_rounds=2))
     driver.model(garbled(text="Let me."))
     driver.model(garbled())
@@ -89,7 +89,7 @@ def test_a_model_that_only_calls_badly_is_stopped_by_the_rounds_it_has() -> None
     assert driver.event_types.count("step_start") == driver.event_types.count("step_end")
 
 
-def test_the_model_may_call_again_what_was_interrupted() -> None:
+def test_the_model_can_repeat_a_call_that_was_interrupted() -> None:
     """B-134"""
     driver = Driver()
     driver.model(broken(call("c1"), text="Both."))
@@ -97,7 +97,7 @@ def test_the_model_may_call_again_what_was_interrupted() -> None:
     assert driver.texts == ["Hello", "Both.", "sunny", INTERRUPTED]
 
 
-def test_both_kinds_of_calls_are_told_of() -> None:
+def test_the_notes_list_malformed_and_interrupted_calls() -> None:
     driver = Driver()
     driver.model(broken(call("c1")).model_copy(update={"incomplete_calls": ("pay",)}))
     driver.tool("c1", ok("sunny"))
@@ -105,21 +105,21 @@ def test_both_kinds_of_calls_are_told_of() -> None:
 
 
 @pytest.mark.parametrize("plan", [RecoveryPlan.CONTINUE_TEXT, RecoveryPlan.TRUNCATE_BEFORE_TOOL, RecoveryPlan.RESTART])
-def test_a_call_that_the_model_was_asked_for_anew_needs_no_note(plan: RecoveryPlan) -> None:
+def test_a_call_that_was_requested_again_needs_no_note(plan: RecoveryPlan) -> None:
     driver = Driver()
     driver.model(broken(call("c1"), by=(DROPPED.model_copy(update={"plan": plan}),)))
     driver.tool("c1", ok("sunny"))
     assert driver.notes == []
 
 
-def test_an_answer_that_broke_off_between_two_calls_needs_no_note() -> None:
+def test_an_answer_that_was_interrupted_between_two_calls_needs_no_note() -> None:
     driver = Driver()
     driver.model(broken(call("c1"), by=(Interruption(cause="goaway", plan=RecoveryPlan.SYNTHESIZE_TOOL_USE),)))
     driver.tool("c1", ok("sunny"))
     assert driver.notes == []
 
 
-def test_the_note_waits_for_every_result_and_goes_along_when_the_thread_is_carried() -> None:
+def test_the_note_follows_every_result_and_survives_continue_as_new() -> None:
     """B-134, I-03"""
     driver = Driver(PARALLEL)
     driver.model(broken(call("c1"), call("c2")))
@@ -138,7 +138,7 @@ def test_the_note_waits_for_every_result_and_goes_along_when_the_thread_is_carri
     assert (roles(driver), driver.notes) == ([Role.ASSISTANT, Role.TOOL, Role.TOOL, Role.USER], [INTERRUPTED])
 
 
-def test_a_run_that_is_cancelled_says_nothing_more_to_the_model() -> None:
+def test_a_cancelled_run_adds_no_note() -> None:
     """B-134"""
     driver = Driver()
     driver.model(broken(call("c1"), call("c2")).model_copy(update={"incomplete_calls": ("pay",)}))
@@ -148,14 +148,14 @@ def test_a_run_that_is_cancelled_says_nothing_more_to_the_model() -> None:
     assert (roles(driver), driver.notes) == ([Role.ASSISTANT, Role.TOOL, Role.TOOL], [])
 
 
-def test_a_run_that_breaks_says_nothing_more_to_the_model() -> None:
+def test_a_run_whose_loop_fails_adds_no_note() -> None:
     driver = Driver()
     driver.model(broken(call("c1")))
     driver.feed(LoopFailed("boom"))
     assert (driver.result.termination, driver.notes) == (Errored(value="boom"), [])
 
 
-def test_watchers_forget_what_was_dropped_and_what_was_begun_anew_before_they_read_on() -> None:
+def test_watchers_see_dropped_calls_and_resets_before_the_rest_of_the_answer() -> None:
     """B-134 to B-136"""
     driver = Driver()
     cut = Interruption(cause="idle stall", plan=RecoveryPlan.TRUNCATE_BEFORE_TOOL, call_id="c8", call_name="look")
@@ -171,7 +171,7 @@ def test_watchers_forget_what_was_dropped_and_what_was_begun_anew_before_they_re
     )
 
 
-def test_an_answer_that_was_gone_on_with_is_one_answer() -> None:
+def test_an_answer_continued_after_an_interruption_is_one_answer() -> None:
     """B-133, H-13"""
     driver = Driver()
     driver.model(broken(text="Hello!", by=(Interruption(cause="goaway", plan=RecoveryPlan.CONTINUE_TEXT),)))

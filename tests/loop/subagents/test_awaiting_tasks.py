@@ -46,7 +46,7 @@ from wakeful.loop.thread.submissions import count_submission
 from wakeful.loop.thread.views import carryover, doing, status_view
 
 
-def test_a_run_that_waits_for_its_tasks_says_so_and_asks_for_nothing() -> None:
+def test_a_run_that_waits_for_its_tasks_has_that_status_and_issues_no_command() -> None:
     """B-539, I-02"""
     driver = awaiting_tasks(spawn_call("c1", "scout"), spawn_call("c2"))
     assert driver.thread.stage == AwaitingTasks()
@@ -60,7 +60,7 @@ def test_a_run_that_waits_for_its_tasks_says_so_and_asks_for_nothing() -> None:
     assert status_view(driver.thread).children == ("t1/bg_0", "t1/bg_1")
 
 
-def test_the_end_of_a_task_goes_on_with_the_run_that_waited() -> None:
+def test_the_end_of_a_task_resumes_the_run_that_waits() -> None:
     """B-005, B-540, H-19"""
     driver = Driver(PARENT)
     driver.model(asks(spawn_call("c1"), usage=Usage(total_tokens=2)))
@@ -91,7 +91,7 @@ def test_a_run_waits_until_the_last_of_its_tasks_has_ended() -> None:
 
 @pytest.mark.parametrize("on_busy", [OnBusy.ENQUEUE, OnBusy.STEER, OnBusy.REJECT])
 @pytest.mark.parametrize("thread", [False, True])
-def test_a_run_that_waits_reads_at_once_what_somebody_says(on_busy: OnBusy, thread: bool) -> None:
+def test_a_run_that_waits_for_its_tasks_reads_a_submitted_message_at_once(on_busy: OnBusy, thread: bool) -> None:
     driver = awaiting_tasks(thread=thread)
     driver.submit("m1", on_busy=on_busy)
     assert (driver.texts[-1], driver.refusal_reasons) == ("And then?", [])
@@ -101,7 +101,7 @@ def test_a_run_that_waits_reads_at_once_what_somebody_says(on_busy: OnBusy, thre
 
 
 @pytest.mark.parametrize("on_busy", [OnBusy.INTERRUPT, OnBusy.ROLLBACK])
-def test_whoever_interrupts_a_run_that_waits_stops_its_tasks(on_busy: OnBusy) -> None:
+def test_interrupting_a_run_that_waits_cancels_its_tasks(on_busy: OnBusy) -> None:
     driver = awaiting_tasks(thread=True)
     driver.submit("m1", on_busy=on_busy)
     (cancel,) = driver.last.commands
@@ -114,7 +114,7 @@ def test_whoever_interrupts_a_run_that_waits_stops_its_tasks(on_busy: OnBusy) ->
     assert driver.texts == (said if on_busy is OnBusy.ROLLBACK else [*driver.texts[:-2], *said])
 
 
-def test_a_repeat_does_not_wake_a_run_that_waits() -> None:
+def test_a_repeated_message_does_not_resume_a_run_that_waits() -> None:
     driver = awaiting_tasks(thread=True)
     driver.submit("m1")
     driver.model(says("Patience."))
@@ -122,7 +122,7 @@ def test_a_repeat_does_not_wake_a_run_that_waits() -> None:
     assert driver.submit("m1") == Advance(count_submission(before))
 
 
-def test_a_message_that_wants_a_run_of_its_own_waits_for_it() -> None:
+def test_a_message_with_overrides_or_another_agent_waits_for_its_own_run() -> None:
     driver = awaiting_tasks(thread=True)
     driver.submit("m1", overrides=InferenceOverrides(max_tokens=9))
     assert driver.thread.stage == AwaitingTasks()
@@ -133,20 +133,20 @@ def test_a_message_that_wants_a_run_of_its_own_waits_for_it() -> None:
     assert (driver.thread.counters.runs, [later.message.id for later in driver.thread.queued]) == (2, ["m2"])
 
 
-def test_a_message_for_the_agent_that_answers_is_read_at_once() -> None:
+def test_a_message_for_the_active_agent_is_read_at_once() -> None:
     driver = awaiting_tasks(thread=True)
     driver.submit("m1", agent_id="assistant")
     assert driver.texts[-1] == "And then?"
 
 
-def test_overrides_are_refused_where_no_run_begins() -> None:
+def test_overrides_are_refused_if_the_message_starts_no_run() -> None:
     driver = awaiting_tasks()
     driver.submit("m1", overrides=InferenceOverrides(max_tokens=9))
     assert len(driver.refusal_reasons) == 1
     assert driver.thread.stage == AwaitingTasks()
 
 
-def test_a_queued_message_is_read_before_a_run_begins_to_wait() -> None:
+def test_a_queued_message_is_read_before_the_run_waits_for_its_tasks() -> None:
     driver = with_tasks(driver=Driver(PARENT, request=THREAD))
     driver.submit("m1")
     driver.model(says("I wait."))
@@ -155,14 +155,14 @@ def test_a_queued_message_is_read_before_a_run_begins_to_wait() -> None:
     assert (driver.thread.stage, driver.thread.counters.runs) == (AwaitingTasks(), 1)
 
 
-def test_mail_wakes_a_run_that_waits() -> None:
+def test_mail_resumes_a_run_that_waits_for_its_tasks() -> None:
     driver = awaiting_tasks()
     driver.feed(mail_received())
     assert driver.texts[-1] == '<agent-message from="boss" thread_id="t0">\nHurry!\n</agent-message>'
     assert isinstance(driver.thread.stage, Inferring)
 
 
-def test_a_run_that_has_used_up_its_rounds_ends_when_it_is_woken() -> None:
+def test_a_run_at_its_limit_of_rounds_ends_when_it_is_resumed() -> None:
     driver = Driver(make_parent(max_rounds=1, budget=None))
     driver.model(asks(spawn_call("c1")))
     assert driver.result.status_reason == "stopped:max_rounds"
@@ -174,7 +174,7 @@ def test_a_run_that_has_used_up_its_rounds_ends_when_it_is_woken() -> None:
     assert [message.id for message in carryover(two.thread).mail] == ["child_settled:t1/bg_0"]
 
 
-def test_a_run_that_waits_is_carried_and_goes_on() -> None:
+def test_a_run_that_waits_for_its_tasks_survives_continue_as_new() -> None:
     driver = awaiting_tasks(spawn_call("c1"), spawn_call("c2"))
     driver.last = Advance(after_continue_as_new(driver.thread))
     assert (driver.thread.stage, pending_commands(driver.thread)) == (AwaitingTasks(), ())
@@ -201,7 +201,7 @@ def test_wall_time_stops_a_run_that_waits_and_its_tasks() -> None:
     )
 
 
-def test_a_deadline_of_the_tree_stops_a_sub_agent_that_has_no_limit_of_its_own() -> None:
+def test_the_deadline_of_the_tree_stops_a_sub_agent_without_a_limit_of_its_own() -> None:
     family = SubagentContext(path=("t0",), work_id="w", deadline=500)
     driver = Driver(PARENT, request=RunRequest(agent_id="assistant", input="Hello", subagent=family))
     assert driver.thread.next_alarm == 500
@@ -211,7 +211,7 @@ def test_a_deadline_of_the_tree_stops_a_sub_agent_that_has_no_limit_of_its_own()
     assert driver.result.termination == Stopped(value=StopDetail(code="budget", detail="the wall time is spent"))
 
 
-def test_a_task_tells_its_owner_when_it_has_ended() -> None:
+def test_a_task_notifies_its_parent_of_its_end() -> None:
     """B-535"""
     family = SubagentContext(path=("t0",), work_id="bg_3", task_id="bg_3", name="scout")
     request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", subagent=family)
@@ -224,7 +224,7 @@ def test_a_task_tells_its_owner_when_it_has_ended() -> None:
     assert (settle.result.status, settle.result.steps) == (TaskStatus.COMPLETED, 1)
 
 
-def test_a_delegate_tells_its_owner_once_and_is_no_task() -> None:
+def test_a_delegate_notifies_its_parent_once_and_is_not_a_task() -> None:
     family = SubagentContext(path=("t0",), work_id="delegate-c9")
     request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", subagent=family)
     driver = Driver(PARENT, request=request)
@@ -236,7 +236,7 @@ def test_a_delegate_tells_its_owner_once_and_is_no_task() -> None:
     assert (settle.result.status, settle.is_task) == (TaskStatus.CANCELLED, False)
 
 
-def test_a_task_that_gets_its_name_late_changes_nothing_else() -> None:
+def test_a_thread_id_that_is_assigned_late_changes_nothing_else() -> None:
     driver = with_tasks()
     driver.feed(ChildIdAssigned("bg_0", "t1/renamed"))
     assert driver.thread.children.tasks[0].thread_id == "t1/renamed"
@@ -259,7 +259,7 @@ def test_the_status_names_the_thread_that_a_call_waits_for() -> None:
     assert view.children == ("t1/delegate-c1",)
 
 
-def test_a_decision_and_a_task_may_end_in_any_order() -> None:
+def test_a_decision_and_the_end_of_a_task_can_come_in_any_order() -> None:
     driver = with_tasks()
     driver.model(asks_gated(call("c2"), c2=Suspend(ticket=make_ticket("s1"))))
     driver.decide(resume("s1"))

@@ -104,7 +104,7 @@ def why_stopped(moved: Advance | None) -> str | None:
 # What is spent and what is left
 
 
-def test_without_a_budget_nothing_is_limited_and_nobody_is_asked() -> None:
+def test_a_run_without_a_budget_has_no_limit_and_sends_no_request() -> None:
     state = a_child(tokens=10**9, cost=1e9, turns=10**6, calls=10**6)
     assert left(state) == Budget()
     assert ledger.calls_left(state.current) is None
@@ -115,12 +115,12 @@ def test_without_a_budget_nothing_is_limited_and_nobody_is_asked() -> None:
     assert ledger.tightest() == Budget()
 
 
-def test_a_run_that_has_spent_nothing_tells_nothing() -> None:
+def test_a_run_that_has_spent_nothing_reports_nothing() -> None:
     assert ledger.spent_or_none(a_run().current) is None
     assert ledger.spent(a_run(turns=1).current) == Spent(turns=1)
 
 
-def test_what_is_spent_is_the_runs_own_and_what_ended_sub_agents_took() -> None:
+def test_spent_is_the_runs_own_plus_what_ended_sub_agents_spent() -> None:
     state = with_ledger(
         a_run(tokens=5, cost=0.1, turns=2, calls=3), descendants=Spent(tokens=7, cost=0.2, turns=1, tool_calls=1)
     )
@@ -137,16 +137,16 @@ def test_what_is_spent_is_the_runs_own_and_what_ended_sub_agents_took() -> None:
         (Usage(prompt_tokens=30, completion_tokens=4, total_tokens=9), 34),
     ],
 )
-def test_tokens_are_the_total_or_the_sum_of_their_parts_where_a_provider_left_it_out(usage: Usage, tokens: int) -> None:
+def test_tokens_are_the_total_or_the_sum_of_the_parts_if_a_provider_reports_no_total(usage: Usage, tokens: int) -> None:
     assert ledger.spent(replace(a_run().current, usage=usage)).tokens == tokens
 
 
-def test_the_tightest_of_several_budgets_takes_each_limit_from_whoever_set_the_smallest() -> None:
+def test_the_tightest_of_several_budgets_has_the_smallest_of_each_limit() -> None:
     first, second = Budget(tokens=5, cost=1.0, seconds=9), Budget(tokens=7, cost=0.5, turns=0)
     assert ledger.tightest(first, None, second) == Budget(tokens=5, cost=0.5, turns=0, seconds=9)
 
 
-def test_what_is_left_is_the_smaller_of_own_budget_and_allowance_without_what_is_spent_and_lent() -> None:
+def test_what_is_left_is_the_smaller_of_budget_and_allowance_minus_spent_and_reserved() -> None:
     state = a_child(
         tokens=10,
         cost=0.1,
@@ -159,18 +159,18 @@ def test_what_is_left_is_the_smaller_of_own_budget_and_allowance_without_what_is
     assert ledger.calls_left(state.current) == 3
 
 
-def test_what_is_left_is_never_less_than_nothing() -> None:
+def test_what_is_left_is_never_negative() -> None:
     state = a_run(tokens=150, budget=Budget(tokens=100, cost=0.0))
     assert left(state) == Budget(tokens=0, cost=0.0)
     assert budgets.before_step(state, now=NOW) is not None
 
 
-def test_tenths_do_not_add_up_to_a_little_less_than_the_limit() -> None:
+def test_costs_are_added_without_floating_point_error() -> None:
     state = with_ledger(a_run(cost=0.1, budget=Budget(cost=0.3)), descendants=Spent(cost=0.2))
     assert left(state) == Budget(cost=0.0)
 
 
-def test_spent_tool_calls_forbid_calls_and_no_step() -> None:
+def test_a_run_without_tool_calls_left_may_take_a_step() -> None:
     state = a_run(calls=2, budget=Budget(tool_calls=2))
     assert ledger.calls_left(state.current) == 0
     assert budgets.before_step(state, now=NOW) is None
@@ -189,7 +189,7 @@ def test_the_deadline_is_the_earlier_of_the_runs_own_and_the_trees(
 # Lend and give back
 
 
-def test_sub_agents_and_the_run_itself_get_equal_parts() -> None:
+def test_sub_agents_and_the_run_have_equal_shares() -> None:
     state = a_run(budget=Budget(tokens=100, cost=1.0, turns=2, tool_calls=0, seconds=60))
     assert ledger.share(state.current, 3) == Budget(tokens=25, cost=0.25, turns=1, tool_calls=0)
     assert ledger.share(state.current, 2) == Budget(tokens=33, cost=0.333333333, turns=1, tool_calls=0)
@@ -199,7 +199,7 @@ def test_the_last_billionth_of_a_cost_is_not_rounded_away() -> None:
     assert ledger.share(a_run(budget=Budget(cost=1e-9)).current, 3) == Budget(cost=1e-9)
 
 
-def test_what_is_lent_is_reserved_until_it_is_given_back_and_then_counts_as_what_was_spent() -> None:
+def test_a_share_is_reserved_until_it_is_released_and_then_counts_as_what_was_spent() -> None:
     state = reserving(a_run(tokens=10, budget=Budget(tokens=100)), "w1", Budget(tokens=40))
     state = reserving(state, "w2", Budget(tokens=20))
     assert left(state) == Budget(tokens=30)
@@ -209,14 +209,14 @@ def test_what_is_lent_is_reserved_until_it_is_given_back_and_then_counts_as_what
     assert ledger.spent(state.current) == Spent(tokens=15, turns=1)
 
 
-def test_what_a_sub_agent_without_an_allowance_took_is_spent_too() -> None:
+def test_spending_of_a_sub_agent_without_an_allowance_counts() -> None:
     assert released(a_run(), "w1", Spent(tokens=5)).current.budget.descendants == Spent(tokens=5)
 
 
 # Before a step
 
 
-def test_a_step_is_free_while_anything_is_left() -> None:
+def test_a_step_is_allowed_while_budget_is_left() -> None:
     assert budgets.before_step(a_child(tokens=9, allowance=Budget(tokens=10)), now=NOW) is None
 
 
@@ -235,17 +235,17 @@ def test_a_step_is_free_while_anything_is_left() -> None:
     ],
     ids=["tokens", "cost", "turns", "the first of two", "an allowance of nobody", "lent"],
 )
-def test_a_spent_budget_stops_the_run_before_the_model_is_asked(state: Thread, why: str) -> None:
+def test_a_spent_budget_stops_the_run_before_the_model_is_called(state: Thread, why: str) -> None:
     assert why_stopped(budgets.before_step(state, now=NOW)) == why
 
 
-def test_calls_that_were_refused_can_stop_a_run() -> None:
+def test_refused_tool_calls_can_stop_a_run() -> None:
     state = a_run(calls=2, budget=Budget(tool_calls=2))
     stopped = budgets.stop_for(state, ledger.TOOL_CALLS, now=NOW)
     assert why_stopped(stopped) == "tool_calls budget is spent: 2 of 2 tool calls"
 
 
-def test_a_spent_allowance_makes_the_run_ask_its_parent_and_wait() -> None:
+def test_a_run_that_has_spent_its_allowance_requests_more_from_its_parent_and_waits() -> None:
     state = a_child(tokens=50, turns=2, allowance=Budget(tokens=50), budget=Budget(tokens=80))
     loan = BudgetRequest(work_id="w-child", thread_id="child", spent=Spent(tokens=50, turns=2))
     assert budgets.before_step(state, now=NOW) == Advance(
@@ -254,19 +254,19 @@ def test_a_spent_allowance_makes_the_run_ask_its_parent_and_wait() -> None:
     )
 
 
-def test_a_run_that_was_allowed_nothing_asks_before_its_first_step() -> None:
+def test_a_run_with_an_allowance_of_zero_requests_more_before_its_first_step() -> None:
     state = a_child(allowance=Budget(turns=0), stage=Resolving("resolve-1"))
     moved = budgets.before_step(state, now=NOW)
     assert moved is not None
     assert moved.thread.stage == AwaitingBudget("turns")
 
 
-def test_a_run_whose_own_budget_is_spent_with_its_allowance_asks_nobody() -> None:
+def test_a_run_whose_own_budget_is_spent_too_sends_no_request() -> None:
     state = a_child(tokens=50, allowance=Budget(tokens=50), budget=Budget(tokens=50))
     assert why_stopped(budgets.before_step(state, now=NOW)) == "tokens budget is spent: 50 of 50 tokens"
 
 
-def test_a_run_without_tool_calls_left_asks_for_some_and_goes_on_without_when_refused() -> None:
+def test_a_run_without_tool_calls_left_requests_more_and_continues_without_them_when_refused() -> None:
     state = a_child(calls=2, allowance=Budget(tool_calls=2, tokens=9))
     moved = budgets.before_step(state, now=NOW)
     assert moved is not None
@@ -277,7 +277,7 @@ def test_a_run_without_tool_calls_left_asks_for_some_and_goes_on_without_when_re
     assert ledger.calls_left(refused.thread.current) == 0
 
 
-def test_a_run_that_asks_for_a_sub_agent_does_not_ask_again_for_itself() -> None:
+def test_a_run_that_requests_budget_for_a_sub_agent_sends_no_second_request_for_itself() -> None:
     state = reserving(a_child(tokens=10, allowance=Budget(tokens=20)), "w-grandchild", Budget(tokens=10))
     waiting = budgets.on_budget_requested(state, a_loan(10, work_id="w-grandchild"), now=NOW)
     assert len(waiting.commands) == 1
@@ -318,14 +318,14 @@ def test_only_what_a_sub_agent_is_short_of_is_granted() -> None:
     assert told(moved) == [BudgetGrant(allowance=Budget(tokens=70, cost=0.8, turns=3))]
 
 
-def test_what_a_sub_agent_has_overspent_is_gone_even_if_it_is_refused() -> None:
+def test_overspending_of_a_sub_agent_counts_even_if_its_request_is_refused() -> None:
     state = lending_to_child(("w-child", Budget(tokens=40, turns=1)), budget=Budget(tokens=100, turns=1))
     moved = budgets.on_budget_requested(state, a_loan(70, turns=1), now=NOW)
     assert told(moved) == [BudgetGrant(refused="turns")]
     assert left(moved.thread) == Budget(tokens=30, turns=0)
 
 
-def test_a_sub_agent_nobody_knows_is_refused_and_noted() -> None:
+def test_the_request_of_an_unknown_sub_agent_is_refused_and_recorded() -> None:
     moved = budgets.on_budget_requested(a_run(budget=Budget(tokens=100)), a_loan(40), now=NOW)
     assert told(moved) == [BudgetGrant(refused="the parent has no sub-agent 'w-child'")]
     assert [(refusal.signal, refusal.reason) for refusal in moved.thread.refusals] == [
@@ -333,7 +333,7 @@ def test_a_sub_agent_nobody_knows_is_refused_and_noted() -> None:
     ]
 
 
-def test_a_sub_agent_that_missed_its_grant_is_told_again() -> None:
+def test_a_sub_agent_that_missed_its_grant_receives_it_again() -> None:
     state = lending_to_child(("w-child", Budget(tokens=40)), budget=Budget(tokens=100))
     moved = budgets.on_budget_requested(state, a_loan(10), now=NOW)
     assert moved.thread == state
@@ -351,7 +351,7 @@ def test_a_sub_agent_is_granted_tokens_although_no_tool_calls_are_left() -> None
     assert told(moved) == [BudgetGrant(allowance=Budget(tokens=70, tool_calls=1), refused="tool_calls")]
 
 
-def test_a_sub_agent_that_asks_for_tool_calls_alone_is_refused_when_none_are_left() -> None:
+def test_a_request_for_tool_calls_alone_is_refused_when_none_are_left() -> None:
     state = lending_to_child(("w-child", Budget(tokens=40, tool_calls=1)), budget=Budget(tokens=100, tool_calls=1))
     assert told(budgets.on_budget_requested(state, a_loan(calls=1), now=NOW)) == [BudgetGrant(refused="tool_calls")]
 
@@ -369,7 +369,7 @@ def a_middle(*lent: tuple[str, Budget], budget: Budget | None = None, stage: Sta
     )
 
 
-def test_a_parent_with_nothing_left_asks_its_own_for_what_it_and_all_below_it_have_taken() -> None:
+def test_a_parent_with_no_budget_left_requests_from_its_own_parent() -> None:
     state = a_middle(("w-a", Budget(tokens=40)), ("w-b", Budget(tokens=40)))
     first, second = a_loan(45, work_id="w-a"), a_loan(40, work_id="w-b")
     moved = budgets.on_budget_requested(state, first, now=NOW)
@@ -391,7 +391,7 @@ def test_a_parent_whose_own_budget_is_spent_refuses() -> None:
 # The parent answers
 
 
-def test_a_grant_lets_a_waiting_run_go_on() -> None:
+def test_a_grant_resumes_a_waiting_run() -> None:
     state = a_child(tokens=50, allowance=Budget(tokens=50), stage=AwaitingBudget("tokens"))
     moved = budgets.on_budget_granted(state, BudgetGrant(allowance=Budget(tokens=60)), now=NOW)
     assert moved == Advance(with_ledger(replace(state, stage=BetweenSteps()), allowance=Budget(tokens=60)))
@@ -411,14 +411,14 @@ def test_a_refusal_stops_a_waiting_run_and_names_the_budget() -> None:
     assert moved.thread.current.budget.limit == Budget(tokens=50, turns=2, seconds=9)
 
 
-def test_a_parent_that_cannot_be_reached_has_refused_everything() -> None:
+def test_an_unreachable_parent_counts_as_a_refusal() -> None:
     state = a_child(tokens=50, allowance=Budget(tokens=50, turns=2), stage=AwaitingBudget("tokens"))
     moved = budgets.on_parent_unreachable(state, now=NOW)
     assert why_stopped(moved) == "tokens budget is spent: 50 of 50 tokens"
     assert moved.thread.current.budget.limit == Budget(tokens=50, turns=2)
 
 
-def test_a_run_that_was_refused_goes_on_with_what_a_sub_agent_gave_back_and_asks_no_more() -> None:
+def test_a_refused_run_continues_with_what_a_sub_agent_released_and_requests_no_more() -> None:
     state = a_middle(("w-a", Budget(tokens=80)), stage=AwaitingBudget("tokens"))
     state = released(state, "w-a", Spent(tokens=70))
     moved = budgets.on_budget_granted(state, BudgetGrant(refused="tokens"), now=NOW)
@@ -428,7 +428,7 @@ def test_a_run_that_was_refused_goes_on_with_what_a_sub_agent_gave_back_and_asks
     assert why_stopped(budgets.before_step(later, now=NOW)) == "tokens budget is spent: 101 of 100 tokens"
 
 
-def test_a_run_that_was_refused_one_budget_refuses_its_sub_agents_the_others_and_asks_no_more() -> None:
+def test_a_run_that_was_refused_one_budget_refuses_its_sub_agents_the_others_and_requests_no_more() -> None:
     """Its parent would name the same budget again, whatever it asks for: the two would never stop asking."""
     state = a_child(cost=1.0, turns=2, allowance=Budget(cost=1.0, turns=4), stage=INFERRING)
     state = reserving(state, "w-a", Budget(cost=0.0, turns=2))
@@ -454,7 +454,7 @@ def test_a_grant_is_passed_on_to_every_sub_agent_that_waits() -> None:
     assert moved.thread.stage == INFERRING
 
 
-def test_a_grant_too_small_for_all_makes_the_parent_ask_again_for_the_rest() -> None:
+def test_a_grant_too_small_for_all_makes_the_parent_request_the_rest() -> None:
     moved = budgets.on_budget_granted(
         waiting_middle(AwaitingBudget("tokens")), BudgetGrant(allowance=Budget(tokens=101)), now=NOW
     )
@@ -472,7 +472,7 @@ def test_a_refusal_is_passed_on_to_every_sub_agent_that_waits() -> None:
     assert moved.thread.stage == INFERRING
 
 
-def test_a_sub_agent_that_ended_while_it_waited_is_told_nothing_and_frees_what_it_held() -> None:
+def test_a_sub_agent_that_ended_while_it_waited_receives_no_grant_and_releases_its_reservation() -> None:
     state = released(waiting_middle(), "w-a", Spent(tokens=40))
     moved = budgets.on_budget_granted(state, BudgetGrant(refused="tokens"), now=NOW)
     assert told(moved) == [BudgetGrant(refused="tokens")]
@@ -655,7 +655,7 @@ def some_budget(chance: Random) -> Budget:
 
 @pytest.mark.no_cover  # the tests above reach every line; counting them here would take most of the time
 @pytest.mark.parametrize("part", range(10))
-def test_no_tree_spends_more_than_its_limit_and_one_call_for_each_agent_at_work(part: int) -> None:
+def test_no_tree_spends_more_than_its_limit_plus_one_call_per_active_agent(part: int) -> None:
     for seed in range(part, TREES, 10):
         chance = Random(seed)
         tree = Tree(chance, some_budget(chance))
@@ -672,7 +672,7 @@ def test_no_tree_spends_more_than_its_limit_and_one_call_for_each_agent_at_work(
 
 
 @pytest.mark.no_cover
-def test_a_tree_without_a_budget_never_asks() -> None:
+def test_a_tree_without_a_budget_sends_no_requests() -> None:
     for seed in range(30):
         tree = Tree(Random(seed), Budget(), own=0)
         tree.live()

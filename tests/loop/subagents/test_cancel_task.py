@@ -61,7 +61,7 @@ def not_found(root: str) -> JsonValue:
         ({"target": {"relation": "parent"}}, "unknown relation 'parent'"),
     ],
 )
-def test_a_wrong_cancel_is_an_error_and_stops_nothing(arguments: JsonValue, error: str) -> None:
+def test_an_invalid_cancel_is_an_error_and_cancels_nothing(arguments: JsonValue, error: str) -> None:
     """B-550"""
     driver = with_tasks(spawn_call("c1"), call("c2", "cancel_task", arguments))
     assert dict(driver.tool_results)["c2"] == f"Invalid arguments: {error}"
@@ -69,7 +69,7 @@ def test_a_wrong_cancel_is_an_error_and_stops_nothing(arguments: JsonValue, erro
 
 
 @pytest.mark.parametrize("name", ["bg_0", "scout"])
-def test_a_child_is_cancelled_by_its_id_or_name_and_the_answer_comes_when_it_has_stopped(name: str) -> None:
+def test_a_child_is_cancelled_by_its_id_or_name_and_the_receipt_comes_when_it_has_ended(name: str) -> None:
     """B-551, B-554, I-10"""
     driver = with_tasks(spawn_call("c1", "scout"), spawn_call("c2"))
     driver.model(asks(cancel_call("c3", name)))
@@ -91,7 +91,7 @@ def test_a_background_tool_is_cancelled_like_any_task() -> None:
 
 
 @pytest.mark.parametrize("name", ["bg_9", "", "t1/bg_0"])
-def test_a_child_that_is_not_there_is_a_failed_receipt_and_no_error(name: str) -> None:
+def test_cancelling_an_unknown_child_has_a_failed_receipt_and_is_no_error(name: str) -> None:
     """B-551, B-554, B-555"""
     driver = with_tasks(spawn_call("c1"), cancel_call("c2", name))
     assert receipt_of(driver, "c2") == not_found(name)
@@ -106,7 +106,7 @@ def test_a_child_that_had_ended_cannot_be_cancelled() -> None:
 
 
 @pytest.mark.parametrize("fact", [tool_settled("bg_0"), ChildClosed("bg_0", "it closed without reporting a result")])
-def test_a_child_that_ends_by_itself_before_it_hears_of_it_was_not_cancelled(fact: ChildClosed) -> None:
+def test_a_child_that_ends_before_the_cancel_reaches_it_was_not_cancelled(fact: ChildClosed) -> None:
     driver = with_tasks(spawn_call("c1"))
     driver.model(asks(cancel_call("c2", "bg_0")))
     driver.feed(fact)
@@ -114,7 +114,7 @@ def test_a_child_that_ends_by_itself_before_it_hears_of_it_was_not_cancelled(fac
     assert len(task_events_read(driver)) == 1
 
 
-def test_a_child_is_cancelled_in_the_step_that_started_it() -> None:
+def test_a_child_can_be_cancelled_in_the_step_that_started_it() -> None:
     driver = Driver(PARENT)
     start_without_ids(driver, spawn_call("c1", "scout"), cancel_call("c2", "scout"))
     assert not any(isinstance(command, CancelChild) for command in driver.commands)
@@ -131,14 +131,14 @@ def test_a_child_that_could_not_be_started_is_not_found() -> None:
     assert receipt_of(driver, "c2") == not_found("scout")
 
 
-def test_two_calls_may_wait_for_one_task() -> None:
+def test_two_calls_can_cancel_one_task() -> None:
     driver = with_tasks(spawn_call("c1"), agent=PARALLEL_PARENT)
     driver.model(asks(cancel_call("c2", "bg_0"), cancel_call("c3", "bg_0")))
     driver.feed(child_settled("bg_0", termination=CANCELLED))
     assert (receipt_of(driver, "c2"), receipt_of(driver, "c3")) == (accepted("bg_0", 1), accepted("bg_0", 1))
 
 
-def test_other_calls_go_on_while_a_task_stops() -> None:
+def test_other_calls_run_while_a_task_is_being_cancelled() -> None:
     driver = with_tasks(spawn_call("c1"), agent=PARALLEL_PARENT)
     driver.model(asks(cancel_call("c2", "bg_0"), call("c3")))
     driver.tool("c3", pending("s1"))
@@ -150,7 +150,7 @@ def test_other_calls_go_on_while_a_task_stops() -> None:
     assert receipt_of(driver, "c2") == accepted("bg_0", 1)
 
 
-def test_a_run_that_is_carried_while_a_task_stops_goes_on() -> None:
+def test_the_cancel_of_a_task_survives_continue_as_new() -> None:
     driver = with_tasks(spawn_call("c1"))
     driver.model(asks(cancel_call("c2", "bg_0")))
     driver.last = Advance(after_continue_as_new(driver.thread))
@@ -159,7 +159,7 @@ def test_a_run_that_is_carried_while_a_task_stops_goes_on() -> None:
     assert receipt_of(driver, "c2") == accepted("bg_0", 1)
 
 
-def test_a_call_that_waits_for_a_task_has_its_receipt_though_the_run_is_cancelled() -> None:
+def test_a_cancel_task_call_has_its_receipt_although_the_run_is_cancelled() -> None:
     driver = with_tasks(spawn_call("c1"))
     driver.model(asks(cancel_call("c2", "bg_0")))
     driver.cancel("enough")
@@ -168,7 +168,7 @@ def test_a_call_that_waits_for_a_task_has_its_receipt_though_the_run_is_cancelle
     assert (receipt_of(driver, "c2"), driver.result.termination) == (accepted("bg_0", 1), CANCELLED)
 
 
-def test_a_call_that_waits_for_a_task_of_another_run_is_interrupted_with_its_run() -> None:
+def test_a_call_that_cancels_another_runs_task_is_interrupted_with_its_run() -> None:
     driver = idle_with_task()
     driver.submit("m1")
     driver.resolve(PARALLEL_PARENT)
@@ -179,7 +179,7 @@ def test_a_call_that_waits_for_a_task_of_another_run_is_interrupted_with_its_run
     assert (dict(driver.tool_results)["c2"], isinstance(driver.thread.stage, Idle)) == (TOOL_INTERRUPTED, True)
 
 
-def test_a_task_of_another_run_that_stops_while_the_run_is_cancelled_answers_the_call_that_waits() -> None:
+def test_another_runs_task_that_ends_during_a_cancel_finishes_the_call_that_waits_for_it() -> None:
     driver = idle_with_task()
     driver.submit("m1")
     driver.resolve(PARALLEL_PARENT)
@@ -191,7 +191,7 @@ def test_a_task_of_another_run_that_stops_while_the_run_is_cancelled_answers_the
     assert receipt_of(driver, "c2") == accepted("bg_0", 1)
 
 
-def test_a_run_that_cancels_itself_ends_with_everything_below_it_and_has_no_further_turn() -> None:
+def test_a_run_that_cancels_itself_ends_with_its_descendants_and_has_no_further_step() -> None:
     """B-553, B-556, I-10"""
     driver = Driver(PARALLEL_PARENT)
     driver.model(asks(spawn_call("c1"), spawn_call("c2")))
@@ -209,7 +209,7 @@ def test_a_run_that_cancels_itself_ends_with_everything_below_it_and_has_no_furt
     assert len(driver.commands_of(Infer)) == 2
 
 
-def test_a_run_with_nothing_below_it_cancels_itself_at_once() -> None:
+def test_a_run_without_descendants_cancels_itself_at_once() -> None:
     """B-553, B-556"""
     driver = Driver(PARENT, request=THREAD)
     driver.model(asks(cancel_call("c1"), call("c2")))
@@ -226,7 +226,7 @@ def a_task(**family: object) -> RunRequest:
     )
 
 
-def test_a_task_that_cancels_itself_is_named_by_its_id() -> None:
+def test_the_receipt_of_a_task_that_cancels_itself_has_its_task_id() -> None:
     """B-553"""
     driver = Driver(PARENT, request=a_task(task_id="bg_3"))
     driver.model(asks(cancel_call("c1")))
@@ -247,7 +247,7 @@ def test_a_delegate_within_a_task_cancels_the_task_and_ends() -> None:
     assert driver.feed(ChildClosed("cancel-c1", "it closed without reporting a result")) == Advance(ended)
 
 
-def test_a_tool_of_that_name_of_the_agents_own_wins() -> None:
+def test_an_agents_own_cancel_task_tool_replaces_the_runtimes() -> None:
     """B-511"""
     own = ToolDescriptor(id="cancel_task", name="cancel_task")
     driver = Driver(make_parent(tools=(LOOK, own)))

@@ -41,7 +41,7 @@ ANSWERS: Mapping[str, ModelResponse | None] = {
 
 @pytest.mark.parametrize("thread", [False, True])
 @pytest.mark.parametrize("stage", ANSWERS)
-def test_cancel_waits_for_every_task_whatever_the_run_is_doing(stage: str, thread: bool) -> None:
+def test_cancel_waits_for_every_task_in_every_stage(stage: str, thread: bool) -> None:
     """B-546, H-10, I-10"""
     driver = with_tasks(spawn_call("c1"), spawn_call("c2"), driver=Driver(PARENT, request=THREAD) if thread else None)
     if (answer := ANSWERS[stage]) is not None:
@@ -71,7 +71,7 @@ def test_cancel_waits_for_every_task_whatever_the_run_is_doing(stage: str, threa
         assert task_events_read(driver) == [("custom", "bg_0"), ("cancelled", "bg_0"), ("completed", "bg_1")]
 
 
-def test_a_run_that_is_cancelled_leaves_the_tasks_of_another_run_alone() -> None:
+def test_cancelling_a_run_does_not_cancel_the_tasks_of_another_run() -> None:
     """B-542, I-10"""
     driver = idle_with_task()
     driver.submit("m1")
@@ -85,7 +85,7 @@ def test_a_run_that_is_cancelled_leaves_the_tasks_of_another_run_alone() -> None
     assert [task.task_id for task in driver.thread.children.running] == ["bg_0"]
 
 
-def test_a_task_of_another_run_that_ends_while_the_run_is_cancelled_is_told_to_the_next() -> None:
+def test_the_end_of_another_runs_task_during_a_cancel_is_read_by_the_next_run() -> None:
     """I-09"""
     driver = idle_with_task()
     driver.submit("m1")
@@ -98,7 +98,7 @@ def test_a_task_of_another_run_that_ends_while_the_run_is_cancelled_is_told_to_t
 
 
 @pytest.mark.parametrize("first", ["close", "cancel"])
-def test_a_thread_that_is_closed_stops_the_tasks_of_all_its_runs(first: str) -> None:
+def test_closing_a_thread_cancels_the_tasks_of_all_its_runs(first: str) -> None:
     driver = idle_with_task()
     driver.submit("m1")
     driver.resolve(PARENT)
@@ -115,7 +115,7 @@ def test_a_thread_that_is_closed_stops_the_tasks_of_all_its_runs(first: str) -> 
     assert (isinstance(driver.thread.stage, Done), driver.thread.children.running) == (True, ())
 
 
-def test_an_idle_thread_is_closed_when_its_last_task_has_stopped() -> None:
+def test_an_idle_thread_closes_when_its_last_task_has_ended() -> None:
     """H-08, H-10"""
     driver = idle_with_task(spawn_call("c1"), spawn_call("c2"))
     result = driver.result
@@ -136,7 +136,7 @@ def test_an_idle_thread_is_closed_when_its_last_task_has_stopped() -> None:
     assert kept == ["msg_1", "event_1", "child_settled:t1/bg_0", "child_settled:t1/bg_1"]
 
 
-def test_a_thread_that_never_ran_is_closed_after_its_tasks_too() -> None:
+def test_a_thread_without_a_run_closes_after_its_tasks_too() -> None:
     running = Task(task_id="bg_0", owner_thread_id="t1", task_type=TaskType.TOOL, thread_id="t1/bg_0")
     kept = carryover(idle_with_task().thread).model_copy(update={"tasks": (running,)})
     driver = Driver(None, request=THREAD.model_copy(update={"input": ""}), carryover=kept)
@@ -146,7 +146,7 @@ def test_a_thread_that_never_ran_is_closed_after_its_tasks_too() -> None:
     assert driver.result.termination == Cancelled()
 
 
-def test_the_tasks_of_an_idle_thread_can_be_cancelled_and_their_ends_begin_no_run() -> None:
+def test_the_tasks_of_an_idle_thread_can_be_cancelled_and_their_ends_start_no_run() -> None:
     """I-10"""
     driver = idle_with_task(spawn_call("c1"), spawn_call("c2"))
     driver.cancel("enough")
@@ -176,7 +176,7 @@ def test_a_task_of_an_idle_thread_that_is_cancelled_before_it_starts_is_recorded
     assert task_events_read(driver) == [("cancelled", "bg_0")]
 
 
-def test_a_rollback_of_a_run_that_is_being_cancelled_stops_no_more_than_the_cancel() -> None:
+def test_a_rollback_during_a_cancel_cancels_nothing_more() -> None:
     driver = idle_with_task()
     driver.submit("m1")
     driver.resolve(PARENT)

@@ -123,7 +123,7 @@ def with_dead_letters(count: int = 1) -> Driver:
         ),
     ],
 )
-def test_a_wrong_message_is_an_error_and_is_not_sent(arguments: JsonValue, error: str) -> None:
+def test_an_invalid_message_is_an_error_and_is_not_sent(arguments: JsonValue, error: str) -> None:
     """B-560"""
     driver = Driver(PARENT, request=SUB_AGENT)
     driver.model(asks(call("c1", "send_message", arguments)))
@@ -141,7 +141,7 @@ def test_a_wrong_message_is_an_error_and_is_not_sent(arguments: JsonValue, error
     ],
     ids=["no parent", "no such child", "a tool has no inbox", "no thread"],
 )
-def test_a_message_to_nobody_has_a_receipt_that_says_so(to: JsonValue, error: str) -> None:
+def test_a_message_without_a_recipient_has_a_failed_receipt(to: JsonValue, error: str) -> None:
     """B-561, B-563, B-564, B-565"""
     driver = writing(to)
     assert receipt(driver) == failed(error)
@@ -152,7 +152,7 @@ def test_a_message_to_nobody_has_a_receipt_that_says_so(to: JsonValue, error: st
     )
 
 
-def test_a_parents_run_alone_is_no_parent_to_write_to() -> None:
+def test_a_run_with_a_parent_run_but_no_parent_thread_cannot_message_its_parent() -> None:
     """B-565"""
     request = RunRequest(agent_id="assistant", input="Hello", parent_run_id="r0")
     assert receipt(writing(TO_PARENT, request=request)) == failed("recipient_unavailable")
@@ -166,7 +166,7 @@ def test_a_child_that_has_ended_is_not_found() -> None:
     assert receipt(driver) == failed("recipient_not_found")
 
 
-def test_a_child_is_written_to_in_the_step_that_started_it() -> None:
+def test_a_child_can_be_messaged_in_the_step_that_started_it() -> None:
     driver = Driver(PARENT)
     start_without_ids(driver, spawn_call("c1", "scout"), send_call("c2", TO_CHILD))
     assert not any(isinstance(command, SendSignal) for command in driver.commands)
@@ -175,7 +175,7 @@ def test_a_child_is_written_to_in_the_step_that_started_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["scout", "bg_0"])
-def test_a_child_is_told_directly(name: str) -> None:
+def test_a_message_to_a_child_is_signalled_directly(name: str) -> None:
     """B-562, B-563, B-564"""
     driver = writing({"relation": "child", "name": name})
     letter = letter_of(driver)
@@ -192,7 +192,7 @@ def test_a_child_is_told_directly(name: str) -> None:
     assert receipt(driver) == {"message_id": letter.message_id, "status": "accepted"}
 
 
-def test_a_parent_is_reached_awake_or_not() -> None:
+def test_a_message_to_a_parent_is_delivered_by_an_activity_that_can_wake_it() -> None:
     """B-562, B-565"""
     driver = writing(TO_PARENT, request=SUB_AGENT)
     letter = letter_of(driver)
@@ -213,13 +213,15 @@ def test_a_parent_is_reached_awake_or_not() -> None:
     ],
     ids=["to its owner", "without a name", "to a stranger", "to its own child", "a delegate of a task"],
 )
-def test_a_task_tells_its_owner_alone_which_one_it_is(family: SubagentContext, to: JsonValue, sender: Sender) -> None:
+def test_only_a_message_to_its_parent_names_the_task_that_sends_it(
+    family: SubagentContext, to: JsonValue, sender: Sender
+) -> None:
     """B-565"""
     driver = writing(to, request=SUB_AGENT.model_copy(update={"subagent": family}))
     assert letter_of(driver).sender == sender
 
 
-def test_the_owner_reads_which_of_its_tasks_has_written() -> None:
+def test_the_parent_reads_which_of_its_tasks_sent_a_message() -> None:
     """B-565"""
     child = writing(TO_PARENT, request=SUB_AGENT.model_copy(update={"subagent": TASK}))
     owner = idle()
@@ -229,7 +231,7 @@ def test_the_owner_reads_which_of_its_tasks_has_written() -> None:
 
 
 @pytest.mark.parametrize(("agent_id", "named"), [(None, None), ("", None), ("writer", "writer"), (7, None)], ids=repr)
-def test_another_thread_is_addressed_as_it_is_given(agent_id: JsonValue, named: str | None) -> None:
+def test_another_thread_is_addressed_by_the_given_id(agent_id: JsonValue, named: str | None) -> None:
     """B-566"""
     driver = writing({"relation": "agent", "thread_id": " t5 ", "agent_id": agent_id})
     letter = letter_of(driver)
@@ -244,7 +246,7 @@ def test_an_empty_message_is_delivered() -> None:
     assert letter_of(driver).content == ""
 
 
-def test_a_message_has_an_id_of_its_own_that_is_the_same_whenever_history_is_replayed() -> None:
+def test_a_message_has_a_unique_id_that_is_the_same_in_every_replay() -> None:
     """B-569, I-11"""
     first, again = letter_of(writing()), letter_of(writing())
     assert (first, first.message_id[:4]) == (again, "msg_")
@@ -254,7 +256,7 @@ def test_a_message_has_an_id_of_its_own_that_is_the_same_whenever_history_is_rep
 
 
 @pytest.mark.parametrize("mode", ToolMode)
-def test_messages_go_one_after_another_in_the_order_they_were_written_in(mode: ToolMode) -> None:
+def test_messages_are_sent_one_after_another_in_call_order(mode: ToolMode) -> None:
     driver = Driver(make_parent(mode))
     driver.model(asks(send_call("c1", TO_AGENT, "one"), send_call("c2", TO_AGENT, "two"), call("c3")))
     assert [sent.id for sent in driver.commands_of(DeliverMessage)] == ["send-c1"]
@@ -266,7 +268,7 @@ def test_messages_go_one_after_another_in_the_order_they_were_written_in(mode: T
     assert [call_id for call_id, _ in driver.tool_results] == ["c1", "c2", "c3"]
 
 
-def test_messages_queue_where_gates_have_something_to_say_too() -> None:
+def test_messages_are_sent_one_after_another_in_a_gated_step_too() -> None:
     driver = Driver(PARALLEL_PARENT)
     verdict = Suspend(ticket=make_ticket("s1"))
     driver.model(asks_gated(send_call("c1", TO_AGENT), send_call("c2", TO_AGENT), call("c3"), c3=verdict))
@@ -277,7 +279,7 @@ def test_messages_queue_where_gates_have_something_to_say_too() -> None:
     assert [call_id for call_id, _ in driver.tool_results] == ["c1", "c2", "c3"]
 
 
-def test_a_message_that_a_gate_held_back_is_sent_once_it_is_decided() -> None:
+def test_a_message_that_a_gate_suspended_is_sent_after_the_decision() -> None:
     driver = Driver(PARENT)
     driver.model(asks_gated(send_call("c1", TO_AGENT), c1=Suspend(ticket=make_ticket("s1"))))
     assert driver.commands_of(DeliverMessage) == []
@@ -295,7 +297,7 @@ def test_a_message_that_a_gate_held_back_is_sent_once_it_is_decided() -> None:
     ],
     ids=["not found", "transport", "stopped"],
 )
-def test_a_letter_that_cannot_be_delivered_is_kept(fact: WorkFailed, error: str) -> None:
+def test_a_message_that_cannot_be_delivered_is_kept(fact: WorkFailed, error: str) -> None:
     """B-561, B-568, I-11"""
     driver = writing()
     driver.feed(fact)
@@ -306,14 +308,14 @@ def test_a_letter_that_cannot_be_delivered_is_kept(fact: WorkFailed, error: str)
     assert carryover(driver.thread).undelivered == (dead,)
 
 
-def test_a_letter_that_a_child_did_not_hear_is_not_kept() -> None:
+def test_an_undelivered_message_to_a_child_is_not_kept() -> None:
     """B-568"""
     driver = writing(TO_CHILD)
     driver.feed(WorkFailed("send-c2", "recipient_unavailable"))
     assert (receipt(driver), driver.thread.mail.undelivered) == (failed("recipient_unavailable"), ())
 
 
-def test_a_thread_keeps_so_many_dead_letters_and_each_of_them_once() -> None:
+def test_a_thread_keeps_a_limited_number_of_undelivered_messages_and_each_once() -> None:
     driver = Driver(PARENT)
     for number in range(KEPT_UNDELIVERED + 5):
         driver.feed(MailReturned(agent_message(f"m{number}"), "recipient_unavailable"))
@@ -323,7 +325,7 @@ def test_a_thread_keeps_so_many_dead_letters_and_each_of_them_once() -> None:
 
 
 @pytest.mark.parametrize("text", ["x" * AGENT_MESSAGE_LIMIT, "漢" * AGENT_MESSAGE_LIMIT, "🦉" * AGENT_MESSAGE_LIMIT])
-def test_of_long_dead_letters_the_newest_are_kept_and_do_not_keep_a_thread_from_going_on(text: str) -> None:
+def test_long_undelivered_messages_are_dropped_oldest_first_so_that_the_snapshot_stays_small(text: str) -> None:
     driver = Driver(PARENT)
     for number in range(5):
         driver.feed(MailReturned(agent_message(f"m{number}", text), "recipient_unavailable"))
@@ -332,7 +334,7 @@ def test_of_long_dead_letters_the_newest_are_kept_and_do_not_keep_a_thread_from_
     assert size_of(pack(snapshot_of(driver.thread))) < 1_000_000
 
 
-def test_a_status_shows_the_beginning_of_a_long_dead_letter() -> None:
+def test_a_status_shows_the_beginning_of_a_long_undelivered_message() -> None:
     driver = Driver(PARENT)
     driver.feed(MailReturned(agent_message("m1", "x" * 2 * CONTENT_LENGTH), "recipient_unavailable"))
     (dead,) = driver.thread.mail.undelivered
@@ -341,7 +343,7 @@ def test_a_status_shows_the_beginning_of_a_long_dead_letter() -> None:
 
 
 @pytest.mark.parametrize("action", [None, "list", ""])
-def test_dead_letters_are_listed(action: str | None) -> None:
+def test_undelivered_messages_are_listed(action: str | None) -> None:
     """B-570"""
     driver = with_dead_letters()
     arguments: JsonValue = {} if action is None else {"action": action}
@@ -361,28 +363,28 @@ def test_dead_letters_are_listed(action: str | None) -> None:
     }
 
 
-def test_dead_letters_are_listed_without_arguments_too() -> None:
+def test_undelivered_messages_are_listed_without_arguments_too() -> None:
     driver = Driver(PARENT)
     driver.model(asks(call("c9", "recover_failed_messages")))
     assert receipt(driver, "c9") == {"action": "list", "count": 0, "messages": []}
 
 
 @pytest.mark.parametrize("action", ["burn", 5])
-def test_nothing_else_can_be_done_with_dead_letters(action: JsonValue) -> None:
+def test_an_unknown_action_on_undelivered_messages_is_an_error(action: JsonValue) -> None:
     """B-570"""
     driver = with_dead_letters()
     driver.model(asks(call("c9", "recover_failed_messages", {"action": action})))
     assert dict(driver.tool_results)["c9"] == f"Invalid arguments: unknown action '{action}'"
 
 
-def test_a_model_forgets_its_dead_letters() -> None:
+def test_a_model_clears_its_undelivered_messages() -> None:
     """B-570"""
     driver = with_dead_letters(2)
     driver.model(asks(call("c9", "recover_failed_messages", {"action": "clear"})))
     assert (receipt(driver, "c9"), driver.thread.mail.undelivered) == ({"action": "clear", "count": 2}, ())
 
 
-def test_a_model_has_its_dead_letters_sent_again_one_after_another_under_their_ids() -> None:
+def test_a_model_resends_its_undelivered_messages_one_after_another_with_their_ids() -> None:
     """B-570, I-11"""
     driver = with_dead_letters(3)
     undelivered = [dead.message for dead in driver.thread.mail.undelivered]
@@ -399,7 +401,7 @@ def test_a_model_has_its_dead_letters_sent_again_one_after_another_under_their_i
     ]
 
 
-def test_what_is_sent_again_meanwhile_goes_after_what_is_on_its_way() -> None:
+def test_a_second_resend_is_queued_after_the_one_in_flight() -> None:
     driver = with_dead_letters(1)
     driver.feed(UndeliveredRequested("replay"))
     driver.feed(MailReturned(agent_message("m7"), "recipient_unavailable"))
@@ -421,7 +423,7 @@ def test_the_result_of_a_resend_that_is_reported_twice_counts_once() -> None:
     assert driver.feed(WorkFailed(f"resend-{second.message_id}", "recipient_not_found")) == Advance(before)
 
 
-def test_somebody_has_the_dead_letters_sent_again_or_forgotten() -> None:
+def test_a_client_resends_or_clears_the_undelivered_messages() -> None:
     driver = with_dead_letters(1)
     (dead,) = driver.thread.mail.undelivered
     driver.feed(UndeliveredRequested("clear"))
@@ -431,7 +433,7 @@ def test_somebody_has_the_dead_letters_sent_again_or_forgotten() -> None:
     assert (other.thread.mail.undelivered, other.thread.mail.resending) == ((), (dead.message,))
 
 
-def test_a_letter_that_is_on_its_way_when_the_thread_is_closed_counts_as_dead() -> None:
+def test_a_message_in_flight_when_the_thread_closes_counts_as_undelivered() -> None:
     driver = with_dead_letters(1)
     driver.feed(UndeliveredRequested("replay"))
     (letter,) = driver.thread.mail.resending
@@ -440,7 +442,7 @@ def test_a_letter_that_is_on_its_way_when_the_thread_is_closed_counts_as_dead() 
     assert [dead.message for dead in woken.thread.mail.undelivered] == [letter]
 
 
-def test_letters_on_their_way_are_carried_and_sent() -> None:
+def test_messages_in_flight_are_sent_again_after_continue_as_new() -> None:
     driver = with_dead_letters(1)
     driver.feed(UndeliveredRequested("replay"))
     driver.model(asks(send_call("c9", TO_AGENT)))
@@ -451,7 +453,7 @@ def test_letters_on_their_way_are_carried_and_sent() -> None:
 
 
 @pytest.mark.parametrize("sent", [True, False])
-def test_a_run_that_is_cancelled_while_it_writes_knows_what_became_of_the_letter(sent: bool) -> None:
+def test_a_run_that_is_cancelled_while_it_sends_records_whether_the_message_was_delivered(sent: bool) -> None:
     """I-11"""
     driver = writing()
     driver.cancel()
@@ -466,7 +468,7 @@ def test_a_run_that_is_cancelled_while_it_writes_knows_what_became_of_the_letter
     )
 
 
-def test_a_letter_begins_a_run_of_an_idle_thread() -> None:
+def test_a_message_from_an_agent_starts_a_run_on_an_idle_thread() -> None:
     """B-567, B-569"""
     driver = idle()
     driver.feed(mail_received())
@@ -479,7 +481,7 @@ def test_a_letter_begins_a_run_of_an_idle_thread() -> None:
     assert message.text == '<agent-message from="boss" thread_id="t0">\nHurry!\n</agent-message>'
 
 
-def test_a_letter_to_a_task_reads_like_an_event() -> None:
+def test_a_message_to_a_task_is_formatted_like_a_task_event() -> None:
     """B-564"""
     driver = Driver(PARENT)
     driver.feed(MailReceived(agent_message(relation="child", task_id="bg_0")))
@@ -490,7 +492,7 @@ def test_a_letter_to_a_task_reads_like_an_event() -> None:
     )
 
 
-def test_a_letter_is_read_once_however_often_it_comes() -> None:
+def test_a_message_is_read_once_however_often_it_arrives() -> None:
     """B-569, I-11"""
     driver = idle()
     driver.feed(mail_received())
@@ -502,14 +504,14 @@ def test_a_letter_is_read_once_however_often_it_comes() -> None:
     assert driver.feed(mail_received()) == Advance(before)
 
 
-def test_a_long_letter_is_looked_up_where_history_has_it() -> None:
+def test_a_long_message_is_appended_by_reference() -> None:
     driver = idle()
     driver.feed(mail_received(text="x" * 3000))
     driver.resolve(PARENT)
     assert driver.inference().appended[-1] == "mail:msg_1"
 
 
-def test_a_letter_that_comes_after_the_end_is_returned() -> None:
+def test_a_message_after_the_end_is_returned_to_its_sender() -> None:
     """H-07, I-11"""
     driver = done()
     letter = agent_message()
@@ -522,14 +524,14 @@ def test_a_letter_that_comes_after_the_end_is_returned() -> None:
     assert driver.feed(Delivered("return-msg_1")) == Advance(before)
 
 
-def test_a_letter_that_cannot_be_returned_is_read_by_whoever_wakes_the_thread() -> None:
+def test_a_message_that_cannot_be_returned_is_kept_in_the_carryover() -> None:
     """I-11"""
     driver = done()
     driver.feed(MailReceived(agent_message()), WorkFailed("return-msg_1", "recipient_unavailable"))
     assert [message.id for message in carryover(driver.thread).mail] == ["msg_1"]
 
 
-def test_a_letter_that_is_returned_after_the_end_is_kept() -> None:
+def test_a_message_that_comes_back_after_the_end_is_kept_as_undelivered() -> None:
     """I-11"""
     driver = done()
     driver.feed(MailReturned(agent_message(), "recipient_unavailable"))
@@ -537,13 +539,13 @@ def test_a_letter_that_is_returned_after_the_end_is_kept() -> None:
     assert [dead.message.message_id for dead in carryover(driver.thread).undelivered] == ["msg_1"]
 
 
-def test_what_is_wanted_of_the_letters_of_a_run_that_has_ended_is_too_late() -> None:
+def test_a_request_for_undelivered_messages_after_the_end_is_a_no_op() -> None:
     driver = done()
     before = driver.thread
     assert driver.feed(UndeliveredRequested("clear")) == Advance(before)
 
 
-def test_mail_for_a_restored_thread_is_read_by_its_first_run() -> None:
+def test_mail_in_the_carryover_is_read_by_the_first_run() -> None:
     old = done()
     old.feed(MailReceived(agent_message()), WorkFailed("return-msg_1", "recipient_unavailable"))
     driver = Driver(PARENT, carryover=carryover(old.thread))

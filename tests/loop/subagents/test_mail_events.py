@@ -70,25 +70,25 @@ def short_of_turns() -> Driver:
 
 
 @pytest.mark.parametrize("stage", [resolving, inferring, calling_tools, cancelling, short_of_turns])
-def test_mail_that_comes_to_a_run_at_work_is_seen_when_it_comes(stage: Callable[[], Driver]) -> None:
+def test_mail_for_a_busy_run_emits_its_event_on_arrival(stage: Callable[[], Driver]) -> None:
     driver = stage()
     driver.feed(mail_received())
     assert driver.last.events == (HURRY,)
 
 
-def test_mail_that_goes_on_with_a_run_is_seen_after_its_start() -> None:
+def test_mail_that_resumes_a_run_emits_its_event_after_run_start() -> None:
     driver = awaiting_tasks()
     driver.feed(mail_received())
     assert (types(driver), seen(driver)) == (["run_start", "mail_received", "step_start"], [HURRY])
 
 
-def test_mail_that_begins_a_run_is_seen_after_its_start() -> None:
+def test_mail_that_starts_a_run_emits_its_event_after_run_start() -> None:
     driver = idle()
     driver.feed(mail_received())
     assert (types(driver), seen(driver)) == (["run_start", "mail_received"], [HURRY])
 
 
-def test_mail_for_a_run_that_waits_for_a_decision_is_not_told() -> None:
+def test_mail_for_a_run_that_waits_for_a_decision_emits_no_event() -> None:
     driver = deciding()
     driver.feed(mail_received(), task_event("bg_0"))
     assert driver.last.events == ()
@@ -103,53 +103,53 @@ def test_mail_for_a_run_that_waits_for_a_decision_is_not_told() -> None:
     )
 
 
-def test_mail_is_not_told_after_the_end() -> None:
+def test_mail_after_the_end_emits_no_event() -> None:
     driver = done()
     driver.feed(task_event("bg_0"))
     assert driver.last.events == ()
 
 
-def test_mail_that_comes_again_is_told_once() -> None:
+def test_repeated_mail_emits_one_event() -> None:
     driver = inferring()
     driver.feed(mail_received())
     before = driver.thread
     assert driver.feed(mail_received()) == Advance(before)
 
 
-def test_the_end_of_a_task_is_seen_when_it_comes() -> None:
+def test_the_end_of_a_task_emits_its_event_on_arrival() -> None:
     driver = with_tasks()
     driver.feed(tool_settled("bg_0"))
     assert (types(driver), seen(driver)) == (["task_changed", "mail_received"], [GOLD])
 
 
-def test_the_end_of_a_task_that_wakes_an_idle_thread_is_seen_after_the_runs_start() -> None:
+def test_the_end_of_a_task_that_wakes_an_idle_thread_emits_its_event_after_run_start() -> None:
     driver = idle_with_task()
     driver.feed(tool_settled("bg_0"))
     assert (types(driver), seen(driver)) == (["task_changed", "run_start", "mail_received"], [GOLD])
 
 
-def test_the_end_of_a_task_that_was_stopped_with_its_run_is_not_told() -> None:
+def test_the_end_of_a_task_that_was_cancelled_with_its_run_emits_no_event() -> None:
     driver = with_tasks()
     driver.cancel()
     driver.feed(child_settled("bg_0", termination=Cancelled()))
     assert seen(driver) == []
 
 
-def test_what_a_task_tells_before_its_end_is_seen() -> None:
+def test_mail_from_a_running_task_emits_an_event() -> None:
     driver = with_tasks()
     driver.feed(task_event("bg_0"))
     (event,) = seen(driver)
     assert (event.message_id, '"payload":"half way"' in event.text) == ("event_1", True)
 
 
-def test_the_end_of_a_task_that_vanished_has_the_name_of_the_task() -> None:
+def test_the_end_of_a_task_that_closed_without_a_result_has_the_name_of_the_task() -> None:
     driver = with_tasks(spawn_call("c1", "scout"))
     driver.feed(ChildClosed("bg_0", "it was terminated"))
     (event,) = seen(driver)
     assert event.text.split("\n")[0] == '<background-task-event kind="failed" task_id="bg_0" name="scout">'
 
 
-def test_watchers_are_shown_the_beginning_of_what_is_long() -> None:
+def test_the_event_of_long_mail_has_the_beginning_of_its_text() -> None:
     driver = inferring()
     driver.feed(mail_received(text="x" * 3000))
     (event,) = seen(driver)

@@ -32,7 +32,7 @@ def short_of_turns() -> Driver:
     return driver
 
 
-def test_calls_beyond_the_budget_are_not_made_and_the_run_stops() -> None:
+def test_calls_beyond_the_budget_do_not_run_and_the_run_stops() -> None:
     driver = on(Budget(tool_calls=1))
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", ok("sunny"))
@@ -44,7 +44,7 @@ def test_calls_beyond_the_budget_are_not_made_and_the_run_stops() -> None:
     assert driver.result.spent == Spent(turns=1, tool_calls=1)
 
 
-def test_a_run_that_needs_no_more_calls_ends_by_itself() -> None:
+def test_a_run_that_needs_no_more_calls_ends_naturally() -> None:
     driver = on(Budget(tool_calls=1))
     driver.model(asks(call("c1")))
     driver.tool("c1", ok("sunny"))
@@ -52,7 +52,7 @@ def test_a_run_that_needs_no_more_calls_ends_by_itself() -> None:
     assert driver.result.status_reason == "natural"
 
 
-def test_a_sub_agent_that_has_spent_its_share_asks_its_parent_and_waits() -> None:
+def test_a_sub_agent_that_has_spent_its_allowance_requests_more_from_its_parent_and_waits() -> None:
     driver = short_of_turns()
     assert isinstance(driver.thread.stage, AwaitingBudget)
     (asked,) = driver.last.commands
@@ -76,7 +76,7 @@ def test_a_sub_agent_whose_parent_refuses_or_cannot_be_reached_stops() -> None:
     assert len(lost.commands_of(Infer)) == 1
 
 
-def test_a_grant_that_comes_while_the_run_is_busy_does_not_disturb_it() -> None:
+def test_a_grant_that_arrives_while_the_run_is_busy_changes_only_its_allowance() -> None:
     driver = a_sub_agent(turns=5)
     stage = driver.thread.stage
     driver.feed(BudgetGranted(BudgetGrant(allowance=Budget(turns=9))))
@@ -93,7 +93,7 @@ def test_a_grant_that_arrives_before_the_first_run_of_a_woken_thread_is_a_no_op(
     assert driver.feed(BudgetGranted(BudgetGrant(allowance=Budget(turns=9)))) == Advance(before)
 
 
-def test_a_parent_lends_more_while_its_call_waits() -> None:
+def test_a_parent_grants_more_while_it_waits_for_its_delegate() -> None:
     driver = on(Budget(turns=9))
     driver.model(asks(delegate_call("c1")))
     driver.feed(BudgetRequested(BudgetRequest(work_id="delegate-c1", thread_id="t1/delegate-c1", spent=Spent(turns=4))))
@@ -104,7 +104,7 @@ def test_a_parent_lends_more_while_its_call_waits() -> None:
     assert driver.thread.current.budget.descendants == Spent(turns=5)
 
 
-def test_a_run_waits_for_what_its_tasks_may_leave_it() -> None:
+def test_a_run_waits_for_its_tasks_to_release_budget() -> None:
     driver = on(Budget(turns=2))
     driver.model(asks(spawn_call("c1")))
     assert driver.thread.stage == AwaitingBudget("turns", asked_parent=False)

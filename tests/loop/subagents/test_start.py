@@ -91,7 +91,7 @@ def result_of(driver: Driver) -> ToolResult:
         ({"prompt": " \n"}, "prompt must not be empty"),
     ],
 )
-def test_a_delegate_without_a_prompt_is_an_error_and_starts_nobody(arguments: JsonValue, error: str) -> None:
+def test_a_delegate_without_a_prompt_is_an_error_and_starts_no_child(arguments: JsonValue, error: str) -> None:
     """B-501"""
     driver = Driver(PARENT)
     driver.model(asks(call("c1", "agent_run_researcher", arguments)))
@@ -99,7 +99,7 @@ def test_a_delegate_without_a_prompt_is_an_error_and_starts_nobody(arguments: Js
     assert driver.commands_of(StartChild) == []
 
 
-def test_a_delegate_is_told_its_prompt_and_where_it_stands_and_nothing_else() -> None:
+def test_a_delegate_receives_its_prompt_and_its_subagent_context_and_nothing_else() -> None:
     """B-502, B-503, B-504, I-13"""
     driver = Driver(PARENT, request=RunRequest(agent_id="assistant", input="Hello", session_id="s9"))
     driver.model(asks(delegate_call("c1", "  Look into it. \n")))
@@ -153,7 +153,7 @@ def test_a_delegate_within_a_task_knows_the_task() -> None:
         ),
     ],
 )
-def test_the_model_reads_how_its_delegate_came_out(termination: Termination, status: str, text: str | None) -> None:
+def test_the_model_reads_how_its_delegate_ended(termination: Termination, status: str, text: str | None) -> None:
     """B-022, B-505"""
     driver = delegating()
     driver.feed(child_settled(CHILD, termination=termination))
@@ -170,13 +170,13 @@ def test_the_model_reads_how_its_delegate_came_out(termination: Termination, sta
     assert driver.inference().id == "infer-2"
 
 
-def test_a_delegate_that_says_nothing_has_an_empty_response() -> None:
+def test_a_delegate_without_a_text_has_an_empty_response() -> None:
     driver = delegating()
     driver.feed(child_settled(CHILD, response=""))
     assert result_of(driver).data == {"agent_id": "researcher", "status": "completed", "response": "", "steps": 2}
 
 
-def test_an_answer_with_a_type_of_its_own_is_read_as_data_too() -> None:
+def test_the_typed_output_of_a_delegate_is_read_as_data() -> None:
     """B-505"""
     driver = delegating()
     driver.feed(child_settled(CHILD, response='{"sky":"blue"}', output={"sky": "blue"}))
@@ -189,21 +189,21 @@ def test_an_answer_with_a_type_of_its_own_is_read_as_data_too() -> None:
     }
 
 
-def test_watchers_see_a_delegate_begin_and_end() -> None:
+def test_watchers_see_a_delegate_start_and_end() -> None:
     """B-506"""
     driver = delegating()
     driver.feed(child_settled(CHILD))
     assert progress(driver) == [("running", "delegating to researcher"), ("done", "researcher is done")]
 
 
-def test_watchers_are_told_where_a_delegate_can_be_watched() -> None:
+def test_watchers_see_the_thread_id_of_a_delegate() -> None:
     driver = delegating()
     thread = thread_id_of(CHILD)
     started = ChildStarted(work_id=CHILD, thread_id=thread, call_id="c1", agent_id="researcher")
     assert driver.events_of("child_started") == [started]
 
 
-def test_no_event_follows_the_end_when_a_child_gets_its_name_too_late() -> None:
+def test_a_thread_id_that_is_assigned_after_the_end_emits_no_event() -> None:
     """B-042"""
     driver = Driver(PARENT)
     start_without_ids(driver, delegate_call("c1"))
@@ -222,7 +222,7 @@ def test_the_last_progress_of_a_delegate_says_how_it_ended(termination: Terminat
     assert progress(driver)[-1][0] == word
 
 
-def test_a_delegate_that_takes_too_long_is_cancelled_and_waited_for() -> None:
+def test_a_delegate_that_times_out_is_cancelled_and_waited_for() -> None:
     """B-505, H-10"""
     driver = delegating(delegate_timeout_seconds=60)
     assert driver.thread.next_alarm == driver.now + 60_000
@@ -236,20 +236,20 @@ def test_a_delegate_that_takes_too_long_is_cancelled_and_waited_for() -> None:
     assert progress(driver)[-1] == ("cancelled", "delegation to researcher timed out")
 
 
-def test_a_delegate_that_was_done_before_it_heard_that_it_was_late_has_its_result() -> None:
+def test_a_delegate_that_ends_before_its_cancel_reaches_it_has_its_result() -> None:
     driver = delegating(delegate_timeout_seconds=60)
     driver.wait(60_000)
     driver.feed(child_settled(CHILD))
     assert result_of(driver).status is ToolStatus.SUCCESS
 
 
-def test_a_delegate_is_waited_for_until_its_time_has_come() -> None:
+def test_a_delegate_is_waited_for_until_its_timeout() -> None:
     driver = delegating(delegate_timeout_seconds=60)
     before = driver.thread
     assert driver.wait(59_000) == Advance(before)
 
 
-def test_time_does_nothing_to_a_delegate_that_has_no_name_yet() -> None:
+def test_a_timer_does_not_cancel_a_delegate_without_a_thread_id() -> None:
     driver = Driver(make_parent(delegate_timeout_seconds=0.001))
     start_without_ids(driver, delegate_call("c1"))
     before = driver.thread
@@ -268,7 +268,7 @@ def test_sub_agents_have_a_depth_limit() -> None:
     assert delegating(max_depth=1).commands_of(StartChild) != []
 
 
-def test_a_prompt_that_is_too_long_for_a_message_starts_nobody() -> None:
+def test_a_prompt_that_is_too_long_for_a_message_starts_no_child() -> None:
     driver = Driver(PARENT)
     driver.model(asks(delegate_call("c1", "x" * 3_000_000)))
     assert driver.commands_of(StartChild) == []
@@ -297,14 +297,14 @@ def test_delegates_of_a_sequential_agent_run_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("response", "source"), [("Found.", None), ("x" * 3000, f"child:{CHILD}")], ids=["short", "long"]
 )
-def test_a_long_result_is_looked_up_where_history_has_it(response: str, source: str | None) -> None:
+def test_a_long_delegate_result_is_appended_by_reference(response: str, source: str | None) -> None:
     driver = delegating()
     driver.feed(child_settled(CHILD, response=response))
     appended = driver.inference().appended
     assert appended == ("infer-1", source or driver.thread.transcript.messages[-1])
 
 
-def test_a_long_error_goes_along_with_the_transcript() -> None:
+def test_a_long_delegate_error_is_appended_by_value() -> None:
     driver = delegating()
     driver.feed(child_settled(CHILD, termination=Errored(value="x" * 3000)))
     assert driver.inference().appended == ("infer-1", driver.thread.transcript.messages[-1])
@@ -323,40 +323,40 @@ def test_a_long_error_goes_along_with_the_transcript() -> None:
     ],
     ids=["another's thread", "another's name", "another that is gone", "another that is named", "other work"],
 )
-def test_what_another_child_says_is_not_taken_for_the_delegates_word(fact: ChildSettled) -> None:
+def test_a_fact_about_another_child_does_not_finish_the_delegates_call(fact: ChildSettled) -> None:
     driver = delegating()
     before = driver.thread
     assert driver.feed(fact) == Advance(before)
 
 
-def test_the_end_of_a_delegate_is_heard_once() -> None:
+def test_a_repeated_end_of_a_delegate_is_a_no_op() -> None:
     driver = delegating()
     driver.feed(child_settled(CHILD))
     before = driver.thread
     assert driver.feed(child_settled(CHILD), ChildClosed(CHILD, "it has ended")) == Advance(before)
 
 
-def test_the_call_of_an_ordinary_tool_has_no_child_that_could_be_gone() -> None:
+def test_a_closed_child_does_not_finish_the_call_of_an_ordinary_tool() -> None:
     driver = Driver(PARENT)
     driver.model(asks(call("c1")))
     before = driver.thread
     assert driver.feed(ChildClosed("tool-c1", "who?")) == Advance(before)
 
 
-def test_a_delegate_that_is_gone_has_failed() -> None:
+def test_a_delegate_that_closes_without_a_result_has_failed() -> None:
     driver = delegating()
     driver.feed(ChildClosed(CHILD, "it was terminated"))
     assert driver.tool_results == [("c1", "delegation to researcher failed: it was terminated")]
     assert result_of(driver).metadata == {"child_thread_id": thread_id_of(CHILD)}
 
 
-def test_a_child_that_does_not_say_why_it_failed_has_failed_all_the_same() -> None:
+def test_a_child_that_fails_without_an_error_text_has_failed() -> None:
     driver = delegating()
     driver.feed(ChildSettled(ChildResult(work_id=CHILD, thread_id=thread_id_of(CHILD), status=TaskStatus.FAILED)))
     assert driver.tool_results == [("c1", "delegation to researcher failed: no reason was reported")]
 
 
-def test_a_delegate_that_a_gate_held_back_is_started_once_and_by_the_decision() -> None:
+def test_a_delegate_that_a_gate_suspended_is_started_once_by_the_decision() -> None:
     """H-05, I-04"""
     driver = Driver(PARENT)
     driver.model(asks_gated(delegate_call("c1"), c1=Suspend(ticket=make_ticket("s1"))))
@@ -372,7 +372,7 @@ def test_a_delegate_that_a_gate_held_back_is_started_once_and_by_the_decision() 
     assert len(driver.commands_of(StartChild)) == 1
 
 
-def test_a_decision_may_put_another_prompt_in_place_of_the_models() -> None:
+def test_a_decision_can_replace_the_prompt_of_a_delegate() -> None:
     driver = Driver(PARENT)
     gated = Suspend(ticket=make_ticket("s1", mode=ResumeMode.PASS_DECISION_TO_TOOL))
     driver.model(asks_gated(delegate_call("c1"), c1=gated))
@@ -381,7 +381,7 @@ def test_a_decision_may_put_another_prompt_in_place_of_the_models() -> None:
     assert started.request.input == "Look elsewhere."
 
 
-def test_a_decision_on_a_delegate_is_held_and_then_refused_as_it_is_the_childs_matter() -> None:
+def test_a_decision_for_a_running_delegate_is_held_and_then_refused() -> None:
     driver = delegating()
     driver.decide(resume("c1"))
     assert driver.refusal_reasons == []
@@ -389,7 +389,7 @@ def test_a_decision_on_a_delegate_is_held_and_then_refused_as_it_is_the_childs_m
     assert driver.refusal_reasons == ["unknown key: tool call or suspension 'c1' not found"]
 
 
-def test_a_delegate_is_lent_a_share_of_the_budget_and_gives_it_back() -> None:
+def test_a_delegate_reserves_a_share_of_the_budget_and_releases_it() -> None:
     request = RunRequest(agent_id="assistant", input="Hello", budget=Budget(tokens=900))
     driver = Driver(PARALLEL_PARENT, request=request)
     driver.model(asks(delegate_call("c1"), delegate_call("c2")))
@@ -406,7 +406,7 @@ def test_a_delegate_is_lent_a_share_of_the_budget_and_gives_it_back() -> None:
 
 
 @pytest.mark.parametrize("mode", ToolMode)
-def test_a_run_that_is_carried_in_the_midst_of_a_delegation_starts_nobody_twice(mode: ToolMode) -> None:
+def test_a_delegate_is_not_started_again_after_continue_as_new(mode: ToolMode) -> None:
     driver = Driver(make_parent(mode))
     driver.model(asks(delegate_call("c1")))
     driver.last = Advance(after_continue_as_new(driver.thread))
@@ -458,7 +458,7 @@ def test_a_gate_that_ends_the_run_cancels_its_delegates() -> None:
     assert driver.result.termination == Blocked(value="locked")
 
 
-def test_a_bug_of_ours_cancels_the_delegates_that_nobody_will_wait_for() -> None:
+def test_a_run_whose_loop_fails_cancels_its_delegates() -> None:
     driver = delegating()
     driver.feed(LoopFailed("boom"))
     assert driver.last.commands == (CancelChild(CHILD, thread_id_of(CHILD), None),)
@@ -467,7 +467,7 @@ def test_a_bug_of_ours_cancels_the_delegates_that_nobody_will_wait_for() -> None
     assert driver.feed(child_settled(CHILD)) == Advance(ended)
 
 
-def test_a_delegate_that_is_cancelled_before_it_was_started_never_is() -> None:
+def test_a_delegate_that_is_cancelled_before_it_starts_never_starts() -> None:
     driver = Driver(PARENT)
     start_without_ids(driver, delegate_call("c1"))
     driver.cancel()
@@ -476,7 +476,7 @@ def test_a_delegate_that_is_cancelled_before_it_was_started_never_is() -> None:
     assert (driver.tool_results, driver.result.receipt) == ([("c1", TOOL_INTERRUPTED)], None)
 
 
-def test_a_delegate_that_gets_its_name_while_the_run_is_being_stopped_is_told() -> None:
+def test_a_delegate_whose_thread_id_is_assigned_during_a_cancel_is_cancelled() -> None:
     """H-10"""
     driver = Driver(PARENT)
     start_without_ids(driver, delegate_call("c1"))
@@ -487,7 +487,7 @@ def test_a_delegate_that_gets_its_name_while_the_run_is_being_stopped_is_told() 
     assert driver.result.termination == Cancelled()
 
 
-def test_an_alarm_that_is_not_due_changes_nothing_while_a_delegate_runs() -> None:
+def test_a_timer_that_is_not_due_changes_nothing_while_a_delegate_runs() -> None:
     driver = delegating()
     before = driver.thread
     assert driver.feed(TimerFired()) == Advance(before)

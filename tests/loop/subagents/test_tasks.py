@@ -73,7 +73,7 @@ def a_task(driver: Driver, **changed: object) -> Task:
     return known.model_copy(update=changed)
 
 
-def test_a_spawned_agent_runs_in_the_background_and_the_model_goes_on() -> None:
+def test_a_spawned_agent_runs_in_the_background_and_the_model_continues() -> None:
     """B-530, B-531, B-533, B-534"""
     driver = with_tasks()
     assert answer_of(driver) == '{"task_id":"bg_0","status":"running","agent_id":"researcher"}'
@@ -103,7 +103,7 @@ def test_a_spawned_agent_knows_that_it_is_a_task() -> None:
     assert identity.task == TaskRef(task_id="bg_0", thread_id="t1/x", owner_thread_id="t1")
 
 
-def test_a_task_that_is_started_within_a_task_knows_the_one_above() -> None:
+def test_a_task_within_a_task_knows_its_parent_task() -> None:
     """B-534"""
     family = SubagentContext(path=("t0",), work_id="bg_4", task_id="bg_4")
     request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", subagent=family)
@@ -120,7 +120,7 @@ def test_a_background_tool_is_a_task_too() -> None:
     assert (task.task_type, task.description) == (TaskType.TOOL, 'dig {"at": "the garden"}')
 
 
-def test_a_background_tool_that_a_gate_held_back_runs_with_the_arguments_of_the_decision() -> None:
+def test_a_background_tool_that_a_gate_suspended_runs_with_the_arguments_of_the_decision() -> None:
     driver = Driver(PARENT)
     driver.model(asks_gated(background_call("c1"), c1=Suspend(ticket=make_ticket("s1"))))
     driver.decide(resume("s1").model_copy(update={"arguments": {"at": "the wood"}}))
@@ -152,14 +152,14 @@ def test_a_long_description_is_cut() -> None:
         ({"agent": "writer", "prompt": "Go", "name": "taken"}, "a running task named 'taken' already exists"),
     ],
 )
-def test_a_wrong_spawn_starts_nothing(arguments: JsonValue, error: str) -> None:
+def test_an_invalid_spawn_starts_nothing(arguments: JsonValue, error: str) -> None:
     """B-531, B-532"""
     driver = with_tasks(spawn_call("c1", "taken"), call("c2", "spawn_agent", arguments))
     assert answer_of(driver, "c2") == f"Invalid arguments: {error}"
     assert (len(driver.thread.children.tasks), len(driver.commands_of(StartChild))) == (1, 1)
 
 
-def test_a_name_may_be_used_again_when_its_task_has_ended() -> None:
+def test_a_task_name_can_be_reused_after_the_task_has_ended() -> None:
     """B-532"""
     driver = with_tasks(spawn_call("c1", "scout"))
     driver.feed(child_settled("bg_0"))
@@ -172,11 +172,11 @@ def test_a_name_may_be_used_again_when_its_task_has_ended() -> None:
     assert [started.name for started in driver.commands_of(StartChild)] == ["scout", "scout"]
 
 
-def test_an_empty_name_is_none() -> None:
+def test_a_task_with_an_empty_name_has_no_name() -> None:
     assert with_tasks(spawn_call("c1", "")).thread.children.tasks[0].name is None
 
 
-def test_task_ids_never_come_back() -> None:
+def test_task_ids_are_never_reused() -> None:
     """B-530, H-09"""
     driver = with_tasks(spawn_call("c1"), spawn_call("c2"))
     driver.feed(child_settled("bg_0"), child_settled("bg_1"))
@@ -197,7 +197,7 @@ def test_a_thread_has_a_limit_of_running_tasks() -> None:
     assert driver.thread.children.tasks[-1].task_id == "bg_100"
 
 
-def test_a_task_is_lent_a_share_of_the_budget() -> None:
+def test_a_task_has_a_share_of_the_budget_as_its_allowance() -> None:
     request = RunRequest(agent_id="assistant", input="Hello", budget=Budget(turns=9))
     driver = with_tasks(driver=Driver(PARENT, request=request))
     (started,) = driver.commands_of(StartChild)
@@ -225,7 +225,7 @@ def test_the_result_of_a_task_can_be_read_again(name: str) -> None:
     assert '"result":{"gold":3}' in answer_of(driver, "c2")
 
 
-def test_of_tasks_with_one_name_the_running_one_is_meant_and_else_the_newest() -> None:
+def test_a_task_name_means_the_running_task_or_else_the_newest() -> None:
     driver = with_tasks(spawn_call("c1", "scout"))
     driver.feed(child_settled("bg_0"))
     driver.model(asks(spawn_call("c2", "scout"), call("c3", "task_result", {"task": "scout"})))
@@ -243,12 +243,12 @@ def test_of_tasks_with_one_name_the_running_one_is_meant_and_else_the_newest() -
         ({"task": "bg_9"}, "Execution failed: task_not_found: bg_9"),
     ],
 )
-def test_the_result_of_no_task_is_an_error(arguments: JsonValue, error: str) -> None:
+def test_the_result_of_an_unknown_task_is_an_error(arguments: JsonValue, error: str) -> None:
     driver = with_tasks(spawn_call("c1"), call("c2", "task_result", arguments))
     assert answer_of(driver, "c2") == error
 
 
-def test_a_long_result_is_kept_short_and_told_whole() -> None:
+def test_a_long_result_is_stored_shortened_and_read_whole() -> None:
     driver = with_tasks(background_call("c1"))
     driver.feed(tool_settled("bg_0", "x" * (2 * KEPT_RESULT)))
     kept = driver.thread.children.tasks[0].result
@@ -258,7 +258,7 @@ def test_a_long_result_is_kept_short_and_told_whole() -> None:
     assert "x" * 2 * KEPT_RESULT in driver.texts[-1]
 
 
-def test_a_long_error_is_kept_short_and_told_whole() -> None:
+def test_a_long_error_is_stored_shortened_and_read_whole() -> None:
     error = "x" * (2 * KEPT_RESULT)
     driver = with_tasks(background_call("c1"))
     driver.feed(
@@ -270,7 +270,7 @@ def test_a_long_error_is_kept_short_and_told_whole() -> None:
     assert driver.inference().appended[-1] == "child:bg_0"
 
 
-def test_the_oldest_tasks_that_ended_are_forgotten() -> None:
+def test_the_oldest_ended_tasks_are_dropped() -> None:
     driver = with_tasks(*(spawn_call(f"c{number}") for number in range(KEPT_ENDED + 3)))
     driver.feed(*(child_settled(f"bg_{number}") for number in range(1, KEPT_ENDED + 3)))
     ids = [task.task_id for task in driver.thread.children.tasks]
@@ -292,7 +292,7 @@ def test_the_oldest_tasks_that_ended_are_forgotten() -> None:
     ],
     ids=["completed", "failed", "cancelled", "gone", "silent"],
 )
-def test_the_model_is_told_how_a_task_ended(fact: ChildSettled, text: str) -> None:
+def test_the_model_reads_how_a_task_ended(fact: ChildSettled, text: str) -> None:
     """B-535, B-537"""
     driver = awaiting_tasks()
     driver.feed(fact)
@@ -300,7 +300,7 @@ def test_the_model_is_told_how_a_task_ended(fact: ChildSettled, text: str) -> No
     assert (message.id, message.text, message.visibility) == ("child_settled:t1/bg_0", text, Visibility.INTERNAL)
 
 
-def test_what_a_task_came_to_is_known_and_seen() -> None:
+def test_the_end_of_a_task_is_recorded_and_emitted() -> None:
     """B-533, B-535"""
     driver = awaiting_tasks()
     began = driver.thread.children.tasks[0]
@@ -319,7 +319,7 @@ def test_what_a_task_came_to_is_known_and_seen() -> None:
         ChildClosed("bg_9", "it was terminated"),
     ],
 )
-def test_what_somebody_else_says_is_not_taken_for_the_end_of_a_task(fact: ChildSettled) -> None:
+def test_a_result_from_another_thread_does_not_end_a_task(fact: ChildSettled) -> None:
     driver = with_tasks()
     before = driver.thread
     assert driver.feed(fact) == Advance(before)
@@ -333,7 +333,7 @@ def test_a_task_ends_once() -> None:
     assert driver.feed(tool_settled("bg_0"), ChildClosed("bg_0", "it has ended")) == Advance(before)
 
 
-def test_an_event_that_comes_while_the_model_is_asked_is_read_by_its_next_step() -> None:
+def test_an_event_that_arrives_during_an_inference_is_read_in_the_next_step() -> None:
     """B-538, I-09"""
     driver = with_tasks()
     driver.feed(tool_settled("bg_0"))
@@ -345,7 +345,7 @@ def test_an_event_that_comes_while_the_model_is_asked_is_read_by_its_next_step()
     assert task_events_read(driver) == [("completed", "bg_0")]
 
 
-def test_an_event_that_comes_while_tools_run_is_read_after_their_results() -> None:
+def test_an_event_that_arrives_while_tools_run_is_read_after_their_results() -> None:
     """B-538, I-09"""
     driver = with_tasks()
     driver.model(asks(call("c2")))
@@ -355,7 +355,7 @@ def test_an_event_that_comes_while_tools_run_is_read_after_their_results() -> No
     assert driver.texts[-2:] == ["sunny", task_event_text("bg_0", "completed", result="gold")]
 
 
-def test_an_event_that_comes_while_a_decision_is_awaited_is_kept_until_it_is_made() -> None:
+def test_an_event_that_arrives_while_the_run_is_suspended_is_kept_until_the_decision() -> None:
     """B-538, I-06, H-21"""
     driver = with_tasks()
     driver.model(asks(call("c2")))
@@ -369,7 +369,7 @@ def test_an_event_that_comes_while_a_decision_is_awaited_is_kept_until_it_is_mad
     assert task_events_read(driver) == [("custom", "bg_0"), ("completed", "bg_0")]
 
 
-def test_an_event_that_comes_to_an_idle_thread_begins_a_run_that_nobody_asked_for() -> None:
+def test_an_event_for_an_idle_thread_starts_a_run_of_internal_origin() -> None:
     """B-540, I-09"""
     driver = idle_with_task()
     driver.feed(tool_settled("bg_0"))
@@ -383,7 +383,7 @@ def test_an_event_that_comes_to_an_idle_thread_begins_a_run_that_nobody_asked_fo
     assert driver.thread.identity.origin is Origin.USER
 
 
-def test_an_event_that_comes_before_the_agent_is_known_is_read_with_its_first_step() -> None:
+def test_an_event_that_arrives_before_the_agent_is_resolved_is_read_in_the_first_step() -> None:
     driver = idle_with_task()
     driver.submit("m1")
     driver.feed(tool_settled("bg_0"))
@@ -391,7 +391,7 @@ def test_an_event_that_comes_before_the_agent_is_known_is_read_with_its_first_st
     assert driver.texts[-2:] == ["And then?", task_event_text("bg_0", "completed", result="gold")]
 
 
-def test_a_run_that_is_over_keeps_what_its_tasks_tell_too_late() -> None:
+def test_a_done_thread_keeps_late_events_of_its_tasks_in_the_carryover() -> None:
     """B-541, H-07, I-09"""
     driver = with_tasks(spawn_call("c1"), spawn_call("c2"), agent=make_parent(max_rounds=1))
     assert isinstance(driver.thread.stage, Done)
@@ -406,7 +406,7 @@ def test_a_run_that_is_over_keeps_what_its_tasks_tell_too_late() -> None:
     assert woken.feed(tool_settled("bg_0")) == Advance(before)
 
 
-def test_what_a_thread_kept_begins_no_run_by_itself() -> None:
+def test_mail_in_the_carryover_starts_no_run() -> None:
     driver = with_tasks(agent=make_parent(max_rounds=1))
     driver.feed(tool_settled("bg_0"))
     woken = Driver(None, request=SILENT, carryover=carryover(driver.thread))
@@ -419,7 +419,7 @@ def test_what_a_thread_kept_begins_no_run_by_itself() -> None:
     assert woken.thread.identity.origin is Origin.USER
 
 
-def test_a_message_that_steers_begins_a_run_as_it_wants_it_whatever_the_thread_kept() -> None:
+def test_a_steering_message_starts_a_run_with_its_overrides_despite_mail_in_the_carryover() -> None:
     driver = with_tasks(agent=make_parent(max_rounds=1))
     driver.feed(tool_settled("bg_0"))
     woken = Driver(None, request=SILENT, carryover=carryover(driver.thread))
@@ -430,7 +430,7 @@ def test_a_message_that_steers_begins_a_run_as_it_wants_it_whatever_the_thread_k
     assert woken.texts == [task_event_text("bg_0", "completed", result="gold"), "And then?"]
 
 
-def test_a_restored_thread_waits_for_the_tasks_it_had() -> None:
+def test_a_woken_thread_waits_for_the_tasks_in_its_carryover() -> None:
     """H-08"""
     old = with_tasks(spawn_call("c1", "scout"), agent=make_parent(max_rounds=1))
     driver = Driver(PARENT, request=THREAD, carryover=carryover(old.thread))
@@ -441,7 +441,7 @@ def test_a_restored_thread_waits_for_the_tasks_it_had() -> None:
     assert (driver.result.response, task_events_read(driver)) == ("Gold!", [("completed", "bg_0")])
 
 
-def test_a_task_tells_what_it_has_to_tell_in_order() -> None:
+def test_the_events_of_a_task_are_read_in_order() -> None:
     """B-536"""
     driver = with_tasks(spawn_call("c1"), spawn_call("c2"))
     driver.feed(
@@ -460,7 +460,7 @@ def test_a_task_tells_what_it_has_to_tell_in_order() -> None:
     ]
 
 
-def test_what_a_task_says_reads_like_its_end() -> None:
+def test_an_event_of_a_task_is_formatted_like_its_end() -> None:
     """B-535, B-537"""
     driver = awaiting_tasks()
     driver.feed(task_event("bg_0", payload={"done": 0.5}))
@@ -471,20 +471,20 @@ def test_what_a_task_says_reads_like_its_end() -> None:
     )
 
 
-def test_a_long_word_is_looked_up_where_history_has_it() -> None:
+def test_a_long_task_event_is_appended_by_reference() -> None:
     driver = awaiting_tasks()
     driver.feed(task_event("bg_0", payload="x" * 3000))
     assert driver.inference().appended[-1] == "mail:event_1"
 
 
-def test_a_run_that_stops_leaves_its_tasks_alone() -> None:
+def test_a_run_that_stops_does_not_cancel_its_tasks() -> None:
     """B-539"""
     driver = with_tasks(agent=make_parent(max_rounds=1))
     assert (driver.result.status_reason, len(driver.thread.children.running)) == ("stopped:max_rounds", 1)
 
 
 @pytest.mark.parametrize("thread", [False, True])
-def test_a_run_that_breaks_leaves_its_tasks_alone(thread: bool) -> None:
+def test_a_run_that_fails_does_not_cancel_its_tasks(thread: bool) -> None:
     driver = awaiting_tasks(thread=thread)
     driver.feed(LoopFailed("boom"))
     assert (driver.result.termination, len(driver.thread.children.running)) == (Errored(value="boom"), 1)
@@ -492,7 +492,7 @@ def test_a_run_that_breaks_leaves_its_tasks_alone(thread: bool) -> None:
     assert [event.event_type for event in driver.last.events] == ["run_start", "run_finish"]
 
 
-def test_tasks_that_were_stopped_before_they_were_started_have_an_end_each() -> None:
+def test_every_task_that_is_cancelled_before_it_starts_has_an_end() -> None:
     """I-09"""
     driver = Driver(PARALLEL_PARENT, request=THREAD)
     start_without_ids(driver, spawn_call("c1"), spawn_call("c2"))
@@ -505,14 +505,14 @@ def test_tasks_that_were_stopped_before_they_were_started_have_an_end_each() -> 
     assert task_events_read(driver) == [("cancelled", "bg_0"), ("cancelled", "bg_1")]
 
 
-def test_a_run_that_is_carried_starts_no_task_twice() -> None:
+def test_a_task_is_not_started_again_after_continue_as_new() -> None:
     driver = with_tasks(spawn_call("c1"), background_call("c2"))
     after = after_continue_as_new(driver.thread)
     assert [command.id for command in pending_commands(after)] == ["infer-2"]
     assert (after.children.tasks, after.counters.tasks) == (driver.thread.children.tasks, 2)
 
 
-def test_a_task_that_a_rewind_has_undone_is_not_heard_although_its_id_is_taken_again() -> None:
+def test_a_task_that_a_rewind_undid_is_ignored_although_its_id_is_in_use_again() -> None:
     driver = awaiting_tasks()
     before = driver.thread
     assert driver.feed(task_event("bg_0", thread_id="t1/undone")) == Advance(before)

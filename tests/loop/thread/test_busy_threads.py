@@ -37,7 +37,7 @@ def stop_everything(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("mode", ThreadMode)
-def test_what_steers_is_read_at_the_next_step(mode: ThreadMode) -> None:
+def test_a_steering_message_is_read_in_the_next_step(mode: ThreadMode) -> None:
     """B-589"""
     driver = Driver(request=RunRequest(agent_id="assistant", input="Hello", mode=mode))
     driver.model(asks(call("c1")))
@@ -48,7 +48,7 @@ def test_what_steers_is_read_at_the_next_step(mode: ThreadMode) -> None:
 
 
 @pytest.mark.parametrize("mode", ThreadMode)
-def test_what_steers_is_read_before_the_run_ends(mode: ThreadMode) -> None:
+def test_a_steering_message_is_read_before_the_run_ends(mode: ThreadMode) -> None:
     driver = Driver(request=RunRequest(agent_id="assistant", input="Hello", mode=mode))
     driver.submit("m1", on_busy=OnBusy.STEER)
     driver.model(says("Hello!"))
@@ -57,7 +57,7 @@ def test_what_steers_is_read_before_the_run_ends(mode: ThreadMode) -> None:
     assert (driver.result.run_id, driver.result.response) == ("r1", "Nothing.")
 
 
-def test_what_came_too_late_to_steer_begins_the_next_run() -> None:
+def test_a_steering_message_that_comes_too_late_starts_the_next_run() -> None:
     driver = Driver(make_agent(max_rounds=1), request=THREAD)
     driver.model(asks(call("c1")))
     driver.submit("m1", on_busy=OnBusy.STEER)
@@ -67,7 +67,7 @@ def test_what_came_too_late_to_steer_begins_the_next_run() -> None:
     assert driver.thread.steering == ()
 
 
-def test_in_a_run_of_its_own_what_came_too_late_to_steer_is_unread() -> None:
+def test_in_run_mode_a_steering_message_that_comes_too_late_is_unread() -> None:
     driver = Driver(make_agent(max_rounds=1))
     driver.model(asks(call("c1")))
     driver.submit("m2")
@@ -77,7 +77,7 @@ def test_in_a_run_of_its_own_what_came_too_late_to_steer_is_unread() -> None:
 
 
 @pytest.mark.parametrize("on_busy", OnBusy)
-def test_an_idle_thread_takes_every_message(on_busy: OnBusy) -> None:
+def test_an_idle_thread_accepts_every_message(on_busy: OnBusy) -> None:
     driver = idle()
     driver.submit("m1", on_busy=on_busy)
     assert (driver.thread.counters.runs, driver.refusal_reasons) == (2, [])
@@ -85,7 +85,7 @@ def test_an_idle_thread_takes_every_message(on_busy: OnBusy) -> None:
 
 
 @pytest.mark.parametrize("stage", LIVE_STAGES)
-def test_a_busy_thread_refuses_what_does_not_want_to_wait(stage: str) -> None:
+def test_a_busy_thread_refuses_a_message_with_on_busy_reject(stage: str) -> None:
     driver = LIVE_STAGES[stage]()
     before = driver.thread.stage
     driver.submit("m1", on_busy=OnBusy.REJECT)
@@ -96,7 +96,7 @@ def test_a_busy_thread_refuses_what_does_not_want_to_wait(stage: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ThreadMode)
-def test_an_interrupt_stops_the_run_and_goes_before_what_is_queued(mode: ThreadMode) -> None:
+def test_an_interrupt_cancels_the_run_and_comes_before_queued_messages(mode: ThreadMode) -> None:
     driver = Driver(request=RunRequest(agent_id="assistant", input="Hello", mode=mode))
     driver.model(asks(call("c1")))
     driver.submit("m1")
@@ -110,7 +110,7 @@ def test_an_interrupt_stops_the_run_and_goes_before_what_is_queued(mode: ThreadM
     assert driver.texts == ["Hello", "", "sunny", "And then?"]
 
 
-def test_an_interrupt_goes_before_what_was_meant_to_steer() -> None:
+def test_an_interrupt_comes_before_steering_messages() -> None:
     """What steers is read with the first step of the run that the interrupt begins."""
     driver = Driver(request=THREAD)
     driver.submit("m1", on_busy=OnBusy.STEER)
@@ -120,7 +120,7 @@ def test_an_interrupt_goes_before_what_was_meant_to_steer() -> None:
     assert driver.inference().appended == (submitted_message("m2"), submitted_message("m1"))
 
 
-def test_a_run_that_waits_for_a_decision_gives_way_at_once() -> None:
+def test_an_interrupt_ends_a_suspended_run_at_once() -> None:
     driver = Driver(request=THREAD)
     driver.model(asks(call("c1")))
     driver.tool("c1", pending("s1"))
@@ -132,7 +132,7 @@ def test_a_run_that_waits_for_a_decision_gives_way_at_once() -> None:
 
 
 @pytest.mark.parametrize("on_busy", [OnBusy.INTERRUPT, OnBusy.ROLLBACK])
-def test_a_repeat_of_an_interrupt_interrupts_nothing(on_busy: OnBusy) -> None:
+def test_a_repeated_interrupt_is_a_no_op(on_busy: OnBusy) -> None:
     driver = Driver(request=THREAD)
     driver.submit("m1", on_busy=on_busy)
     stop_everything(driver)
@@ -140,7 +140,7 @@ def test_a_repeat_of_an_interrupt_interrupts_nothing(on_busy: OnBusy) -> None:
     assert driver.submit("m1", on_busy=on_busy) == Advance(count_submission(before))
 
 
-def test_the_newest_interrupt_is_next() -> None:
+def test_the_newest_interrupt_starts_the_next_run() -> None:
     driver = Driver(request=THREAD)
     driver.submit("m1", on_busy=OnBusy.INTERRUPT)
     driver.submit("m2", on_busy=OnBusy.INTERRUPT)
@@ -150,7 +150,7 @@ def test_the_newest_interrupt_is_next() -> None:
     assert driver.thread.transcript.messages[-1].id == "m2"
 
 
-def test_a_rollback_undoes_what_the_run_said_and_heard() -> None:
+def test_a_rollback_removes_the_messages_of_the_run() -> None:
     driver = idle()
     kept = driver.thread.transcript
     driver.submit("m1")
@@ -165,7 +165,7 @@ def test_a_rollback_undoes_what_the_run_said_and_heard() -> None:
     assert driver.inference().transcript == kept.appending(input_message("m2").as_message(""), "").ref
 
 
-def test_a_rollback_of_what_no_inference_was_told_of_is_told_too() -> None:
+def test_a_rollback_of_entries_that_were_not_sent_is_sent_too() -> None:
     driver = Driver(agent=None, request=THREAD)
     driver.submit("m1", on_busy=OnBusy.ROLLBACK)
     stop_everything(driver)
@@ -174,7 +174,7 @@ def test_a_rollback_of_what_no_inference_was_told_of_is_told_too() -> None:
     assert driver.texts == ["And then?"]
 
 
-def test_a_rolled_back_run_that_waited_leaves_nothing_behind() -> None:
+def test_a_rollback_of_a_suspended_run_leaves_no_calls() -> None:
     driver = Driver(request=THREAD)
     driver.model(asks(call("c1")))
     driver.tool("c1", pending("s1"))
@@ -183,7 +183,7 @@ def test_a_rolled_back_run_that_waited_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize("first", ["cancel", "interrupt"])
-def test_a_rollback_undoes_a_run_that_is_being_stopped_already(first: str) -> None:
+def test_a_rollback_undoes_a_run_that_is_being_cancelled(first: str) -> None:
     driver = Driver(request=THREAD)
     if first == "cancel":
         driver.cancel()

@@ -55,7 +55,7 @@ def test_a_cancelled_run_always_ends_as_cancelled(stage: str) -> None:
 
 
 @pytest.mark.parametrize("stage", ["resolving", "inferring", "calling tools"])
-def test_a_run_that_is_cancelled_waits_until_what_is_in_flight_has_stopped(stage: str) -> None:
+def test_a_cancelled_run_waits_until_the_commands_in_flight_have_ended(stage: str) -> None:
     """H-10"""
     driver = LIVE_STAGES[stage]()
     (id,) = driver.thread.in_flight
@@ -66,7 +66,7 @@ def test_a_run_that_is_cancelled_waits_until_what_is_in_flight_has_stopped(stage
     assert driver.thread.status is RunStatus.DONE
 
 
-def test_every_parallel_call_is_told_to_stop_and_waited_for() -> None:
+def test_every_parallel_call_is_cancelled_and_waited_for() -> None:
     """H-10"""
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2"), call("c3")))
@@ -80,7 +80,7 @@ def test_every_parallel_call_is_told_to_stop_and_waited_for() -> None:
 
 
 @pytest.mark.parametrize("stage", ["resolving", "inferring", "calling tools"])
-def test_cancelling_twice_changes_nothing(stage: str) -> None:
+def test_a_second_cancel_is_a_no_op(stage: str) -> None:
     driver = LIVE_STAGES[stage]()
     driver.cancel("first")
     before = driver.thread
@@ -112,7 +112,7 @@ def test_an_agent_that_is_resolved_while_cancelling_starts_nothing() -> None:
     assert driver.result.steps == 0
 
 
-def test_what_the_model_says_in_vain_is_paid_for_and_seen_and_not_kept() -> None:
+def test_an_answer_during_a_cancel_is_counted_and_emitted_but_not_kept() -> None:
     """B-116"""
     driver = inferring()
     driver.cancel()
@@ -129,7 +129,7 @@ def test_what_the_model_says_in_vain_is_paid_for_and_seen_and_not_kept() -> None
     assert driver.event_types[-1] == "run_finish"
 
 
-def test_an_answer_that_broke_off_and_was_then_cancelled_is_seen_as_far_as_it_came() -> None:
+def test_an_interrupted_answer_during_a_cancel_is_emitted_as_far_as_it_came() -> None:
     """B-116, B-136"""
     driver = inferring()
     driver.cancel()
@@ -138,7 +138,7 @@ def test_an_answer_that_broke_off_and_was_then_cancelled_is_seen_as_far_as_it_ca
     assert driver.last.events[:2] == (StreamReset(reason="idle stall"), TextDelta(delta="Hel"))
 
 
-def test_an_answer_that_no_tool_can_give_is_no_answer_of_the_tool() -> None:
+def test_a_wrong_fact_during_a_cancel_is_not_the_result_of_the_tool() -> None:
     driver = calling_tools()
     driver.cancel()
     driver.feed(InferenceReturned(driver.work_id_of("c1"), says("?")))
@@ -164,7 +164,7 @@ def test_a_tool_that_fails_while_cancelling_keeps_its_error() -> None:
     assert driver.tool_results == [("c1", "no such city"), ("c2", TOOL_INTERRUPTED)]
 
 
-def test_a_tool_that_is_lost_while_cancelling_may_have_done_something() -> None:
+def test_a_tool_whose_worker_is_lost_while_cancelling_has_an_unknown_outcome() -> None:
     """H-10"""
     driver = calling_tools()
     driver.cancel()
@@ -172,7 +172,7 @@ def test_a_tool_that_is_lost_while_cancelling_may_have_done_something() -> None:
     assert driver.tool_results[0][1].startswith(f"{OUTCOME_UNKNOWN}: its worker was lost")
 
 
-def test_a_resumed_tool_that_finishes_while_cancelling_is_seen_as_resumed() -> None:
+def test_a_resumed_tool_that_finishes_while_cancelling_emits_tool_call_resumed() -> None:
     """H-11"""
     driver = awaiting_decisions()
     driver.decide(resume("c1"))
@@ -183,14 +183,14 @@ def test_a_resumed_tool_that_finishes_while_cancelling_is_seen_as_resumed() -> N
     assert driver.tool_results == [("c1", "sunny")]
 
 
-def test_a_tool_that_asks_to_wait_while_cancelling_is_interrupted() -> None:
+def test_a_tool_that_suspends_while_cancelling_is_interrupted() -> None:
     driver = cancelling()
     driver.tool("c1", pending("s1"))
     assert driver.tool_results == [("c1", TOOL_INTERRUPTED), ("c2", TOOL_INTERRUPTED)]
     assert driver.events_of("tool_call_done") == []
 
 
-def test_a_suspended_call_is_cancelled_with_its_running_neighbour() -> None:
+def test_a_suspended_call_is_cancelled_with_its_running_sibling() -> None:
     """H-06"""
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2")))
@@ -201,7 +201,7 @@ def test_a_suspended_call_is_cancelled_with_its_running_neighbour() -> None:
     assert driver.tool_results == [("c1", TOOL_INTERRUPTED), ("c2", "sunny")]
 
 
-def test_work_that_is_stopped_twice_is_stopped_once() -> None:
+def test_a_repeated_result_of_cancelled_work_is_a_no_op() -> None:
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2")))
     driver.cancel()
@@ -219,14 +219,14 @@ def test_work_that_is_stopped_twice_is_stopped_once() -> None:
     ],
     ids=["failed", "nonsense", "nonsense of a tool"],
 )
-def test_however_work_ends_while_cancelling_it_has_ended(fact: Fact) -> None:
+def test_any_result_of_cancelled_work_ends_the_cancelled_run(fact: Fact) -> None:
     driver = inferring()
     driver.cancel()
     driver.feed(fact)
     assert driver.result.termination == Cancelled()
 
 
-def test_a_late_answer_after_the_cancel_is_ignored() -> None:
+def test_an_answer_after_the_cancel_is_ignored() -> None:
     driver = inferring()
     driver.cancel()
     ended = driver.feed(WorkCancelled("infer-1")).thread

@@ -18,14 +18,14 @@ def ids(carryover: Carryover) -> tuple[list[str], list[str]]:
     return [each.message.message_id for each in carryover.undelivered], [message.id for message in carryover.mail]
 
 
-def test_what_fits_is_kept_whole() -> None:
+def test_mail_that_fits_is_kept_whole() -> None:
     carryover = Carryover(
         undelivered=(dead("d1", 100_000), dead("d2", 100_000)), mail=(mail("m1", 300_000), mail("m2", 300_000))
     )
     assert carryover.fitting() == carryover
 
 
-def test_of_letters_the_newest_are_kept_and_of_mail_the_oldest() -> None:
+def test_the_newest_undelivered_messages_and_the_oldest_mail_are_kept() -> None:
     undelivered = tuple(dead(f"d{number}", 120_000) for number in range(4))
     messages = tuple(mail(f"m{number}", 250_000) for number in range(4))
     kept = Carryover(undelivered=undelivered, mail=messages).fitting()
@@ -33,12 +33,12 @@ def test_of_letters_the_newest_are_kept_and_of_mail_the_oldest() -> None:
     assert json_bytes(kept) < CARRYOVER_BYTES + 1_000
 
 
-def test_mail_that_does_not_fit_makes_room_for_what_does() -> None:
+def test_mail_that_does_not_fit_is_skipped_for_mail_that_does() -> None:
     kept = Carryover(mail=(mail("m0", 100), mail("m1", CARRYOVER_BYTES), mail("m2", 100))).fitting()
     assert ids(kept) == ([], ["m0", "m2"])
 
 
-def test_the_newest_letter_is_kept_at_the_cost_of_others_and_of_mail() -> None:
+def test_the_newest_undelivered_message_is_kept_before_all_others() -> None:
     undelivered = (dead("d0", 100), dead("d1", 2 * UNDELIVERED_BYTES))
     kept = Carryover(
         undelivered=undelivered, mail=(mail("m0", CARRYOVER_BYTES - 2 * UNDELIVERED_BYTES), mail("m1", 100))
@@ -46,5 +46,5 @@ def test_the_newest_letter_is_kept_at_the_cost_of_others_and_of_mail() -> None:
     assert ids(kept) == (["d1"], ["m1"])
 
 
-def test_a_letter_that_nobody_could_hand_on_is_not_kept() -> None:
+def test_an_undelivered_message_that_is_too_large_for_a_carryover_is_dropped() -> None:
     assert newest_undelivered((dead("d0", 100), dead("d1", CARRYOVER_BYTES))) == ()

@@ -39,12 +39,12 @@ STAGES = {**LIVE_STAGES, "without a run": without_run, "idle": idle, "done": don
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_thread_is_the_same_on_the_other_side_whatever_it_was_doing(stage: str) -> None:
+def test_a_thread_is_unchanged_in_the_next_execution_in_every_stage(stage: str) -> None:
     state = STAGES[stage]().thread
     assert unpack(pack(snapshot_of(state))) == snapshot_of(replace(state, transcript=state.transcript.sent()))
 
 
-def test_decisions_refusals_and_ids_go_along() -> None:
+def test_the_snapshot_has_decisions_refusals_and_ids() -> None:
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2"), call("c3")))
     driver.tool("c1", pending("s1"))
@@ -54,7 +54,7 @@ def test_decisions_refusals_and_ids_go_along() -> None:
     assert after_continue_as_new(driver.thread) == driver.thread
 
 
-def test_queued_messages_go_along_and_say_so() -> None:
+def test_queued_messages_have_the_snapshot_as_their_source() -> None:
     driver = idle()
     driver.submit("m0")
     driver.submit("m1", "m2")
@@ -68,7 +68,7 @@ def test_queued_messages_go_along_and_say_so() -> None:
     ]
 
 
-def test_old_messages_stay_behind_and_the_chain_goes_on() -> None:
+def test_old_messages_are_left_out_and_the_digest_chain_continues() -> None:
     driver = Driver()
     for number in range(3):
         driver.model(asks(call(f"c{number}")))
@@ -80,26 +80,26 @@ def test_old_messages_stay_behind_and_the_chain_goes_on() -> None:
     assert advance(after, answer, now=now).thread.transcript.ref == driver.feed(answer).thread.transcript.ref
 
 
-def test_what_the_inference_under_way_is_the_first_to_hear_stays_whatever_its_size() -> None:
+def test_messages_that_the_pending_inference_appends_are_kept_whatever_their_size() -> None:
     driver = Driver()
     driver.model(asks(call("c1")))
     driver.tool("c1", ok("x" * TAIL_BYTES))
     assert len(after_continue_as_new(driver.thread).transcript.messages) == 2
 
 
-def test_the_packed_state_has_a_size() -> None:
+def test_the_size_of_a_snapshot_is_that_of_its_payload() -> None:
     packed = pack(snapshot_of(replace(idle().thread, active_agent="漢字")))
     (written,) = PydanticPayloadConverter().to_payloads([packed])
     assert size_of(packed) == len(written.data)
 
 
 @pytest.mark.parametrize("stage", ["resolving", "inferring", "calling tools"])
-def test_what_was_asked_for_and_not_started_is_asked_for_again(stage: str) -> None:
+def test_commands_in_flight_are_issued_again(stage: str) -> None:
     driver = LIVE_STAGES[stage]()
     assert {command.id for command in pending_commands(after_continue_as_new(driver.thread))} == driver.thread.in_flight
 
 
-def test_a_call_is_asked_for_again_as_it_was() -> None:
+def test_a_tool_call_is_issued_again_unchanged() -> None:
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1", arguments={"at": "?"}), call("c2")))
     driver.tool("c1", pending("s1", mode=ResumeMode.PASS_DECISION_TO_TOOL))
@@ -110,7 +110,7 @@ def test_a_call_is_asked_for_again_as_it_was() -> None:
     )
 
 
-def test_an_agent_and_a_model_are_asked_for_again_as_they_were() -> None:
+def test_a_resolution_and_an_inference_are_issued_again_unchanged() -> None:
     driver = Driver(agent=None)
     assert pending_commands(after_continue_as_new(driver.thread)) == tuple(driver.commands)
     driver.resolve()
@@ -118,7 +118,7 @@ def test_an_agent_and_a_model_are_asked_for_again_as_they_were() -> None:
     assert command == replace(driver.inference(), appended=())
 
 
-def test_a_model_that_goes_on_with_a_cut_off_answer_is_asked_for_again_as_it_was() -> None:
+def test_an_inference_that_continues_a_truncated_answer_is_issued_again_unchanged() -> None:
     driver = Driver()
     driver.model(truncated("Once upon"))
     (command,) = pending_commands(after_continue_as_new(driver.thread))
@@ -126,16 +126,16 @@ def test_a_model_that_goes_on_with_a_cut_off_answer_is_asked_for_again_as_it_was
 
 
 @pytest.mark.parametrize("state", [awaiting_decisions().thread, idle().thread, done().thread])
-def test_a_thread_that_waits_asks_for_nothing(state: Thread) -> None:
+def test_a_waiting_thread_issues_no_command_again(state: Thread) -> None:
     assert pending_commands(after_continue_as_new(state)) == ()
 
 
-def test_a_run_between_two_steps_or_being_stopped_asks_for_nothing() -> None:
+def test_a_run_between_two_steps_or_being_cancelled_issues_no_command_again() -> None:
     between = LIVE_STAGES["inferring"]().thread.entering(BetweenSteps())
     assert (pending_commands(between), pending_commands(LIVE_STAGES["cancelling"]().thread)) == ((), ())
 
 
-def test_a_packed_state_is_the_same_text_every_time() -> None:
+def test_a_snapshot_is_deterministic() -> None:
     """Two workers that replay one history must write the same next one."""
     driver = Driver(PARALLEL)
     driver.model(asks(*(call(f"c{number}") for number in range(4))))

@@ -68,7 +68,7 @@ def fork_of(carryover: Carryover | None = None, *, says: str = "", request: RunR
     return begin(request, thread_id="t1", run_id="r9", transcript=a_past(), carryover=carryover)
 
 
-def test_every_step_ends_in_a_point() -> None:
+def test_every_step_ends_with_a_fork_point() -> None:
     run = CheckedRun()
     run.model(asks(call("c1"), call("c2")))
     run.tool("c1", ok("one"))
@@ -79,7 +79,7 @@ def test_every_step_ends_in_a_point() -> None:
     assert run.fork_points[-1].position == run.thread.transcript.position
 
 
-def test_a_step_that_paused_has_its_point_when_it_is_decided() -> None:
+def test_a_suspended_step_has_its_fork_point_after_the_decision() -> None:
     run = CheckedRun()
     run.model(asks(call("c1")))
     run.tool("c1", pending("s1"))
@@ -89,7 +89,7 @@ def test_a_step_that_paused_has_its_point_when_it_is_decided() -> None:
     assert run.lengths == [3]
 
 
-def test_what_steers_the_next_step_comes_after_the_point() -> None:
+def test_a_steering_message_comes_after_the_fork_point() -> None:
     run = CheckedRun()
     run.model(asks(call("c1")))
     run.submit("m1", on_busy=OnBusy.STEER)
@@ -97,13 +97,13 @@ def test_what_steers_the_next_step_comes_after_the_point() -> None:
     assert (run.lengths, run.thread.transcript.length) == ([3], 4)
 
 
-def test_what_the_loop_notes_on_a_step_comes_before_it() -> None:
+def test_a_note_about_a_step_comes_before_its_fork_point() -> None:
     run = CheckedRun()
     run.model(truncated("I was just"))
     assert (run.lengths, run.thread.transcript.length) == ([3], 3)
 
 
-def test_a_run_that_is_cancelled_within_a_step_ends_in_a_point() -> None:
+def test_a_run_that_is_cancelled_within_a_step_ends_with_a_fork_point() -> None:
     run = CheckedRun()
     run.model(asks(call("c1")))
     run.cancel("enough")
@@ -111,7 +111,7 @@ def test_a_run_that_is_cancelled_within_a_step_ends_in_a_point() -> None:
     assert run.lengths == [3]
 
 
-def test_a_point_has_what_was_kept_at_that_very_step() -> None:
+def test_a_fork_point_has_the_agent_state_of_its_step() -> None:
     """The next run, which begins at once, has other run-scoped state; the point does not."""
     run = CheckedRun(with_hooks(), request=THREAD)
     run.model(asks(call("c1")))
@@ -126,14 +126,14 @@ def test_a_point_has_what_was_kept_at_that_very_step() -> None:
     assert last.carryover == kept.model_copy(update={"run_state": {"draft": "two"}, "counters": later})
 
 
-def test_a_point_knows_who_answers_next() -> None:
+def test_a_fork_point_has_the_agent_of_the_next_step() -> None:
     state = Driver().thread
     assert state.fork_point.agent_id == "assistant"
     assert replace(state, active_agent="clerk").fork_point.agent_id == "clerk"
     assert replace(state, active_agent="clerk", requested_agent="chief").fork_point.agent_id == "chief"
 
 
-def test_a_point_keeps_permissions_and_numbers_and_nobody_else() -> None:
+def test_a_fork_point_has_permissions_and_counters_and_nothing_else() -> None:
     thread, counters = Driver().thread, Counters(runs=1, steps=1, tasks=3)
     run = replace(thread.current, permissions=(DENY_LOOK,))
     thread = replace(thread, permissions=(ALLOW_PAY,), run=run, counters=counters)
@@ -142,7 +142,7 @@ def test_a_point_keeps_permissions_and_numbers_and_nobody_else() -> None:
     )
 
 
-def test_a_fork_goes_on_without_a_word() -> None:
+def test_a_fork_without_input_starts_a_run() -> None:
     begun = fork_of()
     assert begun.commands == (ResolveAgent("resolve-1", "assistant"),)
     assert [event.event_type for event in begun.events] == ["run_start"]
@@ -157,13 +157,13 @@ def test_a_fork_goes_on_without_a_word() -> None:
     assert asked.transcript.messages == a_past().messages
 
 
-def test_what_is_said_to_a_fork_comes_after_what_it_keeps() -> None:
+def test_the_input_of_a_fork_comes_after_the_messages_it_keeps() -> None:
     begun = fork_of(says="Not like that.")
     assert [message.text for message in begun.thread.transcript.messages] == ["Hello", "", "seen", "Not like that."]
     assert begun.thread.transcript.unsent == ("input:0",)
 
 
-def test_a_fork_knows_where_it_comes_from_and_so_does_whoever_wakes_it() -> None:
+def test_a_fork_knows_its_origin_even_after_it_is_woken() -> None:
     identity = fork_of().thread.identity
     assert identity == RunIdentity(
         thread_id="t1", run_id="r9", agent_id="assistant", forked_from=ForkedFrom(thread_id="t0", step=1)
@@ -172,7 +172,7 @@ def test_a_fork_knows_where_it_comes_from_and_so_does_whoever_wakes_it() -> None
     assert woken.thread.identity.forked_from == ForkedFrom(thread_id="t0", step=1)
 
 
-def test_a_fork_begins_with_what_was_kept() -> None:
+def test_a_fork_starts_with_the_carryover_of_its_fork_point() -> None:
     carryover = Carryover(
         state={"visits": 1},
         run_state={"draft": "one"},
@@ -186,7 +186,7 @@ def test_a_fork_begins_with_what_was_kept() -> None:
         assert (state.permissions, state.current.permissions, state.counters.tasks) == ((ALLOW_PAY,), (DENY_LOOK,), 3)
 
 
-def test_the_next_run_of_a_fork_begins_anew() -> None:
+def test_the_next_run_of_a_fork_does_not_inherit_run_state_and_run_permissions() -> None:
     carryover = Carryover(state={"visits": 1}, run_state={"draft": "one"}, run_permissions=(DENY_LOOK,))
     request = THREAD.model_copy(update={"input": "", "fork": FORK})
     state = advanced(fork_of(carryover, request=request).thread)
@@ -197,7 +197,7 @@ def test_the_next_run_of_a_fork_begins_anew() -> None:
     assert (driver.thread.agent_state.view.values, driver.thread.current.permissions) == ({"visits": 1}, ())
 
 
-def test_a_fork_has_its_own_wishes_for_its_run() -> None:
+def test_a_fork_can_have_its_own_overrides_permissions_and_budget() -> None:
     request = RunRequest(
         agent_id="clerk",
         fork=FORK,
@@ -214,7 +214,7 @@ def test_a_fork_has_its_own_wishes_for_its_run() -> None:
     assert state.current.permissions == (DENY_LOOK, ALLOW_PAY)
 
 
-def test_a_place_is_named_by_its_length_and_digest() -> None:
+def test_a_fork_point_is_named_by_its_length_and_digest() -> None:
     past = a_past()
     assert past.position_at(3) == past.position
     assert past.position_at(0) == TranscriptPosition()

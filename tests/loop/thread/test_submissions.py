@@ -22,7 +22,7 @@ from wakeful.loop.thread.submissions import count_submission
 
 
 @pytest.mark.parametrize("stage", LIVE_STAGES)
-def test_a_submitted_message_is_queued_and_disturbs_nothing(stage: str) -> None:
+def test_a_submitted_message_is_queued_and_changes_nothing_else(stage: str) -> None:
     """B-338"""
     driver = LIVE_STAGES[stage]()
     before = driver.thread
@@ -31,7 +31,7 @@ def test_a_submitted_message_is_queued_and_disturbs_nothing(stage: str) -> None:
     assert (driver.thread.stage, driver.last.commands, driver.last.events) == (before.stage, (), ())
 
 
-def test_the_model_reads_what_was_submitted_before_the_run_ends() -> None:
+def test_the_model_reads_a_submitted_message_before_the_run_ends() -> None:
     driver = Driver()
     driver.submit("m1", "m2")
     driver.model(says("Hello!"))
@@ -41,7 +41,7 @@ def test_the_model_reads_what_was_submitted_before_the_run_ends() -> None:
     assert (driver.result.response, driver.result.unread) == ("Then nothing.", ())
 
 
-def test_what_was_submitted_waits_until_the_round_of_tools_is_over() -> None:
+def test_a_submitted_message_waits_until_all_tool_calls_of_the_step_have_finished() -> None:
     driver = Driver()
     driver.model(asks(call("c1")))
     driver.submit("m1")
@@ -51,14 +51,14 @@ def test_what_was_submitted_waits_until_the_round_of_tools_is_over() -> None:
     assert driver.inference().appended == ("infer-2", submitted_message("m1"))
 
 
-def test_what_is_submitted_while_a_decision_is_awaited_does_not_wake_the_model() -> None:
+def test_a_message_submitted_to_a_suspended_run_does_not_call_the_model() -> None:
     """B-338, H-21, I-06"""
     driver = awaiting_decisions()
     assert driver.submit("m1").commands == ()
     assert len(driver.thread.batch.suspended if driver.thread.batch else ()) == 1
 
 
-def test_a_message_with_a_known_id_is_a_repeat_and_changes_nothing() -> None:
+def test_a_message_with_a_known_id_is_a_no_op() -> None:
     driver = Driver()
     driver.submit("m1")
     before = driver.thread
@@ -86,13 +86,13 @@ def test_a_message_of_the_request_that_is_submitted_again_is_a_repeat() -> None:
     assert driver.thread.queued == ()
 
 
-def test_a_message_that_stands_twice_in_the_request_counts_once() -> None:
+def test_a_message_that_is_in_the_request_twice_counts_once() -> None:
     hello = InputMessage(content="Hello", id="m1")
     driver = Driver(request=RunRequest(agent_id="assistant", input=(hello, hello)))
     assert [message.id for message in driver.thread.transcript.messages] == ["m1"]
 
 
-def test_the_result_names_what_the_run_ended_too_early_to_read() -> None:
+def test_the_result_lists_the_unread_messages() -> None:
     driver = Driver()
     driver.cancel()
     driver.submit("m1", "m2")
@@ -106,7 +106,7 @@ def test_a_thread_remembers_the_ids_of_its_newest_messages_only() -> None:
     assert driver.thread.seen_messages == tuple(f"m{number}" for number in range(1, REMEMBERED_IDS + 1))
 
 
-def test_what_is_submitted_after_the_end_is_refused_and_not_queued() -> None:
+def test_a_message_submitted_after_the_end_is_refused() -> None:
     driver = done()
     driver.submit("m1")
     assert (driver.thread.queued, driver.refusal_reasons) == ((), ["the run has ended"])

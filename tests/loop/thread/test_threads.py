@@ -54,7 +54,7 @@ def test_a_thread_is_idle_after_a_run_and_keeps_its_result() -> None:
     assert driver.event_types[-1] == "run_finish"
 
 
-def test_the_next_message_begins_a_run_of_its_own_on_the_same_conversation() -> None:
+def test_the_next_message_starts_a_new_run_on_the_same_conversation() -> None:
     driver = idle()
     driver.submit("m1")
     assert driver.last.commands == (ResolveAgent(agent_id="assistant", id="resolve-2"),)
@@ -79,7 +79,7 @@ def test_every_run_counts_its_own_rounds() -> None:
         driver.resolve(make_agent(max_rounds=1))
 
 
-def test_a_message_may_bring_another_agent() -> None:
+def test_a_message_can_select_another_agent() -> None:
     driver = idle()
     driver.submit("m1", agent_id="researcher")
     assert driver.last.commands == (ResolveAgent(agent_id="researcher", id="resolve-2"),)
@@ -90,7 +90,7 @@ def test_a_message_may_bring_another_agent() -> None:
     assert driver.thread.identity.agent_id == "researcher"
 
 
-def test_what_is_queued_begins_one_run_a_group_in_the_order_it_came() -> None:
+def test_each_queued_submission_starts_one_run_in_order() -> None:
     """B-589"""
     driver = Driver(request=THREAD)
     driver.submit("m1", "m2")
@@ -124,7 +124,7 @@ def test_a_cancelled_run_leaves_its_thread_idle(stage: str) -> None:
     assert (driver.result.termination, driver.result.detail) == (Cancelled(), "enough")
 
 
-def test_a_cancelled_run_makes_room_for_what_is_queued() -> None:
+def test_a_queued_message_starts_the_next_run_after_a_cancel() -> None:
     driver = Driver(request=THREAD)
     driver.submit("m1")
     driver.cancel()
@@ -132,21 +132,21 @@ def test_a_cancelled_run_makes_room_for_what_is_queued() -> None:
     assert (driver.thread.identity.run_id, queued(driver)) == ("r1.2", [])
 
 
-def test_there_is_nothing_to_cancel_in_an_idle_thread() -> None:
+def test_cancelling_an_idle_thread_is_refused() -> None:
     driver = idle()
     before = driver.thread.stage
     driver.cancel()
     assert (driver.refusal_reasons, driver.thread.stage) == (["no run is under way"], before)
 
 
-def test_an_idle_thread_is_closed_with_the_result_of_its_last_run() -> None:
+def test_an_idle_thread_closes_with_the_result_of_its_last_run() -> None:
     driver = idle()
     result = driver.result
     driver.cancel("goodbye", close=True)
     assert (driver.thread.stage, driver.last.events, driver.last.commands) == (Done(result), (), ())
 
 
-def test_a_thread_that_never_ran_is_closed_as_cancelled() -> None:
+def test_a_thread_without_a_run_closes_as_cancelled() -> None:
     driver = without_run()
     driver.cancel("goodbye", close=True)
     assert isinstance(driver.thread.stage, Done)
@@ -154,7 +154,7 @@ def test_a_thread_that_never_ran_is_closed_as_cancelled() -> None:
 
 
 @pytest.mark.parametrize("first", ["close", "cancel", "interrupt"])
-def test_a_thread_that_is_closed_stops_its_run_and_names_what_nobody_will_read(first: str) -> None:
+def test_closing_a_thread_cancels_its_run_and_lists_unread_messages(first: str) -> None:
     driver = Driver(request=THREAD)
     driver.submit("m1")
     if first == "cancel":
@@ -167,7 +167,7 @@ def test_a_thread_that_is_closed_stops_its_run_and_names_what_nobody_will_read(f
     assert driver.result.unread == (("m2", "m1") if first == "interrupt" else ("m1",))
 
 
-def test_a_closed_thread_takes_nothing_any_more() -> None:
+def test_a_closed_thread_refuses_messages() -> None:
     driver = idle()
     driver.cancel(close=True)
     ended = driver.thread.stage
@@ -181,7 +181,7 @@ def test_a_decision_for_an_idle_thread_is_refused() -> None:
     assert driver.refusal_reasons == ["the run has ended"]
 
 
-def test_a_failed_run_leaves_its_thread_ready_for_the_next() -> None:
+def test_a_thread_can_start_the_next_run_after_a_failed_one() -> None:
     driver = Driver(request=THREAD)
     driver.feed(LoopFailed("boom"))
     assert driver.result.termination == Errored(value="boom")
@@ -191,7 +191,7 @@ def test_a_failed_run_leaves_its_thread_ready_for_the_next() -> None:
     assert driver.result.response == "Still here."
 
 
-def test_work_of_a_run_that_failed_is_not_taken_for_work_of_the_next() -> None:
+def test_a_result_of_a_failed_run_is_ignored_by_the_next_run() -> None:
     driver = Driver(request=THREAD)
     driver.feed(LoopFailed("boom"))
     driver.submit("m1")
@@ -199,7 +199,7 @@ def test_work_of_a_run_that_failed_is_not_taken_for_work_of_the_next() -> None:
     assert driver.feed(WorkCancelled("infer-1")) == Advance(before)
 
 
-def test_a_bug_between_two_runs_ends_no_run() -> None:
+def test_a_failure_of_the_loop_between_two_runs_ends_no_run() -> None:
     """I-07: a run that ended is not ended again."""
     driver = idle()
     result = driver.result
@@ -208,7 +208,7 @@ def test_a_bug_between_two_runs_ends_no_run() -> None:
     assert driver.result == result
 
 
-def test_a_suspension_of_an_earlier_run_is_never_taken_for_one_of_this_run() -> None:
+def test_a_decision_for_a_suspension_of_an_earlier_run_applies_to_none_of_this_run() -> None:
     """I-05"""
     driver = Driver(request=THREAD)
     driver.model(asks(call("c1")))
@@ -221,7 +221,7 @@ def test_a_suspension_of_an_earlier_run_is_never_taken_for_one_of_this_run() -> 
     assert driver.refusal_reasons == ["unknown key: tool call or suspension 'approve' not found"]
 
 
-def test_a_thread_forgets_the_decisions_of_its_earlier_runs() -> None:
+def test_the_next_run_does_not_inherit_applied_decisions() -> None:
     driver = Driver(request=THREAD)
     driver.model(asks(call("c1")))
     driver.tool("c1", pending())
@@ -231,7 +231,7 @@ def test_a_thread_forgets_the_decisions_of_its_earlier_runs() -> None:
     assert driver.thread.current.applied == frozenset()
 
 
-def test_a_thread_that_was_closed_goes_on_from_its_old_conversation() -> None:
+def test_a_woken_thread_continues_its_old_conversation() -> None:
     old = idle().thread.transcript.sent()
     begun = begin(THREAD, thread_id="t1", run_id="r9", transcript=old)
     assert begun.thread.transcript.unsent == ("input:0",)
@@ -239,7 +239,7 @@ def test_a_thread_that_was_closed_goes_on_from_its_old_conversation() -> None:
     assert begun.thread.current.started_at_position == old.position
 
 
-def test_a_rollback_undoes_nothing_of_the_conversation_that_was_restored() -> None:
+def test_a_rollback_keeps_the_restored_conversation() -> None:
     old = idle().thread.transcript.sent()
     driver = Driver(agent=None, request=THREAD)
     driver.last = begin(THREAD, thread_id="t1", run_id="r9", transcript=old)
@@ -248,6 +248,6 @@ def test_a_rollback_undoes_nothing_of_the_conversation_that_was_restored() -> No
     assert driver.texts == ["Hello", "Hello!", "And then?"]
 
 
-def test_an_empty_conversation_is_restored_as_an_empty_one() -> None:
+def test_an_empty_conversation_is_restored_empty() -> None:
     begun = begin(NO_INPUT, thread_id="t1", run_id="r9", transcript=Transcript())
     assert (begun.thread.stage, begun.thread.transcript) == (Idle(), Transcript())

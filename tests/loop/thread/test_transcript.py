@@ -13,24 +13,24 @@ from wakeful.loop.thread.transcript import Transcript, transcript_of
 FIRST, SECOND = (Message(id=text, role=Role.USER, content=(TextBlock(text=text),)) for text in ("first", "second"))
 
 
-def test_an_empty_transcript_has_an_empty_name() -> None:
+def test_an_empty_transcript_has_the_empty_digest() -> None:
     assert Transcript().ref == TranscriptRef(length=0, digest=EMPTY_DIGEST)
 
 
-def test_appending_extends_the_chain_and_says_where_the_entry_stands() -> None:
+def test_appending_extends_the_digest_chain_and_records_the_source() -> None:
     transcript = Transcript().appending(FIRST, "input:0").appending(SECOND, SECOND)
     digest = reduce(chained, (FIRST, SECOND), EMPTY_DIGEST)
     assert transcript == Transcript(messages=(FIRST, SECOND), digest=digest, unsent=("input:0", SECOND))
     assert transcript.ref == TranscriptRef(length=2, digest=digest)
 
 
-def test_what_was_sent_is_not_sent_again() -> None:
+def test_entries_that_were_sent_are_not_sent_again() -> None:
     transcript = Transcript().appending(FIRST, "input:0")
     assert transcript.sent().appending(SECOND, "submit:0:0").unsent == ("submit:0:0",)
     assert transcript.sent().ref == transcript.ref
 
 
-def test_every_inference_is_told_what_came_since_the_last_one_and_no_more() -> None:
+def test_every_inference_request_appends_the_entries_since_the_last_one() -> None:
     driver = Driver()
     told = [driver.inference().appended]
     driver.model(asks(call("c1")))
@@ -43,7 +43,7 @@ def test_every_inference_is_told_what_came_since_the_last_one_and_no_more() -> N
     assert driver.inference().transcript == driver.thread.transcript.ref
 
 
-def test_a_transcript_is_rewound_to_a_place_and_the_next_inference_is_told() -> None:
+def test_after_a_rewind_the_next_inference_request_has_it() -> None:
     first = Transcript().appending(FIRST, "input:0")
     both = first.sent().appending(SECOND, "submit:0:0")
     assert both.rewound(first.position) == Transcript(
@@ -51,12 +51,12 @@ def test_a_transcript_is_rewound_to_a_place_and_the_next_inference_is_told() -> 
     )
 
 
-def test_nothing_is_told_when_nothing_is_undone() -> None:
+def test_a_rewind_that_removes_nothing_is_not_sent() -> None:
     transcript = Transcript().appending(FIRST, "input:0")
     assert transcript.rewound(transcript.position) == transcript
 
 
-def test_a_transcript_may_be_rewound_to_before_what_it_holds() -> None:
+def test_a_transcript_can_be_rewound_to_before_its_tail() -> None:
     whole = Transcript().appending(FIRST, "input:0").sent()
     start = Transcript().position
     tail = whole.appending(SECOND, "input:1").sent().tail(0, at_least=1)
@@ -64,7 +64,7 @@ def test_a_transcript_may_be_rewound_to_before_what_it_holds() -> None:
     assert tail.rewound(start) == Transcript(unsent=(Rewind(rewind=0),))
 
 
-def test_what_a_tail_holds_is_rewound_like_any_other() -> None:
+def test_a_tail_is_rewound_like_a_whole_transcript() -> None:
     first = Transcript().appending(FIRST, "input:0").appending(SECOND, "input:1").sent()
     tail = first.appending(FIRST, "input:2").appending(SECOND, "input:3").sent().tail(0, at_least=3)
     assert tail.rewound(first.position) == Transcript(
@@ -83,7 +83,7 @@ def long_conversation() -> Transcript:
 
 
 @pytest.mark.parametrize("budget", range(0, 3000, 100))
-def test_the_tail_of_a_transcript_parts_no_call_from_its_result(budget: int) -> None:
+def test_a_tail_never_separates_a_call_from_its_result(budget: int) -> None:
     """I-03"""
     whole = long_conversation()
     tail = whole.tail(budget)
@@ -101,7 +101,7 @@ def test_the_tail_is_as_long_as_its_budget_allows() -> None:
     assert sum(len(message.model_dump_json()) for message in whole.tail(800).messages) <= 800
 
 
-def test_what_no_inference_was_told_of_stays_in_the_tail_whatever_its_size() -> None:
+def test_entries_that_were_not_sent_stay_in_the_tail_whatever_their_size() -> None:
     unsent = Transcript().appending(FIRST, "input:0").appending(SECOND, "input:1")
     assert unsent.tail(0).messages == (FIRST, SECOND)
     assert [len(long_conversation().tail(0, at_least=n).messages) for n in (0, 1, 2, 3)] == [0, 1, 4, 4]
@@ -112,7 +112,7 @@ def test_the_tail_of_a_tail_is_a_tail() -> None:
     assert whole.tail(2000).tail(1000) == whole.tail(1000)
 
 
-def test_a_transcript_goes_on_from_what_was_read_back() -> None:
+def test_a_restored_transcript_can_be_extended() -> None:
     whole = long_conversation()
     tail = whole.tail(1000)
     read = TranscriptTail(length=tail.before.length, digest=tail.before.digest, messages=tail.messages)

@@ -37,7 +37,7 @@ from wakeful.loop.thread.views import doing, status_view, visible_messages
         ("cancelling", "cancelling what is in flight"),
     ],
 )
-def test_a_status_says_in_a_few_words_what_the_run_is_about(stage: str, words: str) -> None:
+def test_a_status_says_what_the_run_is_doing(stage: str, words: str) -> None:
     assert doing(LIVE_STAGES[stage]().thread) == words
 
 
@@ -45,7 +45,7 @@ def test_a_finished_run_says_how_it_ended() -> None:
     assert doing(done().thread) == "ended: natural"
 
 
-def test_a_thread_between_two_runs_says_so() -> None:
+def test_the_status_of_a_thread_between_two_runs_says_that_it_is_idle() -> None:
     assert doing(idle().thread) == "idle, waiting for a message"
 
 
@@ -55,11 +55,11 @@ def test_the_status_of_an_idle_thread_holds_the_result_of_its_last_run() -> None
     assert (view.status, view.result, view.runs) == (RunStatus.DONE, driver.result, 1)
 
 
-def test_a_run_between_two_steps_says_so() -> None:
+def test_the_status_of_a_run_between_two_steps_says_so() -> None:
     assert doing(inferring().thread.entering(BetweenSteps())) == "between two steps"
 
 
-def test_all_that_runs_or_waits_is_named() -> None:
+def test_a_status_names_every_running_or_suspended_call() -> None:
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2", "pay")))
     assert doing(driver.thread) == "running look, pay"
@@ -68,7 +68,7 @@ def test_all_that_runs_or_waits_is_named() -> None:
     assert doing(driver.thread) == "waiting for a decision on look, pay"
 
 
-def test_the_status_of_a_fresh_run() -> None:
+def test_the_status_of_a_new_run() -> None:
     driver = Driver(agent=None)
     assert status_view(driver.thread) == StatusView(
         identity=driver.thread.identity,
@@ -119,20 +119,20 @@ def test_the_status_of_a_finished_run_holds_its_result() -> None:
     assert (view.status, view.result, view.calls) == (RunStatus.DONE, driver.result, ())
 
 
-def test_a_cancelled_run_waits_for_nothing_any_more() -> None:
+def test_a_cancelled_run_waits_for_nothing() -> None:
     """H-06"""
     driver = awaiting_decisions()
     driver.cancel()
     assert status_view(driver.thread).pending == ()
 
 
-def test_the_transcript_of_a_run_between_batches_is_its_messages() -> None:
+def test_the_transcript_of_a_run_without_pending_calls_is_its_messages() -> None:
     driver = done()
     assert visible_messages(driver.thread) == driver.thread.transcript.messages
     assert [message.text for message in visible_messages(driver.thread)] == ["Hello", "Hello!"]
 
 
-def test_of_the_step_under_way_what_is_settled_is_visible_already() -> None:
+def test_the_transcript_shows_the_finished_calls_of_the_current_step() -> None:
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2"), call("c3"), text="Let me look."))
     driver.tool("c3", ok("hidden until what stands before it is there"))
