@@ -10,6 +10,7 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -28,7 +29,7 @@ from tests.support.subagents import answer_of, ends_in_tree, open_in_tree, tools
 from wakeful.client.client import Client
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import CallerError
-from wakeful.contract.names import SIGNAL_CANCEL
+from wakeful.contract.names import SIGNAL_CANCEL, SIGNAL_CLOSE
 from wakeful.worker import WorkerSettings, running_worker
 
 TREES = int(os.environ.get("WAKEFUL_FAULT_TREES", "200"))
@@ -38,6 +39,12 @@ LEVELS, MOST_NODES, MOST_CHILDREN = 4, 25, 6
 NEVER_ENDS = 300.0
 
 UNDISTURBED = frozenset({"natural", "completed"})
+CANCELS: dict[str, Callable[[Client, str], Awaitable[None]]] = {
+    "cancel": lambda client, thread_id: client.cancel(thread_id),
+    "close": lambda client, thread_id: client.close(thread_id),
+    "temporal": lambda client, thread_id: client.handle(thread_id).cancel(),
+}
+"""Two signals, and Temporal's own cancellation."""
 CANCELLED = {"cancelled", "CANCELED"}
 """The run's own reason, or Temporal's status if the workflow was cancelled before a worker had started it."""
 
@@ -112,7 +119,7 @@ class Tree:
 
     async def run(self) -> None:
         rng = random.Random(f"{SEED} {self.number}")
-        whose, by = rng.choice(["root", "root", "inner"]), rng.choice(["signal", "temporal"])
+        whose, by = rng.choice(["root", "root", "inner"]), rng.choice(list(CANCELS))
         plans = PlanGenerator(rng, ends=whose == "inner").agent(rng.randint(2, MOST_NODES))
         moment = rng.uniform(0.0, self.latest)
         self.how = f"{whose} by {by}"
@@ -154,7 +161,7 @@ class Tree:
     async def _cancel(self, thread_id: str, by: str) -> bool:
         """False if the thread had already ended."""
         try:
-            await (self.client.cancel(thread_id) if by == "signal" else self.client.handle(thread_id).cancel())
+            await CANCELS[by](self.client, thread_id)
         except CallerError:
             return False
         except RPCError as error:
@@ -214,7 +221,7 @@ class Tree:
                 case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
                     return bool(starting)
                 case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
-                    if event.workflow_execution_signaled_event_attributes.signal_name == SIGNAL_CANCEL:
+                    if event.workflow_execution_signaled_event_attributes.signal_name in (SIGNAL_CANCEL, SIGNAL_CLOSE):
                         return bool(starting)
                 case _:
                     pass
@@ -286,7 +293,7 @@ async def test_no_descendant_outlives_a_cancelled_thread_whose_worker_is_killed(
     client = Client(temporal, task_queue=f"killed-{events}")
     journal, empty = Journal(tmp_path / "journal.jsonl"), Journal(tmp_path / "empty.jsonl")
     ends = UNDISTURBED | {"failed"}
-    trees = [Tree(client, empty, number, ends, latest=6.0, bound=60.0) for number in range(TREES // 4)]
+    trees = [Tree(client, empty, number, ends, latest=6.0, bound=60.0) for number in range(max(1, TREES // 4))]
     async with KilledWorker(temporal, client.task_queue, journal, events=events) as worker:
         running = asyncio.create_task(run_all(trees))
         kills = 0
