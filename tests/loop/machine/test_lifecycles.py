@@ -10,7 +10,7 @@ import pytest
 from tests.loop.children import PARENT, awaiting_tasks, child_settled, spawn_call
 from tests.loop.driving import Driver, asks, call, ok
 from tests.loop.generating import World
-from tests.loop.subagents.test_runs_on_a_budget import on, short_of_turns
+from tests.loop.subagents.test_runs_on_a_budget import short_of_turns, with_budget
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.errors import IllegalTransition
 from wakeful.contract.inference import ModelResponse
@@ -80,7 +80,7 @@ def test_a_thread_moves_along_its_edges_and_no_others(before: str, after: str) -
 
 @pytest.mark.no_cover  # as in test_properties
 def test_every_edge_of_the_table_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By random histories, and by the few stories that they do not find: an edge that none takes has no reason."""
+    """Random histories take all edges but a few, and scenarios take those: an edge that none takes is not needed."""
     taken: set[tuple[str, str]] = set()
 
     def check(before: str, after: str) -> None:
@@ -92,25 +92,25 @@ def test_every_edge_of_the_table_is_taken(monkeypatch: pytest.MonkeyPatch) -> No
         world = World(Random(seed))
         world.make_moves()
         world.finish_all_work()
-    for story in (cancelled_while_it_asks_for_budget, cancelled_while_its_tasks_hold_the_budget, failed_while_it_waits):
-        story()
+    for scenario in (cancel_while_waiting_for_a_grant, cancel_while_tasks_hold_the_budget, fail_while_waiting):
+        scenario()
     edges = {(before, after) for before, follows in STAGE_EDGES.items() for after in follows}
     assert edges - taken == set()
 
 
-def cancelled_while_it_asks_for_budget() -> None:
+def cancel_while_waiting_for_a_grant() -> None:
     short_of_turns().cancel()
 
 
-def cancelled_while_its_tasks_hold_the_budget() -> None:
+def cancel_while_tasks_hold_the_budget() -> None:
     for spent in (Spent(turns=1), Spent(turns=9)):
-        driver = on(Budget(turns=3))
+        driver = with_budget(Budget(turns=3))
         driver.model(asks(spawn_call("c1"), spawn_call("c2")))
         driver.feed(child_settled("bg_0", spent=spent))
         driver.cancel()
 
 
-def failed_while_it_waits() -> None:
+def fail_while_waiting() -> None:
     awaiting_tasks().feed(LoopFailed("a bug"))
     handing_off = Driver(PARENT)
     handing_off.model(asks(call("c1", "handoff_to_billing")))

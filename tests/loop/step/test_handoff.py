@@ -148,8 +148,8 @@ def test_the_targets_budget_holds_for_the_rest_of_the_run() -> None:
 
 
 def test_a_handoff_within_a_task_is_resolved_as_part_of_the_task() -> None:
-    family = SubagentContext(path=("t0",), work_id="bg_0", task_id="bg_0")
-    request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", subagent=family)
+    context = SubagentContext(path=("t0",), work_id="bg_0", task_id="bg_0")
+    request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", subagent=context)
     driver = Driver(PARENT, request=request)
     driver.model(asks(HANDS_OVER))
     assert [asked.in_task for asked in driver.commands_of(ResolveAgent)] == [True, True]

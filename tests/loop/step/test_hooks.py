@@ -418,9 +418,9 @@ def test_an_agent_that_takes_over_runs_no_hooks_for_earlier_steps() -> None:
 
 
 def test_a_sub_agent_notifies_its_parent_after_its_run_end_hooks() -> None:
-    family = SubagentContext(path=("t0",), work_id="bg_0", task_id="bg_0")
+    context = SubagentContext(path=("t0",), work_id="bg_0", task_id="bg_0")
     request = RunRequest(
-        agent_id="assistant", input="Hello", parent_thread_id="t0", origin=Origin.SUBAGENT, subagent=family
+        agent_id="assistant", input="Hello", parent_thread_id="t0", origin=Origin.SUBAGENT, subagent=context
     )
     driver = ending(request=request)
     assert driver.commands_of(NotifyParent) == []

@@ -1,4 +1,4 @@
-"""A run whose model has nothing more to say while its tasks still run: it pauses, and what they tell goes on."""
+"""A run whose model has finished while its tasks are running: it waits, and their events resume it."""
 
 import pytest
 
@@ -202,8 +202,8 @@ def test_wall_time_stops_a_run_that_waits_and_its_tasks() -> None:
 
 
 def test_the_deadline_of_the_tree_stops_a_sub_agent_without_a_limit_of_its_own() -> None:
-    family = SubagentContext(path=("t0",), work_id="w", deadline=500)
-    driver = Driver(PARENT, request=RunRequest(agent_id="assistant", input="Hello", subagent=family))
+    context = SubagentContext(path=("t0",), work_id="w", deadline=500)
+    driver = Driver(PARENT, request=RunRequest(agent_id="assistant", input="Hello", subagent=context))
     assert driver.thread.next_alarm == 500
     driver.wait(500)
     assert driver.last.commands == (CancelWork("infer-1"),)
@@ -213,8 +213,8 @@ def test_the_deadline_of_the_tree_stops_a_sub_agent_without_a_limit_of_its_own()
 
 def test_a_task_notifies_its_parent_of_its_end() -> None:
     """B-535"""
-    family = SubagentContext(path=("t0",), work_id="bg_3", task_id="bg_3", name="scout")
-    request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", subagent=family)
+    context = SubagentContext(path=("t0",), work_id="bg_3", task_id="bg_3", name="scout")
+    request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", subagent=context)
     driver = Driver(PARENT, request=request)
     assert driver.thread.identity.task == TaskRef(task_id="bg_3", thread_id="t1", owner_thread_id="t0", name="scout")
     driver.model(says("Found."))
@@ -225,8 +225,8 @@ def test_a_task_notifies_its_parent_of_its_end() -> None:
 
 
 def test_a_delegate_notifies_its_parent_once_and_is_not_a_task() -> None:
-    family = SubagentContext(path=("t0",), work_id="delegate-c9")
-    request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", subagent=family)
+    context = SubagentContext(path=("t0",), work_id="delegate-c9")
+    request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", subagent=context)
     driver = Driver(PARENT, request=request)
     driver.submit("m1", on_busy=OnBusy.INTERRUPT)
     driver.model(says("In vain."))

@@ -1,4 +1,4 @@
-"""Budgets over a tree of agents: reserve, spend, give back; ask for more, grant and refuse.
+"""Budgets over a tree of agents: reserve, spend, release; request more, grant and refuse.
 
 `make test` checks 150 random trees and `make faults` 1,000; to check more, set `WAKEFUL_BUDGET_TREES` and run pytest on
 this file. A failure names the seed of its tree.
@@ -31,7 +31,7 @@ NOW = 1_000
 INFERRING = Inferring(id="infer-1", message_id="m1", since=0)
 
 
-def a_run(
+def run_with(
     *,
     thread_id: str = "root",
     parent: str | None = None,
@@ -43,7 +43,7 @@ def a_run(
     allowance: Budget | None = None,
     stage: Stage | None = None,
 ) -> Thread:
-    """A run that has spent this much; one with a parent is called `w-<thread>` there."""
+    """A run that has spent this much; the work id of one with a parent is `w-<thread>`."""
     run = Run(
         number=1,
         started_at_position=TranscriptPosition(),
@@ -77,18 +77,19 @@ def reserving(thread: Thread, work_id: str, allowance: Budget | None) -> Thread:
     return thread.with_budget(ledger.reserve(thread.current.budget, work_id, allowance))
 
 
-def a_child(*, tokens: int = 0, **given: object) -> Thread:
-    return a_run(thread_id="child", parent="root", tokens=tokens, **given)  # type: ignore[arg-type]  # as a_run's
+def child_with(*, tokens: int = 0, **given: object) -> Thread:
+    return run_with(thread_id="child", parent="root", tokens=tokens, **given)  # type: ignore[arg-type]  # as run_with's
 
 
-def a_loan(
+def budget_request(
     tokens: int = 0, *, work_id: str = "w-child", cost: float = 0.0, turns: int = 0, calls: int = 0
 ) -> BudgetRequest:
     spent = Spent(tokens=tokens, cost=cost, turns=turns, tool_calls=calls)
     return BudgetRequest(work_id=work_id, thread_id=work_id.removeprefix("w-"), spent=spent)
 
 
-def told(moved: Advance) -> list[object]:
+def payloads(moved: Advance) -> list[object]:
+    """The payloads of the signals that are sent."""
     return [command.payload for command in moved.commands if isinstance(command, SendSignal)]
 
 
@@ -105,7 +106,7 @@ def why_stopped(moved: Advance | None) -> str | None:
 
 
 def test_a_run_without_a_budget_has_no_limit_and_sends_no_request() -> None:
-    state = a_child(tokens=10**9, cost=1e9, turns=10**6, calls=10**6)
+    state = child_with(tokens=10**9, cost=1e9, turns=10**6, calls=10**6)
     assert left(state) == Budget()
     assert ledger.calls_left(state.current) is None
     assert ledger.share(state.current, 3) is None
@@ -116,13 +117,13 @@ def test_a_run_without_a_budget_has_no_limit_and_sends_no_request() -> None:
 
 
 def test_a_run_that_has_spent_nothing_reports_nothing() -> None:
-    assert ledger.spent_or_none(a_run().current) is None
-    assert ledger.spent(a_run(turns=1).current) == Spent(turns=1)
+    assert ledger.spent_or_none(run_with().current) is None
+    assert ledger.spent(run_with(turns=1).current) == Spent(turns=1)
 
 
 def test_spent_is_the_runs_own_plus_what_ended_sub_agents_spent() -> None:
     state = with_ledger(
-        a_run(tokens=5, cost=0.1, turns=2, calls=3), descendants=Spent(tokens=7, cost=0.2, turns=1, tool_calls=1)
+        run_with(tokens=5, cost=0.1, turns=2, calls=3), descendants=Spent(tokens=7, cost=0.2, turns=1, tool_calls=1)
     )
     assert ledger.spent(state.current) == Spent(tokens=12, cost=0.3, turns=3, tool_calls=4)
 
@@ -138,7 +139,7 @@ def test_spent_is_the_runs_own_plus_what_ended_sub_agents_spent() -> None:
     ],
 )
 def test_tokens_are_the_total_or_the_sum_of_the_parts_if_a_provider_reports_no_total(usage: Usage, tokens: int) -> None:
-    assert ledger.spent(replace(a_run().current, usage=usage)).tokens == tokens
+    assert ledger.spent(replace(run_with().current, usage=usage)).tokens == tokens
 
 
 def test_the_tightest_of_several_budgets_has_the_smallest_of_each_limit() -> None:
@@ -147,7 +148,7 @@ def test_the_tightest_of_several_budgets_has_the_smallest_of_each_limit() -> Non
 
 
 def test_what_is_left_is_the_smaller_of_budget_and_allowance_minus_spent_and_reserved() -> None:
-    state = a_child(
+    state = child_with(
         tokens=10,
         cost=0.1,
         turns=1,
@@ -160,18 +161,18 @@ def test_what_is_left_is_the_smaller_of_budget_and_allowance_minus_spent_and_res
 
 
 def test_what_is_left_is_never_negative() -> None:
-    state = a_run(tokens=150, budget=Budget(tokens=100, cost=0.0))
+    state = run_with(tokens=150, budget=Budget(tokens=100, cost=0.0))
     assert left(state) == Budget(tokens=0, cost=0.0)
     assert budgets.before_step(state, now=NOW) is not None
 
 
 def test_costs_are_added_without_floating_point_error() -> None:
-    state = with_ledger(a_run(cost=0.1, budget=Budget(cost=0.3)), descendants=Spent(cost=0.2))
+    state = with_ledger(run_with(cost=0.1, budget=Budget(cost=0.3)), descendants=Spent(cost=0.2))
     assert left(state) == Budget(cost=0.0)
 
 
 def test_a_run_without_tool_calls_left_may_take_a_step() -> None:
-    state = a_run(calls=2, budget=Budget(tool_calls=2))
+    state = run_with(calls=2, budget=Budget(tool_calls=2))
     assert ledger.calls_left(state.current) == 0
     assert budgets.before_step(state, now=NOW) is None
 
@@ -186,21 +187,21 @@ def test_the_deadline_is_the_earlier_of_the_runs_own_and_the_trees(
     assert ledger.deadline(Budget(seconds=seconds), inherited, NOW) == expected
 
 
-# Lend and give back
+# Reserve and release
 
 
 def test_sub_agents_and_the_run_have_equal_shares() -> None:
-    state = a_run(budget=Budget(tokens=100, cost=1.0, turns=2, tool_calls=0, seconds=60))
+    state = run_with(budget=Budget(tokens=100, cost=1.0, turns=2, tool_calls=0, seconds=60))
     assert ledger.share(state.current, 3) == Budget(tokens=25, cost=0.25, turns=1, tool_calls=0)
     assert ledger.share(state.current, 2) == Budget(tokens=33, cost=0.333333333, turns=1, tool_calls=0)
 
 
 def test_the_last_billionth_of_a_cost_is_not_rounded_away() -> None:
-    assert ledger.share(a_run(budget=Budget(cost=1e-9)).current, 3) == Budget(cost=1e-9)
+    assert ledger.share(run_with(budget=Budget(cost=1e-9)).current, 3) == Budget(cost=1e-9)
 
 
 def test_a_share_is_reserved_until_it_is_released_and_then_counts_as_what_was_spent() -> None:
-    state = reserving(a_run(tokens=10, budget=Budget(tokens=100)), "w1", Budget(tokens=40))
+    state = reserving(run_with(tokens=10, budget=Budget(tokens=100)), "w1", Budget(tokens=40))
     state = reserving(state, "w2", Budget(tokens=20))
     assert left(state) == Budget(tokens=30)
     state = released(state, "w1", Spent(tokens=5, turns=1))
@@ -210,64 +211,64 @@ def test_a_share_is_reserved_until_it_is_released_and_then_counts_as_what_was_sp
 
 
 def test_spending_of_a_sub_agent_without_an_allowance_counts() -> None:
-    assert released(a_run(), "w1", Spent(tokens=5)).current.budget.descendants == Spent(tokens=5)
+    assert released(run_with(), "w1", Spent(tokens=5)).current.budget.descendants == Spent(tokens=5)
 
 
 # Before a step
 
 
 def test_a_step_is_allowed_while_budget_is_left() -> None:
-    assert budgets.before_step(a_child(tokens=9, allowance=Budget(tokens=10)), now=NOW) is None
+    assert budgets.before_step(child_with(tokens=9, allowance=Budget(tokens=10)), now=NOW) is None
 
 
 @pytest.mark.parametrize(
     ("state", "why"),
     [
-        (a_run(tokens=120, budget=Budget(tokens=100)), "tokens budget is spent: 120 of 100 tokens"),
-        (a_run(cost=1.25, budget=Budget(cost=1)), "cost budget is spent: 1.25 of 1.0"),
-        (a_run(turns=3, budget=Budget(turns=3)), "turns budget is spent: 3 of 3 turns"),
-        (a_run(turns=3, tokens=1, budget=Budget(turns=3, tokens=1)), "tokens budget is spent: 1 of 1 tokens"),
-        (a_run(tokens=50, allowance=Budget(tokens=50)), "tokens budget is spent: 50 of 50 tokens"),
+        (run_with(tokens=120, budget=Budget(tokens=100)), "tokens budget is spent: 120 of 100 tokens"),
+        (run_with(cost=1.25, budget=Budget(cost=1)), "cost budget is spent: 1.25 of 1.0"),
+        (run_with(turns=3, budget=Budget(turns=3)), "turns budget is spent: 3 of 3 turns"),
+        (run_with(turns=3, tokens=1, budget=Budget(turns=3, tokens=1)), "tokens budget is spent: 1 of 1 tokens"),
+        (run_with(tokens=50, allowance=Budget(tokens=50)), "tokens budget is spent: 50 of 50 tokens"),
         (
-            reserving(a_run(tokens=60, budget=Budget(tokens=100)), "w1", Budget(tokens=40)),
+            reserving(run_with(tokens=60, budget=Budget(tokens=100)), "w1", Budget(tokens=40)),
             "tokens budget is spent: 100 of 100 tokens, of which sub-agents hold 40",
         ),
     ],
-    ids=["tokens", "cost", "turns", "the first of two", "an allowance of nobody", "lent"],
+    ids=["tokens", "cost", "turns", "the first of two", "an allowance without a parent", "reserved"],
 )
 def test_a_spent_budget_stops_the_run_before_the_model_is_called(state: Thread, why: str) -> None:
     assert why_stopped(budgets.before_step(state, now=NOW)) == why
 
 
 def test_refused_tool_calls_can_stop_a_run() -> None:
-    state = a_run(calls=2, budget=Budget(tool_calls=2))
+    state = run_with(calls=2, budget=Budget(tool_calls=2))
     stopped = budgets.stop_for(state, ledger.TOOL_CALLS, now=NOW)
     assert why_stopped(stopped) == "tool_calls budget is spent: 2 of 2 tool calls"
 
 
 def test_a_run_that_has_spent_its_allowance_requests_more_from_its_parent_and_waits() -> None:
-    state = a_child(tokens=50, turns=2, allowance=Budget(tokens=50), budget=Budget(tokens=80))
-    loan = BudgetRequest(work_id="w-child", thread_id="child", spent=Spent(tokens=50, turns=2))
+    state = child_with(tokens=50, turns=2, allowance=Budget(tokens=50), budget=Budget(tokens=80))
+    request = BudgetRequest(work_id="w-child", thread_id="child", spent=Spent(tokens=50, turns=2))
     assert budgets.before_step(state, now=NOW) == Advance(
         replace(state, stage=AwaitingBudget("tokens")),
-        (SendSignal(id="budget_request-tokens-50", thread_id="root", signal=SIGNAL_BUDGET_REQUEST, payload=loan),),
+        (SendSignal(id="budget_request-tokens-50", thread_id="root", signal=SIGNAL_BUDGET_REQUEST, payload=request),),
     )
 
 
 def test_a_run_with_an_allowance_of_zero_requests_more_before_its_first_step() -> None:
-    state = a_child(allowance=Budget(turns=0), stage=Resolving("resolve-1"))
+    state = child_with(allowance=Budget(turns=0), stage=Resolving("resolve-1"))
     moved = budgets.before_step(state, now=NOW)
     assert moved is not None
     assert moved.thread.stage == AwaitingBudget("turns")
 
 
 def test_a_run_whose_own_budget_is_spent_too_sends_no_request() -> None:
-    state = a_child(tokens=50, allowance=Budget(tokens=50), budget=Budget(tokens=50))
+    state = child_with(tokens=50, allowance=Budget(tokens=50), budget=Budget(tokens=50))
     assert why_stopped(budgets.before_step(state, now=NOW)) == "tokens budget is spent: 50 of 50 tokens"
 
 
 def test_a_run_without_tool_calls_left_requests_more_and_continues_without_them_when_refused() -> None:
-    state = a_child(calls=2, allowance=Budget(tool_calls=2, tokens=9))
+    state = child_with(calls=2, allowance=Budget(tool_calls=2, tokens=9))
     moved = budgets.before_step(state, now=NOW)
     assert moved is not None
     assert moved.thread.stage == AwaitingBudget("tool_calls")
@@ -278,88 +279,94 @@ def test_a_run_without_tool_calls_left_requests_more_and_continues_without_them_
 
 
 def test_a_run_that_requests_budget_for_a_sub_agent_sends_no_second_request_for_itself() -> None:
-    state = reserving(a_child(tokens=10, allowance=Budget(tokens=20)), "w-grandchild", Budget(tokens=10))
-    waiting = budgets.on_budget_requested(state, a_loan(10, work_id="w-grandchild"), now=NOW)
+    state = reserving(child_with(tokens=10, allowance=Budget(tokens=20)), "w-grandchild", Budget(tokens=10))
+    waiting = budgets.on_budget_requested(state, budget_request(10, work_id="w-grandchild"), now=NOW)
     assert len(waiting.commands) == 1
     moved = budgets.before_step(waiting.thread, now=NOW)
     assert moved == Advance(replace(waiting.thread, stage=AwaitingBudget("tokens")))
 
 
-# A sub-agent asks
+# A sub-agent requests more
 
 
-def lending_to_child(*lent: tuple[str, Budget], **given: object) -> Thread:
-    state = a_run(**given)  # type: ignore[arg-type]  # as a_run's
-    for work_id, allowance in lent:
+def run_reserving(*reservations: tuple[str, Budget], **given: object) -> Thread:
+    state = run_with(**given)  # type: ignore[arg-type]  # as run_with's
+    for work_id, allowance in reservations:
         state = reserving(state, work_id, allowance)
     return state
 
 
 def test_a_sub_agent_is_granted_half_of_what_is_left_on_top_of_what_it_has_spent() -> None:
-    state = lending_to_child(("w-child", Budget(tokens=40)), tokens=10, budget=Budget(tokens=100), stage=INFERRING)
+    state = run_reserving(("w-child", Budget(tokens=40)), tokens=10, budget=Budget(tokens=100), stage=INFERRING)
     allowance = Budget(tokens=44 + 23)
     grant = SendSignal("budget_grant-w-child:tokens-67", "child", SIGNAL_BUDGET_GRANT, BudgetGrant(allowance=allowance))
-    assert budgets.on_budget_requested(state, a_loan(44), now=NOW) == Advance(
+    assert budgets.on_budget_requested(state, budget_request(44), now=NOW) == Advance(
         with_ledger(state, reserved=(("w-child", allowance),)), (grant,)
     )
 
 
 def test_the_last_token_is_granted_too() -> None:
-    state = lending_to_child(("w-child", Budget(tokens=40)), tokens=59, budget=Budget(tokens=100))
-    moved = budgets.on_budget_requested(state, a_loan(40), now=NOW)
-    assert told(moved) == [BudgetGrant(allowance=Budget(tokens=41))]
-    assert told(budgets.on_budget_requested(moved.thread, a_loan(41), now=NOW)) == [BudgetGrant(refused="tokens")]
+    state = run_reserving(("w-child", Budget(tokens=40)), tokens=59, budget=Budget(tokens=100))
+    moved = budgets.on_budget_requested(state, budget_request(40), now=NOW)
+    assert payloads(moved) == [BudgetGrant(allowance=Budget(tokens=41))]
+    assert payloads(budgets.on_budget_requested(moved.thread, budget_request(41), now=NOW)) == [
+        BudgetGrant(refused="tokens")
+    ]
 
 
 def test_only_what_a_sub_agent_is_short_of_is_granted() -> None:
-    lent = Budget(tokens=40, cost=0.5, turns=3)
-    state = lending_to_child(("w-child", lent), budget=Budget(tokens=100, cost=1.0, turns=10))
-    moved = budgets.on_budget_requested(state, a_loan(40, cost=0.6, turns=2), now=NOW)
-    assert told(moved) == [BudgetGrant(allowance=Budget(tokens=70, cost=0.8, turns=3))]
+    reserved = Budget(tokens=40, cost=0.5, turns=3)
+    state = run_reserving(("w-child", reserved), budget=Budget(tokens=100, cost=1.0, turns=10))
+    moved = budgets.on_budget_requested(state, budget_request(40, cost=0.6, turns=2), now=NOW)
+    assert payloads(moved) == [BudgetGrant(allowance=Budget(tokens=70, cost=0.8, turns=3))]
 
 
 def test_overspending_of_a_sub_agent_counts_even_if_its_request_is_refused() -> None:
-    state = lending_to_child(("w-child", Budget(tokens=40, turns=1)), budget=Budget(tokens=100, turns=1))
-    moved = budgets.on_budget_requested(state, a_loan(70, turns=1), now=NOW)
-    assert told(moved) == [BudgetGrant(refused="turns")]
+    state = run_reserving(("w-child", Budget(tokens=40, turns=1)), budget=Budget(tokens=100, turns=1))
+    moved = budgets.on_budget_requested(state, budget_request(70, turns=1), now=NOW)
+    assert payloads(moved) == [BudgetGrant(refused="turns")]
     assert left(moved.thread) == Budget(tokens=30, turns=0)
 
 
 def test_the_request_of_an_unknown_sub_agent_is_refused_and_recorded() -> None:
-    moved = budgets.on_budget_requested(a_run(budget=Budget(tokens=100)), a_loan(40), now=NOW)
-    assert told(moved) == [BudgetGrant(refused="the parent has no sub-agent 'w-child'")]
+    moved = budgets.on_budget_requested(run_with(budget=Budget(tokens=100)), budget_request(40), now=NOW)
+    assert payloads(moved) == [BudgetGrant(refused="the parent has no sub-agent 'w-child'")]
     assert [(refusal.signal, refusal.reason) for refusal in moved.thread.refusals] == [
         (SIGNAL_BUDGET_REQUEST, "the parent has no sub-agent 'w-child'")
     ]
 
 
 def test_a_sub_agent_that_missed_its_grant_receives_it_again() -> None:
-    state = lending_to_child(("w-child", Budget(tokens=40)), budget=Budget(tokens=100))
-    moved = budgets.on_budget_requested(state, a_loan(10), now=NOW)
+    state = run_reserving(("w-child", Budget(tokens=40)), budget=Budget(tokens=100))
+    moved = budgets.on_budget_requested(state, budget_request(10), now=NOW)
     assert moved.thread == state
-    assert told(moved) == [BudgetGrant(allowance=Budget(tokens=40))]
+    assert payloads(moved) == [BudgetGrant(allowance=Budget(tokens=40))]
 
 
 def test_a_limit_that_the_parent_does_not_have_is_lifted() -> None:
-    state = lending_to_child(("w-child", Budget(tokens=40, turns=1)), budget=Budget(turns=9))
-    assert told(budgets.on_budget_requested(state, a_loan(40), now=NOW)) == [BudgetGrant(allowance=Budget(turns=1))]
+    state = run_reserving(("w-child", Budget(tokens=40, turns=1)), budget=Budget(turns=9))
+    assert payloads(budgets.on_budget_requested(state, budget_request(40), now=NOW)) == [
+        BudgetGrant(allowance=Budget(turns=1))
+    ]
 
 
 def test_a_sub_agent_is_granted_tokens_although_no_tool_calls_are_left() -> None:
-    state = lending_to_child(("w-child", Budget(tokens=40, tool_calls=1)), budget=Budget(tokens=100, tool_calls=1))
-    moved = budgets.on_budget_requested(state, a_loan(40, calls=1), now=NOW)
-    assert told(moved) == [BudgetGrant(allowance=Budget(tokens=70, tool_calls=1), refused="tool_calls")]
+    state = run_reserving(("w-child", Budget(tokens=40, tool_calls=1)), budget=Budget(tokens=100, tool_calls=1))
+    moved = budgets.on_budget_requested(state, budget_request(40, calls=1), now=NOW)
+    assert payloads(moved) == [BudgetGrant(allowance=Budget(tokens=70, tool_calls=1), refused="tool_calls")]
 
 
 def test_a_request_for_tool_calls_alone_is_refused_when_none_are_left() -> None:
-    state = lending_to_child(("w-child", Budget(tokens=40, tool_calls=1)), budget=Budget(tokens=100, tool_calls=1))
-    assert told(budgets.on_budget_requested(state, a_loan(calls=1), now=NOW)) == [BudgetGrant(refused="tool_calls")]
+    state = run_reserving(("w-child", Budget(tokens=40, tool_calls=1)), budget=Budget(tokens=100, tool_calls=1))
+    assert payloads(budgets.on_budget_requested(state, budget_request(calls=1), now=NOW)) == [
+        BudgetGrant(refused="tool_calls")
+    ]
 
 
-def a_middle(*lent: tuple[str, Budget], budget: Budget | None = None, stage: Stage = INFERRING) -> Thread:
-    """A sub-agent that was allowed 100 tokens, has spent 20 and lent the rest."""
-    return lending_to_child(
-        *lent,
+def middle_with(*reservations: tuple[str, Budget], budget: Budget | None = None, stage: Stage = INFERRING) -> Thread:
+    """A sub-agent with an allowance of 100 tokens that has spent 20 and reserved the rest."""
+    return run_reserving(
+        *reservations,
         thread_id="middle",
         parent="root",
         tokens=20,
@@ -370,11 +377,11 @@ def a_middle(*lent: tuple[str, Budget], budget: Budget | None = None, stage: Sta
 
 
 def test_a_parent_with_no_budget_left_requests_from_its_own_parent() -> None:
-    state = a_middle(("w-a", Budget(tokens=40)), ("w-b", Budget(tokens=40)))
-    first, second = a_loan(45, work_id="w-a"), a_loan(40, work_id="w-b")
+    state = middle_with(("w-a", Budget(tokens=40)), ("w-b", Budget(tokens=40)))
+    first, second = budget_request(45, work_id="w-a"), budget_request(40, work_id="w-b")
     moved = budgets.on_budget_requested(state, first, now=NOW)
-    loan = BudgetRequest(work_id="w-middle", thread_id="middle", spent=Spent(tokens=20 + 45 + 40))
-    assert moved.commands == (SendSignal("budget_request-tokens-100", "root", SIGNAL_BUDGET_REQUEST, loan),)
+    request = BudgetRequest(work_id="w-middle", thread_id="middle", spent=Spent(tokens=20 + 45 + 40))
+    assert moved.commands == (SendSignal("budget_request-tokens-100", "root", SIGNAL_BUDGET_REQUEST, request),)
     assert moved.thread.current.budget.requests == (first,)
     again = moved.then(budgets.on_budget_requested, second, now=NOW).then(budgets.on_budget_requested, first, now=NOW)
     assert again.commands == moved.commands
@@ -382,8 +389,8 @@ def test_a_parent_with_no_budget_left_requests_from_its_own_parent() -> None:
 
 
 def test_a_parent_whose_own_budget_is_spent_refuses() -> None:
-    state = a_middle(("w-a", Budget(tokens=80)), budget=Budget(tokens=100))
-    assert told(budgets.on_budget_requested(state, a_loan(80, work_id="w-a"), now=NOW)) == [
+    state = middle_with(("w-a", Budget(tokens=80)), budget=Budget(tokens=100))
+    assert payloads(budgets.on_budget_requested(state, budget_request(80, work_id="w-a"), now=NOW)) == [
         BudgetGrant(refused="tokens")
     ]
 
@@ -392,14 +399,14 @@ def test_a_parent_whose_own_budget_is_spent_refuses() -> None:
 
 
 def test_a_grant_resumes_a_waiting_run() -> None:
-    state = a_child(tokens=50, allowance=Budget(tokens=50), stage=AwaitingBudget("tokens"))
+    state = child_with(tokens=50, allowance=Budget(tokens=50), stage=AwaitingBudget("tokens"))
     moved = budgets.on_budget_granted(state, BudgetGrant(allowance=Budget(tokens=60)), now=NOW)
     assert moved == Advance(with_ledger(replace(state, stage=BetweenSteps()), allowance=Budget(tokens=60)))
     assert budgets.before_step(moved.thread, now=NOW) is None
 
 
 def test_a_refusal_stops_a_waiting_run_and_names_the_budget() -> None:
-    state = a_child(
+    state = child_with(
         tokens=50,
         turns=2,
         allowance=Budget(tokens=50, turns=2),
@@ -412,14 +419,14 @@ def test_a_refusal_stops_a_waiting_run_and_names_the_budget() -> None:
 
 
 def test_an_unreachable_parent_counts_as_a_refusal() -> None:
-    state = a_child(tokens=50, allowance=Budget(tokens=50, turns=2), stage=AwaitingBudget("tokens"))
+    state = child_with(tokens=50, allowance=Budget(tokens=50, turns=2), stage=AwaitingBudget("tokens"))
     moved = budgets.on_parent_unreachable(state, now=NOW)
     assert why_stopped(moved) == "tokens budget is spent: 50 of 50 tokens"
     assert moved.thread.current.budget.limit == Budget(tokens=50, turns=2)
 
 
 def test_a_refused_run_continues_with_what_a_sub_agent_released_and_requests_no_more() -> None:
-    state = a_middle(("w-a", Budget(tokens=80)), stage=AwaitingBudget("tokens"))
+    state = middle_with(("w-a", Budget(tokens=80)), stage=AwaitingBudget("tokens"))
     state = released(state, "w-a", Spent(tokens=70))
     moved = budgets.on_budget_granted(state, BudgetGrant(refused="tokens"), now=NOW)
     assert moved.thread.stage == BetweenSteps()
@@ -429,27 +436,27 @@ def test_a_refused_run_continues_with_what_a_sub_agent_released_and_requests_no_
 
 
 def test_a_run_that_was_refused_one_budget_refuses_its_sub_agents_the_others_and_requests_no_more() -> None:
-    """Its parent would name the same budget again, whatever it asks for: the two would never stop asking."""
-    state = a_child(cost=1.0, turns=2, allowance=Budget(cost=1.0, turns=4), stage=INFERRING)
+    """Its parent would refuse with the same budget again, whatever it requests: the requests would never end."""
+    state = child_with(cost=1.0, turns=2, allowance=Budget(cost=1.0, turns=4), stage=INFERRING)
     state = reserving(state, "w-a", Budget(cost=0.0, turns=2))
-    waiting = budgets.on_budget_requested(state, a_loan(turns=2, work_id="w-a"), now=NOW)
+    waiting = budgets.on_budget_requested(state, budget_request(turns=2, work_id="w-a"), now=NOW)
     moved = budgets.on_budget_granted(waiting.thread, BudgetGrant(refused="cost"), now=NOW)
-    assert told(moved) == [BudgetGrant(refused="cost")]
-    assert told(budgets.on_budget_requested(moved.thread, a_loan(turns=2, work_id="w-a"), now=NOW)) == [
+    assert payloads(moved) == [BudgetGrant(refused="cost")]
+    assert payloads(budgets.on_budget_requested(moved.thread, budget_request(turns=2, work_id="w-a"), now=NOW)) == [
         BudgetGrant(refused="cost")
     ]
 
 
 def waiting_middle(stage: Stage = INFERRING) -> Thread:
-    """Two sub-agents wait for what the parent's parent says."""
-    state = a_middle(("w-a", Budget(tokens=40)), ("w-b", Budget(tokens=40)), stage=stage)
-    moved = budgets.on_budget_requested(state, a_loan(40, work_id="w-a"), now=NOW)
-    return moved.then(budgets.on_budget_requested, a_loan(40, work_id="w-b"), now=NOW).thread
+    """Two sub-agents wait for a grant of the parent's parent."""
+    state = middle_with(("w-a", Budget(tokens=40)), ("w-b", Budget(tokens=40)), stage=stage)
+    moved = budgets.on_budget_requested(state, budget_request(40, work_id="w-a"), now=NOW)
+    return moved.then(budgets.on_budget_requested, budget_request(40, work_id="w-b"), now=NOW).thread
 
 
 def test_a_grant_is_passed_on_to_every_sub_agent_that_waits() -> None:
     moved = budgets.on_budget_granted(waiting_middle(), BudgetGrant(allowance=Budget(tokens=120)), now=NOW)
-    assert told(moved) == [BudgetGrant(allowance=Budget(tokens=50)), BudgetGrant(allowance=Budget(tokens=45))]
+    assert payloads(moved) == [BudgetGrant(allowance=Budget(tokens=50)), BudgetGrant(allowance=Budget(tokens=45))]
     assert moved.thread.current.budget.requests == ()
     assert moved.thread.stage == INFERRING
 
@@ -459,8 +466,8 @@ def test_a_grant_too_small_for_all_makes_the_parent_request_the_rest() -> None:
         waiting_middle(AwaitingBudget("tokens")), BudgetGrant(allowance=Budget(tokens=101)), now=NOW
     )
     rest = BudgetRequest(work_id="w-middle", thread_id="middle", spent=Spent(tokens=101))
-    assert told(moved) == [BudgetGrant(allowance=Budget(tokens=41)), rest]
-    assert [loan.work_id for loan in moved.thread.current.budget.requests] == ["w-b"]
+    assert payloads(moved) == [BudgetGrant(allowance=Budget(tokens=41)), rest]
+    assert [request.work_id for request in moved.thread.current.budget.requests] == ["w-b"]
     assert moved.thread.stage == BetweenSteps()
     own = budgets.before_step(moved.thread, now=NOW)
     assert own == Advance(replace(moved.thread, stage=AwaitingBudget("tokens")))
@@ -468,16 +475,16 @@ def test_a_grant_too_small_for_all_makes_the_parent_request_the_rest() -> None:
 
 def test_a_refusal_is_passed_on_to_every_sub_agent_that_waits() -> None:
     moved = budgets.on_budget_granted(waiting_middle(), BudgetGrant(refused="tokens"), now=NOW)
-    assert told(moved) == [BudgetGrant(refused="tokens"), BudgetGrant(refused="tokens")]
+    assert payloads(moved) == [BudgetGrant(refused="tokens"), BudgetGrant(refused="tokens")]
     assert moved.thread.stage == INFERRING
 
 
 def test_a_sub_agent_that_ended_while_it_waited_receives_no_grant_and_releases_its_reservation() -> None:
     state = released(waiting_middle(), "w-a", Spent(tokens=40))
     moved = budgets.on_budget_granted(state, BudgetGrant(refused="tokens"), now=NOW)
-    assert told(moved) == [BudgetGrant(refused="tokens")]
+    assert payloads(moved) == [BudgetGrant(refused="tokens")]
     freed = released(waiting_middle(), "w-a", Spent(tokens=10))
-    assert told(budgets.on_budget_granted(freed, BudgetGrant(refused="tokens"), now=NOW)) == [
+    assert payloads(budgets.on_budget_granted(freed, BudgetGrant(refused="tokens"), now=NOW)) == [
         BudgetGrant(allowance=Budget(tokens=55))
     ]
 
@@ -487,41 +494,41 @@ def test_the_modules_that_need_each_other_can_be_imported_in_any_order(module: s
     subprocess.run([sys.executable, "-c", f"import wakeful.loop.{module}"], check=True)
 
 
-# Any tree
+# Random trees
 
 
 CALL = {"tokens": 20, "cost": 0.05, "turns": 1, "tool_calls": 1}
-"""The largest that one call can be."""
-FROM_ABOVE = Stopped(value=StopDetail(code="budget"))
+"""The most that one model call can spend."""
+BY_PARENT = Stopped(value=StopDetail(code="budget"))
 
 
 @dataclass
 class Node:
     thread: Thread
     budget: Budget
-    """Its own, before anybody was refused anything."""
+    """Its own, before any refusal."""
     children: list[str] = field(default_factory=list)
-    calling: bool = False
+    is_calling: bool = False
     waiting_for: set[str] = field(default_factory=set)
-    """Sub-agents without which it does not go on."""
+    """Sub-agents that it waits for."""
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return isinstance(self.thread.stage, Done)
 
 
 class Tree:
-    """Agents that spend at random, with their signals on the way: of two threads in order, else in any order."""
+    """Agents that spend at random. Signals between two threads arrive in order, others in any order."""
 
     def __init__(self, chance: Random, budget: Budget, *, own: float = 0.3) -> None:
         self.chance, self.own, self.largest = chance, own, chance.randint(1, 14)
-        self.nodes = {"root": Node(a_run(budget=budget), budget)}
-        self.post: list[tuple[str, str, BudgetRequest | BudgetGrant | Spent]] = []
+        self.nodes = {"root": Node(run_with(budget=budget), budget)}
+        self.signals: list[tuple[str, str, BudgetRequest | BudgetGrant | Spent]] = []
         self.peak = 1
-        """How many agents were at work at once."""
-        self.told: set[tuple[str, str]] = set()
+        """How many agents were active at once."""
+        self.sent_ids: set[tuple[str, str]] = set()
 
-    def live(self) -> None:
+    def run_to_end(self) -> None:
         for _ in range(5_000):
             moves = [*self._deliveries(), *(("act", id) for id, node in self.nodes.items() if self._can_act(node))]
             if not moves:
@@ -530,52 +537,52 @@ class Tree:
             if kind == "act":
                 self._act(what)
             else:
-                self._deliver(next(entry for entry in self.post if f"{entry[0]}>{entry[1]}" == what))
-            self.peak = max(self.peak, sum(not node.ended for node in self.nodes.values()))
-        raise AssertionError("it goes on for ever")
+                self._deliver(next(entry for entry in self.signals if f"{entry[0]}>{entry[1]}" == what))
+            self.peak = max(self.peak, sum(not node.has_ended for node in self.nodes.values()))
+        raise AssertionError("the tree does not come to an end")
 
     def _deliveries(self) -> list[tuple[str, str]]:
-        return [("deliver", name) for name in dict.fromkeys(f"{source}>{target}" for source, target, _ in self.post)]
+        return [("deliver", name) for name in dict.fromkeys(f"{source}>{target}" for source, target, _ in self.signals)]
 
     def _can_act(self, node: Node) -> bool:
-        return node.calling or (isinstance(node.thread.stage, BetweenSteps) and not node.waiting_for)
+        return node.is_calling or (isinstance(node.thread.stage, BetweenSteps) and not node.waiting_for)
 
     def _deliver(self, entry: tuple[str, str, BudgetRequest | BudgetGrant | Spent]) -> None:
-        self.post.remove(entry)
+        self.signals.remove(entry)
         source, target, payload = entry
         node = self.nodes[target]
-        if node.ended:
+        if node.has_ended:
             return
         match payload:
             case BudgetRequest():
-                self._moved(target, budgets.on_budget_requested(node.thread, payload, now=NOW))
+                self._apply(target, budgets.on_budget_requested(node.thread, payload, now=NOW))
             case BudgetGrant() if self.chance.random() < 0.02:
-                self._moved(target, budgets.on_parent_unreachable(node.thread, now=NOW))
+                self._apply(target, budgets.on_parent_unreachable(node.thread, now=NOW))
             case BudgetGrant():
-                self._moved(target, budgets.on_budget_granted(node.thread, payload, now=NOW))
+                self._apply(target, budgets.on_budget_granted(node.thread, payload, now=NOW))
             case Spent():
                 node.thread = released(node.thread, f"w-{source}", payload)
                 node.waiting_for.discard(source)
 
     def _act(self, id: str) -> None:
         node = self.nodes[id]
-        if node.calling:
+        if node.is_calling:
             self._answered(id, node)
         elif (moved := budgets.before_step(node.thread, now=NOW)) is not None:
-            self._moved(id, moved)
+            self._apply(id, moved)
         else:
             step = node.thread.current.step
             node.thread = replace(node.thread.with_step(Step(number=step.number + 1)), stage=INFERRING)
-            node.calling = True
+            node.is_calling = True
 
     def _answered(self, id: str, node: Node) -> None:
-        """The model has answered: with calls, with sub-agents, or, sometimes, with its last word."""
+        """The model has answered: with calls, with sub-agents or, sometimes, without any."""
         self._pay(node)
         free = ledger.calls_left(node.thread.current)
         calls = self.chance.randint(0, 3) if free is None else min(free, self.chance.randint(0, 3))
         made = node.thread.current.budget.tool_calls + calls
         node.thread = replace(with_ledger(node.thread, tool_calls=made), stage=BetweenSteps())
-        if self.chance.random() < (0.01 if id == "root" else 0.05) and not self._below(node):
+        if self.chance.random() < (0.01 if id == "root" else 0.05) and not self._running_children(node):
             self._end(id)
         elif self.chance.random() < 0.3:
             self._start(id, node)
@@ -585,7 +592,7 @@ class Tree:
         usage = Usage(total_tokens=self.chance.randint(0, 20), cost=cost)
         run = node.thread.current
         node.thread = node.thread.with_run(replace(run, usage=run.usage.plus(usage)))
-        node.calling = False
+        node.is_calling = False
 
     def _start(self, id: str, node: Node) -> None:
         among = min(self.chance.randint(1, 3), self.largest - len(self.nodes))
@@ -593,7 +600,7 @@ class Tree:
         for _ in range(among):
             child = f"t{len(self.nodes)}"
             own = self._own_budget() if self.chance.random() < self.own else Budget()
-            state = a_run(thread_id=child, parent=id, budget=own, allowance=allowance)
+            state = run_with(thread_id=child, parent=id, budget=own, allowance=allowance)
             node.thread = reserving(node.thread, f"w-{child}", allowance)
             node.children.append(child)
             self.nodes[child] = Node(state, own)
@@ -603,38 +610,38 @@ class Tree:
     def _own_budget(self) -> Budget:
         return Budget(tokens=self.chance.randint(0, 200), turns=self.chance.randint(0, 30))
 
-    def _moved(self, id: str, moved: Advance) -> None:
-        """What `next_step` and the workflow do with it."""
+    def _apply(self, id: str, moved: Advance) -> None:
+        """What `next_step` and the workflow do with the advance."""
         node, before = self.nodes[id], self.nodes[id].thread.stage
         node.thread = moved.thread
         for command in moved.commands:
             if isinstance(command, SendSignal):
-                assert (id, command.id) not in self.told, "two commands of one run have the same id"
-                self.told.add((id, command.id))
+                assert (id, command.id) not in self.sent_ids, "two commands of one run have the same id"
+                self.sent_ids.add((id, command.id))
                 assert isinstance(command.payload, BudgetRequest | BudgetGrant)
-                self.post.append((id, command.thread_id, command.payload))
-        if node.ended and not isinstance(before, Done):
+                self.signals.append((id, command.thread_id, command.payload))
+        if node.has_ended and not isinstance(before, Done):
             self._end(id)
 
-    def _below(self, node: Node) -> list[str]:
-        return [child for child in node.children if not self.nodes[child].ended]
+    def _running_children(self, node: Node) -> list[str]:
+        return [child for child in node.children if not self.nodes[child].has_ended]
 
     def _end(self, id: str) -> None:
-        """Everything below it is stopped first, with what it has in flight; then it tells its parent."""
+        """Its descendants stop first, with their calls in flight; then it reports to its parent."""
         node = self.nodes[id]
-        for child in self._below(node):
+        for child in self._running_children(node):
             self._end(child)
-        if node.calling:
+        if node.is_calling:
             self._pay(node)
-        for entry in [entry for entry in self.post if entry[1] == id]:
-            self.post.remove(entry)
+        for entry in [entry for entry in self.signals if entry[1] == id]:
+            self.signals.remove(entry)
             if isinstance(entry[2], Spent):
                 node.thread = released(node.thread, f"w-{entry[0]}", entry[2])
         parent = node.thread.identity.parent_thread_id
-        if not node.ended:
-            node.thread = cancelling.stop(replace(node.thread, stage=BetweenSteps()), FROM_ABOVE, now=NOW).thread
+        if not node.has_ended:
+            node.thread = cancelling.stop(replace(node.thread, stage=BetweenSteps()), BY_PARENT, now=NOW).thread
         if parent is not None:
-            self.post.append((id, parent, ledger.spent(node.thread.current) or Spent()))
+            self.signals.append((id, parent, ledger.spent(node.thread.current) or Spent()))
 
     def subtree(self, id: str) -> Spent:
         total = ledger.spent(with_ledger(self.nodes[id].thread, descendants=Spent()).current)
@@ -643,7 +650,7 @@ class Tree:
         return total
 
 
-def some_budget(chance: Random) -> Budget:
+def random_budget(chance: Random) -> Budget:
     limits = {
         "tokens": chance.randint(0, 600),
         "cost": round(chance.uniform(0, 1.5), 9),
@@ -658,11 +665,11 @@ def some_budget(chance: Random) -> Budget:
 def test_no_tree_spends_more_than_its_limit_plus_one_call_per_active_agent(part: int) -> None:
     for seed in range(part, TREES, 10):
         chance = Random(seed)
-        tree = Tree(chance, some_budget(chance))
-        tree.live()
+        tree = Tree(chance, random_budget(chance))
+        tree.run_to_end()
         for id, node in tree.nodes.items():
             taken = tree.subtree(id)
-            assert node.ended, f"seed {seed}: {id} waits for ever"
+            assert node.has_ended, f"seed {seed}: {id} never ends"
             assert (ledger.spent(node.thread.current), node.thread.current.budget.reserved) == (taken, ()), (
                 f"seed {seed}: {id} lost count"
             )
@@ -675,6 +682,6 @@ def test_no_tree_spends_more_than_its_limit_plus_one_call_per_active_agent(part:
 def test_a_tree_without_a_budget_sends_no_requests() -> None:
     for seed in range(30):
         tree = Tree(Random(seed), Budget(), own=0)
-        tree.live()
-        assert all(node.ended for node in tree.nodes.values())
-        assert tree.told == set()
+        tree.run_to_end()
+        assert all(node.has_ended for node in tree.nodes.values())
+        assert tree.sent_ids == set()

@@ -1,4 +1,4 @@
-"""`cancel_task`: a model stops a task that it has started, or itself, and is told what that came to."""
+"""`cancel_task`: a model cancels a task that it has started, or its own run, and reads the receipt."""
 
 import json
 
@@ -75,8 +75,8 @@ def test_a_child_is_cancelled_by_its_id_or_name_and_the_receipt_comes_when_it_ha
     driver.model(asks(cancel_call("c3", name)))
     assert driver.last.commands == (CancelChild("bg_0", "t1/bg_0", "cancelled by assistant"),)
     assert (isinstance(driver.thread.stage, CallingTools), driver.thread.in_flight) == (True, frozenset())
-    below = CancelReceipt(cancelled=("t1/x", "t1/y"), ended=("t1/z",))
-    driver.feed(child_settled("bg_0", termination=CANCELLED, receipt=below))
+    descendants = CancelReceipt(cancelled=("t1/x", "t1/y"), ended=("t1/z",))
+    driver.feed(child_settled("bg_0", termination=CANCELLED, receipt=descendants))
     assert receipt_of(driver, "c3") == accepted("bg_0", 3)
     assert task_events_read(driver) == [("cancelled", "bg_0")]
     assert [task.task_id for task in driver.thread.children.running] == ["bg_1"]
@@ -218,17 +218,17 @@ def test_a_run_without_descendants_cancels_itself_at_once() -> None:
     assert (driver.tool_commands("c2"), isinstance(driver.thread.stage, Idle)) == ([], True)
 
 
-def a_task(**family: object) -> RunRequest:
+def task_request(**context: object) -> RunRequest:
     """The request of a sub-agent of the thread `t0`."""
-    stands = SubagentContext.model_validate({"path": ("t0",), "work_id": "bg_3", **family})
+    subagent = SubagentContext.model_validate({"path": ("t0",), "work_id": "bg_3", **context})
     return RunRequest(
-        agent_id="assistant", input="Hello", parent_thread_id="t0", origin=Origin.SUBAGENT, subagent=stands
+        agent_id="assistant", input="Hello", parent_thread_id="t0", origin=Origin.SUBAGENT, subagent=subagent
     )
 
 
 def test_the_receipt_of_a_task_that_cancels_itself_has_its_task_id() -> None:
     """B-553"""
-    driver = Driver(PARENT, request=a_task(task_id="bg_3"))
+    driver = Driver(PARENT, request=task_request(task_id="bg_3"))
     driver.model(asks(cancel_call("c1")))
     assert receipt_of(driver, "c1") == accepted("bg_3", 1)
     assert driver.commands_of(CancelChild) == []
@@ -237,10 +237,10 @@ def test_the_receipt_of_a_task_that_cancels_itself_has_its_task_id() -> None:
 def test_a_delegate_within_a_task_cancels_the_task_and_ends() -> None:
     """B-511, B-553"""
     task = TaskRef(task_id="bg_3", thread_id="t0/bg_3", owner_thread_id="t0")
-    driver = Driver(PARENT, request=a_task(within=task))
+    driver = Driver(PARENT, request=task_request(within=task))
     driver.model(asks(cancel_call("c1")))
-    told = CancelChild("cancel-c1", "t0/bg_3", "cancelled by assistant, which is part of it")
-    assert driver.commands_of(CancelChild) == [told]
+    cancel = CancelChild("cancel-c1", "t0/bg_3", "cancelled by assistant, which is part of it")
+    assert driver.commands_of(CancelChild) == [cancel]
     assert receipt_of(driver, "c1") == accepted("bg_3", 1)
     ended = driver.thread
     assert isinstance(ended.stage, Done)
@@ -254,6 +254,6 @@ def test_an_agents_own_cancel_task_tool_replaces_the_runtimes() -> None:
     driver.model(asks(cancel_call("c1")))
     (command,) = driver.last.commands
     assert isinstance(command, CallTool)
-    driver.tool("c1", ok("as you wish"))
+    driver.tool("c1", ok("cancelled"))
     driver.model(says("Done."))
     assert driver.result.termination == NaturalEnd()

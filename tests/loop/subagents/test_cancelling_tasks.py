@@ -1,4 +1,4 @@
-"""Cancel with a family: everything that the run has started is told to stop and waited for, and nothing else."""
+"""Cancel with sub-agents: the run cancels everything that it has started, and nothing else, and waits for it."""
 
 from collections.abc import Mapping
 
@@ -36,7 +36,7 @@ ANSWERS: Mapping[str, ModelResponse | None] = {
     "awaiting decisions": asks_gated(call("c9"), c9=Suspend(ticket=make_ticket("s1"))),
     "awaiting tasks": says("I wait."),
 }
-"""How a model that is asked brings its run into each stage."""
+"""The answers that bring a run into each stage."""
 
 
 @pytest.mark.parametrize("thread", [False, True])
@@ -48,8 +48,8 @@ def test_cancel_waits_for_every_task_in_every_stage(stage: str, thread: bool) ->
         driver.model(answer)
     working = sorted(driver.thread.in_flight)
     driver.cancel("enough")
-    told = {command.id for command in driver.last.commands if isinstance(command, CancelChild | CancelWork)}
-    assert told == {*working, "bg_0", "bg_1"}
+    cancelled = {command.id for command in driver.last.commands if isinstance(command, CancelChild | CancelWork)}
+    assert cancelled == {*working, "bg_0", "bg_1"}
     for id in working:
         driver.feed(child_settled(id, termination=Cancelled()) if id.startswith("child") else WorkCancelled(id))
     driver.feed(
@@ -106,8 +106,8 @@ def test_closing_a_thread_cancels_the_tasks_of_all_its_runs(first: str) -> None:
     if first == "cancel":
         driver.cancel("enough")
     driver.cancel("goodbye", close=True)
-    told = [command.id for command in driver.commands if isinstance(command, CancelChild)]
-    assert sorted(told) == ["bg_0", "bg_1"]
+    cancelled = [command.id for command in driver.commands if isinstance(command, CancelChild)]
+    assert sorted(cancelled) == ["bg_0", "bg_1"]
     driver.model(says("In vain."))
     driver.feed(child_settled("bg_1", termination=Cancelled()))
     assert isinstance(driver.thread.stage, Cancelling)

@@ -1,4 +1,4 @@
-"""What ends leaves nothing behind: no task, no loan that nobody answers, no letter that nobody has, no order lost."""
+"""A run that ends leaves no running task, no open budget request and no lost mail; messages keep their order."""
 
 from collections.abc import Callable
 
@@ -68,40 +68,42 @@ AS_A_TASK = RunRequest(
     origin=Origin.SUBAGENT,
     subagent=SubagentContext(path=("t0",), work_id="bg_0", task_id="bg_0", allowance=Budget(tokens=1000)),
 )
-A_LOAN = BudgetRequested(BudgetRequest(work_id="bg_0", thread_id=thread_id_of("bg_0"), spent=Spent(tokens=500)))
+BUDGET_REQUESTED = BudgetRequested(
+    BudgetRequest(work_id="bg_0", thread_id=thread_id_of("bg_0"), spent=Spent(tokens=500))
+)
 
 
-def at_its_limit(driver: Driver) -> None:
+def reach_max_rounds(driver: Driver) -> None:
     driver.model(asks(call("x1")))
     driver.tool("x1", ok(1))
 
 
-def failing(driver: Driver) -> None:
+def fail(driver: Driver) -> None:
     driver.feed(WorkFailed(driver.inference().id, "no model"))
 
 
-def forbidden(driver: Driver) -> None:
+def block_call(driver: Driver) -> None:
     driver.model(asks(call("x1")))
     driver.block("x1", "locked")
 
 
 @pytest.mark.parametrize(
     ("end", "reason"),
-    [(at_its_limit, "stopped:max_rounds"), (failing, "error:no model"), (forbidden, "blocked:locked")],
+    [(reach_max_rounds, "stopped:max_rounds"), (fail, "error:no model"), (block_call, "blocked:locked")],
     ids=["max_rounds", "error", "block"],
 )
-@pytest.mark.parametrize("moments", [(), (LifecyclePhase.RUN_END,)], ids=["plain", "hooked"])
+@pytest.mark.parametrize("lifecycle", [(), (LifecyclePhase.RUN_END,)], ids=["plain", "with hooks"])
 def test_a_sub_agent_cancels_its_tasks_before_it_ends(
-    end: Callable[[Driver], None], reason: str, moments: tuple[LifecyclePhase, ...]
+    end: Callable[[Driver], None], reason: str, lifecycle: tuple[LifecyclePhase, ...]
 ) -> None:
-    agent = with_hooks(*moments, agent=make_parent(max_rounds=2))
+    agent = with_hooks(*lifecycle, agent=make_parent(max_rounds=2))
     driver = with_tasks(spawn_call("c1"), driver=Driver(agent, request=AS_A_TASK))
     end(driver)
     assert isinstance(driver.thread.stage, Cancelling)
     assert [command.id for command in driver.commands_of(CancelChild)] == ["bg_0"]
     assert driver.commands_of(NotifyParent) == []
     driver.feed(child_settled("bg_0", termination=Cancelled(), spent=Spent(tokens=70)))
-    if moments:
+    if lifecycle:
         assert isinstance(driver.thread.stage, RunningHooks)
         driver.hooks()
     (settle,) = driver.commands_of(NotifyParent)
@@ -120,7 +122,7 @@ def test_a_run_that_ends_drops_the_budget_requests_that_wait() -> None:
     driver = Driver(make_parent(max_rounds=2), request=AS_A_TASK)
     driver.model(asks(spawn_call("c1"), usage=Usage(total_tokens=100)))
     driver.model(asks(call("x1"), usage=Usage(total_tokens=1000)))
-    driver.feed(A_LOAN)
+    driver.feed(BUDGET_REQUESTED)
     assert driver.thread.current.budget.requests
     driver.tool("x1", ok(1))
     driver.feed(child_settled("bg_0", termination=Cancelled()))
@@ -131,20 +133,20 @@ def test_a_run_that_ends_drops_the_budget_requests_that_wait() -> None:
 def test_a_budget_request_after_the_end_is_refused() -> None:
     driver = with_tasks(spawn_call("c1"), driver=Driver(make_parent(max_rounds=1)))
     assert isinstance(driver.thread.stage, Done)
-    (tell,) = driver.feed(A_LOAN).commands
-    assert isinstance(tell, SendSignal)
-    assert (tell.thread_id, tell.signal) == (thread_id_of("bg_0"), SIGNAL_BUDGET_GRANT)
+    (signal,) = driver.feed(BUDGET_REQUESTED).commands
+    assert isinstance(signal, SendSignal)
+    assert (signal.thread_id, signal.signal) == (thread_id_of("bg_0"), SIGNAL_BUDGET_GRANT)
 
 
 def test_a_run_whose_loop_failed_refuses_the_budget_requests_that_wait() -> None:
     driver = Driver(PARENT, request=AS_A_TASK)
     driver.model(asks(spawn_call("c1"), usage=Usage(total_tokens=100)))
     driver.model(asks(call("x1"), usage=Usage(total_tokens=1000)))
-    driver.feed(A_LOAN)
+    driver.feed(BUDGET_REQUESTED)
     before = len(driver.commands_of(SendSignal))
     driver.feed(LoopFailed("boom"))
-    refused = [tell for tell in driver.commands_of(SendSignal)[before:] if tell.signal == SIGNAL_BUDGET_GRANT]
-    assert [tell.thread_id for tell in refused] == [thread_id_of("bg_0")]
+    refused = [signal for signal in driver.commands_of(SendSignal)[before:] if signal.signal == SIGNAL_BUDGET_GRANT]
+    assert [signal.thread_id for signal in refused] == [thread_id_of("bg_0")]
 
 
 def test_a_run_does_not_pay_for_a_task_of_an_earlier_run() -> None:
@@ -169,8 +171,8 @@ def test_a_rollback_keeps_mail_and_the_ends_of_earlier_tasks_for_the_next_run() 
     driver.submit("m3", on_busy=OnBusy.ROLLBACK)
     driver.feed(WorkCancelled(driver.inference().id))
     driver.resolve(PARENT)
-    told = "\n".join(driver.texts)
-    assert ("precious" in told, 'task_id="bg_0"' in told, 'task_id="bg_1"' in told) == (True, True, False)
+    text = "\n".join(driver.texts)
+    assert ("precious" in text, 'task_id="bg_0"' in text, 'task_id="bg_1"' in text) == (True, True, False)
 
 
 def test_a_message_to_a_new_task_keeps_its_order_in_a_sequential_step() -> None:
@@ -210,8 +212,8 @@ def test_an_approved_message_to_a_task_approved_with_it_is_sent_once_the_task_ha
 
 def test_a_resent_message_to_a_child_is_a_signal_and_wakes_no_thread() -> None:
     driver = with_tasks(spawn_call("c1", "scout"))
-    letter = agent_message("msg_1", relation="child", task_id="bg_0")
-    driver.feed(MailReturned(letter.model_copy(update={"recipient_thread_id": thread_id_of("bg_0")}), "unavailable"))
+    message = agent_message("msg_1", relation="child", task_id="bg_0")
+    driver.feed(MailReturned(message.model_copy(update={"recipient_thread_id": thread_id_of("bg_0")}), "unavailable"))
     (command,) = driver.feed(UndeliveredRequested("replay")).commands
     assert isinstance(command, SendSignal)
     assert command.thread_id == thread_id_of("bg_0")
@@ -224,12 +226,12 @@ def test_a_resent_message_to_a_child_is_a_signal_and_wakes_no_thread() -> None:
 def test_the_tags_of_messages_and_task_events_cannot_be_forged(forged: str) -> None:
     driver = awaiting_tasks(spawn_call("c1"))
     driver.feed(mail_received("msg_1", f"Hi\n{forged}\n"))
-    (letter,) = [text for text in driver.texts if text.startswith("<agent-message ")]
-    assert letter.count(forged) == (1 if forged == "</agent-message>" else 0), "the letter has one end"
+    (message,) = [text for text in driver.texts if text.startswith("<agent-message ")]
+    assert message.count(forged) == (1 if forged == "</agent-message>" else 0), "the message has one end"
     driver.feed(task_event("bg_0", payload=forged))
     driver.model(says("I wait."))
-    words = [text for text in driver.texts if "half" not in text and 'kind="custom"' in text]
-    assert [forged in text for text in words] == [False]
+    events = [text for text in driver.texts if "half" not in text and 'kind="custom"' in text]
+    assert [forged in text for text in events] == [False]
 
 
 def test_events_of_tasks_that_are_unknown_or_have_ended_are_dropped() -> None:

@@ -1,4 +1,4 @@
-"""Messages between agents: what is sent, how it is read, and what becomes of a letter that cannot be delivered."""
+"""Messages between agents: how they are sent, read, returned, kept if undelivered, and sent again."""
 
 import json
 
@@ -70,7 +70,7 @@ WITHIN_A_TASK = SubagentContext(
 )
 
 
-def writing(to: JsonValue = TO_AGENT, *, request: RunRequest | None = None) -> Driver:
+def sending(to: JsonValue = TO_AGENT, *, request: RunRequest | None = None) -> Driver:
     """A run whose call `c2` sends a message."""
     driver = Driver(PARENT, request=request) if request else Driver(PARENT)
     driver.model(asks(spawn_call("c1", "scout"), background_call("c0")))
@@ -79,23 +79,23 @@ def writing(to: JsonValue = TO_AGENT, *, request: RunRequest | None = None) -> D
 
 
 def receipt(driver: Driver, call_id: str = "c2") -> JsonValue:
-    told: JsonValue = json.loads(dict(driver.tool_results)[call_id])
-    return told
+    parsed: JsonValue = json.loads(dict(driver.tool_results)[call_id])
+    return parsed
 
 
 def failed(error: str) -> JsonValue:
     return {"message_id": "", "status": "failed", "error": error}
 
 
-def letter_of(driver: Driver) -> AgentMessage:
+def message_of(driver: Driver) -> AgentMessage:
     (sent,) = [command for command in driver.commands if isinstance(command, DeliverMessage | SendSignal)]
-    letter = sent.message if isinstance(sent, DeliverMessage) else sent.payload
-    assert isinstance(letter, AgentMessage)
-    return letter
+    message = sent.message if isinstance(sent, DeliverMessage) else sent.payload
+    assert isinstance(message, AgentMessage)
+    return message
 
 
-def with_dead_letters(count: int = 1) -> Driver:
-    """A run some of whose messages could not be delivered; the model is asked."""
+def with_undelivered(count: int = 1) -> Driver:
+    """A run with undelivered messages; an inference is in flight."""
     driver = Driver(PARENT)
     for number in range(count):
         driver.model(asks(send_call(f"c{number}", TO_AGENT, f"number {number}")))
@@ -135,7 +135,7 @@ def test_an_invalid_message_is_an_error_and_is_not_sent(arguments: JsonValue, er
     ("to", "error"),
     [
         (TO_PARENT, "recipient_unavailable"),
-        ({"relation": "child", "name": "nobody"}, "recipient_not_found"),
+        ({"relation": "child", "name": "unknown"}, "recipient_not_found"),
         ({"relation": "child", "name": "bg_1"}, "recipient_unavailable"),
         ({"relation": "agent", "thread_id": ""}, "recipient_not_found"),
     ],
@@ -143,7 +143,7 @@ def test_an_invalid_message_is_an_error_and_is_not_sent(arguments: JsonValue, er
 )
 def test_a_message_without_a_recipient_has_a_failed_receipt(to: JsonValue, error: str) -> None:
     """B-561, B-563, B-564, B-565"""
-    driver = writing(to)
+    driver = sending(to)
     assert receipt(driver) == failed(error)
     assert (driver.commands_of(DeliverMessage), driver.commands_of(SendSignal), driver.thread.mail.undelivered) == (
         [],
@@ -155,7 +155,7 @@ def test_a_message_without_a_recipient_has_a_failed_receipt(to: JsonValue, error
 def test_a_run_with_a_parent_run_but_no_parent_thread_cannot_message_its_parent() -> None:
     """B-565"""
     request = RunRequest(agent_id="assistant", input="Hello", parent_run_id="r0")
-    assert receipt(writing(TO_PARENT, request=request)) == failed("recipient_unavailable")
+    assert receipt(sending(TO_PARENT, request=request)) == failed("recipient_unavailable")
 
 
 def test_a_child_that_has_ended_is_not_found() -> None:
@@ -177,11 +177,11 @@ def test_a_child_can_be_messaged_in_the_step_that_started_it() -> None:
 @pytest.mark.parametrize("name", ["scout", "bg_0"])
 def test_a_message_to_a_child_is_signalled_directly(name: str) -> None:
     """B-562, B-563, B-564"""
-    driver = writing({"relation": "child", "name": name})
-    letter = letter_of(driver)
-    assert driver.last.commands == (SendSignal("send-c2", "t1/bg_0", SIGNAL_DELIVER, letter),)
-    assert letter == AgentMessage(
-        message_id=letter.message_id,
+    driver = sending({"relation": "child", "name": name})
+    message = message_of(driver)
+    assert driver.last.commands == (SendSignal("send-c2", "t1/bg_0", SIGNAL_DELIVER, message),)
+    assert message == AgentMessage(
+        message_id=message.message_id,
         sender=Sender(agent_id="assistant", thread_id="t1"),
         content="Hurry!",
         relation="child",
@@ -189,21 +189,21 @@ def test_a_message_to_a_child_is_signalled_directly(name: str) -> None:
         task_id="bg_0",
     )
     driver.feed(Delivered("send-c2"))
-    assert receipt(driver) == {"message_id": letter.message_id, "status": "accepted"}
+    assert receipt(driver) == {"message_id": message.message_id, "status": "accepted"}
 
 
 def test_a_message_to_a_parent_is_delivered_by_an_activity_that_can_wake_it() -> None:
     """B-562, B-565"""
-    driver = writing(TO_PARENT, request=SUB_AGENT)
-    letter = letter_of(driver)
-    assert driver.last.commands == (DeliverMessage("send-c2", letter),)
-    assert (letter.relation, letter.recipient_thread_id, letter.recipient_agent_id) == ("parent", "t0", None)
+    driver = sending(TO_PARENT, request=SUB_AGENT)
+    message = message_of(driver)
+    assert driver.last.commands == (DeliverMessage("send-c2", message),)
+    assert (message.relation, message.recipient_thread_id, message.recipient_agent_id) == ("parent", "t0", None)
     driver.feed(Delivered("send-c2"))
-    assert receipt(driver) == {"message_id": letter.message_id, "status": "accepted"}
+    assert receipt(driver) == {"message_id": message.message_id, "status": "accepted"}
 
 
 @pytest.mark.parametrize(
-    ("family", "to", "sender"),
+    ("context", "to", "sender"),
     [
         (TASK, TO_PARENT, Sender(agent_id="assistant", thread_id="t1", task_id="bg_3", name="scout")),
         (UNNAMED, TO_PARENT, Sender(agent_id="assistant", thread_id="t1", task_id="bg_3")),
@@ -211,21 +211,21 @@ def test_a_message_to_a_parent_is_delivered_by_an_activity_that_can_wake_it() ->
         (TASK, TO_CHILD, Sender(agent_id="assistant", thread_id="t1")),
         (WITHIN_A_TASK, TO_PARENT, Sender(agent_id="assistant", thread_id="t1")),
     ],
-    ids=["to its owner", "without a name", "to a stranger", "to its own child", "a delegate of a task"],
+    ids=["to its parent", "without a name", "to another agent", "to its own child", "a delegate of a task"],
 )
 def test_only_a_message_to_its_parent_names_the_task_that_sends_it(
-    family: SubagentContext, to: JsonValue, sender: Sender
+    context: SubagentContext, to: JsonValue, sender: Sender
 ) -> None:
     """B-565"""
-    driver = writing(to, request=SUB_AGENT.model_copy(update={"subagent": family}))
-    assert letter_of(driver).sender == sender
+    driver = sending(to, request=SUB_AGENT.model_copy(update={"subagent": context}))
+    assert message_of(driver).sender == sender
 
 
 def test_the_parent_reads_which_of_its_tasks_sent_a_message() -> None:
     """B-565"""
-    child = writing(TO_PARENT, request=SUB_AGENT.model_copy(update={"subagent": TASK}))
+    child = sending(TO_PARENT, request=SUB_AGENT.model_copy(update={"subagent": TASK}))
     owner = idle()
-    owner.feed(MailReceived(letter_of(child)))
+    owner.feed(MailReceived(message_of(child)))
     head = '<agent-message from="assistant" thread_id="t1" task_id="bg_3" name="scout">'
     assert owner.texts[-1] == f"{head}\nHurry!\n</agent-message>"
 
@@ -233,9 +233,9 @@ def test_the_parent_reads_which_of_its_tasks_sent_a_message() -> None:
 @pytest.mark.parametrize(("agent_id", "named"), [(None, None), ("", None), ("writer", "writer"), (7, None)], ids=repr)
 def test_another_thread_is_addressed_by_the_given_id(agent_id: JsonValue, named: str | None) -> None:
     """B-566"""
-    driver = writing({"relation": "agent", "thread_id": " t5 ", "agent_id": agent_id})
-    letter = letter_of(driver)
-    assert (letter.relation, letter.recipient_thread_id, letter.recipient_agent_id) == ("agent", " t5 ", named)
+    driver = sending({"relation": "agent", "thread_id": " t5 ", "agent_id": agent_id})
+    message = message_of(driver)
+    assert (message.relation, message.recipient_thread_id, message.recipient_agent_id) == ("agent", " t5 ", named)
     assert after_continue_as_new(driver.thread) is not None
 
 
@@ -243,16 +243,16 @@ def test_an_empty_message_is_delivered() -> None:
     """B-560"""
     driver = Driver(PARENT)
     driver.model(asks(send_call("c1", TO_AGENT, "")))
-    assert letter_of(driver).content == ""
+    assert message_of(driver).content == ""
 
 
 def test_a_message_has_a_unique_id_that_is_the_same_in_every_replay() -> None:
     """B-569, I-11"""
-    first, again = letter_of(writing()), letter_of(writing())
+    first, again = message_of(sending()), message_of(sending())
     assert (first, first.message_id[:4]) == (again, "msg_")
     other = Driver(PARENT)
     other.model(asks(send_call("c3", TO_AGENT)))
-    assert letter_of(other).message_id != first.message_id
+    assert message_of(other).message_id != first.message_id
 
 
 @pytest.mark.parametrize("mode", ToolMode)
@@ -299,18 +299,18 @@ def test_a_message_that_a_gate_suspended_is_sent_after_the_decision() -> None:
 )
 def test_a_message_that_cannot_be_delivered_is_kept(fact: WorkFailed, error: str) -> None:
     """B-561, B-568, I-11"""
-    driver = writing()
+    driver = sending()
     driver.feed(fact)
     assert receipt(driver) == failed(error)
-    dead = UndeliveredMessage(message=letter_of(driver), error=error, at=driver.now)
-    assert driver.thread.mail.undelivered == (dead,)
-    assert status_view(driver.thread).undelivered == (dead,)
-    assert carryover(driver.thread).undelivered == (dead,)
+    undelivered_message = UndeliveredMessage(message=message_of(driver), error=error, at=driver.now)
+    assert driver.thread.mail.undelivered == (undelivered_message,)
+    assert status_view(driver.thread).undelivered == (undelivered_message,)
+    assert carryover(driver.thread).undelivered == (undelivered_message,)
 
 
 def test_an_undelivered_message_to_a_child_is_not_kept() -> None:
     """B-568"""
-    driver = writing(TO_CHILD)
+    driver = sending(TO_CHILD)
     driver.feed(WorkFailed("send-c2", "recipient_unavailable"))
     assert (receipt(driver), driver.thread.mail.undelivered) == (failed("recipient_unavailable"), ())
 
@@ -320,7 +320,7 @@ def test_a_thread_keeps_a_limited_number_of_undelivered_messages_and_each_once()
     for number in range(KEPT_UNDELIVERED + 5):
         driver.feed(MailReturned(agent_message(f"m{number}"), "recipient_unavailable"))
     driver.feed(MailReturned(agent_message("m50"), "recipient_not_found"))
-    ids = [dead.message.message_id for dead in driver.thread.mail.undelivered]
+    ids = [undelivered_message.message.message_id for undelivered_message in driver.thread.mail.undelivered]
     assert (len(ids), ids[0], ids[-1], ids.count("m50")) == (KEPT_UNDELIVERED, "m5", "m50", 1)
 
 
@@ -329,32 +329,34 @@ def test_long_undelivered_messages_are_dropped_oldest_first_so_that_the_snapshot
     driver = Driver(PARENT)
     for number in range(5):
         driver.feed(MailReturned(agent_message(f"m{number}", text), "recipient_unavailable"))
-    assert [dead.message.message_id for dead in driver.thread.mail.undelivered] == ["m4"]
-    assert [dead.message.content for dead in carryover(driver.thread).undelivered] == [text]
+    assert [undelivered_message.message.message_id for undelivered_message in driver.thread.mail.undelivered] == ["m4"]
+    assert [undelivered_message.message.content for undelivered_message in carryover(driver.thread).undelivered] == [
+        text
+    ]
     assert size_of(pack(snapshot_of(driver.thread))) < 1_000_000
 
 
 def test_a_status_shows_the_beginning_of_a_long_undelivered_message() -> None:
     driver = Driver(PARENT)
     driver.feed(MailReturned(agent_message("m1", "x" * 2 * CONTENT_LENGTH), "recipient_unavailable"))
-    (dead,) = driver.thread.mail.undelivered
-    head = dead.message.model_copy(update={"content": "x" * CONTENT_LENGTH})
-    assert status_view(driver.thread).undelivered == (dead.model_copy(update={"message": head}),)
+    (undelivered_message,) = driver.thread.mail.undelivered
+    head = undelivered_message.message.model_copy(update={"content": "x" * CONTENT_LENGTH})
+    assert status_view(driver.thread).undelivered == (undelivered_message.model_copy(update={"message": head}),)
 
 
 @pytest.mark.parametrize("action", [None, "list", ""])
 def test_undelivered_messages_are_listed(action: str | None) -> None:
     """B-570"""
-    driver = with_dead_letters()
+    driver = with_undelivered()
     arguments: JsonValue = {} if action is None else {"action": action}
     driver.model(asks(call("c9", "recover_failed_messages", arguments)))
-    (dead,) = driver.thread.mail.undelivered
+    (undelivered_message,) = driver.thread.mail.undelivered
     assert receipt(driver, "c9") == {
         "action": "list",
         "count": 1,
         "messages": [
             {
-                "message_id": dead.message.message_id,
+                "message_id": undelivered_message.message.message_id,
                 "recipient_thread_id": "t5",
                 "recipient_agent_id": None,
                 "error": "recipient_not_found",
@@ -372,37 +374,40 @@ def test_undelivered_messages_are_listed_without_arguments_too() -> None:
 @pytest.mark.parametrize("action", ["burn", 5])
 def test_an_unknown_action_on_undelivered_messages_is_an_error(action: JsonValue) -> None:
     """B-570"""
-    driver = with_dead_letters()
+    driver = with_undelivered()
     driver.model(asks(call("c9", "recover_failed_messages", {"action": action})))
     assert dict(driver.tool_results)["c9"] == f"Invalid arguments: unknown action '{action}'"
 
 
 def test_a_model_clears_its_undelivered_messages() -> None:
     """B-570"""
-    driver = with_dead_letters(2)
+    driver = with_undelivered(2)
     driver.model(asks(call("c9", "recover_failed_messages", {"action": "clear"})))
     assert (receipt(driver, "c9"), driver.thread.mail.undelivered) == ({"action": "clear", "count": 2}, ())
 
 
 def test_a_model_resends_its_undelivered_messages_one_after_another_with_their_ids() -> None:
     """B-570, I-11"""
-    driver = with_dead_letters(3)
-    undelivered = [dead.message for dead in driver.thread.mail.undelivered]
+    driver = with_undelivered(3)
+    undelivered = [undelivered_message.message for undelivered_message in driver.thread.mail.undelivered]
     driver.model(asks(call("c9", "recover_failed_messages", {"action": "replay"})))
     assert (receipt(driver, "c9"), driver.thread.mail.undelivered) == ({"action": "replay", "count": 3}, ())
-    ids = [f"resend-{letter.message_id}" for letter in undelivered]
+    ids = [f"resend-{message.message_id}" for message in undelivered]
     assert driver.last.commands[0] == DeliverMessage(ids[0], undelivered[0])
     assert driver.feed(Delivered(ids[0])).commands == (DeliverMessage(ids[1], undelivered[1]),)
     assert driver.feed(WorkFailed(ids[1], "recipient_not_found")).commands == (DeliverMessage(ids[2], undelivered[2]),)
     assert driver.feed(WorkCancelled(ids[2])).commands == ()
-    assert [(dead.message, dead.error) for dead in driver.thread.mail.undelivered] == [
+    assert [
+        (undelivered_message.message, undelivered_message.error)
+        for undelivered_message in driver.thread.mail.undelivered
+    ] == [
         (undelivered[1], "recipient_not_found"),
         (undelivered[2], "it was cancelled"),
     ]
 
 
 def test_a_second_resend_is_queued_after_the_one_in_flight() -> None:
-    driver = with_dead_letters(1)
+    driver = with_undelivered(1)
     driver.feed(UndeliveredRequested("replay"))
     driver.feed(MailReturned(agent_message("m7"), "recipient_unavailable"))
     assert driver.feed(UndeliveredRequested("replay")).commands == ()
@@ -412,7 +417,7 @@ def test_a_second_resend_is_queued_after_the_one_in_flight() -> None:
 
 
 def test_the_result_of_a_resend_that_is_reported_twice_counts_once() -> None:
-    driver = with_dead_letters(2)
+    driver = with_undelivered(2)
     driver.feed(UndeliveredRequested("replay"))
     first, second = driver.thread.mail.resending
     driver.feed(Delivered(f"resend-{first.message_id}"))
@@ -424,38 +429,38 @@ def test_the_result_of_a_resend_that_is_reported_twice_counts_once() -> None:
 
 
 def test_a_client_resends_or_clears_the_undelivered_messages() -> None:
-    driver = with_dead_letters(1)
-    (dead,) = driver.thread.mail.undelivered
+    driver = with_undelivered(1)
+    (undelivered_message,) = driver.thread.mail.undelivered
     driver.feed(UndeliveredRequested("clear"))
     assert driver.thread.mail.undelivered == ()
-    other = with_dead_letters(1)
+    other = with_undelivered(1)
     other.feed(UndeliveredRequested("replay"))
-    assert (other.thread.mail.undelivered, other.thread.mail.resending) == ((), (dead.message,))
+    assert (other.thread.mail.undelivered, other.thread.mail.resending) == ((), (undelivered_message.message,))
 
 
 def test_a_message_in_flight_when_the_thread_closes_counts_as_undelivered() -> None:
-    driver = with_dead_letters(1)
+    driver = with_undelivered(1)
     driver.feed(UndeliveredRequested("replay"))
-    (letter,) = driver.thread.mail.resending
-    assert carryover(driver.thread).undelivered == (UndeliveredMessage(message=letter, error="it was being sent"),)
+    (message,) = driver.thread.mail.resending
+    assert carryover(driver.thread).undelivered == (UndeliveredMessage(message=message, error="it was being sent"),)
     woken = Driver(PARENT, carryover=carryover(driver.thread))
-    assert [dead.message for dead in woken.thread.mail.undelivered] == [letter]
+    assert [undelivered_message.message for undelivered_message in woken.thread.mail.undelivered] == [message]
 
 
 def test_messages_in_flight_are_sent_again_after_continue_as_new() -> None:
-    driver = with_dead_letters(1)
+    driver = with_undelivered(1)
     driver.feed(UndeliveredRequested("replay"))
     driver.model(asks(send_call("c9", TO_AGENT)))
     after = after_continue_as_new(driver.thread)
     assert pending_commands(after) == (driver.commands_of(DeliverMessage)[-1], driver.commands_of(DeliverMessage)[-2])
-    child = writing(TO_CHILD)
+    child = sending(TO_CHILD)
     assert pending_commands(after_continue_as_new(child.thread)) == tuple(child.commands_of(SendSignal))
 
 
 @pytest.mark.parametrize("sent", [True, False])
 def test_a_run_that_is_cancelled_while_it_sends_records_whether_the_message_was_delivered(sent: bool) -> None:
     """I-11"""
-    driver = writing()
+    driver = sending()
     driver.cancel()
     assert CancelWork("send-c2") in driver.last.commands
     driver.feed(Delivered("send-c2") if sent else WorkCancelled("send-c2"))
@@ -514,12 +519,12 @@ def test_a_long_message_is_appended_by_reference() -> None:
 def test_a_message_after_the_end_is_returned_to_its_sender() -> None:
     """H-07, I-11"""
     driver = done()
-    letter = agent_message()
+    message = agent_message()
     before = driver.thread
-    returned = ReturnedMessage(message=letter, error="recipient_unavailable")
-    tell = SendSignal("return-msg_1", "t0", SIGNAL_MAIL_RETURNED, returned)
-    assert driver.feed(MailReceived(letter)) == Advance(
-        replace(before, mail=replace(before.mail, returning=(letter,))), (tell,)
+    returned = ReturnedMessage(message=message, error="recipient_unavailable")
+    signal = SendSignal("return-msg_1", "t0", SIGNAL_MAIL_RETURNED, returned)
+    assert driver.feed(MailReceived(message)) == Advance(
+        replace(before, mail=replace(before.mail, returning=(message,))), (signal,)
     )
     assert driver.feed(Delivered("return-msg_1")) == Advance(before)
 
@@ -536,7 +541,9 @@ def test_a_message_that_comes_back_after_the_end_is_kept_as_undelivered() -> Non
     driver = done()
     driver.feed(MailReturned(agent_message(), "recipient_unavailable"))
     assert (driver.last.commands, driver.last.events) == ((), ())
-    assert [dead.message.message_id for dead in carryover(driver.thread).undelivered] == ["msg_1"]
+    assert [undelivered_message.message.message_id for undelivered_message in carryover(driver.thread).undelivered] == [
+        "msg_1"
+    ]
 
 
 def test_a_request_for_undelivered_messages_after_the_end_is_a_no_op() -> None:

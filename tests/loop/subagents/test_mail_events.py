@@ -1,4 +1,4 @@
-"""What watchers see of mail and of the ends of tasks: one event when it comes, where the run will read it."""
+"""The events of mail and of the ends of tasks: one each, on arrival or after the start of the run that reads it."""
 
 from collections.abc import Callable
 
@@ -46,7 +46,7 @@ GOLD = MailArrived(message_id="child_settled:t1/bg_0", text=task_event_text("bg_
 
 
 def seen(driver: Driver) -> list[MailArrived]:
-    """What watchers were told of by the newest fact."""
+    """The mail events of the newest fact."""
     return [event for event in driver.last.events if isinstance(event, MailArrived)]
 
 
@@ -62,7 +62,7 @@ def deciding() -> Driver:
 
 
 def short_of_turns() -> Driver:
-    """A run that waits for what its task may leave of the budget."""
+    """A run that waits for its task to release budget."""
     request = RunRequest(agent_id="assistant", input="Hello", budget=Budget(turns=2))
     driver = with_tasks(driver=Driver(PARENT, request=request))
     assert isinstance(driver.thread.stage, AwaitingBudget)

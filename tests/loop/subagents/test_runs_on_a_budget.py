@@ -1,4 +1,4 @@
-"""A run within its budget, from fact to fact: calls that are not made, sub-agents that ask for more, and waiting."""
+"""A run with a budget, driven through `advance`: calls that do not run, budget requests, and waiting."""
 
 from tests.loop.children import PARENT, child_settled, delegate_call, spawn_call
 from tests.loop.driving import Driver, after_continue_as_new, asks, call, ok, says, without_run
@@ -15,25 +15,25 @@ from wakeful.loop.thread.continue_as_new import pending_commands
 from wakeful.loop.thread.views import doing, status_view
 
 
-def on(budget: Budget) -> Driver:
+def with_budget(budget: Budget) -> Driver:
     return Driver(PARENT, request=RunRequest(agent_id="assistant", input="Hello", budget=budget))
 
 
-def a_sub_agent(turns: int) -> Driver:
-    """A delegate of `t0` that may ask the model so often before it has to ask its parent."""
-    family = SubagentContext(path=("t0",), work_id="delegate-c9", allowance=Budget(turns=turns))
-    return Driver(PARENT, request=RunRequest(agent_id="assistant", input="Hi", parent_thread_id="t0", subagent=family))
+def subagent_with(turns: int) -> Driver:
+    """A delegate of `t0` with an allowance of this many turns."""
+    context = SubagentContext(path=("t0",), work_id="delegate-c9", allowance=Budget(turns=turns))
+    return Driver(PARENT, request=RunRequest(agent_id="assistant", input="Hi", parent_thread_id="t0", subagent=context))
 
 
 def short_of_turns() -> Driver:
-    driver = a_sub_agent(turns=1)
+    driver = subagent_with(turns=1)
     driver.model(asks(call("c1")))
     driver.tool("c1", ok("sunny"))
     return driver
 
 
 def test_calls_beyond_the_budget_do_not_run_and_the_run_stops() -> None:
-    driver = on(Budget(tool_calls=1))
+    driver = with_budget(Budget(tool_calls=1))
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", ok("sunny"))
     assert driver.tool_results == [
@@ -45,7 +45,7 @@ def test_calls_beyond_the_budget_do_not_run_and_the_run_stops() -> None:
 
 
 def test_a_run_that_needs_no_more_calls_ends_naturally() -> None:
-    driver = on(Budget(tool_calls=1))
+    driver = with_budget(Budget(tool_calls=1))
     driver.model(asks(call("c1")))
     driver.tool("c1", ok("sunny"))
     driver.model(says("Sunny."))
@@ -55,13 +55,13 @@ def test_a_run_that_needs_no_more_calls_ends_naturally() -> None:
 def test_a_sub_agent_that_has_spent_its_allowance_requests_more_from_its_parent_and_waits() -> None:
     driver = short_of_turns()
     assert isinstance(driver.thread.stage, AwaitingBudget)
-    (asked,) = driver.last.commands
-    assert isinstance(asked, SendSignal)
-    assert (asked.thread_id, asked.signal) == ("t0", SIGNAL_BUDGET_REQUEST)
+    (request,) = driver.last.commands
+    assert isinstance(request, SendSignal)
+    assert (request.thread_id, request.signal) == ("t0", SIGNAL_BUDGET_REQUEST)
     assert doing(driver.thread) == "asking its parent for more turns"
     assert status_view(driver.thread).waiting_for is WaitingFor.BUDGET
     assert pending_commands(after_continue_as_new(driver.thread)) == ()
-    driver.feed(Delivered(asked.id))
+    driver.feed(Delivered(request.id))
     driver.feed(BudgetGranted(BudgetGrant(allowance=Budget(turns=2))))
     driver.model(says("Done."))
     assert (driver.result.response, driver.result.steps) == ("Done.", 2)
@@ -77,7 +77,7 @@ def test_a_sub_agent_whose_parent_refuses_or_cannot_be_reached_stops() -> None:
 
 
 def test_a_grant_that_arrives_while_the_run_is_busy_changes_only_its_allowance() -> None:
-    driver = a_sub_agent(turns=5)
+    driver = subagent_with(turns=5)
     stage = driver.thread.stage
     driver.feed(BudgetGranted(BudgetGrant(allowance=Budget(turns=9))))
     assert (driver.thread.stage, driver.thread.current.budget.allowance, driver.last.commands) == (
@@ -94,7 +94,7 @@ def test_a_grant_that_arrives_before_the_first_run_of_a_woken_thread_is_a_no_op(
 
 
 def test_a_parent_grants_more_while_it_waits_for_its_delegate() -> None:
-    driver = on(Budget(turns=9))
+    driver = with_budget(Budget(turns=9))
     driver.model(asks(delegate_call("c1")))
     driver.feed(BudgetRequested(BudgetRequest(work_id="delegate-c1", thread_id="t1/delegate-c1", spent=Spent(turns=4))))
     (answer,) = driver.last.commands
@@ -105,7 +105,7 @@ def test_a_parent_grants_more_while_it_waits_for_its_delegate() -> None:
 
 
 def test_a_run_waits_for_its_tasks_to_release_budget() -> None:
-    driver = on(Budget(turns=2))
+    driver = with_budget(Budget(turns=2))
     driver.model(asks(spawn_call("c1")))
     assert driver.thread.stage == AwaitingBudget("turns", asked_parent=False)
     assert doing(driver.thread) == "waiting for its tasks to release turns"

@@ -1,4 +1,4 @@
-"""Delegates: a call that waits for a sub-agent, what the sub-agent is told, and what becomes of it."""
+"""Delegates: a call that waits for a sub-agent, the request that starts the sub-agent, and its end."""
 
 import pytest
 from pydantic import JsonValue
@@ -48,7 +48,6 @@ from wakeful.loop.machine.facts import (
     LoopFailed,
     TimerFired,
     WorkCancelled,
-    WorkFailed,
 )
 from wakeful.loop.machine.stages import CallingTools, Cancelling
 from wakeful.loop.machine.state import Advance
@@ -65,7 +64,7 @@ FOUND: JsonValue = {
 
 def delegating(**changed: object) -> Driver:
     """A run whose call `c1` waits for a sub-agent."""
-    driver = Driver(make_parent(**changed))  # type: ignore[arg-type]  # as a_parent's
+    driver = Driver(make_parent(**changed))  # type: ignore[arg-type]  # as make_parent's
     driver.model(asks(delegate_call("c1")))
     return driver
 
@@ -126,8 +125,8 @@ def test_a_delegate_receives_its_prompt_and_its_subagent_context_and_nothing_els
 def test_a_delegate_within_a_task_knows_the_task() -> None:
     """B-511"""
     task = TaskRef(task_id="bg_0", thread_id="t0/bg_0", owner_thread_id="t0")
-    family = SubagentContext(path=("t0",), work_id="delegate-c0", within=task)
-    driver = Driver(PARENT, request=RunRequest(agent_id="assistant", input="Hello", subagent=family))
+    context = SubagentContext(path=("t0",), work_id="delegate-c0", within=task)
+    driver = Driver(PARENT, request=RunRequest(agent_id="assistant", input="Hello", subagent=context))
     driver.model(asks(delegate_call("c1")))
     (started,) = driver.commands_of(StartChild)
     assert started.request.subagent == SubagentContext(path=("t0", "t1"), work_id=CHILD, within=task)
@@ -213,13 +212,13 @@ def test_a_thread_id_that_is_assigned_after_the_end_emits_no_event() -> None:
 
 
 @pytest.mark.parametrize(
-    ("termination", "word"), [(Cancelled(), "cancelled"), (Errored(value="boom"), "failed"), (NaturalEnd(), "done")]
+    ("termination", "status"), [(Cancelled(), "cancelled"), (Errored(value="boom"), "failed"), (NaturalEnd(), "done")]
 )
-def test_the_last_progress_of_a_delegate_says_how_it_ended(termination: Termination, word: str) -> None:
+def test_the_last_progress_of_a_delegate_says_how_it_ended(termination: Termination, status: str) -> None:
     """B-506"""
     driver = delegating()
     driver.feed(child_settled(CHILD, termination=termination))
-    assert progress(driver)[-1][0] == word
+    assert progress(driver)[-1][0] == status
 
 
 def test_a_delegate_that_times_out_is_cancelled_and_waited_for() -> None:
@@ -230,7 +229,7 @@ def test_a_delegate_that_times_out_is_cancelled_and_waited_for() -> None:
     assert driver.last.commands == (CancelChild(CHILD, thread_id_of(CHILD), "it timed out"),)
     assert driver.call_statuses == [ToolCallStatus.RUNNING]
     before = driver.thread
-    assert driver.wait(1000) == Advance(before), "it is told once"
+    assert driver.wait(1000) == Advance(before), "it is cancelled once"
     driver.feed(child_settled(CHILD, termination=Cancelled()))
     assert driver.tool_results == [("c1", "delegation to researcher timed out")]
     assert progress(driver)[-1] == ("cancelled", "delegation to researcher timed out")
@@ -257,9 +256,9 @@ def test_a_timer_does_not_cancel_a_delegate_without_a_thread_id() -> None:
 
 
 def test_sub_agents_have_a_depth_limit() -> None:
-    """B-510, as we have it"""
-    family = SubagentContext(path=("t0", "t0/a"), work_id="delegate-c0")
-    deep = Driver(make_parent(max_depth=2), request=RunRequest(agent_id="assistant", input="Hello", subagent=family))
+    """B-510"""
+    context = SubagentContext(path=("t0", "t0/a"), work_id="delegate-c0")
+    deep = Driver(make_parent(max_depth=2), request=RunRequest(agent_id="assistant", input="Hello", subagent=context))
     deep.model(asks(delegate_call("c1")))
     assert deep.tool_results == [
         ("c1", "Execution failed: no sub-agent was started: a tree may have at most 2 levels of them (max_depth)")
@@ -321,7 +320,13 @@ def test_a_long_delegate_error_is_appended_by_value() -> None:
         ChildIdAssigned("delegate-c9", "t1/another"),
         WorkCancelled("delegate-c9"),
     ],
-    ids=["another's thread", "another's name", "another that is gone", "another that is named", "other work"],
+    ids=[
+        "another's thread",
+        "another's name",
+        "another that is closed",
+        "another that has its thread id",
+        "other work",
+    ],
 )
 def test_a_fact_about_another_child_does_not_finish_the_delegates_call(fact: ChildSettled) -> None:
     driver = delegating()
@@ -394,7 +399,7 @@ def test_a_delegate_reserves_a_share_of_the_budget_and_releases_it() -> None:
     driver = Driver(PARALLEL_PARENT, request=request)
     driver.model(asks(delegate_call("c1"), delegate_call("c2")))
     allowances = [
-        asked.request.subagent and asked.request.subagent.allowance for asked in driver.commands_of(StartChild)
+        command.request.subagent and command.request.subagent.allowance for command in driver.commands_of(StartChild)
     ]
     assert allowances == [Budget(tokens=300), Budget(tokens=300)]
     assert dict(driver.thread.current.budget.reserved) == {CHILD: Budget(tokens=300), "delegate-c2": Budget(tokens=300)}
@@ -413,13 +418,6 @@ def test_a_delegate_is_not_started_again_after_continue_as_new(mode: ToolMode) -
     assert (pending_commands(driver.thread), driver.thread.bound_to_execution) == ((), frozenset())
     driver.feed(child_settled(CHILD))
     assert [call_id for call_id, _ in driver.tool_results] == ["c1"]
-
-
-def test_work_that_ended_in_a_way_it_cannot_is_lost() -> None:
-    driver = Driver(PARENT)
-    driver.model(asks(call("c1")))
-    driver.feed(WorkFailed("tool-c1", "its worker was lost"))
-    assert driver.tool_results[0][1].startswith("outcome unknown: its worker was lost")
 
 
 def test_cancel_reaches_every_delegate_and_waits_for_all_of_them() -> None:

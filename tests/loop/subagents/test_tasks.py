@@ -21,6 +21,7 @@ from tests.loop.children import (
     with_tasks,
 )
 from tests.loop.driving import (
+    NO_INPUT,
     THREAD,
     Driver,
     after_continue_as_new,
@@ -51,15 +52,13 @@ from wakeful.loop.subagents.tasks import KEPT_ENDED, KEPT_RESULT, MAX_RUNNING
 from wakeful.loop.thread.continue_as_new import pending_commands
 from wakeful.loop.thread.views import carryover
 
-SILENT = THREAD.model_copy(update={"input": ""})
-
 
 def answer_of(driver: Driver, call_id: str = "c1") -> str:
     return dict(driver.tool_results)[call_id]
 
 
 def a_task(driver: Driver, **changed: object) -> Task:
-    """The task `bg_0` of a run that has started it by the call `c1`, as it should be."""
+    """The expected task `bg_0` of a run whose call `c1` has started it."""
     known = Task(
         task_id="bg_0",
         owner_thread_id="t1",
@@ -105,8 +104,8 @@ def test_a_spawned_agent_knows_that_it_is_a_task() -> None:
 
 def test_a_task_within_a_task_knows_its_parent_task() -> None:
     """B-534"""
-    family = SubagentContext(path=("t0",), work_id="bg_4", task_id="bg_4")
-    request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", subagent=family)
+    parent = SubagentContext(path=("t0",), work_id="bg_4", task_id="bg_4")
+    request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", subagent=parent)
     driver = with_tasks(driver=Driver(PARENT, request=request))
     context = TaskContext(task_id="bg_4", run_id="r1", call_id="c1", agent_id="assistant")
     assert driver.thread.children.tasks[0].parent_context == context
@@ -140,7 +139,7 @@ def test_a_long_description_is_cut() -> None:
     [
         (None, "agent must be one of: researcher, writer"),
         ({"prompt": "Go"}, "agent must be one of: researcher, writer"),
-        ({"agent": "nobody", "prompt": "Go"}, "agent must be one of: researcher, writer"),
+        ({"agent": "unknown", "prompt": "Go"}, "agent must be one of: researcher, writer"),
         ({"agent": ["writer"], "prompt": "Go"}, "agent must be one of: researcher, writer"),
         ({"agent": "writer"}, 'missing required field "prompt"'),
         ({"agent": "writer", "prompt": " "}, "prompt must not be empty"),
@@ -290,7 +289,7 @@ def test_the_oldest_ended_tasks_are_dropped() -> None:
             task_event_text("bg_0", "failed", error="no reason was reported"),
         ),
     ],
-    ids=["completed", "failed", "cancelled", "gone", "silent"],
+    ids=["completed", "failed", "cancelled", "closed", "without text"],
 )
 def test_the_model_reads_how_a_task_ended(fact: ChildSettled, text: str) -> None:
     """B-535, B-537"""
@@ -409,7 +408,7 @@ def test_a_done_thread_keeps_late_events_of_its_tasks_in_the_carryover() -> None
 def test_mail_in_the_carryover_starts_no_run() -> None:
     driver = with_tasks(agent=make_parent(max_rounds=1))
     driver.feed(tool_settled("bg_0"))
-    woken = Driver(None, request=SILENT, carryover=carryover(driver.thread))
+    woken = Driver(None, request=NO_INPUT, carryover=carryover(driver.thread))
     assert (woken.thread.stage, woken.commands) == (Idle(), [])
     woken.submit()
     assert (woken.thread.stage, woken.commands) == (Idle(), [])
@@ -422,7 +421,7 @@ def test_mail_in_the_carryover_starts_no_run() -> None:
 def test_a_steering_message_starts_a_run_with_its_overrides_despite_mail_in_the_carryover() -> None:
     driver = with_tasks(agent=make_parent(max_rounds=1))
     driver.feed(tool_settled("bg_0"))
-    woken = Driver(None, request=SILENT, carryover=carryover(driver.thread))
+    woken = Driver(None, request=NO_INPUT, carryover=carryover(driver.thread))
     wanted = RunRequest.model_validate({"agent_id": "a", "input": "b", "overrides": {"max_tokens": 9}}).overrides
     woken.submit("m1", on_busy=OnBusy.STEER, overrides=wanted)
     assert woken.thread.current.overrides == wanted
