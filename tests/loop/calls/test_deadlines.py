@@ -1,4 +1,4 @@
-"""Deadlines: what time alone does to calls that wait for somebody."""
+"""Deadlines of suspended calls: expiry and escalation."""
 
 import pytest
 
@@ -32,7 +32,7 @@ from wakeful.loop.machine.state import Advance
 
 
 def waiting(*tickets: SuspensionTicket) -> Driver:
-    """Calls `c1`, `c2`… that wait under these tickets."""
+    """Calls `c1`, `c2`… that are suspended with these tickets."""
     driver = Driver(PARALLEL)
     ids = [f"c{number}" for number in range(1, len(tickets) + 1)]
     driver.model(asks(*(call(id) for id in ids)))
@@ -67,20 +67,20 @@ def test_an_expiry_time_has_an_upper_bound() -> None:
 
 
 @pytest.mark.parametrize(
-    ("then", "told", "status"),
+    ("then", "error", "status"),
     [
         (ExpiryAction.CANCEL, "cancelled: no decision within 1.5 s", ToolCallStatus.CANCELLED),
         (ExpiryAction.DENY, "denied: no decision within 1.5 s", ToolCallStatus.FAILED),
     ],
 )
 def test_a_call_without_a_decision_is_finished_when_it_expires(
-    then: ExpiryAction, told: str, status: ToolCallStatus
+    then: ExpiryAction, error: str, status: ToolCallStatus
 ) -> None:
     driver = waiting(make_ticket("s1", expiry=until(1.5, then)), make_ticket("s2"))
     driver.wait(1_500)
     assert (driver.call_statuses, driver.thread.next_alarm) == ([status, ToolCallStatus.SUSPENDED], None)
     assert [event.event_type for event in driver.last.events] == ["run_start", "tool_call_resumed", "run_finish"]
-    assert driver.last.events[1] == ToolCallResumed(target_id="c1", result={"error": told})
+    assert driver.last.events[1] == ToolCallResumed(target_id="c1", result={"error": error})
     driver.decide(resume("c1"), resume("c2"))
     assert driver.refusal_reasons == [f"call 'c1' has already finished ({status.value})"]
 

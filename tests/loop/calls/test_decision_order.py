@@ -1,4 +1,4 @@
-"""Decisions that are repeated, early or late: no-ops, held, or refused, and never an answer to another question."""
+"""Repeated, early and late decisions: no-ops, held, or refused, and never applied to another suspension."""
 
 from collections.abc import Callable
 
@@ -80,7 +80,7 @@ def test_a_decision_that_arrives_before_its_call_starts_is_held_too() -> None:
 
 @pytest.mark.parametrize("target", ["c2", "suspend_c1"], ids=["call of a later step", "suspension to come"])
 def test_a_decision_for_a_call_or_suspension_that_does_not_exist_yet_is_refused(target: str) -> None:
-    """B-323, I-05: held, it would answer a question that nobody has seen."""
+    """B-323, I-05: held, it would decide a suspension that its sender cannot have seen."""
     driver = Driver()
     driver.model(asks(call("c1")))
     driver.decide(resume(target))
@@ -161,14 +161,14 @@ def test_no_decision_ends_a_run(stage: str) -> None:
     """B-325, H-02, I-05"""
     driver = LIVE_STAGES[stage]()
     before = driver.thread.stage
-    driver.decide(resume("nobody"))
-    driver.decide(reject("nobody"), reject("somebody"))
+    driver.decide(resume("unknown"))
+    driver.decide(reject("unknown"), reject("missing"))
     assert driver.thread.stage == before
 
 
 @pytest.mark.parametrize("target", ["c1", "s1"], ids=["call id", "suspension id"])
 def test_a_second_decision_for_one_suspension_never_applies_to_the_next(target: str) -> None:
-    """I-05: pressing a button twice must not approve what the tool asks afterwards."""
+    """I-05: pressing a button twice must not approve the next suspension of the tool."""
     driver = awaiting_decisions()
     driver.decide(resume(target))
     driver.decide(resume(target))
@@ -181,9 +181,9 @@ AGAIN = {"without an id": None, "with another id": "d2", "with the same id": "d1
 
 
 @pytest.mark.parametrize("id", AGAIN.values(), ids=AGAIN)
-@pytest.mark.parametrize("moment", range(4), ids=["running on", "done", "second running", "second suspended"])
-def test_a_late_decision_never_applies_to_a_later_call_with_the_same_suspension_id(moment: int, id: str | None) -> None:
-    """I-05, H-03: pressing a button twice must not approve a payment that nobody has seen."""
+@pytest.mark.parametrize("stage", range(4), ids=["resumed", "finished", "second running", "second suspended"])
+def test_a_late_decision_never_applies_to_a_later_call_with_the_same_suspension_id(stage: int, id: str | None) -> None:
+    """I-05, H-03: pressing a button twice must not approve a later payment."""
     driver = Driver()
     driver.model(asks(call("c1", "pay")))
     driver.tool("c1", pending("approve"))
@@ -193,7 +193,7 @@ def test_a_late_decision_never_applies_to_a_later_call_with_the_same_suspension_
         lambda: driver.model(asks(call("c2", "pay"))),
         lambda: driver.tool("c2", pending("approve")),
     ]
-    following.insert(moment, lambda: driver.decide(resume("approve", id=id)))
+    following.insert(stage, lambda: driver.decide(resume("approve", id=id)))
     for happens in following:
         happens()
     assert len(driver.tool_commands("c2")) == 1

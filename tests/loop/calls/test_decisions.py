@@ -1,4 +1,4 @@
-"""Decisions: what each does to its call, and that a batch is applied or refused as a whole."""
+"""Decisions: what each does to its call; a batch is applied or refused as a whole."""
 
 import pytest
 from pydantic import JsonValue
@@ -32,8 +32,8 @@ def test_a_resumed_call_runs_again_with_its_own_arguments_and_the_decision_in_it
     """B-321, B-322, B-331"""
     driver = Driver()
     driver.model(asks(call("c1", arguments={"at": "Paris"})))
-    asked = pending("s1")
-    driver.tool("c1", asked)
+    result = pending("s1")
+    driver.tool("c1", result)
     driver.decide(resume(target, {"approved": True}, id="d1", actor="ann"))
     resumed = ToolCallResume(
         decision_id="d1", action=DecisionAction.RESUME, result={"approved": True}, actor="ann", updated_at=driver.now
@@ -44,7 +44,7 @@ def test_a_resumed_call_runs_again_with_its_own_arguments_and_the_decision_in_it
             tool=LOOK,
             call=call("c1", arguments={"at": "Paris"}),
             resume=resumed,
-            ticket=with_digest(asked.suspension),
+            ticket=with_digest(result.suspension),
         ),
     )
 
@@ -104,16 +104,16 @@ def test_a_replayed_call_without_a_result_reads_outcome_unknown() -> None:
     driver = awaiting_decisions()
     driver.decide(resume("c1"))
     driver.tool_failed("c1", "its worker was lost")
-    told = (
+    expected = (
         "outcome unknown: its worker was lost. It is not known whether 'look' took effect. "
         "Check before you call it again."
     )
-    assert driver.tool_results == [("c1", told)]
-    assert driver.events_of("tool_call_resumed") == [ToolCallResumed(target_id="c1", result={"error": told})]
+    assert driver.tool_results == [("c1", expected)]
+    assert driver.events_of("tool_call_resumed") == [ToolCallResumed(target_id="c1", result={"error": expected})]
 
 
 @pytest.mark.parametrize(
-    ("decision", "told", "payload"),
+    ("decision", "text", "payload"),
     [
         (reject("c1"), "cancelled by decision", None),
         (reject("s1", "too dear"), "cancelled by decision: too dear", None),
@@ -122,7 +122,7 @@ def test_a_replayed_call_without_a_result_reads_outcome_unknown() -> None:
     ids=["plain", "with a reason", "with a result"],
 )
 def test_a_cancelled_call_is_an_error_the_model_reads_and_the_run_continues(
-    decision: Decision, told: str, payload: JsonValue
+    decision: Decision, text: str, payload: JsonValue
 ) -> None:
     """B-330"""
     driver = awaiting_decisions()
@@ -131,7 +131,7 @@ def test_a_cancelled_call_is_an_error_the_model_reads_and_the_run_continues(
         RunStart(thread_id="t1", run_id="r1", identity=driver.thread.identity),
         ToolCallResumed(target_id="c1", result=payload),
     )
-    assert driver.tool_results == [("c1", told)]
+    assert driver.tool_results == [("c1", text)]
     assert isinstance(driver.thread.stage, Inferring)
     assert len(driver.tool_commands("c1")) == 1
 

@@ -1,4 +1,4 @@
-"""Gates: what they say of the calls of a step before any of them runs, and when they are asked again."""
+"""Gates: their verdicts on the calls of a step before any of them runs, and when calls are gated again."""
 
 import pytest
 
@@ -42,8 +42,10 @@ def test_a_blocked_call_ends_the_run_before_anything_of_its_step_runs(agent: Res
     assert driver.tool_results == [("c1", "not here"), ("c2", TOOL_INTERRUPTED), ("c3", TOOL_INTERRUPTED)]
     assert (driver.result.termination, driver.result.status_reason) == (Blocked(value="not here"), "blocked:not here")
     assert driver.tool_commands("c2") == []
-    (told, *_) = driver.events_of("tool_call_done")
-    assert told == ToolCallDone(id="c1", result=ToolResult.error("look", "not here"), outcome=ToolCallOutcome.FAILED)
+    (first_event, *_) = driver.events_of("tool_call_done")
+    assert first_event == ToolCallDone(
+        id="c1", result=ToolResult.error("look", "not here"), outcome=ToolCallOutcome.FAILED
+    )
 
 
 @MODES
@@ -84,7 +86,7 @@ def test_a_call_that_is_blocked_when_gated_again_ends_the_run_and_earlier_result
 
 
 def test_a_gate_can_block_a_call_that_it_allowed_before() -> None:
-    """B-231: the order matters the other way, too."""
+    """B-231: an earlier call may lock a later one."""
     driver = Driver()
     driver.model(asks_gated(call("c1"), call("c2")))
     driver.tool("c1", ok("locked"))
@@ -166,7 +168,7 @@ def test_a_call_that_a_gate_suspends_waits_and_the_others_run(agent: ResolvedAge
     assert driver.events_of("tool_call_resumed") == [ToolCallResumed(target_id="c1", result="rainy")]
 
 
-@pytest.mark.parametrize("first", [True, False], ids=["asked twice", "only the second time"])
+@pytest.mark.parametrize("first", [True, False], ids=["both times", "only the second time"])
 def test_a_call_that_is_suspended_when_gated_again_does_not_stop_the_others(first: bool) -> None:
     """B-231, B-233"""
     driver = Driver()
@@ -202,11 +204,9 @@ def test_a_denied_call_stays_blocked_even_when_it_is_resumed() -> None:
     driver = Driver()
     driver.model(asks_gated(call("c1"), c1=ASK))
     driver.decide(resume("c1"))
-    driver.block("c1", "denied meanwhile")
-    assert driver.events_of("tool_call_resumed") == [
-        ToolCallResumed(target_id="c1", result={"error": "denied meanwhile"})
-    ]
-    assert driver.result.termination == Blocked(value="denied meanwhile")
+    driver.block("c1", "denied")
+    assert driver.events_of("tool_call_resumed") == [ToolCallResumed(target_id="c1", result={"error": "denied"})]
+    assert driver.result.termination == Blocked(value="denied")
 
 
 @MODES
@@ -231,7 +231,7 @@ def test_a_call_whose_result_is_set_to_pending_is_suspended() -> None:
 
 @MODES
 def test_a_verdict_on_a_call_without_an_activity_is_final_at_once(agent: ResolvedAgent) -> None:
-    """B-240: there is nobody to ask again."""
+    """B-240: no worker could gate the call again."""
     driver = Driver(agent)
     driver.model(asks_gated(call("c1"), call("c2", "pick"), c2=KNOWN))
     driver.tool("c1", ok("sunny"))

@@ -1,4 +1,4 @@
-"""Permissions: whoever asks gates is told what the thread and the run allow, and somebody may allow it for always."""
+"""Permission rules: commands that gates check have those of the thread and the run, and a decision can add one."""
 
 import pytest
 

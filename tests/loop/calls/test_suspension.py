@@ -1,4 +1,4 @@
-"""Calls that wait for somebody: their tickets, the pause, and what watchers see of it."""
+"""Suspended calls: their tickets, the suspended run, and the events of both."""
 
 import pytest
 
@@ -22,9 +22,11 @@ def test_a_pending_result_with_a_ticket_suspends_its_call_and_the_run() -> None:
     result = pending("s1", mode=ResumeMode.PASS_DECISION_TO_TOOL)
     driver.tool("c1", result)
     ticket = with_digest(result.suspension)
-    told = result.model_copy(update={"suspension": ticket})
+    published = result.model_copy(update={"suspension": ticket})
     assert tickets(driver) == [ticket]
-    assert driver.events_of("tool_call_done") == [ToolCallDone(id="c1", result=told, outcome=ToolCallOutcome.SUSPENDED)]
+    assert driver.events_of("tool_call_done") == [
+        ToolCallDone(id="c1", result=published, outcome=ToolCallOutcome.SUSPENDED)
+    ]
     assert (driver.thread.status, driver.last.commands) == (RunStatus.WAITING, ())
 
 
@@ -89,7 +91,7 @@ def test_a_run_is_suspended_only_when_no_call_is_running() -> None:
     assert driver.event_types.count("run_finish") == 1
 
 
-@pytest.mark.parametrize("chosen", ["same", "c1", "c2"], ids=["suspended twice", "own call id", "others call id"])
+@pytest.mark.parametrize("chosen", ["same", "c1", "c2"], ids=["suspended twice", "own call id", "another call's id"])
 def test_a_suspension_id_names_one_call_of_the_step(chosen: str) -> None:
     """B-321, I-05"""
     driver = Driver(PARALLEL)
@@ -124,13 +126,13 @@ def test_a_suspension_id_that_is_in_use_twice_still_names_one_call() -> None:
 
 
 def test_watchers_see_the_suspension_id_that_decisions_use() -> None:
-    """B-321, I-05: whoever answers by what an event said answers the call that the event was about."""
+    """B-321, I-05: a decision with the id that an event has applies to the call of that event."""
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", pending("same"))
     driver.tool("c2", pending("same"))
-    told = [event.result.suspension for event in driver.events if isinstance(event, ToolCallDone)]
-    assert told == tickets(driver)
+    published = [event.result.suspension for event in driver.events if isinstance(event, ToolCallDone)]
+    assert published == tickets(driver)
 
 
 def test_a_call_can_suspend_any_number_of_times() -> None:

@@ -1,4 +1,4 @@
-"""The calls of one step: in order or together, and exactly one result each whatever happens to them."""
+"""The tool calls of one step: sequential or parallel, with exactly one result each."""
 
 from collections.abc import Callable
 
@@ -121,27 +121,27 @@ def test_a_tools_own_error_is_a_result_and_not_the_end_of_the_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lose", "reason"),
+    ("make_fact", "reason"),
     [
         (lambda id: WorkFailed(id, "its worker was lost"), "its worker was lost"),
         (WorkCancelled, "it was cancelled from outside"),
         (lambda id: AgentResolved(id, AGENT), "{id} ended as AgentResolved, which is not how it can end"),
     ],
-    ids=["failed", "stopped", "nonsense"],
+    ids=["failed", "cancelled", "wrong fact"],
 )
 def test_a_tool_call_without_a_result_reads_outcome_unknown_and_the_run_continues(
-    lose: Callable[[str], Fact], reason: str
+    make_fact: Callable[[str], Fact], reason: str
 ) -> None:
-    """Whether it took effect is not known, so it is never simply run again."""
+    """Whether the tool took effect is unknown, so the loop never runs it again by itself."""
     driver = Driver()
     driver.model(asks(call("c1", "pay")))
     id = driver.work_id_of("c1")
-    driver.feed(lose(id))
-    told = (
+    driver.feed(make_fact(id))
+    expected = (
         f"outcome unknown: {reason.format(id=id)}. It is not known whether 'pay' took effect. "
         "Check before you call it again."
     )
-    assert driver.tool_results == [("c1", told)]
+    assert driver.tool_results == [("c1", expected)]
     assert len(driver.tool_commands("c1")) == 1
     assert driver.inference().appended == ("infer-1", driver.thread.transcript.messages[-1])
 

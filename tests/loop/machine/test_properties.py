@@ -26,23 +26,23 @@ def test_the_invariants_hold_in_random_histories(share: int) -> None:
     """I-02 to I-07, H-01 to H-06, H-18, H-21"""
     for seed in range(share, HISTORIES, SHARES):
         try:
-            _lives_and_can_be_closed(World(Random(seed)))
+            _check_history(World(Random(seed)))
         except Exception as error:
-            raise AssertionError(f"the history of seed {seed} breaks a rule") from error
+            raise AssertionError(f"the history of seed {seed} breaks an invariant") from error
 
 
 @pytest.mark.no_cover
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.randoms(use_true_random=False))
-def test_hypothesis_finds_no_history_that_breaks_an_invariant(chance: Random) -> None:
-    """The same, with chance in the hands of hypothesis, which looks for the shortest history that fails."""
-    _lives_and_can_be_closed(World(chance))
+def test_hypothesis_finds_no_history_that_breaks_an_invariant(random: Random) -> None:
+    """Hypothesis makes the random choices, so that it can shrink a history that fails."""
+    _check_history(World(random))
 
 
-def _lives_and_can_be_closed(world: World) -> None:
+def _check_history(world: World) -> None:
     world.make_moves()
     world.finish_all_work()
     assert world.run.thread.status in (RunStatus.WAITING, RunStatus.DONE)
     world.run.feed(CancelRequested(close=True))
-    world.finish_all_work()  # its last hooks
+    world.finish_all_work()  # its run_end hooks
     assert isinstance(world.run.thread.stage, Done)

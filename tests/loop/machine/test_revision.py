@@ -1,4 +1,4 @@
-"""A run keeps the rules it began under, whatever the code has become."""
+"""A run stays pinned to the revision of the loop that it started with."""
 
 import pytest
 

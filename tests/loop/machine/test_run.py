@@ -1,4 +1,4 @@
-"""A run from its first state to its last: identity, input, events and the one result."""
+"""A run from start to end: identity, input, events and its one result."""
 
 import pytest
 
@@ -78,9 +78,9 @@ def test_the_identity_of_a_sub_agents_run_names_its_parent() -> None:
         transport_request_id="q1",
         origin=Origin.SUBAGENT,
     )
-    begun = begin(request, thread_id="t1", run_id="r1")
-    assert begun.thread.identity == identity
-    assert begun.events == (RunStart(thread_id="t1", run_id="r1", parent_run_id="r0", identity=identity),)
+    first = begin(request, thread_id="t1", run_id="r1")
+    assert first.thread.identity == identity
+    assert first.events == (RunStart(thread_id="t1", run_id="r1", parent_run_id="r0", identity=identity),)
 
 
 def test_input_messages_keep_their_ids() -> None:
@@ -153,7 +153,7 @@ def test_a_run_without_a_resolved_agent_raises_if_its_agent_is_needed() -> None:
             "resolve-1 ended as InferenceReturned, which is not how it can end",
         ),
     ],
-    ids=["failed", "stopped", "nonsense"],
+    ids=["failed", "cancelled", "wrong fact"],
 )
 def test_a_run_whose_agent_cannot_be_resolved_ends_with_the_error(fact: Fact, error: str) -> None:
     """H-12, H-17"""

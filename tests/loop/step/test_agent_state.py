@@ -1,4 +1,4 @@
-"""State beside the conversation: what a write makes of a key, all or nothing, and how long what is written stays."""
+"""Agent state: merges and conflicts, writes that apply as a whole, and the lifetime of each scope."""
 
 import pytest
 from pydantic import JsonValue
@@ -102,7 +102,7 @@ def test_the_writes_of_one_outcome_make_one_revision() -> None:
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (set_op("nobody's", 1), "the agent declares no such key"),
+        (set_op("undeclared", 1), "the agent declares no such key"),
         (set_op("draft", "b"), "a concurrent write changed it"),
         (merge_op("count", "one"), "'one' cannot be merged into key 'count' by add"),
     ],
@@ -175,7 +175,7 @@ def test_watchers_see_the_state_before_the_step_ends_if_it_has_changed() -> None
     assert getattr(snapshot, "snapshot", None) == {"revision": 1, "extensions": {"count": 1}}
 
 
-def a_thread_with_state() -> Driver:
+def thread_with_state() -> Driver:
     driver = Driver(with_hooks(), request=THREAD)
     driver.model(says("Hello!"), state_effects(merge_op("visits", 1), merge_op("count", 1), merge_op("notes", ["a"])))
     return driver
@@ -183,7 +183,7 @@ def a_thread_with_state() -> Driver:
 
 def test_the_state_of_a_run_ends_with_it_and_that_of_a_thread_does_not() -> None:
     """I-08"""
-    driver = a_thread_with_state()
+    driver = thread_with_state()
     assert driver.thread.agent_state.view.values == {"visits": 1, "count": 1, "notes": ["a"]}
     driver.submit("m2")
     assert driver.thread.agent_state.view.values == {"visits": 1}
@@ -193,7 +193,7 @@ def test_the_state_of_a_run_ends_with_it_and_that_of_a_thread_does_not() -> None
 
 
 def test_watchers_see_that_the_state_of_a_run_is_dropped() -> None:
-    driver = a_thread_with_state()
+    driver = thread_with_state()
     driver.submit("m2")
     driver.resolve(with_hooks())
     driver.model(says("Hello again!"))
@@ -209,13 +209,13 @@ def test_a_run_that_wrote_only_the_threads_state_changes_nothing_by_its_end() ->
 
 
 def test_state_survives_continue_as_new() -> None:
-    state = a_thread_with_state().thread
+    state = thread_with_state().thread
     assert after_continue_as_new(state).agent_state == state.agent_state
 
 
 def test_a_woken_thread_has_its_thread_state_and_not_the_state_of_its_last_run() -> None:
     """B-405, I-08"""
-    kept = carryover(a_thread_with_state().thread)
+    kept = carryover(thread_with_state().thread)
     assert kept.state == {"visits": 1}
     woken = Driver(with_hooks(), carryover=kept)
     assert woken.thread.agent_state.view == StateView(values={"visits": 1})
@@ -233,7 +233,7 @@ def test_the_state_keys_of_an_agent_are_bound_with_it() -> None:
 
 
 def test_state_has_a_size_limit() -> None:
-    """It goes along with inferences and calls, and one that is too big for the server would leave the run stuck."""
+    """Commands include the state; one that is too large for the server would leave the run stuck."""
     spec = StateKeySpec(key="k")
     refused = AgentState().writing(
         [spec], [StateOp(key="k", action=StateAction.SET, value="x" * STATE_LIMIT)], base=0, source="c1"

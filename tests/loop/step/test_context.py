@@ -1,4 +1,4 @@
-"""The context window in the loop: a summary is asked for once, used when it comes, and undone with what it covers."""
+"""The context window in the loop: a compaction is scheduled once, its summary is used, and a rollback drops it."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def compactions(driver: Driver) -> list[Compact]:
 
 
 def pressed() -> Driver:
-    """A run whose conversation has outgrown the threshold while a tool is called."""
+    """A run whose conversation exceeds the compaction threshold while a tool call is running."""
     driver = Driver(agent())
     driver.model(reporting(asks(call("c1")), 6_000))
     return driver

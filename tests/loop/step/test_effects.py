@@ -1,4 +1,4 @@
-"""What hooks and tools ask for besides: it is folded once, in call order, after inferences, tools and hooks."""
+"""Effects that hooks and tools request: each is applied once, in call order, after inferences, tools and hooks."""
 
 from collections.abc import Callable
 
@@ -64,14 +64,14 @@ def after_hooks(effects: HookEffects) -> Driver:
     return driver
 
 
-EVERYWHERE = pytest.mark.parametrize("asked", [after_inference, after_tool, after_hooks])
+EVERYWHERE = pytest.mark.parametrize("returning", [after_inference, after_tool, after_hooks])
 
 
 @EVERYWHERE
 @pytest.mark.parametrize(("effects", "termination"), ENDS)
-def test_effects_can_end_the_run(asked: Asked, effects: HookEffects, termination: Termination) -> None:
+def test_effects_can_end_the_run(returning: Asked, effects: HookEffects, termination: Termination) -> None:
     """B-036"""
-    driver = asked(effects)
+    driver = returning(effects)
     assert driver.result.termination == termination
     assert driver.event_types.count("run_finish") == 1
 
@@ -143,15 +143,15 @@ def test_retries_are_limited_by_max_rounds() -> None:
     assert driver.result.status_reason == "stopped:max_rounds"
 
 
-@pytest.mark.parametrize("asked", [after_tool, after_hooks])
-def test_a_retry_is_possible_only_after_an_inference(asked: Asked) -> None:
-    driver = asked(HookEffects(retry="Shorter."))
+@pytest.mark.parametrize("returning", [after_tool, after_hooks])
+def test_a_retry_is_possible_only_after_an_inference(returning: Asked) -> None:
+    driver = returning(HookEffects(retry="Shorter."))
     assert driver.notes == []
 
 
-@pytest.mark.parametrize("asked", [after_tool, after_hooks])
-def test_a_context_message_is_in_every_request_until_it_is_removed(asked: Asked) -> None:
-    driver = asked(HookEffects(context=(HINT,)))
+@pytest.mark.parametrize("returning", [after_tool, after_hooks])
+def test_a_context_message_is_in_every_request_until_it_is_removed(returning: Asked) -> None:
+    driver = returning(HookEffects(context=(HINT,)))
     assert driver.inference().context == (HINT,)
     driver.model(asks(call("c2")), HookEffects(forget=("hint", "nothing")))
     driver.tool("c2", ok(1))
@@ -164,9 +164,9 @@ def test_a_context_message_that_is_removed_and_added_at_once_is_sent() -> None:
 
 
 @EVERYWHERE
-def test_permission_rules_hold_for_the_rest_of_the_run(asked: Asked) -> None:
+def test_permission_rules_hold_for_the_rest_of_the_run(returning: Asked) -> None:
     rule = Rule(tool="look", behavior=Behavior.DENY)
-    driver = asked(HookEffects(permissions=(rule.model_copy(update={"behavior": Behavior.ASK}), rule)))
+    driver = returning(HookEffects(permissions=(rule.model_copy(update={"behavior": Behavior.ASK}), rule)))
     assert driver.thread.rules == (rule,)
 
 
@@ -178,21 +178,21 @@ def test_permission_rules_end_with_the_run() -> None:
 
 
 @EVERYWHERE
-def test_watchers_see_the_events_of_plugins_and_failed_hooks(asked: Asked) -> None:
+def test_watchers_see_the_events_of_plugins_and_failed_hooks(returning: Asked) -> None:
     effects = HookEffects(
         events=(EmittedEvent(plugin="p", name="seen", payload=1),),
         failures=(HookFailure(plugin="q", phase="tool_gate", error="boom"),),
     )
-    driver = asked(effects)
+    driver = returning(effects)
     assert driver.events_of("plugin_event", "hook_failed") == [
         PluginEvent(plugin="p", name="seen", payload=1),
         HookFailed(plugin="q", phase="tool_gate", error="boom"),
     ]
 
 
-@pytest.mark.parametrize("asked", [after_tool, after_hooks])
-def test_a_handoff_takes_effect_with_the_next_step(asked: Asked) -> None:
-    driver = asked(HookEffects(handoff="billing"))
+@pytest.mark.parametrize("returning", [after_tool, after_hooks])
+def test_a_handoff_takes_effect_with_the_next_step(returning: Asked) -> None:
+    driver = returning(HookEffects(handoff="billing"))
     assert driver.commands_of(ResolveAgent)[-1].agent_id == "billing"
     driver.resolve(BILLING)
     assert driver.inference().agent.agent_id == "billing"
@@ -228,13 +228,16 @@ def test_a_call_without_a_result_does_not_delay_the_effects_of_others() -> None:
 def test_the_effects_of_calls_after_a_suspended_one_are_applied_after_its_decision(decision: Decision) -> None:
     driver = Driver(TOGETHER)
     driver.model(asks(call("c1"), call("c2")))
-    driver.tool("c1", pending("s1"), state_effects(merge_op("notes", ["asked"])))
+    driver.tool("c1", pending("s1"), state_effects(merge_op("notes", ["suspended"])))
     driver.tool("c2", ok(1), state_effects(merge_op("notes", ["c2"])))
-    assert driver.thread.agent_state.view.values == {"notes": ["asked"]}
+    assert driver.thread.agent_state.view.values == {"notes": ["suspended"]}
     driver.decide(decision)
     if driver.thread.batch is not None:
         driver.tool("c1", ok(1), state_effects(merge_op("notes", ["c1"])))
-    assert driver.thread.agent_state.view.values in ({"notes": ["asked", "c1", "c2"]}, {"notes": ["asked", "c2"]})
+    assert driver.thread.agent_state.view.values in (
+        {"notes": ["suspended", "c1", "c2"]},
+        {"notes": ["suspended", "c2"]},
+    )
 
 
 def test_the_effects_of_a_blocked_call_are_applied() -> None:
@@ -284,8 +287,8 @@ def test_a_run_without_effects_ends_naturally() -> None:
 def test_a_context_message_that_is_too_large_is_dropped_and_reported() -> None:
     driver = Driver(AGENT)
     long = ContextMessage(key="long", content=(TextBlock(text="x" * 200_000),), persistent=True)
-    folded = apply_effects(driver.thread, HookEffects(context=(long,)), source="infer-1")
-    assert folded.thread.context.messages == driver.thread.context.messages
-    (event,) = folded.events
+    applied = apply_effects(driver.thread, HookEffects(context=(long,)), source="infer-1")
+    assert applied.thread.context.messages == driver.thread.context.messages
+    (event,) = applied.events
     assert isinstance(event, HookFailed)
     assert "'long' is dropped" in event.error

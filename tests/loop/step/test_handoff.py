@@ -1,4 +1,4 @@
-"""Handoff: another agent goes on with the run from its next step, and answers on the thread from then on."""
+"""Handoff: another agent continues the run from its next step, and answers on the thread from then on."""
 
 import pytest
 
@@ -21,7 +21,7 @@ HANDS_OVER = call("c1", "handoff_to_billing")
 
 
 def handing_over(*, thread: bool = False) -> Driver:
-    """A run that asks for the agent who is to go on."""
+    """A run that resolves the target of its handoff."""
     driver = Driver(PARENT, request=THREAD) if thread else Driver(PARENT)
     driver.model(asks(HANDS_OVER))
     return driver
@@ -47,8 +47,8 @@ def test_the_target_continues_the_same_run_with_the_whole_conversation() -> None
     """B-521, B-522"""
     driver = handed_over()
     assert driver.last.events[0] == Handoff(from_agent="assistant", to_agent="billing")
-    asked = driver.inference()
-    assert (asked.agent, asked.step, asked.transcript.length) == (BILLING, 2, 3)
+    command = driver.inference()
+    assert (command.agent, command.step, command.transcript.length) == (BILLING, 2, 3)
     driver.model(says("You owe 3."))
     assert (driver.result.run_id, driver.result.agent_id) == ("r1", "assistant")
     assert (driver.result.termination, driver.result.steps) == (NaturalEnd(), 2)
@@ -152,7 +152,7 @@ def test_a_handoff_within_a_task_is_resolved_as_part_of_the_task() -> None:
     request = RunRequest(agent_id="assistant", input="Hello", parent_thread_id="t0", subagent=context)
     driver = Driver(PARENT, request=request)
     driver.model(asks(HANDS_OVER))
-    assert [asked.in_task for asked in driver.commands_of(ResolveAgent)] == [True, True]
+    assert [command.in_task for command in driver.commands_of(ResolveAgent)] == [True, True]
 
 
 def test_a_run_that_is_cancelled_during_a_handoff_ends() -> None:

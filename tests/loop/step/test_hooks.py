@@ -1,4 +1,4 @@
-"""Hooks with an activity of their own: each once, at the beginning and the end of runs, steps and agents."""
+"""Lifecycle hooks: each runs once, at the start and end of runs, steps and the activation of agents."""
 
 from collections.abc import Callable
 
@@ -56,16 +56,16 @@ LEAVING = (LifecyclePhase.STEP_END, LifecyclePhase.DEACTIVATE)
 ENOUGH = StopDetail(code="enough", detail="that will do")
 
 
-def begun(agent: ResolvedAgent | None = None, *, request: RunRequest = REQUEST) -> Driver:
-    """A run whose first hooks have run."""
+def started(agent: ResolvedAgent | None = None, *, request: RunRequest = REQUEST) -> Driver:
+    """A run whose `run_start` hooks have run."""
     driver = Driver(agent or with_hooks(*ALL), request=request)
     driver.hooks()
     return driver
 
 
 def ending(*, request: RunRequest = REQUEST) -> Driver:
-    """A run whose last hooks run."""
-    driver = begun(request=request)
+    """A run whose `run_end` hooks are running."""
+    driver = started(request=request)
     driver.model(says("Hello!"))
     return driver
 
@@ -103,7 +103,7 @@ def test_the_first_step_starts_after_the_run_start_hooks() -> None:
 
 def test_step_end_hooks_run_once_per_step_with_the_next_inference_or_at_the_end() -> None:
     """B-037"""
-    driver = begun()
+    driver = started()
     assert driver.inference().ended_step == 0
     driver.model(asks(call("c1")))
     driver.tool("c1", ok(1))
@@ -117,7 +117,7 @@ def test_step_end_hooks_run_once_per_step_with_the_next_inference_or_at_the_end(
 
 
 def test_step_end_hooks_of_a_suspended_step_run_when_the_step_is_over() -> None:
-    driver = begun()
+    driver = started()
     driver.model(asks(call("c1")))
     driver.tool("c1", pending("s1"))
     assert moments(driver) == [BEGIN]
@@ -126,7 +126,7 @@ def test_step_end_hooks_of_a_suspended_step_run_when_the_step_is_over() -> None:
 
 
 def test_an_agent_without_step_end_hooks_runs_none() -> None:
-    driver = begun(with_hooks(LifecyclePhase.RUN_START))
+    driver = started(with_hooks(LifecyclePhase.RUN_START))
     driver.model(asks(call("c1")))
     driver.tool("c1", ok(1))
     assert (driver.inference().ended_step, driver.inference().state) == (0, None)
@@ -176,7 +176,7 @@ def errored(driver: Driver) -> None:
     ],
 )
 def test_run_end_hooks_run_once_before_every_end(end: Callable[[Driver], None], termination: Termination) -> None:
-    driver = begun()
+    driver = started()
     end(driver)
     assert moments(driver) == [BEGIN, (LifecyclePhase.STEP_END, *LAST)]
     assert isinstance(driver.thread.stage, RunningHooks)
@@ -187,7 +187,7 @@ def test_run_end_hooks_run_once_before_every_end(end: Callable[[Driver], None], 
 
 
 def test_a_run_whose_loop_failed_ends_without_hooks() -> None:
-    driver = begun()
+    driver = started()
     driver.feed(LoopFailed("boom"))
     assert (driver.result.termination, moments(driver)) == (Errored(value="boom"), [BEGIN])
 
@@ -270,7 +270,7 @@ def test_a_thread_that_is_closed_while_run_end_hooks_run_ends_after_them() -> No
 
 
 def test_a_thread_that_is_closed_while_run_end_hooks_run_cancels_its_tasks_first() -> None:
-    driver = begun(with_hooks(*ALL, agent=make_parent(max_rounds=1)), request=THREAD)
+    driver = started(with_hooks(*ALL, agent=make_parent(max_rounds=1)), request=THREAD)
     driver.model(asks(spawn_call("c1")))
     assert isinstance(driver.thread.stage, RunningHooks)
     driver.cancel(close=True)
@@ -348,8 +348,8 @@ def test_hooks_in_flight_run_again_after_continue_as_new(make: Callable[[], Driv
 
 
 def handing_over() -> Driver:
-    """A run whose agent is about to hand it over, and hears of that."""
-    driver = begun()
+    """A run that is about to hand off, with the hooks for it in flight."""
+    driver = started()
     driver.model(asks(call("c1")))
     driver.tool("c1", ok(1), HookEffects(handoff="billing"))
     return driver
@@ -396,7 +396,7 @@ def test_a_run_that_ends_after_its_deactivate_hooks_does_not_run_them_again() ->
 
 
 def test_the_next_run_of_a_thread_runs_deactivate_hooks_again() -> None:
-    driver = begun(request=THREAD)
+    driver = started(request=THREAD)
     driver.model(asks(call("c1")))
     driver.tool("c1", ok(1), HookEffects(handoff="billing"))
     driver.hooks(HookEffects(stop=ENOUGH))
@@ -429,7 +429,7 @@ def test_a_sub_agent_notifies_its_parent_after_its_run_end_hooks() -> None:
 
 
 def test_a_run_that_stops_at_max_rounds_runs_its_run_end_hooks() -> None:
-    driver = begun(with_hooks(*ALL, agent=make_agent(PARALLEL.tool_mode, max_rounds=1)))
+    driver = started(with_hooks(*ALL, agent=make_agent(PARALLEL.tool_mode, max_rounds=1)))
     driver.model(asks(call("c1")))
     driver.tool("c1", ok(1))
     driver.hooks()
@@ -438,7 +438,7 @@ def test_a_run_that_stops_at_max_rounds_runs_its_run_end_hooks() -> None:
 
 
 def test_a_run_ends_if_required_hooks_fail() -> None:
-    """A guard whose activity fails as a whole must not be passed over."""
+    """A guard whose activity fails as a whole must not be skipped."""
     guard = PluginBinding(id="guard", lifecycle=(LifecyclePhase.RUN_START,), on_error="fail")
     driver = Driver(AGENT.model_copy(update={"plugins": (guard,)}))
     driver.feed(WorkFailed("hooks-1", "no worker"))

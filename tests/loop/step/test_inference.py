@@ -1,4 +1,4 @@
-"""A model's answer: what watchers see of it, what it makes the run do, and how it may fail."""
+"""The answer of a model: its events, what the run does with it, and how an inference can fail."""
 
 import pytest
 
@@ -122,7 +122,7 @@ def test_a_clock_that_goes_back_gives_a_duration_of_zero() -> None:
         (WorkCancelled("infer-1"), "it was cancelled from outside"),
         (AgentResolved("infer-1", AGENT), "infer-1 ended as AgentResolved, which is not how it can end"),
     ],
-    ids=["failed", "stopped", "nonsense"],
+    ids=["failed", "cancelled", "wrong fact"],
 )
 def test_an_inference_that_fails_for_good_ends_the_run_with_the_error(fact: Fact, error: str) -> None:
     """B-021, H-12, H-17"""

@@ -1,4 +1,4 @@
-"""An agent with an output type: its last answer fits, is corrected, or is an error."""
+"""An agent with an output type: its last answer is valid, is corrected, or is an error."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What one run wants otherwise than its agent says: with every question of that run, and with none of another."""
+"""Inference overrides: they apply to every inference of one run, and to no other run."""
 
 import pytest
 
@@ -17,7 +17,7 @@ OTHER = InferenceOverrides(upstream_model="model-2")
 REFUSED = "overrides apply to the run that messages start, but the run under way reads these"
 
 
-def asked(driver: Driver) -> list[InferenceOverrides | None]:
+def overrides_sent(driver: Driver) -> list[InferenceOverrides | None]:
     return [command.overrides for command in driver.commands if isinstance(command, Infer)]
 
 
@@ -29,11 +29,11 @@ def test_every_inference_of_the_run_has_its_overrides_and_the_next_run_has_none(
     driver.model(says("Sunny."))
     driver.submit("m1")
     driver.resolve()
-    assert asked(driver) == [BRIEF, BRIEF, None]
+    assert overrides_sent(driver) == [BRIEF, BRIEF, None]
 
 
 def test_an_inference_of_a_run_without_overrides_has_none() -> None:
-    assert asked(Driver()) == [None]
+    assert overrides_sent(Driver()) == [None]
 
 
 @pytest.mark.parametrize("on_busy", OnBusy)
@@ -41,7 +41,7 @@ def test_a_message_that_starts_a_run_can_have_overrides(on_busy: OnBusy) -> None
     driver = idle()
     driver.submit("m1", on_busy=on_busy, overrides=BRIEF)
     driver.resolve()
-    assert (asked(driver), driver.refusal_reasons) == ([None, BRIEF], [])
+    assert (overrides_sent(driver), driver.refusal_reasons) == ([None, BRIEF], [])
 
 
 def test_the_overrides_of_a_queued_message_apply_to_the_run_it_starts() -> None:
@@ -52,7 +52,7 @@ def test_the_overrides_of_a_queued_message_apply_to_the_run_it_starts() -> None:
     for text in ("One.", "Two.", "Three."):
         driver.model(says(text))
         driver.resolve()
-    assert asked(driver) == [None, BRIEF, OTHER, None]
+    assert overrides_sent(driver) == [None, BRIEF, OTHER, None]
 
 
 @pytest.mark.parametrize("on_busy", [OnBusy.INTERRUPT, OnBusy.ROLLBACK])
@@ -62,7 +62,7 @@ def test_an_interrupt_can_have_overrides(request_: RunRequest, on_busy: OnBusy) 
     driver.submit("m1", on_busy=on_busy, overrides=BRIEF)
     driver.feed(WorkCancelled("infer-1"))
     driver.resolve()
-    assert asked(driver) == [None, BRIEF]
+    assert overrides_sent(driver) == [None, BRIEF]
 
 
 @pytest.mark.parametrize("on_busy", [OnBusy.STEER, OnBusy.ENQUEUE])
@@ -74,7 +74,7 @@ def test_a_message_that_joins_a_run_cannot_have_overrides(on_busy: OnBusy) -> No
     assert (driver.thread.queued, driver.thread.steering, driver.thread.seen_messages) == ((), (), before.seen_messages)
     driver.submit("m1", on_busy=on_busy)
     driver.model(says("Hello!"))
-    assert (driver.texts, asked(driver)) == (["Hello", "Hello!", "And then?"], [None, None])
+    assert (driver.texts, overrides_sent(driver)) == (["Hello", "Hello!", "And then?"], [None, None])
 
 
 def test_a_steering_message_cannot_have_overrides() -> None:
@@ -117,7 +117,15 @@ FALLBACKS = (ModelBinding(id="b", provider="p", name="model-b"), ModelBinding(id
         (AGENT, InferenceOverrides(fallback_upstream_models=("model-b",)), 3 * 2 + 2 + 5),
         (AGENT.model_copy(update={"retry": RetryPolicy(max_retries=0, max_stream_retries=1)}), None, 1 + 1 + 5),
     ],
-    ids=["usual", "no list", "the agent's list", "the agent's still", "none wanted", "the run's list", "a policy"],
+    ids=[
+        "usual",
+        "no list",
+        "the agent's list",
+        "the agent's list with other overrides",
+        "an empty list",
+        "the run's list",
+        "a policy",
+    ],
 )
 def test_an_inference_has_attempts_for_every_model_interruption_and_lost_worker(
     agent: ResolvedAgent, overrides: InferenceOverrides | None, attempts: int

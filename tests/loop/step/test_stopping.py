@@ -37,7 +37,7 @@ SAYS = says("Hello!")
 ASKS = asks(call("c1"))
 
 
-def a_run(*conditions: StopCondition, usage: Usage | None = None, started_at: int = NOW, **counted: Any) -> Run:
+def run_with(*conditions: StopCondition, usage: Usage | None = None, started_at: int = NOW, **counted: Any) -> Run:
     """A run of an agent with these conditions."""
     agent = AGENT.model_copy(update={"stop_conditions": conditions})
     return Run(
@@ -51,7 +51,7 @@ def a_run(*conditions: StopCondition, usage: Usage | None = None, started_at: in
 
 
 def met(run: Run, response: ModelResponse = SAYS, *, now: int = NOW) -> str | None:
-    """The code of the condition that is met."""
+    """The code of the condition that the answer meets."""
     detail = first_met(run, response, now=now)
     return None if detail is None else detail.code
 
@@ -72,19 +72,19 @@ def test_conditions_are_written_with_their_type_b080() -> None:
 
 
 def test_an_agent_without_conditions_is_never_stopped() -> None:
-    assert first_met(a_run(), ASKS, now=NOW * 1000) is None
+    assert first_met(run_with(), ASKS, now=NOW * 1000) is None
 
 
 def test_the_first_condition_of_the_list_wins_b081() -> None:
     first, second = ContentMatch(pattern="Hello"), ConsecutiveErrors(max=1)
-    failing = a_run(first, second, failed_rounds=1)
+    failing = run_with(first, second, failed_rounds=1)
     assert met(failing) == "content_match"
-    assert met(a_run(second, first, failed_rounds=1)) == "consecutive_errors"
+    assert met(run_with(second, first, failed_rounds=1)) == "consecutive_errors"
     assert met(failing, says("Bye!")) == "consecutive_errors"
 
 
 def test_the_detail_says_which_condition_was_met_h17() -> None:
-    run = a_run(
+    run = run_with(
         rounds=2,
         failed_rounds=3,
         recent_answers=("a", "a"),
@@ -99,10 +99,10 @@ def test_the_detail_says_which_condition_was_met_h17() -> None:
         ContentMatch(pattern="^Let"): "the answer matches '^Let'",
         LoopDetection(window=2): "the model gave the same answer 2 times in a row",
     }
-    for condition, words in conditions.items():
+    for condition, text in conditions.items():
         agent = AGENT.model_copy(update={"stop_conditions": (condition,)})
         detail = first_met(replace(run, resolved=agent), asks(call("c1"), text="Let me see"), now=NOW + 2000)
-        assert detail == StopDetail(code=condition.type, detail=words)
+        assert detail == StopDetail(code=condition.type, detail=text)
 
 
 @pytest.mark.parametrize(
@@ -117,12 +117,12 @@ def test_the_detail_says_which_condition_was_met_h17() -> None:
 def test_max_rounds_stops_the_run_before_one_round_too_many_b082(
     rounds: int, response: ModelResponse, code: str | None
 ) -> None:
-    assert met(a_run(MaxRounds(rounds=2), rounds=rounds), response) == code
+    assert met(run_with(MaxRounds(rounds=2), rounds=rounds), response) == code
 
 
 @pytest.mark.parametrize(("after", "code"), [(2000, None), (2001, "timeout")])
 def test_a_timeout_is_met_when_more_time_has_passed_since_the_run_began_b083(after: int, code: str | None) -> None:
-    assert met(a_run(Timeout(seconds=2)), now=NOW + after) == code
+    assert met(run_with(Timeout(seconds=2)), now=NOW + after) == code
 
 
 @pytest.mark.parametrize(
@@ -136,12 +136,12 @@ def test_a_timeout_is_met_when_more_time_has_passed_since_the_run_began_b083(aft
     ],
 )
 def test_a_token_budget_is_met_when_the_run_has_used_more_b083(usage: Usage, code: str | None) -> None:
-    assert met(a_run(TokenBudget(max_total=10), usage=usage)) == code
+    assert met(run_with(TokenBudget(max_total=10), usage=usage)) == code
 
 
 @pytest.mark.parametrize(("rounds", "code"), [(1, None), (2, "consecutive_errors"), (3, "consecutive_errors")])
 def test_consecutive_errors_are_rounds_in_which_every_call_failed_b084(rounds: int, code: str | None) -> None:
-    assert met(a_run(ConsecutiveErrors(max=2), failed_rounds=rounds), ASKS) == code
+    assert met(run_with(ConsecutiveErrors(max=2), failed_rounds=rounds), ASKS) == code
 
 
 FAILED = ToolResult.error("look", "it failed")
@@ -165,28 +165,28 @@ def test_one_call_that_did_not_fail_resets_the_count_b084(results: tuple[ToolRes
         driver.tool(f"f{number}", FAILED)
     calls = [call(f"c{number}") for number in range(len(results))]
     driver.model(asks(*calls).model_copy(update={"incomplete_calls": () if calls else ("look",)}))
-    for asked, result in zip(calls, results, strict=True):
-        driver.tool(asked.id, result)
+    for made, result in zip(calls, results, strict=True):
+        driver.tool(made.id, result)
     if driver.thread.batch is not None:
         driver.decide(reject("c0"))
     assert driver.thread.current.step.failed_rounds == count
 
 
 def test_stop_on_tool_ends_the_run_before_the_tool_runs_b087() -> None:
-    state = a_run(StopOnTool(tool_name="pay"))
+    state = run_with(StopOnTool(tool_name="pay"))
     assert met(state, asks(call("c1"), call("c2", "pay"))) == "stop_on_tool"
     assert met(state, ASKS) is None
     assert met(state, truncated(incomplete=("pay",))) is None
 
 
 def test_content_match_stops_the_run_where_its_pattern_is_found_b087() -> None:
-    state = a_run(ContentMatch(pattern=r"(?i)task \w+$"))
+    state = run_with(ContentMatch(pattern=r"(?i)task \w+$"))
     assert met(state, says("So: TASK done")) == "content_match"
     assert met(state, says("task done, or so")) is None
 
 
 def test_an_invalid_regex_stops_the_run_and_is_refused_when_the_registry_is_built_b087() -> None:
-    detail = first_met(a_run(ContentMatch(pattern="(")), SAYS, now=NOW)
+    detail = first_met(run_with(ContentMatch(pattern="(")), SAYS, now=NOW)
     assert detail is not None
     assert detail.code == INVALID_REGEX
     assert detail.detail is not None
@@ -208,7 +208,7 @@ def test_an_invalid_regex_stops_the_run_and_is_refused_when_the_registry_is_buil
 )
 def test_a_pattern_that_could_block_a_workflow_is_rejected(pattern: str) -> None:
     assert len(stop_problems([ContentMatch(pattern=pattern)])) == 1
-    assert met(a_run(ContentMatch(pattern=pattern))) == INVALID_REGEX
+    assert met(run_with(ContentMatch(pattern=pattern))) == INVALID_REGEX
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_ordinary_patterns_are_accepted(pattern: str) -> None:
 
 
 def test_only_the_end_of_a_very_long_answer_is_searched() -> None:
-    state = a_run(ContentMatch(pattern="DONE"))
+    state = run_with(ContentMatch(pattern="DONE"))
     assert met(state, says("." * 3 * TEXT_LIMIT + "DONE")) == "content_match"
     assert met(state, says("DONE" + "." * 3 * TEXT_LIMIT)) is None
 
@@ -249,13 +249,15 @@ def hearing(run: Run, *texts: str) -> Run:
     ],
 )
 def test_a_loop_is_the_same_answer_several_times_in_a_row_b087(texts: tuple[str, ...], code: str | None) -> None:
-    assert met(hearing(a_run(LoopDetection(window=3)), *texts)) == code
+    assert met(hearing(run_with(LoopDetection(window=3)), *texts)) == code
 
 
 def test_only_as_many_answers_are_kept_as_are_compared() -> None:
-    assert hearing(a_run(), "Hm.", "Hm.").step.recent_answers == ()
-    assert len(hearing(a_run(LoopDetection(window=2), LoopDetection(window=4)), *["Hm."] * 9).step.recent_answers) == 4
-    assert len(hearing(a_run(LoopDetection(window=500)), *["Hm."] * 150).step.recent_answers) == MAX_WINDOW
+    assert hearing(run_with(), "Hm.", "Hm.").step.recent_answers == ()
+    assert (
+        len(hearing(run_with(LoopDetection(window=2), LoopDetection(window=4)), *["Hm."] * 9).step.recent_answers) == 4
+    )
+    assert len(hearing(run_with(LoopDetection(window=500)), *["Hm."] * 150).step.recent_answers) == MAX_WINDOW
 
 
 def test_a_window_that_can_never_fill_is_rejected() -> None:

@@ -1,4 +1,4 @@
-"""An answer that hits the token limit: gone on with, a few times a run, and otherwise taken as it is."""
+"""An answer that hits the token limit is continued, up to a limit per run, and then kept as it is."""
 
 import pytest
 
@@ -137,7 +137,7 @@ def test_complete_calls_of_a_truncated_answer_run(agent: ResolvedAgent, answer: 
 
 
 def test_complete_calls_run_beside_a_truncated_one_and_the_model_reads_about_both() -> None:
-    """B-142, B-143: what was asked for in full is not asked for again."""
+    """B-142, B-143: the model is not asked to repeat complete calls."""
     driver = Driver()
     driver.model(truncated("Both.", call("c1"), incomplete=("pay",)))
     driver.tool("c1", ok("sunny"))

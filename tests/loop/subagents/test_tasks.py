@@ -57,7 +57,7 @@ def answer_of(driver: Driver, call_id: str = "c1") -> str:
     return dict(driver.tool_results)[call_id]
 
 
-def a_task(driver: Driver, **changed: object) -> Task:
+def expected_task(driver: Driver, **changed: object) -> Task:
     """The expected task `bg_0` of a run whose call `c1` has started it."""
     known = Task(
         task_id="bg_0",
@@ -86,8 +86,8 @@ def test_a_spawned_agent_runs_in_the_background_and_the_model_continues() -> Non
         subagent=SubagentContext(path=("t1",), work_id="bg_0", task_id="bg_0"),
     )
     assert driver.commands_of(StartChild) == [StartChild("bg_0", request, "researcher")]
-    assert driver.thread.children.tasks == (a_task(driver),)
-    assert driver.events_of("task_changed") == [TaskChanged(task=a_task(driver, thread_id=None))]
+    assert driver.thread.children.tasks == (expected_task(driver),)
+    assert driver.events_of("task_changed") == [TaskChanged(task=expected_task(driver, thread_id=None))]
     started = ChildStarted(
         work_id="bg_0", thread_id=driver.thread.children.tasks[0].thread_id or "", agent_id="researcher"
     )

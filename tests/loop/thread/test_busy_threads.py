@@ -1,4 +1,4 @@
-"""Messages for a busy thread: they steer its run, are refused, or make it give way."""
+"""Messages for a busy thread: they steer its run, are refused, or interrupt it."""
 
 import pytest
 
@@ -111,7 +111,7 @@ def test_an_interrupt_cancels_the_run_and_comes_before_queued_messages(mode: Thr
 
 
 def test_an_interrupt_comes_before_steering_messages() -> None:
-    """What steers is read with the first step of the run that the interrupt begins."""
+    """A steering message is read in the first step of the run that the interrupt starts."""
     driver = Driver(request=THREAD)
     driver.submit("m1", on_busy=OnBusy.STEER)
     driver.submit("m2", on_busy=OnBusy.INTERRUPT)

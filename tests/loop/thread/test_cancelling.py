@@ -1,4 +1,4 @@
-"""Cancel: everything in flight is told to stop, the run ends when it has, and nothing that was done is lost."""
+"""Cancel: the run cancels its commands in flight, ends when they have ended, and keeps their results."""
 
 import pytest
 
@@ -217,7 +217,7 @@ def test_a_repeated_result_of_cancelled_work_is_a_no_op() -> None:
         AgentResolved("infer-1", AGENT),
         ToolReturned("infer-1", ToolOutcome(result=ok("sunny"))),
     ],
-    ids=["failed", "nonsense", "nonsense of a tool"],
+    ids=["failed", "wrong fact", "wrong fact of a tool"],
 )
 def test_any_result_of_cancelled_work_ends_the_cancelled_run(fact: Fact) -> None:
     driver = inferring()

@@ -1,4 +1,4 @@
-"""What a thread takes along when its workflow continues as new: everything, except old messages."""
+"""The snapshot that continue-as-new passes to the next execution: the whole thread, except old messages."""
 
 from dataclasses import replace
 
@@ -136,7 +136,7 @@ def test_a_run_between_two_steps_or_being_cancelled_issues_no_command_again() ->
 
 
 def test_a_snapshot_is_deterministic() -> None:
-    """Two workers that replay one history must write the same next one."""
+    """Two workers that replay one history must write the same snapshot."""
     driver = Driver(PARALLEL)
     driver.model(asks(*(call(f"c{number}") for number in range(4))))
     for number in range(4):

@@ -1,4 +1,4 @@
-"""Forks: which places of a thread they can go on from, what they begin with, and what they do not take along."""
+"""Forks: the points of a thread that they can start from, what they start with, and what they do not inherit."""
 
 from tests.loop.driving import (
     AGENT,
@@ -39,14 +39,14 @@ DENY_LOOK = Rule(tool="look", behavior=Behavior.DENY)
 ALLOW_PAY = Rule(tool="pay", behavior=Behavior.ALLOW)
 
 
-class CheckedRun(Driver):
-    """A run whose points are kept."""
+class ForkPointDriver(Driver):
+    """A driver that records fork points."""
 
     fork_points: tuple[ForkPoint, ...] = ()
 
     def feed(self, *facts: object) -> Advance:
         for fact in facts:
-            super().feed(fact)  # type: ignore[arg-type]  # whatever the driver takes
+            super().feed(fact)  # type: ignore[arg-type]  # as Driver.feed's
             self.fork_points += self.last.fork_points
         return self.last
 
@@ -55,8 +55,8 @@ class CheckedRun(Driver):
         return [point.position.length for point in self.fork_points]
 
 
-def a_past() -> Transcript:
-    """A question, an answer with a call, and its result."""
+def past_transcript() -> Transcript:
+    """A message, an answer with a call, and its result."""
     driver = Driver()
     driver.model(asks(call("c1")))
     driver.tool("c1", ok("seen"))
@@ -65,11 +65,11 @@ def a_past() -> Transcript:
 
 def fork_of(carryover: Carryover | None = None, *, says: str = "", request: RunRequest | None = None) -> Advance:
     request = request or RunRequest(agent_id="assistant", input=says, fork=FORK)
-    return begin(request, thread_id="t1", run_id="r9", transcript=a_past(), carryover=carryover)
+    return begin(request, thread_id="t1", run_id="r9", transcript=past_transcript(), carryover=carryover)
 
 
 def test_every_step_ends_with_a_fork_point() -> None:
-    run = CheckedRun()
+    run = ForkPointDriver()
     run.model(asks(call("c1"), call("c2")))
     run.tool("c1", ok("one"))
     assert run.lengths == []
@@ -80,7 +80,7 @@ def test_every_step_ends_with_a_fork_point() -> None:
 
 
 def test_a_suspended_step_has_its_fork_point_after_the_decision() -> None:
-    run = CheckedRun()
+    run = ForkPointDriver()
     run.model(asks(call("c1")))
     run.tool("c1", pending("s1"))
     assert run.lengths == []
@@ -90,7 +90,7 @@ def test_a_suspended_step_has_its_fork_point_after_the_decision() -> None:
 
 
 def test_a_steering_message_comes_after_the_fork_point() -> None:
-    run = CheckedRun()
+    run = ForkPointDriver()
     run.model(asks(call("c1")))
     run.submit("m1", on_busy=OnBusy.STEER)
     run.tool("c1", ok("seen"))
@@ -98,13 +98,13 @@ def test_a_steering_message_comes_after_the_fork_point() -> None:
 
 
 def test_a_note_about_a_step_comes_before_its_fork_point() -> None:
-    run = CheckedRun()
+    run = ForkPointDriver()
     run.model(truncated("I was just"))
     assert (run.lengths, run.thread.transcript.length) == ([3], 3)
 
 
 def test_a_run_that_is_cancelled_within_a_step_ends_with_a_fork_point() -> None:
-    run = CheckedRun()
+    run = ForkPointDriver()
     run.model(asks(call("c1")))
     run.cancel("enough")
     run.tool("c1", ok("seen"))
@@ -112,8 +112,8 @@ def test_a_run_that_is_cancelled_within_a_step_ends_with_a_fork_point() -> None:
 
 
 def test_a_fork_point_has_the_agent_state_of_its_step() -> None:
-    """The next run, which begins at once, has other run-scoped state; the point does not."""
-    run = CheckedRun(with_hooks(), request=THREAD)
+    """The next run, which starts at once, has other run-scoped state; the fork point does not."""
+    run = ForkPointDriver(with_hooks(), request=THREAD)
     run.model(asks(call("c1")))
     run.tool("c1", ok("seen"), state_effects(set_op("draft", "one"), merge_op("visits", 1)))
     run.submit("m1")
@@ -143,24 +143,24 @@ def test_a_fork_point_has_permissions_and_counters_and_nothing_else() -> None:
 
 
 def test_a_fork_without_input_starts_a_run() -> None:
-    begun = fork_of()
-    assert begun.commands == (ResolveAgent("resolve-1", "assistant"),)
-    assert [event.event_type for event in begun.events] == ["run_start"]
-    assert begun.thread.transcript == a_past()
-    assert (begun.thread.counters.runs, begun.thread.current.step.number, begun.thread.identity.origin) == (
+    fork = fork_of()
+    assert fork.commands == (ResolveAgent("resolve-1", "assistant"),)
+    assert [event.event_type for event in fork.events] == ["run_start"]
+    assert fork.thread.transcript == past_transcript()
+    assert (fork.thread.counters.runs, fork.thread.current.step.number, fork.thread.identity.origin) == (
         1,
         0,
         Origin.USER,
     )
-    asked = advanced(begun.thread)
-    assert isinstance(asked.stage, Inferring)
-    assert asked.transcript.messages == a_past().messages
+    resolved = advanced(fork.thread)
+    assert isinstance(resolved.stage, Inferring)
+    assert resolved.transcript.messages == past_transcript().messages
 
 
 def test_the_input_of_a_fork_comes_after_the_messages_it_keeps() -> None:
-    begun = fork_of(says="Not like that.")
-    assert [message.text for message in begun.thread.transcript.messages] == ["Hello", "", "seen", "Not like that."]
-    assert begun.thread.transcript.unsent == ("input:0",)
+    fork = fork_of(says="Not like that.")
+    assert [message.text for message in fork.thread.transcript.messages] == ["Hello", "", "seen", "Not like that."]
+    assert fork.thread.transcript.unsent == ("input:0",)
 
 
 def test_a_fork_knows_its_origin_even_after_it_is_woken() -> None:
@@ -180,8 +180,8 @@ def test_a_fork_starts_with_the_carryover_of_its_fork_point() -> None:
         run_permissions=(DENY_LOOK,),
         counters=Counters(tasks=3),
     )
-    for begun in (fork_of(carryover), fork_of(carryover, says="Go on.")):
-        state = begun.thread
+    for fork in (fork_of(carryover), fork_of(carryover, says="Go on.")):
+        state = fork.thread
         assert state.agent_state == AgentState(thread={"visits": 1}, run={"draft": "one"})
         assert (state.permissions, state.current.permissions, state.counters.tasks) == ((ALLOW_PAY,), (DENY_LOOK,), 3)
 
@@ -215,7 +215,7 @@ def test_a_fork_can_have_its_own_overrides_permissions_and_budget() -> None:
 
 
 def test_a_fork_point_is_named_by_its_length_and_digest() -> None:
-    past = a_past()
+    past = past_transcript()
     assert past.position_at(3) == past.position
     assert past.position_at(0) == TranscriptPosition()
     assert past.position_at(4) is None
@@ -228,7 +228,7 @@ def test_a_fork_point_is_named_by_its_length_and_digest() -> None:
 
 
 def advanced(state: Thread) -> Thread:
-    """The run with its agent."""
+    """The thread after its agent is resolved."""
     driver = Driver()
     driver.last = Advance(state)
     driver.feed(AgentResolved("resolve-1", AGENT))

@@ -1,4 +1,4 @@
-"""Messages that are submitted to a run under way: queued, read before the end, and never lost."""
+"""Messages that are submitted to a busy run: queued, read before its end, and never lost."""
 
 import pytest
 

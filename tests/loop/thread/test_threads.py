@@ -1,4 +1,4 @@
-"""A thread outlives its runs: what begins the next one, what ends one, and what closes the thread."""
+"""A thread outlives its runs: what starts the next run, what ends one, and what closes the thread."""
 
 import pytest
 
@@ -233,10 +233,10 @@ def test_the_next_run_does_not_inherit_applied_decisions() -> None:
 
 def test_a_woken_thread_continues_its_old_conversation() -> None:
     old = idle().thread.transcript.sent()
-    begun = begin(THREAD, thread_id="t1", run_id="r9", transcript=old)
-    assert begun.thread.transcript.unsent == ("input:0",)
-    assert [message.text for message in begun.thread.transcript.messages] == ["Hello", "Hello!", "Hello"]
-    assert begun.thread.current.started_at_position == old.position
+    first = begin(THREAD, thread_id="t1", run_id="r9", transcript=old)
+    assert first.thread.transcript.unsent == ("input:0",)
+    assert [message.text for message in first.thread.transcript.messages] == ["Hello", "Hello!", "Hello"]
+    assert first.thread.current.started_at_position == old.position
 
 
 def test_a_rollback_keeps_the_restored_conversation() -> None:
@@ -249,5 +249,5 @@ def test_a_rollback_keeps_the_restored_conversation() -> None:
 
 
 def test_an_empty_conversation_is_restored_empty() -> None:
-    begun = begin(NO_INPUT, thread_id="t1", run_id="r9", transcript=Transcript())
-    assert (begun.thread.stage, begun.thread.transcript) == (Idle(), Transcript())
+    first = begin(NO_INPUT, thread_id="t1", run_id="r9", transcript=Transcript())
+    assert (first.thread.stage, first.thread.transcript) == (Idle(), Transcript())

@@ -1,4 +1,4 @@
-"""The transcript as the loop keeps it: append-only, and every entry is told to exactly one inference."""
+"""The transcript: append-only, and exactly one inference request appends each entry."""
 
 from functools import reduce
 
@@ -32,14 +32,14 @@ def test_entries_that_were_sent_are_not_sent_again() -> None:
 
 def test_every_inference_request_appends_the_entries_since_the_last_one() -> None:
     driver = Driver()
-    told = [driver.inference().appended]
+    appended = [driver.inference().appended]
     driver.model(asks(call("c1")))
     driver.tool("c1", ok("sunny"))
-    told.append(driver.inference().appended)
+    appended.append(driver.inference().appended)
     driver.submit("m1")
     driver.model(says("Sunny."))
-    told.append(driver.inference().appended)
-    assert told == [("input:0",), ("infer-1", driver.work_id_of("c1")), ("infer-2", submitted_message("m1"))]
+    appended.append(driver.inference().appended)
+    assert appended == [("input:0",), ("infer-1", driver.work_id_of("c1")), ("infer-2", submitted_message("m1"))]
     assert driver.inference().transcript == driver.thread.transcript.ref
 
 

@@ -1,4 +1,4 @@
-"""What queries answer: where a run stands, in words and in values, and its transcript so far."""
+"""What queries return: the status of a run, and its transcript so far."""
 
 import pytest
 
@@ -28,7 +28,7 @@ from wakeful.loop.thread.views import doing, status_view, visible_messages
 
 
 @pytest.mark.parametrize(
-    ("stage", "words"),
+    ("stage", "text"),
     [
         ("resolving", "looking up agent assistant"),
         ("inferring", "calling model-1"),
@@ -37,8 +37,8 @@ from wakeful.loop.thread.views import doing, status_view, visible_messages
         ("cancelling", "cancelling what is in flight"),
     ],
 )
-def test_a_status_says_what_the_run_is_doing(stage: str, words: str) -> None:
-    assert doing(LIVE_STAGES[stage]().thread) == words
+def test_a_status_says_what_the_run_is_doing(stage: str, text: str) -> None:
+    assert doing(LIVE_STAGES[stage]().thread) == text
 
 
 def test_a_finished_run_says_how_it_ended() -> None:
@@ -84,8 +84,8 @@ def test_the_status_of_a_waiting_run_names_what_it_waits_for() -> None:
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2", "pay"), usage=Usage(total_tokens=5)))
     driver.tool("c2", ok("paid"))
-    asked = pending("s1")
-    driver.tool("c1", asked)
+    result = pending("s1")
+    driver.tool("c1", result)
     since = driver.now
     driver.submit("m1")
     driver.submit("m2", on_busy=OnBusy.STEER)
@@ -102,7 +102,7 @@ def test_the_status_of_a_waiting_run_names_what_it_waits_for() -> None:
                 call_id="c1",
                 tool_name="look",
                 status=ToolCallStatus.SUSPENDED,
-                ticket=with_digest(asked.suspension),
+                ticket=with_digest(result.suspension),
                 since=since,
             ),
             ToolCallView(call_id="c2", tool_name="pay", status=ToolCallStatus.SUCCEEDED),

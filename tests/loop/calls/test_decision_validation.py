@@ -1,4 +1,4 @@
-"""Decisions that have to fit: the arguments that were shown, what the ticket asks for, and the tool's parameters."""
+"""Validation of decisions: against the ticket's arguments, its response schema, and the tool's parameters."""
 
 import pytest
 from pydantic import JsonValue
@@ -45,7 +45,7 @@ def shown(arguments: JsonValue) -> Decision:
 
 
 def refused(driver: Driver, *decisions: Decision) -> str:
-    """Why the batch is refused; it changes nothing else."""
+    """Send decisions that are refused and change nothing else; returns the reason."""
     before = driver.thread
     driver.decide(*decisions)
     assert (driver.thread.stage, driver.last.commands) == (before.stage, ())
@@ -143,7 +143,7 @@ def test_edited_arguments_hold_until_they_are_edited_again() -> None:
             "call 'c1': 'arguments' are only allowed with the action 'resume' and the resume mode 'replay_tool_call'",
         ),
     ],
-    ids=["mismatch", "with a no", "with a call that does not run"],
+    ids=["mismatch", "with a cancel", "with a call that does not run"],
 )
 def test_invalid_edits_of_arguments_are_refused(mode: ResumeMode, decision: Decision, reason: str) -> None:
     assert refused(waiting(make_ticket("s1", mode=mode)), decision) == reason
@@ -193,7 +193,7 @@ def test_one_invalid_decision_refuses_its_whole_batch() -> None:
 
 
 def test_a_call_that_suspends_again_keeps_the_arguments_of_the_decision() -> None:
-    """Whoever approves five must not have approved a thousand."""
+    """An approval of five must not become an approval of a thousand."""
 
     def ticket(amount: int, mode: ResumeMode) -> SuspensionTicket:
         suspension = Suspension(id="s1", action="pay")

@@ -1,4 +1,4 @@
-"""Calls the model wanted and nobody made: garbled, or half written when the answer broke off. It is told of each."""
+"""Calls that are dropped because they are malformed or were interrupted; the model reads a note about each."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def garbled(*calls: ToolCall, text: str = "", names: tuple[str, ...] = ("pay",))
     return asks(*calls, text=text).model_copy(update={"incomplete_calls": names})
 
 
-def broken(*calls: ToolCall, text: str = "", by: tuple[Interruption, ...] = (DROPPED,)) -> ModelResponse:
+def interrupted(*calls: ToolCall, text: str = "", by: tuple[Interruption, ...] = (DROPPED,)) -> ModelResponse:
     return asks(*calls, text=text).model_copy(update={"interruptions": by})
 
 
@@ -53,7 +53,7 @@ def test_complete_calls_run_and_then_the_model_reads_which_calls_did_not() -> No
     driver.tool("c1", ok("sunny"))
     driver.tool("c2", ok("rainy"))
     assert roles(driver) == [Role.ASSISTANT, Role.TOOL, Role.TOOL, Role.USER]
-    assert [asked.id for asked in driver.thread.transcript.messages[1].tool_calls] == ["c1", "c2"]
+    assert [made.id for made in driver.thread.transcript.messages[1].tool_calls] == ["c1", "c2"]
     assert driver.thread.transcript.messages[-1] == Message(
         id="r1:5",
         role=Role.USER,
@@ -72,7 +72,7 @@ def test_a_tool_with_two_malformed_calls_is_named_once() -> None:
 
 @pytest.mark.parametrize(("text", "said"), [("Let me.", ["Hello", "Let me.", MALFORMED]), ("", ["Hello", MALFORMED])])
 def test_the_model_is_called_again_if_every_call_was_malformed(text: str, said: list[str]) -> None:
-    """B-143, B-144: an answer that said nothing leaves no empty message."""
+    """B-143, B-144: an answer without text leaves no empty message."""
     driver = Driver()
     driver.model(garbled(text=text))
     assert (driver.texts, driver.inference().id, driver.inference().continuing) == (said, "infer-2", False)
@@ -92,14 +92,14 @@ def test_a_model_with_only_malformed_calls_stops_at_max_rounds() -> None:
 def test_the_model_can_repeat_a_call_that_was_interrupted() -> None:
     """B-134"""
     driver = Driver()
-    driver.model(broken(call("c1"), text="Both."))
+    driver.model(interrupted(call("c1"), text="Both."))
     driver.tool("c1", ok("sunny"))
     assert driver.texts == ["Hello", "Both.", "sunny", INTERRUPTED]
 
 
 def test_the_notes_list_malformed_and_interrupted_calls() -> None:
     driver = Driver()
-    driver.model(broken(call("c1")).model_copy(update={"incomplete_calls": ("pay",)}))
+    driver.model(interrupted(call("c1")).model_copy(update={"incomplete_calls": ("pay",)}))
     driver.tool("c1", ok("sunny"))
     assert driver.notes == [INTERRUPTED, MALFORMED]
 
@@ -107,14 +107,14 @@ def test_the_notes_list_malformed_and_interrupted_calls() -> None:
 @pytest.mark.parametrize("plan", [RecoveryPlan.CONTINUE_TEXT, RecoveryPlan.TRUNCATE_BEFORE_TOOL, RecoveryPlan.RESTART])
 def test_a_call_that_was_requested_again_needs_no_note(plan: RecoveryPlan) -> None:
     driver = Driver()
-    driver.model(broken(call("c1"), by=(DROPPED.model_copy(update={"plan": plan}),)))
+    driver.model(interrupted(call("c1"), by=(DROPPED.model_copy(update={"plan": plan}),)))
     driver.tool("c1", ok("sunny"))
     assert driver.notes == []
 
 
 def test_an_answer_that_was_interrupted_between_two_calls_needs_no_note() -> None:
     driver = Driver()
-    driver.model(broken(call("c1"), by=(Interruption(cause="goaway", plan=RecoveryPlan.SYNTHESIZE_TOOL_USE),)))
+    driver.model(interrupted(call("c1"), by=(Interruption(cause="goaway", plan=RecoveryPlan.SYNTHESIZE_TOOL_USE),)))
     driver.tool("c1", ok("sunny"))
     assert driver.notes == []
 
@@ -122,12 +122,12 @@ def test_an_answer_that_was_interrupted_between_two_calls_needs_no_note() -> Non
 def test_the_note_follows_every_result_and_survives_continue_as_new() -> None:
     """B-134, I-03"""
     driver = Driver(PARALLEL)
-    driver.model(broken(call("c1"), call("c2")))
+    driver.model(interrupted(call("c1"), call("c2")))
     driver.tool("c2", pending("s2"))
     driver.tool("c1", ok("sunny"))
     assert driver.notes == []
-    carried = after_continue_as_new(driver.thread)
-    assert carried == driver.thread
+    continued = after_continue_as_new(driver.thread)
+    assert continued == driver.thread
     driver.decide(resume("c2"))
     after = ToolReturned(driver.work_id_of("c2"), ToolOutcome(result=ok("rainy")))
     assert (
@@ -141,7 +141,7 @@ def test_the_note_follows_every_result_and_survives_continue_as_new() -> None:
 def test_a_cancelled_run_adds_no_note() -> None:
     """B-134"""
     driver = Driver()
-    driver.model(broken(call("c1"), call("c2")).model_copy(update={"incomplete_calls": ("pay",)}))
+    driver.model(interrupted(call("c1"), call("c2")).model_copy(update={"incomplete_calls": ("pay",)}))
     driver.cancel()
     driver.feed(WorkCancelled(driver.work_id_of("c1")))
     assert driver.tool_results == [("c1", TOOL_INTERRUPTED), ("c2", TOOL_INTERRUPTED)]
@@ -150,7 +150,7 @@ def test_a_cancelled_run_adds_no_note() -> None:
 
 def test_a_run_whose_loop_fails_adds_no_note() -> None:
     driver = Driver()
-    driver.model(broken(call("c1")))
+    driver.model(interrupted(call("c1")))
     driver.feed(LoopFailed("boom"))
     assert (driver.result.termination, driver.notes) == (Errored(value="boom"), [])
 
@@ -160,8 +160,8 @@ def test_watchers_see_dropped_calls_and_resets_before_the_rest_of_the_answer() -
     driver = Driver()
     cut = Interruption(cause="idle stall", plan=RecoveryPlan.TRUNCATE_BEFORE_TOOL, call_id="c8", call_name="look")
     again = Interruption(cause="goaway", plan=RecoveryPlan.RESTART)
-    nameless = Interruption(cause="goaway", plan=RecoveryPlan.RESTART, call_id="c7")
-    driver.model(broken(text="Hello!", by=(cut, again, nameless)))
+    without_name = Interruption(cause="goaway", plan=RecoveryPlan.RESTART, call_id="c7")
+    driver.model(interrupted(text="Hello!", by=(cut, again, without_name)))
     assert driver.last.events[:5] == (
         ToolCallCancel(id="c8", name="look", reason="idle stall"),
         StreamReset(reason="goaway"),
@@ -174,5 +174,5 @@ def test_watchers_see_dropped_calls_and_resets_before_the_rest_of_the_answer() -
 def test_an_answer_continued_after_an_interruption_is_one_answer() -> None:
     """B-133, H-13"""
     driver = Driver()
-    driver.model(broken(text="Hello!", by=(Interruption(cause="goaway", plan=RecoveryPlan.CONTINUE_TEXT),)))
+    driver.model(interrupted(text="Hello!", by=(Interruption(cause="goaway", plan=RecoveryPlan.CONTINUE_TEXT),)))
     assert (driver.event_types[2:4], driver.texts[-1]) == (["text_delta", "inference_complete"], "Hello!")

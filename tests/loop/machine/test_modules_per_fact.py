@@ -1,4 +1,4 @@
-"""How many modules of the loop a reader passes who follows one fact: the grain must not get finer again."""
+"""How many modules of the loop handle one fact: a reader must not have to follow more of them."""
 
 from benchmarks.grain import childs_end, decision, one_tool_run
 
