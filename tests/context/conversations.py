@@ -19,8 +19,8 @@ def user(id: str, text: str = "") -> Message:
 
 
 def assistant(id: str, text: str = "", *, calls: Sequence[str] = (), arguments: JsonValue = None) -> Message:
-    asked = tuple(ToolCall(id=call, name="look", arguments=arguments) for call in calls)
-    return _message(id, Role.ASSISTANT, text).model_copy(update={"tool_calls": asked})
+    tool_calls = tuple(ToolCall(id=call, name="look", arguments=arguments) for call in calls)
+    return _message(id, Role.ASSISTANT, text).model_copy(update={"tool_calls": tool_calls})
 
 
 def result(call_id: str, text: str = "", *, id: str | None = None) -> Message:
@@ -46,16 +46,16 @@ def ids(messages: Sequence[Message]) -> list[str]:
 
 def problems(messages: Sequence[Message]) -> list[str]:
     """Every call without its result and every result without its call, independently of the code under test."""
-    wrong, asked = list[str](), list[str]()
+    wrong, unanswered = list[str](), list[str]()
     for message in messages:
         if message.role is Role.ASSISTANT:
-            wrong += [f"call {id} has no result" for id in asked]
-            asked = [call.id for call in message.tool_calls]
-        elif message.role is Role.TOOL and message.tool_call_id in asked:
-            asked.remove(message.tool_call_id)
+            wrong += [f"call {id} has no result" for id in unanswered]
+            unanswered = [call.id for call in message.tool_calls]
+        elif message.role is Role.TOOL and message.tool_call_id in unanswered:
+            unanswered.remove(message.tool_call_id)
         elif message.role is Role.TOOL:
             wrong.append(f"result {message.id} has no call")
-    return wrong + [f"call {id} has no result" for id in asked]
+    return wrong + [f"call {id} has no result" for id in unanswered]
 
 
 def _message(id: str, role: Role, text: str) -> Message:

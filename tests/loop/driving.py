@@ -1,5 +1,6 @@
 """Drive the loop by hand: feed it facts, ten milliseconds apart, and record its commands and events."""
 
+import json
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -299,6 +300,10 @@ class Driver:
     def cancel(self, reason: str | None = None, *, close: bool = False) -> Advance:
         return self.feed(CancelRequested(reason, close))
 
+    def cancel_in_flight(self) -> None:
+        """Everything in flight ends as cancelled."""
+        self.feed(*(WorkCancelled(id) for id in sorted(self.thread.in_flight)))
+
     def resolve(self, agent: ResolvedAgent = AGENT) -> Advance:
         return self.feed(AgentResolved(self._newest(ResolveAgent).id, agent, self.revision))
 
@@ -332,6 +337,16 @@ class Driver:
         """Each call id with its result, in the order of the transcript."""
         messages = self.thread.transcript.messages
         return [(message.tool_call_id, message.text) for message in messages if message.role is Role.TOOL]
+
+    def json_result(self, call_id: str) -> JsonValue:
+        """The result of this call, parsed."""
+        parsed: JsonValue = json.loads(dict(self.tool_results)[call_id])
+        return parsed
+
+    @property
+    def queued(self) -> list[str]:
+        """The ids of the queued messages."""
+        return [submitted.message.id for submitted in self.thread.queued]
 
     @property
     def call_statuses(self) -> list[ToolCallStatus]:

@@ -170,7 +170,7 @@ def test_all_problems_of_all_files_are_listed_with_file_and_line(tmp_path: Path)
         tmp_path / "b.toml",
         """
         [agent.clerk]
-        delegates = ["nobody"]
+        delegates = ["unknown"]
 
         [agent.auditor]
         plugins = ["audit", "gone"]

@@ -270,19 +270,19 @@ OTHER = Price(input=3, output=4)
 
 
 @pytest.mark.parametrize(
-    ("asked", "price"),
+    ("binding", "price"),
     [
         (ModelBinding(id="m", provider="openai", name="big"), PRICE),
         (ModelBinding(id="n", provider="openai", name="small"), OTHER),
-        (ModelBinding(id="m", provider="openai", name="small"), OTHER),  # a run asked for it by the provider's name
+        (ModelBinding(id="m", provider="openai", name="small"), OTHER),  # named as its provider names it
         (ModelBinding(id="m", provider="openai", name="unregistered"), PRICE),
         (ModelBinding(id="free", provider="openai", name="tiny"), None),
         (ModelBinding(id="gone", provider="openai", name="older"), None),
     ],
 )
-def test_a_model_has_its_registered_price(asked: ModelBinding, price: Price | None) -> None:
+def test_a_model_has_its_registered_price(binding: ModelBinding, price: Price | None) -> None:
     models = {"m": "openai/big", "n": "openai/small", "free": "openai/tiny"}
-    assert Registry(agents=[], models=models, prices={"n": OTHER, "m": PRICE}).price(asked) == price
+    assert Registry(agents=[], models=models, prices={"n": OTHER, "m": PRICE}).price(binding) == price
 
 
 @tool

@@ -1,7 +1,5 @@
 """`cancel_task`: a model cancels a task that it has started, or its own run, and reads the receipt."""
 
-import json
-
 import pytest
 from pydantic import JsonValue
 
@@ -33,11 +31,6 @@ from wakeful.loop.machine.state import Advance
 from wakeful.loop.thread.continue_as_new import pending_commands
 
 CANCELLED = Cancelled()
-
-
-def receipt_of(driver: Driver, call_id: str) -> JsonValue:
-    receipt: JsonValue = json.loads(dict(driver.tool_results)[call_id])
-    return receipt
 
 
 def accepted(root: str, count: int) -> JsonValue:
@@ -77,7 +70,7 @@ def test_a_child_is_cancelled_by_its_id_or_name_and_the_receipt_comes_when_it_ha
     assert (isinstance(driver.thread.stage, CallingTools), driver.thread.in_flight) == (True, frozenset())
     descendants = CancelReceipt(cancelled=("t1/x", "t1/y"), ended=("t1/z",))
     driver.feed(child_settled("bg_0", termination=CANCELLED, receipt=descendants))
-    assert receipt_of(driver, "c3") == accepted("bg_0", 3)
+    assert driver.json_result("c3") == accepted("bg_0", 3)
     assert task_events_read(driver) == [("cancelled", "bg_0")]
     assert [task.task_id for task in driver.thread.children.running] == ["bg_1"]
     assert driver.inference().id == "infer-3"
@@ -87,14 +80,14 @@ def test_a_background_tool_is_cancelled_like_any_task() -> None:
     driver = with_tasks(background_call("c1"))
     driver.model(asks(cancel_call("c2", "bg_0")))
     driver.feed(child_settled("bg_0", termination=CANCELLED))
-    assert receipt_of(driver, "c2") == accepted("bg_0", 1)
+    assert driver.json_result("c2") == accepted("bg_0", 1)
 
 
 @pytest.mark.parametrize("name", ["bg_9", "", "t1/bg_0"])
 def test_cancelling_an_unknown_child_has_a_failed_receipt_and_is_no_error(name: str) -> None:
     """B-551, B-554, B-555"""
     driver = with_tasks(spawn_call("c1"), cancel_call("c2", name))
-    assert receipt_of(driver, "c2") == not_found(name)
+    assert driver.json_result("c2") == not_found(name)
 
 
 def test_a_child_that_had_ended_cannot_be_cancelled() -> None:
@@ -102,7 +95,7 @@ def test_a_child_that_had_ended_cannot_be_cancelled() -> None:
     driver = with_tasks(spawn_call("c1", "scout"))
     driver.feed(tool_settled("bg_0"))
     driver.model(asks(cancel_call("c2", "scout")))
-    assert receipt_of(driver, "c2") == not_found("scout")
+    assert driver.json_result("c2") == not_found("scout")
 
 
 @pytest.mark.parametrize("fact", [tool_settled("bg_0"), ChildClosed("bg_0", "it closed without reporting a result")])
@@ -110,7 +103,7 @@ def test_a_child_that_ends_before_the_cancel_reaches_it_was_not_cancelled(fact: 
     driver = with_tasks(spawn_call("c1"))
     driver.model(asks(cancel_call("c2", "bg_0")))
     driver.feed(fact)
-    assert receipt_of(driver, "c2") == not_found("bg_0")
+    assert driver.json_result("c2") == not_found("bg_0")
     assert len(task_events_read(driver)) == 1
 
 
@@ -121,21 +114,21 @@ def test_a_child_can_be_cancelled_in_the_step_that_started_it() -> None:
     driver.feed(ChildIdAssigned("bg_0", "t1/bg_0"))
     assert isinstance(driver.last.commands[0], CancelChild)
     driver.feed(child_settled("bg_0", termination=CANCELLED))
-    assert receipt_of(driver, "c2") == accepted("bg_0", 1)
+    assert driver.json_result("c2") == accepted("bg_0", 1)
 
 
 def test_a_child_that_could_not_be_started_is_not_found() -> None:
     driver = Driver(PARENT)
     start_without_ids(driver, spawn_call("c1", "scout"), cancel_call("c2", "scout"))
     driver.feed(ChildClosed("bg_0", "no worker"))
-    assert receipt_of(driver, "c2") == not_found("scout")
+    assert driver.json_result("c2") == not_found("scout")
 
 
 def test_two_calls_can_cancel_one_task() -> None:
     driver = with_tasks(spawn_call("c1"), agent=PARALLEL_PARENT)
     driver.model(asks(cancel_call("c2", "bg_0"), cancel_call("c3", "bg_0")))
     driver.feed(child_settled("bg_0", termination=CANCELLED))
-    assert (receipt_of(driver, "c2"), receipt_of(driver, "c3")) == (accepted("bg_0", 1), accepted("bg_0", 1))
+    assert (driver.json_result("c2"), driver.json_result("c3")) == (accepted("bg_0", 1), accepted("bg_0", 1))
 
 
 def test_other_calls_run_while_a_task_is_being_cancelled() -> None:
@@ -147,7 +140,7 @@ def test_other_calls_run_while_a_task_is_being_cancelled() -> None:
     assert driver.thread.status.value == "waiting"
     driver.decide(resume("s1"))
     driver.tool("c3", ok("sunny"))
-    assert receipt_of(driver, "c2") == accepted("bg_0", 1)
+    assert driver.json_result("c2") == accepted("bg_0", 1)
 
 
 def test_the_cancel_of_a_task_survives_continue_as_new() -> None:
@@ -156,7 +149,7 @@ def test_the_cancel_of_a_task_survives_continue_as_new() -> None:
     driver.last = Advance(after_continue_as_new(driver.thread))
     assert (pending_commands(driver.thread), driver.thread.bound_to_execution) == ((), frozenset())
     driver.feed(child_settled("bg_0", termination=CANCELLED))
-    assert receipt_of(driver, "c2") == accepted("bg_0", 1)
+    assert driver.json_result("c2") == accepted("bg_0", 1)
 
 
 def test_a_cancel_task_call_has_its_receipt_although_the_run_is_cancelled() -> None:
@@ -165,7 +158,7 @@ def test_a_cancel_task_call_has_its_receipt_although_the_run_is_cancelled() -> N
     driver.cancel("enough")
     assert driver.last.commands == (CancelChild("bg_0", "t1/bg_0", "enough"),)
     driver.feed(child_settled("bg_0", termination=CANCELLED))
-    assert (receipt_of(driver, "c2"), driver.result.termination) == (accepted("bg_0", 1), CANCELLED)
+    assert (driver.json_result("c2"), driver.result.termination) == (accepted("bg_0", 1), CANCELLED)
 
 
 def test_a_call_that_cancels_another_runs_task_is_interrupted_with_its_run() -> None:
@@ -188,7 +181,7 @@ def test_another_runs_task_that_ends_during_a_cancel_finishes_the_call_that_wait
     driver.feed(child_settled("bg_0", termination=CANCELLED))
     assert isinstance(driver.thread.stage, Cancelling)
     driver.tool_cancelled("c3")
-    assert receipt_of(driver, "c2") == accepted("bg_0", 1)
+    assert driver.json_result("c2") == accepted("bg_0", 1)
 
 
 def test_a_run_that_cancels_itself_ends_with_its_descendants_and_has_no_further_step() -> None:
@@ -205,7 +198,7 @@ def test_a_run_that_cancels_itself_ends_with_its_descendants_and_has_no_further_
     driver.feed(WorkCancelled("delegate-c3"), child_settled("bg_0", termination=CANCELLED), tool_settled("bg_1"))
     driver.tool_cancelled("c4")
     assert (driver.result.termination, driver.result.detail) == (CANCELLED, "cancelled by the agent itself")
-    assert (receipt_of(driver, "c5"), driver.tool_commands("c6")) == (accepted("r1", 2), [])
+    assert (driver.json_result("c5"), driver.tool_commands("c6")) == (accepted("r1", 2), [])
     assert len(driver.commands_of(Infer)) == 2
 
 
@@ -213,7 +206,7 @@ def test_a_run_without_descendants_cancels_itself_at_once() -> None:
     """B-553, B-556"""
     driver = Driver(PARENT, request=THREAD)
     driver.model(asks(cancel_call("c1"), call("c2")))
-    assert (receipt_of(driver, "c1"), driver.result.termination) == (accepted("r1", 1), CANCELLED)
+    assert (driver.json_result("c1"), driver.result.termination) == (accepted("r1", 1), CANCELLED)
     assert dict(driver.tool_results)["c2"] == TOOL_INTERRUPTED
     assert (driver.tool_commands("c2"), isinstance(driver.thread.stage, Idle)) == ([], True)
 
@@ -230,7 +223,7 @@ def test_the_receipt_of_a_task_that_cancels_itself_has_its_task_id() -> None:
     """B-553"""
     driver = Driver(PARENT, request=task_request(task_id="bg_3"))
     driver.model(asks(cancel_call("c1")))
-    assert receipt_of(driver, "c1") == accepted("bg_3", 1)
+    assert driver.json_result("c1") == accepted("bg_3", 1)
     assert driver.commands_of(CancelChild) == []
 
 
@@ -241,7 +234,7 @@ def test_a_delegate_within_a_task_cancels_the_task_and_ends() -> None:
     driver.model(asks(cancel_call("c1")))
     cancel = CancelChild("cancel-c1", "t0/bg_3", "cancelled by assistant, which is part of it")
     assert driver.commands_of(CancelChild) == [cancel]
-    assert receipt_of(driver, "c1") == accepted("bg_3", 1)
+    assert driver.json_result("c1") == accepted("bg_3", 1)
     ended = driver.thread
     assert isinstance(ended.stage, Done)
     assert driver.feed(ChildClosed("cancel-c1", "it closed without reporting a result")) == Advance(ended)

@@ -1,7 +1,5 @@
 """Messages between agents: how they are sent, read, returned, kept if undelivered, and sent again."""
 
-import json
-
 import pytest
 from pydantic import JsonValue
 
@@ -78,11 +76,6 @@ def sending(to: JsonValue = TO_AGENT, *, request: RunRequest | None = None) -> D
     return driver
 
 
-def receipt(driver: Driver, call_id: str = "c2") -> JsonValue:
-    parsed: JsonValue = json.loads(dict(driver.tool_results)[call_id])
-    return parsed
-
-
 def failed(error: str) -> JsonValue:
     return {"message_id": "", "status": "failed", "error": error}
 
@@ -144,7 +137,7 @@ def test_an_invalid_message_is_an_error_and_is_not_sent(arguments: JsonValue, er
 def test_a_message_without_a_recipient_has_a_failed_receipt(to: JsonValue, error: str) -> None:
     """B-561, B-563, B-564, B-565"""
     driver = sending(to)
-    assert receipt(driver) == failed(error)
+    assert driver.json_result("c2") == failed(error)
     assert (driver.commands_of(DeliverMessage), driver.commands_of(SendSignal), driver.thread.mail.undelivered) == (
         [],
         [],
@@ -155,7 +148,7 @@ def test_a_message_without_a_recipient_has_a_failed_receipt(to: JsonValue, error
 def test_a_run_with_a_parent_run_but_no_parent_thread_cannot_message_its_parent() -> None:
     """B-565"""
     request = RunRequest(agent_id="assistant", input="Hello", parent_run_id="r0")
-    assert receipt(sending(TO_PARENT, request=request)) == failed("recipient_unavailable")
+    assert sending(TO_PARENT, request=request).json_result("c2") == failed("recipient_unavailable")
 
 
 def test_a_child_that_has_ended_is_not_found() -> None:
@@ -163,7 +156,7 @@ def test_a_child_that_has_ended_is_not_found() -> None:
     driver = with_tasks(spawn_call("c1", "scout"))
     driver.feed(tool_settled("bg_0"))
     driver.model(asks(send_call("c2", TO_CHILD)))
-    assert receipt(driver) == failed("recipient_not_found")
+    assert driver.json_result("c2") == failed("recipient_not_found")
 
 
 def test_a_child_can_be_messaged_in_the_step_that_started_it() -> None:
@@ -189,7 +182,7 @@ def test_a_message_to_a_child_is_signalled_directly(name: str) -> None:
         task_id="bg_0",
     )
     driver.feed(Delivered("send-c2"))
-    assert receipt(driver) == {"message_id": message.message_id, "status": "accepted"}
+    assert driver.json_result("c2") == {"message_id": message.message_id, "status": "accepted"}
 
 
 def test_a_message_to_a_parent_is_delivered_by_an_activity_that_can_wake_it() -> None:
@@ -199,7 +192,7 @@ def test_a_message_to_a_parent_is_delivered_by_an_activity_that_can_wake_it() ->
     assert driver.last.commands == (DeliverMessage("send-c2", message),)
     assert (message.relation, message.recipient_thread_id, message.recipient_agent_id) == ("parent", "t0", None)
     driver.feed(Delivered("send-c2"))
-    assert receipt(driver) == {"message_id": message.message_id, "status": "accepted"}
+    assert driver.json_result("c2") == {"message_id": message.message_id, "status": "accepted"}
 
 
 @pytest.mark.parametrize(
@@ -301,7 +294,7 @@ def test_a_message_that_cannot_be_delivered_is_kept(fact: WorkFailed, error: str
     """B-561, B-568, I-11"""
     driver = sending()
     driver.feed(fact)
-    assert receipt(driver) == failed(error)
+    assert driver.json_result("c2") == failed(error)
     undelivered_message = UndeliveredMessage(message=message_of(driver), error=error, at=driver.now)
     assert driver.thread.mail.undelivered == (undelivered_message,)
     assert status_view(driver.thread).undelivered == (undelivered_message,)
@@ -312,7 +305,7 @@ def test_an_undelivered_message_to_a_child_is_not_kept() -> None:
     """B-568"""
     driver = sending(TO_CHILD)
     driver.feed(WorkFailed("send-c2", "recipient_unavailable"))
-    assert (receipt(driver), driver.thread.mail.undelivered) == (failed("recipient_unavailable"), ())
+    assert (driver.json_result("c2"), driver.thread.mail.undelivered) == (failed("recipient_unavailable"), ())
 
 
 def test_a_thread_keeps_a_limited_number_of_undelivered_messages_and_each_once() -> None:
@@ -351,7 +344,7 @@ def test_undelivered_messages_are_listed(action: str | None) -> None:
     arguments: JsonValue = {} if action is None else {"action": action}
     driver.model(asks(call("c9", "recover_failed_messages", arguments)))
     (undelivered_message,) = driver.thread.mail.undelivered
-    assert receipt(driver, "c9") == {
+    assert driver.json_result("c9") == {
         "action": "list",
         "count": 1,
         "messages": [
@@ -368,7 +361,7 @@ def test_undelivered_messages_are_listed(action: str | None) -> None:
 def test_undelivered_messages_are_listed_without_arguments_too() -> None:
     driver = Driver(PARENT)
     driver.model(asks(call("c9", "recover_failed_messages")))
-    assert receipt(driver, "c9") == {"action": "list", "count": 0, "messages": []}
+    assert driver.json_result("c9") == {"action": "list", "count": 0, "messages": []}
 
 
 @pytest.mark.parametrize("action", ["burn", 5])
@@ -383,7 +376,7 @@ def test_a_model_clears_its_undelivered_messages() -> None:
     """B-570"""
     driver = with_undelivered(2)
     driver.model(asks(call("c9", "recover_failed_messages", {"action": "clear"})))
-    assert (receipt(driver, "c9"), driver.thread.mail.undelivered) == ({"action": "clear", "count": 2}, ())
+    assert (driver.json_result("c9"), driver.thread.mail.undelivered) == ({"action": "clear", "count": 2}, ())
 
 
 def test_a_model_resends_its_undelivered_messages_one_after_another_with_their_ids() -> None:
@@ -391,7 +384,7 @@ def test_a_model_resends_its_undelivered_messages_one_after_another_with_their_i
     driver = with_undelivered(3)
     undelivered = [undelivered_message.message for undelivered_message in driver.thread.mail.undelivered]
     driver.model(asks(call("c9", "recover_failed_messages", {"action": "replay"})))
-    assert (receipt(driver, "c9"), driver.thread.mail.undelivered) == ({"action": "replay", "count": 3}, ())
+    assert (driver.json_result("c9"), driver.thread.mail.undelivered) == ({"action": "replay", "count": 3}, ())
     ids = [f"resend-{message.message_id}" for message in undelivered]
     assert driver.last.commands[0] == DeliverMessage(ids[0], undelivered[0])
     assert driver.feed(Delivered(ids[0])).commands == (DeliverMessage(ids[1], undelivered[1]),)

@@ -21,19 +21,9 @@ from wakeful.contract.inference import Rewind
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Cancelled, OnBusy, ThreadMode
 from wakeful.loop.machine.commands import CancelWork, ResolveAgent
-from wakeful.loop.machine.facts import WorkCancelled
 from wakeful.loop.machine.stages import Inferring, Resolving
 from wakeful.loop.machine.state import Advance
 from wakeful.loop.thread.submissions import count_submission
-
-
-def queued(driver: Driver) -> list[str]:
-    return [queued.message.id for queued in driver.thread.queued]
-
-
-def stop_everything(driver: Driver) -> None:
-    for id in sorted(driver.thread.in_flight):
-        driver.feed(WorkCancelled(id))
 
 
 @pytest.mark.parametrize("mode", ThreadMode)
@@ -92,7 +82,7 @@ def test_a_busy_thread_refuses_a_message_with_on_busy_reject(stage: str) -> None
     assert driver.refusal_reasons == ["the thread is busy, and on_busy is reject"]
     assert (driver.thread.stage, driver.thread.queued, driver.last.commands) == (before, (), ())
     driver.submit("m1")
-    assert queued(driver) == ["m1"]
+    assert driver.queued == ["m1"]
 
 
 @pytest.mark.parametrize("mode", ThreadMode)
@@ -106,7 +96,7 @@ def test_an_interrupt_cancels_the_run_and_comes_before_queued_messages(mode: Thr
     (finish,) = [event for event in driver.events if isinstance(event, RunFinish)]
     assert (finish.run_id, finish.termination) == ("r1", Cancelled())
     assert driver.event_types[-2:] == ["run_finish", "run_start"]
-    assert (driver.thread.identity.run_id, queued(driver)) == ("r1.2", ["m1"])
+    assert (driver.thread.identity.run_id, driver.queued) == ("r1.2", ["m1"])
     assert driver.texts == ["Hello", "", "sunny", "And then?"]
 
 
@@ -115,7 +105,7 @@ def test_an_interrupt_comes_before_steering_messages() -> None:
     driver = Driver(request=THREAD)
     driver.submit("m1", on_busy=OnBusy.STEER)
     driver.submit("m2", on_busy=OnBusy.INTERRUPT)
-    stop_everything(driver)
+    driver.cancel_in_flight()
     driver.resolve()
     assert driver.inference().appended == (submitted_message("m2"), submitted_message("m1"))
 
@@ -135,7 +125,7 @@ def test_an_interrupt_ends_a_suspended_run_at_once() -> None:
 def test_a_repeated_interrupt_is_a_no_op(on_busy: OnBusy) -> None:
     driver = Driver(request=THREAD)
     driver.submit("m1", on_busy=on_busy)
-    stop_everything(driver)
+    driver.cancel_in_flight()
     before = driver.thread
     assert driver.submit("m1", on_busy=on_busy) == Advance(count_submission(before))
 
@@ -145,8 +135,8 @@ def test_the_newest_interrupt_starts_the_next_run() -> None:
     driver.submit("m1", on_busy=OnBusy.INTERRUPT)
     driver.submit("m2", on_busy=OnBusy.INTERRUPT)
     assert driver.last.commands == ()
-    stop_everything(driver)
-    assert (driver.texts, queued(driver)) == (["Hello", "And then?"], ["m1"])
+    driver.cancel_in_flight()
+    assert (driver.texts, driver.queued) == (["Hello", "And then?"], ["m1"])
     assert driver.thread.transcript.messages[-1].id == "m2"
 
 
@@ -158,7 +148,7 @@ def test_a_rollback_removes_the_messages_of_the_run() -> None:
     driver.model(asks(call("c1")))
     driver.tool("c1", ok("sunny"))
     driver.submit("m2", on_busy=OnBusy.ROLLBACK)
-    stop_everything(driver)
+    driver.cancel_in_flight()
     assert [message.id for message in driver.thread.transcript.messages] == ["r1:1", "r1:2", "m2"]
     driver.resolve()
     assert driver.inference().appended == (Rewind(rewind=2), submitted_message("m2"))
@@ -168,7 +158,7 @@ def test_a_rollback_removes_the_messages_of_the_run() -> None:
 def test_a_rollback_of_entries_that_were_not_sent_is_sent_too() -> None:
     driver = Driver(agent=None, request=THREAD)
     driver.submit("m1", on_busy=OnBusy.ROLLBACK)
-    stop_everything(driver)
+    driver.cancel_in_flight()
     driver.resolve()
     assert driver.inference().appended == ("input:0", Rewind(rewind=0), submitted_message("m1"))
     assert driver.texts == ["And then?"]
@@ -190,5 +180,5 @@ def test_a_rollback_undoes_a_run_that_is_being_cancelled(first: str) -> None:
     else:
         driver.submit("m1", on_busy=OnBusy.INTERRUPT)
     driver.submit("m2", on_busy=OnBusy.ROLLBACK)
-    stop_everything(driver)
+    driver.cancel_in_flight()
     assert [message.id for message in driver.thread.transcript.messages] == ["m2"]

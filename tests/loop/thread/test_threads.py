@@ -29,15 +29,6 @@ from wakeful.loop.machine.state import Advance
 from wakeful.loop.thread.transcript import Transcript
 
 
-def queued(driver: Driver) -> list[str]:
-    return [queued.message.id for queued in driver.thread.queued]
-
-
-def stop_everything(driver: Driver) -> None:
-    for id in sorted(driver.thread.in_flight):
-        driver.feed(WorkCancelled(id))
-
-
 def test_a_thread_without_input_waits_for_its_first_message() -> None:
     driver = without_run()
     assert (driver.thread.stage, driver.commands, driver.events) == (Idle(), [], [])
@@ -96,11 +87,11 @@ def test_each_queued_submission_starts_one_run_in_order() -> None:
     driver.submit("m1", "m2")
     driver.submit("m3")
     driver.model(says("Hello!"))
-    assert (driver.thread.counters.runs, queued(driver)) == (2, ["m3"])
+    assert (driver.thread.counters.runs, driver.queued) == (2, ["m3"])
     assert [event.event_type for event in driver.last.events[-2:]] == ["run_finish", "run_start"]
     driver.resolve()
     driver.model(says("One and two."))
-    assert (driver.thread.counters.runs, queued(driver)) == (3, [])
+    assert (driver.thread.counters.runs, driver.queued) == (3, [])
     driver.resolve()
     driver.model(says("Three."))
     assert [message.id for message in driver.thread.transcript.messages] == [
@@ -119,7 +110,7 @@ def test_a_cancelled_run_leaves_its_thread_idle(stage: str) -> None:
     if stage == "awaiting decisions":
         driver.tool("c1", pending("s1"))
     driver.cancel("enough")
-    stop_everything(driver)
+    driver.cancel_in_flight()
     assert isinstance(driver.thread.stage, Idle)
     assert (driver.result.termination, driver.result.detail) == (Cancelled(), "enough")
 
@@ -128,8 +119,8 @@ def test_a_queued_message_starts_the_next_run_after_a_cancel() -> None:
     driver = Driver(request=THREAD)
     driver.submit("m1")
     driver.cancel()
-    stop_everything(driver)
-    assert (driver.thread.identity.run_id, queued(driver)) == ("r1.2", [])
+    driver.cancel_in_flight()
+    assert (driver.thread.identity.run_id, driver.queued) == ("r1.2", [])
 
 
 def test_cancelling_an_idle_thread_is_refused() -> None:
@@ -162,7 +153,7 @@ def test_closing_a_thread_cancels_its_run_and_lists_unread_messages(first: str) 
     if first == "interrupt":
         driver.submit("m2", on_busy=OnBusy.INTERRUPT)
     driver.cancel("goodbye", close=True)
-    stop_everything(driver)
+    driver.cancel_in_flight()
     assert isinstance(driver.thread.stage, Done)
     assert driver.result.unread == (("m2", "m1") if first == "interrupt" else ("m1",))
 
@@ -244,7 +235,7 @@ def test_a_rollback_keeps_the_restored_conversation() -> None:
     driver = Driver(agent=None, request=THREAD)
     driver.last = begin(THREAD, thread_id="t1", run_id="r9", transcript=old)
     driver.submit("m1", on_busy=OnBusy.ROLLBACK)
-    stop_everything(driver)
+    driver.cancel_in_flight()
     assert driver.texts == ["Hello", "Hello!", "And then?"]
 
 
