@@ -1,8 +1,9 @@
-"""The yardstick: the least that a hand-written workflow on Temporal's own API needs for the same loop.
+"""The baseline: the minimal hand-written workflow on Temporal's own API that runs the same loop.
 
-One `infer` activity that is given only the step's index, and one `pad` activity a step. The conversation stands in a
-workflow list that is never passed on, so inputs stay small; an activity that called a real model could not be written
-this way without some store beside Temporal. `BareWholeRun` passes the whole list to every call, as most do.
+Each step is one `infer` activity, whose input is only the step's index, and one `pad` activity. The conversation is a
+list in the workflow that no activity receives, so inputs stay small. An activity that calls a real model needs the
+conversation, and would have to read it from a store beside Temporal. `BareWholeRun` passes the whole list to every
+model call, as most agent workflows do.
 """
 
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from datetime import timedelta
 from temporalio import activity, workflow
 
 with workflow.unsafe.imports_passed_through():
-    from benchmarks.workload import ASK, Turn, Work, padding, turn
+    from benchmarks.workload import ASK, ModelAnswer, Work, padding, scripted_answer
 
 _TIMEOUT = timedelta(minutes=10)
 
@@ -23,15 +24,15 @@ class PadInput:
 
 
 @activity.defn
-async def infer(index: int) -> Turn:
+async def infer(index: int) -> ModelAnswer:
     workflow_id = activity.info().workflow_id
     assert workflow_id is not None  # only workflows schedule it
-    return turn(Work.parse(workflow_id), index)
+    return scripted_answer(Work.parse(workflow_id), index)
 
 
 @activity.defn
-async def infer_whole(messages: list[str]) -> Turn:
-    return turn(Work.parse(messages[0]), (len(messages) - 1) // 2)
+async def infer_whole(messages: list[str]) -> ModelAnswer:
+    return scripted_answer(Work.parse(messages[0]), (len(messages) - 1) // 2)
 
 
 @activity.defn
@@ -44,7 +45,7 @@ class BareRun:
     """The loop with inputs of constant size."""
 
     def __init__(self) -> None:
-        self._messages: list[Turn | str] = []
+        self._messages: list[ModelAnswer | str] = []
         self._waiting = False
         self._decided = False
 
@@ -52,14 +53,15 @@ class BareRun:
     async def run(self, question: str) -> str:
         self._messages.append(question)
         for index in range(1_000_000):
-            said = await workflow.execute_activity(infer, index, start_to_close_timeout=_TIMEOUT)
-            self._messages.append(said)
-            if said.tool is None:
-                return said.text
-            if said.tool == ASK:
+            answer = await workflow.execute_activity(infer, index, start_to_close_timeout=_TIMEOUT)
+            self._messages.append(answer)
+            if answer.tool is None:
+                return answer.text
+            if answer.tool == ASK:
                 self._waiting = True
                 await workflow.wait_condition(lambda: self._decided)
-            result = await workflow.execute_activity(pad, PadInput(**said.arguments), start_to_close_timeout=_TIMEOUT)
+            input = PadInput(**answer.arguments)
+            result = await workflow.execute_activity(pad, input, start_to_close_timeout=_TIMEOUT)
             self._messages.append(result)
         raise AssertionError("the script always ends")
 
@@ -74,14 +76,15 @@ class BareRun:
 
 @workflow.defn
 class BareWholeRun:
-    """The loop with the whole conversation in every call to the model."""
+    """The loop with the whole conversation as the input of every model call."""
 
     @workflow.run
     async def run(self, question: str) -> str:
         messages = [question]
         while True:
-            said = await workflow.execute_activity(infer_whole, messages, start_to_close_timeout=_TIMEOUT)
-            if said.tool is None:
-                return said.text
-            result = await workflow.execute_activity(pad, PadInput(**said.arguments), start_to_close_timeout=_TIMEOUT)
-            messages += [f"{said.tool} {said.arguments}", result]
+            answer = await workflow.execute_activity(infer_whole, messages, start_to_close_timeout=_TIMEOUT)
+            if answer.tool is None:
+                return answer.text
+            input = PadInput(**answer.arguments)
+            result = await workflow.execute_activity(pad, input, start_to_close_timeout=_TIMEOUT)
+            messages += [f"{answer.tool} {answer.arguments}", result]

@@ -1,7 +1,8 @@
-"""The yardstick for streams: a workflow whose activity streams an answer, gives signs of life, and keeps nothing.
+"""The baseline for streams: a workflow whose activity streams an answer and heartbeats.
 
-When its worker is lost, Temporal tries it again from the first token. The settings that decide how soon are Wakeful's.
-`BareTelling` says in its signs of life what it has so far, for whoever watches; it is the least that can be watched.
+`BareStream` heartbeats without details: when its worker is lost, Temporal retries the activity from the first token.
+`BareHeartbeatStream` heartbeats the text so far, which is the minimum that a client can watch. Timeouts, retries and
+heartbeat throttling are Wakeful's.
 """
 
 import json
@@ -15,14 +16,14 @@ from temporalio.common import RetryPolicy
 with workflow.unsafe.imports_passed_through():
     import httpx
 
-    from benchmarks.sides import BARE, HEARTBEAT_TIMEOUT
+    from benchmarks.workload import BARE, HEARTBEAT_TIMEOUT
 
 TIMEOUT = timedelta(minutes=10)
 _RETRIES = RetryPolicy(initial_interval=timedelta(milliseconds=500))
 
 
-async def answer(url: str, model: str, question: str) -> AsyncIterator[str]:
-    """What each line of a Chat Completions API's event stream adds to its answer, also if that is nothing."""
+async def stream_deltas(url: str, model: str, question: str) -> AsyncIterator[str]:
+    """The delta in each line of a Chat Completions API's event stream; empty for lines without text."""
     body = {"model": model, "stream": True, "messages": [{"role": "user", "content": question}]}
     async with (
         httpx.AsyncClient(timeout=60) as http,
@@ -34,23 +35,23 @@ async def answer(url: str, model: str, question: str) -> AsyncIterator[str]:
 
 @dataclass(frozen=True)
 class BareModel:
-    """A Chat Completions API."""
+    """The streaming activities, over a Chat Completions API."""
 
     url: str
 
     @activity.defn
     async def stream_answer(self, question: str) -> str:
         text = ""
-        async for words in answer(self.url, BARE, question):
-            text += words
+        async for delta in stream_deltas(self.url, BARE, question):
+            text += delta
             activity.heartbeat()
         return text
 
     @activity.defn
-    async def tell_answer(self, question: str) -> str:
+    async def heartbeat_answer(self, question: str) -> str:
         text = ""
-        async for words in answer(self.url, BARE, question):
-            text += words
+        async for delta in stream_deltas(self.url, BARE, question):
+            text += delta
             activity.heartbeat(text)
         return text
 
@@ -69,11 +70,11 @@ class BareStream:
 
 
 @workflow.defn
-class BareTelling:
+class BareHeartbeatStream:
     @workflow.run
     async def run(self, question: str) -> str:
         return await workflow.execute_activity_method(
-            BareModel.tell_answer,
+            BareModel.heartbeat_answer,
             question,
             start_to_close_timeout=TIMEOUT,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
@@ -82,7 +83,6 @@ class BareTelling:
 
 
 def _delta(line: str) -> str:
-    """What a line of the event stream adds to the answer."""
     _, is_data, data = line.partition("data: ")
     if not is_data or data == "[DONE]":
         return ""

@@ -1,4 +1,4 @@
-"""How much is measured: everything, or little of it quickly."""
+"""How much is measured: the full plan, and a quick one."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ KB = 1024
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured."""
+    """Lengths, sizes and repeats of every measurement."""
 
     repeat: int = 9
     step_steps: int = 50
@@ -23,25 +23,25 @@ class Plan:
         (20, 10 * KB),
         (50, 10 * KB),
     )
-    """Lengths and sizes at which a run that passes the whole conversation stays under the server's limits."""
+    """Lengths and sizes at which a run that passes the whole conversation stays within the server's limits."""
     replay_steps: int = 100
     concurrent: tuple[int, ...] = (1, 16, 64)
     concurrent_steps: int = 5
     decisions: int = 3
-    """Decisions a repeat."""
+    """Decisions per repeat."""
     kills: int = 5
-    """Streams whose worker is killed."""
+    """Streams whose worker the benchmark kills."""
     watchers: tuple[int, ...] = (0, 1, 50)
     watched: int = 3
     """Runs for each number of watchers."""
     viewers: tuple[int, ...] = (0, 1, 3)
-    """The same for Temporal's own streams, of which each viewer writes history."""
+    """Viewers of Temporal's own streams, each of which adds to history."""
     answers: int = 5
-    """Answers whose tokens are watched for how late they are seen."""
+    """Answers whose token lag is measured."""
     pause: float = 0.015
-    """Seconds between the tokens of an answer that is watched."""
+    """Seconds between the tokens of a watched answer."""
     starts: int = 5
-    """Starts of each command."""
+    """Starts per command."""
 
 
 QUICK = Plan(

@@ -1,4 +1,4 @@
-"""Draw history bytes against steps as a small SVG: one panel a result size. A line that leaves its panel is cut."""
+"""Plot history bytes against steps as an SVG, one panel per result size. Lines are clipped to their panel."""
 
 import math
 from collections.abc import Iterator
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 
-from benchmarks.figures import Results
 from benchmarks.plan import KB
-from benchmarks.sides import BARE, OURS, WHOLE
+from benchmarks.results import Results
+from benchmarks.workload import BARE, WAKEFUL, WHOLE
 
 MB = KB * KB
 WIDTH, HEIGHT = 900, 400
 PANEL_WIDTH, PANEL_HEIGHT = 370, 250
 TOP, LEFT, GAP = 92, 62, 70
 ROOM_ABOVE = 1.15
-"""How much of the panel stays free above the side that must fit it."""
+"""The upper end of the y axis, as a multiple of the largest value that must fit."""
 
-_TITLE = "What a run leaves in its workflow history"
+_TITLE = "Workflow history of a run"
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class Style:
 STYLES = {
     WHOLE: Style("the whole conversation in every model call", "#c2410c", 2, "6 4"),
     BARE: Style("bare: hand-written, inputs of constant size", "#64748b", 2),
-    OURS: Style("Wakeful", "#2563eb", 3),
+    WAKEFUL: Style("Wakeful", "#2563eb", 3),
 }
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Maps steps and bytes to places; `left` is where its axis stands."""
+    """Maps steps and bytes to coordinates; `left` is the x coordinate of its y axis."""
 
     left: float
     steps: float
@@ -51,10 +51,10 @@ class Panel:
 
 
 def plot(results: Results) -> str:
-    """The picture, for the sizes of results that were measured (at most two)."""
+    """The SVG, for at most two result sizes."""
     sizes = sorted({history.size for history in results.histories})[:2]
     if not sizes:
-        raise SystemExit("there is no history to draw: measure it first, with `--only history`")
+        raise SystemExit("the results contain no histories: measure them with `--only history`")
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif" font-size="13">',
@@ -77,7 +77,7 @@ def _legend() -> Iterator[str]:
 
 
 def _panel(results: Results, size: int, left: float, *, id: str) -> Iterator[str]:
-    fitting = [point for side in (OURS, BARE) for point in results.points(side, size)]
+    fitting = [point for side in (WAKEFUL, BARE) for point in results.points(side, size)]
     panel = Panel(left, max(p.steps for p in fitting), max(p.bytes for p in fitting) * ROOM_ABOVE)
     yield _text(left, TOP - 12, f"tool results of {size // KB} KB", weight=600)
     yield from _axes(panel)
@@ -94,18 +94,18 @@ def _panel(results: Results, size: int, left: float, *, id: str) -> Iterator[str
         for x, y in points:
             yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{style.width + 1}" fill="{style.colour}"/>'
     yield "</g>"
-    yield from _where_to(results, size, panel)
+    yield from _clipped_label(results, size, panel)
 
 
-def _where_to(results: Results, size: int, panel: Panel) -> Iterator[str]:
-    """What the line that leaves the panel comes to, beside the place where it leaves."""
+def _clipped_label(results: Results, size: int, panel: Panel) -> Iterator[str]:
+    """The final value of a clipped line, beside the point where it leaves the panel."""
     points = results.points(WHOLE, size)
     for before, after in pairwise(points):
         if before.bytes <= panel.bytes < after.bytes:
             share = (panel.bytes - before.bytes) / (after.bytes - before.bytes)
             x = panel.x(before.steps + share * (after.steps - before.steps))
-            said = f"{points[-1].bytes / MB:.0f} MB at {points[-1].steps} steps"
-            yield _text(x + 10, TOP + 12, said, colour=STYLES[WHOLE].colour)
+            label = f"{points[-1].bytes / MB:.0f} MB at {points[-1].steps} steps"
+            yield _text(x + 10, TOP + 12, label, colour=STYLES[WHOLE].colour)
 
 
 def _axes(panel: Panel) -> Iterator[str]:
@@ -124,7 +124,7 @@ def _axes(panel: Panel) -> Iterator[str]:
 
 
 def _round_step(least: float) -> float:
-    """The next of 1, 2, 2.5, 5, 10 … that people count in."""
+    """The smallest of 1, 2, 2.5, 5 and 10, times a power of ten, that is at least `least`."""
     magnitude = 10.0 ** math.floor(math.log10(least))
     return next(step * magnitude for step in (1, 2, 2.5, 5, 10) if step * magnitude >= least)
 

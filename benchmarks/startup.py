@@ -1,4 +1,4 @@
-"""The CPU that a command uses before it does anything: Python, its imports, and parsing the command line."""
+"""The CPU time of a command before its work starts: the interpreter, imports, and parsing the command line."""
 
 import asyncio
 import os
@@ -8,11 +8,10 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks.clocks import cpu_seconds
-from benchmarks.figures import Results, Startup
+from benchmarks.environment import Environment
 from benchmarks.plan import Plan
-from benchmarks.samples import say
-from benchmarks.stage import Stage
+from benchmarks.results import Results, Startup
+from benchmarks.sampling import cpu_seconds, progress
 
 PYTHON = "python -c pass"
 SDK = 'python -c "import temporalio.client"'
@@ -21,25 +20,25 @@ COMMAND_HELP = "wakeful run --help"
 COMPLETION = "completion of a command"
 STATUS = "wakeful status, before its first RPC"
 
-WAKEFUL = str(Path(sys.executable).parent / "wakeful")
+WAKEFUL_COMMAND = str(Path(sys.executable).parent / "wakeful")
 TIMEOUT_SECONDS = 60.0
 
 
-async def measure_startup(stage: Stage, plan: Plan, results: Results) -> None:
-    """Ours beside Python alone and beside Temporal's client, one after the other, repeat by repeat."""
-    del stage
+async def measure_startup(env: Environment, plan: Plan, results: Results) -> None:
+    """The commands, Python alone, and an import of the SDK's client, interleaved."""
+    del env
     taken: dict[str, list[float]] = {name: [] for name in MEASURED}
     for repeat in range(plan.starts):
         for name, measure in MEASURED.items():
-            say(f"startup: {name}, {repeat + 1} of {plan.starts}")
+            progress(f"startup: {name}, {repeat + 1} of {plan.starts}")
             seconds = await asyncio.to_thread(measure)
             if seconds is not None:
                 taken[name].append(seconds)
     results.startups = [Startup(command=name, seconds=seconds) for name, seconds in taken.items() if seconds]
 
 
-def _whole(*command: str, environ: Mapping[str, str] | None = None) -> float:
-    """The CPU of a process, from its start to its end."""
+def _until_exit(*command: str, environ: Mapping[str, str] | None = None) -> float:
+    """The CPU time of a process, from its start to its end."""
     with subprocess.Popen(
         command, env={**os.environ, **(environ or {})}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
@@ -51,7 +50,7 @@ def _whole(*command: str, environ: Mapping[str, str] | None = None) -> float:
 
 
 def _before_first_rpc(*command: str) -> float | None:
-    """The CPU of a `wakeful` command when it connects. Only Linux can tell it of a process that runs."""
+    """The CPU time of a `wakeful` command when it connects; None except on Linux."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(TIMEOUT_SECONDS)
         address = f"127.0.0.1:{server.getsockname()[1]}"
@@ -69,10 +68,10 @@ def _before_first_rpc(*command: str) -> float | None:
 _SHELL = {"_WAKEFUL_COMPLETE": "complete_bash", "COMP_WORDS": "wakeful st", "COMP_CWORD": "1"}
 
 MEASURED: dict[str, Callable[[], float | None]] = {
-    PYTHON: lambda: _whole(sys.executable, "-c", "pass"),
-    SDK: lambda: _whole(sys.executable, "-c", "import temporalio.client"),
-    HELP: lambda: _whole(WAKEFUL, "--help"),
-    COMMAND_HELP: lambda: _whole(WAKEFUL, "run", "--help"),
-    COMPLETION: lambda: _whole(WAKEFUL, environ=_SHELL),
-    STATUS: lambda: _before_first_rpc(WAKEFUL, "status", "t"),
+    PYTHON: lambda: _until_exit(sys.executable, "-c", "pass"),
+    SDK: lambda: _until_exit(sys.executable, "-c", "import temporalio.client"),
+    HELP: lambda: _until_exit(WAKEFUL_COMMAND, "--help"),
+    COMMAND_HELP: lambda: _until_exit(WAKEFUL_COMMAND, "run", "--help"),
+    COMPLETION: lambda: _until_exit(WAKEFUL_COMMAND, environ=_SHELL),
+    STATUS: lambda: _before_first_rpc(WAKEFUL_COMMAND, "status", "t"),
 }

@@ -1,13 +1,13 @@
-"""What we hold ourselves to, each judged from the results. Nothing fails when one is missed: it is said."""
+"""The targets, each judged from the results. A missed target is reported; it fails nothing."""
 
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from benchmarks.figures import Results, line
 from benchmarks.plan import KB
-from benchmarks.sides import BARE, COMPLETE, LOCAL, OURS, STREAMED
+from benchmarks.results import Results, line
 from benchmarks.startup import COMMAND_HELP, COMPLETION, HELP, SDK, STATUS
+from benchmarks.workload import BARE, COMPLETE, LOCAL, STREAMED, WAKEFUL
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Target:
     name: str
     figure: str
     met: bool | None
-    """Nothing when it was not measured."""
+    """None if it was not measured."""
 
     def __str__(self) -> str:
         verdict = "not measured" if self.met is None else "met" if self.met else "MISSED"
@@ -29,9 +29,9 @@ def targets(results: Results) -> list[Target]:
         _bytes(results, KB, limit=1.5),
         _bytes(results, 10 * KB, limit=1.2),
         _finishes(results),
-        _ratio(results, "step.time", OURS, "time a step <= 1.15x bare, regular tools", limit=1.15),
-        _ratio(results, "step.time", LOCAL, "time a step <= 0.65x bare, local tools", limit=0.65),
-        _ratio(results, "step.worker_cpu", OURS, "worker CPU a step <= 1.3x bare", limit=1.3),
+        _ratio(results, "step.time", WAKEFUL, "time per step <= 1.15x bare, regular tools", limit=1.15),
+        _ratio(results, "step.time", LOCAL, "time per step <= 0.65x bare, local tools", limit=0.65),
+        _ratio(results, "step.worker_cpu", WAKEFUL, "worker CPU per step <= 1.3x bare", limit=1.3),
         _replay(results),
         _wasted(results),
         _streaming(results),
@@ -43,16 +43,16 @@ def targets(results: Results) -> list[Target]:
 
 
 def _events(results: Results) -> Target:
-    name = "events a step equal to bare"
-    slopes = {side: _slope(results, side) for side in (OURS, BARE)}
-    ours, bare = slopes[OURS], slopes[BARE]
-    if ours is None or bare is None:
+    name = "events per step equal to bare"
+    slopes = {side: _slope(results, side) for side in (WAKEFUL, BARE)}
+    wakeful, bare = slopes[WAKEFUL], slopes[BARE]
+    if wakeful is None or bare is None:
         return Target(name, "", None)
-    return Target(name, f"{ours:.2f} against {bare:.2f}", abs(ours - bare) < 0.1)
+    return Target(name, f"{wakeful:.2f} against {bare:.2f}", abs(wakeful - bare) < 0.1)
 
 
 def _slope(results: Results, side: str) -> float | None:
-    """Between the two shortest runs of the smallest size, which no run leaves by continuing as new."""
+    """Events per step between the two shortest runs, which do not continue as new."""
     points = results.points(side, KB)[:2]
     if len(points) < 2:
         return None
@@ -62,7 +62,7 @@ def _slope(results: Results, side: str) -> float | None:
 def _linear(results: Results) -> Iterator[Target]:
     for size in (KB, 10 * KB):
         name = f"history bytes linear in steps, R² > 0.99, {size // KB} KB results"
-        points = [(float(point.steps), float(point.bytes)) for point in results.points(OURS, size)]
+        points = [(float(point.steps), float(point.bytes)) for point in results.points(WAKEFUL, size)]
         if len(points) < 3:
             yield Target(name, "", None)
         else:
@@ -72,16 +72,16 @@ def _linear(results: Results) -> Iterator[Target]:
 
 def _bytes(results: Results, size: int, *, limit: float) -> Target:
     name = f"history bytes <= {limit}x bare, 100 steps of {size // KB} KB"
-    ours, bare = results.history(OURS, 100, size), results.history(BARE, 100, size)
-    if ours is None or bare is None:
+    wakeful, bare = results.history(WAKEFUL, 100, size), results.history(BARE, 100, size)
+    if wakeful is None or bare is None:
         return Target(name, "", None)
-    ratio = ours.bytes / bare.bytes
+    ratio = wakeful.bytes / bare.bytes
     return Target(name, f"{ratio:.2f}x", ratio <= limit)
 
 
 def _finishes(results: Results) -> Target:
     name = "400 steps of 10 KB finish"
-    found = results.history(OURS, 400, 10 * KB)
+    found = results.history(WAKEFUL, 400, 10 * KB)
     if found is None:
         return Target(name, "", None)
     return Target(name, f"{found.bytes / KB / KB:.1f} MB in {found.executions} execution(s)", True)
@@ -95,20 +95,20 @@ def _ratio(results: Results, key: str, side: str, name: str, *, limit: float) ->
 
 
 def _replay(results: Results) -> Target:
-    name = "replay <= 7 ms a step"
-    samples = results.series["replay"].samples.get(OURS) if "replay" in results.series else None
+    name = "replay <= 7 ms per step"
+    samples = results.series["replay"].samples.get(WAKEFUL) if "replay" in results.series else None
     return _judged(name, samples, lambda ms: f"{ms:.1f} ms", 7.0) if samples else Target(name, "", None)
 
 
 def _wasted(results: Results) -> Target:
-    """What is sent between two heartbeats with a part of the answer may be lost: 0.2 s, held back 0.2 s at most."""
-    name = "tokens wasted a killed stream <= 0.25x bare"
+    """Tokens after the last heartbeat are lost: 0.2 s of them, plus at most 0.2 s of throttling."""
+    name = "tokens wasted per killed stream <= 0.25x bare"
     series = results.series.get("stream.wasted")
     if series is None:
         return Target(name, "", None)
-    ratio = statistics.median(series.ratios(OURS))
-    ours, bare = (_spread(series.samples[side], "{:.0f}".format) for side in (OURS, BARE))
-    return Target(name, f"{ratio:.2f}x, {ours} against {bare}", ratio <= 0.25)
+    ratio = statistics.median(series.ratios(WAKEFUL))
+    wakeful, bare = (_spread(series.samples[side], "{:.0f}".format) for side in (WAKEFUL, BARE))
+    return Target(name, f"{ratio:.2f}x, {wakeful} against {bare}", ratio <= 0.25)
 
 
 def _streaming(results: Results) -> Target:
@@ -121,37 +121,39 @@ def _streaming(results: Results) -> Target:
 
 
 def _watched(results: Results) -> Target:
-    runs = results.watched_runs(OURS)
+    runs = results.watched_runs(WAKEFUL)
     if len(runs) < 2:
-        return Target("history equal however many watch", "", None)
+        return Target("history equal for every number of watchers", "", None)
     name = f"history equal with {', '.join(map(str, runs))} watchers"
     written = {watchers: {(run.events, run.bytes) for run in taken} for watchers, taken in runs.items()}
-    if len(once := set.union(*written.values())) == 1:
-        [(events, size)] = once
+    if len(distinct := set.union(*written.values())) == 1:
+        [(events, size)] = distinct
         return Target(name, f"{events} events, {size:,} bytes in all {sum(map(len, runs.values()))} runs", True)
-    again = sum(run.tried_again for taken in runs.values() for run in taken)
+    failed = sum(run.failed_tasks for taken in runs.values() for run in taken)
     figures = "; ".join(f"{watchers}: {sorted(found)}" for watchers, found in written.items())
-    return Target(name, f"{figures}; {again} workflow task(s) tried again", False)
+    return Target(name, f"{figures}; {failed} workflow task(s) failed or timed out", False)
 
 
 def _lag(results: Results) -> Target:
     name = "token lag p95 <= 500 ms, one watcher"
     series = results.series.get("watching.lag_p95")
-    return _judged(name, series.samples[OURS], lambda ms: f"{ms:.0f} ms", 500.0) if series else Target(name, "", None)
+    return (
+        _judged(name, series.samples[WAKEFUL], lambda ms: f"{ms:.0f} ms", 500.0) if series else Target(name, "", None)
+    )
 
 
 def _startup(results: Results, command: str, *, limit: float) -> Target:
-    """Judged by the best start: other work on the machine can only add to it."""
+    """Judged by the best start: other load on the machine can only add to it."""
     name = f"CPU of {command} <= {limit} s"
     startup, sdk = results.startup(command), results.startup(SDK)
     if startup is None or sdk is None:
         return Target(name, "", None)
-    return Target(name, f"{startup.best:.2f} s, beside {sdk.best:.2f} s of {SDK}", startup.best <= limit)
+    return Target(name, f"{startup.best:.2f} s, against {sdk.best:.2f} s for {SDK}", startup.best <= limit)
 
 
-def _judged(name: str, samples: list[float], written: Callable[[float], str], limit: float) -> Target:
-    return Target(name, _spread(samples, written), statistics.median(samples) <= limit)
+def _judged(name: str, samples: list[float], formatted: Callable[[float], str], limit: float) -> Target:
+    return Target(name, _spread(samples, formatted), statistics.median(samples) <= limit)
 
 
-def _spread(samples: list[float], written: Callable[[float], str]) -> str:
-    return f"{written(statistics.median(samples))} ({written(min(samples))} to {written(max(samples))})"
+def _spread(samples: list[float], formatted: Callable[[float], str]) -> str:
+    return f"{formatted(statistics.median(samples))} ({formatted(min(samples))} to {formatted(max(samples))})"

@@ -1,7 +1,7 @@
-"""What watching costs: the same run with nobody, one and many watching it, weighed; and a peer's, for comparison.
+"""The cost of watching: the same run with no, one and many watchers, and Temporal's own streams for comparison.
 
-The run asks a person first. When everybody who watches has seen that, it is let go on: it calls tools step by step and
-then says many words. So all watchers are there from the decision on, and that is where its time begins.
+The run first suspends for a decision. When every watcher has seen that, the benchmark decides, and the run calls tools
+step by step and then streams a long answer. So all watchers are connected from the decision on, where timing starts.
 """
 
 import asyncio
@@ -15,17 +15,23 @@ from typing import Any
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowHandle
 
-from benchmarks.audience import AUDIENCE, Watched
-from benchmarks.bare_stream import BareTelling
-from benchmarks.clocks import cpu_seconds
-from benchmarks.figures import Results, WatchedRun, percentile
-from benchmarks.lags import TOKENS, measure_token_lag, measure_visible
-from benchmarks.peer_stream import PeerStream, view
+from benchmarks.bare_stream import BareHeartbeatStream
+from benchmarks.environment import (
+    TIMEOUT_SECONDS,
+    BareSide,
+    Environment,
+    WakefulSide,
+    child_process,
+    streaming_bare,
+    streaming_wakeful,
+)
+from benchmarks.lags import TOKENS, measure_decision_lag, measure_token_lag
 from benchmarks.plan import Plan
-from benchmarks.samples import say
-from benchmarks.sides import OURS, PEER, STREAMED, WATCHED
-from benchmarks.stage import PATIENCE_SECONDS, Bare, Stage, Wakeful, child_process, streaming_bare, streaming_ours
-from benchmarks.workload import ASK, PAD, TOKEN, Work, words
+from benchmarks.results import Results, WatchedRun, percentile
+from benchmarks.sampling import cpu_seconds, progress
+from benchmarks.watcher_process import REPORTS, WatcherReport
+from benchmarks.workflow_stream import WorkflowStreamRun, view
+from benchmarks.workload import ASK, PAD, STREAMED, TOKEN, WAKEFUL, WATCHED, WORKFLOW_STREAMS, Work, answer_text
 from tests.support.fake_provider.asked import Asked
 from tests.support.fake_provider.script import Answer, Call
 from tests.support.fake_provider.server import FakeProvider, fake_provider
@@ -34,98 +40,104 @@ STEPS = 6
 """The first of them waits for a decision."""
 RESULT_BYTES = 200
 
-_TRIED_AGAIN = {EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED, EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT}
+_FAILED_TASK = {EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED, EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT}
 
 
-async def measure_watching(stage: Stage, plan: Plan, results: Results) -> None:
-    """What watchers add to a run's history and time, and how late they see its words and its decisions."""
+async def measure_watching(env: Environment, plan: Plan, results: Results) -> None:
+    """What watchers add to a run's history, time and CPU, and the latency with which they see tokens and decisions."""
     async with (
         fake_provider(validate=False) as provider,
-        streaming_ours(stage, WATCHED, provider.chat_url) as ours,
-        streaming_bare(stage, PeerStream.__name__, provider.chat_url) as bare,
+        streaming_wakeful(env, WATCHED, provider.chat_url) as wakeful,
+        streaming_bare(env, WorkflowStreamRun.__name__, provider.chat_url) as bare,
     ):
-        await _measure_watched(stage, ours, provider, plan, results)
-        await _measure_peer(stage, replace(bare, name=PEER), provider, plan, results)
-        telling = replace(bare, workflow=BareTelling.__name__)
-        await measure_token_lag(replace(ours, agent=STREAMED), telling, provider, plan, results)
-    await measure_visible(stage, plan, results)
+        await _measure_watched(env, wakeful, provider, plan, results)
+        await _measure_workflow_streams(env, replace(bare, name=WORKFLOW_STREAMS), provider, plan, results)
+        heartbeating = replace(bare, workflow=BareHeartbeatStream.__name__)
+        await measure_token_lag(replace(wakeful, agent=STREAMED), heartbeating, provider, plan, results)
+    await measure_decision_lag(env, plan, results)
 
 
-async def _measure_watched(stage: Stage, side: Wakeful, provider: FakeProvider, plan: Plan, results: Results) -> None:
-    await _watched(stage, side, provider, pause=0, watchers=0)  # everybody is warm for those that count
+async def _measure_watched(
+    env: Environment, side: WakefulSide, provider: FakeProvider, plan: Plan, results: Results
+) -> None:
+    await _watched(env, side, provider, pause=0, watchers=0)  # warms up
     for repeat in range(plan.watched):
         for watchers in plan.watchers if repeat % 2 == 0 else reversed(plan.watchers):
-            say(f"watching: {watchers} watchers, {repeat + 1} of {plan.watched}")
-            results.watched.append(await _watched(stage, side, provider, pause=plan.pause, watchers=watchers))
+            progress(f"watching: {watchers} watchers, {repeat + 1} of {plan.watched}")
+            results.watched.append(await _watched(env, side, provider, pause=plan.pause, watchers=watchers))
 
 
-async def _watched(stage: Stage, side: Wakeful, provider: FakeProvider, *, pause: float, watchers: int) -> WatchedRun:
-    provider.forget()  # also its numbers: the answers of all runs are to carry request ids of one length
+async def _watched(
+    env: Environment, side: WakefulSide, provider: FakeProvider, *, pause: float, watchers: int
+) -> WatchedRun:
+    provider.forget()  # restarts its request ids, so that those of all runs have one length
     provider.always(_script(pause))
     id = await side.start(Work(STEPS, RESULT_BYTES))
-    async with _audience(stage, id, watchers) as seen, asyncio.timeout(PATIENCE_SECONDS):
-        await _until_asked(side.client.handle(id))
+    async with _watchers(env, id, watchers) as read_reports, asyncio.timeout(TIMEOUT_SECONDS):
+        await _until_suspended(side.client.handle(id))
         began, cpu_before = time.perf_counter(), cpu_seconds(side.pid)
         await side.decide(id)
         answer = await side.result(id)
         seconds, cpu_after = time.perf_counter() - began, cpu_seconds(side.pid)
-        audience = await seen()
-    _check(answer, audience)
+        reports = await read_reports()
+    _check(answer, reports)
     sent_at = provider.asked[-1].sent_at
-    lags = [lag for watched in audience for lag in watched.sights.lags(sent_at)]
-    weighed = await _weighed(stage, OURS, id, watchers)
-    weighed.seconds = seconds
+    lags = [lag for report in reports for lag in report.arrivals.lags(sent_at)]
+    run = await _history(env, WAKEFUL, id, watchers)
+    run.seconds = seconds
     if cpu_before is not None and cpu_after is not None:
-        weighed.worker_cpu = cpu_after - cpu_before
+        run.worker_cpu = cpu_after - cpu_before
     if lags:
-        weighed.lag_p50, weighed.lag_p95 = percentile(lags, 50), percentile(lags, 95)
-    return weighed
+        run.lag_p50, run.lag_p95 = percentile(lags, 50), percentile(lags, 95)
+    return run
 
 
-async def _measure_peer(stage: Stage, side: Bare, provider: FakeProvider, plan: Plan, results: Results) -> None:
-    """The answer alone, without the steps before it. Only what is written counts, so all runs are made at once."""
+async def _measure_workflow_streams(
+    env: Environment, side: BareSide, provider: FakeProvider, plan: Plan, results: Results
+) -> None:
+    """The answer alone, without the steps before it. Only history is measured, so the runs are concurrent."""
     provider.forget()
-    provider.always(Answer(words(TOKENS), chunk=TOKEN, pause=plan.pause))
+    provider.always(Answer(answer_text(TOKENS), chunk=TOKEN, pause=plan.pause))
 
     async def viewed(viewers: int) -> WatchedRun:
-        say(f"watching: {side.name}, {viewers} viewers")
+        progress(f"watching: {side.name}, {viewers} viewers")
         id = await side.start(Work(0, TOKENS))
-        audience = asyncio.gather(*(view(stage.client, id) for _ in range(viewers)))
+        views = asyncio.gather(*(view(env.client, id) for _ in range(viewers)))
         answer = await side.result(id)
-        if {answer, *await audience} != {words(TOKENS)}:
-            raise RuntimeError(f"a viewer of {side.name!r} lost or doubled words")
-        return await _weighed(stage, PEER, id, viewers)
+        if {answer, *await views} != {answer_text(TOKENS)}:
+            raise RuntimeError(f"a viewer of {side.name!r} lost or duplicated tokens")
+        return await _history(env, WORKFLOW_STREAMS, id, viewers)
 
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         results.watched += await asyncio.gather(*(viewed(viewers) for viewers in plan.viewers))
 
 
-async def _weighed(stage: Stage, side: str, id: str, watchers: int) -> WatchedRun:
-    [execution] = await stage.executions(id)
+async def _history(env: Environment, side: str, id: str, watchers: int) -> WatchedRun:
+    [execution] = await env.executions(id)
     return WatchedRun(
         side=side,
         watchers=watchers,
         tokens=TOKENS,
         events=execution.events,
-        bytes=execution.timeless_bytes,
-        tried_again=sum(event.event_type in _TRIED_AGAIN for event in execution.history.events),
+        bytes=execution.bytes_without_times,
+        failed_tasks=sum(event.event_type in _FAILED_TASK for event in execution.history.events),
     )
 
 
-def _check(answer: str, audience: Sequence[Watched]) -> None:
-    if {answer, *(watched.sights.text for watched in audience)} != {words(TOKENS)}:
-        raise RuntimeError("a watcher lost or doubled words")
-    if len(ends := {watched.last for watched in audience}) > 1:
+def _check(answer: str, reports: Sequence[WatcherReport]) -> None:
+    if {answer, *(report.arrivals.text for report in reports)} != {answer_text(TOKENS)}:
+        raise RuntimeError("a watcher lost or duplicated tokens")
+    if len(ends := {report.last for report in reports}) > 1:
         raise RuntimeError(f"watchers of one run saw it end at different events: {sorted(ends)}")
 
 
 def _script(pause: float) -> Callable[[Asked], Answer]:
-    """The model: a call that a person has to agree to, the other steps, and then the words."""
+    """The model: a tool call that needs a decision, the other steps, and then the answer."""
 
     def reply(asked: Asked) -> Answer:
         done = sum(turn.role == "tool" for turn in asked.turns)
         if done == STEPS:
-            return Answer(words(TOKENS), chunk=TOKEN, pause=pause)
+            return Answer(answer_text(TOKENS), chunk=TOKEN, pause=pause)
         arguments = json.dumps({"step": done + 1, "size": RESULT_BYTES})
         return Answer(calls=(Call(f"call_{done + 1}", PAD if done else ASK, arguments),))
 
@@ -133,33 +145,33 @@ def _script(pause: float) -> Callable[[Asked], Answer]:
 
 
 @contextlib.asynccontextmanager
-async def _audience(
-    stage: Stage, id: str, watchers: int
-) -> AsyncIterator[Callable[[], Coroutine[None, None, list[Watched]]]]:
-    """So many watchers while the body runs, once they have seen the run pause; asked, they tell what they have seen."""
+async def _watchers(
+    env: Environment, id: str, watchers: int
+) -> AsyncIterator[Callable[[], Coroutine[None, None, list[WatcherReport]]]]:
+    """Run watchers while the body runs, from when they have seen the run suspend; gives a reader of their reports."""
 
-    async def told() -> list[Watched]:
-        return AUDIENCE.validate_json(await says.readline())
+    async def read_reports() -> list[WatcherReport]:
+        return REPORTS.validate_json(await output.readline())
 
-    async def nobody() -> list[Watched]:
+    async def no_reports() -> list[WatcherReport]:
         return []
 
     if not watchers:
-        yield nobody
+        yield no_reports
         return
-    async with child_process("benchmarks.audience", stage.address, id, str(watchers)) as (_pid, says):
-        yield told
+    async with child_process("benchmarks.watcher_process", env.address, id, str(watchers)) as (_pid, output):
+        yield read_reports
 
 
-async def _until_asked(handle: WorkflowHandle[Any, Any]) -> None:
-    """The run waits for the decision. History says so: asking the run itself would make a watcher of the benchmark."""
-    asking: int | None = None
-    asked = False
+async def _until_suspended(handle: WorkflowHandle[Any, Any]) -> None:
+    """Wait until the run is suspended. Read this from history: a query would add the load of a watcher."""
+    scheduled: int | None = None
+    returned = False
     async for event in handle.fetch_history_events(wait_new_event=True):
         if event.activity_task_scheduled_event_attributes.activity_id == "tool-1-1":
-            asking = event.event_id
-        elif asking is not None and event.activity_task_completed_event_attributes.scheduled_event_id == asking:
-            asked = True
-        elif asked and event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
+            scheduled = event.event_id
+        elif scheduled is not None and event.activity_task_completed_event_attributes.scheduled_event_id == scheduled:
+            returned = True
+        elif returned and event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
             return
-    raise RuntimeError(f"run {handle.id!r} ended without asking anybody")
+    raise RuntimeError(f"run {handle.id!r} ended without suspending")

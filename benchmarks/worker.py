@@ -1,8 +1,7 @@
-"""One side's worker as a process of its own, so that its CPU can be read: `python -m benchmarks.worker SIDE ADDRESS`.
+"""One side's worker, in a process of its own: `python -m benchmarks.worker SIDE ADDRESS [PROVIDER [STICKY_SECONDS]]`.
 
-It says `ready` and serves until its standard input closes, so it never outlives the benchmark. With the address of a
-model provider as a third argument it is the side's streaming worker, on a task queue of its own, and may be killed;
-a fourth says how many seconds its runs wait for it then.
+It prints `ready` and serves until its standard input closes, so it never outlives the benchmark. With the address of a
+model provider it is the side's streaming worker, on a task queue of its own; STICKY_SECONDS is its sticky timeout.
 """
 
 import asyncio
@@ -18,8 +17,8 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
-from benchmarks import bare, bare_stream, our_stream, ours, peer_stream
-from benchmarks.sides import BARE, BARE_SANDBOXED, OURS, streaming
+from benchmarks import bare, bare_stream, wakeful_agent, wakeful_stream, workflow_stream
+from benchmarks.workload import BARE, BARE_SANDBOXED, WAKEFUL, streaming_queue
 from wakeful.cli.process import run_and_leave
 from wakeful.connection import Address, connect
 from wakeful.worker import HEARTBEAT_THROTTLE, WorkerSettings, running_worker
@@ -28,8 +27,8 @@ BARE_WORKFLOWS = [
     bare.BareRun,
     bare.BareWholeRun,
     bare_stream.BareStream,
-    bare_stream.BareTelling,
-    peer_stream.PeerStream,
+    bare_stream.BareHeartbeatStream,
+    workflow_stream.WorkflowStreamRun,
 ]
 
 
@@ -37,7 +36,7 @@ BARE_WORKFLOWS = [
 async def bare_worker(
     client: Client, settings: WorkerSettings, activities: list[Callable[..., Any]], *, sandboxed: bool
 ) -> AsyncIterator[None]:
-    """A plain worker with Wakeful's settings. Unsandboxed unless asked: loops are compared here, not sandboxes."""
+    """A plain worker with Wakeful's settings. Unsandboxed by default: the benchmark compares loops, not sandboxes."""
     worker = Worker(
         client,
         task_queue=settings.task_queue,
@@ -57,16 +56,16 @@ async def bare_worker(
 
 async def serve(side: str, address: str, provider: str | None = None, sticky: str | None = None) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        if side == OURS:
+        if side == WAKEFUL:
             client = await connect(Address(address=address))
-            registry = our_stream.registry_over(provider) if provider else ours.registry
-            await stack.enter_async_context(running_worker(client, registry, _settings(OURS, provider, sticky)))
+            registry = wakeful_stream.registry_for(provider) if provider else wakeful_agent.registry
+            await stack.enter_async_context(running_worker(client, registry, _settings(WAKEFUL, provider, sticky)))
         else:
             client = await Client.connect(address, data_converter=pydantic_data_converter)
             activities: list[Callable[..., Any]] = [bare.infer, bare.infer_whole, bare.pad]
             if provider:
-                model, peer = bare_stream.BareModel(provider), peer_stream.PeerModel(provider)
-                activities += [model.stream_answer, model.tell_answer, peer.publish_answer]
+                model, publisher = bare_stream.BareModel(provider), workflow_stream.PublishingModel(provider)
+                activities += [model.stream_answer, model.heartbeat_answer, publisher.publish_answer]
             settings = _settings(BARE, provider, sticky)
             await stack.enter_async_context(bare_worker(client, settings, activities, sandboxed=side == BARE_SANDBOXED))
         print("ready", flush=True)
@@ -74,7 +73,7 @@ async def serve(side: str, address: str, provider: str | None = None, sticky: st
 
 
 def _settings(side: str, provider: str | None, sticky: str | None) -> WorkerSettings:
-    settings = WorkerSettings(task_queue=streaming(side) if provider else side)
+    settings = WorkerSettings(task_queue=streaming_queue(side) if provider else side)
     return settings if sticky is None else replace(settings, sticky_timeout=timedelta(seconds=float(sticky)))
 
 

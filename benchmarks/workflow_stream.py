@@ -1,7 +1,7 @@
-"""What a peer writes for its viewers: the same answer over `temporalio.contrib.workflow_streams`.
+"""The same answer, published to its viewers with `temporalio.contrib.workflow_streams`.
 
-There an activity publishes each delta by a signal to its workflow, several in one where they come quickly, and each
-poll of a viewer is an update: both are written to history. How often it publishes is how often Wakeful heartbeats.
+There an activity publishes batches of deltas as signals to its workflow, and each poll of a viewer is an update; the
+server writes both to history. The batch interval is the interval of Wakeful's heartbeats.
 """
 
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from temporalio.client import Client
 with workflow.unsafe.imports_passed_through():
     from temporalio.contrib.workflow_streams import WorkflowStream, WorkflowStreamClient
 
-    from benchmarks.bare_stream import TIMEOUT, answer
-    from benchmarks.sides import PEER
+    from benchmarks.bare_stream import TIMEOUT, stream_deltas
+    from benchmarks.workload import WORKFLOW_STREAMS
     from wakeful.worker import HEARTBEAT_THROTTLE
 
 TOPIC = "words"
 
 
 @dataclass(frozen=True)
-class PeerModel:
-    """A Chat Completions API."""
+class PublishingModel:
+    """The publishing activity, over a Chat Completions API."""
 
     url: str
 
@@ -31,15 +31,15 @@ class PeerModel:
         stream = WorkflowStreamClient.from_within_activity(batch_interval=HEARTBEAT_THROTTLE)
         topic = stream.topic(TOPIC, type=str)
         async with stream:
-            async for words in answer(self.url, PEER, question):
-                text += words
-                if words:
-                    topic.publish(words)
+            async for delta in stream_deltas(self.url, WORKFLOW_STREAMS, question):
+                text += delta
+                if delta:
+                    topic.publish(delta)
         return text
 
 
 @workflow.defn
-class PeerStream:
+class WorkflowStreamRun:
     @workflow.init
     def __init__(self, question: str) -> None:
         del question
@@ -48,14 +48,14 @@ class PeerStream:
     @workflow.run
     async def run(self, question: str) -> str:
         text = await workflow.execute_activity_method(
-            PeerModel.publish_answer, question, start_to_close_timeout=TIMEOUT
+            PublishingModel.publish_answer, question, start_to_close_timeout=TIMEOUT
         )
-        self._stream.detach_pollers()  # a viewer that waits would else be told of as a handler left unfinished
+        self._stream.detach_pollers()  # otherwise the SDK warns of the handler of a waiting viewer as unfinished
         await workflow.wait_condition(workflow.all_handlers_finished)
         return text
 
 
 async def view(client: Client, id: str) -> str:
-    """Everything that one viewer sees."""
+    """The text that one viewer receives."""
     viewer = WorkflowStreamClient.create(client, id)
     return "".join([item.data async for item in viewer.subscribe(TOPIC, result_type=str)])

@@ -1,4 +1,4 @@
-"""Numbers: what was measured, their medians and spread, a straight line through points. No measuring happens here."""
+"""The results: every figure that was measured, as one JSON document, and the statistics over them."""
 
 import os
 import platform
@@ -8,11 +8,11 @@ from importlib.metadata import version
 
 from pydantic import BaseModel
 
-from benchmarks.sides import BARE
+from benchmarks.workload import BARE
 
 
 class Series(BaseModel):
-    """One quantity with one sample a repeat, by side. Samples of the same repeat were taken one right after another."""
+    """One quantity: per side, one sample per repeat. Samples of one repeat were taken directly after each other."""
 
     label: str
     unit: str
@@ -24,13 +24,13 @@ class Series(BaseModel):
         return statistics.median(taken) if taken else None
 
     def ratios(self, side: str) -> list[float]:
-        """Each sample over the yardstick's of the same repeat, so that a slow minute slows both."""
+        """Each sample divided by the baseline's sample of the same repeat, so that a slow minute affects both."""
         pairs = zip(self.samples.get(side, ()), self.samples.get(BARE, ()), strict=False)
-        return [ours / bare for ours, bare in pairs if bare]
+        return [sample / bare for sample, bare in pairs if bare]
 
 
 class HistorySize(BaseModel):
-    """What one run wrote into history, over all its executions."""
+    """The history of one run, over all its executions."""
 
     side: str
     steps: int
@@ -41,7 +41,7 @@ class HistorySize(BaseModel):
 
 
 class AnswerHistory(BaseModel):
-    """What a run whose answer has so many tokens wrote into history, times left out."""
+    """The history of a run with one long answer, without times."""
 
     agent: str
     tokens: int
@@ -50,15 +50,15 @@ class AnswerHistory(BaseModel):
 
 
 class WatchedRun(BaseModel):
-    """What a run with so many watchers wrote into history, times left out, and what it took from its decision on."""
+    """The history of a run with watchers, without times, and its cost from its decision on."""
 
     side: str
     watchers: int
     tokens: int
     events: int
     bytes: int
-    tried_again: int = 0
-    """Workflow tasks that failed or timed out: each writes events that have nothing to do with who watches."""
+    failed_tasks: int = 0
+    """Workflow tasks that failed or timed out: each adds events that are not due to watchers."""
     seconds: float | None = None
     worker_cpu: float | None = None
     lag_p50: float | None = None
@@ -67,7 +67,7 @@ class WatchedRun(BaseModel):
 
 
 class Startup(BaseModel):
-    """The CPU that a command uses until it starts its work. Other work on the machine can only add to it."""
+    """The CPU time that a command uses until it starts its work. Other load on the machine can only add to it."""
 
     command: str
     seconds: list[float]
@@ -83,12 +83,12 @@ class Machine(BaseModel):
     system: str
     cores: int
     busy_elsewhere: float | None = None
-    """Cores that were busy with other work meanwhile."""
+    """Cores that other processes used during the measurements."""
     bare_sandboxed: bool
 
 
 class Results(BaseModel):
-    """Everything that was measured; what was left out by `--only` is missing."""
+    """Everything that was measured; empty for measurements that `--only` excludes."""
 
     machine: Machine
     series: dict[str, Series] = {}
@@ -98,8 +98,8 @@ class Results(BaseModel):
     startups: list[Startup] = []
 
     def history(self, side: str, steps: int, size: int) -> HistorySize | None:
-        asked = (side, steps, size)
-        return next((h for h in self.histories if (h.side, h.steps, h.size) == asked), None)
+        key = (side, steps, size)
+        return next((h for h in self.histories if (h.side, h.steps, h.size) == key), None)
 
     def points(self, side: str, size: int) -> list[HistorySize]:
         return sorted((h for h in self.histories if (h.side, h.size) == (side, size)), key=lambda h: h.steps)
@@ -111,7 +111,7 @@ class Results(BaseModel):
         return next((startup for startup in self.startups if startup.command == command), None)
 
     def watched_runs(self, side: str) -> dict[int, list[WatchedRun]]:
-        """Runs by how many watched them, fewest first, each in the order in which they were taken."""
+        """Runs by their number of watchers, fewest first, each in the order in which they were measured."""
         runs: dict[int, list[WatchedRun]] = {}
         for run in sorted((run for run in self.watched if run.side == side), key=lambda run: run.watchers):
             runs.setdefault(run.watchers, []).append(run)
@@ -125,7 +125,7 @@ class Line(BaseModel):
 
 
 def line(points: Sequence[tuple[float, float]]) -> Line:
-    """The least-squares line, and how much of the variance it explains."""
+    """The least-squares line and its coefficient of determination."""
     xs, ys = [x for x, _ in points], [y for _, y in points]
     slope, intercept = statistics.linear_regression(xs, ys)
     return Line(slope=slope, intercept=intercept, r2=statistics.correlation(xs, ys) ** 2)

@@ -1,9 +1,9 @@
-"""Wakeful's side: an agent with the same script for a model and the same tools, on its public API alone."""
+"""Wakeful's side: an agent with the scripted model and the same tools, on Wakeful's public API."""
 
 import inspect
 from typing import Any
 
-from benchmarks.workload import ASK, PAD, PAD_LOCAL, Work, padding, turn
+from benchmarks.workload import ASK, PAD, PAD_LOCAL, Work, padding, scripted_answer
 from wakeful import Agent, ModelRequest, ModelResponse, Registry, Tool, ToolContext, tool
 from wakeful.contract.inference import StopReason
 from wakeful.contract.messages import ToolCall
@@ -15,16 +15,16 @@ _CALL = "call_"
 
 
 class Script:
-    """The workload's script as a provider. How far it is stands in the id of the newest tool result."""
+    """The workload's script as a provider. It reads the number of finished steps from the newest tool call's id."""
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         newest = request.messages[-1].tool_call_id
         done = int(newest.removeprefix(_CALL)) if newest else 0
-        said = turn(Work.parse(request.messages[0].text), done)
-        if said.tool is None:
-            return ModelResponse(model=request.model, text=said.text)
-        # As long as OpenAI's and Anthropic's ids are.
-        call = ToolCall(id=f"{_CALL}{done + 1:024}", name=said.tool, arguments={**said.arguments})
+        answer = scripted_answer(Work.parse(request.messages[0].text), done)
+        if answer.tool is None:
+            return ModelResponse(model=request.model, text=answer.text)
+        # The id is as long as OpenAI's and Anthropic's are.
+        call = ToolCall(id=f"{_CALL}{done + 1:024}", name=answer.tool, arguments={**answer.arguments})
         return ModelResponse(model=request.model, tool_calls=(call,), stop_reason=StopReason.TOOL_USE)
 
 

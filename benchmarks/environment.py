@@ -1,4 +1,4 @@
-"""Where the sides meet: one embedded server, one worker process a side, and the same few verbs for all of them."""
+"""The benchmark's environment: one embedded server, one worker process per side, and one interface to all sides."""
 
 import asyncio
 import contextlib
@@ -13,31 +13,41 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client as TemporalClient
 from temporalio.client import WorkflowHistory
 
-from benchmarks import bare, ours
-from benchmarks.sides import BARE, BARE_SANDBOXED, LOCAL, OURS, WHOLE, streaming
-from benchmarks.workload import ASK, PAD, PAD_LOCAL, Work
+from benchmarks import bare, wakeful_agent
+from benchmarks.workload import (
+    ASK,
+    BARE,
+    BARE_SANDBOXED,
+    LOCAL,
+    PAD,
+    PAD_LOCAL,
+    WAKEFUL,
+    WHOLE,
+    Work,
+    streaming_queue,
+)
 from wakeful import RunStatus
 from wakeful.client.client import Client
 from wakeful.connection import embedded_server
 
 ROOT = Path(__file__).parents[1]
-PATIENCE_SECONDS = 600.0
+TIMEOUT_SECONDS = 600.0
 POLL_SECONDS = 0.02
 LINE_LIMIT = 64 * 1024 * 1024
-"""Of what another process says: fifty watchers have much to tell."""
+"""Of a line of a child process's output: the reports of fifty watchers are one line."""
 
 _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True)
-class Wakeful:
-    """Our side. `pid` is the process of its worker, `tool` the tool its script calls."""
+class WakefulSide:
+    """Wakeful. `pid` is its worker process, `tool` the tool that the script calls."""
 
     client: Client
     pid: int
-    name: str = OURS
+    name: str = WAKEFUL
     tool: str = PAD
-    agent: str = ours.AGENT
+    agent: str = wakeful_agent.AGENT
 
     async def start(self, work: Work) -> str:
         return await self.client.start(self.agent, str(work), thread_id=_id(work))
@@ -59,8 +69,8 @@ class Wakeful:
 
 
 @dataclass(frozen=True)
-class Bare:
-    """The hand-written side."""
+class BareSide:
+    """A hand-written workflow."""
 
     client: TemporalClient
     pid: int
@@ -85,7 +95,7 @@ class Bare:
         await self.client.get_workflow_handle_for(bare.BareRun.run, id).signal(bare.BareRun.decide)
 
 
-Side = Wakeful | Bare
+Side = WakefulSide | BareSide
 
 
 @dataclass(frozen=True)
@@ -97,14 +107,14 @@ class Execution:
     bytes: int
 
     @property
-    def timeless_bytes(self) -> int:
-        """What its events weigh without what depends on when they were written, so that two runs can be equal."""
-        return sum(_timeless_bytes(event) for event in self.history.events)
+    def bytes_without_times(self) -> int:
+        """The size of its events without the fields that depend on the clock, so that two runs can be equal."""
+        return sum(_bytes_without_times(event) for event in self.history.events)
 
 
 @dataclass(frozen=True)
-class Stage:
-    """`sides` are compared: the yardstick first. `whole` is only weighed."""
+class Environment:
+    """`sides` are compared, the baseline first; of `whole`, only the history size is measured."""
 
     client: TemporalClient
     sides: tuple[Side, ...]
@@ -114,92 +124,96 @@ class Stage:
 
     @property
     def pids(self) -> list[int | None]:
-        """Every process of ours but this one."""
+        """Every process of the benchmark except this one."""
         return [self.server_pid, *{side.pid for side in self.sides}]
 
     @property
     def deciding(self) -> tuple[Side, ...]:
-        """One side a worker: the sides that differ only in their tool are one for decisions."""
+        """The sides for decisions: one per worker, because sides that differ only in their tool decide alike."""
         return tuple(side for side in self.sides if side.tool == PAD)
 
     async def run(self, side: Side, *, steps: int, size: int) -> str:
-        """Run the workload to its end; gives the run's id."""
+        """Run the workload to its end and return the run's id."""
         id = await side.start(Work(steps, size, side.tool))
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             await side.result(id)
         return id
 
     async def suspend(self, side: Side) -> str:
-        """Run until the workload's tool waits for a decision."""
+        """Start a run, wait until its tool call waits for a decision, and return its id."""
         id = await side.start(Work(1, 100, ASK))
         await side.until_waiting(id)
         return id
 
     async def executions(self, id: str) -> list[Execution]:
-        """What the run wrote, as the server counts it, newest execution first."""
-        found: list[Execution] = []
-        run_id: str | None = None
-        while run_id != "":
-            handle = self.client.get_workflow_handle(id, run_id=run_id)
-            described = await handle.describe()
-            history = await handle.fetch_history()
-            size = described.raw_description.workflow_execution_info.history_size_bytes
-            found.append(Execution(history, len(history.events), size))
-            started = history.events[0].workflow_execution_started_event_attributes
-            run_id = started.continued_execution_run_id
-        return found
+        return await read_executions(self.client, id)
+
+
+async def read_executions(client: TemporalClient, id: str) -> list[Execution]:
+    """The histories of a run, with their sizes as the server counts them, newest execution first."""
+    found: list[Execution] = []
+    run_id: str | None = None
+    while run_id != "":
+        handle = client.get_workflow_handle(id, run_id=run_id)
+        described = await handle.describe()
+        history = await handle.fetch_history()
+        size = described.raw_description.workflow_execution_info.history_size_bytes
+        found.append(Execution(history, len(history.events), size))
+        started = history.events[0].workflow_execution_started_event_attributes
+        run_id = started.continued_execution_run_id
+    return found
 
 
 @contextlib.asynccontextmanager
-async def stage(*, sandboxed: bool) -> AsyncIterator[Stage]:
-    """Set the stage on a server of its own, with everybody warm."""
+async def environment(*, sandboxed: bool) -> AsyncIterator[Environment]:
+    """Start a server and the workers, and warm them up."""
     async with (
         embedded_server(ui=False) as server,
         worker_process(BARE_SANDBOXED if sandboxed else BARE, server.address) as bare_pid,
-        worker_process(OURS, server.address) as our_pid,
+        worker_process(WAKEFUL, server.address) as wakeful_pid,
     ):
         client = server.client
-        wakeful = Client(client, task_queue=OURS)
-        sides: list[Side] = [Bare(client, bare_pid), Wakeful(wakeful, our_pid)]
-        if ours.HAS_LOCAL_TOOLS:
-            sides.append(Wakeful(wakeful, our_pid, name=LOCAL, tool=PAD_LOCAL))
-        whole = Bare(client, bare_pid, name=WHOLE, workflow=bare.BareWholeRun.__name__)
-        set_up = Stage(client, tuple(sides), whole, server.address, _server_pid())
-        for side in set_up.sides:
-            await set_up.run(side, steps=3, size=100)
-        yield set_up
+        wakeful = Client(client, task_queue=WAKEFUL)
+        sides: list[Side] = [BareSide(client, bare_pid), WakefulSide(wakeful, wakeful_pid)]
+        if wakeful_agent.HAS_LOCAL_TOOLS:
+            sides.append(WakefulSide(wakeful, wakeful_pid, name=LOCAL, tool=PAD_LOCAL))
+        whole = BareSide(client, bare_pid, name=WHOLE, workflow=bare.BareWholeRun.__name__)
+        env = Environment(client, tuple(sides), whole, server.address, server_pid())
+        for side in env.sides:
+            await env.run(side, steps=3, size=100)
+        yield env
 
 
 @contextlib.asynccontextmanager
-async def streaming_ours(stage: Stage, agent: str, *provider: str) -> AsyncIterator[Wakeful]:
-    """Our side with a worker of its own over that model provider."""
-    async with worker_process(OURS, stage.address, *provider) as pid:
-        yield Wakeful(Client(stage.client, task_queue=streaming(OURS)), pid, agent=agent)
+async def streaming_wakeful(env: Environment, agent: str, *provider: str) -> AsyncIterator[WakefulSide]:
+    """Wakeful with a streaming worker of its own, on this model provider."""
+    async with worker_process(WAKEFUL, env.address, *provider) as pid:
+        yield WakefulSide(Client(env.client, task_queue=streaming_queue(WAKEFUL)), pid, agent=agent)
 
 
 @contextlib.asynccontextmanager
-async def streaming_bare(stage: Stage, workflow: str, *provider: str) -> AsyncIterator[Bare]:
-    """The hand-written side with a worker of its own over that model provider."""
-    async with worker_process(BARE, stage.address, *provider) as pid:
-        yield Bare(stage.client, pid, workflow=workflow, task_queue=streaming(BARE))
+async def streaming_bare(env: Environment, workflow: str, *provider: str) -> AsyncIterator[BareSide]:
+    """A hand-written workflow with a streaming worker of its own, on this model provider."""
+    async with worker_process(BARE, env.address, *provider) as pid:
+        yield BareSide(env.client, pid, workflow=workflow, task_queue=streaming_queue(BARE))
 
 
 @contextlib.asynccontextmanager
 async def worker_process(side: str, address: str, *provider: str) -> AsyncIterator[int]:
-    """The worker of a side while the body runs; its streaming one where the address of a model provider is named."""
-    async with child_process("benchmarks.worker", side, address, *provider) as (pid, _said):
+    """The worker of a side while the body runs; with the address of a model provider, its streaming worker."""
+    async with child_process("benchmarks.worker", side, address, *provider) as (pid, _output):
         yield pid
 
 
 @contextlib.asynccontextmanager
 async def child_process(module: str, *arguments: str) -> AsyncIterator[tuple[int, asyncio.StreamReader]]:
-    """A program of ours while the body runs, once it is ready: its process, and what it says after that."""
+    """Run a module while the body runs, from its `ready` line on; gives its pid and its further output."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", module, *arguments),
         cwd=ROOT,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C is for the benchmark; the others leave when their input closes
+        start_new_session=True,  # only the benchmark handles Ctrl-C; its children exit when their input closes
         limit=LINE_LIMIT,
     )
     assert process.stdin is not None
@@ -207,7 +221,7 @@ async def child_process(module: str, *arguments: str) -> AsyncIterator[tuple[int
     try:
         async with asyncio.timeout(60):
             if await process.stdout.readline() != b"ready\n":
-                raise RuntimeError(f"{module} {' '.join(arguments)} did not start; its error stands above")
+                raise RuntimeError(f"{module} {' '.join(arguments)} did not start; see its error above")
         yield process.pid, process.stdout
     finally:
         process.stdin.close()
@@ -220,26 +234,26 @@ async def child_process(module: str, *arguments: str) -> AsyncIterator[tuple[int
 
 
 async def _until(met: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while True:
             if await met():
                 return
             await asyncio.sleep(POLL_SECONDS)
 
 
-def _timeless_bytes(event: HistoryEvent) -> int:
-    """An event without its time and task number, and without the size of the history so far, which counts them."""
-    timeless = HistoryEvent()
-    timeless.CopyFrom(event)
-    timeless.ClearField("event_time")
-    timeless.ClearField("task_id")
+def _bytes_without_times(event: HistoryEvent) -> int:
+    """The size of an event without its time, its task id, and the history size so far, which includes both."""
+    copy = HistoryEvent()
+    copy.CopyFrom(event)
+    copy.ClearField("event_time")
+    copy.ClearField("task_id")
     if event.HasField("workflow_task_started_event_attributes"):
-        timeless.workflow_task_started_event_attributes.ClearField("history_size_bytes")
-    return timeless.ByteSize()
+        copy.workflow_task_started_event_attributes.ClearField("history_size_bytes")
+    return copy.ByteSize()
 
 
-def _server_pid() -> int | None:
-    """The embedded server, which is a child of this process; unknown where there is no /proc."""
+def server_pid() -> int | None:
+    """The pid of the embedded server, a child of this process; None on systems without /proc."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             name, rest = stat.read_text().split("(", 1)[1].rsplit(")", 1)
