@@ -9,6 +9,7 @@ import importlib
 import os
 import random
 import sys
+import time
 from datetime import timedelta
 
 from temporalio.client import Client
@@ -24,6 +25,8 @@ from wakeful.worker import WorkerSettings, serve
 
 BOUND_SECONDS = 240
 """A kill during `deliver_message` delays the message by the half minute of that activity's timeout."""
+USUAL_START_SECONDS = 1.5
+"""On a machine where a worker takes longer to start, it also lives longer: otherwise no run would make progress."""
 
 
 class KilledWorker:
@@ -39,8 +42,10 @@ class KilledWorker:
         self._app = f"tests.support.{app}"
         self._process: asyncio.subprocess.Process | None = None
         self._rng = random.Random(7)
+        self._start_seconds = 0.0
 
     async def __aenter__(self) -> "KilledWorker":
+        began = time.monotonic()
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tests.faults.subagent_worker"),
             *(self._address, self._task_queue, str(self._events), self._app),
@@ -52,6 +57,7 @@ class KilledWorker:
         assert self._process.stdout is not None
         async with asyncio.timeout(60):
             assert b"task queue" in await self._process.stdout.readline()
+        self._start_seconds = time.monotonic() - began
         return self
 
     async def __aexit__(self, *_error: object) -> None:
@@ -70,7 +76,8 @@ class KilledWorker:
 
     async def kill_after(self, least: float, most: float) -> None:
         """Kill the process after a random time between these seconds, and start the next one."""
-        await asyncio.sleep(self._rng.uniform(least, most))  # a random moment, not a wait for a condition
+        delay = max(0.0, self._start_seconds - USUAL_START_SECONDS)
+        await asyncio.sleep(self._rng.uniform(least, most) + delay)  # a random moment, not a wait for a condition
         assert self._process is not None
         await kill(self._process)
         await self.__aenter__()

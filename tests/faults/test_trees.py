@@ -22,7 +22,7 @@ from temporalio.client import Client as TemporalClient
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from tests.faults.subagent_worker import KilledWorker
+from tests.faults.subagent_worker import BOUND_SECONDS, KilledWorker
 from tests.support.journal import Journal
 from tests.support.subagent_app import Plan, delegate, holding, plan, registry, send, spawn, written
 from tests.support.subagents import answer_of, ends_in_tree, open_in_tree, tools_left
@@ -135,7 +135,7 @@ class Tree:
         if target is None or not await self._cancel(target, by):
             self.how = f"{whose}, too late"
             target = None
-        async with asyncio.timeout(180):
+        async with asyncio.timeout(BOUND_SECONDS):
             await self._until_ended(self.root)
         self.stopping_took = time.monotonic() - began if whose == "root" else 0.0
         await self._check(target)
