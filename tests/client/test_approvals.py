@@ -47,11 +47,11 @@ def client(either_client: Client) -> Client:
 
 
 async def listed(
-    client: Client, thread_id: str, met: Callable[[list[PendingDecision]], bool] = bool
+    client: Client, thread_id: str | None, met: Callable[[list[PendingDecision]], bool] = bool
 ) -> list[PendingDecision]:
-    """The inbox entries of a thread, once `met` is true: Temporal's lists are eventually consistent."""
+    """The inbox, of a thread or of all, once `met` is true: Temporal's lists are eventually consistent."""
     async with asyncio.timeout(BOUND_SECONDS):
-        while not met(entries := [entry async for entry in client.inbox() if entry.thread_id == thread_id]):
+        while not met(entries := [entry async for entry in client.inbox(thread_id=thread_id)]):
             await asyncio.sleep(0.05)
     return entries
 
@@ -95,24 +95,20 @@ async def test_the_inbox_has_what_a_person_needs_to_decide(client: Client, threa
     assert (await client.result(thread_id)).status_reason == "natural"
 
 
-async def test_the_inbox_is_sorted_by_age_and_filtered(client: Client, thread_id: str) -> None:
-    threads = [f"{thread_id}-{number}" for number in range(3)]
-    for thread in threads:
-        await client.start("parallel", "two approvals", thread_id=thread)
-        await listed(client, thread, lambda found: len(found) == 2)
-
-    def ours(entries: list[PendingDecision]) -> list[str]:
+async def test_the_inbox_is_sorted_by_age_and_filtered(temporal: TemporalClient) -> None:
+    client = Client(await empty_namespace(temporal))
+    threads = ["first", "second", "third"]
+    async with running_worker(client.temporal, registry):
+        for number, thread in enumerate(threads, start=1):
+            await client.start("parallel", "two approvals", thread_id=thread)
+            entries = await listed(client, None, lambda found, number=number: len(found) == 2 * number)  # type: ignore[misc]
         # The two calls of a thread run concurrently, and either may suspend first.
-        return [entry.thread_id for entry in entries if entry.thread_id in threads]
-
-    everything = [thread for thread in threads for _ in range(2)]
-    assert ours([entry async for entry in client.inbox()]) == everything
-    assert ours([entry async for entry in client.inbox(agent_id="parallel", tool="approve")]) == everything
-    assert ours([entry async for entry in client.inbox(agent_id="tester")]) == []
-    assert ours([entry async for entry in client.inbox(tool="add")]) == []
-    assert len([entry async for entry in client.inbox(limit=2)]) == 2
-    for thread in threads:
-        await client.cancel(thread)
+        assert [entry.thread_id for entry in entries] == [thread for thread in threads for _ in range(2)]
+        assert [entry async for entry in client.inbox(agent_id="parallel", tool="approve", limit=9)] != []
+        assert [entry async for entry in client.inbox(agent_id="tester")] == []
+        assert [entry async for entry in client.inbox(tool="add")] == []
+        oldest = [entry async for entry in client.inbox(limit=2)]
+        assert [entry.thread_id for entry in oldest] == ["first", "first"]
 
 
 async def test_the_search_attribute_names_what_a_run_waits_for(client: Client, thread_id: str) -> None:
@@ -277,7 +273,7 @@ async def test_without_search_attributes_all_open_runs_are_queried(temporal: Tem
     await register(namespace, WakefulPending=KEYWORD)
     async with running_worker(namespace, registry):
         await client.start("tester", "approve", thread_id=thread_id)
-        (entry,) = await listed(client, thread_id, lambda found: bool(found) and found[0].unknown is None)
+        (entry,) = await listed(client, None, lambda found: bool(found) and found[0].unknown is None)
         assert (entry.ticket, entry.message) == (f"{thread_id}/1-1", "May I launch?")
         described = await client.handle(thread_id).describe()
         assert [name for name in described.search_attributes if name.startswith("Wakeful")] == []

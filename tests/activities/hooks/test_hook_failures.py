@@ -27,7 +27,7 @@ from wakeful.contract.transcript import EMPTY_DIGEST, chained
 
 def takes_long(ctx: HookContext) -> None:
     ctx.stop("never")
-    time.sleep(0.3)
+    time.sleep(3)
 
 
 async def cancels_itself(ctx: HookContext) -> None:
@@ -38,8 +38,8 @@ async def cancels_itself(ctx: HookContext) -> None:
     ("hook", "error"),
     [
         (fails, "RuntimeError: oh no"),
-        (hangs, "it took longer than 0.05 s"),
-        (takes_long, "it took longer than 0.05 s"),
+        (hangs, "it took longer than 1 s"),
+        (takes_long, "it took longer than 1 s"),
         (cancels_itself, "it cancelled itself"),
         (lambda ctx: ctx.messages, "it returned a tuple; a hook must return None and call methods of its context"),
         (lambda ctx: ctx.state.set(VISITS, 1), "ValueError: state key 'visits' has merge='add': write it with "
@@ -49,12 +49,12 @@ async def cancels_itself(ctx: HookContext) -> None:
 )  # fmt: skip
 async def test_a_hook_that_fails_is_skipped_and_reported_or_fails_the_run(hook: Any, error: str) -> None:
     after = plugin("q", step_start=lambda ctx: ctx.state.add(VISITS, 1))
-    world = World(plugin("p", timeout=0.05, step_start=hook), after)
+    world = World(plugin("p", timeout=1, step_start=hook), after)
     response = await world.infer()
     report = HookFailure(plugin="p", phase="step_start", error=error)
     assert (response.text, response.effects) == ("hello", HookEffects(base=4, state=(adding(1),), failures=(report,)))
 
-    world = World(plugin("p", timeout=0.05, on_error="fail", step_start=hook), after)
+    world = World(plugin("p", timeout=1, on_error="fail", step_start=hook), after)
     response = await world.infer()
     failed = HookEffects(base=4, fail=f"plugin 'p' failed at step_start: {error}")
     assert response == ModelResponse(model="m", effects=failed, skipped=True)
@@ -178,7 +178,7 @@ async def test_sync_hooks_run_in_threads_of_their_own() -> None:
 async def test_a_tool_gate_hook_that_fails_blocks_the_call(hook: Any) -> None:
     evaluated: list[str] = []
     after = plugin("q", tool_gate=lambda _ctx: evaluated.append("gate"))
-    world = World(plugin("p", timeout=0.05, tool_gate=hook), after, turn=call("pay", amount=1))
+    world = World(plugin("p", timeout=1, tool_gate=hook), after, turn=call("pay", amount=1))
     response = await world.infer()
     (verdict,) = response.verdicts.values()
     assert isinstance(verdict, Block)

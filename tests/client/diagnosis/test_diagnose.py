@@ -106,9 +106,7 @@ def test_a_model_that_is_rate_limited_is_explained_in_one_paragraph() -> None:
         attempt=7,
         first_scheduled_at=NOW - 2 * MINUTE,
         next_attempt_at=NOW + 14_000,
-        failure=Failure(
-            "inference failed: model 'gpt' at host answered 429: 'slow down'; retry later", "rate_limited"
-        ),
+        failure=Failure("inference failed: model 'gpt' at host answered 429: 'slow down'; retry later", "rate_limited"),
         limits=RetryLimits(("gpt",), 10, 300, 60),
     )
     assert diagnosed(thread(activities=(refused,))).text == (
