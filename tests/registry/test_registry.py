@@ -160,7 +160,7 @@ def test_an_output_type_is_resolved_to_its_schema() -> None:
     check = registry.output_check(resolved)
     assert check is not None
     assert check({"total": 2}) is None
-    assert check({"total": 3}) == "at total: odd"
+    assert check({"total": 3}) == "total: odd"
 
 
 def test_an_output_type_that_has_changed_since_is_not_checked() -> None:
