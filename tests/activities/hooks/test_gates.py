@@ -202,7 +202,7 @@ async def hanging(call: GateCall) -> Verdict | None:
 
 @gate
 def hanging_in_a_thread(call: GateCall) -> Verdict | None:
-    threading.Event().wait(0.5)
+    threading.Event().wait(1.5)
     return None
 
 

@@ -27,7 +27,7 @@ from wakeful.contract.transcript import EMPTY_DIGEST, chained
 
 def takes_long(ctx: HookContext) -> None:
     ctx.stop("never")
-    time.sleep(3)
+    time.sleep(1.5)
 
 
 async def cancels_itself(ctx: HookContext) -> None:
