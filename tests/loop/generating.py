@@ -144,7 +144,6 @@ class World:
         self.mail_count = 0
         self.revision = dice.mostly(REVISION, *range(1, REVISION))
         self.run = CheckedRun(dice.one_of(REQUEST, THREAD))
-        self.run.decisions.revision = self.revision
         self.script = 1 + dice.number_below(5)
         self.reported: list[Fact] = []
 

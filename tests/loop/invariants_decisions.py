@@ -23,7 +23,6 @@ class Sent:
 class DecisionChecks:
     """Records which decision each call received, and under which names each call was ever suspended."""
 
-    revision: int = 3
     sent: list[Sent] = field(default_factory=list)
     batches: int = 0
     decided: set[str] = field(default_factory=set)
@@ -72,7 +71,7 @@ class DecisionChecks:
         """An applied decision is about the arguments in the ticket and matches its schema."""
         assert decision.arguments_digest in (None, digest_arguments(ticket.pending.arguments))
         assert decision.action is DecisionAction.RESUME or (decision.arguments, decision.always) == (None, False)
-        if decision.action is DecisionAction.RESUME and self.revision >= 3:
+        if decision.action is DecisionAction.RESUME:
             assert mismatch(decision.result, ticket.suspension.response_schema) is None
         if decision.always:
             assert ticket.remember is not None
