@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from tests.support.chat_app import QUEUE
 from tests.support.fake_provider.server import FakeProvider, fake_provider
 from tests.support.processes import worker_process
-from tests.support.provider_app import PORT
+from tests.support.provider_app import PORT, QUEUE
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ async def fake(temporal: Client, journal_path: Path) -> AsyncIterator[FakeProvid
     async with fake_provider() as server:
         os.environ[PORT] = str(server.port)
         address = temporal.service_client.config.target_host
-        async with worker_process(address, QUEUE, journal_path, app="tests.support.chat_app:registry"):
+        async with worker_process(address, QUEUE, journal_path, app="tests.support.provider_app:registry"):
             yield server
         del os.environ[PORT]
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client as TemporalClient
 
-from tests.support.chat_app import AGENT, CAREFUL, HELPER, QUEUE
 from tests.support.fake_provider.asked import Asked
 from tests.support.fake_provider.script import Answer, Call, Hold
 from tests.support.fake_provider.server import FakeProvider
 from tests.support.journal import Journal
 from tests.support.processes import ROOT, WAKEFUL
+from tests.support.provider_app import AGENT, CAREFUL, HELPER, QUEUE
 from tests.support.terminal import ALT_ENTER, CTRL_C, CTRL_D, CTRL_O, ENTER, TAB, Terminal, terminal
 from tests.support.waiting import BOUND_SECONDS, until, until_status
 from wakeful import RunStatus
@@ -349,18 +349,18 @@ async def test_messages_of_others_on_the_thread_are_shown_and_a_draft_is_restore
 async def test_a_tool_is_one_line_with_its_progress_and_unfolds(
     address: str, provider: FakeProvider, thread_id: str, journal_path: Path
 ) -> None:
-    provider.will(Answer(calls=(Call("c1", "dig", "{}"),)), Answer("Gold!"))
+    provider.will(Answer(calls=(Call("c1", "mine", "{}"),)), Answer("Gold!"))
     async with chatting(address, thread_id) as seen:
         await seen.until(is_ready)
         seen.type("Dig." + ENTER)
-        await seen.until("→ dig()  50% half way down")
+        await seen.until("→ mine()  50% half way down")
         journal_path.with_suffix(".enough").touch()
         shown = await seen.until("Gold!")
         assert "half way down" not in shown
-        assert "✓ dig()  found gold" in shown
+        assert "✓ mine()  found gold" in shown
         await seen.until(is_ready)
         seen.type(CTRL_O)
-        await seen.until("→ dig()\n  found gold\n")
+        await seen.until("→ mine()\n  found gold\n")
 
 
 async def test_commands_begin_with_a_slash(address: str, provider: FakeProvider, thread_id: str) -> None:

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 from temporalio.client import Client as TemporalClient
 
-from tests.support.fork_app import STEPS, registry
+from tests.support.app import registry
+from tests.support.app.walking import STEPS
 from tests.support.processes import Ran, wakeful
 from wakeful.cli.terminal.colours import PLAIN
 from wakeful.cli.terminal.diff_lines import Difference, Side, diff_lines

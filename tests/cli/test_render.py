@@ -2,7 +2,7 @@
 
 from temporalio.client import Client as TemporalClient
 
-from tests.support.plugin_app import registry
+from tests.support.app import registry
 from tests.support.processes import wakeful
 from wakeful.cli.terminal.render import event_lines, state_lines
 from wakeful.client.client import Client

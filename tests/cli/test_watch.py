@@ -7,10 +7,10 @@ import signal
 
 import pytest
 
-from tests.support.chat_app import AGENT, HELPER, QUEUE
 from tests.support.fake_provider.script import Answer, Call, Hold
 from tests.support.fake_provider.server import FakeProvider
 from tests.support.processes import ROOT, WAKEFUL, wakeful
+from tests.support.provider_app import AGENT, HELPER, QUEUE
 from tests.support.terminal import CTRL_C, terminal
 from tests.support.waiting import BOUND_SECONDS, until_status
 from wakeful import RunStatus

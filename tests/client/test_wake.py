@@ -8,7 +8,7 @@ import pytest
 from temporalio.client import Client as TemporalClient
 from temporalio.worker import Worker
 
-from tests.support.fork_app import registry
+from tests.support.app import registry
 from tests.support.waiting import BOUND_SECONDS, until
 from wakeful import CallerError, RunStatus, WakefulError
 from wakeful.client.client import Client

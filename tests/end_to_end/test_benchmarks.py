@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.peers.catalog import PEERS
 from benchmarks.plan import QUICK
 from benchmarks.results import Results
 from benchmarks.startup import MEASURED
@@ -51,6 +52,23 @@ async def test_the_start_of_commands_is_measured_beside_python_and_the_sdk(tmp_p
     assert all(len(startup.seconds) == QUICK.starts for startup in results.startups)
     assert "CPU of wakeful --help <= 0.35 s: " in output
     assert "CPU of wakeful status, before its first RPC <= 0.8 s: " in output
+
+
+async def test_the_comparison_of_plugins_skips_those_that_are_not_installed() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "benchmarks.peers", "--steps", "2", "--repeat", "1"),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        output, progress = await process.communicate()
+
+    assert process.returncode == 0
+    rows = [row.split("  ")[0] for row in output.decode().splitlines()]
+    assert {BARE, WAKEFUL} <= {*rows}
+    for peer in PEERS:
+        assert (peer.name in rows) != (f"{peer.name}: skipped" in progress.decode())
 
 
 async def _measured(tmp_path: Path, *options: str) -> tuple[Results, str]:

@@ -1,11 +1,10 @@
 """A worker for trees of agents that tests kill with -9; its timeouts are short, so that the next one takes over soon.
 
-The program is `python -m tests.faults.subagent_worker ADDRESS TASK_QUEUE EVENTS APP`: threads continue as new after
+The program is `python -m tests.faults.subagent_worker ADDRESS TASK_QUEUE EVENTS`: threads continue as new after
 EVENTS events. `KilledWorker` starts, kills and restarts its process.
 """
 
 import asyncio
-import importlib
 import os
 import random
 import sys
@@ -17,8 +16,7 @@ from temporalio.client import Client
 from tests.support.app import JOURNAL
 from tests.support.journal import Journal
 from tests.support.processes import ROOT, kill
-from tests.support.subagent_app import WAITING
-from wakeful import Registry
+from tests.support.subagent_app import WAITING, registry
 from wakeful.connection import Address, connect
 from wakeful.contract.agents import HistoryBudget
 from wakeful.worker import WorkerSettings, serve
@@ -32,14 +30,11 @@ USUAL_START_SECONDS = 1.5
 class KilledWorker:
     """One worker process at a time: each kill starts the next one."""
 
-    def __init__(
-        self, temporal: Client, task_queue: str, journal: Journal, *, events: int = 2000, app: str = "subagent_app"
-    ) -> None:
+    def __init__(self, temporal: Client, task_queue: str, journal: Journal, *, events: int = 2000) -> None:
         self._address = temporal.service_client.config.target_host
         self._task_queue = task_queue
         self._journal = journal
         self._events = events
-        self._app = f"tests.support.{app}"
         self._process: asyncio.subprocess.Process | None = None
         self._rng = random.Random(7)
         self._start_seconds = 0.0
@@ -48,7 +43,7 @@ class KilledWorker:
         began = time.monotonic()
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tests.faults.subagent_worker"),
-            *(self._address, self._task_queue, str(self._events), self._app),
+            *(self._address, self._task_queue, str(self._events)),
             cwd=ROOT,
             env={**os.environ, JOURNAL: str(self._journal.path)},
             stdout=asyncio.subprocess.PIPE,
@@ -86,8 +81,7 @@ class KilledWorker:
         return len({line["key"] for line in self._journal.lines("work") if line["what"] != WAITING})
 
 
-async def main(address: str, task_queue: str, events: str, app: str) -> None:
-    registry: Registry = importlib.import_module(app).registry
+async def main(address: str, task_queue: str, events: str) -> None:
     settings = WorkerSettings(
         task_queue=task_queue,
         sticky_timeout=timedelta(seconds=1),

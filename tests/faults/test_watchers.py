@@ -64,8 +64,9 @@ def plan_of(number: int) -> Plan:
             return plan([work("a"), ("sign", {"what": "it"})], [("sign", {"what": "that"})], say="signed")
         case _:
             child = plan([work("child")], say="child")
-            tasks = [spawn(plan([work(f"task {n}")], [delegate(child)], say=f"task {n}")) for n in range(2)]
-            return plan([*tasks, delegate(child)], [work("root"), ("dig", {"where": "here"})], say="root")
+            delegated = delegate(child, "talking")
+            tasks = [spawn(plan([work(f"task {n}")], [delegated], say=f"task {n}"), "talking") for n in range(2)]
+            return plan([*tasks, delegated], [work("root"), ("dig", {"where": "here"})], say="root")
 
 
 @dataclass
@@ -146,7 +147,7 @@ def without_deltas(records: Sequence[EventRecord]) -> list[EventRecord]:
 async def watched_run(client: Client, thread_id: str, number: int, disconnects: Disconnects, size: Size) -> int:
     """Run one thread with its watchers and check each of them; returns the number of records."""
     has_children = number % 4 == 3
-    await client.start("node", written(plan_of(number)), thread_id=thread_id)
+    await client.start("talking", written(plan_of(number)), thread_id=thread_id)
     viewers = [
         Viewer(client, thread_id, live, has_children and live, disconnects, size.each) for live in (False, True, True)
     ]
@@ -174,7 +175,7 @@ async def watch_runs(temporal: TemporalClient, journal: Path, queue: str, size: 
             done += 1
             print(f"{done} of {size.runs} runs, {disconnects.reconnects} reconnects", file=sys.stderr, flush=True)
 
-    kills, killed = 0, KilledWorker(temporal, queue, Journal(journal), events=60, app="talking_app")
+    kills, killed = 0, KilledWorker(temporal, queue, Journal(journal), events=60)
     async with killed as worker, asyncio.TaskGroup() as group:
         runs = [group.create_task(one(number)) for number in range(size.runs)]
         while kills < size.kills and not all(run.done() for run in runs):
@@ -187,10 +188,6 @@ async def watch_runs(temporal: TemporalClient, journal: Path, queue: str, size: 
         f"{size.runs} runs, {WATCHERS} watchers each, {kills} kills, {disconnects.reconnects} reconnects: "
         f"{records} records, 0 lost, 0 duplicated, all in order; {took:.0f} s"
     )
-
-
-async def test_a_few_watchers_reconnect_while_a_worker_is_killed(temporal: TemporalClient, tmp_path: Path) -> None:
-    print(await watch_runs(temporal, tmp_path / "journal.jsonl", "few-watched", Size(runs=6, reconnects=60, kills=1)))
 
 
 @pytest.mark.faults

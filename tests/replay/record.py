@@ -15,7 +15,7 @@ from pathlib import Path
 from temporalio.client import WorkflowHistory
 
 from tests.replay import recorded_app
-from tests.support import app, approval_app, plugin_app, subagent_app
+from tests.support import app, subagent_app
 from tests.support.subagent_app import delegate, holding, plan, send, spawn, written
 from tests.support.subagents import ends_in_tree, until_open, until_pending
 from tests.support.waiting import until, until_refused, until_status
@@ -397,9 +397,14 @@ GROUPS: tuple[tuple[Registry, tuple[Story, ...]], ...] = (
             continue_as_new,
             fork,
             rewind,
+            every_decision,
+            call_blocked_by_a_gate,
+            calls_allowed_always,
+            answers_corrected,
+            hooks,
+            agent_state,
         ),
     ),
-    (approval_app.registry, (every_decision, call_blocked_by_a_gate, calls_allowed_always, answers_corrected)),
     (
         subagent_app.registry,
         (
@@ -421,7 +426,6 @@ GROUPS: tuple[tuple[Registry, tuple[Story, ...]], ...] = (
             continue_as_new_with_children,
         ),
     ),
-    (plugin_app.registry, (hooks, agent_state)),
     (recorded_app.registry, (compaction, stream_interrupted, stream_interrupted_by_a_worker)),
 )
 STORIES = tuple(story for _, stories in GROUPS for story in stories)

@@ -1,4 +1,4 @@
-"""Agents that follow the plan in their prompt, so that a test can start any tree of them.
+"""The tests' second app: agents that follow the plan in their prompt, so that a test can start any tree of them.
 
 A plan is `{"turns": [[["tool", {"argument": 1}], …], …], "say": "done"}`. An argument `plan` becomes the `prompt` of a
 sub-agent. After its last turn an agent answers with its tool results and the background events that it has received;
@@ -8,7 +8,7 @@ one that expects mail keeps working until it has received as much.
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import JsonValue
@@ -18,11 +18,26 @@ from wakeful import Agent, ModelRequest, ModelResponse, Price, Registry, ToolCon
 from wakeful.contract.inference import StopReason
 from wakeful.contract.messages import Message, Role, ToolCall
 from wakeful.contract.runs import Usage
+from wakeful.contract.streaming import (
+    CallArgumentsPart,
+    CallEndPart,
+    CallStartPart,
+    ReasoningPart,
+    StartPart,
+    StopPart,
+    StreamPart,
+    TextPart,
+    UsagePart,
+)
 
 Plan = dict[str, Any]
 EVENT = re.compile(r"<background-task-event[^>]*>\n(.*)\n</background-task-event>", re.DOTALL)
 MAIL = re.compile(r"<agent-message |\"event_type\":\"agent_message\"")
 TOKENS_A_TURN = 100
+WORDS = 40
+PAUSE_SECONDS = 0.01
+INTERRUPTED = "continue"
+"""The id of the message that asks a model to continue after its worker was lost."""
 WAITING = "waiting for mail"
 
 
@@ -75,6 +90,45 @@ class Planner:
         usage = Usage(prompt_tokens=TOKENS_A_TURN - 10, completion_tokens=10, total_tokens=TOKENS_A_TURN)
         stop = StopReason.TOOL_USE if calls else StopReason.END_TURN
         return ModelResponse(model="planner", text=text, tool_calls=calls, usage=usage, stop_reason=stop)
+
+
+class StreamingPlanner:
+    """The planner as a streaming model: reasoning, text, then tool calls. An interrupted answer is continued."""
+
+    def __init__(self) -> None:
+        self._planner = Planner()
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamPart]:
+        asked, streamed = _before_interruption(request)
+        answer = await self._planner.complete(asked)
+        step = len(asked.messages)
+        text = " ".join(f"word{step}.{number}" for number in range(WORDS)) + f" {answer.text}"
+        yield StartPart(model="streaming planner")
+        if not streamed:
+            yield ReasoningPart(f"Step {step}.")
+        for piece in _pieces(text[len(streamed) :], 9):
+            yield TextPart(piece)
+            await asyncio.sleep(PAUSE_SECONDS)
+        for index, call in enumerate(answer.tool_calls):
+            yield CallStartPart(index, call.id, call.name)
+            for piece in _pieces(json.dumps(call.arguments, indent=1), 12):
+                yield CallArgumentsPart(index, piece)
+                await asyncio.sleep(PAUSE_SECONDS)
+            yield CallEndPart(index)
+        yield UsagePart(answer.usage)
+        yield StopPart(answer.stop_reason)
+
+
+def _before_interruption(request: ModelRequest) -> tuple[ModelRequest, str]:
+    """The request as it was before the stream was interrupted, and the text that had arrived."""
+    messages: tuple[Message, ...] = request.messages
+    if not messages or messages[-1].id != INTERRUPTED:
+        return request, ""
+    return request.model_copy(update={"messages": messages[:-2]}), messages[-2].text
+
+
+def _pieces(text: str, size: int) -> list[str]:
+    return [text[start : start + size] for start in range(0, len(text), size)]
 
 
 def _calls(turn: Sequence[tuple[str, Mapping[str, Any]]], messages: Sequence[Message]) -> tuple[ToolCall, ...]:
@@ -199,12 +253,23 @@ registry = Registry(
             max_rounds=0,
             inference_heartbeat_timeout=3,
         ),
+        Agent(
+            id="talking",
+            model="streaming planner",
+            tools=TOOLS,
+            tool_mode=ToolMode.PARALLEL,
+            delegates=["talking"],
+            spawns=["talking"],
+            max_depth=8,
+            max_rounds=0,
+            inference_heartbeat_timeout=3,
+        ),
         Agent(id="own_cancel", model="planner", tools=[own_cancel]),
         Agent(id="limited", model="planner", tools=TOOLS, spawns=["node"], max_rounds=1),
         Agent(id="front", instructions="Pass it on.", model="planner", handoffs=["back"], tools=[work]),
         Agent(id="back", instructions="Take it over.", model="planner", tools=[work]),
         Agent(id="frugal", model="planner", tools=[work], delegates=["node"], spawns=["node"], max_rounds=0),
     ],
-    models={"planner": Planner()},
+    models={"planner": Planner(), "streaming planner": StreamingPlanner()},
     prices={"planner": Price(input=1.0, output=2.0)},
 )

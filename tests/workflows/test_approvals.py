@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 from temporalio.client import Client as TemporalClient
 
-from tests.support.approval_app import PAID, registry
+from tests.support.app import registry
+from tests.support.app.gated import PAID
 from tests.support.waiting import until
 from wakeful import Behavior, Rule, RunStatus
 from wakeful.client.client import Client

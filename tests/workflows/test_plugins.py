@@ -8,7 +8,8 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client as TemporalClient
 
-from tests.support.plugin_app import ROOMS, TWENTY, registry
+from tests.support.app import registry
+from tests.support.app.hooked import ROOMS, TWENTY
 from tests.support.waiting import until_status
 from wakeful import Agent, ModelRequest, ModelResponse, Plugin, Registry, RunStatus, ToolContext, tool
 from wakeful.authoring.hook_contexts import RunEnd, StepStart

@@ -12,8 +12,8 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client as TemporalClient
 from temporalio.client import WorkflowExecutionStatus
 
-from tests.support import approval_app
-from tests.support.fork_app import FLOOD, MODEL, STEPS, registry
+from tests.support.app import registry
+from tests.support.app.walking import FLOOD, MODEL, STEPS
 from tests.support.processes import ROOT
 from tests.support.waiting import BOUND_SECONDS, until, until_status
 from wakeful import CallerError, RunStatus, WakefulError
@@ -131,11 +131,11 @@ async def test_an_open_thread_is_forked_while_it_waits(client: Client, thread_id
     await client.start("walker", "ask", thread_id=thread_id)
     view = await until_status(client, thread_id, RunStatus.WAITING)
     before = await observed(client, thread_id)
-    with pytest.raises(CallerError, match=r"step 2 of thread .* has not ended: approve \(2-1\) has not returned"):
+    with pytest.raises(CallerError, match=r"step 2 of thread .* has not ended: agree \(2-1\) has not returned"):
         await client.fork(thread_id, at=2)
     fork = await client.fork(thread_id, at=1)
     waits = await until_status(client, fork, RunStatus.WAITING)
-    assert waits.pending[0].pending.name == "approve"
+    assert waits.pending[0].pending.name == "agree"
     assert await observed(client, thread_id) == before
     await client.decide(fork, waits.pending[0].pending.id, "cancel", reason="no")
     assert (await client.result(fork)).response == "cancelled by decision: no"
@@ -350,7 +350,7 @@ async def test_a_fork_whose_digest_does_not_match_is_rejected(client: Client, th
 
 async def test_messages_that_the_loop_added_to_a_step_belong_to_it(temporal: TemporalClient, thread_id: str) -> None:
     """An answer that hit the token limit is continued, in the fork as in its origin."""
-    async with running_worker(temporal, approval_app.registry, WorkerSettings(task_queue=thread_id)):
+    async with running_worker(temporal, registry, WorkerSettings(task_queue=thread_id)):
         client = Client(temporal, task_queue=thread_id)
         await client.run("clumsy", "what is two and two?", thread_id=thread_id)
         fork = await client.fork(thread_id, at=1)

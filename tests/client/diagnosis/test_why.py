@@ -355,9 +355,8 @@ async def test_a_worker_that_died_is_reported_before_its_heartbeat_timeout(
 ) -> None:
     client = Client(temporal, task_queue=thread_id)
     address = temporal.service_client.config.target_host
-    slow = "tests.support.slow_app:registry"
-    async with worker_process(address, thread_id, tmp_path / "journal", app=slow) as process:
-        await client.start("slow", "go", thread_id=thread_id)
+    async with worker_process(address, thread_id, tmp_path / "journal") as process:
+        await client.start("slow", "dawdle", thread_id=thread_id)
         await until(client, thread_id, lambda view: view.doing == "running dawdle")
         await until_cause(client, thread_id, Cause.TOOL_RUNNING, "tool dawdle")
         await kill(process)

@@ -6,7 +6,7 @@ import pytest
 from temporalio.client import Client as TemporalClient
 
 from tests.support.fake_provider.server import FakeProvider, fake_provider
-from tests.support.watched_app import DIGGING, registry_for
+from tests.support.provider_app import DIGGING, registry_for
 from wakeful.client.client import Client
 from wakeful.worker import WorkerSettings, running_worker
 

@@ -14,9 +14,8 @@ from tests.support.fake_provider.script import Answer, Call, Hold, Reset
 from tests.support.fake_provider.server import FakeProvider
 from tests.support.folding import Answered, Folding, folded
 from tests.support.processes import kill, worker_process
-from tests.support.provider_app import PORT
+from tests.support.provider_app import DIGGING, PORT, registry_for
 from tests.support.watched import Watched
-from tests.support.watched_app import DIGGING, registry_for
 from wakeful.client.client import Client
 from wakeful.client.watching.live import REWRITTEN
 from wakeful.contract.agents import HistoryBudget

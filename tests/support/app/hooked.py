@@ -1,8 +1,8 @@
-"""Agents with plugins and state, for tests on the server and for recorded histories."""
+"""Agents with plugins and state."""
 
 import asyncio
 
-from wakeful import Agent, Plugin, Registry, ScriptedModel, StateKey, ToolContext, ToolMode, call, say, tool
+from wakeful import Agent, Plugin, ScriptedModel, StateKey, ToolContext, ToolMode, call, say, tool
 from wakeful.authoring.hook_contexts import (
     AfterInference,
     AfterToolExecute,
@@ -40,13 +40,13 @@ async def claim(name: str, ctx: ToolContext) -> str:
 
 
 @tool(read_only=True)
-def look(where: str) -> str:
-    """Look somewhere."""
-    return f"nothing in {where}"
+def visit(room: int) -> str:
+    """Visit a room."""
+    return f"nothing in room {room}"
 
 
 class Everywhere(Plugin):
-    """Has a hook for everything, and asks for nothing that costs."""
+    """Has every hook, and requests nothing that costs an event."""
 
     id = "everywhere"
     state = (COUNT,)
@@ -88,8 +88,8 @@ class Everywhere(Plugin):
 
 
 ROOMS = (1, 6)
-HOOKED = Agent(id="hooked", model="rooms", tools=[look], plugins=[Everywhere()], max_rounds=0)
-PLAIN = Agent(id="plain", model="rooms", tools=[look], max_rounds=0)
+HOOKED = Agent(id="hooked", model="rooms", tools=[visit], plugins=[Everywhere()], max_rounds=0)
+PLAIN = Agent(id="plain", model="rooms", tools=[visit], max_rounds=0)
 TALLYING = Agent(
     id="tallying", model="tallies", tools=[tally, claim], tool_mode=ToolMode.PARALLEL, state=[COUNT, NAMES, OWNER]
 )
@@ -103,14 +103,10 @@ def _all_at_once() -> list[Turn]:
     return [turn, say("done")]
 
 
-registry = Registry(
-    agents=[HOOKED, PLAIN, TALLYING],
-    models={
-        "rooms": ScriptedModel(
-            when={f"^{n}$": [*(call("look", where=f"room {r}") for r in range(n)), say("done")] for n in ROOMS}
-        ),
-        "tallies": ScriptedModel(
-            _all_at_once(), when={"claim": [call("claim", name="ann") & call("claim", name="bob"), say("done")]}
-        ),
-    },
-)
+AGENTS = [HOOKED, PLAIN, TALLYING]
+MODELS = {
+    "rooms": ScriptedModel(when={f"^{n}$": [*(call("visit", room=r) for r in range(n)), say("done")] for n in ROOMS}),
+    "tallies": ScriptedModel(
+        _all_at_once(), when={"claim": [call("claim", name="ann") & call("claim", name="bob"), say("done")]}
+    ),
+}

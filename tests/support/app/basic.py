@@ -1,4 +1,4 @@
-"""The agents the tests run. Tools write down what they saw, so that tests can tell how often a body ran."""
+"""Agents for the basics: tools of every kind, which write to a journal, so that tests know how often a body ran."""
 
 import asyncio
 import json
@@ -17,7 +17,6 @@ from wakeful import (
     ModelResponse,
     ProviderError,
     ProviderErrorKind,
-    Registry,
     ScriptedModel,
     ToolContext,
     ToolError,
@@ -32,7 +31,7 @@ JOURNAL = "WAKEFUL_TEST_JOURNAL"
 
 
 def note(ctx: ToolContext, what: str, **more: JsonValue) -> None:
-    """Write a line about a call into the journal that the environment names."""
+    """Write a line about a call to the journal, whose path is in the environment."""
     if path := os.environ.get(JOURNAL):
         line = {"tool": ctx.tool_name, "what": what, "key": ctx.idempotency_key, "attempt": ctx.attempt, **more}
         with Path(path).open("a") as journal:
@@ -126,6 +125,13 @@ def linger_in_a_thread(seconds: float, ctx: ToolContext) -> str:
     return "lingered"
 
 
+@tool(read_only=True, heartbeat_timeout=60)
+async def dawdle() -> str:
+    """Take so long that a test can kill the worker meanwhile."""
+    await asyncio.sleep(120)
+    return "done"
+
+
 @tool(read_only=True)
 def flood(size: int) -> str:
     """Return too much."""
@@ -208,6 +214,7 @@ script = ScriptedModel(
         "^linger": [call("linger", seconds=60), say("{result}")],
         "^many": [*(call("echo", text="x" * 200) for _ in range(12)), say("done")],
         "^count": [*(call("add", a=n, b=1) for n in range(1, 11)), say("counted to {result}")],
+        "^dawdle": [call("dawdle"), say("{result}")],
         "^for ever": [call("add", a=1, b=1)] * 50,
         "^glance": [
             call("glance", text="near") & call("glance", text="far"),
@@ -223,11 +230,9 @@ script = ScriptedModel(
     },
 )
 
-registry = Registry(
-    agents=[
-        Agent(id="tester", instructions="Be brief.", tools=TOOLS, inference_heartbeat_timeout=3),
-        Agent(id="parallel", tools=TOOLS, tool_mode=ToolMode.PARALLEL, inference_heartbeat_timeout=3),
-        Agent(id="short", tools=TOOLS, max_rounds=3),
-    ],
-    models={"default": script},
-)
+AGENTS = [
+    Agent(id="tester", instructions="Be brief.", tools=TOOLS, inference_heartbeat_timeout=3),
+    Agent(id="parallel", tools=TOOLS, tool_mode=ToolMode.PARALLEL, inference_heartbeat_timeout=3),
+    Agent(id="short", tools=TOOLS, max_rounds=3),
+    Agent(id="slow", tools=[dawdle]),
+]

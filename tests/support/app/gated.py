@@ -1,4 +1,4 @@
-"""Agents whose calls a gate or a rule holds back, and one whose model is clumsy."""
+"""Agents whose calls a gate or a permission rule suspends or blocks, and one whose model answers badly at first."""
 
 import time
 from collections.abc import AsyncIterator
@@ -9,7 +9,6 @@ from wakeful import (
     GateCall,
     ModelRequest,
     PermissionPolicy,
-    Registry,
     Rule,
     ScriptedModel,
     ToolContext,
@@ -20,6 +19,7 @@ from wakeful import (
     say,
     tool,
 )
+from wakeful.authoring.provider import AnyProvider
 from wakeful.contract.inference import StopReason
 from wakeful.contract.messages import Visibility
 from wakeful.contract.streaming import CallArgumentsPart, CallStartPart, StopPart, StreamPart, TextPart
@@ -98,22 +98,20 @@ class Clumsy:
                 yield StopPart(StopReason.END_TURN)
 
 
-registry = Registry(
-    agents=[
-        Agent(
-            id="gated",
-            model="m",
-            tools=[look, pay, rest],
-            tool_mode=ToolMode.PARALLEL,
-            gates=[a_person_approves_payments],
-        ),
-        Agent(
-            id="ruled",
-            model="m",
-            tools=[look, pay],
-            permissions=PermissionPolicy(rules=(Rule(tool="look", behavior=Behavior.ALLOW),)),
-        ),
-        Agent(id="clumsy", model="clumsy", tools=[look], output=dict[str, int]),
-    ],
-    models={"m": MODEL, "clumsy": Clumsy()},
-)
+AGENTS = [
+    Agent(
+        id="gated",
+        model="payments",
+        tools=[look, pay, rest],
+        tool_mode=ToolMode.PARALLEL,
+        gates=[a_person_approves_payments],
+    ),
+    Agent(
+        id="ruled",
+        model="payments",
+        tools=[look, pay],
+        permissions=PermissionPolicy(rules=(Rule(tool="look", behavior=Behavior.ALLOW),)),
+    ),
+    Agent(id="clumsy", model="clumsy", tools=[look], output=dict[str, int]),
+]
+MODELS: dict[str, AnyProvider] = {"payments": MODEL, "clumsy": Clumsy()}
