@@ -21,26 +21,26 @@ def report(results: Results) -> str:
     ]
     if results.series:
         lines += ["", "Medians, as multiples of bare (in brackets: minimum and maximum of all repeats)", ""]
-        lines += _table(["", BARE, WAKEFUL, LOCAL], [_timed(series) for series in results.series.values()])
+        lines += table(["", BARE, WAKEFUL, LOCAL], [_timed(series) for series in results.series.values()])
     if results.histories:
         lines += ["", "History, as multiples of bare", ""]
-        lines += _table(["", BARE, WAKEFUL, LOCAL, WHOLE], list(_sizes(results)))
+        lines += table(["", BARE, WAKEFUL, LOCAL, WHOLE], list(_sizes(results)))
         lines += ["", "History per step (least-squares line through all lengths)", ""]
-        lines += _table(["", "bytes per step", "fixed bytes", "R²", "events per step"], list(_fits(results)))
+        lines += table(["", "bytes per step", "fixed bytes", "R²", "events per step"], list(_fits(results)))
     if results.answers:
         lines += ["", "History of one answer, without times", ""]
-        lines += _table(["", "bytes", "events"], [_answer(answer) for answer in results.answers])
+        lines += table(["", "bytes", "events"], [_answer(answer) for answer in results.answers])
     if results.watched:
         title = "Watched runs: history without times; time and CPU as multiples of the run without watchers"
         lines += ["", title, ""]
         head = ["", "events", "bytes", "time", "worker CPU", "token lag p50", "p95"]
-        lines += _table(head, [*_watched(results, WAKEFUL), *_watched(results, WORKFLOW_STREAMS)])
+        lines += table(head, [*_watched(results, WAKEFUL), *_watched(results, WORKFLOW_STREAMS)])
     if lags := list(_lags(results)):
         lines += ["", "Watch latency (tokens: medians over answers; decisions: over all decisions)", ""]
-        lines += _table(["", "p50", "p95"], lags)
+        lines += table(["", "p50", "p95"], lags)
     if results.startups:
         lines += ["", "CPU time until a command starts its work", ""]
-        lines += _table(["", "best", "median"], [_startup(startup) for startup in results.startups])
+        lines += table(["", "best", "median"], [_startup(startup) for startup in results.startups])
     lines += ["", "Targets", ""]
     lines += [str(target) for target in targets(results)]
     return "\n".join(lines)
@@ -134,7 +134,7 @@ def _startup(startup: Startup) -> list[str]:
     return [startup.command, f"{startup.best:.2f} s", f"{statistics.median(startup.seconds):.2f} s"]
 
 
-def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+def table(head: list[str], rows: list[list[str]]) -> list[str]:
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
     rule = ["-" * width for width in widths]
     return [

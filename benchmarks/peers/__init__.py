@@ -1,0 +1,1 @@
+"""Other agent plugins for Temporal on the same workload: `python -m benchmarks.peers`. See docs/benchmarks.md."""
