@@ -43,7 +43,7 @@ async def test_a_huge_signal_from_any_client_is_refused_and_harms_nothing(usual_
     assert (await client.result(thread_id)).status_reason == "natural"
 
 
-async def test_a_state_that_is_too_large_to_be_carried_stays_where_it_is_and_that_is_said_once(
+async def test_a_state_that_is_too_large_for_continue_as_new_stays_and_is_logged_once(
     restless_client: Client, thread_id: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = restless_client

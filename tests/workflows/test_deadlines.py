@@ -66,7 +66,7 @@ async def results(client: Client, thread_id: str) -> list[str]:
         ("resume", "went on after deadline"),
     ],
 )
-async def test_a_call_that_nobody_decides_on_does_not_wait_for_ever(
+async def test_an_undecided_call_does_not_wait_for_ever(
     temporal: TemporalClient, thread_id: str, budget: HistoryBudget, then: str, told: str
 ) -> None:
     async with at_work(temporal, asking({"seconds": 0.4, "then": then}), thread_id, budget) as client:
@@ -75,7 +75,7 @@ async def test_a_call_that_nobody_decides_on_does_not_wait_for_ever(
         assert await results(client, thread_id) == [told]
 
 
-async def test_watchers_are_told_that_a_decision_is_overdue(temporal: TemporalClient, thread_id: str) -> None:
+async def test_watchers_see_that_a_decision_is_overdue(temporal: TemporalClient, thread_id: str) -> None:
     async with at_work(temporal, asking({"seconds": 0.6}), thread_id) as client:
         await client.start("hasty", "go", thread_id=thread_id)
         events = [record.event.event_type async for record in client.watch(thread_id)]

@@ -135,7 +135,7 @@ async def running(tasks: Client, owner: str) -> WorkflowHandle[Any, Any]:
         ("asking", TaskStatus.FAILED, {"error": "a background tool cannot wait for a decision"}),
     ],
 )
-async def test_the_owner_is_told_what_the_tool_came_to(
+async def test_the_owner_receives_the_outcome_of_the_tool(
     tasks: Client, thread_id: str, tool: str, status: Any, came_to: dict[str, Any]
 ) -> None:
     handle = await owning(tasks, thread_id, tool)

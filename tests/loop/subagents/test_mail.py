@@ -520,6 +520,7 @@ def test_a_message_after_the_end_is_returned_to_its_sender() -> None:
         replace(before, mail=replace(before.mail, returning=(message,))), (signal,)
     )
     assert driver.feed(Delivered("return-msg_1")) == Advance(before)
+    assert driver.feed(Delivered("return-msg_1")) == Advance(before), "a repeated report is a no-op"
 
 
 def test_a_message_that_cannot_be_returned_is_kept_in_the_carryover() -> None:

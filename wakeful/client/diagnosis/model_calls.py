@@ -135,7 +135,7 @@ def _stalled(call: ModelCall, checkpoint: StreamCheckpoint) -> Finding:
         )
     why += f" Its worker, {activity.worker}, is alive: it heartbeats."
     cancel = wakeful("cancel", call.thread_id)
-    next = f"Wait for that, or check again in a moment; {code(cancel)} cancels the run; watchers keep the text that has arrived."
+    next = f"Wait for that, or check again in a moment; {code(cancel)} cancels the run; watchers keep what has arrived."
     return Finding(Cause.MODEL_STALLED, doing, why, next, activity.started_at, (cancel,))
 
 

@@ -96,7 +96,7 @@ def judge(thread: Thread, batch: tuple[Decision, ...]) -> Judgement:
             case NewCall() | RunningCall(resumes=0):
                 hold = True
             case RunningCall() | ResumingCall():
-                # Held, it would answer whatever the tool asks next, which nobody has seen yet.
+                # Held, it would answer the tool's next suspension, which the decider has not seen.
                 return Refuse(f"call {decision.target!r} was already decided and is running")
             case FinishedCall():
                 return Refuse(f"call {decision.target!r} has already finished ({call.status.value})")

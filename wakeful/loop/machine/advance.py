@@ -215,7 +215,7 @@ def advance(thread: Thread, fact: Fact, *, now: int) -> Advance:
         case TimerFired():
             moved = deadlines.on_timer_fired(thread, now=now)
         case LoopFailed() if isinstance(thread.stage, Idle):
-            moved = Advance(thread)  # there is no run to end, and a thread that waits blocks nobody
+            moved = Advance(thread)  # there is no run to end, and the thread still accepts messages
         case LoopFailed(error=error):
             moved = ending.finish(thread, Errored(value=error), now=now, is_failure=True)
         case _:
@@ -318,7 +318,7 @@ def _on_messages_submitted(thread: Thread, fact: MessagesSubmitted, *, now: int)
 
 
 def _on_late_fact(thread: Thread, fact: SignalFact | LateChildFact, *, now: int) -> Advance:
-    """A fact that arrives after the end. No event follows the end, but the thread keeps mail for whoever wakes it."""
+    """A fact that arrives after the end. No event follows, but the thread keeps mail for the execution that wakes it."""
     match fact:
         case DecisionsReceived():
             return refuse(thread, SIGNAL_DECIDE, "the run has ended", now=now)

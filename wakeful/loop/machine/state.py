@@ -213,7 +213,7 @@ class Thread:
     run: Run | None = None
     """The newest run: under way, or ended if the thread is idle or done. None before the first."""
     parent: SubagentContext | None = None
-    """Of a sub-agent: what its parent told it; None once the parent has been notified of the end."""
+    """Of a sub-agent: its parent's instructions; None once the parent has been notified of the end."""
     mode: ThreadMode = ThreadMode.RUN
     counters: Counters = Counters()
     context: ContextState = ContextState()

@@ -49,7 +49,7 @@ def before_step(thread: Thread, *, now: int) -> Advance | None:
     if not short:
         return None
     waiting = thread.entering(BetweenSteps()).entering(AwaitingBudget(short[0]))
-    return Advance(waiting, () if _is_asking(thread) else (_ask_parent(thread, short[0]),))
+    return Advance(waiting, () if _awaits_grant(thread) else (_request_from_parent(thread, short[0]),))
 
 
 def _stop_or_wait(thread: Thread, field: str, *, now: int) -> Advance:
@@ -133,7 +133,7 @@ def _serve(thread: Thread, request: BudgetRequest, total: dict[str, float], shor
     wanted = [field for field in missing if field not in final]
     if wanted:
         others = tuple(other for other in run.budget.requests if other.work_id != request.work_id)
-        commands = () if _is_asking(thread) else (_ask_parent(thread, wanted[0]),)
+        commands = () if _awaits_grant(thread) else (_request_from_parent(thread, wanted[0]),)
         return Advance(thread.with_budget(replace(run.budget, requests=(*others, request))), commands)
     more = {field: part_of(room[field], 2) if field in short else 0 for field in room}
     granted = {field: round(total[field] + more[field], 9) for field in total if field in room}
@@ -156,13 +156,13 @@ def _on_refused(thread: Thread, why: str) -> Thread:
     return thread.with_budget(replace(budget, limit=tightest(budget.limit, final)))
 
 
-def _is_asking(thread: Thread) -> bool:
+def _awaits_grant(thread: Thread) -> bool:
     """Whether the parent was asked and has not answered yet; it is asked for one thing at a time."""
     waits = isinstance(thread.stage, AwaitingBudget) and thread.stage.asked_parent
     return bool(thread.current.budget.requests) or waits
 
 
-def _ask_parent(thread: Thread, field: str) -> SendSignal:
+def _request_from_parent(thread: Thread, field: str) -> SendSignal:
     identity, run = thread.identity, thread.current
     assert identity.parent_thread_id is not None  # without a parent, a spent budget is spent for good
     assert thread.parent is not None
@@ -178,7 +178,7 @@ def _exhausted_fields(thread: Thread) -> list[str]:
 
 
 def _spent_for_good(thread: Thread) -> list[str]:
-    """The budgets that are spent and that nobody can grant more of."""
+    """The budgets that are spent and that neither the parent nor the tasks can refill."""
     run = thread.current
     has_parent = thread.identity.parent_thread_id is not None and thread.parent is not None
     room = room_in(run, run.budget.limit if has_parent else _total_limit(run))

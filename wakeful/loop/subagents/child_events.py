@@ -105,7 +105,7 @@ def _on_delegate_ended(thread: Thread, call: RunningCall, child: ChildResult, *,
 def _on_task_ended(thread: Thread, task: Task, child: ChildResult, *, now: int) -> Advance:
     """Its one terminal event goes to the model, or, if the run is being cancelled, to the model of the next run."""
     is_cancelled_with_run = isinstance(thread.stage, Cancelling) and task.task_id in thread.in_flight
-    is_passive = _wakes_nobody(thread, task.task_id)
+    is_passive = _starts_no_step(thread, task.task_id)
     callers = [call for call in thread.batch.running if call.awaits == task.task_id] if thread.batch else []
     thread = _released(thread, task.task_id, child.spent if thread.has_started(task) else Spent())
     moved = tasks.record_end(_with_receipt(thread, child) if is_cancelled_with_run else thread, task, child, now=now)
@@ -134,7 +134,7 @@ def _released(thread: Thread, work_id: str, spent: Spent) -> Thread:
     return thread if thread.run is None else thread.with_budget(ledger.release(thread.run.budget, work_id, spent))
 
 
-def _wakes_nobody(thread: Thread, task_id: str) -> bool:
+def _starts_no_step(thread: Thread, task_id: str) -> bool:
     """Whether what the task reports starts no step: it was cancelled with the run or the thread, or that has ended."""
     match thread.stage:
         case Cancelling(in_flight=stopping) | Idle(stopping=stopping):
@@ -167,7 +167,7 @@ def on_mail_received(thread: Thread, mail: AgentMessage | TaskEvent, *, now: int
     message = mail_message(mail)
     is_short = len(message.text) <= INLINE_LENGTH
     source: Source = message if is_short else ids.source(ids.FromMail(mail.message_id))
-    passive = isinstance(mail, TaskEvent) and _wakes_nobody(thread, mail.task_id)
+    passive = isinstance(mail, TaskEvent) and _starts_no_step(thread, mail.task_id)
     return _post(thread, message, source, now=now, passive=passive)
 
 
@@ -187,7 +187,9 @@ def return_message(thread: Thread, message: AgentMessage) -> Advance:
 
 def on_message_returned(thread: Thread, message_id: str, fact: WorkFact, *, now: int) -> Thread:
     """The sender has the message again; if it is unreachable, the next run of this thread reads the message."""
-    message = next(message for message in thread.mail.returning if message.message_id == message_id)
+    message = next((message for message in thread.mail.returning if message.message_id == message_id), None)
+    if message is None:
+        return thread
     others = tuple(other for other in thread.mail.returning if other is not message)
     thread = replace(thread, mail=replace(thread.mail, returning=others))
     return thread if isinstance(fact, Delivered) else on_mail_received(thread, message, now=now).thread
@@ -204,7 +206,7 @@ def _post(thread: Thread, message: Message, source: Source, *, now: int, passive
         case _ if passive:
             return Advance(thread)
         case AwaitingDecisions():
-            return Advance(thread)  # nobody reads it before the run continues
+            return Advance(thread)  # the model reads it when the run continues
         case AwaitingTasks():
             return _resume_run(thread).emitting(arrived).then(next_step, now=now)
         case Idle(closing=False):

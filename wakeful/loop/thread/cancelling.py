@@ -101,7 +101,7 @@ def _record(thread: Thread, cancelling: Cancelling, fact: WorkFact, *, now: int)
         case WorkFailed(id=id, error=error) if thread.batch:
             return finish_lost(thread, running_call(thread, id), error)
         case InferenceReturned(response=response):
-            # Without its calls: nobody will ever execute them.
+            # Without its calls: they will never be executed.
             answer = response.model_copy(update={"tool_calls": ()})
             events = answer_events(answer, duration_ms=max(0, now - cancelling.since))
             run = thread.current

@@ -43,7 +43,7 @@ class Transcript:
         return TranscriptPosition(self.length, self.digest)
 
     def position_at(self, length: int) -> TranscriptPosition | None:
-        """The position after this many entries; None if an earlier execution has it, or nobody yet."""
+        """The position after this many entries; None if an earlier execution has it, or there are fewer entries."""
         if not self.before.length <= length <= self.length:
             return None
         digest = self.before.digest
