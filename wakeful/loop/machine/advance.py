@@ -318,7 +318,7 @@ def _on_messages_submitted(thread: Thread, fact: MessagesSubmitted, *, now: int)
 
 
 def _on_late_fact(thread: Thread, fact: SignalFact | LateChildFact, *, now: int) -> Advance:
-    """A fact that arrives after the end: no event follows, but the thread keeps mail for the execution that wakes it."""
+    """A fact after the end: no event follows, but the thread keeps mail for the execution that wakes it."""
     match fact:
         case DecisionsReceived():
             return refuse(thread, SIGNAL_DECIDE, "the run has ended", now=now)
