@@ -11,6 +11,7 @@ from temporalio.client import Client, WorkflowFailureError, WorkflowHistoryEvent
 
 from benchmarks.environment import BareSide, Environment, Side, child_process, environment
 from benchmarks.peers.catalog import PEERS
+from benchmarks.peers.worker import SANDBOXED
 from benchmarks.plan import KB
 from benchmarks.report import MISSING, table
 from benchmarks.results import this_machine
@@ -51,6 +52,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=20, help="steps per run (default: 20)")
     parser.add_argument("--size", type=int, default=KB, help="bytes per tool result (default: 1024)")
     parser.add_argument("--repeat", type=int, default=3, metavar="N", help="runs per side (default: 3)")
+    parser.add_argument("--sandbox", action="store_true", help="run bare and the plugins in the SDK's default sandbox")
     parser.add_argument("--timeout", type=float, default=600, metavar="SECONDS", help="per run (default: 600)")
     parsed = parser.parse_args(argv)
     if parsed.steps < 1 or parsed.repeat < 1:
@@ -59,7 +61,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
 
 
 async def compare(options: argparse.Namespace) -> str:
-    async with environment(sandboxed=False) as env, _peer_sides(env) as peers:
+    async with environment(sandboxed=options.sandbox) as env, _peer_sides(env, options.sandbox) as peers:
         sides = (*env.sides, env.whole, *peers)
         load = OtherLoad([env.server_pid, *{side.pid for side in sides}])
         measured = {side.name: Measured() for side in sides}
@@ -75,18 +77,19 @@ async def compare(options: argparse.Namespace) -> str:
 
 
 @contextlib.asynccontextmanager
-async def _peer_sides(env: Environment) -> AsyncIterator[list[Side]]:
+async def _peer_sides(env: Environment, sandboxed: bool) -> AsyncIterator[list[Side]]:
     """The installed plugins, with one worker process per plugin."""
     async with contextlib.AsyncExitStack() as stack:
         sides: list[Side] = []
         pids: dict[str, int] = {}
+        options = [SANDBOXED] if sandboxed else []
         for peer in PEERS:
             if peer.missing:
                 missing = ", ".join(peer.missing)
                 progress(f"{peer.name}: skipped, not installed: {missing} (see benchmarks/peers/requirements.txt)")
                 continue
             if peer.module not in pids:
-                started = child_process("benchmarks.peers.worker", peer.module, env.address)
+                started = child_process("benchmarks.peers.worker", peer.module, env.address, *options)
                 pids[peer.module], _output = await stack.enter_async_context(started)
             sides.append(
                 BareSide(env.client, pids[peer.module], peer.name, workflow=peer.workflow, task_queue=peer.module)
@@ -142,7 +145,7 @@ async def _history(client: Client, id: str) -> tuple[int, int, int]:
 
 
 def _report(options: argparse.Namespace, measured: dict[str, Measured], load: float | None) -> str:
-    machine = this_machine(bare_sandboxed=False)
+    machine = this_machine(bare_sandboxed=options.sandbox)
     versions = dict.fromkeys(peer.versions for peer in PEERS if not peer.missing)
     bare = measured[BARE]
     lines = [
@@ -151,7 +154,7 @@ def _report(options: argparse.Namespace, measured: dict[str, Measured], load: fl
         *versions,
         "",
         f"{options.steps} steps with results of {options.size:,} bytes, best of {options.repeat}; "
-        "time and CPU per step; ratios to bare",
+        f"time and CPU per step; ratios to bare{', which is sandboxed as the plugins are' if options.sandbox else ''}",
         "",
         *table(
             ["", "time", "worker CPU", "server CPU", "history", "", "events", "executions"],

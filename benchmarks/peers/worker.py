@@ -1,4 +1,4 @@
-"""One plugin's worker, in a process of its own: `python -m benchmarks.peers.worker MODULE ADDRESS`.
+"""One plugin's worker, in a process of its own: `python -m benchmarks.peers.worker MODULE ADDRESS [sandboxed]`.
 
 It prints `ready` and serves until its standard input closes, so it never outlives the benchmark.
 """
@@ -11,9 +11,12 @@ from typing import Any
 
 from temporalio.client import Client
 from temporalio.worker import Plugin, UnsandboxedWorkflowRunner, Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from wakeful.cli.process import run_and_leave
 from wakeful.worker import WorkerSettings
+
+SANDBOXED = "sandboxed"
 
 
 def plain_worker(
@@ -24,7 +27,7 @@ def plain_worker(
     activities: Sequence[Callable[..., Any]] = (),
     plugins: Sequence[Plugin] = (),
 ) -> Worker:
-    """A worker with the settings of the baseline's, unsandboxed as the baseline is."""
+    """A worker with the baseline's settings. It reads from the command line whether to use the SDK's sandbox."""
     settings = WorkerSettings(task_queue=task_queue)
     return Worker(
         client,
@@ -32,7 +35,7 @@ def plain_worker(
         workflows=workflows,
         activities=activities,
         plugins=plugins,
-        workflow_runner=UnsandboxedWorkflowRunner(),
+        workflow_runner=SandboxedWorkflowRunner() if SANDBOXED in sys.argv else UnsandboxedWorkflowRunner(),
         max_concurrent_activities=settings.max_concurrent_activities,
         max_cached_workflows=settings.max_cached_workflows,
         graceful_shutdown_timeout=settings.graceful_shutdown,
