@@ -203,7 +203,7 @@ class HistoryCache:
         thread.predecessor = conversation.predecessor
 
     async def _query(self, execution: ExecutionRef, after: int, through: int) -> list[Message]:
-        """Entries that no inference input of an execution refers to: its last answer, and the results of its calls."""
+        """Query an execution for entries that no inference input refers to: its last answer and its calls' results."""
         handle = self._client.get_workflow_handle(execution.thread_id, run_id=execution.run_id)
         messages = list[Message]()
         while after < through:

@@ -81,10 +81,10 @@ class HookContext(Generic[S]):
         """Add a message to a request, beside the conversation; it never becomes part of the transcript.
 
         In `step_start` and `before_inference` it goes into this step's request, in other hooks into the next one.
-        There is one message per key: a later one replaces it.
+        A later message with the same key replaces an earlier one.
 
         Args:
-            target: where the request places it.
+            target: where in the request the message goes: see `ContextTarget`.
             cooldown_turns: send the same text again only after this many steps.
             persistent: send it with every request until you remove it.
         """

@@ -1,4 +1,4 @@
-"""Profiles: data that threads share, as JSON values with revisions, by owner and key.
+"""Profiles: JSON values that threads share. Each has an owner, a key and a revision.
 
 Tools and hooks use `Profiles`, which is typed; a `ProfileStore` holds the values. The built-in stores are in
 `wakeful.profile_stores`. Profiles are not part of workflow history: a run sees them only through its tools and hooks.

@@ -107,7 +107,7 @@ def tool(
 
 @dataclass(frozen=True)
 class Tool:
-    """A function with its descriptor for models, and the pydantic model that checks its arguments."""
+    """A function, the descriptor that the language model reads, and the pydantic class that validates its arguments."""
 
     descriptor: ToolDescriptor
     function: ToolFunction = field(repr=False)

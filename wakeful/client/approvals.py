@@ -89,7 +89,9 @@ async def pending_decisions(
     tool: str | None = None,
     limit: int | None = None,
 ) -> AsyncIterator[PendingDecision]:
-    """What waits now, oldest first, then the runs that did not answer; with `thread_id`, in its tree only.
+    """Yield the pending decisions, oldest first, then an entry for each run that did not answer.
+
+    With `thread_id`, only those of that thread and its descendants.
 
     Raises:
         ThreadNotFound: no workflow has this id.

@@ -1,6 +1,6 @@
 """A tree of agents: each run with the sub-agents and background tasks that it has started.
 
-Pure: `tree_reader.py` finds the threads and queries them; here their answers become one value.
+This module does no I/O: it builds the tree from what `tree_reader.py` has read.
 """
 
 from collections.abc import Iterator, Mapping

@@ -102,7 +102,7 @@ async def _signal(temporal: Client, thread_id: str, signal: WakeSignal) -> bool:
 async def _start_request(
     temporal: Client, thread_id: str, closed: Described | None, agent_id: str | None
 ) -> RunRequest:
-    """The request that starts a new thread, or that wakes a closed one from its latest execution that started."""
+    """The request that starts a new thread, or restores a closed one from the newest execution that a worker ran."""
     if closed is None:
         return _new_thread(thread_id, agent_id)
     start = await latest_started(temporal, thread_id, closed.run_id)

@@ -332,7 +332,7 @@ def run_id(seed: str, number: int) -> str:
 
 
 def lineage(seed: int) -> str:
-    """A short name for everything after a Temporal reset; the server chooses a new random seed at each reset."""
+    """Tells the ids after a Temporal reset from the undone ones; the server chooses a new random seed at each reset."""
     return f"{seed & 0xFFFFFFFFFFFFFFFF:016x}"[-6:]
 
 

@@ -187,7 +187,7 @@ def parse_undelivered_request(written: object) -> UndeliveredRequest:
 
 
 def parse_mail(written: object) -> AgentMessage | TaskEvent:
-    """The payload of the `deliver` signal: a message from another agent, or an event of a running task."""
+    """Parse the payload of the `deliver` signal: a message from another agent, or an event of a running task."""
     example = '{"kind": "task_event", "message_id": "m1", "task_id": "bg_0", "event_type": "progress"}'
     return _validated(_MAIL.validate_python, written, example=example)
 

@@ -203,6 +203,8 @@ class RunResult(Wire):
     termination: Termination
     response: str = ""
     detail: Maybe[str] = None
+    """Of a cancelled run: the reason that was given."""
+
     steps: int = 0
     usage: Usage = Usage()
     unread: Few[tuple[str, ...]] = ()

@@ -124,7 +124,7 @@ def saving(source: Source, directory: Path) -> Source:
 
 
 class HistoryReplayer:
-    """Reads many histories concurrently, and replays one at a time, which takes all of one processor.
+    """Reads many histories concurrently, and replays one at a time, because a replay saturates a CPU core.
 
     Args:
         converter: the data converter of the namespace's workers.

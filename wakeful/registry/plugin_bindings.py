@@ -1,4 +1,4 @@
-"""How a run is bound to its agent's plugins: their settings and state keys as data, and what is wrong with them."""
+"""An agent's plugins as data that a run is bound to: settings, hooks and state keys; and the checks of plugins."""
 
 import inspect
 from collections.abc import Mapping, Sequence

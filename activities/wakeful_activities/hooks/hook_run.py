@@ -113,7 +113,7 @@ class Hooks:
 
 
 class HookRun:
-    """The hooks of one activity: each sees the state that those before it wrote, and their requests add up."""
+    """Runs the hooks of one activity and merges their requests; each hook sees the state that earlier ones wrote."""
 
     def __init__(self, hooks: Hooks, agent: ResolvedAgent, identity: RunIdentity, step: int, state: State) -> None:
         self._hooks = hooks

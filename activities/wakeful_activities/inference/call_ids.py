@@ -28,7 +28,7 @@ def with_own_ids(
 
 
 def with_provider_ids(request: ModelRequest, provider: str) -> ModelRequest:
-    """The request with the ids that this provider gave its calls.
+    """Replace our call ids in a request by the ids that this provider gave to the calls.
 
     Calls of other providers, and calls whose provider id is missing or used already, keep our id: a provider refuses
     a request in which two calls have the same id.

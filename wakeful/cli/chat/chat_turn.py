@@ -122,7 +122,7 @@ class ChatTurns:
             self._view.finish()
 
     async def listen(self) -> None:
-        """While the person types, print single lines above the prompt; dismiss the prompt when a run starts."""
+        """While the person types, print events above the prompt; dismiss it when a run starts or a call suspends."""
         while (record := await self._feed.next()) is not None:
             self._track_run(record)
             if self._is_busy or _suspends_call(record):

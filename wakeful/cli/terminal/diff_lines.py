@@ -98,7 +98,7 @@ def _side_by_side(left: Sequence[str], right: Sequence[str], half: int) -> list[
 
 
 def _wrapped(lines: Sequence[str], columns: int) -> Iterator[str]:
-    """The lines in pieces that fit, broken between words if possible; the later pieces of a line are indented."""
+    """The lines wrapped to the width, at spaces where possible; continuation lines are indented."""
     for part in (part for text in lines for part in readable(text).expandtabs(4).splitlines() or [""]):
         line = part
         while display_width(line) > columns:

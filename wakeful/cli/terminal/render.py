@@ -56,8 +56,25 @@ def event_lines(event: e.AgentEvent) -> list[str]:
             return [f"! {short(f'the state that {source} wrote is refused, because of {key}: {reason}')}"]
         case e.ErrorEvent(message=message):
             return [f"✗ {message}"]
-        case _:
+        case (
+            e.RunStart()
+            | e.StepEnd()
+            | e.ReasoningEncryptedValue()
+            | e.ToolCallStart()
+            | e.ToolCallDelta()
+            | e.ToolCallStreamDelta()
+            | e.StreamReset()
+            | e.MessagesSnapshot()
+            | e.ActivitySnapshot()
+            | e.ActivityDelta()
+            | e.InferenceComplete()
+            | e.StateSnapshot()
+            | e.StateDelta()
+            | e.ChildStarted()
+        ):
             return []
+        case _:
+            assert_never(event)
 
 
 def _task_line(task: Task) -> str:

@@ -66,7 +66,7 @@ class ResetPointFinder:
         return CallerError(f"Temporal has deleted the execution that has step {to} of thread {self._thread_id!r}")
 
     def _model_call_of(self, entries: Entries, to: int) -> int | None:
-        """The model call of step `to`: the newest one, since calls that were rolled back came before."""
+        """The index of step `to`'s model call, or None. The newest match counts: an earlier one was rolled back."""
         ref = self._ref(self._steps[to - 1])
         found = [
             n for n, (_, entry) in enumerate(entries) if isinstance(entry, ModelCalled) and entry.transcript == ref

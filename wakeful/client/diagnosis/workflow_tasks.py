@@ -28,7 +28,7 @@ NONDETERMINISM = "TMPRL1100"
 
 
 def without_worker(evidence: Evidence, now: int) -> Finding | None:
-    """No worker, or none of the right version, polls the run's task queue. None if one does or may."""
+    """A finding if no worker of the right version polls the run's task queue; None if one does, or if unknown."""
     queue = evidence.task_queue(evidence.queue, QueueKind.WORKFLOW)
     if evidence.has_answered or queue is None:
         return None

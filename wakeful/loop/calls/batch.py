@@ -175,7 +175,7 @@ class Batch:
 
     @property
     def startable(self) -> tuple[Startable, ...]:
-        """Those that have yet to start: first the resumed ones, then the new ones in the model's order."""
+        """The calls that have yet to start: first the resumed ones, then the new ones in the model's order."""
         return (*self.resuming, *self.new)
 
     def before(self, id: str) -> tuple[Call, ...]:

@@ -101,7 +101,7 @@ def on_message_sent(thread: Thread, call: RunningCall, fact: WorkFact, *, now: i
 
 
 def on_tool_lost(thread: Thread, id: str, reason: str, *, now: int) -> Advance:
-    """The tool's worker was lost and the call may not run again: the model reads that the outcome is unknown."""
+    """The call's activity failed and is not retried, because the call must not run twice: its outcome is unknown."""
     return finish_lost(thread, running_call(thread, id), reason).then(continue_batch, now=now)
 
 

@@ -3,8 +3,8 @@
 Theory of operation. A thread is one immutable value (`state.Thread`) in one of twelve stages (`stages`). Whatever
 happens to it is a fact (`facts`): an activity returned, a signal arrived, a timer fired. `advance(thread, fact)`
 returns the next thread together with the commands that the workflow has to perform (`commands`) and the events that
-watchers see. Each command ends as exactly one fact with the command's id, so a stage that waits knows what it waits for
-(`Thread.in_flight`). `transitions` has every edge between stages.
+watchers see. Each activity or signal ends as exactly one fact with its command's id, so a stage that waits knows what
+it waits for (`Thread.in_flight`). `transitions` has every edge between stages.
 
 A run goes through `resolving`, then steps of `inferring` and `calling_tools`, and ends in `done`. Everything else is a
 detour from that path: hooks, handoffs, waiting for decisions, tasks or budget, and cancelling. Handlers of facts are
@@ -17,7 +17,7 @@ from wakeful.contract import ids
 from wakeful.contract.base import replace
 from wakeful.contract.carryover import Carryover
 from wakeful.contract.mail import AgentMessage
-from wakeful.contract.names import SIGNAL_CANCEL, SIGNAL_DECIDE, SIGNAL_SUBMIT
+from wakeful.contract.names import SIGNAL_CANCEL, SIGNAL_CLOSE, SIGNAL_DECIDE, SIGNAL_SUBMIT
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Errored, ForkedFrom, OnBusy, RunIdentity, TaskRef
 from wakeful.loop.calls import deadlines, decisions, tool_calls
@@ -324,8 +324,8 @@ def _on_late_fact(thread: Thread, fact: SignalFact | LateChildFact, *, now: int)
             return refuse(thread, SIGNAL_DECIDE, "the run has ended", now=now)
         case MessagesSubmitted():
             return refuse(thread, SIGNAL_SUBMIT, "the run has ended", now=now)
-        case CancelRequested():
-            return refuse(thread, SIGNAL_CANCEL, "the run has ended", now=now)
+        case CancelRequested(close=close):
+            return refuse(thread, SIGNAL_CLOSE if close else SIGNAL_CANCEL, "the run has ended", now=now)
         case SignalMalformed(signal=signal, reason=reason):
             return refuse(thread, signal, reason, now=now)
         case MailReceived(mail=AgentMessage() as message):

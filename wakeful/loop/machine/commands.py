@@ -1,4 +1,8 @@
-"""Commands: everything a thread can ask the workflow to do. Each ends as exactly one fact with the command's id."""
+"""Commands: everything a thread can ask the workflow to do.
+
+A command that schedules an activity or sends a signal ends as exactly one `WorkFact` with its id. A child reports with
+`ChildIdAssigned` and then `ChildSettled` or `ChildClosed`. A cancel has no fact of its own.
+"""
 
 from dataclasses import dataclass
 

@@ -101,7 +101,7 @@ def _append_answer(thread: Thread, inferring: Inferring, response: ModelResponse
 
 
 def _ask_again(thread: Thread, response: ModelResponse) -> Thread | None:
-    """The thread with a note on what is wrong with the answer, as long as the agent allows another try."""
+    """The thread with a note that makes the model continue or correct its answer; None without need or retries."""
     run = thread.current
     step, output = run.step, run.agent.output
     if _is_cut_off(response) and step.continuations < run.agent.max_continuations:

@@ -124,7 +124,7 @@ class _Search:
     reach: int
 
     def finds(self, text: str) -> bool:
-        """Whether the text matches; of a text that is too long, only the end is searched: markers come last."""
+        """Whether the pattern matches. Of a long text only the end is searched: agents write stop markers there."""
         return bool(self.text.matches(text[-self.reach :]))
 
 

@@ -113,7 +113,7 @@ def _call_again(thread: Thread, call: RunningCall) -> Command:
 
 
 def _for_next_execution(thread: Thread) -> Thread:
-    """The thread with only the newest messages, and with sources that the next execution can follow."""
+    """The thread with only the newest messages; queued ones refer to the snapshot, not to this execution's history."""
     new_entries = thread.stage.new_entries if isinstance(thread.stage, Inferring) else 0
     return replace(
         thread,
