@@ -8,7 +8,7 @@ import pytest
 from temporalio.client import Client as TemporalClient
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 
-from tests.support.app import TOOLS, Failing, Hanging, Recording
+from tests.support.app import TOOLS, Failing, Hanging, Recording, registry
 from tests.support.journal import Journal
 from tests.support.waiting import until_refused, until_status
 from wakeful import (
@@ -203,7 +203,8 @@ async def test_a_start_with_two_arguments_fails_instead_of_hanging(
 
 async def test_an_unknown_agent_ends_the_run_with_the_names_there_are(client: Client, thread_id: str) -> None:
     result = await client.run("nobody", "hello", thread_id=thread_id)
-    assert result.termination == Errored(value="agent not found: 'nobody'; registered: parallel, short, tester")
+    names = ", ".join(sorted(registry.agents))
+    assert result.termination == Errored(value=f"agent not found: 'nobody'; registered: {names}")
 
 
 async def test_a_permanent_provider_error_ends_the_run_with_its_message(
