@@ -21,8 +21,7 @@ from tests.support.waiting import BOUND_SECONDS, until_status
 from wakeful import RunStatus
 from wakeful.cli.session import TIMEOUT_VARIABLE, query_timeout
 from wakeful.cli.terminal.pending_lines import inbox_lines
-from wakeful.cli.terminal.shell_commands import approve_command, deny_command
-from wakeful.cli.terminal.text import duration
+from wakeful.cli.terminal.text import approve_command, deny_command, duration
 from wakeful.client.approvals import PendingDecision
 from wakeful.client.client import Client
 from wakeful.client.queries import QUERY_TIMEOUT

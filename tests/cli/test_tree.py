@@ -14,9 +14,9 @@ from temporalio.client import Client as TemporalClient
 from tests.support.processes import ROOT, WAKEFUL, wakeful
 from tests.support.stand_ins import Part, asking_call, delegate_call, stand, stand_ins, view_of
 from tests.support.waiting import BOUND_SECONDS
-from wakeful.cli.terminal.canvas import fit_window, height
 from wakeful.cli.terminal.render import event_lines
 from wakeful.cli.terminal.result_lines import ending_text, result_lines
+from wakeful.cli.terminal.screen import fit_window, height
 from wakeful.cli.terminal.status_lines import related_lines
 from wakeful.cli.terminal.tree_lines import tree_lines
 from wakeful.cli.terminal.undelivered_lines import undelivered_json, undelivered_lines

@@ -46,7 +46,7 @@ def fork(
     """
     from wakeful.cli.session import with_client
     from wakeful.cli.terminal.follow import follow, print_result
-    from wakeful.cli.terminal.shell_commands import shell_command
+    from wakeful.cli.terminal.text import shell_command
 
     async def go(client: Client) -> tuple[str, RunResult | None]:
         forked = await client.fork(thread, at=at, message=message, agent_id=agent, new_thread_id=new)

@@ -66,7 +66,7 @@ async def _refuse_existing(client: Client, thread_id: str, *, again: bool) -> No
     from temporalio.client import WorkflowExecutionStatus
 
     from wakeful.cli.session import read_status
-    from wakeful.cli.terminal.shell_commands import send_command
+    from wakeful.cli.terminal.text import send_command
     from wakeful.client.wake import describe
     from wakeful.contract.errors import CallerError, NoAnswer
 

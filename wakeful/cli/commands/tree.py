@@ -53,7 +53,7 @@ def tree(
 
 async def _redraw(trees: AsyncIterator[TreeNode], lines: Callable[[TreeNode], list[str]]) -> None:
     """Draw each tree over the one before; between two, redraw the same one with the time that has passed."""
-    from wakeful.cli.terminal.canvas import Canvas
+    from wakeful.cli.terminal.screen import Canvas
 
     canvas = Canvas()
     root = await anext(trees, None)

@@ -102,7 +102,7 @@ async def _recover(client: Client, thread: str, action: Action) -> str:
 async def _signal(client: Client, thread: str, action: Action) -> None:
     from temporalio.client import WorkflowExecutionStatus
 
-    from wakeful.cli.terminal.shell_commands import send_command
+    from wakeful.cli.terminal.text import send_command
     from wakeful.client.wake import describe
     from wakeful.contract.errors import CallerError
 

@@ -72,7 +72,7 @@ def _parse_after(thread: str, written: list[str]) -> dict[str, int]:
 
 
 def _continue_command(thread: str, seen: dict[str, int], *, descendants: bool) -> str:
-    from wakeful.cli.terminal.shell_commands import shell_command
+    from wakeful.cli.terminal.text import shell_command
 
     words = ["--descendants"] if descendants else []
     for name, number in seen.items():

@@ -2,8 +2,15 @@
 
 from collections.abc import Sequence
 
-from wakeful.cli.terminal.shell_commands import approve_command, deny_command
-from wakeful.cli.terminal.text import aligned, duration, printable, short_call, thread_path
+from wakeful.cli.terminal.text import (
+    aligned,
+    approve_command,
+    deny_command,
+    duration,
+    printable,
+    short_call,
+    thread_path,
+)
 from wakeful.client.approvals import PendingDecision
 
 

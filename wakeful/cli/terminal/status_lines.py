@@ -5,10 +5,8 @@ from collections.abc import Sequence
 from temporalio.client import Client as TemporalClient
 
 from wakeful.cli.terminal.pending_lines import descendant_lines, pending_lines
-from wakeful.cli.terminal.result_lines import ended_as
-from wakeful.cli.terminal.shell_commands import shell_command
-from wakeful.cli.terminal.spending import budget_text, is_more_than_own, spent_text
-from wakeful.cli.terminal.text import counted, printable, short
+from wakeful.cli.terminal.result_lines import budget_text, ended_as, is_more_than_own, spent_text
+from wakeful.cli.terminal.text import counted, printable, shell_command, short
 from wakeful.client.approvals import PendingDecision, pending_of
 from wakeful.contract.tasks import Task
 from wakeful.contract.views import StatusView

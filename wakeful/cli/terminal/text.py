@@ -1,9 +1,10 @@
-"""Text for a terminal: made safe to print, shortened, aligned; tool calls, numbers and durations in words.
+"""Text for a terminal: made safe to print, shortened, aligned; tool calls, numbers, durations and commands.
 
 Models write much of it. It must not move the cursor, change colours or hide other text.
 """
 
 import json
+import shlex
 import unicodedata
 from collections.abc import Sequence
 
@@ -92,3 +93,22 @@ _BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 def _is_harmless(char: str) -> bool:
     # The zero-width joiner makes one symbol of several; Python calls the other spaces unprintable.
     return char.isprintable() or char in "\n\t\u200d" or unicodedata.category(char) == "Zs"
+
+
+def shell_command(verb: str, *options: str, ids: Sequence[str]) -> str:
+    """A `wakeful` command with its options, then the ids that it is about."""
+    end_of_options = ["--"] if any(id.startswith("-") for id in ids) else []
+    return shlex.join(["wakeful", verb, *options, *end_of_options, *ids])
+
+
+def approve_command(ticket: str) -> str:
+    return shell_command("approve", ids=[ticket])
+
+
+def deny_command(ticket: str) -> str:
+    return shell_command("deny", ids=[ticket])
+
+
+def send_command(thread_id: str) -> str:
+    """The command that sends a message to a thread, up to the message."""
+    return f"{shell_command('send', ids=[thread_id])} …"

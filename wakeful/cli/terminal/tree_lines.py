@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wakeful.cli.terminal.colours import BLUE, CYAN, GREEN, MAGENTA, RED, YELLOW, Colours
-from wakeful.cli.terminal.shell_commands import approve_command
-from wakeful.cli.terminal.spending import budget_text
-from wakeful.cli.terminal.text import counted, duration, printable, short
+from wakeful.cli.terminal.result_lines import budget_text
+from wakeful.cli.terminal.text import approve_command, counted, duration, printable, short
 from wakeful.client.tree import NodeKind, TreeNode
 from wakeful.contract.runs import RunStatus
 

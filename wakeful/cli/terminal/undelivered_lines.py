@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from wakeful.cli.terminal.shell_commands import shell_command
-from wakeful.cli.terminal.text import aligned, duration, printable, short
+from wakeful.cli.terminal.text import aligned, duration, printable, shell_command, short
 from wakeful.client.undelivered import ThreadUndelivered
 from wakeful.contract.mail import UndeliveredMessage
 
