@@ -64,6 +64,9 @@ from wakeful_workflows.queries import (
 from wakeful_workflows.signals import Signals, single
 from wakeful_workflows.visibility import Visibility
 
+EVENTS_BEFORE_FIRST_TASK = 3
+"""Of an execution that nothing disturbs: it is started, and its first workflow task is scheduled and started."""
+
 
 # Not `Exception`: that would make nondeterminism fail runs, which must wait for a worker with the right code instead.
 # These two are what the SDK raises for a start with arguments that cannot be passed on.
@@ -86,10 +89,12 @@ class AgentRun(Signals):
         self._fork_points = ForkPoints()
         self._snapshots = Snapshots()
         self._restoring: RestoreInput | None = None
-        workflow.register_random_seed_callback(lambda seed: self._facts.append(HistoryReset(ids.lineage(seed))))
+        workflow.register_random_seed_callback(lambda seed: self._facts.append(_reset(seed)))
 
     @workflow.run
     async def run(self, request: Any = None) -> RunResult:
+        if self._was_reset_to_its_start():
+            self._facts.appendleft(_reset(workflow.random_seed()))
         if isinstance(request, dict) and names.SNAPSHOT in request:
             self._continue(unpack(request[names.SNAPSHOT]))
         else:
@@ -136,9 +141,19 @@ class AgentRun(Signals):
         self._restoring = None  # if it fails, this execution never had a conversation
         return tail
 
+    def _was_reset_to_its_start(self) -> bool:
+        """Whether an earlier workflow task stands in history before the first one that this execution completes.
+
+        That is a reset, which chose a new random seed before this object was made; or a task that failed or timed out,
+        after which another lineage does no harm.
+        """
+        return workflow.info().get_current_history_length() > EVENTS_BEFORE_FIRST_TASK + self._signals
+
     def _continue(self, snapshot: ThreadSnapshot) -> None:
         """Be the thread that the previous execution was."""
         thread = snapshot.thread
+        if self._facts and isinstance(self._facts[0], HistoryReset):
+            thread = advance(thread, self._facts.popleft(), now=_now()).thread  # before its pending commands start
         self._log = EventLog(before=thread.counters.events)
         self._activities.worker = WorkerFacts(snapshot.search_attributes, snapshot.budget)
         self._visibility = Visibility(snapshot.status, runs=thread.counters.runs)
@@ -307,3 +322,7 @@ def _parsed(request: Any) -> RunRequest:
 
 def _now() -> int:
     return int(workflow.time() * 1000)
+
+
+def _reset(seed: int) -> HistoryReset:
+    return HistoryReset(ids.lineage(seed))
