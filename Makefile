@@ -22,7 +22,7 @@ test: $(BIN)/.ready  ## Run the tests: the pure ones with their coverage, then t
 	$(BIN)/python -m pytest -q $(PARALLEL) $(foreach folder,$(PURE),--ignore=$(folder))
 
 restless: $(BIN)/.ready  ## Run the workflow tests again, continuing as new after every fact.
-	$(BIN)/python -m pytest -q $(PARALLEL) -m restless
+	$(BIN)/python -m pytest -q $(PARALLEL) -m "restless and not faults"
 
 integration: $(BIN)/.ready  ## Run the tests that need other software or a fresh environment; says what it skips.
 	$(BIN)/python -m pytest -m integration -rs

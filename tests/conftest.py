@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from temporalio.client import Client as TemporalClient
 
 from tests.support.app import JOURNAL, registry
@@ -96,6 +97,9 @@ def thread_id(request: pytest.FixtureRequest) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", request.node.name)[:100]
 
 
+settings.register_profile("wakeful", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("wakeful")  # a busy machine generates examples slowly
+
 NEEDS_SERVER = frozenset({"server", "client", "temporal", "either_client", "either_subagents"})
 
 
@@ -103,3 +107,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if NEEDS_SERVER & set(getattr(item, "fixturenames", ())):
             item.add_marker("server")
+        if item.get_closest_marker("restless") and item.get_closest_marker("faults_when_restless"):
+            item.add_marker("faults")

@@ -125,10 +125,12 @@ async def test_several_tickets_are_answered_and_each_is_reported(client: Client,
             f'approved  {second}/1-1: approve(what="launch")',
         ],
     )
-    assert ran.err.splitlines() == [
-        f"wakeful: {second}/9-9: refused: '9-9' is not waiting for a decision",
-        "wakeful: nowhere/1-1: no thread 'nowhere' in this namespace",
-    ]
+    not_waiting, nowhere = ran.err.splitlines()
+    refusal = f"wakeful: {second}/9-9: refused: '9-9' is not waiting for a decision; waiting on this thread: "
+    assert not_waiting.startswith(refusal)
+    assert nowhere == "wakeful: nowhere/1-1: no thread 'nowhere' in this namespace"
+    again = await wakeful("approve", f"{second}/9-9", address=address)
+    assert (again.code, again.err) == (1, f"{refusal}1-2 (approve)\n")
     denied = await wakeful("deny", f"{second}/1-2", "--reason", "too late", address=address)
     assert (denied.code, denied.out) == (0, f'denied    {second}/1-2: approve(what="land")\n')
     assert (await client.result(first)).status_reason == "natural"
@@ -152,7 +154,9 @@ async def test_a_call_may_resume_with_other_arguments(client: Client, address: s
     ticket = f"{thread_id}/1-1"
     always = await wakeful("approve", ticket, "--always", address=address)
     assert (always.code, always.out) == (1, "")
-    assert always.err.startswith(f"wakeful: {ticket}: refused: ")
+    assert always.err.startswith(f"wakeful: {ticket}: refused: --always is only for calls that a permission rule asked")
+    wrong = await wakeful("approve", ticket, "--arguments", '{"what": 1}', address=address)
+    assert wrong.err.startswith(f"wakeful: {ticket}: refused: call '1-1': the arguments do not match")
     ran = await wakeful("approve", ticket, "--arguments", '{"what": "land"}', address=address)
     assert (ran.code, ran.out) == (0, f'approved  {ticket}: approve(what="land")\n'), ran.err
     assert '"did":"land"' in (await client.result(thread_id)).response

@@ -73,6 +73,7 @@ async def test_a_decision_is_asked_for_inline_and_the_tool_runs(
     assert [line["amount"] for line in Journal(journal_path).lines("pay")][-1] == 7
 
 
+@pytest.mark.integration
 async def test_a_call_is_denied_with_a_reason_or_approved_with_other_arguments(
     address: str, provider: FakeProvider, thread_id: str, journal_path: Path
 ) -> None:
@@ -102,6 +103,7 @@ async def test_a_call_is_denied_with_a_reason_or_approved_with_other_arguments(
     assert [line["amount"] for line in Journal(journal_path).lines("pay")][-1] == 20
 
 
+@pytest.mark.integration
 async def test_what_is_always_allowed_is_asked_once(address: str, provider: FakeProvider, thread_id: str) -> None:
     knocks = [Answer(calls=(Call(f"c{number}", "knock"),)) for number in (1, 2)]
     provider.will(*knocks, Answer("Nobody opens."))
@@ -114,6 +116,7 @@ async def test_what_is_always_allowed_is_asked_once(address: str, provider: Fake
         assert (shown.count("‖ knock()"), shown.count("✓ knock()  knocked")) == (1, 2)
 
 
+@pytest.mark.integration
 async def test_a_decision_that_is_made_elsewhere_closes_the_question(
     address: str, client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
@@ -128,6 +131,7 @@ async def test_a_decision_that_is_made_elsewhere_closes_the_question(
         assert ASKED not in shown
 
 
+@pytest.mark.integration
 async def test_the_decision_of_a_sub_agent_is_asked_for_inline(
     address: str, provider: FakeProvider, thread_id: str
 ) -> None:
@@ -146,6 +150,7 @@ async def test_the_decision_of_a_sub_agent_is_asked_for_inline(
         await seen.until("My helper has paid.")
 
 
+@pytest.mark.integration
 async def test_events_of_background_tasks_are_shown_at_the_prompt(
     address: str, provider: FakeProvider, thread_id: str
 ) -> None:
@@ -191,6 +196,7 @@ async def test_ctrl_c_cancels_the_run_and_not_the_thread(
         assert (view.runs, view.doing) == (2, "idle, waiting for a message")
 
 
+@pytest.mark.integration
 async def test_ctrl_c_at_a_question_cancels_the_run_too(
     address: str, client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
@@ -205,6 +211,7 @@ async def test_ctrl_c_at_a_question_cancels_the_run_too(
     assert (await client.status(thread_id)).doing == "idle, waiting for a message"
 
 
+@pytest.mark.integration
 async def test_typeahead_answers_no_question_and_is_a_message_otherwise(
     address: str, provider: FakeProvider, thread_id: str
 ) -> None:
@@ -230,6 +237,7 @@ async def test_typeahead_answers_no_question_and_is_a_message_otherwise(
         await seen.until("> Bye.\n\nGoodbye.")
 
 
+@pytest.mark.integration
 async def test_a_second_ctrl_c_leaves_at_once_and_says_that_the_run_is_being_cancelled(
     address: str, thread_id: str
 ) -> None:
@@ -244,6 +252,7 @@ async def test_a_second_ctrl_c_leaves_at_once_and_says_that_the_run_is_being_can
         assert "the run is being cancelled" in seen.text
 
 
+@pytest.mark.integration
 async def test_a_message_may_have_several_lines(address: str, provider: FakeProvider, thread_id: str) -> None:
     provider.always(Answer("I see."))
     async with chatting(address, thread_id) as seen:
@@ -258,6 +267,7 @@ async def test_a_message_may_have_several_lines(address: str, provider: FakeProv
         await seen.until("I see.")
 
 
+@pytest.mark.integration
 async def test_ctrl_c_clears_the_prompt_and_ctrl_d_leaves_and_prints_how_to_continue(
     address: str, provider: FakeProvider, thread_id: str
 ) -> None:
@@ -298,6 +308,7 @@ async def test_a_conversation_continues_where_it_was_left(
         await seen.until("All done.")
 
 
+@pytest.mark.integration
 async def test_a_thread_that_was_closed_is_woken_by_the_next_message(
     address: str, client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
@@ -311,6 +322,7 @@ async def test_a_thread_that_was_closed_is_woken_by_the_next_message(
         await seen.until(is_ready)
 
 
+@pytest.mark.integration
 async def test_a_conversation_is_forked_and_continues_on_the_fork(
     address: str, client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
@@ -329,6 +341,7 @@ async def test_a_conversation_is_forked_and_continues_on_the_fork(
     assert [message.text for message in await client.transcript(thread_id)] == ["1", "One.", "2", "Two."]
 
 
+@pytest.mark.integration
 async def test_messages_of_others_on_the_thread_are_shown_and_a_draft_is_restored(
     address: str, client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
@@ -346,6 +359,7 @@ async def test_messages_of_others_on_the_thread_are_shown_and_a_draft_is_restore
         assert (await provider.request(3)).turns[-1].text == "half a sentence"
 
 
+@pytest.mark.integration
 async def test_a_tool_is_one_line_with_its_progress_and_unfolds(
     address: str, provider: FakeProvider, thread_id: str, journal_path: Path
 ) -> None:
@@ -382,6 +396,7 @@ async def test_commands_begin_with_a_slash(address: str, provider: FakeProvider,
         assert await seen.ended() == 0
 
 
+@pytest.mark.integration
 async def test_no_color_turns_colours_off(address: str, provider: FakeProvider, thread_id: str) -> None:
     provider.always(Answer("Hello."))
     command = (WAKEFUL, "chat", AGENT, "--thread", thread_id, "--task-queue", QUEUE)
@@ -409,6 +424,7 @@ async def piped(address: str, text: str, *options: str) -> tuple[str, str]:
     return out.decode(), err.decode()
 
 
+@pytest.mark.integration
 async def test_without_a_terminal_a_message_is_a_line_and_answers_are_all_that_is_printed(
     address: str, provider: FakeProvider, thread_id: str
 ) -> None:

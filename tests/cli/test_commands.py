@@ -17,7 +17,12 @@ from tests.support.processes import ROOT, WAKEFUL, dev_process, wakeful
 from tests.support.waiting import BOUND_SECONDS, until
 from wakeful import RunStatus
 from wakeful.cli.app import COMMANDS, app, load_command
+from wakeful.cli.commands.demo import print_end
+from wakeful.cli.serving import registry_of
+from wakeful.cli.terminal import outage_notice
 from wakeful.client.client import Client
+from wakeful.contract.errors import ConfigurationError, WakefulError
+from wakeful.contract.runs import NaturalEnd, RunResult
 
 ALL = [
     *("demo", "dev", "worker", "run", "chat", "send", "inbox", "approve", "deny", "decide", "status", "show", "watch"),
@@ -99,7 +104,7 @@ async def test_a_suspended_run_is_shown_decided_and_read(client: Client, address
 
 async def test_messages_are_sent_to_a_thread_that_stays_open(client: Client, address: str, thread_id: str) -> None:
     refused = await wakeful("send", thread_id, "one", address=address)
-    assert refused.err == f"wakeful: thread {thread_id!r} is new: say which agent should answer\n"
+    assert refused.err == f"wakeful: thread {thread_id!r} is new: say which agent should answer (--agent AGENT)\n"
     for text, options in (("one", ["--agent", "tester"]), ("two", ["--message-id", "m2"])):
         assert (await wakeful("send", thread_id, text, *options, address=address)).code == 0
     await until(client, thread_id, lambda view: view.status is RunStatus.DONE and view.runs == 2)
@@ -144,8 +149,15 @@ async def test_close_ends_a_thread_that_a_message_wakes_again(client: Client, ad
         (["run", "tester", ""], "wakeful: input is empty: give a text or at least one message"),
         (["approve", "nowhere"], "wakeful: nowhere: 'nowhere' is not a ticket: write THREAD/CALL, as `wakeful inbox`"),
         (["decide", "t", "c", "resume", "--result", "{oops"], "wakeful: --result is not JSON: "),
+        (["approve", "t/1-1", "--arguments", "{n:1}"], "wakeful: --arguments must be a JSON object, with names and"),
+        (["approve", "t/1-1", "--arguments", "[1]"], "wakeful: --arguments must be a JSON object, with names and"),
         (["worker", "--deployment", "agents"], "wakeful: --deployment needs --build-id: every version of your code"),
-        (["worker", "--app", "nothing"], "wakeful: --app 'nothing' must be written as module:registry"),
+        (["worker", "--app", "nothing"], "wakeful: --app 'nothing' must be written as module:registry or path/to"),
+        (
+            ["worker", "--app", "examples/shop.py"],
+            "wakeful: --app 'examples/shop.py' must be written as module:registry",
+        ),
+        (["worker", "--app", "nope.py:registry"], "wakeful: --app 'nope.py:registry': the file 'nope.py' does not"),
         (["worker", "--app", "nothing:registry"], "wakeful: --app 'nothing:registry': there is no module 'nothing'"),
         (["worker", "--app", "json:loads"], "wakeful: --app 'json:loads': 'loads' is a function; it must be a"),
     ],
@@ -156,6 +168,38 @@ async def test_a_mistake_is_one_clear_line_on_stderr(client: Client, address: st
     (line,) = ran.err.splitlines()
     assert line.startswith(says)
     assert ran.out == ""
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        *(
+            ["run", "tester", "hi"],
+            ["worker"],
+            ["status", "t"],
+            ["approve", "t/1-1"],
+            ["why", "t"],
+            ["send", "t", "hi"],
+        ),
+        *(["inbox"], ["watch", "t"]),
+    ],
+)
+async def test_a_missing_namespace_is_one_clear_line(address: str, args: list[str]) -> None:
+    ran = await wakeful(*args, "-n", "nope", address=address)
+    says = f"wakeful: namespace 'nope' does not exist at {address}. Name another with --namespace or"
+    assert (ran.code, ran.out) == (1, "")
+    (line,) = ran.err.splitlines()
+    assert line.startswith(says)
+    assert line.endswith(f"`temporal operator namespace create -n nope --address {address}`.")
+
+
+def test_a_syntax_error_of_the_app_is_one_line_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    file = tmp_path / "app_with_a_syntax_error.py"
+    file.write_text("registry = 1\nif\n")
+    with pytest.raises(ConfigurationError) as raised:
+        registry_of(f"{file}:registry", None)
+    assert str(raised.value) == f"--app '{file}:registry': syntax error in {file}, line 2: invalid syntax"
 
 
 async def test_a_thread_whose_run_failed_says_why(client: Client, address: str, thread_id: str) -> None:
@@ -204,6 +248,49 @@ async def test_an_unreachable_server_is_one_clear_line() -> None:
     assert line.startswith("wakeful: cannot reach Temporal at 127.0.0.1:1 (namespace 'default'). Start one with")
 
 
+async def test_an_address_without_a_port_is_one_clear_line() -> None:
+    ran = await wakeful("status", "t", address="localhost")
+    (line,) = ran.err.splitlines()
+    assert (ran.code, line.endswith("the port is missing. Write HOST:PORT, for example localhost:7233.")) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("notes.txt", "'{path}' is not a database file: name another, or one that does not exist"),
+        ("empty.db", "'{path}' is not a database file: name another, or one that does not exist"),
+        ("notes.txt/new.db", "the database '{path}' cannot be used: '{path.parent}' is not a directory"),
+        ("", "the database '{path}' cannot be used: Is a directory"),
+    ],
+)
+async def test_a_database_that_cannot_be_used_is_one_clear_line(tmp_path: Path, name: str, says: str) -> None:
+    (tmp_path / "notes.txt").write_text("milk")
+    (tmp_path / "empty.db").touch()
+    path = tmp_path / name
+    ran = await wakeful("dev", "--db", str(path), "--port", "0", "--ui-port", "0")
+    assert (ran.code, ran.err) == (1, f"wakeful: {says.format(path=path)}\n")
+
+
+async def test_waiting_for_the_end_says_once_that_no_worker_answers(
+    temporal: TemporalClient, thread_id: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `cancel` and `close` wait."""
+    monkeypatch.setattr(outage_notice, "SILENCE_SECONDS", 0.2)
+    client = Client(temporal, task_queue=thread_id)
+    await client.start("tester", "hi", thread_id=thread_id)
+    waiting = asyncio.create_task(outage_notice.wait_for_result(client, thread_id))
+    printed = ""
+    async with asyncio.timeout(BOUND_SECONDS):
+        while not printed:
+            await asyncio.sleep(0.05)
+            printed = capsys.readouterr().err
+    assert printed == f"! no worker answers on task queue {thread_id!r}; waiting\n"
+    await client.handle(thread_id).terminate()
+    with pytest.raises(WakefulError, match="terminated"):
+        await waiting
+    assert capsys.readouterr().err == ""
+
+
 def test_the_help_lists_every_command() -> None:
     ran = CliRunner().invoke(app, ["--help"], prog_name="wakeful")
     listed = [line.split()[0] for line in ran.output.splitlines() if line.startswith("  ") and line.split()[0] in ALL]
@@ -232,8 +319,17 @@ def test_every_command_is_in_the_documentation() -> None:
 async def test_the_demo_shows_a_whole_run_and_exits_cleanly() -> None:
     ran = await wakeful("demo")
     assert ran.code == 0, ran.err
-    expected = ["look_up_order(", "Refund 249.00 EUR for order 1042?", "Assistant: Done: ", "/workflows/demo-refund"]
+    expected = ["look_up_order(", "Refund 249.00 EUR for order 1042?", "Assistant: Done: ", "wakeful demo --keep"]
     assert [words for words in expected if words not in ran.out] == []
+    assert "http://" not in ran.out  # the server has stopped
+
+
+def test_a_demo_that_is_kept_shows_its_page(capsys: pytest.CaptureFixture[str]) -> None:
+    result = RunResult(
+        thread_id="t", run_id="r", agent_id="a", status_reason="natural", termination=NaturalEnd(), response="Done"
+    )
+    print_end(result, "http://127.0.0.1:8233/t", keep=True)
+    assert "In Temporal's web UI: http://127.0.0.1:8233/t\nCtrl-C stops" in capsys.readouterr().out
 
 
 async def test_dev_says_where_it_is_in_one_json_line_and_stops_on_ctrl_c(tmp_path: Path) -> None:

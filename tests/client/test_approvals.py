@@ -230,6 +230,25 @@ async def test_a_confirmed_decision_returns_its_status(client: Client, thread_id
     await client.result(thread_id)
 
 
+async def test_a_confirmed_decision_on_a_run_that_has_ended_is_refused(client: Client, thread_id: str) -> None:
+    await client.run("tester", "hi", thread_id=thread_id)
+    with pytest.raises(DecisionRefused) as refused:
+        await client.decide(thread_id, "1-1", "resume", confirm=True)
+    assert (refused.value.thread_id, refused.value.reason) == (thread_id, "the run has ended")
+
+
+async def test_a_confirmed_decision_is_refused_when_the_run_ends_meanwhile(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    client = Client(temporal, task_queue=thread_id)  # without a worker, the update waits
+    await client.start("tester", "hi", thread_id=thread_id)
+    deciding = asyncio.create_task(client.decide(thread_id, "1-1", "resume", confirm=True))
+    await asyncio.sleep(0)
+    await client.handle(thread_id).terminate()
+    with pytest.raises(DecisionRefused, match="the run has ended"):
+        await deciding
+
+
 async def test_a_confirmed_decision_for_other_arguments_is_refused(client: Client, thread_id: str) -> None:
     await client.start("tester", "approve", thread_id=thread_id)
     (entry,) = await listed(client, thread_id)

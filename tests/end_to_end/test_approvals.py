@@ -3,7 +3,11 @@
 import asyncio
 import sys
 
+import pytest
+
 from tests.support.processes import ROOT
+
+pytestmark = pytest.mark.integration
 
 
 async def test_the_webhook_demo_runs_from_end_to_end() -> None:

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType, RoutingConfigUpdateState
@@ -24,6 +25,8 @@ from tests.support.waiting import BOUND_SECONDS, until_status
 from wakeful import Agent, Registry, RunStatus, ScriptedModel, Tool, ToolContext, call, say, tool
 from wakeful.client.client import Client
 from wakeful.worker import WorkerSettings, running_worker
+
+pytestmark = pytest.mark.integration
 
 AUTO_UPGRADE, PINNED = VersioningBehavior.AUTO_UPGRADE, VersioningBehavior.PINNED
 

@@ -15,6 +15,8 @@ from tests.support.processes import ROOT
 from wakeful.testing import runtime
 from wakeful.worker import load_registry
 
+pytestmark = pytest.mark.integration
+
 KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY")
 
 

@@ -43,6 +43,7 @@ async def test_a_worker_killed_under_its_tools(temporal: TemporalClient, thread_
     assert len({line["key"] for line in again}) == 1
 
 
+@pytest.mark.faults
 async def test_a_worker_killed_while_a_run_is_suspended(
     temporal: TemporalClient, thread_id: str, tmp_path: Path
 ) -> None:

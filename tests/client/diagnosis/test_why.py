@@ -286,6 +286,7 @@ async def test_a_task_queue_without_a_worker_outranks_everything_else(temporal: 
     await client.handle(thread_id).terminate()
 
 
+@pytest.mark.faults
 async def test_without_an_answer_the_search_attribute_is_the_evidence(temporal: TemporalClient, thread_id: str) -> None:
     async with working(temporal, thread_id) as client:
         await client.start("tester", "approve", thread_id=thread_id)
@@ -350,6 +351,7 @@ async def test_a_long_tool_call_says_for_how_long_it_has_run_and_what_it_last_re
     assert f"Client {usual_client.temporal.service_client.config.identity} cancelled it" in found.why
 
 
+@pytest.mark.faults
 async def test_a_worker_that_died_is_reported_before_its_heartbeat_timeout(
     temporal: TemporalClient, thread_id: str, tmp_path: Path
 ) -> None:
@@ -368,6 +370,7 @@ async def test_a_worker_that_died_is_reported_before_its_heartbeat_timeout(
         await client.handle(thread_id).terminate()
 
 
+@pytest.mark.faults
 async def test_a_retry_while_no_worker_is_left_is_not_reported_as_a_backlog(
     temporal: TemporalClient, thread_id: str, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """A thread and its sub-agents as one stream: each record once, and none before the record that caused it."""
 
+import pytest
 from temporalio.client import Client as TemporalClient
 
 from tests.support.resetting import reset
@@ -49,6 +50,7 @@ async def test_records_of_sub_agents_come_between_their_start_and_their_end(
     assert depths == {0, 1, 2}
 
 
+@pytest.mark.faults_when_restless
 async def test_a_stream_of_many_threads_resumes_from_the_last_number_of_each(
     either_subagents: Client, thread_id: str
 ) -> None:
@@ -97,6 +99,7 @@ async def test_a_sub_agent_that_is_terminated_ends_its_stream(either_subagents: 
     assert check_causal_order(records) == 1
 
 
+@pytest.mark.faults
 async def test_an_outage_of_a_whole_tree_is_reported_once(temporal: TemporalClient, thread_id: str) -> None:
     """No worker answers for any thread of it; when one is back, every record comes."""
     client, settings = Client(temporal, task_queue=thread_id), WorkerSettings(task_queue=thread_id)

@@ -206,6 +206,7 @@ async def test_a_run_that_continues_as_new_folds_live_to_what_is_recorded(
     assert any(record.provisional for record in live.records)
 
 
+@pytest.mark.faults
 async def test_an_answer_whose_worker_is_killed_continues(
     temporal: TemporalClient, provider: FakeProvider, thread_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

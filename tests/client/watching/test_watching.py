@@ -146,6 +146,7 @@ async def test_a_watcher_reports_an_outage_of_the_workers_once(temporal: Tempora
     assert [type(trouble) for trouble in troubles] == [NoAnswer]
 
 
+@pytest.mark.faults
 async def test_a_watcher_survives_a_restart_of_the_server(tmp_path: Path, thread_id: str) -> None:
     database = tmp_path / "wakeful.db"
     troubles: list[Exception] = []
@@ -181,6 +182,7 @@ def check_rewound(records: list[EventRecord], stored: list[EventRecord]) -> None
     assert retained == stored
 
 
+@pytest.mark.faults_when_restless
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 async def test_a_watcher_follows_a_thread_that_is_reset(client: Client, thread_id: str, share: float) -> None:
     """It yields which events are retained, and then those that replace the others."""
