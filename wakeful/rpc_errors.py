@@ -2,9 +2,10 @@
 
 import shlex
 
+from temporalio.api.errordetails.v1 import NamespaceNotFoundFailure
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.contract.errors import CallerError, NoAnswer, ThreadNotFound, WakefulError
+from wakeful.contract.errors import CallerError, ConnectionFailed, NoAnswer, ThreadNotFound, WakefulError
 
 RETRYABLE = frozenset(
     {
@@ -22,13 +23,31 @@ RETRYABLE = frozenset(
 # A precondition fails when the server has seen no worker on the task queue for minutes.
 _NO_ANSWER = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.FAILED_PRECONDITION)
 
+# The server uses the same status for a thread that does not exist; that message begins with "workflow not found".
+_RUN_ENDED = ("workflow execution already completed", "workflow update was aborted", 'update "')
+
+
+def missing_namespace(error: RPCError) -> str | None:
+    """The namespace that the call failed for because it does not exist, if that is the reason."""
+    failure = NamespaceNotFoundFailure()
+    return next((failure.namespace for detail in error.grpc_status.details if detail.Unpack(failure)), None)
+
+
+def is_run_ended(error: RPCError) -> bool:
+    """Whether the call came too late: the thread exists, but its run has ended."""
+    return error.status is RPCStatusCode.NOT_FOUND and error.message.startswith(_RUN_ENDED)
+
 
 def error_of(error: RPCError, thread_id: str) -> WakefulError:
     """The error that a failed call about a thread means for the caller."""
+    if (namespace := missing_namespace(error)) is not None:
+        return ConnectionFailed(f"namespace {namespace!r} does not exist")
+    if is_run_ended(error):
+        return CallerError(f"the run on thread {thread_id!r} has ended")
     if error.status is RPCStatusCode.NOT_FOUND:
-        if "already completed" in str(error):
-            return CallerError(f"the run on thread {thread_id!r} has ended")
         return ThreadNotFound(thread_id)
+    if error.status is RPCStatusCode.UNAVAILABLE:
+        return ConnectionFailed(f"Temporal cannot be reached: {error.message}")
     if error.status in _NO_ANSWER:
         return NoAnswer(
             f"thread {thread_id!r} did not answer in time; is a worker running on its task queue? "

@@ -31,7 +31,7 @@ from wakeful.contract.errors import CallerError, DecisionRefused, NoAnswer, Wake
 from wakeful.contract.ids import is_descendant, ticket_id
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.views import StatusView, ToolCallView
-from wakeful.rpc_errors import error_of
+from wakeful.rpc_errors import error_of, is_run_ended
 
 UPDATE_LIMIT = 1_000_000
 """Bytes: an update that the server rejects as too large would leave its run stuck."""
@@ -135,6 +135,8 @@ async def decide(
         await handle.signal(names.SIGNAL_DECIDE, decisions)
         return None
     except RPCError as error:
+        if confirm and is_run_ended(error):
+            raise DecisionRefused(handle.id, "the run has ended") from error
         raise error_of(error, handle.id) from error
 
 
