@@ -5,8 +5,11 @@ The embedded server is the real one: `temporal server start-dev` from the `tempo
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
+import re
+import shlex
 import shutil
 import socket
 import sys
@@ -19,18 +22,22 @@ from google.protobuf.duration_pb2 import Duration
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.namespace.v1 import NamespaceConfig
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
-from temporalio.api.workflowservice.v1 import UpdateNamespaceRequest
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, UpdateNamespaceRequest
 from temporalio.client import Client
 from temporalio.common import SearchAttributeKey
 from temporalio.envconfig import ClientConfigProfile
-from temporalio.service import RPCError, TLSConfig
+from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
 from wakeful.contract.errors import ConfigurationError, ConnectionFailed
 from wakeful.contract.names import KEYWORD_ATTRIBUTES, KEYWORD_LIST_ATTRIBUTES
 from wakeful.storage import data_converter
 
-DEFAULT_ADDRESS = "localhost:7233"
+DEFAULT_PORT = 7233
+DEFAULT_ADDRESS = f"localhost:{DEFAULT_PORT}"
 DEFAULT_NAMESPACE = "default"
+
+NAMESPACE_TIMEOUT = timedelta(seconds=5)
+"""How long the check of the namespace may take; a slower server is used unchecked."""
 
 RETENTION = timedelta(days=90)
 
@@ -52,6 +59,8 @@ _FAST = {
     "history.workflowIdReuseMinimalInterval": '"10ms"',
 }
 
+_SQLITE_HEADER = b"SQLite format 3\0"
+
 
 @dataclass(frozen=True)
 class Address:
@@ -71,7 +80,8 @@ async def connect(where: Address | None = None) -> Client:
     configuration file are read as every Temporal tool reads them; `where` takes precedence.
 
     Raises:
-        ConnectionFailed: Temporal does not answer there, or the configuration cannot be read.
+        ConnectionFailed: Temporal does not answer there, the namespace does not exist, or the configuration cannot be
+            read.
     """
     where = where or Address()
     try:
@@ -84,7 +94,7 @@ async def connect(where: Address | None = None) -> Client:
     tls: bool | TLSConfig | None = True if where.tls else config.get("tls")
     api_key = where.api_key or config.get("api_key")
     try:
-        return await Client.connect(
+        client = await Client.connect(
             address,
             namespace=namespace,
             api_key=api_key,
@@ -94,9 +104,32 @@ async def connect(where: Address | None = None) -> Client:
             identity=_identity(),
         )
     except (RuntimeError, ValueError) as error:
+        raise ConnectionFailed(_unreachable(address, namespace)) from error
+    await _check_namespace(client)
+    return client
+
+
+def _unreachable(address: str, namespace: str) -> str:
+    what = f"cannot reach Temporal at {address} (namespace {namespace!r})"
+    if not re.search(r":\d+$", address):  # behind TLS, an address without a port may be right
+        return f"{what}: the port is missing. Write HOST:PORT, for example {address}:{DEFAULT_PORT}."
+    return f"{what}. Start one with `wakeful dev`, or name yours with --address or TEMPORAL_ADDRESS."
+
+
+async def _check_namespace(client: Client) -> None:
+    """Fail now if the namespace does not exist: later calls would report a missing thread, or crash the worker."""
+    try:
+        await client.workflow_service.describe_namespace(
+            DescribeNamespaceRequest(namespace=client.namespace), timeout=NAMESPACE_TIMEOUT
+        )
+    except RPCError as error:  # one who may not describe the namespace may still use it
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            return
+        address = client.service_client.config.target_host
+        create = shlex.join(["temporal", "operator", "namespace", "create", "-n", client.namespace])
         raise ConnectionFailed(
-            f"cannot reach Temporal at {address} (namespace {namespace!r}). "
-            "Start one with `wakeful dev`, or name yours with --address or TEMPORAL_ADDRESS."
+            f"namespace {client.namespace!r} does not exist at {address}. Name another with --namespace or "
+            f"TEMPORAL_NAMESPACE, or create it with `{create} --address {address}`."
         ) from error
 
 
@@ -150,7 +183,7 @@ async def embedded_server(
         port: a free one by default, as is the UI's.
 
     Raises:
-        ConfigurationError: the `temporal` command is not installed.
+        ConfigurationError: the `temporal` command is not installed, or the database cannot be used.
         ConnectionFailed: the server did not start, or one of its ports is in use.
     """
     from temporalio.testing import WorkflowEnvironment  # here, because it imports Temporal's whole worker
@@ -158,7 +191,7 @@ async def embedded_server(
     _check_ports(port, ui_port if ui else None)
     ui_port = ui_port or _free_port()
     if database is not None:
-        database.parent.mkdir(parents=True, exist_ok=True)
+        _prepare_database(database)
     try:
         environment = await WorkflowEnvironment.start_local(
             dev_server_existing_path=temporal_command(),
@@ -210,6 +243,27 @@ def _check_ports(*ports: int | None) -> None:
                 f"port {port} is in use, perhaps by another `wakeful dev`: stop that one, or choose other ports "
                 "(--port 0 --ui-port 0 takes free ones)"
             )
+
+
+def _prepare_database(database: Path) -> None:
+    """Make the file's folder, and reject a file that the server would only fail on, after a minute of retries."""
+    try:
+        database.parent.mkdir(parents=True, exist_ok=True)
+        if not database.exists():
+            # The server creates the schema only in a file that does not exist, so this must not create it.
+            if not os.access(database.parent, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return
+        with database.open("r+b") as file:
+            is_database = file.read(len(_SQLITE_HEADER)) == _SQLITE_HEADER
+    except OSError as error:
+        is_file = isinstance(error, FileExistsError)  # in place of the folder
+        reason = f"{str(database.parent)!r} is not a directory" if is_file else error.strerror
+        raise ConfigurationError([f"the database {str(database)!r} cannot be used: {reason}"]) from error
+    if not is_database:
+        raise ConfigurationError(
+            [f"{str(database)!r} is not a database file: name another, or one that does not exist"]
+        )
 
 
 def _server_arguments(database: Path | None) -> list[str]:
