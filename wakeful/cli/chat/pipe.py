@@ -10,7 +10,7 @@ import uuid
 from collections.abc import AsyncIterator
 
 from wakeful.cli.chat.resume import newest_events
-from wakeful.cli.terminal.outage_notice import OutageNotice
+from wakeful.cli.terminal.outage_notice import OutageNotice, warn
 from wakeful.cli.terminal.pending_lines import pending_lines
 from wakeful.cli.terminal.render import event_lines
 from wakeful.cli.terminal.text import readable
@@ -35,7 +35,7 @@ async def pipe(client: Client, agent_id: str, thread_id: str | None, *, as_json:
 
 async def _print_answer(client: Client, thread_id: str, after: int, *, as_json: bool) -> int:
     """Print a run's answer, and return the number of its last event."""
-    async with OutageNotice(client, thread_id, _warn) as notice:
+    async with OutageNotice(client, thread_id, warn) as notice:
         async for record in client.watch(thread_id, after=after, on_trouble=notice.on_trouble):
             notice.on_record()
             after = record.seq
@@ -83,7 +83,3 @@ async def _last_event(client: Client, thread_id: str) -> int:
         return 0
     records = await newest_events(client, thread_id)
     return records[-1].seq if records else 0
-
-
-def _warn(message: str) -> None:
-    print(f"! {message}", file=sys.stderr, flush=True)

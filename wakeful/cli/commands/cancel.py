@@ -21,13 +21,14 @@ def cancel(
 ) -> None:
     """Cancel the run of a thread and everything it started."""
     from wakeful.cli.session import with_client
+    from wakeful.cli.terminal.outage_notice import wait_for_result
     from wakeful.cli.terminal.result_lines import receipt_lines
 
     async def go(client: Client) -> str:
         await client.cancel(thread, reason=reason)
         if not wait:
             return "cancel sent"
-        result = await client.result(thread)
+        result = await wait_for_result(client, thread)
         return "\n".join([result.status_reason, *(f"  {line}" for line in receipt_lines(result))])
 
     print(f"thread {thread}: {with_client(address, namespace, go)}")

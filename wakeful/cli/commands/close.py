@@ -24,13 +24,14 @@ def close(
     Its workflow completes. The conversation stays, and `wakeful send` wakes the thread again.
     """
     from wakeful.cli.session import with_client
+    from wakeful.cli.terminal.outage_notice import wait_for_result
     from wakeful.cli.terminal.result_lines import receipt_lines
 
     async def go(client: Client) -> str:
         await client.close(thread, reason=reason)
         if not wait:
             return "close sent"
-        result = await client.result(thread)
+        result = await wait_for_result(client, thread)
         return "\n".join(["closed", *(f"  {line}" for line in receipt_lines(result))])
 
     print(f"thread {thread}: {with_client(address, namespace, go)}")

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Self
@@ -9,10 +10,21 @@ from typing import Self
 from wakeful.client.client import Client
 from wakeful.client.wake import describe
 from wakeful.contract.errors import NoAnswer, WakefulError
+from wakeful.contract.runs import RunResult
 
 SILENCE_SECONDS = 4.0
 """Without a record, until the thread is queried."""
 LONGEST_SILENCE_SECONDS = 60.0
+
+
+async def wait_for_result(client: Client, thread_id: str) -> RunResult:
+    """The result of a thread's run; if no worker answers meanwhile, a line on stderr says so."""
+    async with OutageNotice(client, thread_id, warn):
+        return await client.result(thread_id)
+
+
+def warn(message: str) -> None:
+    print(f"! {message}", file=sys.stderr, flush=True)
 
 
 class OutageNotice:
