@@ -9,6 +9,7 @@ import getpass
 import socket
 import sys
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import typer
@@ -21,6 +22,8 @@ from wakeful.client.client import Client
 from wakeful.contract.decisions import Decision, DecisionAction
 from wakeful.contract.errors import CallerError, DecisionRefused, NoAnswer, ThreadNotFound, WakefulError
 from wakeful.contract.ids import ticket_id, ticket_readings
+
+ALWAYS_NEEDS_RULE = "--always is only for calls that a permission rule asked about: approve this one without it"
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,8 @@ async def _answer_ticket(client: Client, ticket: str, answer: Answer) -> str | W
     """A line to print, or the error: one bad ticket must not stop the others."""
     try:
         thread_id, target, shown = await _find_ticket(client, ticket)
+        if answer.always and isinstance(shown, PendingDecision) and shown.remember is None:
+            raise DecisionRefused(thread_id, ALWAYS_NEEDS_RULE)
         return await send_answer(client, thread_id, target, answer, shown=shown)
     except WakefulError as error:
         return error
@@ -93,21 +98,33 @@ async def _find_ticket(client: Client, ticket: str) -> tuple[str, str, PendingDe
         raise CallerError(f"{ticket!r} is not a ticket: write THREAD/CALL, as `wakeful inbox` prints it")
     for thread_id, target in readings:
         try:
-            shown = await find_pending(client, thread_id, target)
+            pending = await _read_pending(client, thread_id)
         except ThreadNotFound:
             continue
         except NoAnswer as error:
             return thread_id, target, error
-        if shown is None:
-            raise DecisionRefused(thread_id, f"{target!r} is not waiting for a decision")
+        if (shown := _named(target, pending)) is None:
+            raise DecisionRefused(thread_id, _not_waiting(target, pending))
         return thread_id, target, shown
     raise ThreadNotFound(readings[0][0])
 
 
 async def find_pending(client: Client, thread_id: str, target: str) -> PendingDecision | None:
     """The pending decision on a call, which is named by its id or its suspension's."""
-    view = await read_status(client.temporal, thread_id)
-    return next((entry for entry in pending_of(view) if target in (entry.call_id, entry.suspension_id)), None)
+    return _named(target, await _read_pending(client, thread_id))
+
+
+async def _read_pending(client: Client, thread_id: str) -> tuple[PendingDecision, ...]:
+    return pending_of(await read_status(client.temporal, thread_id))
+
+
+def _named(target: str, pending: Sequence[PendingDecision]) -> PendingDecision | None:
+    return next((entry for entry in pending if target in (entry.call_id, entry.suspension_id)), None)
+
+
+def _not_waiting(target: str, pending: Sequence[PendingDecision]) -> str:
+    others = ", ".join(printable(f"{entry.call_id} ({entry.tool_name})") for entry in pending)
+    return f"{target!r} is not waiting for a decision" + (f"; waiting on this thread: {others}" if others else "")
 
 
 async def send_answer(
@@ -131,6 +148,8 @@ async def send_answer(
         status = await client.decide_many(thread_id, [decision], confirm=True)
     except NoAnswer as error:
         return await _send_unconfirmed(client, thread_id, decision, subject, error)
+    except DecisionRefused as error:  # it names the suspension that the decision is bound to
+        raise DecisionRefused(thread_id, error.reason.replace(repr(decision.target), repr(target))) from error
     if status == "held":
         return f"held      {subject} (it is applied when the call suspends)"
     if status == "repeated":

@@ -97,3 +97,19 @@ def parse_json(option: str, text: str | None) -> JsonValue:
     except json.JSONDecodeError as error:
         raise CallerError(f"{option} is not JSON: {error}; a text needs quotes, for example '\"yes\"'") from error
     return value
+
+
+def parse_json_object(option: str, text: str | None) -> JsonValue:
+    """The value of an option that is written as a JSON object."""
+    from wakeful.contract.errors import CallerError
+
+    if text is None:
+        return None
+    what = f"{option} must be a JSON object, with names and texts in double quotes, for example '{{\"pieces\": 1}}'"
+    try:
+        value: JsonValue = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise CallerError(f"{what}: {error}") from error
+    if not isinstance(value, dict):
+        raise CallerError(f"{what}; it is {text}")
+    return value

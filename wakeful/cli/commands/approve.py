@@ -19,14 +19,14 @@ def approve(
 ) -> None:
     """Resume suspended tool calls."""
     from wakeful.cli.answers import Answer, answer_tickets, current_user
-    from wakeful.cli.session import parse_json
+    from wakeful.cli.session import parse_json, parse_json_object
     from wakeful.contract.decisions import DecisionAction
 
     answer = Answer(
         DecisionAction.RESUME,
         result=parse_json("--result", result),
         reason=reason,
-        arguments=parse_json("--arguments", arguments),
+        arguments=parse_json_object("--arguments", arguments),
         always=always,
         actor=actor or current_user(),
     )
