@@ -31,7 +31,7 @@ def demo(
             client = Client(server.client)
             async with running_worker(server.client, load_registry(options.DEMO_APP)):
                 result = await _run(client)
-                _print_end(result, f"{server.ui}/namespaces/{server.namespace}/workflows/{THREAD}", keep=keep)
+                print_end(result, f"{server.ui}/namespaces/{server.namespace}/workflows/{THREAD}", keep=keep)
                 if keep:
                     await asyncio.Event().wait()
 
@@ -61,7 +61,8 @@ async def _run(client: Client) -> RunResult:
     return await client.result(THREAD)
 
 
-def _print_end(result: RunResult, page: str, *, keep: bool) -> None:
+def print_end(result: RunResult, page: str, *, keep: bool) -> None:
+    """Print the answer and how to see the run; its page is only there while the server is kept."""
     from wakeful.contract.errors import WakefulError
     from wakeful.contract.runs import NaturalEnd
 
@@ -69,5 +70,7 @@ def _print_end(result: RunResult, page: str, *, keep: bool) -> None:
         raise WakefulError(f"the demo's run ended as {result.status_reason}")
     print(f"\nAssistant: {result.response}")
     print(f"\n{result.steps} steps, {result.usage.total_tokens or 0} tokens, thread {result.thread_id}")
-    print(f"In Temporal's web UI: {page}")
-    print("Ctrl-C stops the server." if keep else "Keep it running with: wakeful demo --keep   (or make demo KEEP=1)")
+    if keep:
+        print(f"In Temporal's web UI: {page}\nCtrl-C stops the server.")
+    else:
+        print("See it in Temporal's web UI with: wakeful demo --keep   (or make demo KEEP=1)")
