@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import JsonValue
 from pyte.screens import Char
 
-from docs.pictures.take import FOLDER, PATIENCE, SHARPNESS, Browser, Params, chromium, chromium_command
+from docs.pictures.take import FOLDER, SHARPNESS, TIMEOUT_SECONDS, Browser, Params, chromium, chromium_command
 from tests.support.processes import WAKEFUL, dev_process
 from tests.support.terminal import ALT_ENTER, COLUMNS, ENTER, Terminal, terminal
 from wakeful.cli.process import run_and_leave
@@ -107,7 +107,7 @@ async def photograph(browser: Browser, page: str) -> bytes:
     with tempfile.NamedTemporaryFile("w", suffix=".html") as file:
         file.write(page)
         file.flush()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             await show(browser, width=10, height=10)
             await browser.call("Page.navigate", {"url": f"file://{file.name}"})
             await browser.evaluate("document.fonts.ready")

@@ -35,7 +35,7 @@ AGENT = "assistant"
 THREAD = "refund-order-1042"
 SMALL_TALK = "opening-hours"
 
-PATIENCE = 60.0
+TIMEOUT_SECONDS = 60.0
 """Seconds that any one wait may take."""
 
 WIDTH = 1400
@@ -74,7 +74,7 @@ async def take() -> None:
         os.environ.pop(name, None)  # the demo would ask that model instead of its script, and might not suspend
     async with embedded_server() as server, running_worker(server.client, load_registry(options.DEMO_APP)):
         client = Client(server.client)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             await client.run(AGENT, "When do you open?", thread_id=SMALL_TALK)
             await suspend(client)
             run_id = (await client.handle(THREAD).describe()).run_id
@@ -106,7 +106,7 @@ async def photograph(browser: "Browser", server: EmbeddedServer, picture: Pictur
     url = f"{server.ui}/namespaces/{server.namespace}/workflows{picture.path}"
     view: Params = {"width": WIDTH, "height": picture.height, "deviceScaleFactor": SHARPNESS, "mobile": False}
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             await browser.call("Emulation.setDeviceMetricsOverride", view)
             await browser.call("Page.navigate", {"url": url})
             await browser.evaluate(drawn(picture.words))
@@ -114,7 +114,7 @@ async def photograph(browser: "Browser", server: EmbeddedServer, picture: Pictur
                 await browser.evaluate(pressed(picture.press))
             screenshot = await browser.call("Page.captureScreenshot", {"format": "png"})
     except TimeoutError as error:
-        raise WakefulError(f"{url} did not show {picture.words!r} within {PATIENCE:.0f} seconds") from error
+        raise WakefulError(f"{url} did not show {picture.words!r} within {TIMEOUT_SECONDS:.0f} seconds") from error
     path = FOLDER / f"{picture.name}.png"
     path.write_bytes(base64.b64decode(str(screenshot["data"])))
     print(path)
@@ -177,7 +177,7 @@ async def chromium(command: str) -> AsyncIterator["Browser"]:
         )
         assert process.stderr is not None  # it was asked for
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 browser = await Browser.connect(await devtools_url(process.stderr))
                 await browser.open_page()
             # A log that nobody reads fills its pipe, and stops the browser.
