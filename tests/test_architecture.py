@@ -18,9 +18,8 @@ def diagram() -> str:
     statuses = sorted({status.value for status in STAGES.values()})
     for status in statuses:
         names = ", ".join(stage for stage, shown in STAGES.items() if shown.value == status)
-        lines.append(
-            f"  note right of {next(s for s in STAGES if STAGES[s].value == status)}: status {status}: {names}"
-        )
+        first = next(stage for stage in STAGES if STAGES[stage].value == status)
+        lines += [f"  note right of {first}", f"    status {status}: {names}", "  end note"]
     return "\n".join(lines) + "\n"
 
 
