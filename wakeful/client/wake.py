@@ -122,5 +122,5 @@ async def _start_request(
 def _new_thread(thread_id: str, agent_id: str | None) -> RunRequest:
     """The request for a thread without a conversation; executions that never started do not count."""
     if agent_id is None:
-        raise CallerError(f"thread {thread_id!r} is new: say which agent should answer (--agent AGENT)")
+        raise CallerError(f"thread {thread_id!r} is new: say which agent should answer (agent_id, or --agent)")
     return RunRequest(agent_id=agent_id, mode=ThreadMode.THREAD)
