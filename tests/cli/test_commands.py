@@ -104,7 +104,8 @@ async def test_a_suspended_run_is_shown_decided_and_read(client: Client, address
 
 async def test_messages_are_sent_to_a_thread_that_stays_open(client: Client, address: str, thread_id: str) -> None:
     refused = await wakeful("send", thread_id, "one", address=address)
-    assert refused.err == f"wakeful: thread {thread_id!r} is new: say which agent should answer (agent_id, or --agent)\n"
+    missing = f"thread {thread_id!r} is new: say which agent should answer (agent_id, or --agent)"
+    assert refused.err == f"wakeful: {missing}\n"
     for text, options in (("one", ["--agent", "tester"]), ("two", ["--message-id", "m2"])):
         assert (await wakeful("send", thread_id, text, *options, address=address)).code == 0
     await until(client, thread_id, lambda view: view.status is RunStatus.DONE and view.runs == 2)
