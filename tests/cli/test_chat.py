@@ -177,6 +177,7 @@ async def test_events_of_background_tasks_are_shown_at_the_prompt(
         assert "‖ waiting for background tasks" in seen.text
 
 
+@pytest.mark.integration
 async def test_ctrl_c_cancels_the_run_and_not_the_thread(
     address: str, client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
@@ -287,6 +288,7 @@ async def test_ctrl_c_clears_the_prompt_and_ctrl_d_leaves_and_prints_how_to_cont
     assert [asked.turns[-1].text for asked in provider.asked] == ["Hi."]
 
 
+@pytest.mark.integration
 async def test_a_conversation_continues_where_it_was_left(
     address: str, client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
@@ -377,6 +379,7 @@ async def test_a_tool_is_one_line_with_its_progress_and_unfolds(
         await seen.until("→ mine()\n  found gold\n")
 
 
+@pytest.mark.integration
 async def test_commands_begin_with_a_slash(address: str, provider: FakeProvider, thread_id: str) -> None:
     provider.always(Answer("Hello."))
     async with chatting(address, thread_id) as seen:

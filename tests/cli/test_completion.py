@@ -47,6 +47,7 @@ async def test_nothing_is_offered_when_the_cluster_does_not_answer(line: tuple[s
     assert await completed("wakeful", *line) == Ran(0, "\n", "")
 
 
+@pytest.mark.integration
 async def test_open_threads_their_tickets_and_their_agents_are_offered(temporal: TemporalClient) -> None:
     empty = await empty_namespace(temporal)
     address, namespace = temporal.service_client.config.target_host, empty.namespace

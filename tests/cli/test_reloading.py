@@ -139,6 +139,7 @@ async def test_a_worker_reloads_its_agents_on_sighup(temporal: Client, app: str,
         assert await worker.line() == "agents unchanged, version 2 stays in force"
 
 
+@pytest.mark.integration
 async def test_dev_reloads_agents_as_soon_as_they_change(agents: Path) -> None:
     (agents / "clerk.toml").write_text('[agent.clerk]\ninstructions_file = "clerk.md"\n')
     (agents / "clerk.md").write_text("Be brief.")

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.support.processes import WAKEFUL, wakeful
 from tests.support.terminal import ENTER, terminal
 from wakeful.cli.terminal.rewind_lines import SIDE_EFFECTS, plan_lines, rewound_lines
@@ -30,6 +32,7 @@ async def test_a_program_must_confirm_with_yes(client: Client, address: str, thr
     await client.result(thread_id)
 
 
+@pytest.mark.integration
 async def test_a_person_is_asked_to_confirm(client: Client, address: str, thread_id: str) -> None:
     await client.run("tester", "add", thread_id=thread_id)
     command = (WAKEFUL, "rewind", thread_id, "--to", "1")

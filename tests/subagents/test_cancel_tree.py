@@ -44,6 +44,7 @@ async def start_tree(client: Client, thread_id: str, journal: Journal, plans: Pl
     await until_pending(client, thread_id)
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("how", ["signal", "temporal", "itself", "terminated"])
 async def test_every_node_of_a_cancelled_tree_ends(
     usual_subagents: Client, thread_id: str, journal: Journal, how: str

@@ -34,6 +34,7 @@ def client(temporal: TemporalClient, fake: FakeProvider) -> Client:
     return Client(temporal, task_queue=QUEUE)
 
 
-@pytest.fixture(params=WIRES)
+@pytest.fixture(params=[WIRES[0], *(pytest.param(wire, marks=pytest.mark.integration) for wire in WIRES[1:])])
 def wire(request: pytest.FixtureRequest) -> str:
+    """One wire format here, the others in `make integration`: the tests of each provider cover what differs."""
     return str(request.param)

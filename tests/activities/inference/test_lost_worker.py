@@ -20,6 +20,7 @@ ANSWER = Answer("".join(TOKENS), chunk=9, pause=0.015)
 APP = "tests.support.provider_app:registry"
 
 
+@pytest.mark.faults
 async def test_kill_9_in_the_middle_of_a_streamed_answer(
     temporal: TemporalClient, provider: FakeProvider, thread_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

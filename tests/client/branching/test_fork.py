@@ -223,7 +223,6 @@ async def test_a_fork_that_was_closed_is_woken_and_still_knows_its_origin(client
     await client.handle(fork).cancel()
 
 
-@pytest.mark.faults_when_restless
 async def test_messages_that_do_not_fit_the_carryover_are_read_from_the_origin(
     temporal: TemporalClient, thread_id: str, budget: HistoryBudget
 ) -> None:

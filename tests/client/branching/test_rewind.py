@@ -201,7 +201,6 @@ async def test_a_rewind_ignores_steps_that_were_rolled_back(client: Client, thre
     await close(client, thread_id)
 
 
-@pytest.mark.faults_when_restless
 async def test_a_fork_is_rewound_to_its_own_steps_only(client: Client, thread_id: str) -> None:
     """A rewind of its origin to before the fork point does not change it."""
     await client.run("tester", "count", thread_id=thread_id)
@@ -246,7 +245,6 @@ async def test_a_rejected_rewind_says_what_to_do_instead(client: Client, thread_
         await client.rewind("unheard-of", to=0)
 
 
-@pytest.mark.faults_when_restless
 async def test_random_rewinds_retain_what_came_before_and_continue(client: Client, thread_id: str) -> None:
     """The transcript is always a prefix of what it was, and then what is new; an oracle knows every text of it."""
     chance = random.Random(20)

@@ -72,9 +72,8 @@ class HttpProvider(ABC):
             before = before.removesuffix("/v1")
         self._url = url.copy_with(path=before + self.path)
         self._timeout = timeout
-        self._shares_client = client is not None
-        # No limit: activity slots limit the calls already, and a call must not time out in a second queue.
-        self._client = client or httpx.AsyncClient(limits=httpx.Limits(max_connections=None))
+        self._shared_client = client
+        self._own_client: httpx.AsyncClient | None = None
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
@@ -93,10 +92,20 @@ class HttpProvider(ABC):
     def _host(self) -> str:
         return self._url.netloc.decode()
 
+    @property
+    def _client(self) -> httpx.AsyncClient:
+        """Made at the first call: to load the CA certificates takes long, and most providers of a worker are unused."""
+        if self._shared_client is not None:
+            return self._shared_client
+        if self._own_client is None:
+            # No limit: activity slots limit the calls already, and a call must not time out in a second queue.
+            self._own_client = httpx.AsyncClient(limits=httpx.Limits(max_connections=None))
+        return self._own_client
+
     async def aclose(self) -> None:
         """Close the connections, unless the client is shared."""
-        if not self._shares_client:
-            await self._client.aclose()
+        if self._own_client is not None:
+            await self._own_client.aclose()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamPart, None]:
         """Answer `request` part by part, ending with `Stop`. Leaving the iterator closes the connection.
@@ -107,7 +116,7 @@ class HttpProvider(ABC):
         payload = self._body(request)
         endpoint = Endpoint(request.model, self._host, self._key.value())
         # A shared client may have an `auth` of its own.
-        if endpoint.api_key is None and self._is_home and not self._shares_client:
+        if endpoint.api_key is None and self._is_home and self._shared_client is None:
             problem = f"{endpoint} needs an API key; set {self.key_variable} in the worker's environment"
             raise ProviderError(ProviderErrorKind.UNAUTHORIZED, problem)
         deadline = asyncio.get_running_loop().time() + self._timeout

@@ -196,8 +196,10 @@ async def test_aclose_leaves_a_shared_client_open(http: httpx.AsyncClient) -> No
     assert not http.is_closed
 
 
-async def test_aclose_closes_a_client_of_its_own() -> None:
-    chat = OpenAIChat(api_key="k")
+async def test_aclose_closes_a_client_of_its_own(fake: FakeProvider) -> None:
+    chat = OpenAIChat(api_key="k", base_url=fake.chat_url)
+    fake.will(Answer("Hi."))
+    await parts(chat)
     await chat.aclose()
     with pytest.raises(RuntimeError, match="closed"):
         await parts(chat)
