@@ -236,6 +236,7 @@ def threads(ran: Ran) -> list[str]:
     return [line.split()[1] for line in ran.out.splitlines() if line.startswith("✓")]
 
 
+@pytest.mark.integration
 async def test_open_runs_replay_and_are_saved_for_where_there_is_no_server(sleeping: Client, tmp_path: Path) -> None:
     ran = await replay(sleeping, "--download", str(tmp_path / "saved"))
     assert (ran.code, sorted(threads(ran))) == (0, ["one", "two"]), ran.err
@@ -249,6 +250,7 @@ async def test_open_runs_replay_and_are_saved_for_where_there_is_no_server(sleep
     ]
 
 
+@pytest.mark.integration
 async def test_threads_queries_and_limits_choose_what_is_replayed(sleeping: Client) -> None:
     assert threads(await replay(sleeping, "ended")) == ["ended"]
     assert sorted(threads(await replay(sleeping, "ended", "one", "--open"))) == ["ended", "one", "two"]

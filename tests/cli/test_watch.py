@@ -129,6 +129,7 @@ async def test_a_run_at_a_terminal_is_live_and_prints_its_answer_once(
         assert shown.count("Once upon a time there was a worker.") == 1
 
 
+@pytest.mark.integration
 async def test_a_missing_worker_is_reported(client: Client, address: str, thread_id: str) -> None:
     command = (WAKEFUL, "run", "tester", "hi", "--thread", thread_id, "--task-queue", "no-worker")
     async with terminal(*command, TEMPORAL_ADDRESS=address) as seen:

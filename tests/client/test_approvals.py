@@ -197,6 +197,7 @@ async def test_calls_that_do_not_fit_the_attribute_leave_no_run_stuck(temporal: 
         await client.result(thread_id)
 
 
+@pytest.mark.faults
 async def test_a_run_without_a_worker_is_listed_with_the_reason(temporal: TemporalClient, thread_id: str) -> None:
     client = Client(temporal, task_queue=thread_id)
     async with running_worker(temporal, registry, WorkerSettings(task_queue=thread_id)):

@@ -100,6 +100,7 @@ async def test_a_thread_that_is_terminated_before_it_was_woken_loses_nothing(cli
         await client.handle(thread_id).cancel()
 
 
+@pytest.mark.faults
 async def test_a_thread_that_is_being_woken_can_be_forked(client: Client, thread_id: str) -> None:
     async with a_worker(client):
         await stroll(client, thread_id)

@@ -245,6 +245,7 @@ async def test_a_rejected_rewind_says_what_to_do_instead(client: Client, thread_
         await client.rewind("unheard-of", to=0)
 
 
+@pytest.mark.faults
 async def test_random_rewinds_retain_what_came_before_and_continue(client: Client, thread_id: str) -> None:
     """The transcript is always a prefix of what it was, and then what is new; an oracle knows every text of it."""
     chance = random.Random(20)

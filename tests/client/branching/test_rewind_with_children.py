@@ -109,6 +109,7 @@ async def reset_only(client: Client, thread_id: str, *, to: int) -> None:
     await rewind._reset(client.temporal, planned, "for a moment")
 
 
+@pytest.mark.faults
 async def test_the_workers_complete_a_rewind_whose_caller_dies(client: Client, thread_id: str) -> None:
     tasks = await start_tasks(client, thread_id)
     await reset_only(client, thread_id, to=3)
@@ -126,6 +127,7 @@ async def test_the_workers_complete_a_rewind_whose_caller_dies(client: Client, t
     await replayer().replay_workflow(await client.handle(thread_id).fetch_history())
 
 
+@pytest.mark.faults
 async def test_the_sweep_sends_the_result_of_a_tool_again_if_the_caller_dies(client: Client, thread_id: str) -> None:
     turns = plan(
         [("dig", {"where": "garden", "seconds": 2})], [("work", {"what": "second"})], [("sign", {"what": "it"})]

@@ -147,6 +147,7 @@ async def test_a_thread_that_has_continued_as_new_still_knows_how_often_its_mode
         await cancelled(client, thread_id)
 
 
+@pytest.mark.integration
 async def test_a_model_that_thinks_one_that_streams_and_one_that_stalls_differ(
     asking: Client, provider: FakeProvider, thread_id: str
 ) -> None:
@@ -268,6 +269,7 @@ async def test_a_background_tool_is_found_from_its_parent_and_by_itself(
         assert (await client.why(found.path[1])).cause is Cause.CANCELLED
 
 
+@pytest.mark.integration
 async def test_a_task_queue_without_a_worker_outranks_everything_else(temporal: TemporalClient, thread_id: str) -> None:
     client = Client(temporal, task_queue=f"{thread_id}-queue")
     await client.start("tester", "approve", thread_id=thread_id)
@@ -430,6 +432,7 @@ class OtherCode:
         await workflow.wait_condition(lambda: False)
 
 
+@pytest.mark.integration
 async def test_code_that_does_not_match_the_history_is_the_cause(temporal: TemporalClient, thread_id: str) -> None:
     async with working(temporal, thread_id) as client:
         await client.start("tester", "approve", thread_id=thread_id)

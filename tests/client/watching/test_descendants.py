@@ -50,6 +50,7 @@ async def test_records_of_sub_agents_come_between_their_start_and_their_end(
     assert depths == {0, 1, 2}
 
 
+@pytest.mark.faults
 async def test_a_stream_of_many_threads_resumes_from_the_last_number_of_each(
     either_subagents: Client, thread_id: str
 ) -> None:

@@ -131,6 +131,7 @@ async def test_a_thread_that_is_terminated_ends_its_stream(client: Client, threa
     assert await seen(client, thread_id) == records
 
 
+@pytest.mark.faults
 async def test_a_watcher_reports_an_outage_of_the_workers_once(temporal: TemporalClient, thread_id: str) -> None:
     client, settings = Client(temporal, task_queue=thread_id), WorkerSettings(task_queue=thread_id)
     async with running_worker(temporal, registry, settings):
