@@ -146,6 +146,8 @@ async def test_a_sub_agent_that_was_woken_is_still_in_its_tree(client: Client, t
     woken, below = f"{thread_id}/writer-2", f"{thread_id}/writer-2/checker-9"
     view = view_of(woken, "writer", path=(thread_id,), calls=(delegate_call("checker", below),))
     checker = Part(id=below, view=view_of(below, "checker", path=(thread_id, woken)))
+    async with asyncio.timeout(BOUND_SECONDS):
+        await client.temporal.get_workflow_handle(woken).result()  # it has closed, so it can be woken
     again = await stand(client.temporal, thread_id, Part(id=woken, view=view, children=(checker,)))
     tree = await read(client, thread_id, lambda tree: len(list(tree.walk())) == 5)
     (writer,) = [node for node in tree.children if node.thread_id == woken]
