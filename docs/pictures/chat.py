@@ -1,7 +1,8 @@
 """Take the picture of `wakeful chat`, and a recording of it: the real program in an emulated terminal.
 
-The server and the worker are real, and somebody types: nothing is drawn by hand. Run it from the root of the
-repository, as `make picture` does: `python -m docs.pictures.chat`. `asciinema play docs/pictures/chat.cast` plays it.
+The server and the worker are real, and this program types into the terminal: nothing is drawn by hand. Run it from the
+root of the repository, as `make picture` does: `python -m docs.pictures.chat`. `asciinema play docs/pictures/chat.cast`
+plays it.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The agent of the chat's picture: it looks at the stock, and orders what is missing when somebody agrees.
+"""The agent of the chat's picture: it looks at the stock, and orders what is missing when a person agrees.
 
 Its model is scripted and offline, and says its words one by one, as others do.
 """

@@ -180,7 +180,7 @@ async def chromium(command: str) -> AsyncIterator["Browser"]:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 browser = await Browser.connect(await devtools_url(process.stderr))
                 await browser.open_page()
-            # A log that nobody reads fills its pipe, and stops the browser.
+            # An unread log fills its pipe, and stops the browser.
             drain = asyncio.create_task(process.stderr.read())
             try:
                 yield browser
@@ -242,7 +242,7 @@ class Browser:
         self._send(json.dumps({"id": id, "method": method, "params": params, **self._session}).encode())
         while True:
             answer: Params = json.loads(await self._receive())
-            if answer.get("id") != id:  # an event, and nobody listens to those
+            if answer.get("id") != id:  # an event, not an answer
                 continue
             result = answer.get("result")
             if not isinstance(result, dict):

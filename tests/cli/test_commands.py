@@ -68,10 +68,10 @@ async def test_a_budget_goes_with_the_run(client: Client, address: str, thread_i
 
 
 async def test_a_run_that_does_not_end_well_exits_with_its_reason(client: Client, address: str) -> None:
-    ran = await wakeful("run", "nobody", "hi", address=address)
+    ran = await wakeful("run", "unknown", "hi", address=address)
     assert ran.code == 1
     assert ran.err.splitlines()[-1] == (
-        f"wakeful: the run ended as error:agent not found: 'nobody'; registered: {', '.join(sorted(registry.agents))}"
+        f"wakeful: the run ended as error:agent not found: 'unknown'; registered: {', '.join(sorted(registry.agents))}"
     )
 
 
@@ -204,11 +204,11 @@ def test_a_syntax_error_of_the_app_is_one_line_with_its_place(tmp_path: Path, mo
 
 
 async def test_a_thread_whose_run_failed_says_why(client: Client, address: str, thread_id: str) -> None:
-    await wakeful("send", thread_id, "hello", "--agent", "nobody", address=address)
+    await wakeful("send", thread_id, "hello", "--agent", "unknown", address=address)
     await until(client, thread_id, lambda view: view.result is not None)
     status = await wakeful("status", thread_id, address=address)
     assert any(
-        line.startswith("ended    error:agent not found: 'nobody'; registered: ") for line in status.out.splitlines()
+        line.startswith("ended    error:agent not found: 'unknown'; registered: ") for line in status.out.splitlines()
     )
 
 

@@ -67,7 +67,7 @@ async def deployed(
 
 
 async def set_current(temporal: TemporalClient, deployment: str, build_id: str) -> None:
-    """`temporal worker deployment set-current-version`, until the server's task queues have heard of it."""
+    """`temporal worker deployment set-current-version`, until the server's task queues have it."""
     request = SetWorkerDeploymentCurrentVersionRequest(
         namespace=temporal.namespace, deployment_name=deployment, build_id=build_id, identity="tests"
     )
@@ -159,7 +159,7 @@ async def test_a_pinned_run_stays_on_the_version_it_started_on(temporal: Tempora
 
 
 async def test_a_pinned_run_without_workers_waits_until_it_is_moved(temporal: TemporalClient, thread_id: str) -> None:
-    """Why we recommend PINNED for none: somebody must keep the old version, or move each of its runs."""
+    """Why we do not recommend PINNED: you must keep the old version running, or move each of its runs."""
     client = Client(temporal, task_queue=thread_id)
     async with deployed(temporal, FIRST, "1", PINNED, name=thread_id):
         call_id = await asleep(client, thread_id)

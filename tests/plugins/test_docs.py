@@ -57,7 +57,7 @@ async def test_the_other_agents_of_the_page_run(serving: Serving, page: Any, thr
 
 def test_the_skill_of_the_page_is_valid(page: Any) -> None:
     skill = read_skills(Path("skills"))["invoices"]
-    assert (skill.allowed_tools, skill.when_to_use) == (("guest",), "somebody asks for money, or owes some")
+    assert (skill.allowed_tools, skill.when_to_use) == (("guest",), "a customer asks for money, or owes some")
 
 
 def test_the_page_names_every_phase() -> None:

@@ -202,9 +202,9 @@ async def test_a_start_with_two_arguments_fails_instead_of_hanging(
 
 
 async def test_an_unknown_agent_ends_the_run_with_the_names_there_are(client: Client, thread_id: str) -> None:
-    result = await client.run("nobody", "hello", thread_id=thread_id)
+    result = await client.run("unknown", "hello", thread_id=thread_id)
     names = ", ".join(sorted(registry.agents))
-    assert result.termination == Errored(value=f"agent not found: 'nobody'; registered: {names}")
+    assert result.termination == Errored(value=f"agent not found: 'unknown'; registered: {names}")
 
 
 async def test_a_permanent_provider_error_ends_the_run_with_its_message(

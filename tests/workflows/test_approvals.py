@@ -49,7 +49,7 @@ async def test_bad_decisions_are_refused_as_a_whole_and_the_run_is_unharmed(mine
     [ticket] = (await until(mine, thread_id, lambda view: bool(view.pending))).pending
     id = ticket.pending.id
     with pytest.raises(DecisionRefused, match="not found"):
-        await mine.decide(thread_id, "nobody", "resume", confirm=True)
+        await mine.decide(thread_id, "unknown", "resume", confirm=True)
     with pytest.raises(DecisionRefused, match="changed"):
         await mine.decide(thread_id, id, "resume", arguments_digest="0" * 16, confirm=True)
     with pytest.raises(DecisionRefused, match="amount"):

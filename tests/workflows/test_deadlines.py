@@ -128,7 +128,7 @@ async def test_a_run_without_a_deadline_has_no_timer(usual_client: Client, threa
 
 
 async def test_a_confirmed_decision_is_answered_with_what_became_of_it(client: Client, thread_id: str) -> None:
-    """B-329: whoever decides is told whether it counted, not only that it was sent."""
+    """B-329: the decider learns whether the decision was applied, not only that it was sent."""
     await client.start("parallel", "two approvals", thread_id=thread_id)
     first, second = (await until_status(client, thread_id, RunStatus.WAITING)).pending
     yes = {"call_id": first.pending.id, "action": "cancel", "decision_id": "d1"}

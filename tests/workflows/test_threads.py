@@ -59,10 +59,10 @@ async def test_messages_sent_at_once_are_answered_one_after_another(client: Clie
 
 
 async def test_a_run_that_fails_leaves_its_thread_open(client: Client, thread_id: str) -> None:
-    await client.send(thread_id, "hello", agent_id="nobody")
+    await client.send(thread_id, "hello", agent_id="unknown")
     view = await until(client, thread_id, lambda view: view.status is RunStatus.DONE)
     assert view.result is not None
-    assert view.result.status_reason.startswith("error:agent not found: 'nobody'")
+    assert view.result.status_reason.startswith("error:agent not found: 'unknown'")
     await client.send(thread_id, "one", agent_id="tester")
     assert await answered(client, thread_id, 2) == "hello, one"
     await close(client, thread_id)

@@ -29,7 +29,7 @@ UNKNOWN = "outcome unknown: {}. It is not known whether 'silent' took effect. Ch
 
 @workflow.defn(name="Owner", sandboxed=False)
 class Owner:
-    """Starts a task, and returns what it is told of its end."""
+    """Starts a task, and returns the end that the task reports."""
 
     def __init__(self) -> None:
         self._told: list[Any] = []
@@ -73,7 +73,7 @@ async def asking(input: ToolCallInput) -> ToolOutcome:
 @activity.defn
 async def silent(input: ToolCallInput) -> ToolOutcome:
     await asyncio.sleep(60)
-    raise AssertionError("nobody waits as long")
+    raise AssertionError("the test ends long before")
 
 
 @activity.defn
@@ -165,7 +165,7 @@ async def test_a_cancelled_task_stops_its_tool_and_says_so(tasks: Client, thread
 async def test_a_task_that_is_cancelled_before_it_begins_never_runs_its_tool(tasks: Client, thread_id: str) -> None:
     result = await tasks.execute_workflow(
         names.WORKFLOW_TOOL_TASK,
-        given("lasting", "nobody"),
+        given("lasting", "unknown"),
         id=thread_id,
         task_queue=QUEUE,
         start_signal="cancel",
@@ -176,6 +176,6 @@ async def test_a_task_that_is_cancelled_before_it_begins_never_runs_its_tool(tas
 
 async def test_a_task_whose_owner_never_was_ends_all_the_same(tasks: Client, thread_id: str) -> None:
     task = await tasks.start_workflow(
-        names.WORKFLOW_TOOL_TASK, given("fine", "nobody"), id=thread_id, task_queue=QUEUE, result_type=ChildResult
+        names.WORKFLOW_TOOL_TASK, given("fine", "unknown"), id=thread_id, task_queue=QUEUE, result_type=ChildResult
     )
     assert (await task.result()).status is TaskStatus.COMPLETED

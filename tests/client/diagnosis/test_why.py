@@ -97,7 +97,7 @@ def waited(found: Diagnosis) -> float:
 
 async def test_a_thread_that_does_not_exist_has_no_diagnosis(usual_client: Client) -> None:
     with pytest.raises(ThreadNotFound):
-        await usual_client.why("nobody")
+        await usual_client.why("no-such-thread")
 
 
 async def test_a_model_that_answers_429_is_quoted_with_the_time_of_the_retry(

@@ -179,7 +179,7 @@ class Hanging:
             await asyncio.Event().wait()
         finally:
             self.cancelled.set()
-        raise AssertionError("nobody ends this wait but a cancel")
+        raise AssertionError("only a cancellation ends this wait")
 
 
 class Recording:
