@@ -186,11 +186,15 @@ def load_registry(app: str | None, *, agent_files: Sequence[Path] = ()) -> Regis
 
 
 def _imported(app: str) -> Registry:
-    module_name, colon, attribute = app.partition(":")
-    if not (module_name and colon and attribute):
-        raise ConfigurationError([f"--app {app!r} must be written as module:registry, for example myapp:registry"])
+    module_name, _, attribute = app.partition(":")
+    if not (module_name and attribute):
+        forms = "module:registry or path/to/file.py:registry"
+        example = f"{app.rstrip(':')}:registry" if module_name else "myapp:registry"
+        raise ConfigurationError([f"--app {app!r} must be written as {forms}, for example {example}"])
     module_path = Path(module_name)
     if module_path.suffix == ".py":
+        if not module_path.is_file():  # its import would miss a module instead
+            raise ConfigurationError([f"--app {app!r}: the file {module_name!r} does not exist"])
         sys.path.insert(0, str(module_path.parent.resolve()))
         module_name = module_path.stem
     elif "" not in sys.path and os.getcwd() not in sys.path:
@@ -203,6 +207,9 @@ def _imported(app: str) -> Registry:
                 [f"--app {app!r}: {module_name} needs {error.name!r}, which is missing"]
             ) from error
         raise ConfigurationError([f"--app {app!r}: there is no module {module_name!r} here or on the path"]) from error
+    except SyntaxError as error:
+        where = f"{error.filename}, line {error.lineno}"
+        raise ConfigurationError([f"--app {app!r}: syntax error in {where}: {error.msg}"]) from error
     registry = getattr(module, attribute, None)
     if not isinstance(registry, Registry):
         found = "is missing" if registry is None else f"is a {type(registry).__name__}"

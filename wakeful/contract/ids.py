@@ -1,7 +1,8 @@
 """Every id and transcript source that Wakeful writes to history: made here, parsed here, and nowhere else.
 
 An id in history is permanent and never reused: its numbers come from `Counters`, which a thread keeps through every
-later run, execution, wake and fork. `tests/contract/test_ids.py` pins the spelling of each.
+later run, execution, wake and fork. A Temporal reset counts again from the reset point, so call ids after it also have
+a lineage. `tests/contract/test_ids.py` pins the spelling of each.
 
 - A **work id** names a command until it ends: the id of an activity, or of the child that does the work.
 - A **source** says where in history a transcript entry is recorded, so that an inference input can refer to it.
