@@ -8,6 +8,8 @@
     ├── ConfigurationError      the worker's registry or settings are wrong; lists every problem at once
     ├── ConnectionFailed        Temporal is unreachable
     ├── NoAnswer                a thread did not answer a query in time, usually because no worker is running
+    ├── NotStarted              no worker has completed a workflow task of the execution yet
+    ├── DoesNotReplay           a history does not replay on the installed code: a worker has to be asked
     ├── ProviderError           the model provider failed; `kind` says how, and whether a retry may help
     ├── ToolError               a tool reports a failure for the model to read
     └── InternalError           a bug in Wakeful
@@ -69,6 +71,32 @@ class ConnectionFailed(WakefulError):
 
 class NoAnswer(WakefulError):
     """A thread did not answer a query in time. Signals that were sent are in its history nevertheless."""
+
+
+class NotStarted(WakefulError):
+    """No worker has completed a workflow task of an execution, so there is nothing to read."""
+
+    def __init__(self, thread_id: str, run_id: str) -> None:
+        super().__init__(
+            f"the run on thread {thread_id!r} has not started: no worker has completed a workflow task of execution "
+            f"{run_id!r}; start a worker on its task queue"
+        )
+        self.thread_id = thread_id
+        self.run_id = run_id
+
+
+class DoesNotReplay(WakefulError):
+    """The history of an execution does not replay on the code that is installed here."""
+
+    def __init__(self, thread_id: str, run_id: str, *, event_id: int, reason: str) -> None:
+        super().__init__(
+            f"execution {run_id!r} of thread {thread_id!r} does not replay on the code installed here, at event "
+            f"{event_id}: {reason}. Query a worker of the thread instead, or install the version that its workers run."
+        )
+        self.thread_id = thread_id
+        self.run_id = run_id
+        self.event_id = event_id
+        self.reason = reason
 
 
 class ProviderErrorKind(StrEnum):

@@ -8,7 +8,7 @@ back. The readers on top of this are `conversation` (cold rebuild), `timeline` (
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pydantic import JsonValue
 from temporalio.api.common.v1 import Payload
@@ -138,7 +138,7 @@ def _work_moment(event: HistoryEvent, id: int, at: int) -> HistoryMoment | None:
             completed = event.activity_task_completed_event_attributes
             return ActivityCompleted(id, at, completed.scheduled_event_id, "", "", completed.result)
         case how if how in _ACTIVITY_FAILED:
-            attributes = _attributes(event)
+            attributes = attributes_of(event)
             failure = attributes.failure if how != EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED else None
             return ActivityFailed(id, at, attributes.scheduled_event_id, how, failure)
         case EventType.EVENT_TYPE_MARKER_RECORDED:
@@ -164,7 +164,7 @@ def _child_moment(event: HistoryEvent, id: int, at: int) -> HistoryMoment | None
             running = event.child_workflow_execution_started_event_attributes.workflow_execution
             return ChildStarted(id, at, running.workflow_id)
         case how if how in _CHILD_CLOSED:
-            return ChildClosed(id, at, _attributes(event).workflow_execution.workflow_id, how)
+            return ChildClosed(id, at, attributes_of(event).workflow_execution.workflow_id, how)
         case EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED:
             sent = event.signal_external_workflow_execution_initiated_event_attributes
             return SignalSent(id, at, sent.signal_name, sent.input, sent.workflow_execution.workflow_id)
@@ -198,7 +198,8 @@ def _closed(event: HistoryEvent, id: int, at: int) -> Closed:
             return closed
 
 
-def _attributes(event: HistoryEvent):  # type: ignore[no-untyped-def]  # one of many generated classes
+def attributes_of(event: HistoryEvent) -> Any:
+    """The attributes of an event, in the one of many generated classes that its type has."""
     return getattr(event, str(event.WhichOneof("attributes")))
 
 

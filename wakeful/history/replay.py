@@ -8,7 +8,6 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,15 +16,13 @@ from urllib.parse import quote
 from google.protobuf.json_format import ParseError
 from temporalio.client import Client, WorkflowHistory
 from temporalio.converter import DataConverter
-from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.service import RPCError
-from temporalio.worker import Replayer
 
-from wakeful.contract import names
 from wakeful.contract.base import Maybe, Wire
 from wakeful.contract.errors import CallerError, WakefulError
 from wakeful.history.decoder import moment_of
-from wakeful.history.moments import Started, TaskCompleted
+from wakeful.history.moments import Started
+from wakeful.history.read_only_replayer import OURS, WORKFLOWS, ReadOnlyReplayer
 from wakeful.history.replay_failure import (
     code_behaviour,
     event_type_name,
@@ -34,15 +31,8 @@ from wakeful.history.replay_failure import (
     recorded_command,
 )
 from wakeful.rpc_errors import error_of
-from wakeful_workflows import AgentRun, ToolTask
-
-OURS = (names.WORKFLOW, names.WORKFLOW_TOOL_TASK)
-WORKFLOWS: Sequence[type] = (AgentRun, ToolTask)
 
 MAX_CONCURRENT_READS = 16
-
-REPLAY_TIMEOUT_SECONDS = 300.0
-"""For one history; the SDK detects workflow code that hangs within seconds."""
 
 
 class Break(Wire):
@@ -124,7 +114,7 @@ def saving(source: Source, directory: Path) -> Source:
 
 
 class HistoryReplayer:
-    """Reads many histories concurrently, and replays one at a time, because a replay saturates a CPU core.
+    """Reads many histories concurrently, and replays one at a time.
 
     Args:
         converter: the data converter of the namespace's workers.
@@ -134,15 +124,7 @@ class HistoryReplayer:
     def __init__(
         self, converter: DataConverter, *, namespace: str = "replay", workflows: Sequence[type] = WORKFLOWS
     ) -> None:
-        self._replay_lock = asyncio.Lock()
-        self._replayer = Replayer(
-            workflows=workflows,
-            data_converter=converter,
-            namespace=namespace,
-            # The Replayer would create an executor per call; and the SDK's log goes to stdout.
-            workflow_task_executor=ThreadPoolExecutor(thread_name_prefix="wakeful-replay"),
-            runtime=Runtime(telemetry=TelemetryConfig(logging=None)),
-        )
+        self._replayer = ReadOnlyReplayer(converter, namespace=namespace, workflows=workflows)
 
     async def all(self, sources: AsyncIterable[Source]) -> AsyncIterator[Replayed]:
         """The result of each, in their order."""
@@ -174,25 +156,11 @@ class HistoryReplayer:
             events=len(history.events),
         )
         try:
-            async with self._replay_lock:
-                failure = await self._failure(history, len(history.events))
-                broke = await self._break(history, str(failure)) if failure else None
-        except TimeoutError:
-            timeout = f"the replay did not end within {REPLAY_TIMEOUT_SECONDS:.0f} s"
-            return replayed.model_copy(update={"outcome": "unread", "unread": timeout})
+            failure = await self._replayer.failure(history)
+            broke = await self._break(history, str(failure)) if failure else None
+        except TimeoutError as timeout:
+            return replayed.model_copy(update={"outcome": "unread", "unread": str(timeout)})
         return replayed.model_copy(update={"outcome": "broken", "broke": broke}) if broke else replayed
-
-    async def _failure(self, history: WorkflowHistory, length: int) -> Exception | None:
-        """The failure of replaying the first events of a history, if it fails."""
-        part = WorkflowHistory(history.workflow_id, history.events[:length])
-        if not _has_completed_task(part):
-            return None  # the workflow has not issued a command yet, and the SDK would wait forever
-        replay = asyncio.create_task(self._replayer.replay_workflow(part, raise_on_replay_failure=False))
-        # Abandoned, not cancelled: a replay that hangs would hang in its cancellation, too.
-        done, _ = await asyncio.wait({replay}, timeout=REPLAY_TIMEOUT_SECONDS)
-        if not done:
-            raise TimeoutError
-        return replay.result().replay_failure
 
     async def _break(self, history: WorkflowHistory, failure: str) -> Break:
         message = failure_message(failure)
@@ -210,7 +178,7 @@ class HistoryReplayer:
         replays, fails = 0, len(history.events)
         while fails - replays > 1:
             middle = (replays + fails) // 2
-            if await self._failure(history, middle):
+            if await self._replayer.failure(WorkflowHistory(history.workflow_id, history.events[:middle])):
                 fails = middle
             else:
                 replays = middle
@@ -257,7 +225,3 @@ def _check(history: WorkflowHistory) -> Started:
 def _started(history: WorkflowHistory) -> Started | None:
     first = moment_of(history.events[0]) if history.events else None
     return first if isinstance(first, Started) else None
-
-
-def _has_completed_task(history: WorkflowHistory) -> bool:
-    return any(isinstance(moment_of(event), TaskCompleted) for event in history.events)

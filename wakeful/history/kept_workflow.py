@@ -1,0 +1,123 @@
+"""A workflow that stays in memory after its replay, to be queried.
+
+The SDK's replayer creates a workflow through a `WorkflowRunner`, sends it the activations that history leads to, and
+evicts it. `Keeper` creates it as a worker does, and keeps it: a query is one more activation.
+"""
+
+import threading
+from typing import Any
+
+from temporalio.api.common.v1 import Payload
+from temporalio.bridge.proto.workflow_activation import (
+    QueryWorkflow,
+    RemoveFromCache,
+    WorkflowActivation,
+    WorkflowActivationJob,
+)
+from temporalio.bridge.proto.workflow_commands import QueryResult
+from temporalio.bridge.proto.workflow_completion import Success, WorkflowActivationCompletion
+from temporalio.converter import SerializationContext, StorageDriverStoreContext
+from temporalio.worker import UnsandboxedWorkflowRunner, WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
+from temporalio.workflow import Info
+
+from wakeful.contract.errors import InternalError
+
+
+class KeptWorkflow(WorkflowInstance):
+    """One workflow: the replayer activates it, and it outlives its eviction until `drop`.
+
+    Query and drop it in a thread that runs no event loop: the SDK replaces the thread's loop while it is active.
+
+    Args:
+        through: the last event that it handles; what the replayer brings of later ones is not passed on.
+    """
+
+    def __init__(self, instance: WorkflowInstance, *, through: int) -> None:
+        self._instance: WorkflowInstance | None = instance
+        self._through = through
+        self._last = WorkflowActivation()
+        self._lock = threading.Lock()
+
+    @property
+    def reached(self) -> int:
+        """The event that its last activation went up to."""
+        return self._last.history_length
+
+    def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
+        is_eviction = any(job.HasField("remove_from_cache") for job in act.jobs)
+        if is_eviction or act.history_length > self._through:
+            return WorkflowActivationCompletion(successful=Success())
+        self._last = _without_jobs(act)
+        return self._activate(act)
+
+    def query(self, name: str, arguments: list[Payload]) -> QueryResult:
+        """What it answers to a query. Payloads are those of the converter: no codec has encoded them."""
+        act = _without_jobs(self._last)
+        query = QueryWorkflow(query_id=name, query_type=name, arguments=arguments)
+        act.jobs.append(WorkflowActivationJob(query_workflow=query))
+        completion = self._activate(act)
+        if completion.HasField("failed"):
+            raise InternalError(
+                f"the query {name!r} of a replayed workflow failed: {completion.failed.failure.message}"
+            )
+        return completion.successful.commands[0].respond_to_query
+
+    def drop(self) -> None:
+        """Evict it, so that its tasks end here and not in some thread that collects garbage."""
+        act = _without_jobs(self._last)
+        act.jobs.append(WorkflowActivationJob(remove_from_cache=RemoveFromCache()))
+        with self._lock:
+            if self._instance is not None:
+                self._instance.activate(act)
+                self._instance = None
+
+    def _activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
+        with self._lock:
+            return self._kept.activate(act)
+
+    @property
+    def _kept(self) -> WorkflowInstance:
+        if self._instance is None:
+            raise InternalError("a workflow was activated after it was dropped")
+        return self._instance
+
+    def get_serialization_context(self, command_info: Any) -> SerializationContext | None:
+        return self._kept.get_serialization_context(command_info)
+
+    def get_external_store_context(self, command_info: Any) -> StorageDriverStoreContext:
+        return self._kept.get_external_store_context(command_info)
+
+    def get_info(self) -> Info:
+        return self._kept.get_info()
+
+    def get_thread_id(self) -> int | None:
+        return self._kept.get_thread_id()
+
+
+def _without_jobs(act: WorkflowActivation) -> WorkflowActivation:
+    """The same moment of the workflow, with nothing to do."""
+    return WorkflowActivation(
+        run_id=act.run_id,
+        timestamp=act.timestamp,
+        is_replaying=True,
+        history_length=act.history_length,
+        history_size_bytes=act.history_size_bytes,
+        continue_as_new_suggested=act.continue_as_new_suggested,
+        available_internal_flags=act.available_internal_flags,
+    )
+
+
+class Keeper(WorkflowRunner):
+    """Creates the workflow of one replay, and keeps it in `workflow`."""
+
+    def __init__(self, *, through: int) -> None:
+        self._runner = UnsandboxedWorkflowRunner()
+        self._through = through
+        self.workflow: KeptWorkflow | None = None
+
+    def prepare_workflow(self, defn: Any) -> None:
+        self._runner.prepare_workflow(defn)
+
+    def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
+        self.workflow = KeptWorkflow(self._runner.create_instance(det), through=self._through)
+        return self.workflow

@@ -1,0 +1,104 @@
+"""The SDK's `Replayer`, set up to change nothing: it decodes payloads, and neither encrypts, stores nor logs any.
+
+`replay` checks histories with it, and `reader` reads threads.
+"""
+
+import asyncio
+import dataclasses
+import functools
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from temporalio.api.common.v1 import Payload
+from temporalio.client import WorkflowHistory
+from temporalio.converter import DataConverter, PayloadCodec, SerializationContext, WithSerializationContext
+from temporalio.runtime import Runtime, TelemetryConfig
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowRunner
+
+from wakeful.contract import names
+from wakeful.history.completed_part import last_completed_task
+from wakeful_workflows import AgentRun, ToolTask
+
+OURS = (names.WORKFLOW, names.WORKFLOW_TOOL_TASK)
+WORKFLOWS: Sequence[type] = (AgentRun, ToolTask)
+
+REPLAY_TIMEOUT_SECONDS = 300.0
+"""For one history; the SDK detects workflow code that hangs within seconds."""
+
+
+class ReadOnlyReplayer:
+    """Replays one history at a time, because a replay saturates a CPU core.
+
+    Args:
+        converter: the data converter of the namespace's workers.
+        workflows: the workflow code, if not the installed one.
+    """
+
+    def __init__(
+        self, converter: DataConverter, *, namespace: str = "replay", workflows: Sequence[type] = WORKFLOWS
+    ) -> None:
+        self.converter = decoding_only(converter)
+        self.namespace = namespace
+        self._workflows = workflows
+        self._turn = asyncio.Lock()
+        self._threads = ThreadPoolExecutor(thread_name_prefix="wakeful-replay")
+
+    async def failure(self, history: WorkflowHistory, *, runner: WorkflowRunner | None = None) -> Exception | None:
+        """Why a history does not replay; None if it does.
+
+        Args:
+            runner: creates the workflow's instance, if not the SDK's own runner.
+
+        Raises:
+            TimeoutError: the replay did not end.
+        """
+        if last_completed_task(history.events) is None:
+            return None  # the workflow has not issued a command yet, and the SDK would wait forever
+        async with self._turn:
+            replayer = Replayer(
+                workflows=self._workflows,
+                unsandboxed_workflow_runner=runner or UnsandboxedWorkflowRunner(),
+                data_converter=self.converter,
+                namespace=self.namespace,
+                workflow_task_executor=self._threads,  # the Replayer would create one per call
+                runtime=_silent_runtime(),
+            )
+            replay = asyncio.create_task(replayer.replay_workflow(history, raise_on_replay_failure=False))
+            # Abandoned, not cancelled: a replay that hangs would hang in its cancellation, too.
+            done, _ = await asyncio.wait({replay}, timeout=REPLAY_TIMEOUT_SECONDS)
+        if not done:
+            raise TimeoutError(f"the replay did not end within {REPLAY_TIMEOUT_SECONDS:.0f} s")
+        return replay.result().replay_failure
+
+
+@functools.cache
+def _silent_runtime() -> Runtime:
+    """One for the process, because each has threads of its own. The SDK's log would go to stdout."""
+    return Runtime(telemetry=TelemetryConfig(logging=None))
+
+
+def decoding_only(converter: DataConverter) -> DataConverter:
+    """The same converter, which leaves what it encodes as it is: the commands of a replay are not sent anywhere."""
+    codec, storage = converter.payload_codec, converter.external_storage
+    return dataclasses.replace(
+        converter,
+        payload_codec=_DecodingOnly(codec) if codec is not None else None,
+        external_storage=dataclasses.replace(storage, payload_size_threshold=sys.maxsize) if storage else None,
+    )
+
+
+class _DecodingOnly(PayloadCodec, WithSerializationContext):
+    def __init__(self, codec: PayloadCodec) -> None:
+        self._codec = codec
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return list(payloads)
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return await self._codec.decode(payloads)
+
+    def with_context(self, context: SerializationContext) -> "_DecodingOnly":
+        if isinstance(self._codec, WithSerializationContext):
+            return _DecodingOnly(self._codec.with_context(context))
+        return self

@@ -1,0 +1,182 @@
+"""Read threads from history alone, without a worker: `HistoryReader` replays an execution and queries the result.
+
+The answers are those of the execution's last completed workflow task, computed by the workflow itself on what the SDK
+made of its history. Nothing is written anywhere. Unlike a query that a worker answers, reading cannot make a run handle
+events before their workflow task.
+"""
+
+import asyncio
+import weakref
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
+from temporalio.workflow import NondeterminismError
+
+from wakeful.contract.errors import CallerError, DoesNotReplay
+from wakeful.history.completed_part import last_completed_task
+from wakeful.history.decoder import ExecutionRef
+from wakeful.history.read_only_replayer import OURS, WORKFLOWS, ReadOnlyReplayer
+from wakeful.history.replayed_execution import ReplayedExecution, ThreadReading, drop_all, replay_execution
+from wakeful.rpc_errors import error_of
+
+V = TypeVar("V")
+
+MAX_KEPT = 32
+"""Executions that a reader keeps in memory."""
+
+NEWEST_EVENTS = 50
+"""A page of newest events; the newest workflow task is usually among them."""
+
+
+class HistoryReader:
+    """Reads threads of one namespace. Use it in one event loop, and close it: it keeps what it has replayed.
+
+    Args:
+        temporal: has the data converter of the namespace's workers.
+        workflows: the workflow code, if not the installed one.
+        max_kept: how many executions it keeps in memory; it drops those that were read the longest time ago.
+    """
+
+    def __init__(self, temporal: Client, *, workflows: Sequence[type] = WORKFLOWS, max_kept: int = MAX_KEPT) -> None:
+        self._temporal = temporal
+        self._replayer = ReadOnlyReplayer(temporal.data_converter, namespace=temporal.namespace, workflows=workflows)
+        self._max_kept = max_kept
+        self._kept: OrderedDict[str, ReplayedExecution] = OrderedDict()
+        """By Temporal's run id, the last read one last."""
+        self._broken: OrderedDict[str, DoesNotReplay] = OrderedDict()
+        """Executions that no later event can make replay."""
+        self._replays: dict[str, asyncio.Task[None]] = {}
+        self._finalizer = weakref.finalize(self, drop_all, self._kept)
+
+    async def query(
+        self, thread_id: str, name: str, kind: type[V], argument: object = None, *, run_id: str | None = None
+    ) -> V:
+        """What a thread, or one execution of it, answers to a query.
+
+        Raises:
+            NotStarted: no workflow task of the execution has been completed.
+            DoesNotReplay: the execution does not replay on the installed code.
+            ThreadNotFound: there is no such execution.
+        """
+        async with self._using(thread_id, run_id) as replayed:
+            return await replayed.query(name, kind, argument)
+
+    async def read(self, thread_id: str, *, run_id: str | None = None) -> ThreadReading:
+        """Everything that a thread, or one execution of it, has to show.
+
+        Raises:
+            NotStarted: no workflow task of the execution has been completed.
+            DoesNotReplay: the execution does not replay on the installed code.
+            ThreadNotFound: there is no such execution.
+        """
+        async with self._using(thread_id, run_id) as replayed:
+            return await replayed.reading()
+
+    async def aclose(self) -> None:
+        """Drop everything that it keeps."""
+        if replays := tuple(self._replays.values()):
+            await asyncio.wait(replays)
+        await asyncio.to_thread(drop_all, self._kept)
+
+    @asynccontextmanager
+    async def _using(self, thread_id: str, run_id: str | None) -> AsyncIterator[ReplayedExecution]:
+        """The replayed execution, which is not dropped meanwhile."""
+        replayed = await self._replayed(thread_id, run_id)
+        replayed.readers += 1
+        try:
+            yield replayed
+        finally:
+            replayed.readers -= 1
+            await self._drop_if_unused(replayed)
+
+    async def _replayed(self, thread_id: str, run_id: str | None) -> ReplayedExecution:
+        execution, length = await self._describe(thread_id, run_id)
+        while True:
+            kept = self._kept.get(execution.run_id)
+            if kept is not None and kept.length >= length:
+                self._kept.move_to_end(execution.run_id)
+                return kept
+            if (broken := self._broken.get(execution.run_id)) is not None:
+                raise broken.with_traceback(None)
+            # Shared by all who read this execution now, and not cancelled with any of them.
+            await asyncio.shield(self._replay_of(execution, kept, length))
+
+    async def _describe(self, thread_id: str, run_id: str | None) -> tuple[ExecutionRef, int]:
+        """The execution, and how many events it has: if there are no new ones, nothing has to be read."""
+        try:
+            described = await self._temporal.get_workflow_handle(thread_id, run_id=run_id).describe()
+        except RPCError as error:
+            raise error_of(error, thread_id) from error
+        if described.workflow_type not in OURS:
+            raise CallerError(f"workflow {thread_id!r} is no thread but a {described.workflow_type!r}")
+        return ExecutionRef(thread_id, described.run_id), described.history_length
+
+    def _replay_of(self, execution: ExecutionRef, kept: ReplayedExecution | None, length: int) -> "asyncio.Task[None]":
+        run_id = execution.run_id
+        if (replay := self._replays.get(run_id)) is None:
+            replay = self._replays[run_id] = asyncio.create_task(self._replay(execution, kept, length))
+            replay.add_done_callback(lambda done: self._on_replayed(run_id, done))
+        return replay
+
+    def _on_replayed(self, run_id: str, replay: "asyncio.Task[None]") -> None:
+        del self._replays[run_id]
+        if not replay.cancelled():
+            replay.exception()  # all who wait for it may have been cancelled
+
+    async def _replay(self, execution: ExecutionRef, kept: ReplayedExecution | None, length: int) -> None:
+        try:
+            if kept is not None and await self._last_completed(execution) == kept.completed:
+                kept.length = length
+                return
+            handle = self._temporal.get_workflow_handle(execution.thread_id, run_id=execution.run_id)
+            history = await handle.fetch_history()
+        except RPCError as error:
+            raise error_of(error, execution.thread_id) from error
+        try:
+            replayed = await replay_execution(self._replayer, execution, history.events)
+        except DoesNotReplay as error:
+            self._remember(error)
+            raise
+        # With a speculative workflow task, the description counts events that the history does not have.
+        replayed.length = max(length, replayed.length)
+        await self._keep(execution.run_id, replayed)
+
+    async def _last_completed(self, execution: ExecutionRef) -> int | None:
+        """The event that completed the execution's last workflow task, read from its end."""
+        request = GetWorkflowExecutionHistoryReverseRequest(
+            namespace=self._temporal.namespace,
+            execution=WorkflowExecution(workflow_id=execution.thread_id, run_id=execution.run_id),
+            maximum_page_size=NEWEST_EVENTS,
+        )
+        while True:
+            page = await self._temporal.workflow_service.get_workflow_execution_history_reverse(request)
+            completed = last_completed_task(page.history.events[::-1])
+            if completed is not None or not page.next_page_token:
+                return completed
+            request.next_page_token = page.next_page_token
+
+    def _remember(self, error: DoesNotReplay) -> None:
+        """Events that are added later do not make it replay; but another failure may have been this machine's."""
+        if isinstance(error.__cause__, NondeterminismError):
+            self._broken[error.run_id] = error
+            if len(self._broken) > self._max_kept:
+                self._broken.popitem(last=False)
+
+    async def _keep(self, run_id: str, replayed: ReplayedExecution) -> None:
+        left = [before] if (before := self._kept.pop(run_id, None)) is not None else []
+        self._kept[run_id] = replayed
+        if len(self._kept) > self._max_kept:
+            left.append(self._kept.popitem(last=False)[1])
+        for each in left:
+            await self._drop_if_unused(each)
+
+    async def _drop_if_unused(self, replayed: ReplayedExecution) -> None:
+        is_kept = self._kept.get(replayed.execution.run_id) is replayed
+        if not is_kept and not replayed.readers:
+            await replayed.drop()

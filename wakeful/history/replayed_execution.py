@@ -1,0 +1,189 @@
+"""One replayed execution: its answers to queries, as values."""
+
+import asyncio
+import threading
+from collections.abc import MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import WorkflowHistory
+from temporalio.converter import DataConverter, WorkflowSerializationContext
+from temporalio.exceptions import FailureError
+
+from wakeful.contract import names
+from wakeful.contract.errors import DoesNotReplay, NotStarted, WakefulError
+from wakeful.contract.events import EventRecord
+from wakeful.contract.messages import Message
+from wakeful.contract.requests import MAX_PAGE
+from wakeful.contract.state import StateView
+from wakeful.contract.views import EarlierExecution, EventsPage, StatusView, TranscriptPage
+from wakeful.history.completed_part import completed_part
+from wakeful.history.decoder import ExecutionRef
+from wakeful.history.kept_workflow import Keeper, KeptWorkflow
+from wakeful.history.read_only_replayer import ReadOnlyReplayer
+from wakeful.history.replay_failure import failure_message, named_event
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class ThreadReading:
+    """What one execution of a thread has to show, as its last completed workflow task left it."""
+
+    execution: ExecutionRef
+    completed: int
+    """The event that completed that task."""
+    status: StatusView
+    state: StateView
+    messages: tuple[Message, ...]
+    """Those that this execution has."""
+    earlier_messages: EarlierExecution | None
+    """The execution that has the messages before them."""
+    events: tuple[EventRecord, ...]
+    """Those of this execution."""
+    earlier_events: EarlierExecution | None
+    """The execution that has the events before them."""
+    is_done: bool
+    """The thread has ended."""
+    is_restoring: bool
+    """The thread is being restored, or was closed while it was: the earlier execution has the whole conversation."""
+    in_flight: tuple[str, ...]
+    """The ids of the activities that the run waits for."""
+
+
+@dataclass
+class ReplayedExecution:
+    """A workflow that was replayed from history, with what a reader knows of that history."""
+
+    execution: ExecutionRef
+    workflow: KeptWorkflow
+    converter: DataConverter
+    """Of this workflow."""
+    completed: int
+    """The event that completed its last workflow task."""
+    length: int
+    """How many events the history had when no later task had been completed."""
+    readers: int = 0
+
+    async def query(self, name: str, kind: type[V], argument: object = None) -> V:
+        """What it answers to a query.
+
+        Raises:
+            WakefulError: the workflow rejects the query.
+        """
+        return await asyncio.to_thread(self._query, name, kind, argument)
+
+    async def reading(self) -> ThreadReading:
+        """Everything, with its pages joined."""
+        return await asyncio.to_thread(self._reading)
+
+    async def drop(self) -> None:
+        """Evict the workflow."""
+        await asyncio.to_thread(self.workflow.drop)
+
+    def _query(self, name: str, kind: type[V], argument: object = None) -> V:
+        thread_id = self.execution.thread_id
+        # A codec encodes what leaves a process, and this does not: only the payload converter is involved.
+        converter = self.converter.payload_converter
+        answer = self.workflow.query(name, [] if argument is None else converter.to_payloads([argument]))
+        if answer.HasField("failed"):
+            error = self.converter.failure_converter.from_failure(answer.failed, converter)
+            reason = error.message if isinstance(error, FailureError) else str(error)
+            raise WakefulError(f"query {name!r} of thread {thread_id!r} failed: {reason}") from error
+        value: V
+        (value,) = converter.from_payloads([answer.succeeded.response], [kind])
+        return value
+
+    def _reading(self) -> ThreadReading:
+        messages, earlier_messages = self._messages()
+        events, earlier_events, final = self._events()
+        return ThreadReading(
+            execution=self.execution,
+            completed=self.completed,
+            status=self._query(names.QUERY_STATUS, StatusView),
+            state=self._query(names.QUERY_STATE, StateView),
+            messages=messages,
+            earlier_messages=earlier_messages,
+            events=events,
+            earlier_events=earlier_events,
+            is_done=final.done,
+            is_restoring=final.restoring,
+            in_flight=final.in_flight,
+        )
+
+    def _messages(self) -> tuple[tuple[Message, ...], EarlierExecution | None]:
+        messages: list[Message] = []
+        earlier: EarlierExecution | None = None
+        after: int | None = 0
+        while after is not None:
+            page = self._query(names.QUERY_TRANSCRIPT, TranscriptPage, {"after": after, "limit": MAX_PAGE})
+            earlier = earlier or page.earlier
+            messages += page.messages
+            after = page.next
+        return tuple(messages), earlier
+
+    def _events(self) -> tuple[tuple[EventRecord, ...], EarlierExecution | None, EventsPage]:
+        events: list[EventRecord] = []
+        earlier: EarlierExecution | None = None
+        after = 0
+        while True:
+            page = self._query(names.QUERY_EVENTS, EventsPage, {"after": after, "limit": MAX_PAGE})
+            events += page.events
+            after = page.last
+            if page.earlier is not None:
+                earlier, after = page.earlier, page.earlier.through
+            elif not page.more:
+                return tuple(events), earlier, page
+
+
+async def replay_execution(
+    replayer: ReadOnlyReplayer, execution: ExecutionRef, events: Sequence[HistoryEvent]
+) -> ReplayedExecution:
+    """Replay an execution up to its last completed workflow task.
+
+    Raises:
+        NotStarted: no workflow task has been completed.
+        DoesNotReplay: the code does something else than the history records.
+    """
+    part = completed_part(events)
+    if part is None:
+        raise NotStarted(execution.thread_id, execution.run_id)
+    keeper = Keeper(through=part.completed)
+    try:
+        failure = await replayer.failure(WorkflowHistory(execution.thread_id, part.events), runner=keeper)
+    except TimeoutError as timeout:
+        raise _does_not_replay(execution, keeper, timeout) from timeout  # it may still be active: it cannot be dropped
+    if failure is not None or keeper.workflow is None:
+        if keeper.workflow is not None:
+            await asyncio.to_thread(keeper.workflow.drop)
+        raise _does_not_replay(execution, keeper, failure) from failure
+    context = WorkflowSerializationContext(namespace=replayer.namespace, workflow_id=execution.thread_id)
+    converter = replayer.converter.with_context(context)
+    return ReplayedExecution(execution, keeper.workflow, converter, part.completed, len(events))
+
+
+def _does_not_replay(execution: ExecutionRef, keeper: Keeper, failure: Exception | None) -> DoesNotReplay:
+    reason = failure_message(str(failure))
+    reached = keeper.workflow.reached if keeper.workflow is not None else 1
+    event_id = named_event(reason) or reached
+    return DoesNotReplay(execution.thread_id, execution.run_id, event_id=event_id, reason=reason)
+
+
+def drop_all(kept: MutableMapping[str, ReplayedExecution]) -> None:
+    """Evict all workflows, from any thread."""
+    replayed = list(kept.values())
+    kept.clear()
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        _drop(replayed)
+    else:  # a workflow replaces the thread's event loop while it is activated
+        thread = threading.Thread(target=_drop, args=(replayed,))
+        thread.start()
+        thread.join()
+
+
+def _drop(replayed: list[ReplayedExecution]) -> None:
+    for each in replayed:
+        each.workflow.drop()
