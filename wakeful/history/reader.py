@@ -44,7 +44,7 @@ class HistoryReader:
     """
 
     def __init__(self, temporal: Client, *, workflows: Sequence[type] = WORKFLOWS, max_kept: int = MAX_KEPT) -> None:
-        self._temporal = temporal
+        self.temporal = temporal
         self._replayer = ReadOnlyReplayer(temporal.data_converter, namespace=temporal.namespace, workflows=workflows)
         self._max_kept = max_kept
         self._kept: OrderedDict[str, ReplayedExecution] = OrderedDict()
@@ -110,7 +110,7 @@ class HistoryReader:
     async def _describe(self, thread_id: str, run_id: str | None) -> tuple[ExecutionRef, int]:
         """The execution, and how many events it has: if there are no new ones, nothing has to be read."""
         try:
-            described = await self._temporal.get_workflow_handle(thread_id, run_id=run_id).describe()
+            described = await self.temporal.get_workflow_handle(thread_id, run_id=run_id).describe()
         except RPCError as error:
             raise error_of(error, thread_id) from error
         if described.workflow_type not in OURS:
@@ -134,7 +134,7 @@ class HistoryReader:
             if kept is not None and await self._last_completed(execution) == kept.completed:
                 kept.length = length
                 return
-            handle = self._temporal.get_workflow_handle(execution.thread_id, run_id=execution.run_id)
+            handle = self.temporal.get_workflow_handle(execution.thread_id, run_id=execution.run_id)
             history = await handle.fetch_history()
         except RPCError as error:
             raise error_of(error, execution.thread_id) from error
@@ -150,12 +150,12 @@ class HistoryReader:
     async def _last_completed(self, execution: ExecutionRef) -> int | None:
         """The event that completed the execution's last workflow task, read from its end."""
         request = GetWorkflowExecutionHistoryReverseRequest(
-            namespace=self._temporal.namespace,
+            namespace=self.temporal.namespace,
             execution=WorkflowExecution(workflow_id=execution.thread_id, run_id=execution.run_id),
             maximum_page_size=NEWEST_EVENTS,
         )
         while True:
-            page = await self._temporal.workflow_service.get_workflow_execution_history_reverse(request)
+            page = await self.temporal.workflow_service.get_workflow_execution_history_reverse(request)
             completed = last_completed_task(page.history.events[::-1])
             if completed is not None or not page.next_page_token:
                 return completed
