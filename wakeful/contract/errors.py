@@ -91,7 +91,8 @@ class DoesNotReplay(WakefulError):
     def __init__(self, thread_id: str, run_id: str, *, event_id: int, reason: str) -> None:
         super().__init__(
             f"execution {run_id!r} of thread {thread_id!r} does not replay on the code installed here, at event "
-            f"{event_id}: {reason}. Query a worker of the thread instead, or install the version that its workers run."
+            f"{event_id}: {reason}. Query a worker of the thread instead, or read it with the version and the payload "
+            "codec of its workers."
         )
         self.thread_id = thread_id
         self.run_id = run_id

@@ -129,15 +129,17 @@ def _passes(position: TranscriptPosition, start: TranscriptPosition, entries: li
 
 async def read_conversation(client: Client, execution: ExecutionRef) -> Conversation:
     """Read what one execution has of its thread's conversation."""
-    reader = _Reader(client, execution.thread_id)
+    reader = ConversationReader(Payloads(client.data_converter), execution.thread_id)
     async for moment in read_moments(client, execution):
         await reader.read(moment)
     return reader.conversation
 
 
-class _Reader:
-    def __init__(self, client: Client, thread_id: str) -> None:
-        self._payloads = Payloads(client.data_converter)
+class ConversationReader:
+    """Takes the moments of one execution, in order."""
+
+    def __init__(self, payloads: Payloads, thread_id: str) -> None:
+        self._payloads = payloads
         self._thread_id = thread_id
         self.conversation = Conversation()
 

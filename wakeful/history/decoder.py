@@ -199,8 +199,9 @@ def _closed(event: HistoryEvent, id: int, at: int) -> Closed:
 
 
 def attributes_of(event: HistoryEvent) -> Any:
-    """The attributes of an event, in the one of many generated classes that its type has."""
-    return getattr(event, str(event.WhichOneof("attributes")))
+    """The attributes of an event, in the one of many generated classes that its type has; None for an unknown type."""
+    field = event.WhichOneof("attributes")
+    return getattr(event, field) if field is not None else None
 
 
 class Decoder:
