@@ -9,6 +9,7 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from benchmarks.environment import Environment, Side
 from benchmarks.plan import KB, Plan
+from benchmarks.reading import measure_reading
 from benchmarks.results import HistorySize, Results, Series
 from benchmarks.sampling import OtherLoad, add_sample, cpu_seconds, interleaved, new_series, progress
 from benchmarks.startup import measure_startup
@@ -167,6 +168,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "long": measure_long,
     "history": measure_history,
     "replay": measure_replay,
+    "reading": measure_reading,
     "runs": measure_runs,
     "decision": measure_decision,
     "stream": measure_stream,

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
 from benchmarks.plan import KB
-from benchmarks.results import AnswerHistory, Results, Series, Startup, line, percentile
+from benchmarks.results import AnswerHistory, Reading, Results, Series, Startup, line, percentile
 from benchmarks.targets import targets
 from benchmarks.workload import BARE, LOCAL, WAKEFUL, WHOLE, WORKFLOW_STREAMS
 
@@ -38,6 +38,9 @@ def report(results: Results) -> str:
     if lags := list(_lags(results)):
         lines += ["", "Watch latency (tokens: medians over answers; decisions: over all decisions)", ""]
         lines += table(["", "p50", "p95"], lags)
+    if (reading := results.reading) is not None:
+        lines += ["", f"A query of a closed run of {reading.steps} steps, as multiples of a worker's answer", ""]
+        lines += table(["", "worker", "first read", "later reads"], [_reading(reading)])
     if results.startups:
         lines += ["", "CPU time until a command starts its work", ""]
         lines += table(["", "best", "median"], [_startup(startup) for startup in results.startups])
@@ -128,6 +131,11 @@ def _lags(results: Results) -> Iterator[list[str]]:
     if (visible := results.series.get("watching.visible")) is not None:
         for side, taken in visible.samples.items():
             yield [f"decision, {side}", _median_ms(taken), f"{percentile(taken, 95):.0f} ms"]
+
+
+def _reading(reading: Reading) -> list[str]:
+    reads = (_multiple(reading.multiples(samples)) for samples in (reading.first_read, reading.later_read))
+    return ["status", _median_ms(reading.queried), *reads]
 
 
 def _startup(startup: Startup) -> list[str]:

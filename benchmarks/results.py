@@ -66,6 +66,22 @@ class WatchedRun(BaseModel):
     lag_p95: float | None = None
 
 
+class Reading(BaseModel):
+    """Milliseconds per query of a closed run, one of each per repeat."""
+
+    steps: int
+    queried: list[float] = []
+    """A worker answered."""
+    first_read: list[float] = []
+    """A new reader replayed the history."""
+    later_read: list[float] = []
+    """The same reader had the run in memory."""
+
+    def multiples(self, samples: Sequence[float]) -> list[float]:
+        """Each sample divided by the worker's of the same repeat."""
+        return [sample / queried for sample, queried in zip(samples, self.queried, strict=True)]
+
+
 class Startup(BaseModel):
     """The CPU time that a command uses until it starts its work. Other load on the machine can only add to it."""
 
@@ -96,6 +112,7 @@ class Results(BaseModel):
     answers: list[AnswerHistory] = []
     watched: list[WatchedRun] = []
     startups: list[Startup] = []
+    reading: Reading | None = None
 
     def history(self, side: str, steps: int, size: int) -> HistorySize | None:
         key = (side, steps, size)

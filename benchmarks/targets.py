@@ -33,6 +33,7 @@ def targets(results: Results) -> list[Target]:
         _ratio(results, "step.time", LOCAL, "time per step <= 0.65x bare, local tools", limit=0.65),
         _ratio(results, "step.worker_cpu", WAKEFUL, "worker CPU per step <= 1.3x bare", limit=1.3),
         _replay(results),
+        _reading(results),
         _wasted(results),
         _streaming(results),
         _watched(results),
@@ -98,6 +99,13 @@ def _replay(results: Results) -> Target:
     name = "replay <= 7 ms per step"
     samples = results.series["replay"].samples.get(WAKEFUL) if "replay" in results.series else None
     return _judged(name, samples, lambda ms: f"{ms:.1f} ms", 7.0) if samples else Target(name, "", None)
+
+
+def _reading(results: Results) -> Target:
+    name = "a run is read from history in <= 1.5x the time of a worker's query, both by replay"
+    reading = results.reading
+    ratios = reading.multiples(reading.first_read) if reading is not None else []
+    return _judged(name, ratios, lambda ratio: f"{ratio:.2f}x", 1.5) if ratios else Target(name, "", None)
 
 
 def _wasted(results: Results) -> Target:

@@ -45,6 +45,15 @@ async def test_history_is_the_same_with_no_watcher_and_with_fifty(tmp_path: Path
     assert {BARE, WAKEFUL} == results.series["watching.visible"].samples.keys()
 
 
+async def test_reading_from_history_is_measured_beside_a_query_of_a_worker(tmp_path: Path) -> None:
+    results, output = await _measured(tmp_path, "--only", "reading")
+
+    assert results.reading is not None
+    assert len(results.reading.queried) == len(results.reading.first_read) == QUICK.repeat
+    assert f"A query of a closed run of {QUICK.replay_steps} steps" in output
+    assert "a run is read from history in <= 1.5x the time of a worker's query, both by replay: " in output
+
+
 async def test_the_start_of_commands_is_measured_beside_python_and_the_sdk(tmp_path: Path) -> None:
     results, output = await _measured(tmp_path, "--only", "startup")
 
