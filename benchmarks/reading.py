@@ -1,7 +1,7 @@
 """How long it takes to read a run from its history, against a query that a worker without the run in its cache answers.
 
-A worker evicts a closed run from its sticky cache, so it replays the run for every query. A new reader replays it once, in
-its own process, and has it in memory for later queries.
+A worker evicts a closed run from its sticky cache, so it replays the run for every query. A new reader replays it once,
+in its own process, and has it in memory for later queries.
 """
 
 import time

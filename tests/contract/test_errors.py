@@ -7,9 +7,11 @@ from wakeful.contract.errors import (
     ConfigurationError,
     ConnectionFailed,
     DecisionRefused,
+    DoesNotReplay,
     IllegalTransition,
     InternalError,
     NoAnswer,
+    NotStarted,
     ProviderError,
     ProviderErrorKind,
     ThreadBusy,
@@ -32,6 +34,8 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
             "ConfigurationError": {},
             "ConnectionFailed": {},
             "NoAnswer": {},
+            "NotStarted": {},
+            "DoesNotReplay": {},
             "ProviderError": {},
             "ToolError": {},
             "InternalError": {"IllegalTransition": {}},
@@ -45,6 +49,16 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
         (CallerError("no"), "no"),
         (DecisionRefused("t1", "too late"), "thread 't1' rejected the decision: too late"),
         (NoAnswer("silence"), "silence"),
+        (
+            NotStarted("t1", "r1"),
+            "the run on thread 't1' has not started: no worker has completed a workflow task of execution 'r1'; start a "
+            "worker on its task queue",
+        ),
+        (
+            DoesNotReplay("t1", "r1", event_id=5, reason="no such activity"),
+            "execution 'r1' of thread 't1' does not replay on the code installed here, at event 5: no such activity. "
+            "Query a worker of the thread instead, or read it with the version and the payload codec of its workers.",
+        ),
         (ThreadBusy("t1"), "thread already has an active run: t1"),
         (ThreadNotFound("t1"), "no thread 't1' in this namespace"),
         (ConfigurationError(["tool 'a' twice", "no model"]), "tool 'a' twice\nno model"),

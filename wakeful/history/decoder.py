@@ -2,7 +2,7 @@
 
 `moment_of` decodes an event, and `Payloads` what it carries. `walk_chain` follows a thread from its newest execution
 back. The readers on top of this are `conversation` (cold rebuild), `timeline` (rewind), `latest_execution` (wake),
-`replay`, and those of `wakeful.client.diagnosis`, `wakeful.client.watching` and the sweep.
+`replay`, `reader`, and those of `wakeful.client.diagnosis`, `wakeful.client.watching` and the sweep.
 """
 
 import json
