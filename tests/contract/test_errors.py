@@ -51,8 +51,8 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
         (NoAnswer("silence"), "silence"),
         (
             NotStarted("t1", "r1"),
-            "the run on thread 't1' has not started: no worker has completed a workflow task of execution 'r1'; start a "
-            "worker on its task queue",
+            "the run on thread 't1' has not started: no worker has completed a workflow task of execution 'r1'; start "
+            "a worker on its task queue",
         ),
         (
             DoesNotReplay("t1", "r1", event_id=5, reason="no such activity"),
