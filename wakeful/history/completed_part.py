@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
@@ -35,17 +36,12 @@ def completed_part(events: Sequence[HistoryEvent]) -> CompletedPart | None:
     """What the last completed workflow task has handled; None if no task has been completed.
 
     What follows may have arrived, but no workflow code has handled it: it is cut off, even if a worker is handling it.
-    The server can put an event of its own between the commands of a task, such as the cancellation of an activity that
-    had not started.
     """
     completed = last_completed_task(events)
     if completed is None:
         return None
-    end = completed
-    for event in events[completed:]:
-        if _is_command_of(event, completed):
-            end = event.event_id
-    return CompletedPart(events[:end], completed)
+    commands = takewhile(lambda event: _is_command_of(event, completed), events[completed:])
+    return CompletedPart([*events[:completed], *commands], completed)
 
 
 def _is_command_of(event: HistoryEvent, completed: int) -> bool:

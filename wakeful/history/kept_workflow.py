@@ -27,14 +27,10 @@ class KeptWorkflow(WorkflowInstance):
     """One workflow: the replayer activates it, and it outlives its eviction until `drop`.
 
     Query and drop it in a thread that runs no event loop: the SDK replaces the thread's loop while it is active.
-
-    Args:
-        through: the last event that it handles; what the replayer brings of later ones is not passed on.
     """
 
-    def __init__(self, instance: WorkflowInstance, *, through: int) -> None:
+    def __init__(self, instance: WorkflowInstance) -> None:
         self._instance: WorkflowInstance | None = instance
-        self._through = through
         self._last = WorkflowActivation()
         self._lock = threading.Lock()
 
@@ -44,8 +40,7 @@ class KeptWorkflow(WorkflowInstance):
         return self._last.history_length
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
-        is_eviction = any(job.HasField("remove_from_cache") for job in act.jobs)
-        if is_eviction or act.history_length > self._through:
+        if any(job.HasField("remove_from_cache") for job in act.jobs):
             return WorkflowActivationCompletion(successful=Success())
         self._last = _without_jobs(act)
         return self._activate(act)
@@ -110,14 +105,13 @@ def _without_jobs(act: WorkflowActivation) -> WorkflowActivation:
 class Keeper(WorkflowRunner):
     """Creates the workflow of one replay, and keeps it in `workflow`."""
 
-    def __init__(self, *, through: int) -> None:
+    def __init__(self) -> None:
         self._runner = UnsandboxedWorkflowRunner()
-        self._through = through
         self.workflow: KeptWorkflow | None = None
 
     def prepare_workflow(self, defn: Any) -> None:
         self._runner.prepare_workflow(defn)
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
-        self.workflow = KeptWorkflow(self._runner.create_instance(det), through=self._through)
+        self.workflow = KeptWorkflow(self._runner.create_instance(det))
         return self.workflow

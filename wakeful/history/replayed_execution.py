@@ -149,7 +149,7 @@ async def replay_execution(
     part = completed_part(events)
     if part is None:
         raise NotStarted(execution.thread_id, execution.run_id)
-    keeper = Keeper(through=part.completed)
+    keeper = Keeper()
     try:
         failure = await replayer.failure(WorkflowHistory(execution.thread_id, part.events), runner=keeper)
     except TimeoutError as timeout:
