@@ -1,5 +1,6 @@
 """A reader whose code does not replay a history says so, and where; then a worker is asked."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
@@ -9,7 +10,7 @@ from temporalio import workflow
 from temporalio.client import Client as TemporalClient
 
 from tests.history.conftest import Working
-from tests.support.waiting import until_status
+from tests.support.waiting import BOUND_SECONDS, until_status
 from wakeful import RunResult, RunStatus
 from wakeful.client.client import Client
 from wakeful.client.read_or_ask import read_or_ask
@@ -17,6 +18,7 @@ from wakeful.contract import names
 from wakeful.contract.errors import DoesNotReplay, NoAnswer
 from wakeful.contract.runs import ThreadMode
 from wakeful.contract.views import StatusView
+from wakeful.history.kept_workflow import Keeper
 from wakeful.history.reader import HistoryReader
 from wakeful_workflows import AgentRun, ToolTask
 
@@ -89,6 +91,21 @@ async def test_a_snapshot_in_a_format_that_is_not_known_does_not_replay(
         with pytest.raises(DoesNotReplay, match="a snapshot of another version"):
             await reader.read(thread_id)
     assert (await reader.read(thread_id)).status.status is RunStatus.DONE
+
+
+async def test_a_replay_that_does_not_end_is_abandoned(
+    client: Client, thread_id: str, reader: HistoryReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await client.run("tester", "add", thread_id=thread_id)
+    keeper = Keeper()
+    monkeypatch.setattr("wakeful.history.replayed_execution.Keeper", lambda: keeper)
+    with monkeypatch.context() as patched:
+        patched.setattr("wakeful.history.read_only_replayer.REPLAY_TIMEOUT_SECONDS", 0.0)
+        with pytest.raises(DoesNotReplay, match="the replay did not end within 0 s"):
+            await reader.read(thread_id)
+    async with asyncio.timeout(BOUND_SECONDS):  # it was only slow, and evicts its workflow when it ends
+        while keeper.workflow is None or not keeper.workflow.is_dropped:
+            await asyncio.sleep(0.01)
 
 
 async def test_a_worker_is_asked_for_what_does_not_replay_here(

@@ -6,6 +6,7 @@ the messages that its activities were given, and the numbers of its events.
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +63,28 @@ async def replayed(
     return await replay_execution(replayer, execution, history.events[:length])
 
 
-async def read(replayer: ReadOnlyReplayer, history: WorkflowHistory, length: int | None = None) -> ThreadReading:
-    execution = await replayed(replayer, history, length)
-    reading = await execution.reading()
-    await execution.drop()
-    return reading
+@dataclass(frozen=True)
+class Whole:
+    """What is read of a whole recorded history."""
+
+    history: WorkflowHistory
+    reading: ThreadReading
+    carryover: Carryover
+
+
+_read: dict[Path, Whole] = {}
+
+
+@pytest.fixture
+async def whole(path: Path, replayer: ReadOnlyReplayer) -> Whole:
+    """Read once for all tests."""
+    if path not in _read:
+        history = history_in(path)
+        execution = await replayed(replayer, history)
+        kept = await execution.query(names.QUERY_CARRYOVER, Carryover)
+        _read[path] = Whole(history, await execution.reading(), kept)
+        await execution.drop()
+    return _read[path]
 
 
 async def snapshot_in(history: WorkflowHistory) -> Thread:
@@ -82,29 +100,21 @@ def said(messages: Sequence[Message]) -> list[tuple[Any, ...]]:
 
 
 @each_thread
-async def test_the_status_has_the_result_that_the_history_ends_with(path: Path, replayer: ReadOnlyReplayer) -> None:
-    history = history_in(path)
-    reading = await read(replayer, history)
-    last = history.events[-1]
-    if last.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
-        result = await PAYLOADS.value(last.workflow_execution_completed_event_attributes.result, RunResult)
+async def test_the_status_has_the_result_that_the_history_ends_with(whole: Whole) -> None:
+    events, reading = whole.history.events, whole.reading
+    if events[-1].event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
+        result = await PAYLOADS.value(events[-1].workflow_execution_completed_event_attributes.result, RunResult)
         assert (reading.status.result, reading.is_done) == (result, True)
     else:
-        assert last.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
+        assert events[-1].event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
         assert not reading.is_done
-    assert reading.completed == last_completed_task(history.events)
+    assert reading.completed == last_completed_task(events)
 
 
 @pytest.mark.parametrize("path", [path for path in THREADS if path.stem.endswith(".1")], ids=lambda path: path.stem)
-async def test_everything_is_as_in_the_snapshot_that_the_execution_passed_on(
-    path: Path, replayer: ReadOnlyReplayer
-) -> None:
-    history = history_in(path)
-    thread = await snapshot_in(history)
-    execution = await replayed(replayer, history)
-    reading = await execution.reading()
-    kept = await execution.query(names.QUERY_CARRYOVER, Carryover)
-    await execution.drop()
+async def test_everything_is_as_in_the_snapshot_that_the_execution_passed_on(path: Path, whole: Whole) -> None:
+    thread = await snapshot_in(whole.history)
+    reading, kept = whole.reading, whole.carryover
     assert reading.status == status_view(thread)
     assert reading.state == thread.agent_state.view
     assert reading.messages == visible_messages(thread)
@@ -115,40 +125,37 @@ async def test_everything_is_as_in_the_snapshot_that_the_execution_passed_on(
 
 
 @each_thread
-async def test_the_messages_are_those_that_the_models_were_given(path: Path, replayer: ReadOnlyReplayer) -> None:
+async def test_the_messages_are_those_that_the_models_were_given(path: Path, whole: Whole) -> None:
     """Rebuilt without a replay, from where the inputs of inferences say that history records them."""
-    history = history_in(path)
-    conversation = ConversationReader(PAYLOADS, history.workflow_id)
-    for moment in moments_of(history.events):
+    conversation = ConversationReader(PAYLOADS, whole.history.workflow_id)
+    for moment in moments_of(whole.history.events):
         await conversation.read(moment)
     before, entries = conversation.conversation.entries()
-    reading = await read(replayer, history)
-    start = reading.earlier_messages.through if reading.earlier_messages else 0
-    assert start == before.length
-    assert said(entries) == said(reading.messages[: len(entries)])
+    earlier = whole.reading.earlier_messages
+    assert before.length == (earlier.through if earlier else 0)
+    assert said(entries) == said(whole.reading.messages[: len(entries)])
     assert entries or path.stem == "unknown_agent"
 
 
 @each_thread
-async def test_events_are_numbered_without_a_gap(path: Path, replayer: ReadOnlyReplayer) -> None:
-    execution = await replayed(replayer, history_in(path))
-    reading = await execution.reading()
-    kept = await execution.query(names.QUERY_CARRYOVER, Carryover)
-    await execution.drop()
-    first = reading.earlier_events.through if reading.earlier_events else 0
-    assert [record.seq for record in reading.events] == [*range(first + 1, kept.counters.events + 1)]
+async def test_events_are_numbered_without_a_gap(whole: Whole) -> None:
+    earlier = whole.reading.earlier_events
+    first = earlier.through + 1 if earlier else 1
+    numbers = [record.seq for record in whole.reading.events]
+    assert numbers == [*range(first, whole.carryover.counters.events + 1)]
 
 
 @each_thread
-async def test_a_part_of_a_history_has_the_first_of_its_events(path: Path, replayer: ReadOnlyReplayer) -> None:
+async def test_a_part_of_a_history_has_the_first_of_its_events(whole: Whole, replayer: ReadOnlyReplayer) -> None:
     """Also where it ends in the middle of a workflow task, or among the commands of one."""
-    history = history_in(path)
-    whole = [record.event for record in (await read(replayer, history)).events]
-    started = first_completed(history.events)
-    for length in range(started, len(history.events), max(1, len(history.events) // PARTS)):
-        reading = await read(replayer, history, length)
+    history = whole.history
+    all_events = [record.event for record in whole.reading.events]
+    for length in range(first_completed(history.events), len(history.events), max(1, len(history.events) // PARTS)):
+        execution = await replayed(replayer, history, length)
+        reading = await execution.reading()
+        await execution.drop()
         events = [record.event for record in reading.events]
-        assert events == whole[: len(events)]
+        assert events == all_events[: len(events)]
         assert reading.completed <= length
 
 

@@ -29,7 +29,7 @@ async def read_or_ask(
         within: how long a worker may take.
 
     Raises:
-        NotStarted: no workflow task of the execution has been completed.
+        NotStarted: no workflow task has been completed, of the execution or of any that it continues.
         ThreadNotFound: there is no such execution.
         NoAnswer: it does not replay here, and no worker answered.
     """

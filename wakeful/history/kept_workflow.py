@@ -29,8 +29,9 @@ class KeptWorkflow(WorkflowInstance):
     Query and drop it in a thread that runs no event loop: the SDK replaces the thread's loop while it is active.
     """
 
-    def __init__(self, instance: WorkflowInstance) -> None:
+    def __init__(self, instance: WorkflowInstance, keeper: "Keeper") -> None:
         self._instance: WorkflowInstance | None = instance
+        self._keeper = keeper
         self._last = WorkflowActivation()
         self._lock = threading.Lock()
 
@@ -39,8 +40,14 @@ class KeptWorkflow(WorkflowInstance):
         """The event that its last activation went up to."""
         return self._last.history_length
 
+    @property
+    def is_dropped(self) -> bool:
+        return self._instance is None
+
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
         if any(job.HasField("remove_from_cache") for job in act.jobs):
+            if self._keeper.has_abandoned:
+                self.drop()
             return WorkflowActivationCompletion(successful=Success())
         self._last = _without_jobs(act)
         return self._activate(act)
@@ -107,11 +114,13 @@ class Keeper(WorkflowRunner):
 
     def __init__(self) -> None:
         self._runner = UnsandboxedWorkflowRunner()
+        self.has_abandoned = False
+        """The reader does not wait for the replay any more: when it ends, the workflow is evicted after all."""
         self.workflow: KeptWorkflow | None = None
 
     def prepare_workflow(self, defn: Any) -> None:
         self._runner.prepare_workflow(defn)
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
-        self.workflow = KeptWorkflow(self._runner.create_instance(det))
+        self.workflow = KeptWorkflow(self._runner.create_instance(det), self)
         return self.workflow

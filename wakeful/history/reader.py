@@ -18,9 +18,10 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 from temporalio.workflow import NondeterminismError
 
-from wakeful.contract.errors import CallerError, DoesNotReplay
+from wakeful.contract.errors import CallerError, DoesNotReplay, NotStarted
 from wakeful.history.completed_part import last_completed_task
 from wakeful.history.decoder import ExecutionRef
+from wakeful.history.latest_execution import latest_started
 from wakeful.history.read_only_replayer import OURS, WORKFLOWS, ReadOnlyReplayer
 from wakeful.history.replayed_execution import ReplayedExecution, ThreadReading, drop_all, replay_execution
 from wakeful.rpc_errors import error_of
@@ -60,7 +61,7 @@ class HistoryReader:
         """What a thread, or one execution of it, answers to a query.
 
         Raises:
-            NotStarted: no workflow task of the execution has been completed.
+            NotStarted: no workflow task has been completed, of the execution or of any that it continues.
             DoesNotReplay: the execution does not replay on the installed code.
             ThreadNotFound: there is no such execution.
         """
@@ -71,7 +72,7 @@ class HistoryReader:
         """Everything that a thread, or one execution of it, has to show.
 
         Raises:
-            NotStarted: no workflow task of the execution has been completed.
+            NotStarted: no workflow task has been completed, of the execution or of any that it continues.
             DoesNotReplay: the execution does not replay on the installed code.
             ThreadNotFound: there is no such execution.
         """
@@ -97,6 +98,16 @@ class HistoryReader:
 
     async def _replayed(self, thread_id: str, run_id: str | None) -> ReplayedExecution:
         execution, length = await self._describe(thread_id, run_id)
+        try:
+            return await self._replayed_execution(execution, length)
+        except NotStarted:
+            # The execution before it has the thread, until a worker takes it over.
+            start = await latest_started(self.temporal, thread_id, execution.run_id) if run_id is None else None
+            if start is None or not start.has_started:
+                raise
+        return await self._replayed_execution(*await self._describe(thread_id, start.run_id))
+
+    async def _replayed_execution(self, execution: ExecutionRef, length: int) -> ReplayedExecution:
         while True:
             kept = self._kept.get(execution.run_id)
             if kept is not None and kept.length >= length:

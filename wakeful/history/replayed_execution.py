@@ -153,7 +153,8 @@ async def replay_execution(
     try:
         failure = await replayer.failure(WorkflowHistory(execution.thread_id, part.events), runner=keeper)
     except TimeoutError as timeout:
-        raise _does_not_replay(execution, keeper, timeout) from timeout  # it may still be active: it cannot be dropped
+        keeper.has_abandoned = True
+        raise _does_not_replay(execution, keeper, timeout) from timeout
     if failure is not None or keeper.workflow is None:
         if keeper.workflow is not None:
             await asyncio.to_thread(keeper.workflow.drop)
