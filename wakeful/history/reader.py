@@ -53,7 +53,7 @@ class HistoryReader:
         self._broken: OrderedDict[str, DoesNotReplay] = OrderedDict()
         """Executions that no later event can make replay."""
         self._replays: dict[str, asyncio.Task[None]] = {}
-        self._finalizer = weakref.finalize(self, drop_all, self._kept)
+        weakref.finalize(self, drop_all, self._kept)
 
     async def query(
         self, thread_id: str, name: str, kind: type[V], argument: object = None, *, run_id: str | None = None
