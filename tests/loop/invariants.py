@@ -29,7 +29,7 @@ from wakeful.contract.runs import Blocked, OnBusy, RunStatus, ThreadMode, Usage
 from wakeful.contract.transcript import EMPTY_DIGEST, assistant_message, chained, tool_message
 from wakeful.loop.calls.batch import SuspendedCall
 from wakeful.loop.calls.deadlines import DEADLINE
-from wakeful.loop.machine.advance import advance, begin
+from wakeful.loop.machine.advance import advance
 from wakeful.loop.machine.commands import CallTool, CancelWork, Command, Infer, SendSignal
 from wakeful.loop.machine.facts import (
     AgentResolved,
@@ -49,6 +49,7 @@ from wakeful.loop.machine.facts import (
 )
 from wakeful.loop.machine.stages import AwaitingTasks, Done, Idle
 from wakeful.loop.machine.state import Advance, Thread
+from wakeful.loop.thread.opening import begin
 
 WORK = AgentResolved | HooksReturned | InferenceReturned | Delivered | ToolReturned | WorkFailed | WorkCancelled
 
@@ -111,7 +112,7 @@ class CheckedRun:
         for following in self.subagents.follow_up(moved):
             self.feed(following)
         if isinstance(fact, TimerFired):
-            assert moved.thread.next_alarm is None or moved.thread.next_alarm > self.now, (
+            assert moved.thread.next_alarm is None or moved.thread.next_alarm > fact.at, (
                 "an alarm that is due was handled"
             )
 

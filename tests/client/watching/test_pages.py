@@ -4,7 +4,7 @@ from wakeful.client.watching.watcher import confirmed
 from wakeful.contract.events import EventRecord, StepEnd
 from wakeful.contract.requests import PageRequest, RunRequest
 from wakeful.contract.views import EventsPage
-from wakeful.loop.machine.advance import begin
+from wakeful.loop.thread.opening import begin
 from wakeful_workflows.queries import EventLog, events_page
 
 STARTED = begin(RunRequest(agent_id="tester", input="hello"), thread_id="t", run_id="r")
