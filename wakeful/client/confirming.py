@@ -7,6 +7,7 @@ task has completed that started after it; the worker that ran this task then has
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
+from enum import Enum, auto
 from typing import Literal
 
 from temporalio.api.common.v1 import WorkflowExecution
@@ -39,14 +40,10 @@ PAGE = 50
 DecisionStatus = Literal["applied", "held", "repeated"]
 """What became of a decision: `held` for a call that has not suspended yet, `repeated` if it had been applied before."""
 
-_CLOSED = frozenset(
+_ENDED_BY_FORCE = frozenset(
     {
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
         EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
         EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
     }
 )
 
@@ -81,34 +78,50 @@ async def confirm(temporal: Client, thread_id: str, decisions: Sequence[Decision
 
 async def _wait_until_handled(temporal: Client, thread_id: str, ids: frozenset[str]) -> None:
     # The signal is in this execution, or in an earlier one, which has closed.
-    run_id = (await temporal.get_workflow_handle(thread_id).describe()).run_id
-    execution = WorkflowExecution(workflow_id=thread_id, run_id=run_id)
-    pause = FIRST_PAUSE_SECONDS
-    while not await _is_handled(temporal, execution, ids):
+    run_id, pause = await _newest_execution(temporal, thread_id), FIRST_PAUSE_SECONDS
+    while (progress := await _progress(temporal, thread_id, run_id, ids)) is not _Progress.HANDLED:
+        if progress is _Progress.ENDED:
+            before, run_id = run_id, await _newest_execution(temporal, thread_id)
+            if run_id == before:
+                raise DecisionRefused(thread_id, "the run has ended")
+            continue  # a reset has terminated the execution, and gives the signal to the next one
         await asyncio.sleep(pause)
         pause = min(2 * pause, MAX_PAUSE_SECONDS)
 
 
-async def _is_handled(temporal: Client, execution: WorkflowExecution, ids: frozenset[str]) -> bool:
-    """Whether the execution has closed, or has completed a workflow task that started after the signal.
+async def _newest_execution(temporal: Client, thread_id: str) -> str:
+    return (await temporal.get_workflow_handle(thread_id).describe()).run_id or ""
 
-    An execution cannot continue as new or complete while a signal is not handled.
-    """
-    payloads, newest_task = Payloads(temporal.data_converter), 0
+
+class _Progress(Enum):
+    """How far a signal has come in an execution."""
+
+    WAITING = auto()
+    HANDLED = auto()
+    """A workflow task has completed that started after it, here or in an earlier execution."""
+    ENDED = auto()
+    """The execution was terminated before that; it could neither complete nor continue as new."""
+
+
+async def _progress(temporal: Client, thread_id: str, run_id: str, ids: frozenset[str]) -> _Progress:
+    payloads, newest_task, has_ended = Payloads(temporal.data_converter), 0, False
     request = GetWorkflowExecutionHistoryReverseRequest(
-        namespace=temporal.namespace, execution=execution, maximum_page_size=PAGE
+        namespace=temporal.namespace,
+        execution=WorkflowExecution(workflow_id=thread_id, run_id=run_id),
+        maximum_page_size=PAGE,
     )
     while True:
         page = await temporal.workflow_service.get_workflow_execution_history_reverse(request)
         for event in page.history.events:
-            if event.event_type in _CLOSED:
-                return True
+            has_ended |= event.event_type in _ENDED_BY_FORCE
             if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
                 newest_task = max(newest_task, event.workflow_task_completed_event_attributes.started_event_id)
             elif await _has_decision(payloads, event, ids):
-                return newest_task > event.event_id
+                if newest_task > event.event_id:
+                    return _Progress.HANDLED
+                return _Progress.ENDED if has_ended else _Progress.WAITING
         if not page.next_page_token:
-            return True
+            return _Progress.HANDLED
         request.next_page_token = page.next_page_token
 
 
