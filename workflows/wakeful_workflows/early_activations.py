@@ -31,9 +31,8 @@ class EarlyActivations:
         """
         task, length = _task(), workflow.info().get_current_history_length()
         if task == self._task and length > self._length:
-            raise HandledEarly(
-                f"{names.HANDLED_EARLY}: a query came before the workflow task of newer events; ask again"
-            )
+            # A client sees nothing but this text.
+            raise HandledEarly(f"{names.HANDLED_EARLY}: no workflow task has handled the newest events; ask again")
         self._task, self._length = task, length
 
 
