@@ -166,7 +166,9 @@ async def status_of(threads: Threads, id: str) -> str:
 
 async def foreign_query(threads: Threads, id: str) -> None:
     """What Temporal UI does when somebody opens the page of a run; it may fail, and must do no harm."""
-    query = threads.client.handle(id).query("__temporal_workflow_metadata", rpc_timeout=timedelta(seconds=BOUND_SECONDS))
+    query = threads.client.handle(id).query(
+        "__temporal_workflow_metadata", rpc_timeout=timedelta(seconds=BOUND_SECONDS)
+    )
     await asyncio.gather(query, return_exceptions=True)
 
 

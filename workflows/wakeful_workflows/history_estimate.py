@@ -17,7 +17,8 @@ from wakeful.contract.agents import HistoryBudget
 TASK = 3
 """A workflow task is scheduled, started and completed."""
 
-STARTED = 1 + TASK
+EXECUTION = 2 + TASK
+"""It is started and closed."""
 SIGNAL = 1 + TASK
 CANCEL_REQUEST = 1 + TASK
 ACTIVITY = 3 + TASK
@@ -43,7 +44,7 @@ class HistoryEstimate:
     def __init__(self, input: Any = None) -> None:
         self.events = 0
         self.bytes = 0
-        self.add(STARTED, size=size_of(input))
+        self.add(EXECUTION, size=size_of(input))
 
     def add(self, events: int, *, size: int = 0) -> None:
         """Count events, and the bytes of the payloads in them."""
