@@ -42,8 +42,10 @@ format: $(BIN)/.ready  ## Format the code and sort its imports.
 
 faults: export WAKEFUL_HISTORIES ?= 10000
 faults: export WAKEFUL_BUDGET_TREES ?= 1000
+faults: export WAKEFUL_EVENT_ORDER_RUNS ?= 20
 faults: $(BIN)/.ready  ## Run the long runs under faults and more random histories (shorter: WAKEFUL_FAULT_TREES=40 WAKEFUL_FAULT_KILLS=5).
 	$(BIN)/python -m pytest -q -n 2 tests/loop/machine/test_properties.py tests/loop/subagents/test_budgets.py
+	$(BIN)/python -m pytest -q tests/workflows/test_event_order.py
 	$(BIN)/python -m pytest -s -m faults
 
 picture: $(BIN)/.ready  ## Take the pictures in docs/ again (needs chromium).
