@@ -6,6 +6,7 @@ from tests.loop.driving import after_continue_as_new
 from tests.loop.invariants_children import ChildChecks
 from tests.loop.invariants_decisions import DecisionChecks
 from tests.loop.invariants_hooks import HookChecks
+from tests.loop.invariants_outcomes import check_outcomes
 from tests.loop.provider_rules import check_every_provider
 from wakeful.contract import ids
 from wakeful.contract.base import replace
@@ -192,6 +193,8 @@ class CheckedRun:
             check_every_provider(moved.thread.transcript.messages)
         assert {rule.tool for rule in moved.thread.permissions} == self.decisions.allowed
         self._loses_no_message(before)
+        if moved.thread.outcomes is not before.outcomes or moved.thread.stage is not before.stage:
+            check_outcomes(moved.thread)
         self.hooks.check(before, moved)
         assert self.thread.current.usage == self.usage
         for suspended in self.thread.batch.suspended if self.thread.batch else ():

@@ -134,6 +134,11 @@ def test_a_timeout_sets_an_alarm_of_its_own_and_stops_the_run_with_its_next_answ
     started = driver.thread.current.started_at
     assert driver.thread.next_alarm == started + 2000
     driver.now += 60_000  # the clock alone changes nothing
+    assert driver.feed(TimerFired(started + 1000)).thread.next_alarm == started + 2000
+    early = Driver(AGENT.model_copy(update={"stop_conditions": conditions}))
+    early.feed(TimerFired(started + 2000))  # while the model writes
+    early.model(asks(call("c1")))
+    assert early.result.status_reason == "stopped:timeout"
     assert driver.model(asks(call("c1"))).thread.status is RunStatus.RUNNING
     driver.feed(TimerFired(started + 2000))
     assert (driver.thread.next_alarm, driver.thread.status) == (started + 5000, RunStatus.RUNNING)

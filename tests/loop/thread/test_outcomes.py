@@ -83,7 +83,7 @@ def test_a_repeated_message_is_counted_and_keeps_its_outcome() -> None:
 
 def test_a_refused_message_can_be_sent_again() -> None:
     driver = Driver()
-    driver.submit("m1", on_busy=OnBusy.REJECT)
+    driver.submit("m1", "m1", on_busy=OnBusy.REJECT)
     assert outcome(driver.thread, "m1").reason == "the thread is busy, and on_busy is reject"
     driver.submit("m1")
     assert outcome(driver.thread, "m1") == Outcome(id="m1", status=OutcomeStatus.QUEUED)

@@ -51,7 +51,7 @@ def count_repeats(thread: Thread, ids: Iterable[str]) -> Thread:
 
 def refuse_messages(thread: Thread, ids: Iterable[str], reason: str, *, now: int) -> Advance:
     """Refuse a submission; what became of a message that was accepted before does not change."""
-    accepted, sent = accepted_ids(thread), tuple(map(remembered_id, ids))
+    accepted, sent = accepted_ids(thread), tuple(dict.fromkeys(map(remembered_id, ids)))
     refused = [Outcome(id=id, status=OutcomeStatus.REFUSED, reason=_cut(reason)) for id in sent if id not in accepted]
     return refuse(count_repeats(record(thread, refused), sent), SIGNAL_SUBMIT, reason, now=now)
 
