@@ -115,10 +115,12 @@ async def decide(
     """Send decisions as one signal, and, if it is to be confirmed, wait for what becomes of them.
 
     Raises:
-        CallerError: they are too large.
+        CallerError: there are none, or they are too large.
         DecisionRefused: they changed nothing; only if it is to be confirmed.
         NoAnswer: no worker has handled the signal in time; only if it is to be confirmed.
     """
+    if not decisions:
+        raise CallerError("there is no decision to send")
     named = tuple(map(_with_id, decisions))
     signal = named[0] if len(named) == 1 else Decisions(decisions=named)
     size = len(signal.model_dump_json().encode(errors="surrogatepass"))

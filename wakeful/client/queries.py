@@ -5,6 +5,7 @@ It knows nothing of what the answers are for: the client, the inbox and the tree
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
@@ -89,7 +90,8 @@ async def read_from_history(
     """What an execution would answer, found by replaying its history in this process, without a worker."""
     from wakeful.history.reader import HistoryReader
 
-    return await HistoryReader(temporal).query(thread_id, name, kind, argument, run_id=run_id)
+    async with aclosing(HistoryReader(temporal)) as reader:
+        return await reader.query(thread_id, name, kind, argument, run_id=run_id)
 
 
 @dataclass(frozen=True)
