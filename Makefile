@@ -43,9 +43,15 @@ format: $(BIN)/.ready  ## Format the code and sort its imports.
 faults: export WAKEFUL_HISTORIES ?= 10000
 faults: export WAKEFUL_BUDGET_TREES ?= 1000
 faults: export WAKEFUL_READER_RUNS ?= 200
+faults: export WAKEFUL_EVENT_ORDER_RUNS ?= 20
 faults: $(BIN)/.ready  ## Run the long runs under faults and more random histories (shorter: WAKEFUL_FAULT_TREES=40 WAKEFUL_FAULT_KILLS=5).
 	$(BIN)/python -m pytest -q -n 2 tests/loop/machine/test_properties.py tests/loop/subagents/test_budgets.py tests/history/test_random_threads.py
+	$(BIN)/python -m pytest -q tests/workflows/test_event_order.py
 	$(BIN)/python -m pytest -s -m faults
+
+simulate: $(BIN)/.ready  ## Run random schedules on a simulated Temporal (SCHEDULES=10000), or explain one (SEED=17).
+	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(SCHEDULES),--schedules $(SCHEDULES)) \
+		$(if $(FIRST),--first $(FIRST)) $(if $(STEPS),--steps $(STEPS)) $(if $(JUDGE),--judge $(JUDGE))
 
 picture: $(BIN)/.ready  ## Take the pictures in docs/ again (needs chromium).
 	$(BIN)/python docs/pictures/take.py
@@ -65,4 +71,4 @@ $(BIN)/.ready: pyproject.toml constraints.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[dev]'
 	touch $@
 
-.PHONY: help demo dev test restless integration bench check format faults picture constraints clean
+.PHONY: help demo dev test restless integration bench check format faults simulate picture constraints clean

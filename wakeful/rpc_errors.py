@@ -24,7 +24,7 @@ RETRYABLE = frozenset(
 _NO_ANSWER = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.FAILED_PRECONDITION)
 
 # The server uses the same status for a thread that does not exist; that message begins with "workflow not found".
-_RUN_ENDED = ("workflow execution already completed", "workflow update was aborted", 'update "')
+_RUN_ENDED = "workflow execution already completed"
 
 
 def missing_namespace(error: RPCError) -> str | None:

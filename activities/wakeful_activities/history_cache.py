@@ -14,6 +14,7 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
+from wakeful.client.queries import ask
 from wakeful.context.tokens import message_tokens
 from wakeful.context.window import shortened
 from wakeful.contract.agents import ResolvedAgent
@@ -204,10 +205,16 @@ class HistoryCache:
 
     async def _query(self, execution: ExecutionRef, after: int, through: int) -> list[Message]:
         """Query an execution for entries that no inference input refers to: its last answer and its calls' results."""
-        handle = self._client.get_workflow_handle(execution.thread_id, run_id=execution.run_id)
         messages = list[Message]()
         while after < through:
-            page: TranscriptPage = await handle.query(QUERY_TRANSCRIPT, {"after": after}, result_type=TranscriptPage)
+            page = await ask(
+                self._client,
+                execution.thread_id,
+                QUERY_TRANSCRIPT,
+                TranscriptPage,
+                {"after": after},
+                run_id=execution.run_id,
+            )
             messages += page.messages
             after = page.next or through
         return messages

@@ -168,8 +168,8 @@ class Approvals:
             return 409, str(error)
 
     async def _decide(self, click: Click, actor: str) -> str:
-        async def send(*, confirm: bool) -> str | None:
-            return await self.client.decide(
+        try:
+            status = await self.client.decide(
                 click.thread_id,
                 click.call_id,
                 "resume" if click.action == "approve" else "cancel",
@@ -177,14 +177,11 @@ class Approvals:
                 arguments_digest=click.arguments_digest,
                 decision_id=click.decision_id,
                 actor=actor,
-                confirm=confirm,
+                confirm=True,
             )
-
-        try:
-            return await send(confirm=True) or "sent"
-        except NoAnswer:
-            await send(confirm=False)
+        except NoAnswer:  # the decision is in the thread's history nevertheless
             return "sent: it takes effect when a worker runs"
+        return status or "sent"
 
 
 PostHandler = Callable[[Mapping[str, str], bytes], Coroutine[Any, Any, tuple[int, str]]]

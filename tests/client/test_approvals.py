@@ -27,13 +27,16 @@ from wakeful import (
     call,
     tool,
 )
+from wakeful.client import confirming
 from wakeful.client.approvals import PendingDecision
 from wakeful.client.client import Client
 from wakeful.connection import ensure_search_attributes
 from wakeful.contract import names
-from wakeful.contract.errors import DecisionRefused, NoAnswer
+from wakeful.contract.errors import CallerError, DecisionRefused, NoAnswer
 from wakeful.contract.inference import StopReason
 from wakeful.contract.messages import ToolCall
+from wakeful.contract.outcomes import Outcome, OutcomeStatus
+from wakeful.contract.views import OutcomesView
 from wakeful.worker import WorkerSettings, running_worker
 from wakeful_workflows.visibility import LIST_LIMIT
 
@@ -216,9 +219,13 @@ async def test_a_run_without_a_worker_is_listed_with_the_reason(temporal: Tempor
         )
         for call in ("1-1", "1-2")
     ]
-    with pytest.raises(NoAnswer):
-        await client.decide(thread_id, "1-1", "resume", confirm=True)
-    await client.handle(thread_id).terminate()
+    with pytest.raises(NoAnswer) as silence:
+        await client.decide(thread_id, "1-1", "resume", decision_id="d1", confirm=True)
+    for part in ("recorded in the history", "as soon as a worker runs", "decision id 'd1'", "same id is safe"):
+        assert part in str(silence.value)
+    async with running_worker(temporal, registry, WorkerSettings(task_queue=thread_id)):
+        assert await client.decide(thread_id, "1-1", "resume", decision_id="d1", confirm=True) == "repeated"
+        await client.handle(thread_id).terminate()
 
 
 async def test_a_confirmed_decision_returns_its_status(client: Client, thread_id: str) -> None:
@@ -241,13 +248,60 @@ async def test_a_confirmed_decision_on_a_run_that_has_ended_is_refused(client: C
 async def test_a_confirmed_decision_is_refused_when_the_run_ends_meanwhile(
     temporal: TemporalClient, thread_id: str
 ) -> None:
-    client = Client(temporal, task_queue=thread_id)  # without a worker, the update waits
+    client = Client(temporal, task_queue=thread_id)  # without a worker, the signal waits
     await client.start("tester", "hi", thread_id=thread_id)
     deciding = asyncio.create_task(client.decide(thread_id, "1-1", "resume", confirm=True))
-    await asyncio.sleep(0)
+    async with asyncio.timeout(BOUND_SECONDS):
+        while (await client.handle(thread_id).describe()).history_length < 3:
+            await asyncio.sleep(0.02)
     await client.handle(thread_id).terminate()
     with pytest.raises(DecisionRefused, match="the run has ended"):
         await deciding
+
+
+async def test_a_decision_that_is_too_large_for_a_signal_is_not_sent(client: Client, thread_id: str) -> None:
+    with pytest.raises(CallerError, match=r"the decision has 2,0.* bytes, but the limit is 1,900,000"):
+        await client.decide(thread_id, "1-1", "resume", arguments={"text": "x" * 2_000_000})
+    with pytest.raises(CallerError, match="there is no decision to send"):
+        await client.decide_many(thread_id, [], confirm=True)
+
+
+async def test_a_lost_worker_does_not_hide_what_became_of_a_decision(
+    temporal: TemporalClient, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """History has the outcome, when the worker that handled the decision does not answer any more."""
+    asked: list[tuple[object, ...]] = []
+
+    async def read(*args: object) -> OutcomesView:
+        asked.append(args)
+        return OutcomesView(outcomes=(Outcome(id="d1", status=OutcomeStatus.APPLIED, calls=("1-1", "s1"), run=1),))
+
+    async def no_worker(*_args: object, **_kwargs: object) -> OutcomesView:
+        raise NoAnswer("no worker")
+
+    monkeypatch.setattr(confirming, "read_from_history", read)
+    monkeypatch.setattr(confirming, "query", no_worker)
+    client = Client(temporal, task_queue=thread_id)
+    async with running_worker(temporal, registry, WorkerSettings(task_queue=thread_id)):
+        await client.start("tester", "approve", thread_id=thread_id)
+        await until_status(client, thread_id, RunStatus.WAITING)
+        assert await client.decide(thread_id, "1-1", "resume", decision_id="d1", confirm=True) == "applied"
+        await client.result(thread_id)
+    assert asked == [(temporal, thread_id, names.QUERY_OUTCOMES, OutcomesView, {"ids": ["d1"]})]
+
+
+async def test_a_decision_that_the_thread_no_longer_knows_is_answered_so(
+    client: Client, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def forgotten(*_args: object, **_kwargs: object) -> OutcomesView:
+        return OutcomesView(outcomes=())
+
+    monkeypatch.setattr(confirming, "query", forgotten)
+    await client.start("parallel", "two approvals", thread_id=thread_id)
+    await until_status(client, thread_id, RunStatus.WAITING)
+    with pytest.raises(NoAnswer, match=r"no longer knows what became of it \(decision id 'd1'\)"):
+        await client.decide(thread_id, "1-1", "resume", decision_id="d1", confirm=True)
+    await client.handle(thread_id).terminate()
 
 
 async def test_a_confirmed_decision_for_other_arguments_is_refused(client: Client, thread_id: str) -> None:

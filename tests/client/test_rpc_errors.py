@@ -15,8 +15,6 @@ from wakeful.rpc_errors import error_of
     [
         (RPCStatusCode.NOT_FOUND, "workflow not found for ID: update", ThreadNotFound, "no thread 't1' in this"),
         (RPCStatusCode.NOT_FOUND, "workflow execution already completed", CallerError, "the run on thread 't1' has"),
-        (RPCStatusCode.NOT_FOUND, "workflow update was aborted by closing workflow", CallerError, "the run on thread"),
-        (RPCStatusCode.NOT_FOUND, 'update "d1" not found', CallerError, "the run on thread 't1' has ended"),
         (RPCStatusCode.UNAVAILABLE, "tcp connect error", ConnectionFailed, "Temporal cannot be reached: tcp connect"),
     ],
 )

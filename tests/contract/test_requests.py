@@ -14,6 +14,7 @@ from wakeful.contract.requests import (
     CancelRequest,
     Fork,
     ForkPointRequest,
+    OutcomesRequest,
     PageRequest,
     RunRequest,
     Submission,
@@ -25,6 +26,7 @@ from wakeful.contract.requests import (
     parse_fork_point,
     parse_mail,
     parse_mail_returned,
+    parse_outcomes,
     parse_page,
     parse_request,
     parse_submission,
@@ -62,6 +64,8 @@ def test_a_thread_continues_another_thread_or_itself() -> None:
 @pytest.mark.parametrize("written", [{"messages": -1}, {}, None])
 def test_an_impossible_fork_point_is_rejected(written: object) -> None:
     assert parse_fork_point({"messages": 3}) == ForkPointRequest(messages=3)
+    assert parse_outcomes({"ids": ["d1"]}) == OutcomesRequest(ids=("d1",))
+    assert parse_outcomes(None) == OutcomesRequest()
     with pytest.raises(CallerError, match=r'For example: \{"messages": 3\}'):
         parse_fork_point(written)
 

@@ -26,7 +26,7 @@ from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import OnBusy, RunResult, RunStatus, ThreadMode, ToolCallStatus, Usage
 from wakeful.contract.state import StateAction, StateKeySpec, StateMerge, StateOp, StateScope
 from wakeful.contract.tools import FrontendTool, ToolDescriptor, ToolOutcome, ToolResult
-from wakeful.loop.machine.advance import advance, begin
+from wakeful.loop.machine.advance import advance
 from wakeful.loop.machine.commands import (
     CallTool,
     CancelWork,
@@ -54,6 +54,7 @@ from wakeful.loop.machine.facts import (
 from wakeful.loop.machine.stages import Done, Idle
 from wakeful.loop.machine.state import REVISION, Advance, Thread
 from wakeful.loop.thread.continue_as_new import ThreadSnapshot, pack, unpack
+from wakeful.loop.thread.opening import begin
 
 C = TypeVar("C", bound=Command)
 
@@ -233,7 +234,8 @@ class Driver:
     ) -> None:
         self.now = 0
         self.revision = revision
-        self.last = begin(request, thread_id="t1", run_id="r1", carryover=carryover)
+        run_id = "r1" if carryover is None else "woken"
+        self.last = begin(request, thread_id="t1", run_id=run_id, carryover=carryover)
         self.commands: list[Command] = list(self.last.commands)
         self.events: list[AgentEvent] = list(self.last.events)
         if agent is not None:
@@ -275,7 +277,7 @@ class Driver:
     def wait(self, milliseconds: int) -> Advance:
         """Time passes, and the timer fires."""
         self.now += milliseconds - TICK
-        return self.feed(TimerFired())
+        return self.feed(TimerFired(self.now + TICK))
 
     def tool_failed(self, call_id: str, error: str) -> Advance:
         return self.feed(WorkFailed(self.work_id_of(call_id), error))

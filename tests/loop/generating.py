@@ -363,7 +363,8 @@ class World:
         """A timer fires: when the next alarm is due, or at any other time."""
         alarm = self.run.thread.next_alarm
         until = alarm - self.run.now if alarm is not None and self.dice.number_below(3) else self.dice.number_below(60)
-        self.run.feed(TimerFired(), after=max(1, until))
+        late = self.dice.mostly(0, 1, 30)  # the workflow task that brings it may run later
+        self.run.feed(TimerFired(self.run.now + max(1, until)), after=max(1, until) + late)
 
     def repeat(self) -> None:
         """The result of a command is reported once more."""

@@ -6,6 +6,7 @@ from tests.loop.driving import after_continue_as_new
 from tests.loop.invariants_children import ChildChecks
 from tests.loop.invariants_decisions import DecisionChecks
 from tests.loop.invariants_hooks import HookChecks
+from tests.loop.invariants_outcomes import check_outcomes
 from tests.loop.provider_rules import check_every_provider
 from wakeful.contract import ids
 from wakeful.contract.base import replace
@@ -29,7 +30,7 @@ from wakeful.contract.runs import Blocked, OnBusy, RunStatus, ThreadMode, Usage
 from wakeful.contract.transcript import EMPTY_DIGEST, assistant_message, chained, tool_message
 from wakeful.loop.calls.batch import SuspendedCall
 from wakeful.loop.calls.deadlines import DEADLINE
-from wakeful.loop.machine.advance import advance, begin
+from wakeful.loop.machine.advance import advance
 from wakeful.loop.machine.commands import CallTool, CancelWork, Command, Infer, SendSignal
 from wakeful.loop.machine.facts import (
     AgentResolved,
@@ -49,6 +50,7 @@ from wakeful.loop.machine.facts import (
 )
 from wakeful.loop.machine.stages import AwaitingTasks, Done, Idle
 from wakeful.loop.machine.state import Advance, Thread
+from wakeful.loop.thread.opening import begin
 
 WORK = AgentResolved | HooksReturned | InferenceReturned | Delivered | ToolReturned | WorkFailed | WorkCancelled
 
@@ -111,7 +113,7 @@ class CheckedRun:
         for following in self.subagents.follow_up(moved):
             self.feed(following)
         if isinstance(fact, TimerFired):
-            assert moved.thread.next_alarm is None or moved.thread.next_alarm > self.now, (
+            assert moved.thread.next_alarm is None or moved.thread.next_alarm > fact.at, (
                 "an alarm that is due was handled"
             )
 
@@ -191,6 +193,8 @@ class CheckedRun:
             check_every_provider(moved.thread.transcript.messages)
         assert {rule.tool for rule in moved.thread.permissions} == self.decisions.allowed
         self._loses_no_message(before)
+        if moved.thread.outcomes is not before.outcomes or moved.thread.stage is not before.stage:
+            check_outcomes(moved.thread)
         self.hooks.check(before, moved)
         assert self.thread.current.usage == self.usage
         for suspended in self.thread.batch.suspended if self.thread.batch else ():

@@ -158,7 +158,7 @@ async def rewind(client: Client, thread: str) -> None:
 
 
 async def every_decision(client: Client, thread: str) -> None:
-    """Of five calls two run, one is approved by an update, one is denied by a signal, and one expires."""
+    """Of five calls two run, one is approved, one is denied, and one expires."""
     await client.start("gated", "five", thread_id=thread)
     view = await until(client, thread, lambda view: len(view.pending) == 3)
     first, second, _third = sorted(ticket.pending.id for ticket in view.pending)

@@ -1,22 +1,24 @@
-"""Deadlines and confirmed decisions on the real server: the timer, and the update that answers at once."""
+"""Deadlines and confirmed decisions on the real server: the timer, and what becomes of a decision."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 from typing import Any
 
 import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client as TemporalClient
-from temporalio.client import WorkflowUpdateFailedError
-from temporalio.exceptions import ApplicationError
 
 from tests.support.waiting import BOUND_SECONDS, until, until_status
 from wakeful import Agent, Registry, RunStatus, ScriptedModel, ToolContext, ToolMode, call, say, tool
 from wakeful.client.client import Client
+from wakeful.client.queries import query
+from wakeful.contract import names
 from wakeful.contract.agents import HistoryBudget
+from wakeful.contract.stopping import StopCondition, Timeout
+from wakeful.contract.views import OutcomesView
 from wakeful.worker import WorkerSettings, running_worker
 
 BUDGETS = pytest.mark.parametrize(
@@ -33,10 +35,11 @@ async def ask(ctx: ToolContext, seconds: float, then: str = "cancel", first: flo
     return f"went on after {ctx.resume_input.actor}"
 
 
-def asking(*calls: dict[str, Any]) -> Registry:
+def asking(*calls: dict[str, Any], stop_conditions: Sequence[StopCondition] = ()) -> Registry:
     together = reduce(and_, (call("ask", **arguments) for arguments in calls))
     script = ScriptedModel([together, say("{result}")])
-    return Registry(agents=[Agent(id="hasty", tools=[ask], tool_mode=ToolMode.PARALLEL)], models={"default": script})
+    hasty = Agent(id="hasty", tools=[ask], tool_mode=ToolMode.PARALLEL, stop_conditions=stop_conditions)
+    return Registry(agents=[hasty], models={"default": script})
 
 
 @asynccontextmanager
@@ -131,37 +134,32 @@ async def test_a_confirmed_decision_is_answered_with_what_became_of_it(client: C
     """B-329: the decider learns whether the decision was applied, not only that it was sent."""
     await client.start("parallel", "two approvals", thread_id=thread_id)
     first, second = (await until_status(client, thread_id, RunStatus.WAITING)).pending
-    yes = {"call_id": first.pending.id, "action": "cancel", "decision_id": "d1"}
-    thread = client.handle(thread_id)
-    assert await thread.execute_update("decide", yes) == {"status": "applied"}
-    assert await thread.execute_update("decide", {"decisions": [yes]}) == {"status": "repeated"}
-    assert await thread.execute_update("decide", {**yes, "call_id": second.pending.id}) == {"status": "applied"}
+    deny = partial(client.decide, thread_id, action="cancel", decision_id="d1", confirm=True)
+    assert await deny(first.pending.id) == "applied"
+    assert await deny(first.pending.id) == "repeated"
+    assert await deny(second.pending.id) == "applied"
     assert (await client.result(thread_id)).status_reason == "natural"
 
 
 @pytest.mark.parametrize(
-    ("args", "kind", "reason"),
+    ("args", "reason"),
     [
-        (["yes please"], "InvalidDecision", "the decision is malformed: a JSON object is required"),
-        ([{"call_id": "c", "action": "resume"}, 2], "InvalidDecision", "it takes one JSON value, got 2"),
-        ([], "InvalidDecision", "a JSON object is required"),
-        ([{"call_id": "c", "action": "resume"}], "DecisionRefused", "unknown key: tool call or suspension 'c' not"),
+        (["yes please"], "a JSON object is required"),
+        ([{"call_id": "c", "action": "resume"}, 2], "it takes one JSON value, got 2"),
+        ([], "a JSON object is required"),
+        ([{"call_id": "c", "action": "resume"}], "unknown key: tool call or suspension 'c' not"),
     ],
 )
-async def test_a_decision_that_is_refused_is_answered_with_the_reason_and_leaves_no_trace(
-    usual_client: Client, thread_id: str, args: list[Any], kind: str, reason: str
+async def test_a_decision_that_is_refused_shows_the_reason_and_changes_nothing(
+    usual_client: Client, thread_id: str, args: list[Any], reason: str
 ) -> None:
     """H-02"""
     client = usual_client
     await client.start("tester", "approve", thread_id=thread_id)
-    await until_status(client, thread_id, RunStatus.WAITING)
-    before = await kinds(client, thread_id)
-    with pytest.raises(WorkflowUpdateFailedError) as refused:
-        await client.handle(thread_id).execute_update("decide", args=args)
-    cause = refused.value.cause
-    assert isinstance(cause, ApplicationError)
-    assert (cause.type, reason in cause.message) == (kind, True), cause.message
-    assert (await kinds(client, thread_id), (await client.status(thread_id)).refusals) == (before, ())
+    before = await until_status(client, thread_id, RunStatus.WAITING)
+    await client.handle(thread_id).signal("decide", args=args)
+    after = await until(client, thread_id, lambda view: view.refusals != ())
+    assert (reason in after.refusals[0].reason, after.pending) == (True, before.pending), after.refusals
     await client.cancel(thread_id)
     await client.result(thread_id)
 
@@ -169,11 +167,25 @@ async def test_a_decision_that_is_refused_is_answered_with_the_reason_and_leaves
 async def test_a_confirmed_decision_on_a_call_that_still_runs_is_held_until_it_asks(
     temporal: TemporalClient, thread_id: str
 ) -> None:
-    registry = asking({"seconds": 60, "first": 1})
+    registry = asking({"seconds": 60, "first": 3})
     async with at_work(temporal, registry, thread_id) as client:
         await client.start("hasty", "go", thread_id=thread_id)
         running = await until(client, thread_id, lambda view: view.calls != ())
-        yes = {"call_id": running.calls[0].call_id, "action": "resume", "actor": "Ann"}
-        assert await client.handle(thread_id).execute_update("decide", yes) == {"status": "held"}
+        call_id = running.calls[0].call_id
+        assert await client.decide(thread_id, call_id, "resume", actor="Ann", decision_id="d1", confirm=True) == "held"
         await client.result(thread_id)
         assert await results(client, thread_id) == ["went on after Ann"]
+        view = await query(temporal, thread_id, names.QUERY_OUTCOMES, OutcomesView, {"ids": ["d1"]})
+        assert [outcome.status.value for outcome in view.outcomes] == ["applied"]
+
+
+async def test_a_timeout_stops_the_run_with_the_answer_after_its_timer(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    registry = asking({"seconds": 60, "first": 1}, stop_conditions=[Timeout(seconds=0.3)])
+    async with at_work(temporal, registry, thread_id) as client:
+        await client.start("hasty", "go", thread_id=thread_id)
+        (ticket,) = (await until_status(client, thread_id, RunStatus.WAITING)).pending
+        await client.decide(thread_id, ticket.pending.id, "cancel")
+        assert (await client.result(thread_id)).status_reason == "stopped:timeout"
+        assert (await kinds(client, thread_id)).count("TIMER_FIRED") == 1

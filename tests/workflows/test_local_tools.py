@@ -1,9 +1,65 @@
 """Local tools: inside the workflow's own task, with no activity of their own in history."""
 
-import pytest
+import asyncio
 
+import pytest
+from temporalio import activity, workflow
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client as TemporalClient
+from temporalio.client import WorkflowHandle
+from temporalio.worker import Worker
+
+from tests.support.waiting import BOUND_SECONDS
 from wakeful import ConfigurationError, tool
 from wakeful.client.client import Client
+from wakeful.contract.messages import ToolCall
+from wakeful.contract.runs import RunIdentity
+from wakeful.contract.tools import ToolDescriptor, ToolOutcome, ToolResult
+from wakeful.loop.machine.commands import CallTool
+from wakeful.loop.machine.facts import Fact
+from wakeful_workflows.commands import Activities
+from wakeful_workflows.history_estimate import HistoryEstimate
+
+
+@activity.defn
+async def peek(_input: object) -> ToolOutcome:
+    return ToolOutcome(result=ToolResult.success("peek", "seen"))
+
+
+@workflow.defn(sandboxed=False, failure_exception_types=[TypeError, RuntimeError])
+class CallsLocally:
+    """Calls a local tool as a run does, and returns the names of the facts."""
+
+    @workflow.run
+    async def run(self) -> list[str]:
+        facts: list[Fact] = []
+        activities = Activities(facts.append, HistoryEstimate())
+        descriptor = ToolDescriptor(id="peek", name="peek", local=True)
+        command = CallTool("tool-1", descriptor, ToolCall(id="1-1", name="peek", arguments={}))
+        activities.start(command, RunIdentity(thread_id="t1", run_id="r1", agent_id="a"))
+        await workflow.wait_condition(lambda: bool(facts))
+        return [type(fact).__name__ for fact in facts]
+
+
+async def test_a_worker_without_a_local_activity_leaves_the_task_to_one_that_has_it(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    """As a fact, the missing activity would make the run depend on the worker that replays it."""
+    handle = await temporal.start_workflow(CallsLocally.run, id=thread_id, task_queue=thread_id)
+    async with Worker(temporal, task_queue=thread_id, workflows=[CallsLocally]), asyncio.timeout(BOUND_SECONDS):
+        while not (failures := await failed_tasks(handle)):
+            await asyncio.sleep(0.05)
+    assert "peek is not registered on this worker" in failures[0]
+    async with Worker(temporal, task_queue=thread_id, workflows=[CallsLocally], activities=[peek]):
+        assert await handle.result() == ["ToolReturned"]
+
+
+async def failed_tasks(handle: WorkflowHandle[CallsLocally, list[str]]) -> list[str]:
+    return [
+        event.workflow_task_failed_event_attributes.failure.message
+        async for event in handle.fetch_history_events()
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED
+    ]
 
 
 async def test_a_local_tool_is_called_like_any_other(client: Client, thread_id: str) -> None:

@@ -27,6 +27,7 @@ from wakeful.loop.machine.commands import CancelChild
 from wakeful.loop.machine.facts import Fact
 from wakeful_activities import DeliverActivity
 from wakeful_workflows.children import CANCEL_RETRY_SECONDS, Children
+from wakeful_workflows.history_estimate import HistoryEstimate
 from wakeful_workflows.signalling import notify_parent
 
 QUEUE = "signalling"
@@ -82,7 +83,7 @@ class Cancels:
     @workflow.run
     async def run(self, thread_id: str) -> list[Any]:
         facts: list[Fact] = []
-        children = Children(facts.append)
+        children = Children(facts.append, HistoryEstimate())
         identity = RunIdentity(thread_id="t1", run_id="r1", agent_id="assistant")
         children.perform(CancelChild("bg_0", thread_id, "enough"), identity)
         await workflow.wait_condition(lambda: not children.is_busy)

@@ -147,7 +147,7 @@ async def send_answer(
     try:
         status = await client.decide_many(thread_id, [decision], confirm=True)
     except NoAnswer as error:
-        return await _send_unconfirmed(client, thread_id, decision, subject, error)
+        return f"sent      {subject} ({error})"
     except DecisionRefused as error:  # it names the suspension that the decision is bound to
         raise DecisionRefused(thread_id, error.reason.replace(repr(decision.target), repr(target))) from error
     if status == "held":

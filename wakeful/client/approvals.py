@@ -4,40 +4,29 @@ Nothing stores an inbox: the waiting runs are the inbox. They are found by searc
 that no worker answers for is listed with the reason.
 """
 
-import asyncio
-from collections.abc import AsyncIterator
+import uuid
+from collections.abc import AsyncIterator, Sequence
 from time import time
-from typing import Any, Literal
 
 from pydantic import JsonValue
-from temporalio.client import (
-    Client as TemporalClient,
-)
-from temporalio.client import (
-    WorkflowExecution,
-    WorkflowHandle,
-    WorkflowUpdateFailedError,
-    WorkflowUpdateRPCTimeoutOrCancelledError,
-)
+from temporalio.client import Client as TemporalClient
+from temporalio.client import WorkflowExecution
 from temporalio.common import SearchAttributeKey
-from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.client.queries import OPEN_RUNS, QUERY_TIMEOUT, StatusQueries, Unanswered, in_tree
+from wakeful.client.confirming import DecisionStatus, confirm
+from wakeful.client.queries import OPEN_RUNS, StatusQueries, Unanswered, in_tree
 from wakeful.contract import names
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.decisions import Decision, Decisions, ResumeMode, SuspensionTicket
-from wakeful.contract.errors import CallerError, DecisionRefused, NoAnswer, WakefulError
+from wakeful.contract.errors import CallerError, DecisionRefused, WakefulError
 from wakeful.contract.ids import is_descendant, ticket_id
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.views import StatusView, ToolCallView
 from wakeful.rpc_errors import error_of, is_run_ended
 
-UPDATE_LIMIT = 1_000_000
-"""Bytes: an update that the server rejects as too large would leave its run stuck."""
-
-DecisionStatus = Literal["applied", "held", "repeated"]
-"""What became of a decision: `held` for a call that has not suspended yet, `repeated` if it had been applied before."""
+SIGNAL_LIMIT = 1_900_000
+"""Bytes: the server rejects a payload of more than two megabytes."""
 
 # Runs that started while the attributes could not be registered have none: they are queried, too.
 # A call may wait for a decision while other calls of its step are running.
@@ -121,23 +110,33 @@ async def pending_decisions(
 
 
 async def decide(
-    handle: WorkflowHandle[Any, Any], decisions: Decision | Decisions, *, confirm: bool
+    temporal: TemporalClient, thread_id: str, decisions: Sequence[Decision], *, is_confirmed: bool
 ) -> DecisionStatus | None:
-    """Send decisions as a signal, or, to `confirm` them, as an update.
+    """Send decisions as one signal, and, if it is to be confirmed, wait for what becomes of them.
 
     Raises:
-        DecisionRefused: with `confirm`, when they changed nothing.
-        NoAnswer: with `confirm`, when no worker answered in time.
+        CallerError: there are none, or they are too large.
+        DecisionRefused: they changed nothing; only if it is to be confirmed.
+        NoAnswer: no worker has handled the signal in time; only if it is to be confirmed.
     """
+    if not decisions:
+        raise CallerError("there is no decision to send")
+    named = tuple(map(_with_id, decisions))
+    signal = named[0] if len(named) == 1 else Decisions(decisions=named)
+    size = len(signal.model_dump_json().encode(errors="surrogatepass"))
+    if size > SIGNAL_LIMIT:
+        raise CallerError(f"the decision has {size:,} bytes, but the limit is {SIGNAL_LIMIT:,}: shorten it")
     try:
-        if confirm:
-            return await _update(handle, decisions)
-        await handle.signal(names.SIGNAL_DECIDE, decisions)
-        return None
+        await temporal.get_workflow_handle(thread_id).signal(names.SIGNAL_DECIDE, signal)
     except RPCError as error:
-        if confirm and is_run_ended(error):
-            raise DecisionRefused(handle.id, "the run has ended") from error
-        raise error_of(error, handle.id) from error
+        if is_confirmed and is_run_ended(error):
+            raise DecisionRefused(thread_id, "the run has ended") from error
+        raise error_of(error, thread_id) from error
+    return await confirm(temporal, thread_id, named) if is_confirmed else None
+
+
+def _with_id(decision: Decision) -> Decision:
+    return decision if decision.decision_id else decision.model_copy(update={"decision_id": uuid.uuid4().hex})
 
 
 def pending_of(view: StatusView) -> tuple[PendingDecision, ...]:
@@ -183,27 +182,6 @@ def _unknown(execution: WorkflowExecution, reason: str) -> tuple[PendingDecision
         )
         for call_id in attributes.get(_PENDING) or [""]
     )
-
-
-async def _update(handle: WorkflowHandle[Any, Any], decisions: Decision | Decisions) -> DecisionStatus:
-    size = len(decisions.model_dump_json())
-    if size > UPDATE_LIMIT:
-        raise CallerError(f"the decision has {size:,} bytes, but the limit is {UPDATE_LIMIT:,}: shorten it")
-    timeout = f"thread {handle.id!r} did not answer in time; is a worker running on its task queue?"
-    try:
-        async with asyncio.timeout(QUERY_TIMEOUT.total_seconds()):
-            answer = await handle.execute_update(names.UPDATE_DECIDE, decisions, rpc_timeout=QUERY_TIMEOUT)
-    except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
-        raise NoAnswer(timeout) from error
-    except RPCError as error:
-        if error.status is RPCStatusCode.RESOURCE_EXHAUSTED:
-            raise NoAnswer(f"thread {handle.id!r} accepts no more updates for now: {error.message}") from error
-        raise
-    except WorkflowUpdateFailedError as error:
-        reason = error.cause.message if isinstance(error.cause, ApplicationError) else str(error.cause)
-        raise DecisionRefused(handle.id, reason) from error
-    status: DecisionStatus = answer["status"]
-    return status
 
 
 def _entry(identity: RunIdentity, call: ToolCallView, ticket: SuspensionTicket, now: int) -> PendingDecision:

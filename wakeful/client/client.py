@@ -9,9 +9,10 @@ from pydantic import JsonValue
 from temporalio.client import Client as TemporalClient
 from temporalio.service import RPCError
 
-from wakeful.client.approvals import DecisionStatus, PendingDecision, decide, pending_decisions
+from wakeful.client.approvals import PendingDecision, decide, pending_decisions
 from wakeful.client.branching.fork import ForkRequest, fork_thread
 from wakeful.client.branching.rewind import Rewound, plan_rewind, rewind
+from wakeful.client.confirming import DecisionStatus
 from wakeful.client.diagnosis.causes import Diagnosis
 from wakeful.client.diagnosis.reader import why
 from wakeful.client.queries import query
@@ -25,7 +26,7 @@ from wakeful.client.watching.retrying import OutageReporter, SharedCalls
 from wakeful.client.watching.watcher import WatchContext
 from wakeful.contract import names
 from wakeful.contract.budgets import Budget
-from wakeful.contract.decisions import Decision, DecisionAction, Decisions
+from wakeful.contract.decisions import Decision, DecisionAction
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.events import EventRecord
 from wakeful.contract.inference import InferenceOverrides
@@ -230,8 +231,8 @@ class Client:
     ) -> DecisionStatus | None:
         """Answer a suspended tool call, by its id or by its suspension's.
 
-        The signal is durable when this returns, whether or not a worker is running. With `confirm` it is an update
-        instead, which a worker has to answer, and its status is returned.
+        The signal is durable when this returns, whether or not a worker is running. With `confirm`, this waits until
+        the thread has handled it, and returns its status.
 
         Args:
             arguments: resume the call with these instead of the model's.
@@ -242,7 +243,7 @@ class Client:
         Raises:
             CallerError: the result or the arguments are too large.
             DecisionRefused: with `confirm`, when it changed nothing.
-            NoAnswer: with `confirm`, when no worker answered; send it again without, and with the same `decision_id`.
+            NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be applied.
         """
         with rejecting_invalid():
             decision = Decision(
@@ -256,7 +257,7 @@ class Client:
                 decision_id=decision_id or uuid.uuid4().hex,
                 actor=actor,
             )
-        return await decide(self.handle(thread_id), decision, confirm=confirm)
+        return await decide(self.temporal, thread_id, (decision,), is_confirmed=confirm)
 
     async def decide_many(
         self, thread_id: str, decisions: Sequence[Decision], *, confirm: bool = False
@@ -265,9 +266,9 @@ class Client:
 
         Raises:
             DecisionRefused: with `confirm`, when they changed nothing.
-            NoAnswer: with `confirm`, when no worker answered.
+            NoAnswer: with `confirm`, when no worker has handled them in time; they are in history, and will be applied.
         """
-        return await decide(self.handle(thread_id), Decisions(decisions=tuple(decisions)), confirm=confirm)
+        return await decide(self.temporal, thread_id, decisions, is_confirmed=confirm)
 
     async def submit(
         self, thread_id: str, input: str | Sequence[InputMessage], *, on_busy: OnBusy | str = OnBusy.ENQUEUE

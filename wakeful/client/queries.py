@@ -5,6 +5,7 @@ It knows nothing of what the answers are for: the client, the inbox and the tree
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
@@ -24,6 +25,9 @@ MAX_CONCURRENT_QUERIES = 16
 QUERY_TIMEOUT = timedelta(seconds=7)
 """Longer than the sticky timeout, after which another worker answers for one that has died."""
 
+EARLY_PAUSES_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+"""Before a query that came too early is asked again."""
+
 OPEN_RUNS = f"WorkflowType = '{names.WORKFLOW}' AND ExecutionStatus = 'Running'"
 
 
@@ -42,15 +46,52 @@ async def query(
     Raises:
         NoAnswer: no worker answered `within` this time, or within Temporal's default.
     """
-    args = [] if argument is None else [argument]
-    handle = temporal.get_workflow_handle(thread_id, run_id=run_id)
     try:
-        answer: V = await handle.query(name, args=args, result_type=kind, rpc_timeout=within)
-        return answer
+        return await ask(temporal, thread_id, name, kind, argument, run_id=run_id, within=within)
     except WorkflowQueryFailedError as error:
         raise WakefulError(f"query {name!r} of thread {thread_id!r} failed: {error}") from error
     except RPCError as error:
         raise error_of(error, thread_id) from error
+
+
+async def ask(
+    temporal: Client,
+    thread_id: str,
+    name: str,
+    kind: type[V],
+    argument: object = None,
+    *,
+    run_id: str | None = None,
+    within: timedelta | None = None,
+) -> V:
+    """The same, with the SDK's own errors.
+
+    A workflow fails a query that comes before its newest events have been handled by a workflow task. That task is due,
+    so the query is asked again for a while; for an execution that was terminated it never comes, and history is read.
+    """
+    args = [] if argument is None else [argument]
+    handle = temporal.get_workflow_handle(thread_id, run_id=run_id)
+    for pause in (*EARLY_PAUSES_SECONDS, None):
+        try:
+            answer: V = await handle.query(name, args=args, result_type=kind, rpc_timeout=within)
+            return answer
+        except WorkflowQueryFailedError as error:
+            if names.HANDLED_EARLY not in str(error):
+                raise
+        if pause is None or (await handle.describe()).close_time is not None:
+            break
+        await asyncio.sleep(pause)
+    return await read_from_history(temporal, thread_id, name, kind, argument, run_id=run_id)
+
+
+async def read_from_history(
+    temporal: Client, thread_id: str, name: str, kind: type[V], argument: object = None, *, run_id: str | None = None
+) -> V:
+    """What an execution would answer, found by replaying its history in this process, without a worker."""
+    from wakeful.history.reader import HistoryReader
+
+    async with aclosing(HistoryReader(temporal)) as reader:
+        return await reader.query(thread_id, name, kind, argument, run_id=run_id)
 
 
 @dataclass(frozen=True)
@@ -80,12 +121,9 @@ class StatusQueries:
         async with self._slots:
             if execution.task_queue in self._silent - self._answering:
                 return Unanswered(f"no worker answers on task queue {execution.task_queue!r}")
-            handle = self._temporal.get_workflow_handle(execution.id)
             try:
-                view: StatusView = await handle.query(
-                    names.QUERY_STATUS, result_type=StatusView, rpc_timeout=QUERY_TIMEOUT
-                )
-            except WorkflowQueryFailedError as error:
+                view = await ask(self._temporal, execution.id, names.QUERY_STATUS, StatusView, within=QUERY_TIMEOUT)
+            except (WorkflowQueryFailedError, WakefulError) as error:
                 return Unanswered(str(error))
             except RPCError as error:
                 if error.status is RPCStatusCode.NOT_FOUND:

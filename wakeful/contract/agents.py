@@ -125,10 +125,14 @@ class ResolveInput(Wire):
 
 
 class HistoryBudget(Wire):
-    """How long an execution's history may get before the thread continues as new; replay stays well under a second."""
+    """How long an execution's history may get before the thread continues as new; replay stays well under a second.
 
-    events: int = 2000
-    bytes: int = 2_000_000
+    The workflow counts what it has caused and seen, and counts rather too much than too little. The upper bounds are
+    where Temporal would suggest to continue as new; its limits are more than ten times as far.
+    """
+
+    events: int = Field(default=2000, ge=1, le=4000)
+    bytes: int = Field(default=2_000_000, ge=1, le=4_000_000)
 
 
 class Resolution(Wire):

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.mail import UndeliveredMessage
 from wakeful.contract.messages import Message
+from wakeful.contract.outcomes import Outcome
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tasks import Task
@@ -52,6 +53,8 @@ class Carryover(Wire):
     """Only for a fork, which continues a run: agent state with run scope."""
     run_permissions: Few[tuple[Rule, ...]] = ()
     """Only for a fork: the permissions of the run."""
+    outcomes: Few[tuple[Outcome, ...]] = ()
+    """What became of the newest decisions and messages; a fork has its own."""
     identity: Maybe[RunIdentity] = None
     """The last run's: a sub-agent that is woken still knows its parent."""
 

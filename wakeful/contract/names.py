@@ -27,17 +27,19 @@ SIGNAL_BUDGET_GRANT = "budget_grant"
 PUBLIC_SIGNALS = (SIGNAL_SUBMIT, SIGNAL_DECIDE, SIGNAL_CANCEL, SIGNAL_CLOSE, SIGNAL_UNDELIVERED)
 """The signals that people send; the others are sent by threads to each other."""
 
-UPDATE_DECIDE = "decide"
-"""Takes what the signal takes, and answers at once what became of it."""
-
 QUERY_STATUS = "status"
 QUERY_TRANSCRIPT = "transcript"
 QUERY_EVENTS = "events"
 QUERY_STATE = "state"
 QUERY_CARRYOVER = "carryover"
 """What a thread keeps besides its conversation, for the execution that wakes it."""
+QUERY_OUTCOMES = "outcomes"
+"""What became of decisions and messages, by their ids."""
 QUERY_FORK_POINT = "fork_point"
-"""The same as it was when the conversation had so many messages, for a fork."""
+"""What a thread kept when its conversation had so many messages, for a fork."""
+
+HANDLED_EARLY = "HandledEarly"
+"""The type of the failure by which a workflow rejects events that no workflow task has handled yet."""
 
 ACTIVITY_RESOLVE_AGENT = "resolve_agent"
 ACTIVITY_INFER = "infer"

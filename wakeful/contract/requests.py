@@ -136,6 +136,12 @@ class PageRequest(Written):
     limit: int = Field(default=200, ge=1, le=MAX_PAGE)
 
 
+class OutcomesRequest(Written):
+    """The decisions and messages that the `outcomes` query asks about, by their ids; all of them, if there are none."""
+
+    ids: Maybe[tuple[str, ...]] = None
+
+
 class ForkPointRequest(Written):
     """The position in a conversation that the `fork_point` query asks about."""
 
@@ -174,6 +180,11 @@ def parse_cancel(written: object) -> CancelRequest:
 def parse_page(written: object) -> PageRequest:
     """The argument of a paged query: nothing, or `{"after": n, "limit": n}`."""
     return _parse(PageRequest, {} if written is None else written, example='{"after": 0}')
+
+
+def parse_outcomes(written: object) -> OutcomesRequest:
+    """The argument of the `outcomes` query: nothing, or `{"ids": [...]}`."""
+    return _parse(OutcomesRequest, {} if written is None else written, example='{"ids": ["d1"]}')
 
 
 def parse_fork_point(written: object) -> ForkPointRequest:

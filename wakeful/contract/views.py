@@ -9,6 +9,7 @@ from wakeful.contract.decisions import Refusal, SuspensionTicket
 from wakeful.contract.events import EventRecord
 from wakeful.contract.mail import UndeliveredMessage
 from wakeful.contract.messages import Message
+from wakeful.contract.outcomes import Outcome
 from wakeful.contract.runs import RunIdentity, RunResult, RunStatus, ToolCallStatus, Usage
 from wakeful.contract.tasks import Task
 
@@ -79,6 +80,12 @@ class StatusView(Wire):
     def pending(self) -> tuple[SuspensionTicket, ...]:
         """The decisions that the run waits for."""
         return tuple(call.ticket for call in self.calls if call.ticket is not None)
+
+
+class OutcomesView(Wire):
+    """What became of decisions and messages, the oldest first; of those that the thread does not know, nothing."""
+
+    outcomes: tuple[Outcome, ...]
 
 
 class EarlierExecution(Wire):

@@ -6,23 +6,21 @@ histories replay in CI.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, assert_never
+from collections.abc import Callable
+from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from wakeful.contract import ids, names
 from wakeful.contract.carryover import Carryover
-from wakeful.contract.decisions import Decision
 from wakeful.contract.errors import CallerError
 from wakeful.contract.inference import RestoreInput, TranscriptTail
-from wakeful.contract.requests import RunRequest, parse_decisions, parse_fork_point, parse_page, parse_request
+from wakeful.contract.requests import RunRequest, parse_fork_point, parse_outcomes, parse_page, parse_request
 from wakeful.contract.runs import RunResult
 from wakeful.contract.state import StateView
-from wakeful.contract.views import EventsPage, ForkPointView, StatusView, TranscriptPage
-from wakeful.loop.calls.decisions import Apply, Hold, Refuse, judge
-from wakeful.loop.machine.advance import advance, begin, opened
+from wakeful.contract.views import EventsPage, ForkPointView, OutcomesView, StatusView, TranscriptPage
+from wakeful.loop.machine.advance import advance
 from wakeful.loop.machine.commands import (
     CancelChild,
     CancelWork,
@@ -38,30 +36,34 @@ from wakeful.loop.machine.facts import (
     Fact,
     HistoryReset,
     LoopFailed,
+    MessagesSubmitted,
     TimerFired,
     WorkCancelled,
 )
 from wakeful.loop.machine.stages import Done
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.thread.continue_as_new import ThreadSnapshot, pending_commands, unpack
+from wakeful.loop.thread.opening import begin, opened
 from wakeful.loop.thread.transcript import transcript_of
 from wakeful.loop.thread.views import carryover, status_view
 from wakeful_workflows.alarm import Alarm
 from wakeful_workflows.children import Children
 from wakeful_workflows.commands import Activities, WorkerFacts, restore
-from wakeful_workflows.continue_as_new import Snapshots, is_due, is_possible
+from wakeful_workflows.continue_as_new import Snapshots, is_possible
 from wakeful_workflows.early_activations import EarlyActivations
 from wakeful_workflows.fork_points import ForkPoints
+from wakeful_workflows.history_estimate import CANCEL_REQUEST, HistoryEstimate
 from wakeful_workflows.queries import (
     EventLog,
     Predecessor,
     events_page,
+    outcomes_view,
     past_of,
     restoring_fork_point,
     restoring_transcript_page,
     transcript_page,
 )
-from wakeful_workflows.signals import Signals, single
+from wakeful_workflows.signals import Signals
 from wakeful_workflows.visibility import Visibility
 
 EVENTS_BEFORE_FIRST_TASK = 3
@@ -74,30 +76,32 @@ EVENTS_BEFORE_FIRST_TASK = 3
 class AgentRun(Signals):
     """A thread and its runs. Start it with `{"agent_id": "assistant", "input": "hello"}`."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    @workflow.init
+    def __init__(self, request: Any = None) -> None:
+        super().__init__(HistoryEstimate(request))
         self._pending: list[Command] = []
         self._thread: Thread | None = None
         self._log = EventLog()
-        self._activities = Activities(self._facts.append)
-        self._children = Children(self._facts.append)
-        self._visibility = Visibility()
+        self._activities = Activities(self._facts.append, self._history)
+        self._children = Children(self._facts.append, self._history)
+        self._visibility = Visibility(self._history)
         self._activations = EarlyActivations()
-        self._alarm = Alarm(lambda: self._facts.append(TimerFired()))
+        self._alarm = Alarm(lambda at: self._facts.append(TimerFired(at)), self._history)
         continued = workflow.info().continued_run_id
         self._earlier = Predecessor(continued) if continued else None
         self._fork_points = ForkPoints()
         self._snapshots = Snapshots()
         self._restoring: RestoreInput | None = None
         workflow.register_random_seed_callback(lambda seed: self._facts.append(_reset(seed)))
+        if isinstance(request, dict) and names.SNAPSHOT in request:
+            # Here, since signal handlers and queries may come before `run`.
+            self._continue(unpack(request[names.SNAPSHOT]))
 
     @workflow.run
     async def run(self, request: Any = None) -> RunResult:
         if self._was_reset_to_its_start():
-            self._facts.appendleft(_reset(workflow.random_seed()))
-        if isinstance(request, dict) and names.SNAPSHOT in request:
-            self._continue(unpack(request[names.SNAPSHOT]))
-        else:
+            self._on_reset_to_its_start(_reset(workflow.random_seed()))
+        if self._thread is None:
             await self._begin(_parsed(request))
         while True:
             has_advanced = bool(self._facts)
@@ -133,7 +137,7 @@ class AgentRun(Signals):
 
     async def _restore(self, past: RestoreInput) -> TranscriptTail:
         """What the thread said and kept. A cancellation is handled after it: what arrived meanwhile is not lost."""
-        restoring = asyncio.create_task(restore(past))
+        restoring = asyncio.create_task(restore(past, self._history))
         self._restoring = past
         while not restoring.done():
             await self._until(restoring.done)
@@ -145,18 +149,24 @@ class AgentRun(Signals):
         """Whether an earlier workflow task stands in history before the first one that this execution completes.
 
         That is a reset, which chose a new random seed before this object was made; or a task that failed or timed out,
-        after which another lineage does no harm.
+        after which another lineage does no harm. The length depends on how core cuts history, so no command may depend
+        on the lineage: it is a part of the tool call ids that the next `infer` activity makes, and history has those.
         """
         return workflow.info().get_current_history_length() > EVENTS_BEFORE_FIRST_TASK + self._signals
+
+    def _on_reset_to_its_start(self, reset: HistoryReset) -> None:
+        if self._thread is None:
+            self._facts.appendleft(reset)
+            return
+        self._thread = advance(self._thread, reset, now=_now()).thread
+        self._pending = list(pending_commands(self._thread))  # in the new lineage
 
     def _continue(self, snapshot: ThreadSnapshot) -> None:
         """Be the thread that the previous execution was."""
         thread = snapshot.thread
-        if self._facts and isinstance(self._facts[0], HistoryReset):
-            thread = advance(thread, self._facts.popleft(), now=_now()).thread  # before its pending commands start
         self._log = EventLog(before=thread.counters.events)
         self._activities.worker = WorkerFacts(snapshot.search_attributes, snapshot.budget)
-        self._visibility = Visibility(snapshot.status, runs=thread.counters.runs)
+        self._visibility = Visibility(self._history, snapshot.status, runs=thread.counters.runs)
         self._fork_points = ForkPoints(thread.transcript.length)
         self._take(Advance(thread, pending_commands(thread)))
 
@@ -167,12 +177,13 @@ class AgentRun(Signals):
         except Exception as error:  # a bug of ours ends the run with its message; it must not block it
             workflow.logger.exception("the loop failed", extra={"fact": type(fact).__name__})
             failure = f"internal error on {type(fact).__name__}: {type(error).__name__}: {error}"
-            return advance(thread, LoopFailed(failure), now=now)
+            lost = fact if isinstance(fact, MessagesSubmitted | DecisionsReceived) else None
+            return advance(thread, LoopFailed(failure, lost), now=now)
 
     def _take(self, made: Advance) -> None:
         """The one place where the state changes."""
         self._thread = made.thread
-        self._log.append(made.events, made.thread.identity, at=_now(), early=self._activations.is_early)
+        self._log.append(made.events, made.thread.identity, at=_now())
         self._fork_points.take(made)
         self._pending += made.commands
 
@@ -183,7 +194,8 @@ class AgentRun(Signals):
         workflow task out again.
         """
         worker = self._activities.worker
-        if not (self._is_quiet() and is_possible(thread, self._pending) and is_due(worker.budget, self._signals)):
+        is_due = self._history.exceeds(worker.budget)
+        if not (is_due and self._is_quiet() and is_possible(thread, self._pending)):
             return
         counters = thread.counters.model_copy(update={"events": self._log.last})
         snapshot = ThreadSnapshot(
@@ -215,6 +227,7 @@ class AgentRun(Signals):
             reason = workflow.cancellation_reason()
             if reason is None:  # the worker evicts this run from its cache: nothing happened to the run
                 raise
+            self._history.add(CANCEL_REQUEST, size=len(reason))
             self._facts.append(CancelRequested(reason or None, close=True))
             self._activations.check()
 
@@ -229,50 +242,15 @@ class AgentRun(Signals):
         """Nothing for another thread is in flight."""
         return not (self._children.is_busy or self._activities.is_delivering)
 
-    @workflow.update(
-        name=names.UPDATE_DECIDE, description='Like the signal, and answers at once: {"status": "applied"}'
-    )
-    async def decide_and_answer(self, *args: Any) -> dict[str, str]:
-        if self._thread is None:
-            await workflow.wait_condition(lambda: self._thread is not None)
-        decisions, status = self._judged(args)
-        self._signals += 1
-        self._facts.append(DecisionsReceived(decisions))
-        return {"status": status}
-
-    @decide_and_answer.validator
-    def _may_decide(self, *args: Any) -> None:
-        """A decision that is rejected here is not written to history; its sender gets the reason.
-
-        The first workflow task of an execution brings updates before the run begins; then only the handler can judge.
-        """
-        if self._thread is not None:
-            self._judged(args)
-
-    def _judged(self, args: Sequence[Any]) -> tuple[tuple[Decision, ...], str]:
-        """The decisions, and what becomes of them once the facts before them are taken."""
-        try:
-            decisions = parse_decisions(single(args))
-        except CallerError as error:
-            raise ApplicationError(f"the decision is malformed: {error}", type="InvalidDecision") from None
-        thread = self._current()
-        for fact in self._facts:
-            thread = self._advance(thread, fact).thread
-        match judge(thread, decisions):
-            case Refuse(reason=reason):
-                raise ApplicationError(reason, type="DecisionRefused")
-            case Hold():
-                return decisions, "held"
-            case Apply(decisions=()):
-                return decisions, "repeated"
-            case Apply():
-                return decisions, "applied"
-            case judgement:
-                assert_never(judgement)
-
     @workflow.query(name=names.QUERY_STATUS, description="The status of the thread and what it waits for")
     def status(self, _nothing: Any = None) -> StatusView:
         return status_view(self._current())
+
+    @workflow.query(
+        name=names.QUERY_OUTCOMES, description='What became of decisions and messages: {"ids": ["…"]}, or all'
+    )
+    def outcomes(self, request: Any = None) -> OutcomesView:
+        return outcomes_view(self._current(), parse_outcomes(request))
 
     @workflow.query(name=names.QUERY_TRANSCRIPT, description='The messages so far, in pages: {"after": n}')
     def transcript(self, page: Any = None) -> TranscriptPage:

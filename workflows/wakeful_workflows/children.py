@@ -29,6 +29,7 @@ from wakeful.contract.subagents import (
 from wakeful.contract.tools import ToolCallInput
 from wakeful.loop.machine.commands import CancelChild, NotifyParent, SendSignal, StartChild, StartTask
 from wakeful.loop.machine.facts import ChildClosed, ChildIdAssigned, Delivered, Fact, WorkFailed
+from wakeful_workflows.history_estimate import ACTIVITY, CHILD, EXTERNAL_SIGNAL, TIMER, HistoryEstimate, size_of
 from wakeful_workflows.signalling import notify_parent, signal_thread
 from wakeful_workflows.tools import arguments_summary
 
@@ -43,8 +44,9 @@ Handle = ChildWorkflowHandle[Any, Any]
 class Children:
     """Performs the commands for other threads. The end of each is reported as its fact."""
 
-    def __init__(self, report: Callable[[Fact], None]) -> None:
+    def __init__(self, report: Callable[[Fact], None], history: HistoryEstimate) -> None:
         self._report = report
+        self._history = history
         self._newest: dict[str, asyncio.Task[None]] = {}
         """The newest work for each thread; the next waits for it."""
 
@@ -56,9 +58,9 @@ class Children:
     def perform(self, command: ChildCommand, identity: RunIdentity) -> None:
         match command:
             case StartChild():
-                self._start(command.id, command.name, identity, partial(_start_agent, command))
+                self._start(command.id, command.name, identity, partial(self._start_agent, command))
             case StartTask():
-                self._start(command.id, command.tool.name, identity, partial(_start_task, command, identity))
+                self._start(command.id, command.tool.name, identity, partial(self._start_task, command, identity))
             case CancelChild(thread_id=thread_id):
                 self._enqueue(thread_id, partial(self._cancel, command))
             case SendSignal(thread_id=thread_id):
@@ -94,12 +96,18 @@ class Children:
 
     def _on_closed(self, id: str, handle: "asyncio.Task[Any]") -> None:
         """A child signals its result before it closes, so this matters only if it could not."""
-        if not handle.cancelled():  # else the worker evicts this execution from its cache
-            self._report(ChildClosed(id, _close_reason(handle.exception())))
+        if handle.cancelled():  # the worker evicts this execution from its cache
+            return
+        if (error := handle.exception()) is not None:
+            self._history.add_failure(error)
+        else:
+            self._history.add_result(handle.result())
+        self._report(ChildClosed(id, _close_reason(error)))
 
     async def _cancel(self, command: CancelChild) -> None:
         reason = {"reason": command.reason} if command.reason else None
         for pause in (*CANCEL_RETRY_SECONDS, None):
+            self._history.add(EXTERNAL_SIGNAL)
             try:
                 if not await signal_thread(command.thread_id, names.SIGNAL_CANCEL, reason):
                     self._report(ChildClosed(command.id, CLOSED_SILENTLY))
@@ -108,11 +116,13 @@ class Children:
                 if pause is None:
                     self._report(ChildClosed(command.id, f"it cannot be reached: {error}"))
                     return
+            self._history.add(TIMER)
             await workflow.sleep(pause)
 
     async def _signal(self, command: SendSignal) -> None:
         try:
-            is_running = await signal_thread(command.thread_id, command.signal, command.payload)
+            payload = self._history.encode(EXTERNAL_SIGNAL, command.payload)
+            is_running = await signal_thread(command.thread_id, command.signal, payload)
         except Exception as error:  # what cannot be sent ends as a failure, and does not block the run
             self._report(WorkFailed(command.id, str(error)))
             return
@@ -120,46 +130,45 @@ class Children:
         self._report(Delivered(command.id) if is_running else failed)
 
     async def _notify_parent(self, command: NotifyParent) -> None:
+        # By a signal, and if that fails, by an activity.
+        self._history.add(EXTERNAL_SIGNAL + ACTIVITY, size=2 * size_of(command.result))
         await notify_parent(command.parent_thread_id, command.result, wake=command.is_task)
         self._report(Delivered(command.id))
+
+    async def _start_agent(self, command: StartChild, thread_id: str) -> Handle:
+        title = title_of(command.request)
+        summary = f"{command.request.agent_id}: {title}"
+        return await self._start_workflow(names.WORKFLOW, command.request, thread_id, title=title, summary=summary)
+
+    async def _start_task(self, command: StartTask, identity: RunIdentity, thread_id: str) -> Handle:
+        task = TaskRef(task_id=command.id, thread_id=thread_id, owner_thread_id=identity.thread_id)
+        input = ToolCallInput(
+            call=command.call,
+            identity=identity.model_copy(update={"task": task}),
+            idempotency_key=ids.idempotency_key(identity.run_id, command.call.id),
+        )
+        given = ToolTaskInput(owner_thread_id=identity.thread_id, task_id=command.id, tool=command.tool, input=input)
+        title = f"{command.tool.name}: {arguments_summary(command.call)}"
+        return await self._start_workflow(names.WORKFLOW_TOOL_TASK, given, thread_id, title=title, summary=title)
+
+    async def _start_workflow(self, kind: str, given: BaseModel, thread_id: str, *, title: str, summary: str) -> Handle:
+        return await workflow.start_child_workflow(
+            kind,
+            self._history.encode(CHILD, given),
+            id=thread_id,
+            result_type=RawValue,
+            # Continue-as-new counts as the parent's close, and sub-agents have to survive it.
+            parent_close_policy=ParentClosePolicy.ABANDON,
+            cancellation_type=ChildWorkflowCancellationType.ABANDON,
+            memo={names.MEMO_TITLE: title},
+            static_summary=summary,
+        )
 
 
 async def _after(before: asyncio.Task[None] | None, work: Callable[[], Awaitable[None]]) -> None:
     if before is not None:
         await workflow.wait([before])
     await work()
-
-
-async def _start_agent(command: StartChild, thread_id: str) -> Handle:
-    title = title_of(command.request)
-    summary = f"{command.request.agent_id}: {title}"
-    return await _start_workflow(names.WORKFLOW, command.request, thread_id, title=title, summary=summary)
-
-
-async def _start_task(command: StartTask, identity: RunIdentity, thread_id: str) -> Handle:
-    task = TaskRef(task_id=command.id, thread_id=thread_id, owner_thread_id=identity.thread_id)
-    input = ToolCallInput(
-        call=command.call,
-        identity=identity.model_copy(update={"task": task}),
-        idempotency_key=ids.idempotency_key(identity.run_id, command.call.id),
-    )
-    given = ToolTaskInput(owner_thread_id=identity.thread_id, task_id=command.id, tool=command.tool, input=input)
-    title = f"{command.tool.name}: {arguments_summary(command.call)}"
-    return await _start_workflow(names.WORKFLOW_TOOL_TASK, given, thread_id, title=title, summary=title)
-
-
-async def _start_workflow(kind: str, given: BaseModel, thread_id: str, *, title: str, summary: str) -> Handle:
-    return await workflow.start_child_workflow(
-        kind,
-        given,
-        id=thread_id,
-        result_type=RawValue,
-        # Continue-as-new counts as the parent's close, and sub-agents have to survive it.
-        parent_close_policy=ParentClosePolicy.ABANDON,
-        cancellation_type=ChildWorkflowCancellationType.ABANDON,
-        memo={names.MEMO_TITLE: title},
-        static_summary=summary,
-    )
 
 
 def _close_reason(error: BaseException | None) -> str:

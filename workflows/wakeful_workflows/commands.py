@@ -39,8 +39,16 @@ from wakeful.loop.machine.facts import (
     WorkFailed,
 )
 from wakeful.loop.machine.state import REVISION
+from wakeful_workflows.history_estimate import ACTIVITY, CANCEL, LOCAL_ACTIVITY, HistoryEstimate
 from wakeful_workflows.signalling import delivery_failure, start_delivery
-from wakeful_workflows.tools import Handle, failure_reason, read_outcome, start_tool
+from wakeful_workflows.tools import (
+    ActivityNotRegistered,
+    Handle,
+    failure_reason,
+    read_outcome,
+    start_local,
+    start_tool,
+)
 
 ActivityCommand = ResolveAgent | Infer | Compact | CallTool | DeliverMessage | RunHooks
 
@@ -52,7 +60,7 @@ _INFER_RETRIES = RetryPolicy(
     initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=8), maximum_attempts=5
 )
 
-R = TypeVar("R", Resolution, ModelResponse, CompactOutput, HookEffects)
+R = TypeVar("R", Resolution, ModelResponse, CompactOutput, HookEffects, TranscriptTail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +74,9 @@ class WorkerFacts:
 class Activities:
     """The activities in flight, by command id. The end of each is reported as one fact."""
 
-    def __init__(self, report: Callable[[Fact], None]) -> None:
+    def __init__(self, report: Callable[[Fact], None], history: HistoryEstimate) -> None:
         self._report = report
+        self._history = history
         self._handles: dict[str, Handle] = {}
         self._deliveries: set[str] = set()
         self._digest: tuple[ResolvedAgent, str] | None = None
@@ -81,6 +90,8 @@ class Activities:
     def start(self, command: ActivityCommand, identity: RunIdentity) -> None:
         try:
             handle = self._schedule(command, identity)
+        except ActivityNotRegistered:
+            raise
         except Exception as error:  # what cannot be scheduled ends as a failure, and does not block the run
             workflow.logger.exception("an activity cannot be scheduled", extra={"command": command.id})
             self._report(WorkFailed(command.id, f"it could not be scheduled: {error}"))
@@ -93,14 +104,16 @@ class Activities:
     def cancel(self, id: str) -> None:
         """Request the cancellation of an activity; its fact follows when it has stopped."""
         if handle := self._handles.get(id):
+            self._history.add(CANCEL)
             handle.cancel()
 
     def _schedule(self, command: ActivityCommand, identity: RunIdentity) -> Handle:
         match command:
             case ResolveAgent():
+                lookup = ResolveInput(agent_id=command.agent_id, revision=REVISION, in_task=command.in_task)
                 return workflow.start_activity(
                     names.ACTIVITY_RESOLVE_AGENT,
-                    ResolveInput(agent_id=command.agent_id, revision=REVISION, in_task=command.in_task),
+                    self._history.encode(ACTIVITY, lookup),
                     activity_id=command.id,
                     result_type=RawValue,
                     start_to_close_timeout=timedelta(seconds=10),
@@ -110,24 +123,12 @@ class Activities:
                 )
             case Infer():
                 return self._schedule_inference(command, identity)
-            case Compact(agent=agent):
-                return workflow.start_activity(
-                    names.ACTIVITY_COMPACT,
-                    CompactInput(
-                        agent=self._digest_of(agent),
-                        transcript=command.transcript,
-                        previous=command.previous,
-                        token_factor=command.token_factor,
-                    ),
-                    activity_id=command.id,
-                    result_type=RawValue,
-                    start_to_close_timeout=timedelta(seconds=agent.inference_timeout_seconds),
-                    heartbeat_timeout=timedelta(seconds=agent.inference_heartbeat_seconds),
-                    retry_policy=_INFER_RETRIES,
-                    summary="summarise the oldest messages",
-                )
+            case Compact():
+                return self._schedule_compaction(command)
             case CallTool(tool=tool):
-                return start_tool(tool, self._tool_input(command, identity), id=command.id)
+                input = self._tool_input(command, identity)
+                encoded = self._history.encode(LOCAL_ACTIVITY if tool.local else ACTIVITY, input)
+                return start_tool(tool, input, id=command.id, encoded=encoded)
             case RunHooks():
                 return self._schedule_hooks(command, identity)
             case DeliverMessage(message=message):
@@ -137,7 +138,7 @@ class Activities:
                     payload=message.model_dump(mode="json"),
                     agent_id=message.recipient_agent_id,
                 )
-                return start_delivery(delivery, id=command.id)
+                return start_delivery(delivery, id=command.id, encoded=self._history.encode(ACTIVITY, delivery))
             case _:
                 assert_never(command)
 
@@ -162,7 +163,7 @@ class Activities:
         )
         return workflow.start_activity(
             names.ACTIVITY_INFER,
-            input,
+            self._history.encode(ACTIVITY, input),
             activity_id=command.id,
             result_type=RawValue,
             start_to_close_timeout=timedelta(seconds=agent.inference_timeout_seconds),
@@ -182,14 +183,32 @@ class Activities:
             response=command.response,
             result=command.result,
         )
-        return workflow.start_local_activity(
+        return start_local(
             names.ACTIVITY_HOOKS,
-            input,
+            self._history.encode(LOCAL_ACTIVITY, input),
+            id=command.id,
+            timeout=HOOKS_TIMEOUT,
+            retries=_HOOK_RETRIES,
+            summary=", ".join(phase.value for phase in command.phases),
+        )
+
+    def _schedule_compaction(self, command: Compact) -> Handle:
+        agent = command.agent
+        input = CompactInput(
+            agent=self._digest_of(agent),
+            transcript=command.transcript,
+            previous=command.previous,
+            token_factor=command.token_factor,
+        )
+        return workflow.start_activity(
+            names.ACTIVITY_COMPACT,
+            self._history.encode(ACTIVITY, input),
             activity_id=command.id,
             result_type=RawValue,
-            start_to_close_timeout=HOOKS_TIMEOUT,
-            retry_policy=_HOOK_RETRIES,
-            summary=", ".join(phase.value for phase in command.phases),
+            start_to_close_timeout=timedelta(seconds=agent.inference_timeout_seconds),
+            heartbeat_timeout=timedelta(seconds=agent.inference_heartbeat_seconds),
+            retry_policy=_INFER_RETRIES,
+            summary="summarise the oldest messages",
         )
 
     def _tool_input(self, command: CallTool, identity: RunIdentity) -> ToolCallInput:
@@ -217,6 +236,7 @@ class Activities:
         try:
             fact = self._result_fact(command, handle.result())
         except ActivityError as error:
+            self._history.add_failure(error)
             fact = _failure_fact(command, error)
         except asyncio.CancelledError:
             fact = WorkCancelled(command.id)
@@ -228,6 +248,8 @@ class Activities:
 
     def _result_fact(self, command: ActivityCommand, returned: RawValue) -> WorkFact:
         """Results are taken raw and decoded here: a malformed one must fail the command, not the workflow task."""
+        if isinstance(returned, RawValue):
+            self._history.add_result(returned)
         match command:
             case ResolveAgent():
                 resolution = _decoded(returned, Resolution)
@@ -257,15 +279,16 @@ def _failure_fact(command: ActivityCommand, error: ActivityError) -> WorkFact:
     return WorkCancelled(command.id) if reason is None else WorkFailed(command.id, reason)
 
 
-async def restore(past: RestoreInput) -> TranscriptTail:
+async def restore(past: RestoreInput, history: HistoryEstimate) -> TranscriptTail:
     """Read the conversation that this thread continues, and what the earlier execution kept."""
-    tail: TranscriptTail = await workflow.execute_activity(
+    returned: RawValue = await workflow.execute_activity(
         names.ACTIVITY_RESTORE,
-        past,
+        history.encode(ACTIVITY, past),
         activity_id=ids.work_id(ids.Restore()),
-        result_type=TranscriptTail,
+        result_type=RawValue,
         start_to_close_timeout=timedelta(minutes=2),
         retry_policy=_RESOLVE_RETRIES,
         summary="read the earlier conversation",
     )
-    return tail
+    history.add_result(returned)
+    return _decoded(returned, TranscriptTail)

@@ -4,7 +4,6 @@ from typing import Any
 
 from temporalio import workflow
 
-from wakeful.contract.agents import HistoryBudget
 from wakeful.loop.machine.commands import CancelWork, Command
 from wakeful.loop.machine.stages import Cancelling, Done
 from wakeful.loop.machine.state import Thread
@@ -13,19 +12,6 @@ from wakeful_workflows.children import ChildCommand
 
 SNAPSHOT_LIMIT = 1_500_000
 """Bytes of a snapshot. A larger one would leave the run stuck, so the thread waits until its state is smaller."""
-
-MAX_SIGNALS = 5_000
-"""Half of what the server allows one execution."""
-
-
-def is_due(budget: HistoryBudget, signals: int) -> bool:
-    info = workflow.info()
-    return (
-        info.is_continue_as_new_suggested()
-        or info.get_current_history_length() >= budget.events
-        or info.get_current_history_size() >= budget.bytes
-        or signals >= MAX_SIGNALS
-    )
 
 
 def is_possible(thread: Thread, pending: list[Command]) -> bool:

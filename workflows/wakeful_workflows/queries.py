@@ -8,9 +8,10 @@ from pydantic import BaseModel
 
 from wakeful.contract.events import AgentEvent, EventRecord, Handoff, RunStart
 from wakeful.contract.inference import RestoreInput
-from wakeful.contract.requests import ForkPointRequest, PageRequest, RunRequest
+from wakeful.contract.outcomes import remembered_id
+from wakeful.contract.requests import ForkPointRequest, OutcomesRequest, PageRequest, RunRequest
 from wakeful.contract.runs import RunIdentity
-from wakeful.contract.views import EarlierExecution, EventsPage, ForkPointView, TranscriptPage
+from wakeful.contract.views import EarlierExecution, EventsPage, ForkPointView, OutcomesView, TranscriptPage
 from wakeful.loop.machine.stages import Done
 from wakeful.loop.machine.state import Thread
 from wakeful.loop.thread.views import visible_messages
@@ -49,8 +50,6 @@ class EventLog:
 
     def __init__(self, before: int = 0) -> None:
         self.before = before
-        self.has_early = False
-        """A query made the run handle events early: nothing is shown of them before their workflow task."""
         self._records: list[tuple[int, RunIdentity, AgentEvent]] = []
         self._identity: RunIdentity | None = None
 
@@ -58,11 +57,8 @@ class EventLog:
     def last(self) -> int:
         return self.before + len(self._records)
 
-    def append(self, events: Sequence[AgentEvent], identity: RunIdentity, *, at: int, early: bool = False) -> None:
+    def append(self, events: Sequence[AgentEvent], identity: RunIdentity, *, at: int) -> None:
         """Number the events. Those before a `run_start` belong to the run before."""
-        self.has_early |= early
-        if self.has_early:
-            return  # the workflow task is handled again, from history, in a new instance
         for event in events:
             if isinstance(event, RunStart) or self._identity is None:
                 self._identity = event.identity if isinstance(event, RunStart) and event.identity else identity
@@ -90,6 +86,14 @@ class EventLog:
         )
 
 
+def outcomes_view(thread: Thread, request: OutcomesRequest) -> OutcomesView:
+    """What became of these decisions and messages, or of all that the thread remembers."""
+    if request.ids is None:
+        return OutcomesView(outcomes=thread.outcomes)
+    ids = frozenset(map(remembered_id, request.ids))
+    return OutcomesView(outcomes=tuple(outcome for outcome in thread.outcomes if outcome.id in ids))
+
+
 def transcript_page(thread: Thread, request: PageRequest, *, earlier: Predecessor | None) -> TranscriptPage:
     """The messages after `request.after`, or the `earlier` execution that has them."""
     before, messages = thread.transcript.before, visible_messages(thread)
@@ -111,8 +115,6 @@ def events_page(thread: Thread, log: EventLog, request: PageRequest, *, earlier:
     last = min(request.after + len(taken), log.last)
     if last < log.last:
         return EventsPage(events=taken, last=last, done=False, more=True)
-    if log.has_early:
-        return EventsPage(events=taken, last=last, done=False)
     in_flight = tuple(sorted(thread.in_flight))
     return EventsPage(events=taken, last=last, done=isinstance(thread.stage, Done), in_flight=in_flight)
 

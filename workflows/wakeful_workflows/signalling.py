@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 from temporalio import workflow
-from temporalio.common import RetryPolicy
+from temporalio.common import RawValue, RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.workflow import ActivityCancellationType, ActivityHandle
 
@@ -26,7 +26,7 @@ _RESULT_RETRIES = RetryPolicy(
 )
 
 
-async def signal_thread(thread_id: str, signal: str, payload: BaseModel | dict[str, str] | None) -> bool:
+async def signal_thread(thread_id: str, signal: str, payload: BaseModel | RawValue | dict[str, str] | None) -> bool:
     """Signal a thread, and wait until the signal is in its history. False if the thread is closed or unknown."""
     try:
         await workflow.get_external_workflow_handle(thread_id).signal(signal, payload)
@@ -37,11 +37,13 @@ async def signal_thread(thread_id: str, signal: str, payload: BaseModel | dict[s
     return True
 
 
-def start_delivery(input: DeliverInput, *, id: str, retries: RetryPolicy = _MESSAGE_RETRIES) -> ActivityHandle[Any]:
+def start_delivery(
+    input: DeliverInput, *, id: str, retries: RetryPolicy = _MESSAGE_RETRIES, encoded: RawValue | None = None
+) -> ActivityHandle[Any]:
     """Schedule the activity that signals a thread and wakes it if it is closed."""
     return workflow.start_activity(
         names.ACTIVITY_DELIVER,
-        input,
+        encoded or input,
         activity_id=id,
         start_to_close_timeout=timedelta(seconds=30),
         retry_policy=retries,

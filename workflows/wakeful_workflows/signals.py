@@ -33,14 +33,16 @@ from wakeful.loop.machine.facts import (
     SignalMalformed,
     UndeliveredRequested,
 )
+from wakeful_workflows.history_estimate import SIGNAL, HistoryEstimate, size_of
 
 
 class Signals:
     """Collects facts until the workflow takes them."""
 
-    def __init__(self) -> None:
+    def __init__(self, history: HistoryEstimate) -> None:
         self._facts: deque[Fact] = deque()
         self._signals = 0
+        self._history = history
 
     @workflow.signal(name=names.SIGNAL_SUBMIT, description='Messages for the thread: {"input": "…"}')
     def submit(self, *args: Any) -> None:
@@ -92,14 +94,16 @@ class Signals:
         self._signal(names.SIGNAL_BUDGET_GRANT, args, lambda payload: BudgetGranted(parse_budget_grant(payload)))
 
     @workflow.signal(dynamic=True)
-    def unknown_signal(self, name: str, _args: Sequence[RawValue]) -> None:
+    def unknown_signal(self, name: str, args: Sequence[RawValue]) -> None:
         self._signals += 1
+        self._history.add(SIGNAL, size=sum(arg.payload.ByteSize() for arg in args))
         known = ", ".join(names.PUBLIC_SIGNALS)
         self._facts.append(SignalMalformed(name, f"there is no signal {name!r}; known: {known}"))
 
     def _signal(self, name: str, args: Sequence[Any], parse: Callable[[Any], Fact]) -> None:
         """Append the signal as a fact. Handlers accept any arguments: one that raised would block the thread."""
         self._signals += 1
+        self._history.add(SIGNAL, size=size_of(args))
         try:
             self._facts.append(parse(single(args)))
         except Exception as error:  # no signal, whatever its payload, may block the thread

@@ -22,23 +22,24 @@ LOCAL_TIMEOUT_SECONDS = 5.0
 Handle = ActivityHandle[Any]
 
 
-def start_tool(tool: ToolDescriptor, input: ToolCallInput, *, id: str) -> Handle:
+class ActivityNotRegistered(Exception):
+    """Fails the workflow task: another worker may have the local activity that this one does not have.
+
+    As a fact it would make the run depend on which worker replays it.
+    """
+
+
+def start_tool(tool: ToolDescriptor, input: ToolCallInput, *, id: str, encoded: RawValue | None = None) -> Handle:
     """Schedule the tool's activity; `read_outcome` reads what it returns."""
+    argument = encoded or RawValue(workflow.payload_converter().to_payload(input))
     arguments = arguments_summary(input.call)
     summary = f"{arguments} · resumed" if input.resume else arguments
     if tool.local:
-        return workflow.start_local_activity(
-            tool.id,
-            input,
-            activity_id=id,
-            result_type=RawValue,
-            start_to_close_timeout=timedelta(seconds=min(tool.timeout_seconds, LOCAL_TIMEOUT_SECONDS)),
-            retry_policy=_REPEATABLE,
-            summary=summary,
-        )
+        timeout = timedelta(seconds=min(tool.timeout_seconds, LOCAL_TIMEOUT_SECONDS))
+        return start_local(tool.id, argument, id=id, timeout=timeout, retries=_REPEATABLE, summary=summary)
     return workflow.start_activity(
         tool.id,
-        input,
+        argument,
         activity_id=id,
         result_type=RawValue,
         task_queue=tool.task_queue,
@@ -48,6 +49,28 @@ def start_tool(tool: ToolDescriptor, input: ToolCallInput, *, id: str) -> Handle
         cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
         summary=summary,
     )
+
+
+def start_local(
+    name: str, argument: RawValue, *, id: str, timeout: timedelta, retries: RetryPolicy, summary: str
+) -> Handle:
+    """Start a local activity.
+
+    Raises:
+        ActivityNotRegistered: this worker does not have it.
+    """
+    try:
+        return workflow.start_local_activity(
+            name,
+            argument,
+            activity_id=id,
+            result_type=RawValue,
+            start_to_close_timeout=timeout,
+            retry_policy=retries,
+            summary=summary,
+        )
+    except ValueError as error:  # the argument is converted, so it is the worker's registry that the SDK objects to
+        raise ActivityNotRegistered(str(error)) from error
 
 
 def read_outcome(tool_name: str, returned: RawValue) -> ToolOutcome:

@@ -15,6 +15,7 @@ from wakeful.contract.runs import RunStatus
 from wakeful.loop.calls.batch import SuspendedCall
 from wakeful.loop.machine.state import Thread
 from wakeful.loop.thread.views import doing
+from wakeful_workflows.history_estimate import UPSERT, HistoryEstimate
 
 AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
 STATUS = SearchAttributeKey.for_keyword(names.ATTRIBUTE_STATUS)
@@ -37,7 +38,8 @@ Updates = list[SearchAttributeUpdate[str] | SearchAttributeUpdate[Sequence[str]]
 class Visibility:
     """Keeps the attributes in step with the state; they are upserted only when they change."""
 
-    def __init__(self, status: RunStatus | None = None, *, runs: int = 1) -> None:
+    def __init__(self, history: HistoryEstimate, status: RunStatus | None = None, *, runs: int = 1) -> None:
+        self._history = history
         self.status = status
         """The status that the search attributes show."""
         self._runs = runs
@@ -46,20 +48,25 @@ class Visibility:
         """Give the thread a title, unless its starter did."""
         if names.MEMO_TITLE not in workflow.memo():
             workflow.upsert_memo({names.MEMO_TITLE: title_of(request)})
+            self._history.add(UPSERT)
 
     def show_run_ends(self, thread: Thread, *, search_attributes: bool) -> None:
         """Show that a run has ended although the next one started at once."""
         runs = thread.counters.runs
         if search_attributes and runs > self._runs and self.status not in (None, RunStatus.DONE):
-            workflow.upsert_search_attributes([STATUS.value_set(RunStatus.DONE.value)])
+            self._upsert([STATUS.value_set(RunStatus.DONE.value)])
             self.status = RunStatus.DONE
         self._runs = runs
 
     def show(self, thread: Thread, *, search_attributes: bool) -> None:
         workflow.set_current_details(details(thread))
         if search_attributes and (updates := self._updates(thread)):
-            workflow.upsert_search_attributes(updates)
+            self._upsert(updates)
             self.status = thread.status
+
+    def _upsert(self, updates: Updates) -> None:
+        workflow.upsert_search_attributes(updates)
+        self._history.add(UPSERT, size=sum(len(repr(update.value)) for update in updates))
 
     def _updates(self, thread: Thread) -> Updates:
         updates: Updates = []

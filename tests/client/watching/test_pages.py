@@ -1,10 +1,10 @@
-"""A page has the events that workflow tasks have recorded, and none that a query made by replaying too far."""
+"""A page has the events that workflow tasks have recorded."""
 
 from wakeful.client.watching.watcher import confirmed
 from wakeful.contract.events import EventRecord, StepEnd
 from wakeful.contract.requests import PageRequest, RunRequest
 from wakeful.contract.views import EventsPage
-from wakeful.loop.machine.advance import begin
+from wakeful.loop.thread.opening import begin
 from wakeful_workflows.queries import EventLog, events_page
 
 STARTED = begin(RunRequest(agent_id="tester", input="hello"), thread_id="t", run_id="r")
@@ -14,13 +14,11 @@ def page_after(log: EventLog, after: int) -> EventsPage:
     return events_page(STARTED.thread, log, PageRequest(after=after), earlier=None)
 
 
-def test_events_of_an_early_activation_are_not_in_a_page() -> None:
+def test_the_final_page_names_the_activities_that_the_run_waits_for() -> None:
     log = EventLog()
     log.append((StepEnd(), StepEnd()), STARTED.thread.identity, at=1)
-    assert page_after(log, 1).in_flight == tuple(STARTED.thread.in_flight)
-    log.append((StepEnd(),), STARTED.thread.identity, at=1, early=True)
     page = page_after(log, 1)
-    assert ([record.seq for record in page.events], page.last, page.in_flight) == ([2], 2, ())
+    assert ([record.seq for record in page.events], page.in_flight) == ([2], tuple(STARTED.thread.in_flight))
 
 
 def test_a_page_beyond_the_newest_event_says_which_is_the_newest() -> None:

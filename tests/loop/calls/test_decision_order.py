@@ -20,13 +20,20 @@ from tests.loop.driving import (
     resume,
     two_suspended,
 )
+from wakeful.contract.base import replace
 from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.tools import ToolResult
 from wakeful.loop.machine.facts import LoopFailed
 from wakeful.loop.machine.stages import AwaitingDecisions, Inferring
-from wakeful.loop.machine.state import Advance
+from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.thread.views import status_view
+
+
+def repeated(thread: Thread) -> Thread:
+    """The thread, whose newest decision was sent again."""
+    *others, newest = thread.outcomes
+    return replace(thread, outcomes=(*others, newest.model_copy(update={"repeats": 1})))
 
 
 @pytest.mark.parametrize("again", ["c1", "s1"], ids=["call id", "suspension id"])
@@ -36,7 +43,7 @@ def test_a_repeated_decision_is_a_no_op(again: str, action: DecisionAction) -> N
     driver = two_suspended()
     driver.decide(Decision(target="c1", action=action, decision_id="d1"))
     before = driver.thread
-    assert driver.decide(Decision(target=again, action=action, decision_id="d1")) == Advance(before)
+    assert driver.decide(Decision(target=again, action=action, decision_id="d1")) == Advance(repeated(before))
 
 
 def test_a_repeat_in_a_batch_does_not_affect_a_new_decision() -> None:
@@ -53,7 +60,7 @@ def test_a_repeat_is_still_a_repeat_when_the_call_has_suspended_again() -> None:
     driver.decide(resume("c1", id="d1"))
     driver.tool("c1", pending("s1"))
     before = driver.thread
-    assert driver.decide(resume("c1", id="d1")) == Advance(before)
+    assert driver.decide(resume("c1", id="d1")) == Advance(repeated(before))
     driver.decide(resume("c1", id="d2"))
     assert len(driver.tool_commands("c1")) == 3
 

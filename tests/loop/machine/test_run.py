@@ -9,10 +9,10 @@ from wakeful.contract.carryover import Counters
 from wakeful.contract.errors import InternalError
 from wakeful.contract.events import FinishSummary, InferenceComplete, RunFinish, RunStart, StepEnd, StepStart, TextDelta
 from wakeful.contract.messages import InputMessage, Message, Role, TextBlock
+from wakeful.contract.outcomes import Outcome, OutcomeStatus
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Errored, NaturalEnd, Origin, RunIdentity, RunResult, RunStatus, Usage
 from wakeful.contract.tools import FrontendTool
-from wakeful.loop.machine.advance import begin
 from wakeful.loop.machine.commands import CancelWork, ResolveAgent
 from wakeful.loop.machine.facts import (
     AgentResolved,
@@ -28,6 +28,7 @@ from wakeful.loop.machine.facts import (
 )
 from wakeful.loop.machine.stages import Resolving
 from wakeful.loop.machine.state import Advance, Run, Thread
+from wakeful.loop.thread.opening import begin
 from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
 
 IDENTITY = RunIdentity(thread_id="t1", run_id="r1", agent_id="assistant")
@@ -49,7 +50,7 @@ def test_a_run_starts_with_its_input_and_resolves_its_agent() -> None:
             transcript=Transcript().appending(message, "input:0"),
             run=Run(number=1, started_at_position=TranscriptPosition()),
             counters=Counters(runs=1),
-            seen_messages=("r1:1",),
+            outcomes=(Outcome(id="r1:1", status=OutcomeStatus.READ, run=1),),
         ),
         commands=(ResolveAgent("resolve-1", "assistant"),),
         events=(RunStart(thread_id="t1", run_id="r1", identity=IDENTITY),),

@@ -315,7 +315,7 @@ def test_the_deadline_cancels_hooks_but_not_run_end_hooks() -> None:
     assert moments(driver) == [BEGIN, LAST]
     assert driver.thread.next_alarm is None
     before = driver.thread
-    assert driver.feed(TimerFired()).thread == before
+    assert driver.feed(TimerFired(driver.now)).thread == before
     driver.hooks()
     assert driver.result.status_reason == "stopped:budget"
 

@@ -5,6 +5,7 @@ import pytest
 from tests.loop.driving import AGENT, REQUEST, THREAD, Driver, after_continue_as_new, asks, call, idle, ok, says
 from wakeful.contract.agents import ModelBinding, ResolvedAgent, RetryPolicy
 from wakeful.contract.inference import InferenceOverrides
+from wakeful.contract.outcomes import Outcome, OutcomeStatus
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import OnBusy
 from wakeful.loop.machine.commands import Infer
@@ -71,7 +72,9 @@ def test_a_message_that_joins_a_run_cannot_have_overrides(on_busy: OnBusy) -> No
     before = driver.thread
     driver.submit("m1", on_busy=on_busy, overrides=BRIEF)
     assert driver.refusal_reasons == [REFUSED]
-    assert (driver.thread.queued, driver.thread.steering, driver.thread.seen_messages) == ((), (), before.seen_messages)
+    assert (driver.thread.queued, driver.thread.steering) == ((), ())
+    refused = Outcome(id="m1", status=OutcomeStatus.REFUSED, reason=REFUSED)
+    assert driver.thread.outcomes == (*before.outcomes, refused)
     driver.submit("m1", on_busy=on_busy)
     driver.model(says("Hello!"))
     assert (driver.texts, overrides_sent(driver)) == (["Hello", "Hello!", "And then?"], [None, None])

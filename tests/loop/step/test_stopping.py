@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from tests.loop.driving import AGENT, PARALLEL, Driver, asks, call, ok, pending, reject, says, truncated
 from wakeful.contract.base import replace
 from wakeful.contract.inference import ModelResponse
-from wakeful.contract.runs import StopDetail, Usage
+from wakeful.contract.runs import RunStatus, StopDetail, Usage
 from wakeful.contract.stopping import (
     ConsecutiveErrors,
     ContentMatch,
@@ -20,6 +20,7 @@ from wakeful.contract.stopping import (
     TokenBudget,
 )
 from wakeful.contract.tools import ToolResult
+from wakeful.loop.machine.facts import TimerFired
 from wakeful.loop.machine.state import Run, Step
 from wakeful.loop.step.stopping import (
     INVALID_REGEX,
@@ -37,22 +38,23 @@ SAYS = says("Hello!")
 ASKS = asks(call("c1"))
 
 
-def run_with(*conditions: StopCondition, usage: Usage | None = None, started_at: int = NOW, **counted: Any) -> Run:
+def run_with(*conditions: StopCondition, usage: Usage | None = None, alarmed_at: int = 0, **counted: Any) -> Run:
     """A run of an agent with these conditions."""
     agent = AGENT.model_copy(update={"stop_conditions": conditions})
     return Run(
         number=1,
         started_at_position=TranscriptPosition(),
-        started_at=started_at,
+        started_at=NOW,
+        alarmed_at=alarmed_at,
         resolved=agent,
         step=Step(**counted),
         usage=usage or Usage(),
     )
 
 
-def met(run: Run, response: ModelResponse = SAYS, *, now: int = NOW) -> str | None:
+def met(run: Run, response: ModelResponse = SAYS) -> str | None:
     """The code of the condition that the answer meets."""
-    detail = first_met(run, response, now=now)
+    detail = first_met(run, response)
     return None if detail is None else detail.code
 
 
@@ -72,7 +74,7 @@ def test_conditions_are_written_with_their_type_b080() -> None:
 
 
 def test_an_agent_without_conditions_is_never_stopped() -> None:
-    assert first_met(run_with(), ASKS, now=NOW * 1000) is None
+    assert first_met(run_with(), ASKS) is None
 
 
 def test_the_first_condition_of_the_list_wins_b081() -> None:
@@ -85,6 +87,7 @@ def test_the_first_condition_of_the_list_wins_b081() -> None:
 
 def test_the_detail_says_which_condition_was_met_h17() -> None:
     run = run_with(
+        alarmed_at=NOW + 2000,
         rounds=2,
         failed_rounds=3,
         recent_answers=("a", "a"),
@@ -101,7 +104,7 @@ def test_the_detail_says_which_condition_was_met_h17() -> None:
     }
     for condition, text in conditions.items():
         agent = AGENT.model_copy(update={"stop_conditions": (condition,)})
-        detail = first_met(replace(run, resolved=agent), asks(call("c1"), text="Let me see"), now=NOW + 2000)
+        detail = first_met(replace(run, resolved=agent), asks(call("c1"), text="Let me see"))
         assert detail == StopDetail(code=condition.type, detail=text)
 
 
@@ -120,9 +123,28 @@ def test_max_rounds_stops_the_run_before_one_round_too_many_b082(
     assert met(run_with(MaxRounds(rounds=2), rounds=rounds), response) == code
 
 
-@pytest.mark.parametrize(("after", "code"), [(2000, None), (2001, "timeout")])
-def test_a_timeout_is_met_when_more_time_has_passed_since_the_run_began_b083(after: int, code: str | None) -> None:
-    assert met(run_with(Timeout(seconds=2)), now=NOW + after) == code
+@pytest.mark.parametrize(("after", "code"), [(1999, None), (2000, "timeout")])
+def test_a_timeout_is_met_when_its_alarm_has_gone_off_since_the_run_began_b083(after: int, code: str | None) -> None:
+    assert met(run_with(Timeout(seconds=2), alarmed_at=NOW + after)) == code
+
+
+def test_a_timeout_sets_an_alarm_of_its_own_and_stops_the_run_with_its_next_answer_b083() -> None:
+    conditions = (Timeout(seconds=2), Timeout(seconds=5))
+    driver = Driver(AGENT.model_copy(update={"stop_conditions": conditions}))
+    started = driver.thread.current.started_at
+    assert driver.thread.next_alarm == started + 2000
+    driver.now += 60_000  # the clock alone changes nothing
+    assert driver.feed(TimerFired(started + 1000)).thread.next_alarm == started + 2000
+    early = Driver(AGENT.model_copy(update={"stop_conditions": conditions}))
+    early.feed(TimerFired(started + 2000))  # while the model writes
+    early.model(asks(call("c1")))
+    assert early.result.status_reason == "stopped:timeout"
+    assert driver.model(asks(call("c1"))).thread.status is RunStatus.RUNNING
+    driver.feed(TimerFired(started + 2000))
+    assert (driver.thread.next_alarm, driver.thread.status) == (started + 5000, RunStatus.RUNNING)
+    driver.tool("c1", ok("done"))
+    driver.model(asks(call("c2")))
+    assert driver.result.status_reason == "stopped:timeout"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +208,7 @@ def test_content_match_stops_the_run_where_its_pattern_is_found_b087() -> None:
 
 
 def test_an_invalid_regex_stops_the_run_and_is_refused_when_the_registry_is_built_b087() -> None:
-    detail = first_met(run_with(ContentMatch(pattern="(")), SAYS, now=NOW)
+    detail = first_met(run_with(ContentMatch(pattern="(")), SAYS)
     assert detail is not None
     assert detail.code == INVALID_REGEX
     assert detail.detail is not None

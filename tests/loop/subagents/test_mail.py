@@ -550,4 +550,4 @@ def test_mail_in_the_carryover_is_read_by_the_first_run() -> None:
     old = done()
     old.feed(MailReceived(agent_message()), WorkFailed("return-msg_1", "recipient_unavailable"))
     driver = Driver(PARENT, carryover=carryover(old.thread))
-    assert [message.id for message in driver.thread.transcript.messages] == ["r1:1", "msg_1"]
+    assert [message.id for message in driver.thread.transcript.messages] == ["woken:1", "msg_1"]

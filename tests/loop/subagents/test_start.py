@@ -17,6 +17,7 @@ from tests.loop.driving import (
     thread_id_of,
 )
 from wakeful.contract.agents import ToolMode
+from wakeful.contract.base import replace
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.decisions import ResumeMode
 from wakeful.contract.events import ActivitySnapshot, ChildStarted, ToolCallDone, ToolCallOutcome, ToolCallResumed
@@ -39,7 +40,6 @@ from wakeful.contract.runs import (
 from wakeful.contract.subagents import ChildResult, SubagentContext
 from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.tools import ToolResult, ToolStatus
-from wakeful.loop.machine.advance import begin
 from wakeful.loop.machine.commands import CancelChild, CancelWork, StartChild
 from wakeful.loop.machine.facts import (
     ChildClosed,
@@ -52,6 +52,7 @@ from wakeful.loop.machine.facts import (
 from wakeful.loop.machine.stages import CallingTools, Cancelling
 from wakeful.loop.machine.state import Advance
 from wakeful.loop.thread.continue_as_new import pending_commands
+from wakeful.loop.thread.opening import begin
 
 CHILD = "delegate-c1"
 FOUND: JsonValue = {
@@ -252,7 +253,7 @@ def test_a_timer_does_not_cancel_a_delegate_without_a_thread_id() -> None:
     driver = Driver(make_parent(delegate_timeout_seconds=0.001))
     start_without_ids(driver, delegate_call("c1"))
     before = driver.thread
-    assert driver.wait(1000) == Advance(before)
+    assert driver.wait(1000) == Advance(before.with_run(replace(before.current, alarmed_at=driver.now)))
 
 
 def test_sub_agents_have_a_depth_limit() -> None:
@@ -488,7 +489,7 @@ def test_a_delegate_whose_thread_id_is_assigned_during_a_cancel_is_cancelled() -
 def test_a_timer_that_is_not_due_changes_nothing_while_a_delegate_runs() -> None:
     driver = delegating()
     before = driver.thread
-    assert driver.feed(TimerFired()) == Advance(before)
+    assert driver.feed(TimerFired(driver.now)) == Advance(before)
     assert isinstance(before.stage, CallingTools)
 
 

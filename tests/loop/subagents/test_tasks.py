@@ -43,13 +43,13 @@ from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Cancelled, Errored, OnBusy, Origin, TaskRef
 from wakeful.contract.subagents import ChildResult, SubagentContext
 from wakeful.contract.tasks import Task, TaskContext, TaskStatus, TaskType
-from wakeful.loop.machine.advance import begin
 from wakeful.loop.machine.commands import Infer, StartChild, StartTask
 from wakeful.loop.machine.facts import ChildClosed, ChildSettled, LoopFailed, WorkCancelled
 from wakeful.loop.machine.stages import AwaitingDecisions, Done, Idle, Inferring, Resolving
 from wakeful.loop.machine.state import Advance
 from wakeful.loop.subagents.tasks import KEPT_ENDED, KEPT_RESULT, MAX_RUNNING
 from wakeful.loop.thread.continue_as_new import pending_commands
+from wakeful.loop.thread.opening import begin
 from wakeful.loop.thread.views import carryover
 
 

@@ -143,8 +143,9 @@ def test_a_snapshot_is_deterministic() -> None:
         driver.tool(f"c{number}", pending(f"s{number}"))
     for number in range(3):
         driver.decide(reject(f"c{number}", id=f"d{number}"))
-    packed = pack(snapshot_of(driver.thread))["thread"]["run"]["applied"]
-    assert packed == sorted(packed)
+    packed = pack(snapshot_of(driver.thread))
+    assert packed == pack(snapshot_of(unpack(packed).thread))
+    assert [outcome.id for outcome in unpack(packed).thread.outcomes] == ["r1:1", "d0", "d1", "d2"]
 
 
 def test_what_stop_conditions_count_is_in_the_snapshot() -> None:

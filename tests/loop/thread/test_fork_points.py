@@ -25,13 +25,13 @@ from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.requests import Fork, RunRequest
 from wakeful.contract.runs import ForkedFrom, OnBusy, Origin, RunIdentity
-from wakeful.loop.machine.advance import begin
 from wakeful.loop.machine.commands import ResolveAgent
 from wakeful.loop.machine.facts import AgentResolved, MessagesSubmitted
 from wakeful.loop.machine.stages import Inferring
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.thread.fork_points import ForkPoint
+from wakeful.loop.thread.opening import begin
 from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
 
 FORK = Fork(thread_id="t0", run_id="0190", step=1, messages=3)

@@ -21,11 +21,11 @@ from tests.loop.driving import (
 )
 from wakeful.contract.events import RunStart
 from wakeful.contract.runs import Cancelled, Errored, NaturalEnd, OnBusy, RunIdentity, RunStatus, Usage
-from wakeful.loop.machine.advance import begin
 from wakeful.loop.machine.commands import ResolveAgent
 from wakeful.loop.machine.facts import LoopFailed, WorkCancelled
-from wakeful.loop.machine.stages import Done, Idle
+from wakeful.loop.machine.stages import Done, Idle, Inferring
 from wakeful.loop.machine.state import Advance
+from wakeful.loop.thread.opening import begin
 from wakeful.loop.thread.transcript import Transcript
 
 
@@ -219,7 +219,11 @@ def test_the_next_run_does_not_inherit_applied_decisions() -> None:
     driver.decide(reject("c1", id="d1"))
     driver.model(says("Too bad."))
     driver.submit("m1")
-    assert driver.thread.current.applied == frozenset()
+    driver.resolve()
+    driver.model(asks(call("c1")))
+    driver.tool("c1", pending())
+    driver.decide(reject("c1", id="d1"))
+    assert isinstance(driver.thread.stage, Inferring)
 
 
 def test_a_woken_thread_continues_its_old_conversation() -> None:

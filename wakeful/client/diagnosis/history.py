@@ -40,9 +40,6 @@ NEWEST = 100
 OLDEST = 20
 """Events that are read from the start: the agent is looked up first of all."""
 
-HANDLED_EARLY = "HandledEarly"
-"""What the workflow raises to have a task retried; it is harmless."""
-
 _HARMLESS = frozenset(
     {
         WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND,
@@ -128,7 +125,7 @@ async def _add(payloads: Payloads, recent: RecentHistory, moment: HistoryMoment)
 
 def _add_failed_task(recent: RecentHistory, task: TaskFailed) -> None:
     """The newest workflow task counts: one that completed outranks the failures before it."""
-    is_harmless = task.cause in _HARMLESS or task.failure.application_failure_info.type == HANDLED_EARLY
+    is_harmless = task.cause in _HARMLESS or task.failure.application_failure_info.type == names.HANDLED_EARLY
     if task.is_reset:
         recent.reset_at = recent.reset_at or task.at
     elif not is_harmless and not recent.has_task:

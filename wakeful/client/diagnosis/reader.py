@@ -19,9 +19,9 @@ from wakeful.client.diagnosis.causes import Diagnosis
 from wakeful.client.diagnosis.diagnose import diagnose
 from wakeful.client.diagnosis.evidence import Activity, ActivityState, Ended, Evidence, QueueKind, TaskQueue
 from wakeful.client.diagnosis.history import RecentHistory, read_recent, read_retry_limits
-from wakeful.client.queries import QUERY_TIMEOUT
+from wakeful.client.queries import QUERY_TIMEOUT, ask
 from wakeful.contract import names
-from wakeful.contract.errors import CallerError
+from wakeful.contract.errors import CallerError, WakefulError
 from wakeful.contract.runs import RunResult
 from wakeful.contract.subagents import ChildResult
 from wakeful.contract.views import StatusView, WaitingFor
@@ -157,9 +157,9 @@ class EvidenceReader:
             if described.workflow_type == names.WORKFLOW_TOOL_TASK:
                 await handle.query(names.QUERY_STATUS, rpc_timeout=timeout)
                 return _Answer(has_answered=True)
-            view: StatusView = await handle.query(names.QUERY_STATUS, result_type=StatusView, rpc_timeout=timeout)
+            view = await ask(self._temporal, described.id, names.QUERY_STATUS, StatusView, within=timeout)
             return _Answer(view, has_answered=True)
-        except WorkflowQueryFailedError as error:
+        except (WorkflowQueryFailedError, WakefulError) as error:
             return _Answer(has_answered=True, no_status=f"its status query failed: {error}")
         except RPCError as error:
             if error.status in (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED):

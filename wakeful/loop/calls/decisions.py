@@ -10,13 +10,11 @@ from typing import assert_never
 from wakeful.contract.base import replace
 from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode, ToolCallResume, digest_arguments
 from wakeful.contract.events import ToolCallResumed
-from wakeful.contract.names import SIGNAL_DECIDE
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.schemas import mismatch
 from wakeful.contract.tools import ToolResult
 from wakeful.loop.calls.batch import (
-    Call,
     FinishedCall,
     NewCall,
     ResumingCall,
@@ -26,9 +24,10 @@ from wakeful.loop.calls.batch import (
 )
 from wakeful.loop.calls.commit import batch_of, move
 from wakeful.loop.calls.tool_calls import continue_batch
-from wakeful.loop.machine.events import refuse, run_start
+from wakeful.loop.machine.events import run_start
 from wakeful.loop.machine.stages import AwaitingDecisions, CallingTools, Cancelling, Done, Idle
 from wakeful.loop.machine.state import KEPT_RULES, Advance, Thread
+from wakeful.loop.thread.outcomes import record_applied, record_held, record_repeated, refuse_decisions, was_applied
 
 
 @dataclass(frozen=True)
@@ -50,10 +49,12 @@ Judgement = Apply | Hold | Refuse
 
 
 def on_decisions_received(thread: Thread, batch: tuple[Decision, ...], *, now: int) -> Advance:
-    """Take a batch; `judge_held`, which follows every fact, applies or rejects it."""
-    if thread.run is None or isinstance(thread.stage, Done | Idle):
-        return refuse(thread, SIGNAL_DECIDE, "the run has ended", now=now)
-    return Advance(thread.with_run(replace(thread.run, held=(*thread.run.held, batch))))
+    """Take a batch; `judge_held`, which follows every fact, applies or rejects it. After the run only a repeat fits."""
+    if thread.run is not None and not isinstance(thread.stage, Done | Idle):
+        return Advance(thread.with_run(replace(thread.run, held=(*thread.run.held, batch))))
+    if batch and all(_was_applied(thread, decision) for decision in batch):
+        return Advance(_record_repeated(thread, batch))
+    return refuse_decisions(thread, batch, "the run has ended", now=now)
 
 
 def judge_held(thread: Thread, *, now: int) -> Advance:
@@ -66,10 +67,12 @@ def judge_held(thread: Thread, *, now: int) -> Advance:
         alone = replace(moved, thread=moved.thread.with_run(rest))
         match judge(alone.thread, batch):
             case Apply(decisions=decisions):
-                moved = alone.then(_apply, decisions, now=now)
+                repeated = replace(alone, thread=_record_repeated(alone.thread, batch))
+                moved = repeated.then(_apply, decisions, now=now)
             case Refuse(reason=reason):
-                moved = alone.then(refuse, SIGNAL_DECIDE, reason, now=now)
+                moved = alone.then(refuse_decisions, batch, reason, now=now)
             case Hold():
+                moved = replace(moved, thread=record_held(moved.thread, batch))
                 kept += 1
             case judgement:
                 assert_never(judgement)
@@ -84,7 +87,7 @@ def judge(thread: Thread, batch: tuple[Decision, ...]) -> Judgement:
     hold = False
     for decision in batch:
         call = thread.batch.find(decision.target) if thread.batch else None
-        if _was_applied(thread, call, decision):
+        if _was_applied(thread, decision):
             continue
         match call:
             case SuspendedCall():
@@ -136,10 +139,21 @@ def _schema_objection(thread: Thread, call: SuspendedCall, decision: Decision) -
     return None
 
 
-def _was_applied(thread: Thread, call: Call | None, decision: Decision) -> bool:
+def _was_applied(thread: Thread, decision: Decision) -> bool:
     """Whether the same decision id was applied to the same call, by whichever of its names."""
-    names = {decision.target} if call is None else {decision.target, call.call.id}
-    return any((name, decision.decision_id) in thread.current.applied for name in names)
+    return was_applied(thread, decision, *_names(thread, decision))
+
+
+def _record_repeated(thread: Thread, batch: tuple[Decision, ...]) -> Thread:
+    for decision in batch:
+        thread = record_repeated(thread, decision, *_names(thread, decision))
+    return thread
+
+
+def _names(thread: Thread, decision: Decision) -> tuple[str, ...]:
+    """What the decision calls its call, and the call's own id while its step lasts."""
+    call = thread.batch.find(decision.target) if thread.batch else None
+    return (decision.target,) if call is None else (decision.target, call.call.id)
 
 
 def _apply(thread: Thread, decisions: tuple[tuple[SuspendedCall, Decision], ...], *, now: int) -> Advance:
@@ -179,11 +193,7 @@ def _remember(thread: Thread, call: SuspendedCall, decision: Decision) -> Thread
         rule = Rule(tool=call.ticket.remember, behavior=Behavior.ALLOW)
         others = tuple(known for known in thread.permissions if known.tool != rule.tool)
         thread = replace(thread, permissions=(*others, rule)[-KEPT_RULES:])
-    if decision.decision_id is None:
-        return thread
-    run, names = thread.current, (call.call.id, call.ticket.suspension.id)
-    applied = run.applied | {(name, decision.decision_id) for name in names}
-    return thread.with_run(replace(run, applied=applied))
+    return record_applied(thread, decision, call.call.id, call.ticket.suspension.id)
 
 
 def _cancel_call(thread: Thread, call: SuspendedCall, resume: ToolCallResume) -> Advance:

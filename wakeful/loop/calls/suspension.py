@@ -7,7 +7,7 @@ from wakeful.contract.messages import ToolCall
 from wakeful.contract.tools import ToolDescriptor, ToolResult
 from wakeful.loop.calls.batch import NewCall, SuspendedCall, Unfinished, done_event
 from wakeful.loop.calls.commit import batch_of, move
-from wakeful.loop.machine.state import REMEMBERED_IDS, Advance, Thread
+from wakeful.loop.machine.state import REMEMBERED_SUSPENSIONS, Advance, Thread
 
 LONGEST_WAIT_MS = 10 * 365 * 24 * 3_600_000
 """Ten years: no timer runs longer."""
@@ -23,7 +23,7 @@ def suspend(thread: Thread, call: Unfinished, result: ToolResult, *, now: int, g
         id = ids.distinct_suspension_id(id, call.call.id)
     ticket = _completed(ticket, id, now)
     suspended = SuspendedCall(call.call, ticket, since=now, resumes=resumes, edited=edited, gated=gated)
-    thread = replace(thread, suspensions=(*thread.suspensions, id)[-REMEMBERED_IDS:])
+    thread = replace(thread, suspensions=(*thread.suspensions, id)[-REMEMBERED_SUSPENSIONS:])
     return move(thread, suspended, done_event(call.call, result.model_copy(update={"suspension": ticket})))
 
 

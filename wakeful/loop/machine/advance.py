@@ -1,4 +1,4 @@
-"""The agent loop: `begin` makes a thread's first state, `advance` makes each next one. Pure.
+"""The agent loop: `thread.opening.begin` makes a thread's first state, `advance` makes each next one. Pure.
 
 Theory of operation. A thread is one immutable value (`state.Thread`) in one of twelve stages (`stages`). Whatever
 happens to it is a fact (`facts`): an activity returned, a signal arrived, a timer fired. `advance(thread, fact)`
@@ -15,11 +15,9 @@ from typing import assert_never
 
 from wakeful.contract import ids
 from wakeful.contract.base import replace
-from wakeful.contract.carryover import Carryover
 from wakeful.contract.mail import AgentMessage
-from wakeful.contract.names import SIGNAL_CANCEL, SIGNAL_CLOSE, SIGNAL_DECIDE, SIGNAL_SUBMIT
-from wakeful.contract.requests import RunRequest
-from wakeful.contract.runs import Errored, ForkedFrom, OnBusy, RunIdentity, TaskRef
+from wakeful.contract.names import SIGNAL_CANCEL, SIGNAL_CLOSE, SIGNAL_SUBMIT
+from wakeful.contract.runs import Errored, OnBusy
 from wakeful.loop.calls import deadlines, decisions, tool_calls
 from wakeful.loop.calls.commit import running_call
 from wakeful.loop.machine.events import refuse
@@ -45,7 +43,6 @@ from wakeful.loop.machine.facts import (
     MessagesSubmitted,
     SignalFact,
     SignalMalformed,
-    Submitted,
     TimerFired,
     ToolReturned,
     UndeliveredRequested,
@@ -66,108 +63,16 @@ from wakeful.loop.machine.stages import (
     Resolving,
     RunningHooks,
 )
-from wakeful.loop.machine.state import REVISION, Advance, Children, Mail, Thread
+from wakeful.loop.machine.state import REVISION, Advance, Thread
 from wakeful.loop.step import context, hooks, inference, steps
-from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.step.steps import next_step
 from wakeful.loop.subagents import budgets, child_events, ledger, mail
-from wakeful.loop.thread import cancelling, ending, submissions
-from wakeful.loop.thread.transcript import Transcript
-
-
-def begin(
-    request: RunRequest,
-    *,
-    thread_id: str,
-    run_id: str,
-    transcript: Transcript | None = None,
-    carryover: Carryover | None = None,
-) -> Advance:
-    """A thread with its input accepted and, if there is any, its first run started.
-
-    A thread that was closed continues its old `transcript` with its `carryover`; a fork continues another thread's,
-    even without a message.
-    """
-    thread = opened(request, thread_id=thread_id, run_id=run_id, transcript=transcript, carryover=carryover)
-    messages = tuple(
-        Submitted(
-            written.as_message(ids.message_id(run_id, index + 1)),
-            ids.source(ids.FromInput(index)),
-            overrides=request.overrides,
-            permissions=request.permissions,
-            budget=request.budget,
-        )
-        for index, written in enumerate(request.messages)
-    )
-    accepted = submissions.accept_submitted(thread, messages, OnBusy.ENQUEUE, now=0)
-    if accepted.thread.queued:
-        return accepted.then(submissions.start_next_run)
-    return accepted.then(submissions.start_run, (), request) if request.fork else accepted
-
-
-def opened(
-    request: RunRequest,
-    *,
-    thread_id: str,
-    run_id: str,
-    transcript: Transcript | None = None,
-    carryover: Carryover | None = None,
-) -> Thread:
-    """A thread before its first message."""
-    transcript, kept = transcript or Transcript(), carryover or Carryover()
-    return Thread(
-        identity=_identity(request, kept, thread_id=thread_id, run_id=run_id),
-        seed=run_id,
-        stage=Idle(),
-        transcript=transcript,
-        parent=request.subagent,
-        mode=request.mode,
-        counters=kept.counters,
-        frontend_tools=tuple(tool.descriptor() for tool in request.frontend_tools),
-        agent_state=AgentState(thread=kept.state, run=kept.run_state),
-        permissions=kept.permissions,
-        inherited_permissions=kept.run_permissions,
-        active_agent=kept.agent_id,
-        steering=tuple(Submitted(message, message, internal=True, passive=True) for message in kept.mail),
-        seen_messages=tuple(message.id for message in (*transcript.messages, *kept.mail)),
-        children=Children(kept.tasks),
-        mail=Mail(undelivered=kept.undelivered),
-    )
-
-
-def _identity(request: RunRequest, kept: Carryover, *, thread_id: str, run_id: str) -> RunIdentity:
-    """A sub-agent or a fork that was closed and is woken still knows where it came from."""
-    parent, before = request.subagent, kept.identity
-    task = parent.within if parent else before.task if before else None
-    if parent is not None and parent.task_id is not None and request.parent_thread_id is not None:
-        task = TaskRef(
-            task_id=parent.task_id,
-            thread_id=thread_id,
-            owner_thread_id=request.parent_thread_id,
-            name=parent.name,
-        )
-    forked_from = before.forked_from if before else None
-    if request.fork is not None:
-        forked_from = ForkedFrom(thread_id=request.fork.thread_id, step=request.fork.step)
-    return RunIdentity(
-        thread_id=thread_id,
-        run_id=run_id,
-        agent_id=request.agent_id,
-        parent_thread_id=request.parent_thread_id or (before.parent_thread_id if before else None),
-        parent_run_id=request.parent_run_id or (before.parent_run_id if before else None),
-        parent_tool_call_id=request.parent_tool_call_id,
-        session_id=request.session_id,
-        transport_request_id=request.transport_request_id,
-        origin=request.origin,
-        path=parent.path if parent else before.path if before else (),
-        task=task,
-        forked_from=forked_from,
-    )
+from wakeful.loop.thread import cancelling, ending, outcomes, submissions
 
 
 def advance(thread: Thread, fact: Fact, *, now: int) -> Advance:
     """What `fact` makes of `thread`. A fact that comes too late changes nothing, except for a recorded refusal."""
-    if isinstance(fact, MessagesSubmitted) or (isinstance(fact, SignalMalformed) and fact.signal == SIGNAL_SUBMIT):
+    if _is_submission(fact):
         thread = submissions.count_submission(thread)
     match fact:
         case (
@@ -212,17 +117,47 @@ def advance(thread: Thread, fact: Fact, *, now: int) -> Advance:
             moved = cancelling.cancel(thread, reason, now=now, then=then)
         case SignalMalformed(signal=signal, reason=reason):
             moved = refuse(thread, signal, reason, now=now)
-        case TimerFired():
-            moved = deadlines.on_timer_fired(thread, now=now)
-        case LoopFailed() if isinstance(thread.stage, Idle):
-            moved = Advance(thread)  # there is no run to end, and the thread still accepts messages
-        case LoopFailed(error=error):
-            moved = ending.finish(thread, Errored(value=error), now=now, is_failure=True)
+        case TimerFired(at=at):
+            moved = deadlines.on_timer_fired(thread, at, now=now)
+        case LoopFailed():
+            moved = _refuse_lost(thread, fact, now=now).then(_on_loop_failed, fact.error, now=now)
         case _:
             assert_never(fact)
     # A decision may come before the call it names has suspended, so the held ones are judged after every fact.
-    is_holding = moved.thread.run is not None and moved.thread.run.held
-    return moved.then(decisions.judge_held, now=now) if is_holding else moved
+    if moved.thread.run is not None and moved.thread.run.held:
+        moved = moved.then(decisions.judge_held, now=now)
+    if isinstance(moved.thread.stage, Done) and (moved.thread.queued or moved.thread.steering):
+        return replace(moved, thread=outcomes.without_unread(moved.thread))
+    return moved
+
+
+def _refuse_lost(thread: Thread, failed: LoopFailed, *, now: int) -> Advance:
+    match failed.lost:
+        case MessagesSubmitted() as lost:
+            return submissions.refuse_submitted(thread, lost, failed.error, now=now)
+        case DecisionsReceived(decisions=batch):
+            return outcomes.refuse_decisions(thread, batch, failed.error, now=now)
+        case None:
+            return Advance(thread)
+        case _:
+            assert_never(failed.lost)
+
+
+def _on_loop_failed(thread: Thread, error: str, *, now: int) -> Advance:
+    if isinstance(thread.stage, Idle | Done):
+        return Advance(thread)  # there is no run to end, and an idle thread still accepts messages
+    return ending.finish(thread, Errored(value=error), now=now, is_failure=True)
+
+
+def _is_submission(fact: Fact) -> bool:
+    """Whether it came by a `submit` signal, also by one that is malformed or that the loop failed on."""
+    match fact:
+        case MessagesSubmitted() | LoopFailed(lost=MessagesSubmitted()):
+            return True
+        case SignalMalformed(signal=signal):
+            return signal == SIGNAL_SUBMIT
+        case _:
+            return False
 
 
 def _on_work_ended(thread: Thread, fact: WorkFact, *, now: int) -> Advance:
@@ -300,7 +235,7 @@ def _why(fact: WorkFact) -> str:
 
 def _on_messages_submitted(thread: Thread, fact: MessagesSubmitted, *, now: int) -> Advance:
     if isinstance(thread.stage, Idle) and thread.stage.closing:
-        return refuse(thread, SIGNAL_SUBMIT, "the thread is being closed", now=now)
+        return submissions.refuse_submitted(thread, fact, "the thread is being closed", now=now)
     accepted = submissions.accept(thread, fact, now=now)
     is_new = accepted.thread.queued != thread.queued
     waiting = accepted.thread.queued or any(not later.passive for later in accepted.thread.steering)
@@ -320,10 +255,10 @@ def _on_messages_submitted(thread: Thread, fact: MessagesSubmitted, *, now: int)
 def _on_late_fact(thread: Thread, fact: SignalFact | LateChildFact, *, now: int) -> Advance:
     """A fact after the end: no event follows, but the thread keeps mail for the execution that wakes it."""
     match fact:
-        case DecisionsReceived():
-            return refuse(thread, SIGNAL_DECIDE, "the run has ended", now=now)
+        case DecisionsReceived(decisions=batch):
+            return decisions.on_decisions_received(thread, batch, now=now)
         case MessagesSubmitted():
-            return refuse(thread, SIGNAL_SUBMIT, "the run has ended", now=now)
+            return submissions.refuse_submitted(thread, fact, "the run has ended", now=now)
         case CancelRequested(close=close):
             return refuse(thread, SIGNAL_CLOSE if close else SIGNAL_CANCEL, "the run has ended", now=now)
         case SignalMalformed(signal=signal, reason=reason):
@@ -340,7 +275,9 @@ def _on_late_fact(thread: Thread, fact: SignalFact | LateChildFact, *, now: int)
             return Advance(child_events.on_child_settled(thread, result, now=now).thread)
         case ChildClosed(id=id, reason=reason):
             return Advance(child_events.on_child_closed(thread, id, reason, now=now).thread)
-        case UndeliveredRequested() | BudgetGranted() | TimerFired() | LoopFailed():
+        case LoopFailed():
+            return _refuse_lost(thread, fact, now=now)
+        case UndeliveredRequested() | BudgetGranted() | TimerFired():
             return Advance(thread)
         case _:
             assert_never(fact)

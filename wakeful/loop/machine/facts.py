@@ -186,7 +186,10 @@ class SignalMalformed:
 
 @dataclass(frozen=True)
 class TimerFired:
-    """The time of the next alarm has come."""
+    """The time of an alarm has come."""
+
+    at: int
+    """The time that the alarm was set to, in milliseconds since 1970."""
 
 
 @dataclass(frozen=True)
@@ -201,6 +204,8 @@ class LoopFailed:
     """Our own code raised: the run ends with the error instead of hanging."""
 
     error: str
+    lost: DecisionsReceived | MessagesSubmitted | None = None
+    """What it raised on, if that was sent by a client: it is refused."""
 
 
 LateChildFact = (

@@ -22,8 +22,10 @@ from wakeful.contract.errors import InternalError
 from wakeful.contract.events import AgentEvent
 from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.mail import AgentMessage, UndeliveredMessage
+from wakeful.contract.outcomes import Outcome
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import CancelReceipt, RunIdentity, RunStatus, Termination, ThreadMode, Usage
+from wakeful.contract.stopping import Timeout
 from wakeful.contract.subagents import BudgetRequest, SubagentContext
 from wakeful.contract.tasks import Task
 from wakeful.contract.tools import ToolDescriptor
@@ -54,8 +56,8 @@ REVISION = 1
 """The revision of the loop that new runs are pinned to. Raise it with every change of what `advance` does, and branch
 on `run.revision` there: a recorded history must replay on every later revision."""
 
-REMEMBERED_IDS = 2000
-"""How many ids of messages and suspensions a thread remembers, to recognise a repeat; it may live for years."""
+REMEMBERED_SUSPENSIONS = 2000
+"""How many ids of suspensions a thread remembers; it may live for years."""
 
 KEPT_RULES = 200
 """How many permission rules a thread keeps of decisions, and a run of its hooks; the oldest are dropped."""
@@ -169,6 +171,8 @@ class Run:
     """The transcript before the run's own messages."""
     started_at: int = 0
     """Milliseconds since 1970."""
+    alarmed_at: int = 0
+    """The time of the newest alarm that has gone off: no rule of the loop reads the clock instead."""
     revision: int = REVISION
     """The revision that the run is pinned to, once its agent is resolved."""
     resolved: ResolvedAgent | None = None
@@ -182,8 +186,6 @@ class Run:
     output: JsonValue = None
     held: tuple[tuple[Decision, ...], ...] = ()
     """Batches of decisions whose calls have not suspended yet."""
-    applied: frozenset[tuple[str, str]] = frozenset()
-    """Applied decisions: each name of the call, with the decision's id."""
     read_mail: tuple[str, ...] = ()
     """Ids of the mail that the run has read."""
     requested_end: Termination | None = None
@@ -198,6 +200,16 @@ class Run:
         if self.resolved is None:
             raise InternalError("the agent was needed before it was resolved")
         return self.resolved
+
+    @property
+    def timeouts(self) -> tuple[int, ...]:
+        """When the agent's `timeout` conditions will be met, if they are not yet."""
+        conditions = self.resolved.stop_conditions if self.resolved else ()
+        ends = (self.timeout_at(condition) for condition in conditions if isinstance(condition, Timeout))
+        return tuple(at for at in ends if at > self.alarmed_at)
+
+    def timeout_at(self, condition: Timeout) -> int:
+        return self.started_at + max(1, round(condition.seconds * 1000))
 
 
 @dataclass(frozen=True)
@@ -231,8 +243,8 @@ class Thread:
     """Messages for the next run, or, in run mode, for this one before it ends."""
     steering: tuple[Submitted, ...] = ()
     """Messages that the model reads in its next step."""
-    seen_messages: tuple[str, ...] = ()
-    """Ids of the newest messages, to recognise a repeat."""
+    outcomes: tuple[Outcome, ...] = ()
+    """What became of the newest decisions and messages; also to recognise a repeat."""
     suspensions: tuple[str, ...] = ()
     """Ids of the newest suspensions: a decision for one must never fit another."""
     refusals: tuple[Refusal, ...] = ()
@@ -309,8 +321,8 @@ class Thread:
             return None
         if isinstance(self.stage, RunningHooks) and self.stage.ending is not None:
             return None  # the run is ending already, and a deadline that has passed would fire forever
-        deadline = self.current.budget.deadline
-        alarms = [] if deadline is None else [deadline]
+        run = self.current
+        alarms = [at for at in (run.budget.deadline, *run.timeouts) if at is not None]
         if self.batch is not None:
             alarms += [at for suspended in self.batch.suspended for at in suspended.alarms]
             alarms += [at for call in self.batch.running if (at := call.expires_at) is not None and not call.timed_out]

@@ -35,7 +35,7 @@ def on_inference_returned(thread: Thread, inferring: Inferring, response: ModelR
         moved = moved.then(context.on_answer, response)
     if response.effects is not None:
         moved = moved.then(apply_effects, response.effects, source=inferring.id)
-    if (end := _end_after(moved.thread, response, now=now)) is not None:
+    if (end := _end_after(moved.thread, response)) is not None:
         return moved.then(_end_with, response, end, now=now)
     if response.effects is not None and response.effects.retry is not None:
         return moved.then(_retry, response, response.effects.retry, now=now)
@@ -44,12 +44,12 @@ def on_inference_returned(thread: Thread, inferring: Inferring, response: ModelR
     return moved.then(_on_text, inferring, response, now=now)
 
 
-def _end_after(thread: Thread, response: ModelResponse, *, now: int) -> Termination | None:
+def _end_after(thread: Thread, response: ModelResponse) -> Termination | None:
     """How the run ends with this answer, if a hook requested an end or a stop condition is met."""
     run = thread.current
     if run.requested_end is not None:
         return run.requested_end
-    met = stopping.first_met(run, response, now=now) if run.agent.stop_conditions else None
+    met = stopping.first_met(run, response) if run.agent.stop_conditions else None
     return None if met is None else Stopped(value=met)
 
 

@@ -37,10 +37,10 @@ The engine never backtracks, yet a pattern of thirty characters with nested repe
 """
 
 
-def first_met(run: Run, response: ModelResponse, *, now: int) -> StopDetail | None:
+def first_met(run: Run, response: ModelResponse) -> StopDetail | None:
     """The agent's first condition that this answer meets; the run has already counted the answer."""
     for condition in run.agent.stop_conditions:
-        met = _met(condition, run, response, now)
+        met = _met(condition, run, response)
         if met is not None:
             return met
     return None
@@ -73,7 +73,7 @@ def stop_problems(conditions: Sequence[StopCondition]) -> list[str]:
     return problems
 
 
-def _met(condition: StopCondition, run: Run, response: ModelResponse, now: int) -> StopDetail | None:
+def _met(condition: StopCondition, run: Run, response: ModelResponse) -> StopDetail | None:
     match condition:
         case ContentMatch(pattern=pattern):
             return _content(pattern, response.text)
@@ -81,7 +81,9 @@ def _met(condition: StopCondition, run: Run, response: ModelResponse, now: int) 
             asks = response.tool_calls or response.incomplete_calls
             detail = f"{rounds} rounds of tool calls were made" if asks and run.step.rounds >= rounds else None
         case Timeout(seconds=seconds):
-            detail = f"{seconds:g} seconds have passed" if now - run.started_at > seconds * 1000 else None
+            # By the alarm, not by the clock: a replay may read another time there.
+            has_passed = run.alarmed_at >= run.timeout_at(condition)
+            detail = f"{seconds:g} seconds have passed" if has_passed else None
         case TokenBudget(max_total=most):
             spent = _tokens(run)
             detail = f"{spent} tokens were used; {most} are allowed" if spent > most else None

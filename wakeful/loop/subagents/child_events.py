@@ -12,6 +12,7 @@ from wakeful.contract.inference import Source
 from wakeful.contract.mail import AgentMessage, ReturnedMessage, TaskEvent, mail_message
 from wakeful.contract.messages import Message
 from wakeful.contract.names import RECIPIENT_UNAVAILABLE, SIGNAL_MAIL_RETURNED
+from wakeful.contract.outcomes import OutcomeStatus, remembered_id
 from wakeful.contract.runs import CancelReceipt
 from wakeful.contract.subagents import ChildResult, EndStatus, child_result_message, delegate_result
 from wakeful.contract.tasks import Task, TaskStatus
@@ -32,10 +33,11 @@ from wakeful.loop.machine.stages import (
     Done,
     Idle,
 )
-from wakeful.loop.machine.state import REMEMBERED_IDS, Advance, Thread
+from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.step.steps import next_step
 from wakeful.loop.subagents import budgets, ledger, start, tasks
 from wakeful.loop.thread import cancelling
+from wakeful.loop.thread.outcomes import accepted_ids, record_messages
 from wakeful.loop.thread.submissions import for_this_run, read_queued, start_next_run
 
 EVENT_TEXT_LENGTH = 500
@@ -196,11 +198,11 @@ def on_message_returned(thread: Thread, message_id: str, fact: WorkFact, *, now:
 
 
 def _post(thread: Thread, message: Message, source: Source, *, now: int, passive: bool = False) -> Advance:
-    if message.id in thread.seen_messages:
+    if remembered_id(message.id) in accepted_ids(thread):
         return Advance(thread)
     submitted = Submitted(message, source, internal=True, passive=passive)
-    seen = (*thread.seen_messages, message.id)[-REMEMBERED_IDS:]
-    thread = replace(thread, seen_messages=seen, steering=(*thread.steering, submitted))
+    thread = replace(thread, steering=(*thread.steering, submitted))
+    thread = record_messages(thread, (submitted,), OutcomeStatus.STEERING)
     arrived = MailArrived(message_id=message.id, text=message.text[:EVENT_TEXT_LENGTH])
     match thread.stage:
         case _ if passive:

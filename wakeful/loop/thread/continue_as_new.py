@@ -8,7 +8,7 @@ complete.
 import base64
 import zlib
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 
 from pydantic import TypeAdapter
 from pydantic_core import to_json
@@ -17,6 +17,7 @@ from wakeful.contract import ids
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.base import replace
 from wakeful.contract.messages import Message
+from wakeful.contract.outcomes import Outcome
 from wakeful.contract.runs import RunStatus
 from wakeful.loop.calls.batch import RunningCall
 from wakeful.loop.calls.tool_calls import call_command
@@ -58,18 +59,18 @@ class ThreadSnapshot:
 
 _SNAPSHOT = TypeAdapter(ThreadSnapshot)
 _MESSAGES = TypeAdapter(tuple[Message, ...])
+_OUTCOMES = TypeAdapter(tuple[Outcome, ...])
+
+R = TypeVar("R")
 
 
 def pack(snapshot: ThreadSnapshot) -> dict[str, Any]:
     """The JSON that the next execution starts with."""
     thread = _for_next_execution(snapshot.thread)
-    messages = _MESSAGES.dump_json(thread.transcript.messages)
-    bare = replace(thread, transcript=replace(thread.transcript, messages=()))
+    bare = replace(thread, transcript=replace(thread.transcript, messages=()), outcomes=())
     packed: dict[str, Any] = _SNAPSHOT.dump_python(replace(snapshot, thread=bare), mode="json")
-    if (run := packed["thread"]["run"]) is not None:
-        # Sorted: a set has another order in another process, and one history must have one continuation.
-        run["applied"] = sorted(run["applied"])
-    packed["messages"] = base64.b64encode(zlib.compress(messages)).decode()
+    packed["messages"] = _compressed(_MESSAGES, thread.transcript.messages)
+    packed["outcomes"] = _compressed(_OUTCOMES, thread.outcomes)
     return packed
 
 
@@ -79,10 +80,18 @@ def size_of(packed: dict[str, Any]) -> int:
 
 
 def unpack(packed: dict[str, Any]) -> ThreadSnapshot:
-    snapshot = _SNAPSHOT.validate_python({key: value for key, value in packed.items() if key != "messages"})
-    messages = _MESSAGES.validate_json(zlib.decompress(base64.b64decode(packed["messages"])))
-    transcript = replace(snapshot.thread.transcript, messages=messages)
-    return replace(snapshot, thread=replace(snapshot.thread, transcript=transcript))
+    snapshot = _SNAPSHOT.validate_python(packed)
+    transcript = replace(snapshot.thread.transcript, messages=_expanded(_MESSAGES, packed["messages"]))
+    outcomes = _expanded(_OUTCOMES, packed["outcomes"])
+    return replace(snapshot, thread=replace(snapshot.thread, transcript=transcript, outcomes=outcomes))
+
+
+def _compressed(kind: TypeAdapter[R], value: R) -> str:
+    return base64.b64encode(zlib.compress(kind.dump_json(value))).decode()
+
+
+def _expanded(kind: TypeAdapter[R], text: str) -> R:
+    return kind.validate_json(zlib.decompress(base64.b64decode(text)))
 
 
 def pending_commands(thread: Thread) -> tuple[Command, ...]:

@@ -9,14 +9,14 @@ from wakeful.contract.base import replace
 from wakeful.contract.events import AgentEvent, ToolCallCancel
 from wakeful.contract.hooks import LifecyclePhase
 from wakeful.contract.ids import is_task_message
-from wakeful.contract.names import SIGNAL_DECIDE, TOOL_INTERRUPTED
+from wakeful.contract.names import TOOL_INTERRUPTED
 from wakeful.contract.runs import RunResult, Termination, ThreadMode, ToolCallStatus, status_reason
 from wakeful.contract.subagents import child_result
 from wakeful.contract.tools import ToolResult
 from wakeful.loop.calls.batch import FinishedCall, RunningCall
 from wakeful.loop.calls.commit import commit, finish_call, move
 from wakeful.loop.machine.commands import CancelChild, CancelWork, Command, NotifyParent
-from wakeful.loop.machine.events import emit_state, end_step, record_fork_point, refuse, run_finish, run_start
+from wakeful.loop.machine.events import emit_state, end_step, record_fork_point, run_finish, run_start
 from wakeful.loop.machine.facts import Submitted
 from wakeful.loop.machine.stages import (
     AfterRun,
@@ -31,6 +31,7 @@ from wakeful.loop.machine.stages import (
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.step import context, hooks
 from wakeful.loop.subagents import ledger
+from wakeful.loop.thread.outcomes import after_rollback, refuse_decisions
 from wakeful.loop.thread.submissions import start_next_run
 
 
@@ -109,8 +110,8 @@ def _end_now(thread: Thread, termination: Termination, *, now: int, detail: str 
     refusals = tuple(ledger.refuse_request(request) for request in run.budget.requests)
     ended = thread.with_run(replace(run, held=(), budget=replace(run.budget, requests=())))
     moved = replace(emit_state(ended), commands=refusals)
-    for _ in run.held:
-        moved = moved.then(refuse, SIGNAL_DECIDE, "the run has ended", now=now)
+    for batch in run.held:
+        moved = moved.then(refuse_decisions, batch, "the run has ended", now=now)
     result = make_result(moved.thread, termination, detail=detail, then=then)
     done = moved.thread.entering(Done(result))
     moved = replace(moved, thread=done).emitting(run_finish(done, termination))
@@ -228,13 +229,13 @@ def _after_run(thread: Thread, then: AfterRun) -> Advance:
 
 def _rolled_back(thread: Thread) -> Thread:
     """The thread without the messages of the run; mail that the run has read is kept for the next one."""
-    run = thread.current
-    transcript = thread.transcript.rewound(run.started_at_position)
+    mail = _mail_to_read_again(thread)
+    transcript = thread.transcript.rewound(thread.current.started_at_position)
     return replace(
-        thread,
+        after_rollback(thread, mail),
         transcript=transcript,
         context=context.after_rewind(thread.context, transcript.length),
-        steering=(*_mail_to_read_again(thread), *thread.steering),
+        steering=(*mail, *thread.steering),
     )
 
 

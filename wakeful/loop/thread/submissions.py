@@ -7,14 +7,16 @@ from wakeful.contract import ids
 from wakeful.contract.base import replace
 from wakeful.contract.budgets import Budget
 from wakeful.contract.inference import Source
-from wakeful.contract.names import SIGNAL_SUBMIT
+from wakeful.contract.messages import Message
+from wakeful.contract.outcomes import OutcomeStatus, remembered_id
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import OnBusy, Origin, ThreadMode
 from wakeful.loop.machine.commands import ResolveAgent
-from wakeful.loop.machine.events import refuse, run_start
+from wakeful.loop.machine.events import run_start
 from wakeful.loop.machine.facts import MessagesSubmitted, Submitted
 from wakeful.loop.machine.stages import AwaitingTasks, Idle, Resolving
-from wakeful.loop.machine.state import REMEMBERED_IDS, Advance, Ledger, Run, Thread
+from wakeful.loop.machine.state import Advance, Ledger, Run, Thread
+from wakeful.loop.thread.outcomes import accepted_ids, count_repeats, record_messages, refuse_messages
 
 INLINE_BYTES = 2_000
 """Bytes of a message that inference inputs spell out, so that their worker need not read history for it."""
@@ -26,11 +28,23 @@ def count_submission(thread: Thread) -> Thread:
     return thread.counting(counters.model_copy(update={"submissions": counters.submissions + 1}))
 
 
+def submitted_messages(thread: Thread, fact: MessagesSubmitted) -> tuple[Message, ...]:
+    """The messages of the newest `submit` signal; one without an id has one that is made of its number."""
+    number = thread.counters.submissions
+    return tuple(
+        written.as_message(ids.submitted_message_id(number, index)) for index, written in enumerate(fact.messages)
+    )
+
+
+def refuse_submitted(thread: Thread, fact: MessagesSubmitted, reason: str, *, now: int) -> Advance:
+    """Refuse the messages of the newest `submit` signal."""
+    return refuse_messages(thread, (message.id for message in submitted_messages(thread, fact)), reason, now=now)
+
+
 def accept(thread: Thread, fact: MessagesSubmitted, *, now: int) -> Advance:
     """Accept the messages of the newest `submit` signal."""
     number, submitted = thread.counters.submissions, []
-    for index, written in enumerate(fact.messages):
-        message = written.as_message(ids.submitted_message_id(number, index))
+    for index, message in enumerate(submitted_messages(thread, fact)):
         is_short = len(message.model_dump_json()) <= INLINE_BYTES
         source: Source = message if is_short else ids.source(ids.FromSubmit(number, index))
         submitted.append(Submitted(message, source, str(number), fact.agent_id, fact.overrides))
@@ -39,17 +53,19 @@ def accept(thread: Thread, fact: MessagesSubmitted, *, now: int) -> Advance:
 
 def accept_submitted(thread: Thread, messages: tuple[Submitted, ...], on_busy: OnBusy, *, now: int) -> Advance:
     """Queue what is new; a message whose id was seen before is a repeat, and a no-op."""
+    sent = [submitted.message.id for submitted in messages]
     if on_busy is OnBusy.REJECT and not isinstance(thread.stage, Idle | AwaitingTasks):
-        return refuse(thread, SIGNAL_SUBMIT, "the thread is busy, and on_busy is reject", now=now)
+        return refuse_messages(thread, sent, "the thread is busy, and on_busy is reject", now=now)
     if any(submitted.overrides for submitted in messages) and not _start_a_run(thread, on_busy):
         reason = "overrides apply to the run that messages start, but the run under way reads these"
-        return refuse(thread, SIGNAL_SUBMIT, reason, now=now)
-    seen, new = dict.fromkeys(thread.seen_messages), []
+        return refuse_messages(thread, sent, reason, now=now)
+    seen, new = set(accepted_ids(thread)), []
     for submitted in messages:
-        if submitted.message.id not in seen:
-            seen[submitted.message.id] = None
+        if (id := remembered_id(submitted.message.id)) not in seen:
+            seen.add(id)
             new.append(submitted)
-    thread = replace(thread, seen_messages=tuple(seen)[-REMEMBERED_IDS:])
+    status = OutcomeStatus.STEERING if on_busy is OnBusy.STEER else OutcomeStatus.QUEUED
+    thread = record_messages(count_repeats(thread, sent), new, status)
     match on_busy:
         case _ if not new:
             return Advance(thread)
@@ -158,4 +174,5 @@ def read(thread: Thread, messages: tuple[Submitted, ...]) -> Thread:
     for submitted in messages:
         transcript = transcript.appending(submitted.message, submitted.source)
     mail = tuple(submitted.message.id for submitted in messages if submitted.internal)
-    return replace(thread, transcript=transcript, run=replace(run, read_mail=(*run.read_mail, *mail)))
+    thread = replace(thread, transcript=transcript, run=replace(run, read_mail=(*run.read_mail, *mail)))
+    return record_messages(thread, messages, OutcomeStatus.READ, run=run.number)

@@ -102,6 +102,7 @@ def carryover(thread: Thread) -> Carryover:
         mail=tuple(later.message for later in thread.steering if later.internal),
         permissions=thread.permissions,
         state=dict(thread.agent_state.thread),
+        outcomes=thread.outcomes,
         identity=thread.identity,
     ).fitting()
 

@@ -1,0 +1,172 @@
+"""Confirm decisions: wait until the thread has handled their signal, and read what became of them.
+
+The signal is in history before this begins, so nothing that happens here can lose it. It was handled when a workflow
+task has completed that started after it; the worker that ran this task then has the outcome in memory.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from enum import Enum, auto
+from typing import Literal
+
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.service import RPCError
+
+from wakeful.client.queries import query, read_from_history
+from wakeful.contract import names
+from wakeful.contract.decisions import Decision
+from wakeful.contract.errors import CallerError, DecisionRefused, NoAnswer
+from wakeful.contract.outcomes import Outcome, OutcomeStatus, remembered_id
+from wakeful.contract.requests import parse_decisions
+from wakeful.contract.views import OutcomesView
+from wakeful.history.decoder import Payloads
+from wakeful.rpc_errors import error_of
+
+HANDLED_WITHIN_SECONDS = 10.0
+"""Longer than the sticky timeout, after which another worker handles the task of one that has died."""
+
+OUTCOME_WITHIN = timedelta(seconds=2)
+"""For the worker that has just handled the signal; history has the outcome, too."""
+
+FIRST_PAUSE_SECONDS = 0.03
+MAX_PAUSE_SECONDS = 0.5
+PAGE = 50
+
+DecisionStatus = Literal["applied", "held", "repeated"]
+"""What became of a decision: `held` for a call that has not suspended yet, `repeated` if it had been applied before."""
+
+_ENDED_BY_FORCE = frozenset(
+    {
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
+    }
+)
+
+
+async def confirm(temporal: Client, thread_id: str, decisions: Sequence[Decision]) -> DecisionStatus:
+    """What became of decisions whose signal was sent; each has an id.
+
+    Raises:
+        DecisionRefused: they changed nothing.
+        NoAnswer: no worker handled the signal in time.
+    """
+    ids = tuple(dict.fromkeys(decision.decision_id for decision in decisions if decision.decision_id is not None))
+    try:
+        async with asyncio.timeout(HANDLED_WITHIN_SECONDS):
+            await _wait_until_handled(temporal, thread_id, frozenset(ids))
+    except TimeoutError as error:
+        raise NoAnswer(_not_handled(thread_id, ids)) from error
+    except RPCError as error:
+        raise error_of(error, thread_id) from error
+    outcomes = await _read_outcomes(temporal, thread_id, ids)
+    found = [_outcome_of(decision, outcomes) for decision in decisions]
+    for outcome in found:
+        if outcome is not None and outcome.status is OutcomeStatus.REFUSED:
+            raise DecisionRefused(thread_id, outcome.reason)
+    known = [outcome for outcome in found if outcome is not None]
+    if len(known) < len(found):
+        raise await _unknown(temporal, thread_id, ids)
+    if any(outcome.status is OutcomeStatus.HELD for outcome in known):
+        return "held"
+    return "repeated" if known and all(outcome.repeats for outcome in known) else "applied"
+
+
+async def _wait_until_handled(temporal: Client, thread_id: str, ids: frozenset[str]) -> None:
+    # The signal is in this execution, or in an earlier one, which has closed.
+    run_id, pause = await _newest_execution(temporal, thread_id), FIRST_PAUSE_SECONDS
+    while (progress := await _progress(temporal, thread_id, run_id, ids)) is not _Progress.HANDLED:
+        if progress is _Progress.ENDED:
+            before, run_id = run_id, await _newest_execution(temporal, thread_id)
+            if run_id == before:
+                raise DecisionRefused(thread_id, "the run has ended")
+            continue  # a reset has terminated the execution, and gives the signal to the next one
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, MAX_PAUSE_SECONDS)
+
+
+async def _newest_execution(temporal: Client, thread_id: str) -> str:
+    return (await temporal.get_workflow_handle(thread_id).describe()).run_id or ""
+
+
+class _Progress(Enum):
+    """How far a signal has come in an execution."""
+
+    WAITING = auto()
+    HANDLED = auto()
+    """A workflow task has completed that started after it, here or in an earlier execution."""
+    ENDED = auto()
+    """The execution was terminated before that; it could neither complete nor continue as new."""
+
+
+async def _progress(temporal: Client, thread_id: str, run_id: str, ids: frozenset[str]) -> _Progress:
+    payloads, newest_task, has_ended = Payloads(temporal.data_converter), 0, False
+    request = GetWorkflowExecutionHistoryReverseRequest(
+        namespace=temporal.namespace,
+        execution=WorkflowExecution(workflow_id=thread_id, run_id=run_id),
+        maximum_page_size=PAGE,
+    )
+    while True:
+        page = await temporal.workflow_service.get_workflow_execution_history_reverse(request)
+        for event in page.history.events:
+            has_ended |= event.event_type in _ENDED_BY_FORCE
+            if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
+                newest_task = max(newest_task, event.workflow_task_completed_event_attributes.started_event_id)
+            elif await _has_decision(payloads, event, ids):
+                if newest_task > event.event_id:
+                    return _Progress.HANDLED
+                return _Progress.ENDED if has_ended else _Progress.WAITING
+        if not page.next_page_token:
+            return _Progress.HANDLED
+        request.next_page_token = page.next_page_token
+
+
+async def _has_decision(payloads: Payloads, event: HistoryEvent, ids: frozenset[str]) -> bool:
+    signal = event.workflow_execution_signaled_event_attributes
+    if signal.signal_name != names.SIGNAL_DECIDE:
+        return False
+    try:
+        decisions = parse_decisions(await payloads.json(signal.input))
+    except CallerError:  # somebody else's, and malformed
+        return False
+    return any(decision.decision_id in ids for decision in decisions)
+
+
+async def _read_outcomes(temporal: Client, thread_id: str, ids: Sequence[str]) -> tuple[Outcome, ...]:
+    request = {"ids": list(ids)}
+    try:
+        view = await query(temporal, thread_id, names.QUERY_OUTCOMES, OutcomesView, request, within=OUTCOME_WITHIN)
+    except NoAnswer:  # the worker was lost meanwhile
+        view = await read_from_history(temporal, thread_id, names.QUERY_OUTCOMES, OutcomesView, request)
+    return view.outcomes
+
+
+def _outcome_of(decision: Decision, outcomes: Sequence[Outcome]) -> Outcome | None:
+    id, target = remembered_id(decision.decision_id or ""), remembered_id(decision.target)
+    return next((outcome for outcome in outcomes if outcome.id == id and target in outcome.calls), None)
+
+
+async def _unknown(temporal: Client, thread_id: str, ids: Sequence[str]) -> CallerError | NoAnswer:
+    """The thread does not know the decisions: it was terminated before it handled them, or has been rewound since."""
+    try:
+        described = await temporal.get_workflow_handle(thread_id).describe()
+    except RPCError as error:
+        raise error_of(error, thread_id) from error
+    if described.status is not WorkflowExecutionStatus.RUNNING:
+        return DecisionRefused(thread_id, "the run has ended")
+    return NoAnswer(
+        f"thread {thread_id!r} has handled the decision but no longer knows what became of it (decision id "
+        f"{', '.join(map(repr, ids))}); its status shows what the run waits for"
+    )
+
+
+def _not_handled(thread_id: str, ids: Sequence[str]) -> str:
+    return (
+        f"no worker has handled the decision in time; it is recorded in the history of thread {thread_id!r} and will "
+        f"be applied as soon as a worker runs on its task queue (decision id {', '.join(map(repr, ids))}; sending it "
+        "again with the same id is safe)"
+    )

@@ -1,0 +1,63 @@
+"""What became of the decisions and messages that a thread was sent, by their ids.
+
+A message that was accepted has exactly one outcome, which moves from `queued` or `steering` to one of the others. A
+message or a decision that was not accepted is `refused`, with the reason; it can be sent again with the same id.
+"""
+
+import hashlib
+from enum import StrEnum
+
+from wakeful.contract.base import Few, Wire
+
+ID_LENGTH = 200
+"""Characters of an id that are remembered as they are; a longer one is remembered by its digest."""
+
+REASON_LENGTH = 300
+"""Characters of a reason that are remembered."""
+
+
+class OutcomeStatus(StrEnum):
+    """What became of a decision or of a message."""
+
+    APPLIED = "applied"
+    """The decision was applied to its call."""
+    HELD = "held"
+    """The decision waits: its call has not suspended yet."""
+    QUEUED = "queued"
+    """The message waits for the next run, or, in run mode, for the end of this one."""
+    STEERING = "steering"
+    """The message waits for the next step; mail of a closed thread waits until the thread is woken."""
+    READ = "read"
+    """A run has read the message."""
+    ROLLED_BACK = "rolled_back"
+    """A run had read the message, and was rolled back: the message is no longer in the conversation."""
+    UNREAD = "unread"
+    """The thread ended before a run read the message. It can be sent again with the same id."""
+    REFUSED = "refused"
+
+
+class Outcome(Wire):
+    """What became of one decision for one call, or of one message."""
+
+    id: str
+    status: OutcomeStatus
+    reason: Few[str] = ""
+    """Why it was refused."""
+    calls: Few[tuple[str, ...]] = ()
+    """Of a decision: the ids of the call, or of its suspension, that it names."""
+    run: Few[int] = 0
+    """The run that read the message or that the decision was for, counted from the thread's first."""
+    repeats: Few[int] = 0
+    """How often the same was sent again after it had been accepted; a repeat has no effect."""
+
+    @property
+    def is_accepted_message(self) -> bool:
+        """Sent again, the message is a repeat."""
+        return not self.calls and self.status not in (OutcomeStatus.REFUSED, OutcomeStatus.UNREAD)
+
+
+def remembered_id(id: str) -> str:
+    """The id under which an outcome is remembered."""
+    if len(id) <= ID_LENGTH:
+        return id
+    return f"sha256:{hashlib.sha256(id.encode(errors='surrogatepass')).hexdigest()}"

@@ -1,0 +1,114 @@
+"""Open a thread: a new one, one that was closed and is woken, or a fork."""
+
+from wakeful.contract import ids
+from wakeful.contract.carryover import Carryover
+from wakeful.contract.messages import Role
+from wakeful.contract.outcomes import Outcome, OutcomeStatus, remembered_id
+from wakeful.contract.requests import RunRequest
+from wakeful.contract.runs import ForkedFrom, OnBusy, RunIdentity, TaskRef
+from wakeful.loop.machine.facts import Submitted
+from wakeful.loop.machine.stages import Idle
+from wakeful.loop.machine.state import Advance, Children, Mail, Thread
+from wakeful.loop.step.agent_state import AgentState
+from wakeful.loop.thread import outcomes, submissions
+from wakeful.loop.thread.transcript import Transcript
+
+
+def begin(
+    request: RunRequest,
+    *,
+    thread_id: str,
+    run_id: str,
+    transcript: Transcript | None = None,
+    carryover: Carryover | None = None,
+) -> Advance:
+    """A thread with its input accepted and, if there is any, its first run started.
+
+    A thread that was closed continues its old `transcript` with its `carryover`; a fork continues another thread's,
+    even without a message.
+    """
+    thread = opened(request, thread_id=thread_id, run_id=run_id, transcript=transcript, carryover=carryover)
+    messages = tuple(
+        Submitted(
+            written.as_message(ids.message_id(run_id, index + 1)),
+            ids.source(ids.FromInput(index)),
+            overrides=request.overrides,
+            permissions=request.permissions,
+            budget=request.budget,
+        )
+        for index, written in enumerate(request.messages)
+    )
+    accepted = submissions.accept_submitted(thread, messages, OnBusy.ENQUEUE, now=0)
+    if accepted.thread.queued:
+        return accepted.then(submissions.start_next_run)
+    return accepted.then(submissions.start_run, (), request) if request.fork else accepted
+
+
+def opened(
+    request: RunRequest,
+    *,
+    thread_id: str,
+    run_id: str,
+    transcript: Transcript | None = None,
+    carryover: Carryover | None = None,
+) -> Thread:
+    """A thread before its first message."""
+    transcript, kept = transcript or Transcript(), carryover or Carryover()
+    return Thread(
+        identity=_identity(request, kept, thread_id=thread_id, run_id=run_id),
+        seed=run_id,
+        stage=Idle(),
+        transcript=transcript,
+        parent=request.subagent,
+        mode=request.mode,
+        counters=kept.counters,
+        frontend_tools=tuple(tool.descriptor() for tool in request.frontend_tools),
+        agent_state=AgentState(thread=kept.state, run=kept.run_state),
+        permissions=kept.permissions,
+        inherited_permissions=kept.run_permissions,
+        active_agent=kept.agent_id,
+        steering=tuple(Submitted(message, message, internal=True, passive=True) for message in kept.mail),
+        outcomes=_known_outcomes(transcript, kept),
+        children=Children(kept.tasks),
+        mail=Mail(undelivered=kept.undelivered),
+    )
+
+
+def _known_outcomes(transcript: Transcript, kept: Carryover) -> tuple[Outcome, ...]:
+    """What is carried over, after the messages of the conversation and mail that it does not mention."""
+    known = {outcome.id for outcome in kept.outcomes if not outcome.calls}
+    read = (message for message in transcript.messages if message.role is Role.USER)
+    statuses = ((OutcomeStatus.READ, read), (OutcomeStatus.STEERING, kept.mail))
+    found = {remembered_id(message.id): status for status, messages in statuses for message in messages}
+    others = (Outcome(id=id, status=status) for id, status in found.items() if id not in known)
+    return outcomes.newest((*others, *kept.outcomes))
+
+
+def _identity(request: RunRequest, kept: Carryover, *, thread_id: str, run_id: str) -> RunIdentity:
+    """A sub-agent or a fork that was closed and is woken still knows where it came from."""
+    parent, before = request.subagent, kept.identity
+    task = parent.within if parent else before.task if before else None
+    if parent is not None and parent.task_id is not None and request.parent_thread_id is not None:
+        task = TaskRef(
+            task_id=parent.task_id,
+            thread_id=thread_id,
+            owner_thread_id=request.parent_thread_id,
+            name=parent.name,
+        )
+    forked_from = before.forked_from if before else None
+    if request.fork is not None:
+        forked_from = ForkedFrom(thread_id=request.fork.thread_id, step=request.fork.step)
+    return RunIdentity(
+        thread_id=thread_id,
+        run_id=run_id,
+        agent_id=request.agent_id,
+        parent_thread_id=request.parent_thread_id or (before.parent_thread_id if before else None),
+        parent_run_id=request.parent_run_id or (before.parent_run_id if before else None),
+        parent_tool_call_id=request.parent_tool_call_id,
+        session_id=request.session_id,
+        transport_request_id=request.transport_request_id,
+        origin=request.origin,
+        path=parent.path if parent else before.path if before else (),
+        task=task,
+        forked_from=forked_from,
+    )

@@ -1,0 +1,77 @@
+"""Count how long this execution's history has become, from what the workflow itself has caused and seen.
+
+The length that the SDK reports depends on how core cuts history into activations, which is not the same in every
+replay: a run that continued as new by it could get stuck. This count depends on facts and commands alone. It counts a
+workflow task for each fact, although one task may bring several, so that it is rather too high than too low.
+"""
+
+from typing import Any
+
+from pydantic_core import to_json
+from temporalio import workflow
+from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
+
+from wakeful.contract.agents import HistoryBudget
+
+TASK = 3
+"""A workflow task is scheduled, started and completed."""
+
+EXECUTION = 2 + TASK
+"""It is started and closed."""
+SIGNAL = 1 + TASK
+CANCEL_REQUEST = 1 + TASK
+ACTIVITY = 3 + TASK
+"""It is scheduled, started, and ends; then a workflow task brings its result."""
+LOCAL_ACTIVITY = 1 + TASK
+CANCEL = 1
+TIMER = 2 + TASK
+CHILD = 3 + 2 * TASK
+"""It is initiated, started, and closes; both are reported."""
+EXTERNAL_SIGNAL = 2 + TASK
+UPSERT = 1
+
+EVENT_BYTES = 250
+"""Of an event without its payloads: ids, types, timeouts, names and identities."""
+
+FAILURE_BYTES = 2_000
+"""Of a failure besides its message: a stack trace, and the failures that caused it."""
+
+
+class HistoryEstimate:
+    """The events and bytes of this execution so far, rather too many than too few."""
+
+    def __init__(self, input: Any = None) -> None:
+        self.events = 0
+        self.bytes = 0
+        self.add(EXECUTION, size=size_of(input))
+
+    def add(self, events: int, *, size: int = 0) -> None:
+        """Count events, and the bytes of the payloads in them."""
+        self.events += events
+        self.bytes += events * EVENT_BYTES + size
+
+    def add_result(self, returned: RawValue) -> None:
+        """Count the payload of a result; its events were counted when the work started."""
+        self.bytes += returned.payload.ByteSize()
+
+    def add_failure(self, error: BaseException) -> None:
+        """Count the failure of an activity or a child."""
+        self.bytes += FAILURE_BYTES + len(str(error)) + len(str(error.__cause__ or ""))
+
+    def encode(self, events: int, value: Any) -> RawValue:
+        """Count events that have `value` as their payload, and convert it: the SDK then does not convert it again."""
+        payload: Payload = workflow.payload_converter().to_payload(value)
+        self.add(events, size=payload.ByteSize())
+        return RawValue(payload)
+
+    def exceeds(self, budget: HistoryBudget) -> bool:
+        return self.events >= budget.events or self.bytes >= budget.bytes
+
+
+def size_of(value: Any) -> int:
+    """About the bytes of a payload that the SDK has decoded already."""
+    try:
+        return len(to_json(value, serialize_unknown=True, bytes_mode="base64"))
+    except ValueError:  # for example text that is not Unicode
+        return len(repr(value))
