@@ -25,6 +25,7 @@ from wakeful.connection import ensure_search_attributes
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.names import DEFAULT_TASK_QUEUE
+from wakeful.history.reader import HistoryReader
 from wakeful.profile_stores.worker_profiles import WorkerProfiles
 from wakeful.registry.plugin_lifecycles import PluginLifecycles
 from wakeful.registry.registry import Registry
@@ -105,12 +106,13 @@ async def running_worker(
     hook_threads, gate_threads = _pool("hook", settings.hook_threads), _pool("gate", settings.gate_threads)
     lifecycles = PluginLifecycles()
     hooks, gates = Hooks(registry, hook_threads, worker_profiles.open, lifecycles), Gates(registry, gate_threads)
+    reader = HistoryReader(client)
     inference = InferActivity(registry, cache, hooks, gates, built_in)
     has_attributes = await ensure_search_attributes(client)
     resolve = ResolveActivity(registry, cache, search_attributes=has_attributes, budget=settings.history_budget)
     activities: list[Callable[..., Any]] = [
         resolve.resolve_agent,
-        RestoreActivity(client).restore_thread,
+        RestoreActivity(client, reader).restore_thread,
         DeliverActivity(client).deliver_message,
         inference.infer,
         CompactActivity(inference, cache).compact,
@@ -129,6 +131,7 @@ async def running_worker(
         for provider in built_in.values():
             await provider.aclose()
         await worker_profiles.aclose()
+        await reader.aclose()
         for pool in (threads, hook_threads, gate_threads):
             pool.shutdown(wait=False, cancel_futures=True)
 

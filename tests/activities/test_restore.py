@@ -1,21 +1,21 @@
 """Read a closed execution of a thread: its conversation and its carryover, in one activity result that fits."""
 
-import asyncio
 import uuid
 from dataclasses import replace
 
 import pytest
 from temporalio import workflow
-from temporalio.client import Client, WorkflowQueryFailedError
-from temporalio.exceptions import ApplicationError
+from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import Worker
 
 from wakeful.contract.carryover import Carryover, Counters, json_bytes
+from wakeful.contract.errors import WakefulError
 from wakeful.contract.inference import RestoreInput, TranscriptTail
 from wakeful.contract.messages import Message, Role, TextBlock
-from wakeful.contract.names import QUERY_CARRYOVER, QUERY_TRANSCRIPT
+from wakeful.contract.names import QUERY_CARRYOVER, QUERY_TRANSCRIPT, WORKFLOW
 from wakeful.contract.views import TranscriptPage
+from wakeful.history.reader import HistoryReader
 from wakeful.loop.thread.continue_as_new import TAIL_BYTES
 from wakeful_activities.restore import RESTORED_BYTES, RestoreActivity
 
@@ -24,7 +24,7 @@ def message(id: str, length: int) -> Message:
     return Message(id=id, role=Role.USER, content=(TextBlock(text="漢" * length),))
 
 
-@workflow.defn(name="Closed", sandboxed=False)
+@workflow.defn(name=WORKFLOW, sandboxed=False)
 class Closed:
     """A closed thread with 40 messages, this much mail and this many bytes of state; without state, it is broken."""
 
@@ -54,13 +54,15 @@ class Closed:
 async def restore(temporal: Client, *, state_bytes: int, mail: int = 0) -> TranscriptTail:
     queue = id = f"restoring-{uuid.uuid4().hex}"
     async with Worker(temporal, task_queue=queue, workflows=[Closed]):
-        closed = await temporal.start_workflow("Closed", args=[state_bytes, mail], id=id, task_queue=queue)
+        closed = await temporal.start_workflow(WORKFLOW, args=[state_bytes, mail], id=id, task_queue=queue)
         await closed.result()
         environment = ActivityEnvironment()
         environment.info = replace(environment.info, workflow_id=id)
         assert closed.result_run_id is not None
         input = RestoreInput(run_id=closed.result_run_id)
-        return await environment.run(RestoreActivity(temporal).restore_thread, input)
+        return await environment.run(
+            RestoreActivity(temporal, HistoryReader(temporal, workflows=[Closed])).restore_thread, input
+        )
 
 
 async def test_the_newest_messages_are_restored_up_to_a_limit(temporal: Client) -> None:
@@ -70,7 +72,7 @@ async def test_the_newest_messages_are_restored_up_to_a_limit(temporal: Client) 
 
 
 async def test_a_carryover_that_cannot_be_queried_now_is_not_taken_for_an_empty_one(temporal: Client) -> None:
-    with pytest.raises(WorkflowQueryFailedError, match="not now"):
+    with pytest.raises(WakefulError, match="not now"):
         await restore(temporal, state_bytes=0)
 
 
@@ -81,18 +83,3 @@ async def test_everything_that_is_restored_fits_and_the_conversation_gives_way(t
     assert json_bytes(tail) < RESTORED_BYTES
     assert 0 < len(tail.messages) < 10
     assert tail.length + len(tail.messages) == 40
-
-
-async def test_a_worker_that_shuts_down_leaves_the_restore_to_another(temporal: Client, thread_id: str) -> None:
-    """If no other worker runs, it would wait for an answer of its own until it is stopped by force."""
-    handle = await temporal.start_workflow("Closed", args=[1, 0], id=thread_id, task_queue=f"{thread_id}-no-worker")
-    environment = ActivityEnvironment()
-    environment.info = replace(environment.info, workflow_id=thread_id)
-    input = RestoreInput(run_id=handle.first_execution_run_id or "")
-    restoring = asyncio.create_task(environment.run(RestoreActivity(temporal).restore_thread, input))
-    await asyncio.sleep(0)
-    environment.worker_shutdown()
-    with pytest.raises(ApplicationError, match="the worker is shutting down") as shut_down:
-        await restoring
-    assert not shut_down.value.non_retryable
-    await handle.terminate()

@@ -114,6 +114,7 @@ def test_the_spelling_of_other_ids_never_changes() -> None:
         "message_id": ids.message_id("r.2", 7),
         "submitted_message_id": ids.submitted_message_id(2, 1),
         "child_message_id": ids.child_message_id("t1/clerk-0190"),
+        "interrupted_message_id": ids.interrupted_message_id("3-1"),
         "agent_message_id": ids.agent_message_id("t1", "r", "3-1"),
         "task_event_id": ids.task_event_id("t1/report-0190", "e", 4),
         "context_message_id": ids.context_message_id("clock"),
@@ -132,6 +133,7 @@ def test_the_spelling_of_other_ids_never_changes() -> None:
         "message_id": "r.2:7",
         "submitted_message_id": "submit:2:1",
         "child_message_id": "child_settled:t1/clerk-0190",
+        "interrupted_message_id": "interrupted:3-1",
         "agent_message_id": "msg_7cac20fb2c0e5db4d9b4fcd2",
         "task_event_id": "t1/report-0190:e:4",
         "context_message_id": "context:clock",
@@ -161,7 +163,14 @@ def test_every_function_that_spells_an_id_is_pinned() -> None:
         *("work_id", "parse_work", "source", "parse_source"),
         *("run_id", "lineage", "step_label", "call_id", "idempotency_key", "suspension_id", "ticket_id", "message_id"),
         *("permission_suspension_id", "distinct_suspension_id", "ticket_readings", "submitted_message_id"),
-        *("child_message_id", "agent_message_id", "task_event_id", "context_message_id", "child_thread_id"),
+        *(
+            "child_message_id",
+            "interrupted_message_id",
+            "agent_message_id",
+            "task_event_id",
+            "context_message_id",
+            "child_thread_id",
+        ),
         *("is_task_message", "is_descendant"),
     }
 

@@ -4,6 +4,7 @@ import pytest
 from temporalio.client import Client as TemporalClient
 from temporalio.client import WorkflowExecutionStatus
 
+from tests.loop.provider_rules import check_every_provider
 from tests.support.app import registry
 from tests.support.waiting import until
 from wakeful import CallerError, RunStatus
@@ -76,6 +77,25 @@ async def test_a_closed_thread_is_restored_by_a_message(client: Client, thread_i
     assert await answered(client, thread_id, 2) == "hello, two"
     said = [message.text for message in await client.transcript(thread_id)]
     assert said == ["add", "", "5", "the sum is 5", "two", "hello, two"]
+    await close(client, thread_id)
+
+
+async def test_a_thread_that_was_terminated_in_the_middle_of_a_call_is_woken(client: Client, thread_id: str) -> None:
+    """No provider accepts a call without a result."""
+    await client.send(thread_id, "approve", agent_id="tester")
+    await until(client, thread_id, lambda view: bool(view.pending))
+    await client.handle(thread_id).terminate()
+    await client.send(thread_id, "two")
+    assert await answered(client, thread_id, 2) == "hello, two"
+    messages = await client.transcript(thread_id)
+    assert [message.text for message in messages] == [
+        "approve",
+        "",
+        "[Tool execution was interrupted]",
+        "two",
+        "hello, two",
+    ]
+    check_every_provider(messages)
     await close(client, thread_id)
 
 

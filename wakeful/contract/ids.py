@@ -396,6 +396,11 @@ def child_message_id(thread_id: str) -> str:
     return f"child_settled:{thread_id}"
 
 
+def interrupted_message_id(call_id: str) -> str:
+    """The id of the result of a call that was under way when its thread was terminated."""
+    return f"interrupted:{call_id}"
+
+
 def agent_message_id(thread_id: str, run_id: str, call_id: str) -> str:
     """The id of a message between agents: the same whenever this call sends it."""
     sender = "\n".join((thread_id, run_id, call_id))

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import Enum
 
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
@@ -22,7 +22,7 @@ from wakeful.contract import names
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.views import StatusView
 from wakeful_activities.sweep.child_ends import CLOSED_FROM_OUTSIDE, report_end, result_in_place_of
-from wakeful_activities.sweep.resets import GRACE, ResetSweep
+from wakeful_activities.sweep.resets import GRACE, ResetSweep, utc_now
 
 PARENT_ENDED = "its parent has ended"
 UNKNOWN_TO_PARENT = "its parent no longer knows it"
@@ -92,9 +92,12 @@ def may_have_missed_end(child: WorkflowExecution, parent: WorkflowExecution | No
 class OrphanSweep:
     """The sweep of one worker, with what it has seen in earlier rounds."""
 
-    def __init__(self, client: Client, task_queue: str, *, grace: timedelta = GRACE) -> None:
+    def __init__(
+        self, client: Client, task_queue: str, *, grace: timedelta = GRACE, now: Callable[[], datetime] = utc_now
+    ) -> None:
         self._client = client
-        self._resets = ResetSweep(client, task_queue, grace=grace)
+        self._now = now
+        self._resets = ResetSweep(client, task_queue, grace=grace, now=now)
         self._scope = f"{_CHILDREN} AND TaskQueue = {quoted(task_queue)}"
         self._lookback = FIRST_LOOKBACK
         self._checked: set[tuple[str, str]] = set()
@@ -111,7 +114,7 @@ class OrphanSweep:
             RPCError: the server refused a request, or is unreachable.
         """
         await self._cancel_orphans(await self._list("ExecutionStatus = 'Running'"))
-        since = datetime.now(UTC) - self._lookback
+        since = self._now() - self._lookback
         await self._report_ends(await self._list(f"{_CLOSED} AND CloseTime > '{since.isoformat()}'"))
         self._lookback = LOOKBACK
         await self._resets.sweep()

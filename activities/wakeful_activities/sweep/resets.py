@@ -1,12 +1,13 @@
-"""The part of the sweep for threads that were reset, as a rewind does.
+"""The part of the sweep for threads that were reset, as a rewind does, or woken.
 
 A reset undoes the signals in which children reported their ends after the reset point. The client that rewinds a thread
-reports those ends again; if its process dies, or another tool has reset the thread, the sweep does. A child's own
-history still has the result that it signalled.
+reports those ends again; if its process dies, or another tool has reset the thread, the sweep does. A thread that was
+terminated and is woken later still waits for tasks that ended in between, and could not report. A child's own history
+still has the result that it signalled.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
@@ -16,6 +17,7 @@ from wakeful.client.queries import MAX_CONCURRENT_QUERIES, StatusQueries, quoted
 from wakeful.contract import names
 from wakeful.contract.subagents import ChildResult
 from wakeful.contract.views import StatusView
+from wakeful.history.decoder import Payloads
 from wakeful_activities.sweep.child_ends import CLOSED_FROM_OUTSIDE, report_end, result_in_place_of, signalled_result
 
 GRACE = timedelta(seconds=10)
@@ -26,21 +28,31 @@ FIRST_LOOKBACK = timedelta(hours=1)
 OVERLAP = timedelta(minutes=1)
 """How far rounds overlap: visibility lists lag behind."""
 
+RESTORE_FROM = "restore_from"
+"""The field of a run request that names the closed execution which a woken thread continues."""
+
 _CLOSED = {WorkflowExecutionStatus.COMPLETED, *CLOSED_FROM_OUTSIDE}
 
 
-class ResetSweep:
-    """Finds threads that were reset, and reports the ends of their children that the reset has undone."""
+def utc_now() -> datetime:
+    return datetime.now(UTC)
 
-    def __init__(self, client: Client, task_queue: str, *, grace: timedelta = GRACE) -> None:
+
+class ResetSweep:
+    """Finds threads that were reset or woken, and reports the ends of their children that they have missed."""
+
+    def __init__(
+        self, client: Client, task_queue: str, *, grace: timedelta = GRACE, now: Callable[[], datetime] = utc_now
+    ) -> None:
         self._client = client
+        self._now = now
         self._scope = f"WorkflowType = '{names.WORKFLOW}' AND TaskQueue = {quoted(task_queue)}"
         self._grace = grace
-        self._since = datetime.now(UTC) - FIRST_LOOKBACK
+        self._since = now() - FIRST_LOOKBACK
         self._seen: set[str] = set()
-        """Run ids of executions that were checked for a reset."""
+        """Run ids of executions that were checked for a reset or a wake."""
         self._reset: dict[str, datetime] = {}
-        """Threads that may have missed ends, by id, and when each was reset."""
+        """Threads that may have missed ends, by id, and when each was reset or woken."""
 
     async def sweep(self) -> None:
         """Do one round.
@@ -48,7 +60,7 @@ class ResetSweep:
         Raises:
             RPCError: the server refused a request, or is unreachable.
         """
-        now = datetime.now(UTC)
+        now = self._now()
         await self._find_resets()
         self._since = now - OVERLAP
         due = [thread_id for thread_id, reset_at in self._reset.items() if reset_at <= now - self._grace]
@@ -72,12 +84,15 @@ class ResetSweep:
         self._seen = {execution.run_id for execution in started}
 
     async def _was_reset(self, execution: WorkflowExecution) -> bool:
-        """Whether the execution's first event says that its history was copied from another one."""
+        """Whether the execution's first event says that its history was copied, or that it continues a closed one."""
         handle = self._client.get_workflow_handle(execution.id, run_id=execution.run_id)
         try:
             async for event in handle.fetch_history_events(page_size=1):
                 started = event.workflow_execution_started_event_attributes
-                return started.original_execution_run_id not in ("", execution.run_id)
+                if started.original_execution_run_id not in ("", execution.run_id):
+                    return True
+                given = await Payloads(self._client.data_converter).json(started.input)
+                return isinstance(given, dict) and given.get(RESTORE_FROM) is not None
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise

@@ -121,6 +121,13 @@ class Tree:
         await self._temporal.start_workflow(names.WORKFLOW, does, id=self._root, task_queue=self._queue)
         await self.listed("Running", 1 + len(children))
 
+    async def wake(self, *knows: str) -> None:
+        """Start the parent again, as a message does that wakes a closed thread."""
+        closed = (await self.parent.describe()).run_id
+        does = {"knows": knows, "restore_from": closed}
+        await self._temporal.start_workflow(names.WORKFLOW, does, id=self._root, task_queue=self._queue)
+        await self.listed("Running", 1)
+
     async def continue_as_new(self) -> None:
         await self.parent.signal("leave", "continue")
         await self.listed("ContinuedAsNew", 1)
@@ -289,6 +296,18 @@ async def test_nothing_is_reported_of_a_completed_child_to_a_parent_that_was_not
     for _ in range(3):
         await tree.sweep.sweep()
     assert await tree.signals(tree.parent) == 0
+
+
+async def test_a_child_that_closed_while_its_parent_was_terminated_is_reported_to_the_woken_parent(tree: Tree) -> None:
+    await tree.start("task", knows=("task",))
+    await tree.parent.terminate()
+    await tree.child("task").signal("leave", "end")
+    await tree.listed("Completed", 1)
+    await tree.sweep.sweep()  # the parent is closed: there is nothing to do for it yet
+    await tree.wake("task")
+    await tree.sweep.sweep()
+    error = "it closed without reporting a result"
+    assert await tree.parent.result() == [["bg_1", "scout", "failed", error]]
 
 
 async def test_where_there_is_nothing_to_repair_nothing_is_written(tree: Tree) -> None:
