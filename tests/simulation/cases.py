@@ -1,0 +1,168 @@
+"""Defects that the simulation, or a real server, has shown: each as a directed schedule with what went wrong."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tests.simulation import people
+from tests.simulation.story import CALM, Call, story
+
+ASK: Call = ("ask", {"topic": "plain"})
+ASK_QUICKLY: Call = ("ask", {"topic": "cancels"})
+GLANCE: Call = ("glance", {"number": 1})
+LATER: Call = ("later", {"number": 2})
+
+
+@dataclass(frozen=True)
+class Case:
+    tell: Callable[[], None]
+    went_wrong: str
+    mutant: str = ""
+    """Restores the code in which it went wrong; empty if only another design could."""
+    found_by: str = ""
+    """How the error begins that the mutant causes."""
+
+
+def decisions_for_a_continued_thread() -> None:
+    """Two people decide at once on a thread that continued as new while it was suspended, and no worker has it."""
+    with story("lead", [ASK, ASK], events=1) as told:
+        told.go()
+        told.move("kill", "decide t1 1-1 confirm", "decide t1 1-2 resume")
+        told.go()
+        assert {effect.call_id for effect in told.world.outside.effects} == {"1-1", "1-2"}
+        told.end()
+
+
+def confirmed_decision_before_the_first_task() -> None:
+    """A decision is confirmed before the first task of an execution in which continue-as-new is due at once."""
+    with story("plain", [ASK], events=1) as told:
+        told.go()
+        told.move("junk t1 0")
+        told.go_until("report t1")
+        told.move("report t1", "junk t1 0", "decide t1 1-1 confirm")
+        told.go()
+        (asked,) = [asked for asked in told.world.people.asked if asked.key.startswith("decide")]
+        assert asked.task.result() == "applied"
+        assert [effect.call_id for effect in told.world.outside.effects] == ["1-1"]
+        told.end()
+
+
+def query_before_a_deadline() -> None:
+    """A query waits for a worker when a deadline passes: TimerFired is applied with the time of the task before."""
+    with story("plain", [ASK_QUICKLY]) as told:
+        told.go()
+        told.move("evict t1", "look-at t1", "wait 6000", "timer t1", "query t1")
+        told.go()
+        told.end()
+
+
+def query_before_continue_as_new() -> None:
+    """A query applies a decision early, with a history that is too short by the event which makes continuing due."""
+    with story("plain", [ASK]) as told:
+        told.go()
+        suspended = told.length
+    with story("plain", [ASK], events=suspended + 3) as told:  # the signal, and its task scheduled and started
+        told.go()
+        told.move("evict t1", "look-at t1", "decide t1 1-1 resume", "query t1")
+        told.go()
+        told.end()
+
+
+def decisions_after_an_empty_task() -> None:
+    """After a task without commands, two decisions, one of them confirmed: core takes that task and theirs as one."""
+    with story("lead", [ASK, ASK]) as told:
+        told.go()
+        first = [f"update t1 1-1 {name} 1" for name in people.UPDATES] or ["decide t1 1-1 confirm"]
+        told.move("evict t1", *first, "decide t1 1-2 resume")
+        told.go()
+        told.end()
+
+
+def worker_without_a_local_tool() -> None:
+    """Two workers serve a run, and one of them was deployed without the local tool that the run has called."""
+    options = replace(CALM, workers=2, lacks_local_tool=True)
+    with story("plain", [GLANCE], [ASK], options=options) as told:
+        told.go_through("end t1", "infer-1")
+        told.move("unstick t1", f"task {told.name} on w2")
+        told.go()
+        told.end()
+
+
+def woken_in_the_middle_of_calls() -> None:
+    """A thread that was terminated in the middle of a tool call is woken: its model has to see a result."""
+    with story("plain", [ASK]) as told:
+        told.go()
+        told.move("terminate t1", "send t1 enqueue 1")
+        told.go()
+        told.end()
+
+
+def task_ends_while_its_thread_is_closed() -> None:
+    """A task ends while its thread is terminated; the thread is woken, and has to learn of the end."""
+    with story("lead", [("spawn_agent", {"agent": "leaf", "prompt": "do", "name": "task"})]) as told:
+        told.go_until("task t1/task")
+        told.move("terminate t1", "terminate t1/", "send t1 enqueue 1")
+        told.go()
+        told.end()
+
+
+def terminated_in_a_workflow_task() -> None:
+    """A thread is terminated while a worker has the task that starts a background task: it was never started."""
+    with story("plain", [LATER]) as told:
+        told.go_through("end t1", "infer-1")
+        told.move("task t1", "terminate t1", "send t1 enqueue 1")
+        told.go()
+        told.end()
+
+
+CASES = (
+    Case(
+        decisions_for_a_continued_thread,
+        "The run was stuck: the update was accepted in another order than in the replay.",
+    ),
+    Case(
+        confirmed_decision_before_the_first_task,
+        "The decision was answered 'applied' by a handler that judged it after the run had continued as new, and lost.",
+    ),
+    Case(
+        query_before_a_deadline,
+        "The run was stuck: the early activation saw no deadline, and set another timer.",
+        "alarm by the clock",
+        "Nondeterminism: the workflow issued activity",
+    ),
+    Case(
+        query_before_continue_as_new,
+        "The run was stuck: the early activation did what the next execution should have done.",
+        "continue by length",
+        "Nondeterminism: the workflow issued continue_as_new",
+    ),
+    Case(
+        decisions_after_an_empty_task,
+        "The run was stuck: cold, the signal came before the tool's result; in the replay, after it.",
+        "decisions by update",
+        "Nondeterminism: the workflow issued activity",
+    ),
+    Case(
+        worker_without_a_local_tool,
+        "The run was stuck: on one worker the tool had failed, on the other it had not.",
+        "unregistered is a fact",
+        "Nondeterminism: history has event",
+    ),
+    Case(
+        woken_in_the_middle_of_calls,
+        "The model was shown calls without results, which no provider accepts.",
+        "interrupted calls left open",
+        "Violated: t1 stores an invalid conversation",
+    ),
+    Case(
+        task_ends_while_its_thread_is_closed,
+        "The woken thread waited for its task for ever.",
+        "woken threads not swept",
+        "Stuck: t1 waits for something that never comes",
+    ),
+    Case(
+        terminated_in_a_workflow_task,
+        "The carryover had a task that was never started, and the woken thread waited for it for ever.",
+        "reader looks ahead",
+        "Stuck: t1 waits for something that never comes",
+    ),
+)

@@ -1,0 +1,310 @@
+"""What must hold at the end of every schedule. `I-…` are the invariants of `docs/behaviours.md`."""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from temporalio.client import WorkflowQueryFailedError
+
+from tests.loop.provider_rules import check_every_provider
+from tests.simulation.continuity import AppliedDecisions, lost_by_snapshot, read_out_of_order, rolled_back, several_keys
+from tests.simulation.core import Core, completed_part, replayed
+from tests.simulation.execution import Execution
+from tests.simulation.machines import StrictDifference
+from tests.simulation.people import Sent
+from tests.simulation.service import CONVERTER
+from tests.simulation.workers import WORKFLOWS, retrieve
+from tests.simulation.world import Stuck, World
+from wakeful.contract import names
+from wakeful.contract.errors import WakefulError
+from wakeful.contract.events import (
+    AgentEvent,
+    RunFinish,
+    RunStart,
+    SignalRefused,
+    StepEnd,
+    StepStart,
+    ToolCallCancel,
+    ToolCallDone,
+    ToolCallReady,
+    ToolCallResumed,
+)
+from wakeful.contract.ids import child_message_id
+from wakeful.contract.messages import Message, Role
+from wakeful.contract.runs import Suspended
+from wakeful.loop.machine.stages import Idle
+from wakeful.loop.machine.state import Thread
+
+
+class Violated(Exception):
+    """An invariant does not hold."""
+
+
+@dataclass
+class Observed:
+    """What the replay of a thread's executions shows of it."""
+
+    thread: Thread | None = None
+    """Its last state."""
+    is_restoring: bool = False
+    outcomes: set[str] = field(default_factory=set)
+    """Ids of the messages and decisions whose outcome it ever knew."""
+    applied: AppliedDecisions = field(default_factory=AppliedDecisions)
+    stages: set[str] = field(default_factory=set)
+    events: list[tuple[int, AgentEvent]] = field(default_factory=list)
+    is_open: bool = True
+
+
+def check(world: World) -> dict[str, Observed]:
+    """Every check that reads; `check_closed` follows once everything is closed."""
+    seen = observe(world)
+    check_nothing_waits_forever(world, seen)
+    check_messages(world, seen)
+    check_effects(world)
+    check_verbs(world)
+    check_transcripts(world, seen)
+    for thread_id, observed in seen.items():
+        if observed.applied.undone:
+            raise Violated(f"{thread_id}: {observed.applied.undone}")
+        if thread_id not in world.people.disturbed:
+            check_events(thread_id, observed)
+            check_order(thread_id, observed, world)
+    return seen
+
+
+def observe(world: World) -> dict[str, Observed]:
+    """Replay every execution from its history alone, strictly: the same commands with the same inputs."""
+    seen: dict[str, Observed] = defaultdict(Observed)
+    difference: StrictDifference | None = None
+    for execution in world.server.executions:
+        if not execution.previous_started:
+            continue
+        observed = seen[execution.workflow_id]
+        try:
+            core = _replay(execution, observed, strict=world.options.strict)
+        except StrictDifference as error:
+            difference = difference or StrictDifference(f"{execution.workflow_id} {execution.run_id[:4]}: {error}")
+            core = _replay(execution, observed, strict=False)
+        _take_last(core, observed, execution)
+        core.evict()
+    if difference is not None:
+        raise difference
+    return seen
+
+
+def _replay(execution: Execution, observed: Observed, *, strict: bool) -> Core:
+    def note(core: Core) -> None:
+        thread = getattr(core.workflow, "_thread", None)
+        if isinstance(thread, Thread):
+            observed.outcomes |= {outcome.id for outcome in thread.outcomes}
+            observed.applied.note(thread.outcomes)
+            observed.stages.add(thread.stage.kind)
+
+    return replayed(
+        execution.workflow_id,
+        execution.run_id,
+        completed_part(execution.history),
+        WORKFLOWS,
+        CONVERTER,
+        strict=strict,
+        observe=note,
+    )
+
+
+def _take_last(core: Core, observed: Observed, execution: Execution) -> None:
+    thread = getattr(core.workflow, "_thread", None)
+    observed.is_open = execution.is_open
+    if not isinstance(thread, Thread):
+        return
+    observed.is_restoring = core.workflow._restoring is not None
+    if observed.is_restoring:
+        return
+    observed.thread = thread
+    if lost := lost_by_snapshot(thread, execution):
+        raise Violated(f"{execution.workflow_id} has continued as new without its {lost}")
+    log = core.workflow._log
+    observed.events += [(log.before + number, event) for number, (_, _, event) in enumerate(log._records, start=1)]
+
+
+def check_nothing_waits_forever(world: World, seen: dict[str, Observed]) -> None:
+    """I-02: with nothing due any more, an open thread is idle; everything else has ended."""
+    for execution in world.server.open:
+        thread = seen[execution.workflow_id].thread
+        if execution.workflow_type == names.WORKFLOW_TOOL_TASK:
+            raise Stuck(f"{execution.workflow_id} is a background tool that never ended")
+        if thread is None or not isinstance(thread.stage, Idle):
+            stage = thread.stage if thread is not None else "not started"
+            raise Stuck(f"{execution.workflow_id} waits for something that never comes: {stage}")
+    for thread_id, observed in seen.items():
+        for task in observed.thread.children.running if observed.thread and observed.is_open else ():
+            child = world.server.current.get(task.thread_id or "")
+            if child is None or not child.is_open:
+                raise Stuck(f"{thread_id} counts {task.task_id} as running, but {task.thread_id} is closed")
+
+
+def check_messages(world: World, seen: dict[str, Observed]) -> None:
+    """Every accepted message has exactly one outcome, or a visible refusal; none is read twice."""
+    for sent in world.people.sent:
+        observed = seen.get(sent.thread_id)
+        if not sent.is_accepted or observed is None or sent.thread_id in world.people.disturbed:
+            continue
+        if sent.message_id and sent.message_id not in observed.outcomes:
+            raise Violated(f"{sent.thread_id} does not know what became of message {sent.message_id}")
+    for thread_id, observed in seen.items():
+        sent_without_id = [sent for sent in world.people.sent if sent.thread_id == thread_id and not sent.message_id]
+        if thread_id not in world.people.disturbed:
+            _check_plain_messages(thread_id, sent_without_id, observed)
+        messages = observed.thread.transcript.messages if observed.thread else ()
+        repeated = [id for id, times in Counter(message.id for message in messages).items() if times > 1]
+        if repeated:
+            raise Violated(f"{thread_id} has read {repeated} twice")
+        texts = Counter(message.text for message in messages if message.role is Role.USER)
+        twice = [sent.text for sent in world.people.sent if texts[sent.text] > 1]
+        if twice:
+            raise Violated(f"{thread_id} has read {twice} twice")
+
+
+def _check_plain_messages(thread_id: str, sent: list[Sent], observed: Observed) -> None:
+    """Messages without an id are numbered: there is an outcome for each, or a refusal."""
+    known = sum(id.startswith("submit:") for id in observed.outcomes)
+    events = (event for _, event in observed.events)
+    refused = sum(isinstance(event, SignalRefused) and event.signal == names.SIGNAL_SUBMIT for event in events)
+    if len(sent) > known + refused:
+        raise Violated(f"{thread_id}: {len(sent)} messages without an id, but {known} outcomes, {refused} refusals")
+
+
+def check_order(thread_id: str, observed: Observed, world: World) -> None:
+    """Messages that wait for their turn are read in the order in which they came."""
+    executions = [execution for execution in world.server.executions if execution.workflow_id == thread_id]
+    if observed.thread and (read := read_out_of_order(observed.thread, world.people.sent, executions)):
+        raise Violated(f"{thread_id} has read its messages in another order than they came: {read}")
+
+
+def check_effects(world: World) -> None:
+    """I-04: a tool body runs once per call and grant, and again only if its worker was lost and it may repeat."""
+    if several := several_keys(world.outside.effects):
+        raise Violated(f"one call has several idempotency keys: {several}")
+    runs: Counter[tuple[str, str]] = Counter()
+    attempts: Counter[tuple[str, str, int]] = Counter()
+    for effect in world.outside.effects:
+        runs[effect.key, effect.grant] += 1
+        attempts[effect.key, effect.grant, effect.attempt] += 1
+        if effect.tool == "pay" and runs[effect.key, effect.grant] > 1:
+            raise Violated(f"{effect.thread_id} paid twice for {effect.call_id}")
+        if attempts[effect.key, effect.grant, effect.attempt] > 1:
+            raise Violated(f"{effect.thread_id} ran {effect.call_id} twice for one grant")
+
+
+def check_verbs(world: World) -> None:
+    """Every verb that somebody called has ended, with an answer or with one of our errors."""
+    for asked in world.people.asked:
+        if not asked.task.done():
+            raise Stuck(f"somebody waits for ever for: {asked.key}")
+        error = None if asked.task.cancelled() else asked.task.exception()
+        if error is not None and not isinstance(error, WakefulError | WorkflowQueryFailedError):
+            raise Violated(f"{asked.key} raised {type(error).__name__}: {error}") from error
+    for worker in world.alive:
+        if worker.sweeping is not None and worker.sweeping.done():
+            retrieve(worker.sweeping)
+
+
+def check_transcripts(world: World, seen: dict[str, Observed]) -> None:
+    """I-03: what is stored, and what models were shown, is valid for every provider."""
+    if world.outside.invalid_requests:
+        raise Violated(f"a model was shown an invalid conversation: {world.outside.invalid_requests[0]}")
+    for thread_id, observed in seen.items():
+        messages = observed.thread.transcript.messages if observed.thread else ()
+        stored = [message for message in messages if message.role is not Role.SYSTEM]
+        try:
+            check_every_provider(stored)
+        except AssertionError as error:
+            raise Violated(f"{thread_id} stores an invalid conversation: {error}") from error
+        undone = rolled_back(observed.thread) if observed.thread else []
+        if undone:
+            raise Violated(f"{thread_id} still has {undone}, which it has rolled back")
+        tasks = observed.thread.children.tasks if observed.thread else ()
+        numbered = Counter(task.task_id for task in tasks)
+        if twice := [id for id, times in numbered.items() if times > 1]:
+            raise Violated(f"{thread_id} has several tasks with the id {twice[0]}")
+        ends = Counter(message.id for message in messages)
+        for task in tasks:
+            if task.thread_id and ends[child_message_id(task.thread_id)] > 1:
+                raise Violated(f"{thread_id} has read the end of {task.task_id} twice")
+
+
+def check_events(thread_id: str, observed: Observed) -> None:
+    """I-07: numbers without gaps; run_start first, run_finish last; steps and calls balanced."""
+    numbers = [number for number, _ in observed.events]
+    if numbers != list(range(numbers[0], numbers[0] + len(numbers)) if numbers else []):
+        raise Violated(f"{thread_id}: the events have the numbers {numbers}")
+    is_active = is_in_step = False
+    ready: dict[str, None] = {}
+    for number, event in observed.events:
+        match event:
+            case RunStart():
+                _expect(not is_active, thread_id, number, "run_start in an active run")
+                is_active = True
+            case RunFinish(termination=termination):
+                _expect(is_active, thread_id, number, "run_finish without run_start")
+                is_active = False
+                is_in_step &= isinstance(termination, Suspended)
+                if not isinstance(termination, Suspended):
+                    _expect(not ready, thread_id, number, f"calls {list(ready)} have no end")
+            case StepStart():
+                _expect(not is_in_step, thread_id, number, "step_start in a step")
+                is_in_step = True
+            case StepEnd():
+                _expect(is_in_step, thread_id, number, "step_end without step_start")
+                is_in_step = False
+            case ToolCallReady(id=id):
+                ready[id] = None
+            case ToolCallDone(id=id) | ToolCallCancel(id=id):
+                ready.pop(id, None)
+            case ToolCallResumed(target_id=id):
+                ready.pop(id, None)
+            case _:
+                pass
+
+
+def _expect(holds: bool, thread_id: str, number: int, problem: str) -> None:
+    if not holds:
+        raise Violated(f"{thread_id}, event {number}: {problem}")
+
+
+def check_transcript(thread_id: str, observed: Observed, read: list[Message]) -> None:
+    """A reader gets the conversation that the thread has."""
+    assert observed.thread is not None
+    transcript = observed.thread.transcript
+    wanted = [(message.id, message.text) for message in transcript.messages]
+    found = [(message.id, message.text) for message in read[transcript.before.length :]]
+    if found != wanted:
+        raise Violated(f"a reader of {thread_id} got {found} instead of {wanted}")
+
+
+def check_watchers(world: World) -> None:
+    """A watcher gets every event once, in order, as history has it."""
+    if not world.people.watched:
+        return
+    seen = observe(world)
+    for thread_id, records in world.people.watched.items():
+        if thread_id in world.people.disturbed or thread_id not in seen:
+            continue
+        events = dict(seen[thread_id].events)
+        shown = [record.seq for record in records]
+        if shown != list(range(1, len(shown) + 1)):
+            raise Violated(f"a watcher of {thread_id} got the events {shown}")
+        wrong = [record.seq for record in records if events.get(record.seq) != record.event]
+        if wrong:
+            raise Violated(f"a watcher of {thread_id} got other events than history has: {wrong}")
+        if len(shown) < len(events) and not world.people.has_stopped(thread_id):
+            raise Violated(f"a watcher of {thread_id} got {len(shown)} of {len(events)} events")
+
+
+def check_closed(world: World) -> None:
+    """I-10: a cancel leaves nothing running."""
+    left = [execution.workflow_id for execution in world.server.open]
+    if left:
+        raise Violated(f"still open after everything was closed: {left}")
+    running: list[Any] = [key for worker in world.alive for key in worker.running]
+    if running:
+        raise Violated(f"activities are still running after everything was closed: {running}")

@@ -1,0 +1,108 @@
+"""What must stay the same: from execution to execution, from decision to outcome, from transcript to prompt."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+
+from temporalio.api.enums.v1 import EventType
+
+from tests.simulation.execution import Execution
+from tests.simulation.people import Sent
+from tests.simulation.workload import Effect
+from wakeful.contract import names
+from wakeful.contract.base import replace
+from wakeful.contract.errors import CallerError
+from wakeful.contract.messages import Message
+from wakeful.contract.outcomes import Outcome, OutcomeStatus, remembered_id
+from wakeful.contract.requests import parse_submission
+from wakeful.contract.runs import OnBusy
+from wakeful.loop.machine.facts import Submitted
+from wakeful.loop.machine.state import Thread
+from wakeful.loop.thread.continue_as_new import unpack
+from wakeful.loop.thread.transcript import Transcript
+
+CONTINUED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
+SIGNALED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
+
+
+def lost_by_snapshot(thread: Thread, execution: Execution) -> str:
+    """The fields that the next execution does not get as they were; empty if it gets all, or there is none."""
+    last = execution.history[-1]
+    if last.event_type != CONTINUED:
+        return ""
+    (payload,) = last.workflow_execution_continued_as_new_event_attributes.input.payloads
+    after = _comparable(unpack(json.loads(payload.data)[names.SNAPSHOT]).thread)
+    before = _comparable(thread)
+    return ", ".join(name for name, value in before.items() if after[name] != value)
+
+
+def _comparable(thread: Thread) -> dict[str, object]:
+    """A thread without what continue-as-new changes: older messages, the sources of waiting ones, the event number."""
+    counters = thread.counters.model_copy(update={"events": 0})
+    bare = replace(thread, transcript=Transcript(), queued=(), steering=(), counters=counters)
+    fields: dict[str, object] = {name: getattr(bare, name) for name in bare.__dataclass_fields__}
+    return fields | {
+        "transcript": thread.transcript.ref,
+        "queued": _messages(thread.queued),
+        "steering": _messages(thread.steering),
+    }
+
+
+def _messages(waiting: Iterable[Submitted]) -> list[Message]:
+    return [submitted.message for submitted in waiting]
+
+
+class AppliedDecisions:
+    """The decisions that a thread has applied: each stays applied as long as the run lasts that has applied it."""
+
+    def __init__(self) -> None:
+        self._applied: set[tuple[str, str, int]] = set()
+        self.undone: str = ""
+
+    def note(self, outcomes: Iterable[Outcome]) -> None:
+        for outcome in outcomes:
+            for call in outcome.calls:
+                decision = (outcome.id, call, outcome.run)
+                if outcome.status is OutcomeStatus.APPLIED:
+                    self._applied.add(decision)
+                elif decision in self._applied:
+                    self.undone = self.undone or f"decision {outcome.id!r} was applied, and then {outcome.status.value}"
+
+
+def rolled_back(thread: Thread) -> list[str]:
+    """The messages that were rolled back, and are still in the conversation; empty if there is none."""
+    undone = {outcome.id for outcome in thread.outcomes if outcome.status is OutcomeStatus.ROLLED_BACK}
+    return [message.id for message in thread.transcript.messages if remembered_id(message.id) in undone]
+
+
+def several_keys(effects: Iterable[Effect]) -> str:
+    """A tool call whose attempts have different idempotency keys; empty if there is none."""
+    keys: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for effect in effects:
+        keys[effect.thread_id, effect.call_id].add(effect.key)
+    return next((f"{thread} {call}: {sorted(found)}" for (thread, call), found in keys.items() if len(found) > 1), "")
+
+
+def read_out_of_order(thread: Thread, sent: Iterable[Sent], executions: Iterable[Execution]) -> list[str]:
+    """Messages that waited for their turn and were not read in the order in which they came; empty if all were."""
+    waiting = {message.text for message in sent if message.on_busy == OnBusy.ENQUEUE}
+    came = [text for execution in executions for text in _submitted(execution) if text in waiting]
+    once = [text for text in came if came.count(text) == 1]
+    read = [message.text for message in thread.transcript.messages if message.text in once]
+    return [] if read == [text for text in once if text in read] else read
+
+
+def _submitted(execution: Execution) -> list[str]:
+    texts = []
+    for event in execution.history:
+        signaled = event.workflow_execution_signaled_event_attributes
+        if event.event_type == SIGNALED and signaled.signal_name == names.SIGNAL_SUBMIT:
+            texts += [text for payload in signaled.input.payloads for text in _texts(payload.data)]
+    return texts
+
+
+def _texts(written: bytes) -> list[str]:
+    try:
+        return [message.as_message("").text for message in parse_submission(json.loads(written)).messages]
+    except CallerError:
+        return []

@@ -1,0 +1,205 @@
+"""What a careless change could do to the system: each constant breaks it while its context lasts."""
+
+import dataclasses
+import uuid
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
+from unittest.mock import patch
+
+from temporalio import workflow
+
+import wakeful.loop.calls.decisions as loop_decisions
+import wakeful.loop.subagents.child_events as child_events
+import wakeful.loop.thread.continue_as_new as snapshots
+import wakeful.loop.thread.opening as opening
+import wakeful.loop.thread.submissions as submissions
+import wakeful_activities.history_cache as history_cache
+import wakeful_activities.restore as restoring
+import wakeful_activities.tools.execute as tool_execution
+import wakeful_workflows.agent_run as agent_run
+import wakeful_workflows.children as child_workflows
+import wakeful_workflows.early_activations as early_activations
+import wakeful_workflows.signals as signals
+import wakeful_workflows.tools as tool_activities
+from tests.simulation import people, reader
+from tests.simulation.workers import WORKFLOWS
+from wakeful.authoring.tool import ToolContext
+from wakeful.contract import ids, names
+from wakeful.contract.base import replace
+from wakeful.contract.requests import parse_decisions
+from wakeful.contract.runs import RunResult
+from wakeful.loop.machine.facts import DecisionsReceived, Fact
+from wakeful.loop.machine.stages import Cancelling, Done
+from wakeful.loop.machine.state import Children, Thread
+from wakeful.loop.step.agent_state import AgentState
+from wakeful.loop.thread.transcript import Transcript
+from wakeful_activities.sweep.orphans import OrphanSweep
+from wakeful_activities.sweep.resets import ResetSweep
+from wakeful_workflows.alarm import Alarm
+from wakeful_workflows.early_activations import EarlyActivations
+from wakeful_workflows.history_estimate import HistoryEstimate
+
+DECIDE_NOW = "decide_now"
+
+Apply = Callable[[], AbstractContextManager[Any]]
+
+
+class _Stack(deque[Fact]):
+    def popleft(self) -> Fact:
+        return self.pop()
+
+
+def _nothing(*_args: Any, **_kwargs: Any) -> None:
+    """Forget to do it."""
+
+
+async def _nothing_async(*_args: Any, **_kwargs: Any) -> None:
+    """Forget to do it."""
+
+
+def _restarting(counter: str) -> Apply:
+    original = snapshots.unpack
+
+    def unpack(packed: dict[str, Any]) -> snapshots.ThreadSnapshot:
+        snapshot = original(packed)
+        counters = snapshot.thread.counters.model_copy(update={counter: 0})
+        return replace(snapshot, thread=snapshot.thread.counting(counters))
+
+    return lambda: patch.object(agent_run, "unpack", unpack)
+
+
+def _forgetting(forget: Callable[[Thread], Thread]) -> Apply:
+    original = snapshots._for_next_execution
+    return lambda: patch.object(snapshots, "_for_next_execution", lambda thread: original(forget(thread)))
+
+
+def _without_held(thread: Thread) -> Thread:
+    return thread if thread.run is None else thread.with_run(replace(thread.run, held=()))
+
+
+def _check_late(activations: EarlyActivations) -> None:
+    """The guard fails the task that comes after an early activation, if that task activates the workflow at all."""
+    task, length = early_activations._task(), workflow.info().get_current_history_length()
+    is_early = getattr(activations, "is_early", False)
+    if task == activations._task:
+        activations.is_early = is_early or length > activations._length  # type: ignore[attr-defined]
+    elif is_early:
+        raise early_activations.HandledEarly(names.HANDLED_EARLY)
+    else:
+        activations._task, activations._length = task, length
+
+
+def _by_length(_estimate: HistoryEstimate, budget: Any) -> bool:
+    return workflow.info().get_current_history_length() >= int(budget.events)
+
+
+def _by_the_clock(alarm: Alarm, _at: int) -> None:
+    alarm._at = alarm._timer = None
+    alarm._fire(int(workflow.time() * 1000))
+
+
+def _only_in_future(alarm: Alarm, at: int | None, *, now: int) -> None:
+    _set_alarm(alarm, at if at is None or at > now else None, now=now)
+
+
+_set_alarm = Alarm.set
+_context = tool_execution._Call.context
+_begin = opening.begin
+_pending = snapshots.pending_commands
+
+
+def _matches_by_length(cached: history_cache._Thread, ref: Any) -> bool:
+    return cached.start.length <= int(ref.length) <= cached.length
+
+
+def _find_ended(thread: Thread, work_id: str) -> Any:
+    task = next((task for task in thread.children.tasks if task.task_id == work_id), None)
+    calls = thread.batch.running if thread.batch else ()
+    return task, next((call for call in calls if call.id == work_id), None)
+
+
+def _context_of_attempt(call: tool_execution._Call) -> ToolContext:
+    context = _context(call)
+    return dataclasses.replace(context, idempotency_key=f"{context.idempotency_key}/{context.attempt}")
+
+
+def _replacing(owner: object, name: str, value: Any) -> Apply:
+    return lambda: patch.object(owner, name, value)
+
+
+def _together(*replacements: tuple[object, str, Any]) -> Apply:
+    """Several changes that only do harm together."""
+
+    def apply() -> ExitStack:
+        stack = ExitStack()
+        for owner, name, value in replacements:
+            change = patch.dict(owner, {name: value}) if isinstance(owner, dict) else patch.object(owner, name, value)
+            stack.enter_context(change)
+        return stack
+
+    return apply
+
+
+@workflow.defn(name=names.WORKFLOW, sandboxed=False)
+class _RunWithUpdate(agent_run.AgentRun):
+    """An agent run that people may decide on by an update."""
+
+    @workflow.init
+    def __init__(self, request: Any = None) -> None:
+        super().__init__(request)
+
+    @workflow.run
+    async def run(self, request: Any = None) -> RunResult:
+        return await super().run(request)
+
+    @workflow.update(name=DECIDE_NOW)
+    async def decide_now(self, decisions: Any) -> str:
+        self._facts.append(DecisionsReceived(parse_decisions(decisions)))
+        return "taken"
+
+
+DECISIONS_BY_UPDATE = _together(
+    (WORKFLOWS, names.WORKFLOW, _RunWithUpdate),
+    (reader._WORKFLOWS, names.WORKFLOW, _RunWithUpdate),
+    (people, "UPDATES", (DECIDE_NOW,)),
+)
+NO_GUARD = _replacing(EarlyActivations, "check", _nothing)
+NEWEST_FACT_FIRST = _replacing(signals, "deque", _Stack)
+IDS_FROM_OUTSIDE = _replacing(workflow, "uuid4", uuid.uuid4)
+ALARM_BY_THE_CLOCK = _together((EarlyActivations, "check", _check_late), (Alarm, "_on_timer", _by_the_clock))
+OVERDUE_ALARM_DROPPED = _replacing(Alarm, "set", _only_in_future)
+CONTINUE_BY_LENGTH = _together((EarlyActivations, "check", _check_late), (HistoryEstimate, "exceeds", _by_length))
+CONTINUE_IN_FLIGHT = _replacing(
+    agent_run, "is_possible", lambda thread, _pending: not isinstance(thread.stage, Done | Cancelling)
+)
+UNREGISTERED_IS_A_FACT = _replacing(tool_activities, "ActivityNotRegistered", ValueError)
+STEPS_RESTART = _restarting("steps")
+SUBMISSIONS_RESTART = _restarting("submissions")
+TASKS_RESTART = _restarting("tasks")
+EVENTS_RESTART = _restarting("events")
+QUEUED_FORGOTTEN = _forgetting(lambda thread: replace(thread, queued=()))
+STEERING_FORGOTTEN = _forgetting(lambda thread: replace(thread, steering=()))
+HELD_FORGOTTEN = _forgetting(_without_held)
+PERMISSIONS_FORGOTTEN = _forgetting(lambda thread: replace(thread, permissions=()))
+OUTCOMES_FORGOTTEN = _forgetting(lambda thread: replace(thread, outcomes=()))
+TASKS_FORGOTTEN = _forgetting(lambda thread: replace(thread, children=Children()))
+STATE_FORGOTTEN = _forgetting(lambda thread: replace(thread, agent_state=AgentState()))
+PENDING_FORGOTTEN = _replacing(agent_run, "pending_commands", lambda _thread: ())
+PENDING_TWICE = _replacing(agent_run, "pending_commands", lambda thread: _pending(thread) * 2)
+DIGEST_IGNORED = _replacing(history_cache._Thread, "matches", _matches_by_length)
+DECISION_REPEATED = _replacing(loop_decisions, "was_applied", lambda *_args: False)
+MESSAGE_REPEATED = _replacing(submissions, "accepted_ids", lambda _thread: frozenset())
+END_NOT_REPORTED = _replacing(child_workflows, "notify_parent", _nothing_async)
+END_TAKEN_TWICE = _replacing(child_events, "_find", _find_ended)
+CANCEL_STAYS_HERE = _replacing(child_workflows.Children, "_cancel", _nothing_async)
+ROLLBACK_KEEPS_MESSAGES = _replacing(Transcript, "rewound", lambda transcript, _position: transcript)
+EFFECTS_RETRIED = _replacing(tool_activities, "_ONCE", tool_activities._REPEATABLE)
+KEY_OF_THE_ATTEMPT = _replacing(tool_execution._Call, "context", _context_of_attempt)
+NO_SWEEP = _replacing(OrphanSweep, "sweep", _nothing_async)
+WOKEN_THREADS_NOT_SWEPT = _replacing(ResetSweep, "_find_resets", _nothing_async)
+CARRYOVER_IGNORED = _replacing(agent_run, "begin", lambda *args, **given: _begin(*args, **given | {"carryover": None}))
+INTERRUPTED_CALLS_LEFT_OPEN = _replacing(restoring, "_with_interrupted_calls", lambda transcript: transcript)
+READER_LOOKS_AHEAD = _replacing(reader, "completed_part", list)
+RESET_NOT_NOTICED = _replacing(ids, "lineage", lambda _seed: "")

@@ -1,0 +1,303 @@
+"""People and programs outside: they send messages, decide, cancel, read, and make mistakes."""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from pydantic import JsonValue
+from temporalio.api.update.v1 import Request
+
+from tests.simulation.execution import Execution
+from tests.simulation.instances import updates_of
+from tests.simulation.service import CONVERTER, Network, SimulatedService, client_of
+from tests.simulation.virtual_loop import VirtualLoop
+from tests.simulation.workload import ROOT_AGENTS, decision_result
+from wakeful.client.client import Client
+from wakeful.contract import names
+from wakeful.contract.errors import ThreadNotFound
+from wakeful.contract.events import EventRecord
+from wakeful.contract.runs import OnBusy, ThreadMode
+from wakeful.loop.machine.state import Thread
+from wakeful_workflows import AgentRun
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+THREADS = ("t1", "t2")
+
+WATCHED = 0.15
+"""The share of schedules in which somebody watches the threads."""
+
+UPDATES = tuple(updates_of(AgentRun))
+"""The updates that the workflow has: a client may use any."""
+
+READS = ("status", "transcript", "events", "state")
+DECISIONS = ("resume", "resume", "cancel", "edit", "confirm", "confirm", "always", "repeat", "stale")
+VERBS = frozenset(
+    {"send", "resend", "submit", "junk", "decide", "update", "look-at", "cancel", "close", "undelivered"}
+    | {"temporal-cancel", "terminate", "fork", "rewind"}
+)
+
+JUNK: tuple[tuple[str, object], ...] = (
+    (names.SIGNAL_DECIDE, {"no": 1}),
+    (names.SIGNAL_DECIDE, []),
+    (names.SIGNAL_SUBMIT, {"input": ""}),
+    (names.SIGNAL_SUBMIT, 7),
+    (names.SIGNAL_CANCEL, "now"),
+    (names.SIGNAL_CHILD_SETTLED, {"work_id": "delegate-9-9"}),
+    (names.SIGNAL_DELIVER, None),
+    (names.SIGNAL_BUDGET_GRANT, {"work_id": "x"}),
+    ("misspelt", {"input": "hello"}),
+)
+
+
+@dataclass
+class Sent:
+    """A message that somebody sent, and whether the server has accepted it."""
+
+    thread_id: str
+    message_id: str
+    text: str
+    on_busy: str
+    task: "asyncio.Task[Any] | None" = None
+
+    @property
+    def is_accepted(self) -> bool:
+        return self.task is None or (self.task.done() and not self.task.cancelled() and self.task.exception() is None)
+
+
+@dataclass
+class Asked:
+    """A verb that somebody called, and is waiting for."""
+
+    key: str
+    task: "asyncio.Task[Any]"
+
+
+@dataclass
+class People:
+    seed: str
+    network: Network
+    loop: VirtualLoop
+    world: "World"
+    sent: list[Sent] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    known_calls: list[tuple[str, str]] = field(default_factory=list)
+    """Thread and call of every question that somebody has seen."""
+    disturbed: set[str] = field(default_factory=set)
+    """Threads that were terminated or rewound: what they had not read may be lost."""
+    number: int = 0
+    watched: dict[str, list[EventRecord]] = field(default_factory=dict)
+    """What watchers have seen of each thread from its beginning, if somebody watches."""
+    watching: list["asyncio.Task[None]"] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.service = SimulatedService(self.network, "person")
+        self.client = Client(client_of(self.service))
+        random = Random(f"{self.seed}/people")
+        for thread in THREADS:
+            agent = random.choice(ROOT_AGENTS)
+            mode = random.choice([ThreadMode.THREAD, ThreadMode.THREAD, ThreadMode.RUN])
+            self._call(f"start {thread}", self.client.start(agent, f"hello {thread}", thread_id=thread, mode=mode))
+
+        if random.random() < WATCHED:
+            self.watched = {thread: [] for thread in THREADS}
+            self.watching = [self.loop.create_task(self._watch(thread)) for thread in THREADS]
+
+    async def _watch(self, thread: str) -> None:
+        try:
+            async for record in self.client.watch(thread):
+                self.watched[thread].append(record)
+        except ThreadNotFound:
+            pass  # its start has not reached the server yet
+
+    def has_stopped(self, thread: str) -> bool:
+        """Whether the watcher of a thread has seen its end; a thread that is woken later has more events."""
+        return self.watching[THREADS.index(thread)].done()
+
+    def wishes(self, random: Random) -> list[str]:
+        """A few things that people could do now, chosen at random, as the keys of moves."""
+        self.number += 1
+        thread, on_busy = random.choice(THREADS), random.choice(list(OnBusy)).value
+        questions = self.questions()
+        wishes = [
+            f"send {thread} {on_busy} {self.number}",
+            f"submit {thread} {on_busy} {self.number}",
+            f"junk {thread} {random.randrange(len(JUNK))}",
+            f"read-{random.choice(READS)} {thread}",
+            f"look-at {thread}",
+            f"decide {thread} {random.randint(1, 6)}-{random.randint(1, 3)} early",
+        ]
+        cold = [execution.workflow_id for execution in self.network.server.open if self.world.is_in_no_cache(execution)]
+        wishes += [f"look-at {thread_id}" for thread_id in cold] * 2
+        for thread_id, call_id in [known for known in self.known_calls if known[0] in cold]:
+            wishes += [f"update {thread_id} {call_id} {name} {self.number}" for name in UPDATES] * 2
+        if self.sent:
+            wishes.append(f"resend {random.randrange(len(self.sent))}")
+        for thread_id, call_id, _ in questions:
+            wishes += [f"decide {thread_id} {call_id} {random.choice(DECISIONS)}"] * 2
+            wishes += [f"update {thread_id} {call_id} {name} {self.number}" for name in UPDATES] * 2
+        if self.known_calls:
+            thread_id, call_id = random.choice(self.known_calls)
+            wishes.append(f"decide {thread_id} {call_id} late")
+        return wishes
+
+    def drastic_wishes(self, random: Random) -> list[str]:
+        """What people do rarely."""
+        thread, number = random.choice(THREADS), self.number
+        children = [other.workflow_id for other in self.network.server.open if other.parent is not None]
+        wishes = [
+            f"cancel {thread}",
+            f"close {thread}",
+            f"temporal-cancel {thread}",
+            f"terminate {thread}",
+            f"undelivered {thread}",
+            f"fork {thread} {number}",
+            f"rewind {thread} {1 + number % 3}",
+        ]
+        return [*wishes, f"terminate {random.choice(children)}"] if children else wishes
+
+    def fulfil(self, key: str) -> bool:
+        """Do what a key says; False if it is not about people."""
+        kind, *args = key.split(" ")
+        if kind.startswith("read-"):
+            self._read(args[0], kind.removeprefix("read-"))
+            return True
+        verb = getattr(self, f"_{kind.replace('-', '_')}", None)
+        if verb is None or kind not in VERBS:
+            return False
+        verb(*args)
+        return True
+
+    def questions(self) -> list[tuple[str, str, JsonValue]]:
+        """The suspended calls: thread, call and topic."""
+        found = list[tuple[str, str, JsonValue]]()
+        for execution in self.network.server.open:
+            thread = self.thread_of(execution)
+            for call in thread.batch.suspended if thread is not None and thread.batch else ():
+                arguments = call.ticket.pending.arguments
+                topic = arguments.get("topic") if isinstance(arguments, dict) else None
+                found.append((execution.workflow_id, call.call.id, topic))
+                if (execution.workflow_id, call.call.id) not in self.known_calls:
+                    self.known_calls.append((execution.workflow_id, call.call.id))
+        return found
+
+    def thread_of(self, execution: Execution) -> Thread | None:
+        """The newest state of a thread in the cache of a worker, if there is one."""
+        cores = [core for worker in self.world.alive if (core := worker.runs.get(execution.run_id)) is not None]
+        for core in sorted(cores, key=lambda core: core.last_started, reverse=True):
+            thread = getattr(core.workflow, "_thread", None)
+            if isinstance(thread, Thread):
+                return thread
+        return None
+
+    # -- verbs -----------------------------------------------------------------------------------------------------
+
+    def _call(self, key: str, coroutine: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        task = self.loop.create_task(coroutine)
+        self.asked.append(Asked(key, task))
+        return task
+
+    def _send(self, thread: str, on_busy: str, number: str) -> None:
+        sent = Sent(thread, f"m{number}", f"message {number}", on_busy)
+        send = self.client.send(thread, sent.text, on_busy=on_busy, message_id=sent.message_id)
+        sent.task = self._call(f"send {thread} {number}", send)
+        self.sent.append(sent)
+
+    def _resend(self, index: str) -> None:
+        """The same message again, as a client does that got no answer."""
+        if int(index) >= len(self.sent):
+            return
+        sent = self.sent[int(index)]
+        if sent.message_id:
+            send = self.client.send(sent.thread_id, sent.text, on_busy=sent.on_busy, message_id=sent.message_id)
+            self._call(f"resend {sent.message_id}", send)
+
+    def _submit(self, thread: str, on_busy: str, number: str) -> None:
+        """A plain Temporal client gives its message no id."""
+        sent = Sent(thread, "", f"plain message {number}", on_busy)
+        if self._signal(thread, names.SIGNAL_SUBMIT, {"input": sent.text, "on_busy": on_busy}):
+            self.sent.append(sent)
+
+    def _junk(self, thread: str, index: str) -> None:
+        signal, payload = JUNK[int(index)]
+        self._signal(thread, signal, payload)
+
+    def _decide(self, thread: str, call_id: str, how: str) -> None:
+        topic = next((topic for where, id, topic in self.questions() if (where, id) == (thread, call_id)), None)
+        decision: dict[str, Any] = {"call_id": call_id, "action": "resume", "decision_id": f"{thread} {call_id} {how}"}
+        decision["result"] = decision_result(topic)
+        match how:
+            case "cancel":
+                decision["action"] = "cancel"
+            case "edit":
+                decision["arguments"] = {"topic": "edited"} if topic else {"number": 1}
+            case "always":
+                decision["always"] = True
+            case "stale":
+                decision["arguments_digest"] = "0" * 16
+            case "repeat":
+                self._signal(thread, names.SIGNAL_DECIDE, decision)
+            case "confirm":
+                id, result = decision["decision_id"], decision["result"]
+                decide = self.client.decide(thread, call_id, "resume", result=result, decision_id=id, confirm=True)
+                self._call(f"decide {thread} {call_id}", decide)
+                return
+            case _:
+                pass
+        self._signal(thread, names.SIGNAL_DECIDE, decision)
+
+    def _update(self, thread: str, call_id: str, name: str, number: str) -> None:
+        """Decide by an update, as clients of a workflow do that has one."""
+        if (execution := self.network.server.current.get(thread)) is None or not execution.is_open:
+            return
+        topic = next((topic for where, id, topic in self.questions() if (where, id) == (thread, call_id)), None)
+        decision = {"call_id": call_id, "action": "resume", "decision_id": f"{thread} {call_id} update{number}"}
+        request = Request()
+        request.meta.update_id, request.input.name = f"update{number}", name
+        given = [decision | {"result": decision_result(topic)}]
+        request.input.args.payloads.extend(CONVERTER.payload_converter.to_payloads(given))
+        self.network.server.update(execution, request)
+
+    def _read(self, thread: str, what: str) -> None:
+        self._call(f"{what} {thread}", getattr(self.client, what)(thread))
+
+    def _look_at(self, thread: str) -> None:
+        """Temporal UI queries the metadata by itself."""
+        handle = self.client.temporal.get_workflow_handle(thread)
+        self._call(f"look at {thread}", handle.query("__temporal_workflow_metadata"))
+
+    def _cancel(self, thread: str) -> None:
+        self._signal(thread, names.SIGNAL_CANCEL, {"reason": "enough"})
+
+    def _close(self, thread: str) -> None:
+        self._signal(thread, names.SIGNAL_CLOSE, None)
+
+    def _undelivered(self, thread: str) -> None:
+        self._signal(thread, names.SIGNAL_UNDELIVERED, {"action": "replay"})
+
+    def _temporal_cancel(self, thread: str) -> None:
+        if (execution := self.network.server.current.get(thread)) is not None:
+            self.network.server.request_cancel(execution, "from the UI")
+
+    def _terminate(self, thread: str) -> None:
+        if (execution := self.network.server.current.get(thread)) is not None:
+            self.disturbed.add(thread)
+            self.network.server.terminate(execution, "by hand")
+
+    def _fork(self, thread: str, number: str) -> None:
+        fork = self.client.fork(thread, at=1, message=f"instead {number}", new_thread_id=f"fork{number}")
+        self._call(f"fork {thread}", fork)
+
+    def _rewind(self, thread: str, to: str) -> None:
+        self.disturbed.add(thread)
+        self._call(f"rewind {thread}", self.client.rewind(thread, to=int(to)))
+
+    def _signal(self, thread: str, name: str, payload: object) -> bool:
+        execution = self.network.server.current.get(thread)
+        if execution is None:
+            return False
+        payloads = CONVERTER.payload_converter.to_payloads([] if payload is None else [payload])
+        return self.network.server.signal(execution, name, payloads)

@@ -1,0 +1,262 @@
+"""Schedules: what happens, in which order. Random from a seed, or given as the keys of moves."""
+
+import re
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, TypeVar
+
+from temporalio.api.enums.v1 import EventType
+
+from tests.simulation.checks import check, check_closed, check_transcript, check_watchers
+from tests.simulation.people import THREADS, VERBS
+from tests.simulation.reader import reading_simulated_histories
+from tests.simulation.workers import Settings
+from tests.simulation.world import Move, Options, Stuck, World
+from wakeful.contract.agents import HistoryBudget
+
+T = TypeVar("T")
+
+STEPS = 100
+
+CALM_MOVES = 4000
+"""After the faults, everything has to come to an end within so many moves."""
+
+WATCHER_POLLS = 40
+"""After everything is closed, a watcher has to notice it within so many polls."""
+
+SWEEPS = 3
+"""Rounds of every worker: an orphan has to be unknown to its parent in two of them."""
+
+MAX_CLOSES = 3
+"""Closing a thread may wake another one, for example with mail."""
+
+PACES = (0.6, 0.6, 0.75, 0.9)
+"""The share of moves that only let things take their course; if it is high, faults meet deep trees and late steps."""
+
+PEOPLE, DRASTIC, FAULTS = 0.48, 0.05, 0.34
+"""The shares of the other moves; what is left lets time pass."""
+
+WAITS = (10, 200, 1000, 2500, 6000, 30_000)
+
+
+@dataclass
+class Result:
+    """One schedule, and what came of it."""
+
+    seed: str
+    world: World
+    moves: list[str] = field(default_factory=list)
+    wild: int = 0
+    """How many of the moves came before the calm end."""
+    error: Exception | None = None
+    trace: list[str] | None = None
+    """Each move with the events that it caused, if asked for."""
+
+    @property
+    def problem(self) -> str:
+        """The kind of the error: the same for every schedule that fails for the same reason."""
+        if self.error is None:
+            return ""
+        return f"{type(self.error).__name__}: {re.sub(r'[0-9a-f]*[0-9][0-9a-f]*', '#', str(self.error))[:90]}"
+
+
+def options_of(seed: str) -> Options:
+    """Workers differ: tight budgets, small caches, no search attributes."""
+    random = Random(f"{seed}/options")
+    budget = HistoryBudget(events=random.choice([1, 12, 30, 60, 2000]))
+    settings = Settings(budget=budget, search_attributes=random.random() < 0.5, cached_threads=random.choice([1, 512]))
+    return Options(
+        settings=settings,
+        workers=random.choice([1, 2, 3]),
+        lacks_local_tool=random.random() < 0.3,
+        haste=random.choice([0, 0.5]),
+        pace=random.choice(PACES),
+    )
+
+
+def run(seed: str, steps: int = STEPS, *, options: Options | None = None) -> Result:
+    """A random schedule, then a calm end, then every check."""
+    random = Random(f"{seed}/schedule")
+    with reading_simulated_histories():
+        result = Result(seed, World(seed, options or options_of(seed)))
+        world = result.world
+        with _catching(result):
+            for _ in range(steps):
+                move = _choose(world, random, after=result.moves[-1] if result.moves else "")
+                if move is None:
+                    break
+                make(result, move)
+            finish(result)
+    return result
+
+
+def repeat(seed: str, keys: Sequence[str], *, options: Options | None = None, traced: bool = False) -> Result:
+    """The same moves, as far as they are possible."""
+    with reading_simulated_histories():
+        result = Result(seed, World(seed, options or options_of(seed)), trace=[] if traced else None)
+        with _catching(result):
+            for key in keys:
+                move = find(result.world, key)
+                if move is not None:
+                    make(result, move)
+            finish(result)
+    return result
+
+
+@contextmanager
+def _catching(result: Result) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        result.error = error
+    finally:
+        result.world.shut_down()
+
+
+def finish(result: Result) -> None:
+    result.wild = len(result.moves)
+    calm_down(result)
+    seen = check(result.world)
+    for thread_id in THREADS:
+        observed = None if thread_id in result.world.people.disturbed else seen.get(thread_id)
+        if observed is not None and observed.thread is not None and not observed.is_restoring:
+            check_transcript(thread_id, observed, ask(result, result.world.people.client.transcript(thread_id)))
+    close_all(result)
+    _let_watchers_finish(result)
+    check_watchers(result.world)
+
+
+def _let_watchers_finish(result: Result) -> None:
+    world = result.world
+    for _ in range(WATCHER_POLLS):
+        if all(watcher.done() for watcher in world.people.watching):
+            return
+        world.server.now = max(world.server.now, world.loop.next_timer or 0)
+        calm_down(result)
+
+
+def ask(result: Result, question: Coroutine[Any, Any, T]) -> T:
+    """What a client is answered while nothing else happens."""
+    world = result.world
+    asking = world.loop.create_task(question)
+    for _ in range(CALM_MOVES):
+        world.settle()
+        if asking.done():
+            return asking.result()
+        if (move := next(world.due(), None)) is not None:
+            make(result, move)
+        elif (alarm := world.next_alarm()) is not None:
+            make(result, world.pass_time(alarm - world.server.now))
+    raise Stuck("a question is never answered")
+
+
+def make(result: Result, move: Move) -> None:
+    world = result.world
+    result.moves.append(move.key)
+    world.notes.clear()
+    world.count(move.kind)
+    before = {execution.run_id: len(execution.history) for execution in world.server.executions}
+    try:
+        move.act()
+        world.settle()
+    finally:
+        if result.trace is not None:
+            result.trace.append("".join((move.key, *map("\n      {}".format, _consequences(world, before)))))
+
+
+def _consequences(world: World, before: dict[str, int]) -> Iterator[str]:
+    """What a move has changed: new events, and what the world noted."""
+    for execution in world.server.executions:
+        new = execution.history[before.get(execution.run_id, 0) :]
+        if new:
+            names = ", ".join(EventType.Name(event.event_type).removeprefix("EVENT_TYPE_").lower() for event in new)
+            yield f"{execution.workflow_id}@{execution.run_id[:4]} from event {new[0].event_id}: {names}"
+    yield from world.notes
+
+
+def _choose(world: World, random: Random, *, after: str) -> Move | None:
+    world.settle()
+    if _invites_haste(after) and world.options.haste and random.random() < world.options.haste:
+        return _wish(world, random.choice(world.people.wishes(random)))
+    if random.random() < world.options.pace and (due := list(world.due())):
+        return random.choice(due)
+    roll = random.random()
+    if roll < PEOPLE:
+        return _wish(world, random.choice(world.people.wishes(random)))
+    if roll < PEOPLE + DRASTIC:
+        return _wish(world, random.choice(world.people.drastic_wishes(random)))
+    if roll < PEOPLE + DRASTIC + FAULTS and (faults := list(world.faults())):
+        return random.choice(faults)
+    alarm = world.next_alarm()
+    if alarm is not None and random.random() < 0.5:
+        return world.pass_time(alarm - world.server.now)
+    return world.pass_time(random.choice(WAITS))
+
+
+def _invites_haste(key: str) -> bool:
+    """Most defects need several things at once on a run that no worker has in its cache."""
+    kind = key.partition(" ")[0]
+    return kind in VERBS or kind in ("kill", "evict", "timer") or kind.startswith("read-")
+
+
+def _wish(world: World, key: str) -> Move:
+    return Move(key, lambda: _fulfil(world, key))
+
+
+def _fulfil(world: World, key: str) -> None:
+    world.people.fulfil(key)
+
+
+def find(world: World, key: str) -> Move | None:
+    """The move with this key, if it is possible now."""
+    world.settle()
+    kind = key.partition(" ")[0]
+    if kind == "wait":
+        return world.pass_time(int(key.split(" ")[1]))
+    if kind in VERBS or kind.startswith("read-"):
+        return _wish(world, key)
+    return next((move for move in (*world.due(), *world.faults()) if move.key == key), None)
+
+
+def calm_down(result: Result) -> None:
+    """No more faults: everything that is due happens, people decide what they are asked, and workers sweep."""
+    world = result.world
+    world.network.is_slow = False
+    world.server.is_visibility_lagging = False
+    for call in list(world.network.calls):
+        world.let_through(call)
+    sweeps = 0
+    for _ in range(CALM_MOVES):
+        world.settle()
+        world.server.catch_up_visibility()
+        if (move := next(world.due(), None)) is not None:
+            make(result, move)
+        elif questions := world.people.questions():
+            thread_id, call_id, _ = questions[0]
+            make(result, _wish(world, f"decide {thread_id} {call_id} finally{len(result.moves)}"))
+        elif forgotten := [execution for execution in world.server.open if world.is_in_no_cache(execution)]:
+            make(result, _wish(world, f"look-at {forgotten[0].workflow_id}"))
+        elif (alarm := world.next_alarm()) is not None:
+            make(result, world.pass_time(alarm - world.server.now))
+        elif sweeps < SWEEPS and world.server.open:
+            sweeps += 1
+            for worker in world.alive:
+                worker.sweep()
+        else:
+            return
+    raise Stuck(f"there is no end: {result.moves[-20:]}")
+
+
+def close_all(result: Result) -> None:
+    """Close every thread that has no parent: its descendants have to end with it."""
+    world = result.world
+    for _ in range(MAX_CLOSES):
+        roots = [execution for execution in world.server.open if execution.parent is None]
+        if not roots:
+            break
+        for execution in roots:
+            make(result, _wish(world, f"close {execution.workflow_id}"))
+        calm_down(result)
+    check_closed(world)

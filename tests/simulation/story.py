@@ -1,0 +1,114 @@
+"""A directed schedule: a world in which a model says what it is told to, and one move follows another as written."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from pydantic import JsonValue
+from temporalio import activity
+
+from tests.simulation import people, workload
+from tests.simulation.reader import reading_simulated_histories
+from tests.simulation.schedule import Result, find, finish, make
+from tests.simulation.workers import Settings
+from tests.simulation.world import Move, Options, World
+from wakeful.contract.agents import HistoryBudget
+from wakeful.contract.inference import ModelRequest, ModelResponse
+from wakeful.contract.messages import ToolCall
+
+Call = tuple[str, Mapping[str, JsonValue]]
+"""A tool and its arguments."""
+
+MAX_MOVES = 500
+
+CALM = Options(settings=Settings(budget=HistoryBudget(events=2000), search_attributes=False), workers=1)
+
+
+class Story:
+    """One schedule of the thread `t1`. A move is named by how its key begins."""
+
+    def __init__(self, seed: str, options: Options) -> None:
+        self.world = World(seed, options)
+        self.result = Result(seed, self.world)
+
+    @property
+    def name(self) -> str:
+        """The thread's newest execution, as moves name it."""
+        return f"t1@{self.world.server.current['t1'].run_id[:4]}"
+
+    @property
+    def length(self) -> int:
+        """Of the thread's newest history."""
+        return len(self.world.server.current["t1"].history)
+
+    def go(self) -> None:
+        """Whatever is due happens, until nothing is."""
+        for _ in range(MAX_MOVES):
+            self.world.settle()
+            if (move := next(self.world.due(), None)) is None:
+                return
+            make(self.result, move)
+        raise AssertionError(f"there is no end: {self.result.moves[-10:]}")
+
+    def go_through(self, beginning: str, ending: str = "") -> None:
+        """Whatever is due happens, up to the first move that begins and ends so."""
+        self._go(lambda key: key.startswith(beginning) and key.endswith(ending), includes=True)
+
+    def go_until(self, beginning: str) -> None:
+        """Whatever is due happens, up to before the first move that begins so."""
+        self._go(lambda key: key.startswith(beginning), includes=False)
+
+    def _go(self, is_last: Callable[[str], bool], *, includes: bool) -> None:
+        for _ in range(MAX_MOVES):
+            self.world.settle()
+            move = next(self.world.due())
+            if includes or not is_last(move.key):
+                make(self.result, move)
+            if is_last(move.key):
+                return
+        raise AssertionError(f"it never comes to that: {self.result.moves[-10:]}")
+
+    def move(self, *beginnings: str) -> None:
+        """Make these moves, one after the other."""
+        for beginning in beginnings:
+            move = find(self.world, beginning) or self._possible(beginning)
+            assert move is not None, f"{beginning!r} is not possible: {[move.key for move in self.world.due()]}"
+            make(self.result, move)
+
+    def _possible(self, beginning: str) -> Move | None:
+        self.world.settle()
+        moves = (*self.world.due(), *self.world.faults())
+        return next((move for move in moves if move.key.startswith(beginning)), None)
+
+    def end(self) -> None:
+        """Everything comes to its end, and every check follows."""
+        finish(self.result)
+
+
+@contextmanager
+def story(agent: str, *answers: Sequence[Call], events: int = 2000, options: Options = CALM) -> Iterator[Story]:
+    """The thread `t1` of this agent, whose model makes these calls, step by step, and then says that it is done."""
+    budget = HistoryBudget(events=events)
+    settings = replace(options.settings, budget=budget)
+    with (
+        patch.object(people, "ROOT_AGENTS", (agent,)),
+        patch.object(people, "THREADS", ("t1",)),
+        patch.object(workload.AnyModel, "complete", _scripted(answers)),
+        reading_simulated_histories(),
+    ):
+        yield Story("a story", replace(options, settings=settings))
+
+
+def _scripted(answers: Sequence[Sequence[Call]]) -> Any:
+    left: list[Sequence[Call]] = list(answers)
+
+    async def complete(_model: workload.AnyModel, request: ModelRequest) -> ModelResponse:
+        workload.check_request(request)
+        is_first = str(activity.info().workflow_id) == "t1"
+        calls = left.pop(0) if is_first and left else ()
+        text = "" if calls else "done"
+        return workload.answer(text, tuple(ToolCall(id="", name=name, arguments=dict(given)) for name, given in calls))
+
+    return complete

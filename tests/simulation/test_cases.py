@@ -1,0 +1,18 @@
+"""Every known defect stays fixed, and its case still shows it where the old code is restored."""
+
+import pytest
+
+from tests.simulation.cases import CASES, Case
+from tests.simulation.mutants import BY_NAME
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.tell.__name__)
+def test_a_known_defect_stays_fixed(case: Case) -> None:
+    case.tell()
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.mutant], ids=lambda case: case.tell.__name__)
+def test_a_case_shows_its_defect(case: Case) -> None:
+    with BY_NAME[case.mutant].apply(), pytest.raises(Exception) as caught:
+        case.tell()
+    assert f"{caught.typename}: {caught.value}".startswith(case.found_by)

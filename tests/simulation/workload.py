@@ -1,0 +1,336 @@
+"""What the simulated workers serve: agents that use every feature, a model that calls anything, and tools with effects.
+
+Every choice is made from the seed and the name of what asks, never from a shared random generator: leaving a move out
+of a schedule then changes nothing else.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from random import Random
+
+from pydantic import JsonValue
+from temporalio import activity
+
+from tests.loop.provider_rules import check_every_provider
+from wakeful import Agent, Budget, ContextPolicy, Plugin, Registry, StateKey, ToolContext, ToolMode, tool
+from wakeful.authoring.hook_contexts import (
+    AfterInference,
+    AfterToolExecute,
+    BeforeInference,
+    HookContext,
+    RunEnd,
+    StepEnd,
+    ToolGate,
+)
+from wakeful.contract.context import DEFAULT_SUMMARIZER_SYSTEM_PROMPT
+from wakeful.contract.decisions import ResumeMode
+from wakeful.contract.errors import ProviderError, ProviderErrorKind, ToolError
+from wakeful.contract.inference import ModelRequest, ModelResponse, StopReason, TranscriptRef
+from wakeful.contract.messages import Message, Role, ToolCall
+from wakeful.contract.runs import Usage
+from wakeful.contract.state import StateScope
+from wakeful.contract.transcript import EMPTY_DIGEST, chained
+
+COUNT = StateKey("count", int, merge="add", default=0)
+SEEN = StateKey("seen", int, merge="add", default=0, scope=StateScope.THREAD)
+
+MAX_CALLS = 3
+
+_WEIGHTS = {"ask": 8, "pay": 3, "agent_run_helper": 4, "spawn_agent": 3, "later": 3, "cancel_task": 1, "list_tasks": 1}
+"""How often the model calls a tool, compared with others."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A side effect of a tool."""
+
+    tool: str
+    key: str
+    """The idempotency key."""
+    grant: str
+    """The decision that allowed it; empty if none was needed."""
+    attempt: int
+    thread_id: str
+    call_id: str
+
+
+@dataclass
+class Outside:
+    """The world outside of Temporal: what tools did to it, and what models were shown. It never forgets."""
+
+    seed: str = ""
+    effects: list[Effect] = field(default_factory=list)
+    invalid_requests: list[str] = field(default_factory=list)
+    prompts: list[tuple[str, tuple[Message, ...]]] = field(default_factory=list)
+    """Each request of a model: the thread, and the messages."""
+    transcripts: dict[tuple[str, str], TranscriptRef] = field(default_factory=dict)
+    """What each inference is about, by thread and activity."""
+
+    def random(self, *names: object) -> Random:
+        return Random("/".join(map(str, (self.seed, *names))))
+
+
+outside = Outside()
+
+
+def begin(seed: str) -> Outside:
+    """A new world."""
+    global outside
+    outside = Outside(seed)
+    return outside
+
+
+class AnyModel:
+    """A model that answers at random, from the step that asks it."""
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        info = activity.info()
+        thread = str(info.workflow_id)
+        check_request(request)
+        if request.instructions == DEFAULT_SUMMARIZER_SYSTEM_PROMPT:
+            return answer("A summary.", ())
+        random = outside.random("model", thread, info.activity_id)
+        if outside.random("outage", thread, info.activity_id, info.attempt).random() < 0.06:
+            kind = ProviderErrorKind.RATE_LIMITED if random.random() < 0.8 else ProviderErrorKind.INVALID_REQUEST
+            raise ProviderError(kind, "the provider has a bad day")
+        since = [message for message in request.messages if message.role is Role.ASSISTANT]
+        if random.random() < 0.25 + 0.05 * len(since) or not request.tools:
+            return answer(f"answer {info.activity_id}", ())
+        names = [entry.id for entry in request.tools]
+        weights = [_WEIGHTS.get(name, 2) for name in names]
+        calls = random.choices(names, weights, k=random.randint(1, MAX_CALLS))
+        return answer("", tuple(ToolCall(id="", name=name, arguments=_arguments(name, random)) for name in calls))
+
+
+def check_request(request: ModelRequest) -> None:
+    """Note what a model is shown, and whether it is valid for every provider and the transcript that is meant."""
+    thread = str(activity.info().workflow_id)
+    outside.prompts.append((thread, request.messages))
+    messages = _conversation(request.messages)
+    try:
+        check_every_provider(messages)
+        meant = outside.transcripts.get((thread, activity.info().activity_id))
+        if meant is not None and len(messages) == meant.length:
+            assert reduce(chained, messages, EMPTY_DIGEST) == meant.digest, "the model is not shown its transcript"
+    except AssertionError as error:
+        outside.invalid_requests.append(f"{thread}: {error}")
+
+
+def _conversation(messages: Sequence[Message]) -> list[Message]:
+    """Providers send system messages apart."""
+    return [message for message in messages if message.role is not Role.SYSTEM]
+
+
+def answer(text: str, calls: tuple[ToolCall, ...]) -> ModelResponse:
+    usage = Usage(prompt_tokens=10, completion_tokens=5, total_tokens=15)
+    stop = StopReason.TOOL_USE if calls else StopReason.END_TURN
+    return ModelResponse(model="any", text=text, tool_calls=calls, usage=usage, stop_reason=stop)
+
+
+def _arguments(name: str, random: Random) -> dict[str, JsonValue]:
+    number = random.randrange(1000)
+    if name.startswith("agent_run_"):
+        return {"prompt": f"do {number}"}
+    match name:
+        case "spawn_agent":
+            return {"agent": random.choice(["helper", "leaf"]), "prompt": f"do {number}", "name": f"task{number}"}
+        case "ask":
+            return {"topic": random.choice(_TOPICS)}
+        case "pay" | "look" | "glance" | "later":
+            return {"number": number}
+        case "cancel_task":
+            return {"target": random.choice(["bg_1", "bg_2", "self"])}
+        case "task_result":
+            return {"task": random.choice(["bg_1", "bg_2"])}
+        case "send_message":
+            to: dict[str, JsonValue] = random.choice(_RECIPIENTS)
+            return {"to": to, "message": f"message {number}"}
+        case "recover_failed_messages":
+            return {"action": random.choice(["list", "replay", "clear"])}
+        case _:
+            return {}
+
+
+_TOPICS = ("plain", "twice", "result", "arguments", "cancels", "denies", "resumes", "overdue")
+_RECIPIENTS: list[dict[str, JsonValue]] = [
+    {"relation": "parent"},
+    {"relation": "child", "name": "bg_1"},
+    {"relation": "agent", "thread_id": "t1"},
+    {"relation": "agent", "thread_id": "t2"},
+    {"relation": "agent", "thread_id": "t3", "agent_id": "leaf"},
+    {"relation": "agent", "thread_id": "missing"},
+]
+
+
+def _did(ctx: ToolContext) -> None:
+    grant = ctx.resume_input.decision_id or f"deadline of {ctx.call_id}" if ctx.resume_input else ""
+    thread = str(activity.info().workflow_id)
+    outside.effects.append(Effect(ctx.tool_name, ctx.idempotency_key, grant, ctx.attempt, thread, ctx.call_id))
+
+
+@tool(read_only=True)
+async def look(number: int) -> int:
+    """Look something up."""
+    return number + 1
+
+
+@tool(read_only=True, local=True)
+async def glance(number: int) -> int:
+    """Look something up at once."""
+    return number + 2
+
+
+@tool
+async def pay(number: int, ctx: ToolContext) -> str:
+    """Pay, which must not happen twice."""
+    _did(ctx)
+    return f"paid {number}"
+
+
+@tool(idempotent=True)
+async def ask(topic: str, ctx: ToolContext) -> str:
+    """Ask a person, then act."""
+    if ctx.resume_input is None:
+        _suspend(topic, ctx)
+    if topic == "twice" and ctx.suspension_reason == "once?":
+        ctx.suspend("twice?")
+    _did(ctx)
+    return f"allowed {topic}"
+
+
+def _suspend(topic: str, ctx: ToolContext) -> None:
+    match topic:
+        case "twice":
+            ctx.suspend("once?")
+        case "result":
+            ctx.suspend("what?", resume_mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT)
+        case "arguments":
+            ctx.suspend("how?", resume_mode=ResumeMode.PASS_DECISION_TO_TOOL)
+        case "cancels":
+            ctx.suspend("quickly?", expires_after=5)
+        case "denies":
+            ctx.suspend("quickly?", expires_after=3, on_expiry="deny")
+        case "resumes":
+            ctx.suspend("quickly?", expires_after=2, on_expiry="resume", default_result="yes")
+        case "overdue":
+            ctx.suspend("some day?", escalate_after=4)
+        case _:
+            ctx.suspend("may I?")
+
+
+@tool(read_only=True)
+async def hold() -> str:
+    """Take a long time."""
+    await asyncio.sleep(20)
+    return "held"
+
+
+@tool(read_only=True)
+async def count(ctx: ToolContext) -> int:
+    """Write to the state."""
+    ctx.state.add(COUNT, 1)
+    ctx.state.add(SEEN, 1)
+    return 1
+
+
+@tool(read_only=True)
+async def refuse() -> str:
+    """Fail."""
+    raise ToolError("it never works")
+
+
+@tool(background=True, idempotent=True)
+async def later(number: int, ctx: ToolContext) -> int:
+    """Work in the background."""
+    ctx.emit("progress", {"number": number})
+    await asyncio.sleep(number % 3)
+    return number
+
+
+class Watchful(Plugin):
+    """Hooks in every phase that changes a run."""
+
+    id = "watchful"
+    state = (SEEN,)
+
+    async def run_start(self, ctx: HookContext) -> None:
+        ctx.state.add(SEEN, 1)
+
+    async def before_inference(self, ctx: BeforeInference) -> None:
+        ctx.add_context("note", "Be careful.")
+
+    async def after_inference(self, ctx: AfterInference) -> None:
+        ctx.state.add(SEEN, 1)
+
+    async def tool_gate(self, ctx: ToolGate) -> None:
+        if ctx.tool_name == "pay" and not ctx.approved:
+            if _number(ctx.arguments) % 10 == 0:
+                ctx.block("never that much")
+            elif _number(ctx.arguments) % 3 == 0:
+                ctx.suspend("that much?")
+
+    async def after_tool_execute(self, ctx: AfterToolExecute) -> None:
+        ctx.emit("executed")
+
+    async def step_end(self, ctx: StepEnd) -> None:
+        ctx.emit("step")
+
+    async def run_end(self, ctx: RunEnd) -> None:
+        ctx.state.add(SEEN, 1)
+
+
+def _number(arguments: JsonValue) -> int:
+    number = arguments.get("number") if isinstance(arguments, Mapping) else None
+    return number if isinstance(number, int) else 0
+
+
+_WINDOW = ContextPolicy(
+    max_context_tokens=3000, max_output_tokens=1000, autocompact_threshold=120, min_savings_ratio=0.0
+)
+
+REGISTRY = Registry(
+    agents=[
+        Agent(
+            id="lead",
+            tools=[look, glance, pay, ask, hold, count, refuse, later],
+            tool_mode=ToolMode.PARALLEL,
+            state=[COUNT, SEEN],
+            delegates=["helper"],
+            spawns=["helper", "leaf"],
+            handoffs=["second"],
+            messages=True,
+            plugins=[Watchful()],
+            max_rounds=12,
+        ),
+        Agent(
+            id="second",
+            tools=[look, pay, ask, count],
+            state=[COUNT, SEEN],
+            handoffs=["lead"],
+            context=_WINDOW,
+            max_rounds=8,
+        ),
+        Agent(id="plain", tools=[look, glance, pay, ask, later], context=_WINDOW, max_rounds=8),
+        Agent(
+            id="frugal",
+            tools=[look, pay],
+            delegates=["helper"],
+            spawns=["leaf"],
+            budget=Budget(turns=6, tool_calls=8, seconds=60),
+            tool_mode=ToolMode.PARALLEL,
+        ),
+        Agent(id="helper", tools=[look, ask, hold], delegates=["leaf"], messages=True, max_rounds=4),
+        Agent(id="leaf", tools=[look, count], state=[COUNT, SEEN], messages=True, max_rounds=3),
+    ],
+    models={"default": AnyModel()},
+)
+
+ROOT_AGENTS = ("lead", "plain", "frugal", "second")
+
+
+def decision_result(topic: JsonValue) -> JsonValue:
+    """What a person decides, so that it fits the question."""
+    return {"topic": "edited"} if topic == "arguments" else {"answer": json.dumps(topic)}
