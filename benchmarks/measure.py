@@ -12,6 +12,7 @@ from benchmarks.plan import KB, Plan
 from benchmarks.reading import measure_reading
 from benchmarks.results import HistorySize, Results, Series
 from benchmarks.sampling import OtherLoad, add_sample, cpu_seconds, interleaved, new_series, progress
+from benchmarks.simulating import measure_simulation
 from benchmarks.startup import measure_startup
 from benchmarks.streams import measure_stream
 from benchmarks.watching import measure_watching
@@ -174,6 +175,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "stream": measure_stream,
     "watching": measure_watching,
     "startup": measure_startup,
+    "simulation": measure_simulation,
 }
 
 

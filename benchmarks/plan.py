@@ -42,6 +42,8 @@ class Plan:
     """Seconds between the tokens of a watched answer."""
     starts: int = 5
     """Starts per command."""
+    schedules: int = 10
+    """Simulated schedules per repeat."""
 
 
 QUICK = Plan(
@@ -60,4 +62,5 @@ QUICK = Plan(
     answers=1,
     pause=0.005,
     starts=2,
+    schedules=3,
 )

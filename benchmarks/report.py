@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
 from benchmarks.plan import KB
-from benchmarks.results import AnswerHistory, Reading, Results, Series, Startup, line, percentile
+from benchmarks.results import AnswerHistory, Reading, Results, Series, Simulation, Startup, line, percentile
 from benchmarks.targets import targets
 from benchmarks.workload import BARE, LOCAL, WAKEFUL, WHOLE, WORKFLOW_STREAMS
 
@@ -44,6 +44,13 @@ def report(results: Results) -> str:
     if results.startups:
         lines += ["", "CPU time until a command starts its work", ""]
         lines += table(["", "best", "median"], [_startup(startup) for startup in results.startups])
+    if (simulation := results.simulation) is not None:
+        title = f"The simulation: {simulation.schedules} schedules of {simulation.steps} moves, one core"
+        lines += ["", title, ""]
+        lines += table(
+            ["", "schedules per second", "real core, activations per second", "model of core"],
+            [_simulation(simulation)],
+        )
     lines += ["", "Targets", ""]
     lines += [str(target) for target in targets(results)]
     return "\n".join(lines)
@@ -136,6 +143,11 @@ def _lags(results: Results) -> Iterator[list[str]]:
 def _reading(reading: Reading) -> list[str]:
     reads = (_multiple(reading.multiples(samples)) for samples in (reading.first_read, reading.later_read))
     return ["status", _median_ms(reading.queried), *reads]
+
+
+def _simulation(simulation: Simulation) -> list[str]:
+    run, real = statistics.median(simulation.run), statistics.median(simulation.real)
+    return ["simulation", f"{run:.2f}", f"{real:,.0f}", _multiple(simulation.multiples)]
 
 
 def _startup(startup: Startup) -> list[str]:

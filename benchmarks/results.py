@@ -82,6 +82,28 @@ class Reading(BaseModel):
         return [sample / queried for sample, queried in zip(samples, self.queried, strict=True)]
 
 
+class Simulation(BaseModel):
+    """How fast the simulation runs and replays schedules, per second, one of each per repeat."""
+
+    schedules: int
+    steps: int
+    run: list[float] = []
+    """Schedules, with all their checks."""
+    real: list[float] = []
+    """Activations in replays by the SDK's real core."""
+    model: list[float] = []
+    """Activations in replays of the same histories by its model."""
+
+    def add(self, run: float, real: float, model: float) -> None:
+        for samples, value in ((self.run, run), (self.real, real), (self.model, model)):
+            samples.append(round(value, 4))
+
+    @property
+    def multiples(self) -> list[float]:
+        """The model's rate divided by the real core's of the same repeat."""
+        return [model / real for model, real in zip(self.model, self.real, strict=True)]
+
+
 class Startup(BaseModel):
     """The CPU time that a command uses until it starts its work. Other load on the machine can only add to it."""
 
@@ -113,6 +135,7 @@ class Results(BaseModel):
     watched: list[WatchedRun] = []
     startups: list[Startup] = []
     reading: Reading | None = None
+    simulation: Simulation | None = None
 
     def history(self, side: str, steps: int, size: int) -> HistorySize | None:
         key = (side, steps, size)

@@ -54,6 +54,14 @@ async def test_reading_from_history_is_measured_beside_a_query_of_a_worker(tmp_p
     assert "a run is read from history in <= 1.5x the time of a worker's query, both by replay: " in output
 
 
+async def test_the_simulation_is_measured_beside_the_real_core(tmp_path: Path) -> None:
+    results, output = await _measured(tmp_path, "--only", "simulation")
+
+    assert results.simulation is not None
+    assert len(results.simulation.run) == len(results.simulation.multiples) == QUICK.repeat
+    assert f"The simulation: {QUICK.schedules} schedules" in output
+
+
 async def test_the_start_of_commands_is_measured_beside_python_and_the_sdk(tmp_path: Path) -> None:
     results, output = await _measured(tmp_path, "--only", "startup")
 
