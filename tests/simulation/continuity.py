@@ -53,16 +53,16 @@ def _messages(waiting: Iterable[Submitted]) -> list[Message]:
 
 
 class AppliedDecisions:
-    """The decisions that a thread has applied: each stays applied as long as the run lasts that has applied it."""
+    """The decisions that a thread has applied: each stays applied as long as the thread remembers it."""
 
     def __init__(self) -> None:
-        self._applied: set[tuple[str, str, int]] = set()
+        self._applied: set[tuple[str, str]] = set()
         self.undone: str = ""
 
     def note(self, outcomes: Iterable[Outcome]) -> None:
         for outcome in outcomes:
             for call in outcome.calls:
-                decision = (outcome.id, call, outcome.run)
+                decision = (outcome.id, call)
                 if outcome.status is OutcomeStatus.APPLIED:
                     self._applied.add(decision)
                 elif decision in self._applied:

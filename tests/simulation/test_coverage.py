@@ -10,6 +10,8 @@ from wakeful.loop.machine.transitions import STAGES
 
 SCHEDULES = 60
 
+pytestmark = pytest.mark.faults  # half a minute
+
 NEVER = frozenset({"LoopFailed"})
 """Facts that only a bug causes."""
 

@@ -196,6 +196,19 @@ def test_a_decision_after_the_end_is_a_repeat_or_refused() -> None:
     assert driver.refusal_reasons == ["the run has ended"] * 2
 
 
+def test_a_decision_that_an_earlier_run_has_applied_stays_applied_when_it_is_repeated() -> None:
+    driver = Driver(request=THREAD)
+    driver.model(asks(call("c1")))
+    driver.tool("c1", pending())
+    driver.decide(reject("c1", id="d1"))
+    driver.model(says("Too bad."))
+    driver.submit("m1")
+    driver.resolve()
+    driver.decide(reject("c1", id="d1"))
+    assert driver.refusal_reasons == ["unknown key: tool call or suspension 'c1' not found"]
+    assert status(driver.thread, "d1") == "applied"
+
+
 def test_a_message_and_a_decision_may_have_the_same_id() -> None:
     driver = awaiting_decisions()
     driver.submit("x")

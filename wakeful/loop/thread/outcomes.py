@@ -57,8 +57,13 @@ def refuse_messages(thread: Thread, ids: Iterable[str], reason: str, *, now: int
 
 
 def refuse_decisions(thread: Thread, batch: tuple[Decision, ...], reason: str, *, now: int) -> Advance:
-    """Refuse a batch of decisions; what became of one that was applied before does not change."""
-    new = (decision for decision in batch if not was_applied(thread, decision, decision.target))
+    """Refuse a batch of decisions; what became of one that was applied before, in any run, does not change."""
+    applied = [outcome for outcome in thread.outcomes if outcome.status is OutcomeStatus.APPLIED]
+    new = (
+        decision
+        for decision in batch
+        if not any(_is_of(outcome, decision.decision_id, decision.target) for outcome in applied)
+    )
     refused = _of_decisions(thread, new, OutcomeStatus.REFUSED, reason=_cut(reason))
     return refuse(record(thread, refused), SIGNAL_DECIDE, reason, now=now)
 
@@ -119,12 +124,17 @@ def after_rollback(thread: Thread, mail: Iterable[Submitted]) -> Thread:
 def _is_applied(thread: Thread, outcome: Outcome, decision_id: str | None, *calls: str) -> bool:
     return (
         outcome.status is OutcomeStatus.APPLIED
-        and decision_id is not None
         and thread.run is not None
         and outcome.run == thread.run.number
-        and outcome.id == remembered_id(decision_id)
-        and not set(outcome.calls).isdisjoint(map(remembered_id, calls))
+        and _is_of(outcome, decision_id, *calls)
     )
+
+
+def _is_of(outcome: Outcome, decision_id: str | None, *calls: str) -> bool:
+    """Whether it is the outcome of this decision for the call with one of these ids."""
+    if decision_id is None or outcome.id != remembered_id(decision_id):
+        return False
+    return not set(outcome.calls).isdisjoint(map(remembered_id, calls))
 
 
 def _of_decisions(
