@@ -68,7 +68,10 @@ def simulate(first: int, schedules: int, steps: int, jobs: int) -> int:
     with ProcessPoolExecutor(jobs) as pool:
         pending = [pool.submit(run_batch, batch, steps) for batch in _batches(seeds)]
         for done in as_completed(pending):
-            _add(total, done.result())
+            batch = done.result()
+            _add(total, batch)
+            for seed, problem in batch.failures:  # at once: a long run may be interrupted
+                print(f"seed {seed}: {problem}", flush=True)
             _print_bar(total, schedules, time.monotonic() - started)
     seconds = time.monotonic() - started
     print(

@@ -41,6 +41,14 @@ _CHILD_CLOSED = {
 }
 
 
+_SIGNAL_CONFIRMED = frozenset(
+    {
+        EventType.EVENT_TYPE_EXTERNAL_WORKFLOW_EXECUTION_SIGNALED,
+        EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_FAILED,
+    }
+)
+
+
 @dataclass(frozen=True)
 class Transfer:
     """Something on its way between executions; it arrives when the schedule says so."""
@@ -195,9 +203,23 @@ class Server:
         for event in later if reapplies_signals else ():
             if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
                 fresh.write(event.event_type, partial(_copy_into, event.workflow_execution_signaled_event_attributes))
+        self._send_unconfirmed_signals(fresh)
         fresh.schedule_task()
         self.show(fresh)
         return fresh
+
+    def _send_unconfirmed_signals(self, execution: Execution) -> None:
+        """The server sends again what a copied history has sent without knowing that it arrived."""
+        sent = {}
+        for event in execution.history:
+            if event.event_type == EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED:
+                sent[event.event_id] = event
+            elif event.event_type in _SIGNAL_CONFIRMED:
+                sent.pop(getattr(event, str(event.WhichOneof("attributes"))).initiated_event_id, None)
+        for event in sent.values():
+            signal = event.signal_external_workflow_execution_initiated_event_attributes
+            target = signal.workflow_execution.workflow_id
+            self._send_signal(execution, event, target, signal.signal_name, list(signal.input.payloads))
 
     def _restore_pending(self, execution: Execution) -> None:
         """What the execution waits for at the end of a copied history."""
@@ -282,7 +304,7 @@ class Server:
                 target = command.workflow_execution.workflow_id or command.child_workflow_id
                 attributes.workflow_execution.workflow_id, attributes.signal_name = target, command.signal_name
                 attributes.input.payloads.extend(command.args)
-                self._send_signal(execution, event, target, command)
+                self._send_signal(execution, event, target, command.signal_name, list(command.args))
             case Kind.LOCAL_ACTIVITY:
                 write_marker(event, machine)
             case Kind.SEARCH_ATTRIBUTES:
@@ -388,8 +410,9 @@ class Server:
 
         self.transfers.append(Transfer(f"start {command.workflow_id}", start))
 
-    def _send_signal(self, source: Execution, initiated: HistoryEvent, target: str, command: Any) -> None:
-        name, input = command.signal_name, list(command.args)
+    def _send_signal(
+        self, source: Execution, initiated: HistoryEvent, target: str, name: str, input: list[Payload]
+    ) -> None:
 
         def deliver() -> None:
             receiver = self.current.get(target)
