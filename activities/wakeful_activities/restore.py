@@ -2,13 +2,14 @@
 
 A woken thread continues from its own closed execution, a fork from a step of another thread, open or closed. Both are
 read from history, up to the last completed workflow task: a query would also show what a task that was never completed
-would have done, such as tasks that nobody started.
+would have done, such as background tasks that were never started.
 """
 
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
+from wakeful.client.read_or_ask import read_or_ask
 from wakeful.contract.carryover import Carryover, json_bytes
 from wakeful.contract.ids import interrupted_message_id
 from wakeful.contract.inference import RestoreInput, TranscriptTail
@@ -57,14 +58,14 @@ class RestoreActivity:
         start = await latest_started(self._client, thread_id, run_id)
         closed = ExecutionRef(thread_id, start.run_id)
         transcript = _with_interrupted_calls(await self._read_transcript(closed))
-        carryover = await self._reader.query(thread_id, QUERY_CARRYOVER, Carryover, run_id=start.run_id)
+        carryover = await read_or_ask(self._reader, thread_id, QUERY_CARRYOVER, Carryover, run_id=start.run_id)
         return _tail(transcript, carryover.fitting())
 
     async def _read_fork_point(self, origin: ExecutionRef, request: ForkPointRequest) -> TranscriptTail:
         """The origin after its first messages, read from the execution that has them."""
         while True:
-            run_id = origin.run_id
-            point = await self._reader.query(origin.thread_id, QUERY_FORK_POINT, ForkPointView, request, run_id=run_id)
+            thread_id, run_id = origin.thread_id, origin.run_id
+            point = await read_or_ask(self._reader, thread_id, QUERY_FORK_POINT, ForkPointView, request, run_id=run_id)
             if point.earlier is None:
                 break
             origin = ExecutionRef(point.earlier.thread_id or origin.thread_id, point.earlier.run_id)
@@ -83,7 +84,7 @@ class RestoreActivity:
         transcript, after = Transcript(), 0
         while through is None or transcript.length < through:
             request = PageRequest(after=after)
-            page = await self._reader.query(thread_id, QUERY_TRANSCRIPT, TranscriptPage, request, run_id=run_id)
+            page = await read_or_ask(self._reader, thread_id, QUERY_TRANSCRIPT, TranscriptPage, request, run_id=run_id)
             if page.restoring:
                 raise _not_restorable(execution, "it was closed before it was restored itself")
             if page.earlier is not None:

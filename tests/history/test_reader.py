@@ -264,7 +264,7 @@ print(asyncio.run(main()), end="")
 
 
 async def test_a_program_that_only_reads_ends_silently(alone: Client, working: Working) -> None:
-    """The SDK would log to stdout, and Python would report the tasks of a workflow that nobody evicted."""
+    """The SDK would log to stdout, and Python would report the tasks of a workflow that was never evicted."""
     thread_id = await suspended(alone, working)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", PROGRAM, alone.temporal.service_client.config.target_host, thread_id),

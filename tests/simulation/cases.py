@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tests.simulation import people
-from tests.simulation.story import CALM, Call, story
+from tests.simulation.scenario import CALM, Call, scenario_of
 
 ASK: Call = ("ask", {"topic": "plain"})
 ASK_QUICKLY: Call = ("ask", {"topic": "cancels"})
@@ -14,7 +14,7 @@ LATER: Call = ("later", {"number": 2})
 
 @dataclass(frozen=True)
 class Case:
-    tell: Callable[[], None]
+    play: Callable[[], None]
     went_wrong: str
     mutant: str = ""
     """Restores the code in which it went wrong; empty if only another design could."""
@@ -24,94 +24,96 @@ class Case:
 
 def decisions_for_a_continued_thread() -> None:
     """Two people decide at once on a thread that continued as new while it was suspended, and no worker has it."""
-    with story("lead", [ASK, ASK], events=1) as told:
-        told.go()
-        told.move("kill", "decide t1 1-1 confirm", "decide t1 1-2 resume")
-        told.go()
-        assert {effect.call_id for effect in told.world.outside.effects} == {"1-1", "1-2"}
-        told.end()
+    with scenario_of("lead", [ASK, ASK], events=1) as scenario:
+        scenario.go()
+        scenario.move("kill", "decide t1 1-1 confirm", "decide t1 1-2 resume")
+        scenario.go()
+        assert {effect.call_id for effect in scenario.world.outside.effects} == {"1-1", "1-2"}
+        scenario.end()
 
 
 def confirmed_decision_before_the_first_task() -> None:
     """A decision is confirmed before the first task of an execution in which continue-as-new is due at once."""
-    with story("plain", [ASK], events=1) as told:
-        told.go()
-        told.move("junk t1 0")
-        told.go_until("report t1")
-        told.move("report t1", "junk t1 0", "decide t1 1-1 confirm")
-        told.go()
-        (asked,) = [asked for asked in told.world.people.asked if asked.key.startswith("decide")]
+    with scenario_of("plain", [ASK], events=1) as scenario:
+        scenario.go()
+        scenario.move("junk t1 0")
+        scenario.go_until("report t1")
+        scenario.move("report t1", "junk t1 0", "decide t1 1-1 confirm")
+        scenario.go()
+        (asked,) = [asked for asked in scenario.world.people.asked if asked.key.startswith("decide")]
         assert asked.task.result() == "applied"
-        assert [effect.call_id for effect in told.world.outside.effects] == ["1-1"]
-        told.end()
+        assert [effect.call_id for effect in scenario.world.outside.effects] == ["1-1"]
+        scenario.end()
 
 
 def query_before_a_deadline() -> None:
     """A query waits for a worker when a deadline passes: TimerFired is applied with the time of the task before."""
-    with story("plain", [ASK_QUICKLY]) as told:
-        told.go()
-        told.move("evict t1", "look-at t1", "wait 6000", "timer t1", "query t1")
-        told.go()
-        told.end()
+    with scenario_of("plain", [ASK_QUICKLY]) as scenario:
+        scenario.go()
+        scenario.move("evict t1", "look-at t1", "wait 6000", "timer t1", "query t1")
+        scenario.go()
+        scenario.end()
 
 
 def query_before_continue_as_new() -> None:
     """A query applies a decision early, with a history that is too short by the event which makes continuing due."""
-    with story("plain", [ASK]) as told:
-        told.go()
-        suspended = told.length
-    with story("plain", [ASK], events=suspended + 3) as told:  # the signal, and its task scheduled and started
-        told.go()
-        told.move("evict t1", "look-at t1", "decide t1 1-1 resume", "query t1")
-        told.go()
-        told.end()
+    with scenario_of("plain", [ASK]) as scenario:
+        scenario.go()
+        suspended = scenario.length
+    with scenario_of(
+        "plain", [ASK], events=suspended + 3
+    ) as scenario:  # the signal, and its task scheduled and started
+        scenario.go()
+        scenario.move("evict t1", "look-at t1", "decide t1 1-1 resume", "query t1")
+        scenario.go()
+        scenario.end()
 
 
 def decisions_after_an_empty_task() -> None:
     """After a task without commands, two decisions, one of them confirmed: core takes that task and theirs as one."""
-    with story("lead", [ASK, ASK]) as told:
-        told.go()
+    with scenario_of("lead", [ASK, ASK]) as scenario:
+        scenario.go()
         first = [f"update t1 1-1 {name} 1" for name in people.UPDATES] or ["decide t1 1-1 confirm"]
-        told.move("evict t1", *first, "decide t1 1-2 resume")
-        told.go()
-        told.end()
+        scenario.move("evict t1", *first, "decide t1 1-2 resume")
+        scenario.go()
+        scenario.end()
 
 
 def worker_without_a_local_tool() -> None:
     """Two workers serve a run, and one of them was deployed without the local tool that the run has called."""
     options = replace(CALM, workers=2, lacks_local_tool=True)
-    with story("plain", [GLANCE], [ASK], options=options) as told:
-        told.go_through("end t1", "infer-1")
-        told.move("unstick t1", f"task {told.name} on w2")
-        told.go()
-        told.end()
+    with scenario_of("plain", [GLANCE], [ASK], options=options) as scenario:
+        scenario.go_through("end t1", "infer-1")
+        scenario.move("unstick t1", f"task {scenario.name} on w2")
+        scenario.go()
+        scenario.end()
 
 
 def woken_in_the_middle_of_calls() -> None:
     """A thread that was terminated in the middle of a tool call is woken: its model has to see a result."""
-    with story("plain", [ASK]) as told:
-        told.go()
-        told.move("terminate t1", "send t1 enqueue 1")
-        told.go()
-        told.end()
+    with scenario_of("plain", [ASK]) as scenario:
+        scenario.go()
+        scenario.move("terminate t1", "send t1 enqueue 1")
+        scenario.go()
+        scenario.end()
 
 
 def task_ends_while_its_thread_is_closed() -> None:
     """A task ends while its thread is terminated; the thread is woken, and has to learn of the end."""
-    with story("lead", [("spawn_agent", {"agent": "leaf", "prompt": "do", "name": "task"})]) as told:
-        told.go_until("task t1/task")
-        told.move("terminate t1", "terminate t1/", "send t1 enqueue 1")
-        told.go()
-        told.end()
+    with scenario_of("lead", [("spawn_agent", {"agent": "leaf", "prompt": "do", "name": "task"})]) as scenario:
+        scenario.go_until("task t1/task")
+        scenario.move("terminate t1", "terminate t1/", "send t1 enqueue 1")
+        scenario.go()
+        scenario.end()
 
 
 def terminated_in_a_workflow_task() -> None:
     """A thread is terminated while a worker has the task that starts a background task: it was never started."""
-    with story("plain", [LATER]) as told:
-        told.go_through("end t1", "infer-1")
-        told.move("task t1", "terminate t1", "send t1 enqueue 1")
-        told.go()
-        told.end()
+    with scenario_of("plain", [LATER]) as scenario:
+        scenario.go_through("end t1", "infer-1")
+        scenario.move("task t1", "terminate t1", "send t1 enqueue 1")
+        scenario.go()
+        scenario.end()
 
 
 CASES = (

@@ -196,10 +196,10 @@ def check_effects(world: World) -> None:
 
 
 def check_verbs(world: World) -> None:
-    """Every verb that somebody called has ended, with an answer or with one of our errors."""
+    """Every call of a client verb has ended, with an answer or with one of our errors."""
     for asked in world.people.asked:
         if not asked.task.done():
-            raise Stuck(f"somebody waits for ever for: {asked.key}")
+            raise Stuck(f"a client never gets its answer to: {asked.key}")
         error = None if asked.task.cancelled() else asked.task.exception()
         if error is not None and not isinstance(error, WakefulError | WorkflowQueryFailedError):
             raise Violated(f"{asked.key} raised {type(error).__name__}: {error}") from error

@@ -30,6 +30,7 @@ from wakeful.contract import ids, names
 from wakeful.contract.base import replace
 from wakeful.contract.requests import parse_decisions
 from wakeful.contract.runs import RunResult
+from wakeful.history.completed_part import CompletedPart
 from wakeful.loop.machine.facts import DecisionsReceived, Fact
 from wakeful.loop.machine.stages import Cancelling, Done
 from wakeful.loop.machine.state import Children, Thread
@@ -201,5 +202,5 @@ NO_SWEEP = _replacing(OrphanSweep, "sweep", _nothing_async)
 WOKEN_THREADS_NOT_SWEPT = _replacing(ResetSweep, "_find_resets", _nothing_async)
 CARRYOVER_IGNORED = _replacing(agent_run, "begin", lambda *args, **given: _begin(*args, **given | {"carryover": None}))
 INTERRUPTED_CALLS_LEFT_OPEN = _replacing(restoring, "_with_interrupted_calls", lambda transcript: transcript)
-READER_LOOKS_AHEAD = _replacing(reader, "completed_part", list)
+READER_LOOKS_AHEAD = _replacing(reader, "completed_part", lambda events: CompletedPart(events, len(events)))
 RESET_NOT_NOTICED = _replacing(ids, "lineage", lambda _seed: "")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 THREADS = ("t1", "t2")
 
 WATCHED = 0.15
-"""The share of schedules in which somebody watches the threads."""
+"""The share of schedules in which watchers follow the threads."""
 
 UPDATES = tuple(updates_of(AgentRun))
 """The updates that the workflow has: a client may use any."""
@@ -55,7 +55,7 @@ JUNK: tuple[tuple[str, object], ...] = (
 
 @dataclass
 class Sent:
-    """A message that somebody sent, and whether the server has accepted it."""
+    """A message that a client sent, and whether the server has accepted it."""
 
     thread_id: str
     message_id: str
@@ -70,7 +70,7 @@ class Sent:
 
 @dataclass
 class Asked:
-    """A verb that somebody called, and is waiting for."""
+    """A call of a client verb, and its task."""
 
     key: str
     task: "asyncio.Task[Any]"
@@ -85,12 +85,12 @@ class People:
     sent: list[Sent] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     known_calls: list[tuple[str, str]] = field(default_factory=list)
-    """Thread and call of every question that somebody has seen."""
+    """Thread and call of every suspension that a person has seen."""
     disturbed: set[str] = field(default_factory=set)
     """Threads that were terminated or rewound: what they had not read may be lost."""
     number: int = 0
     watched: dict[str, list[EventRecord]] = field(default_factory=dict)
-    """What watchers have seen of each thread from its beginning, if somebody watches."""
+    """What watchers have seen of each thread from its beginning; empty in a schedule without watchers."""
     watching: list["asyncio.Task[None]"] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -117,12 +117,12 @@ class People:
         """Whether the watcher of a thread has seen its end; a thread that is woken later has more events."""
         return self.watching[THREADS.index(thread)].done()
 
-    def wishes(self, random: Random) -> list[str]:
+    def likely_actions(self, random: Random) -> list[str]:
         """A few things that people could do now, chosen at random, as the keys of moves."""
         self.number += 1
         thread, on_busy = random.choice(THREADS), random.choice(list(OnBusy)).value
         questions = self.questions()
-        wishes = [
+        actions = [
             f"send {thread} {on_busy} {self.number}",
             f"submit {thread} {on_busy} {self.number}",
             f"junk {thread} {random.randrange(len(JUNK))}",
@@ -131,24 +131,24 @@ class People:
             f"decide {thread} {random.randint(1, 6)}-{random.randint(1, 3)} early",
         ]
         cold = [execution.workflow_id for execution in self.network.server.open if self.world.is_in_no_cache(execution)]
-        wishes += [f"look-at {thread_id}" for thread_id in cold] * 2
+        actions += [f"look-at {thread_id}" for thread_id in cold] * 2
         for thread_id, call_id in [known for known in self.known_calls if known[0] in cold]:
-            wishes += [f"update {thread_id} {call_id} {name} {self.number}" for name in UPDATES] * 2
+            actions += [f"update {thread_id} {call_id} {name} {self.number}" for name in UPDATES] * 2
         if self.sent:
-            wishes.append(f"resend {random.randrange(len(self.sent))}")
+            actions.append(f"resend {random.randrange(len(self.sent))}")
         for thread_id, call_id, _ in questions:
-            wishes += [f"decide {thread_id} {call_id} {random.choice(DECISIONS)}"] * 2
-            wishes += [f"update {thread_id} {call_id} {name} {self.number}" for name in UPDATES] * 2
+            actions += [f"decide {thread_id} {call_id} {random.choice(DECISIONS)}"] * 2
+            actions += [f"update {thread_id} {call_id} {name} {self.number}" for name in UPDATES] * 2
         if self.known_calls:
             thread_id, call_id = random.choice(self.known_calls)
-            wishes.append(f"decide {thread_id} {call_id} late")
-        return wishes
+            actions.append(f"decide {thread_id} {call_id} late")
+        return actions
 
-    def drastic_wishes(self, random: Random) -> list[str]:
+    def drastic_actions(self, random: Random) -> list[str]:
         """What people do rarely."""
         thread, number = random.choice(THREADS), self.number
         children = [other.workflow_id for other in self.network.server.open if other.parent is not None]
-        wishes = [
+        actions = [
             f"cancel {thread}",
             f"close {thread}",
             f"temporal-cancel {thread}",
@@ -157,9 +157,9 @@ class People:
             f"fork {thread} {number}",
             f"rewind {thread} {1 + number % 3}",
         ]
-        return [*wishes, f"terminate {random.choice(children)}"] if children else wishes
+        return [*actions, f"terminate {random.choice(children)}"] if children else actions
 
-    def fulfil(self, key: str) -> bool:
+    def perform(self, key: str) -> bool:
         """Do what a key says; False if it is not about people."""
         kind, *args = key.split(" ")
         if kind.startswith("read-"):

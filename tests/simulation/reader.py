@@ -8,9 +8,10 @@ from unittest.mock import patch
 from temporalio.client import Client
 
 import wakeful.history.reader
-from tests.simulation.core import ActivationFailed, completed_part, replayed
+from tests.simulation.core import ActivationFailed, replayed
 from tests.simulation.service import CONVERTER, SimulatedService
 from wakeful.contract.errors import NotStarted, ThreadNotFound, WakefulError
+from wakeful.history.completed_part import completed_part
 from wakeful.history.read_only_replayer import OURS, WORKFLOWS
 
 _WORKFLOWS = dict(zip(OURS, WORKFLOWS, strict=True))
@@ -24,6 +25,7 @@ class SimulatedReader:
     def __init__(self, temporal: Client, **_options: Any) -> None:
         service = temporal.service_client
         assert isinstance(service, SimulatedService)
+        self.temporal = temporal
         self._server = service.server
 
     async def query(
@@ -32,10 +34,9 @@ class SimulatedReader:
         execution = self._server.find(thread_id, run_id or "")
         if execution is None:
             raise ThreadNotFound(thread_id)
-        if not execution.previous_started:
+        if (handled := completed_part(execution.history)) is None:
             raise NotStarted(thread_id, execution.run_id)
-        history = completed_part(execution.history)
-        core = replayed(thread_id, execution.run_id, history, _WORKFLOWS, CONVERTER)
+        core = replayed(thread_id, execution.run_id, handled.events, _WORKFLOWS, CONVERTER)
         try:
             payload = core.query(name, *([] if argument is None else [argument]))
         except ActivationFailed as error:

@@ -179,14 +179,14 @@ def _consequences(world: World, before: dict[str, int]) -> Iterator[str]:
 def _choose(world: World, random: Random, *, after: str) -> Move | None:
     world.settle()
     if _invites_haste(after) and world.options.haste and random.random() < world.options.haste:
-        return _wish(world, random.choice(world.people.wishes(random)))
+        return _client_move(world, random.choice(world.people.likely_actions(random)))
     if random.random() < world.options.pace and (due := list(world.due())):
         return random.choice(due)
     roll = random.random()
     if roll < PEOPLE:
-        return _wish(world, random.choice(world.people.wishes(random)))
+        return _client_move(world, random.choice(world.people.likely_actions(random)))
     if roll < PEOPLE + DRASTIC:
-        return _wish(world, random.choice(world.people.drastic_wishes(random)))
+        return _client_move(world, random.choice(world.people.drastic_actions(random)))
     if roll < PEOPLE + DRASTIC + FAULTS and (faults := list(world.faults())):
         return random.choice(faults)
     alarm = world.next_alarm()
@@ -201,12 +201,12 @@ def _invites_haste(key: str) -> bool:
     return kind in VERBS or kind in ("kill", "evict", "timer") or kind.startswith("read-")
 
 
-def _wish(world: World, key: str) -> Move:
-    return Move(key, lambda: _fulfil(world, key))
+def _client_move(world: World, key: str) -> Move:
+    return Move(key, lambda: _perform(world, key))
 
 
-def _fulfil(world: World, key: str) -> None:
-    world.people.fulfil(key)
+def _perform(world: World, key: str) -> None:
+    world.people.perform(key)
 
 
 def find(world: World, key: str) -> Move | None:
@@ -216,7 +216,7 @@ def find(world: World, key: str) -> Move | None:
     if kind == "wait":
         return world.pass_time(int(key.split(" ")[1]))
     if kind in VERBS or kind.startswith("read-"):
-        return _wish(world, key)
+        return _client_move(world, key)
     return next((move for move in (*world.due(), *world.faults()) if move.key == key), None)
 
 
@@ -235,9 +235,9 @@ def calm_down(result: Result) -> None:
             make(result, move)
         elif questions := world.people.questions():
             thread_id, call_id, _ = questions[0]
-            make(result, _wish(world, f"decide {thread_id} {call_id} finally{len(result.moves)}"))
+            make(result, _client_move(world, f"decide {thread_id} {call_id} finally{len(result.moves)}"))
         elif forgotten := [execution for execution in world.server.open if world.is_in_no_cache(execution)]:
-            make(result, _wish(world, f"look-at {forgotten[0].workflow_id}"))
+            make(result, _client_move(world, f"look-at {forgotten[0].workflow_id}"))
         elif (alarm := world.next_alarm()) is not None:
             make(result, world.pass_time(alarm - world.server.now))
         elif sweeps < SWEEPS and world.server.open:
@@ -257,6 +257,6 @@ def close_all(result: Result) -> None:
         if not roots:
             break
         for execution in roots:
-            make(result, _wish(world, f"close {execution.workflow_id}"))
+            make(result, _client_move(world, f"close {execution.workflow_id}"))
         calm_down(result)
     check_closed(world)

@@ -68,7 +68,7 @@ class Server:
     """The newest execution of each workflow id."""
     transfers: list[Transfer] = field(default_factory=list)
     started_notices: dict[str, Transfer] = field(default_factory=dict)
-    """What tells each parent that its child has started, by the child's run id."""
+    """The notice to each parent that its child has started, by the child's run id."""
     visible: dict[str, tuple[WorkflowExecutionStatus.ValueType, int]] = field(default_factory=dict)
     """The status and the close time that visibility lists, by run id: they may lag behind."""
     is_visibility_lagging: bool = False
@@ -364,7 +364,7 @@ class Server:
                 return
             del owner.children[parent.initiated_id]
             notice = self.started_notices.get(execution.run_id)
-            if notice in self.transfers:  # a parent is told of the start first
+            if notice in self.transfers:  # the server records the start in the parent first
                 self.transfers.remove(notice)
                 notice.deliver()
 

@@ -6,13 +6,13 @@ from tests.simulation.cases import CASES, Case
 from tests.simulation.mutants import BY_NAME
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.tell.__name__)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.play.__name__)
 def test_a_known_defect_stays_fixed(case: Case) -> None:
-    case.tell()
+    case.play()
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.mutant], ids=lambda case: case.tell.__name__)
+@pytest.mark.parametrize("case", [case for case in CASES if case.mutant], ids=lambda case: case.play.__name__)
 def test_a_case_shows_its_defect(case: Case) -> None:
     with BY_NAME[case.mutant].apply(), pytest.raises(Exception) as caught:
-        case.tell()
+        case.play()
     assert f"{caught.typename}: {caught.value}".startswith(case.found_by)

@@ -337,6 +337,6 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def retrieve(task: "asyncio.Task[Any]") -> None:
-    """Look at the end of a task that nobody waits for: an error of the simulation itself must not be lost."""
+    """Retrieve the result of a task that no other task awaits: an error of the simulation itself must not be lost."""
     if not task.cancelled() and isinstance(error := task.exception(), NotImplementedError | AssertionError):
         raise error

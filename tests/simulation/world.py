@@ -194,7 +194,7 @@ class World:
         return min(later, default=None)
 
     def _has_sleepers(self) -> bool:
-        """Whether somebody waits for the clock, apart from watchers, who always do."""
+        """Whether a task waits for the clock, apart from watchers, which always do."""
         running = (running.task for worker in self.alive for running in worker.running.values())
         sweeping = (worker.sweeping for worker in self.alive if worker.sweeping is not None)
         asked = (asked.task for asked in self.people.asked)
@@ -262,7 +262,7 @@ class World:
 
 
 def _interrupt(running: RunningActivity) -> None:
-    """A heartbeat tells the activity that it is cancelled."""
+    """A heartbeat delivers the cancellation to the activity."""
     running.environment.cancel()
 
 

@@ -142,7 +142,7 @@ async def test_a_confirmed_decision_is_applied_although_the_thread_continues_as_
     threads = Threads(temporal, thread_id, asking(), events=1)
     calls = await threads.suspend()
     await threads.each(lambda id: start_again(threads, id))
-    await threads.each(lambda id: threads.client.decide(id, "nobody", "cancel"))
+    await threads.each(lambda id: threads.client.decide(id, "unknown", "cancel"))
     deciding = [asyncio.create_task(decide(threads, id, calls[id], "ann", confirm=True)) for id in threads.ids]
     await asyncio.sleep(0.3)
     async with threads.worker():
@@ -165,7 +165,7 @@ async def status_of(threads: Threads, id: str) -> str:
 
 
 async def foreign_query(threads: Threads, id: str) -> None:
-    """What Temporal UI does when somebody opens the page of a run; it may fail, and must do no harm."""
+    """What Temporal UI does when a person opens the page of a run; it may fail, and must do no harm."""
     query = threads.client.handle(id).query(
         "__temporal_workflow_metadata", rpc_timeout=timedelta(seconds=BOUND_SECONDS)
     )

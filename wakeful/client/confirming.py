@@ -131,7 +131,7 @@ async def _has_decision(payloads: Payloads, event: HistoryEvent, ids: frozenset[
         return False
     try:
         decisions = parse_decisions(await payloads.json(signal.input))
-    except CallerError:  # somebody else's, and malformed
+    except CallerError:  # another client's, and malformed
         return False
     return any(decision.decision_id in ids for decision in decisions)
 

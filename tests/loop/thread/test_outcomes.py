@@ -171,9 +171,9 @@ def test_a_held_decision_is_refused_when_the_run_ends_first() -> None:
 def test_a_batch_is_refused_as_a_whole_and_does_not_change_what_was_applied() -> None:
     driver = two_suspended()
     driver.decide(reject("c1", id="d1"))
-    driver.decide(reject("c1", id="d1"), reject("nobody", id="d2"), reject("c2"))
+    driver.decide(reject("c1", id="d1"), reject("unknown", id="d2"), reject("c2"))
     assert status(driver.thread, "d1") == "applied"
-    assert outcome(driver.thread, "d2").reason == "unknown key: tool call or suspension 'nobody' not found"
+    assert outcome(driver.thread, "d2").reason == "unknown key: tool call or suspension 'unknown' not found"
     assert len(driver.thread.outcomes) == 3  # one that has no id has no outcome
 
 
@@ -212,7 +212,7 @@ def test_a_decision_that_an_earlier_run_has_applied_stays_applied_when_it_is_rep
 def test_a_message_and_a_decision_may_have_the_same_id() -> None:
     driver = awaiting_decisions()
     driver.submit("x")
-    driver.decide(reject("nobody", id="x"))
+    driver.decide(reject("unknown", id="x"))
     statuses = [known.status.value for known in driver.thread.outcomes if known.id == "x"]
     assert statuses == ["queued", "refused"]
 

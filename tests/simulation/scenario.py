@@ -1,4 +1,4 @@
-"""A directed schedule: a world in which a model says what it is told to, and one move follows another as written."""
+"""A directed schedule: a world in which the model answers as scripted, and one move follows another as written."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ MAX_MOVES = 500
 CALM = Options(settings=Settings(budget=HistoryBudget(events=2000), search_attributes=False), workers=1)
 
 
-class Story:
+class Scenario:
     """One schedule of the thread `t1`. A move is named by how its key begins."""
 
     def __init__(self, seed: str, options: Options) -> None:
@@ -88,7 +88,9 @@ class Story:
 
 
 @contextmanager
-def story(agent: str, *answers: Sequence[Call], events: int = 2000, options: Options = CALM) -> Iterator[Story]:
+def scenario_of(
+    agent: str, *answers: Sequence[Call], events: int = 2000, options: Options = CALM
+) -> Iterator[Scenario]:
     """The thread `t1` of this agent, whose model makes these calls, step by step, and then says that it is done."""
     budget = HistoryBudget(events=events)
     settings = replace(options.settings, budget=budget)
@@ -98,7 +100,7 @@ def story(agent: str, *answers: Sequence[Call], events: int = 2000, options: Opt
         patch.object(workload.AnyModel, "complete", _scripted(answers)),
         reading_simulated_histories(),
     ):
-        yield Story("a story", replace(options, settings=settings))
+        yield Scenario("a scenario", replace(options, settings=settings))
 
 
 def _scripted(answers: Sequence[Sequence[Call]]) -> Any:
