@@ -57,6 +57,8 @@ class RestoreActivity:
         """The thread at the end of this execution, or of its predecessor, if this one never started."""
         start = await latest_started(self._client, thread_id, run_id)
         closed = ExecutionRef(thread_id, start.run_id)
+        if not start.has_started:
+            raise _not_restorable(closed, "it never started")
         transcript = _with_interrupted_calls(await self._read_transcript(closed))
         carryover = await read_or_ask(self._reader, thread_id, QUERY_CARRYOVER, Carryover, run_id=start.run_id)
         return _tail(transcript, carryover.fitting())
