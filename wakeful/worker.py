@@ -29,6 +29,7 @@ from wakeful.history.reader import HistoryReader
 from wakeful.profile_stores.worker_profiles import WorkerProfiles
 from wakeful.registry.plugin_lifecycles import PluginLifecycles
 from wakeful.registry.registry import Registry
+from wakeful.undecodable import tolerant_client
 from wakeful_activities import (
     CompactActivity,
     DeliverActivity,
@@ -119,7 +120,7 @@ async def running_worker(
         ToolActivity(registry, cache, hooks, gates, threads).call_tool,
         HooksActivity(cache, hooks).run_hooks,
     ]
-    worker = _worker(client, settings, activities)
+    worker = _worker(tolerant_client(client), settings, activities)
     try:
         async with (
             lifecycles.running(registry.plugins.values()),

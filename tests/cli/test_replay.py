@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from temporalio import workflow
 from temporalio.client import Client as TemporalClient
+from temporalio.common import RawValue
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from tests.replay.record import HISTORIES
@@ -23,6 +24,7 @@ from wakeful.contract import names
 from wakeful.history.replay import Break, HistoryReplayer, Replayed, file_source
 from wakeful.worker import running_worker
 from wakeful_workflows import AgentRun
+from wakeful_workflows.agent_run import NO_REQUEST
 
 RECORDED = HISTORIES / "one_tool_call.json"
 
@@ -101,7 +103,7 @@ class Sleepy(AgentRun):
     """Sleeps first, which no history has."""
 
     @workflow.run
-    async def run(self, request: Any = None) -> RunResult:
+    async def run(self, request: RawValue = NO_REQUEST) -> RunResult:
         await workflow.sleep(3)
         return await super().run(request)
 
@@ -109,21 +111,21 @@ class Sleepy(AgentRun):
 @workflow.defn(name=names.WORKFLOW, sandboxed=False)
 class Idle:
     @workflow.run
-    async def run(self, request: Any = None) -> None:
+    async def run(self, request: RawValue = NO_REQUEST) -> None:
         await workflow.wait_condition(lambda: False)
 
 
 @workflow.defn(name=names.WORKFLOW, sandboxed=False)
 class Hasty:
     @workflow.run
-    async def run(self, request: Any = None) -> None:
+    async def run(self, request: RawValue = NO_REQUEST) -> None:
         return
 
 
 @workflow.defn(name=names.WORKFLOW, sandboxed=False)
 class Faulty:
     @workflow.run
-    async def run(self, request: Any = None) -> None:
+    async def run(self, request: RawValue = NO_REQUEST) -> None:
         raise ValueError('no "such" thing')
 
 

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from temporalio import workflow
 from temporalio.client import Client as TemporalClient
+from temporalio.common import RawValue
 
 from tests.history.conftest import Working
 from tests.support.waiting import BOUND_SECONDS, until_status
@@ -21,6 +21,7 @@ from wakeful.contract.views import StatusView
 from wakeful.history.kept_workflow import Keeper
 from wakeful.history.reader import HistoryReader
 from wakeful_workflows import AgentRun, ToolTask
+from wakeful_workflows.agent_run import NO_REQUEST
 
 
 @workflow.defn(name=names.WORKFLOW, sandboxed=False)
@@ -28,7 +29,7 @@ class Sleepy(AgentRun):
     """Sleeps first, which no history has."""
 
     @workflow.run
-    async def run(self, request: Any = None) -> RunResult:
+    async def run(self, request: RawValue = NO_REQUEST) -> RunResult:
         await workflow.sleep(3)
         return await super().run(request)
 
@@ -38,7 +39,7 @@ class Faulty(AgentRun):
     """Does not know what it was started with."""
 
     @workflow.run
-    async def run(self, request: Any = None) -> RunResult:
+    async def run(self, request: RawValue = NO_REQUEST) -> RunResult:
         raise ValueError("no such format")
 
 

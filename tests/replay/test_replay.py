@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from temporalio import workflow
 from temporalio.client import WorkflowHistory
+from temporalio.common import RawValue
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 from temporalio.workflow import NondeterminismError
@@ -21,6 +22,7 @@ from wakeful.contract.runs import RunResult
 from wakeful.loop.machine.facts import Fact
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful_workflows import AgentRun, ToolTask
+from wakeful_workflows.agent_run import NO_REQUEST
 
 RECORDED = sorted(HISTORIES.glob("*.json"))
 ONE_CALL = HISTORIES / "one_tool_call.json"
@@ -137,7 +139,7 @@ class Reversing(AgentRun):
     """Performs the commands of each fact in another order."""
 
     @workflow.run
-    async def run(self, request: Any = None) -> RunResult:
+    async def run(self, request: RawValue = NO_REQUEST) -> RunResult:
         return await super().run(request)
 
     def _advance(self, thread: Thread, fact: Fact) -> Advance:

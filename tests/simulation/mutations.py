@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from temporalio import workflow
+from temporalio.common import RawValue
 
 import wakeful.loop.calls.decisions as loop_decisions
 import wakeful.loop.subagents.child_events as child_events
@@ -38,6 +39,7 @@ from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.thread.transcript import Transcript
 from wakeful_activities.sweep.orphans import OrphanSweep
 from wakeful_activities.sweep.resets import ResetSweep
+from wakeful_workflows.agent_run import NO_REQUEST
 from wakeful_workflows.alarm import Alarm
 from wakeful_workflows.early_activations import EarlyActivations
 from wakeful_workflows.history_estimate import HistoryEstimate
@@ -148,11 +150,11 @@ class _RunWithUpdate(agent_run.AgentRun):
     """An agent run that people may decide on by an update."""
 
     @workflow.init
-    def __init__(self, request: Any = None) -> None:
+    def __init__(self, request: RawValue = NO_REQUEST) -> None:
         super().__init__(request)
 
     @workflow.run
-    async def run(self, request: Any = None) -> RunResult:
+    async def run(self, request: RawValue = NO_REQUEST) -> RunResult:
         return await super().run(request)
 
     @workflow.update(name=DECIDE_NOW)

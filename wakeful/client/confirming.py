@@ -130,7 +130,7 @@ async def _has_decision(payloads: Payloads, event: HistoryEvent, ids: frozenset[
     if signal.signal_name != names.SIGNAL_DECIDE:
         return False
     try:
-        decisions = parse_decisions(await payloads.json(signal.input))
+        decisions = await payloads.signal(signal.input, parse_decisions)
     except CallerError:  # another client's, and malformed
         return False
     return any(decision.decision_id in ids for decision in decisions)

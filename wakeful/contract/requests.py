@@ -1,7 +1,7 @@
 """What clients send to a thread: the request that starts a run, and the payloads of signals and queries."""
 
-from collections.abc import Callable
-from typing import Annotated, Literal, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
@@ -227,6 +227,35 @@ _MAIL: TypeAdapter[AgentMessage | TaskEvent] = TypeAdapter(Mail)
 
 W = TypeVar("W", bound=BaseModel)
 T = TypeVar("T")
+P = TypeVar("P")
+
+
+def read_signal(payloads: Sequence[P], decode: Callable[[P], Any], parse: Callable[[Any], T]) -> T:
+    """What a signal says. The workflow and every reader of its history read signals by this, so that they agree.
+
+    Args:
+        decode: decodes one payload; whatever it raises means that the signal is malformed.
+
+    Raises:
+        CallerError: it is malformed, in whatever way.
+    """
+    if len(payloads) > 1:
+        raise CallerError(f"it takes one JSON value, got {len(payloads)}")
+    try:
+        return parse(decode(payloads[0]) if payloads else None)
+    except CallerError:
+        raise
+    except Exception as error:  # no signal, whatever its payload, may block the thread or its readers
+        raise CallerError(f"its payload cannot be read: {_reason(error)}") from error
+
+
+def _reason(error: BaseException) -> str:
+    """The first cause has the detail; converters wrap it."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    if isinstance(error, ValidationError):
+        return "; ".join(validation_problems(error))
+    return ", ".join(map(str, error.args)) or type(error).__name__
 
 
 def _parse(kind: type[W], written: object, *, example: str) -> W:

@@ -147,7 +147,8 @@ class ConversationReader:
         match moment:
             case Started():
                 self._set_predecessor(moment.continued_run_id)
-                self._on_input(await self._payloads.json(moment.input))
+                with suppress(CallerError):  # the workflow has failed with that, and has no conversation
+                    self._on_input(await self._payloads.json(moment.input))
             case SignalReceived():
                 await self._on_signal(moment.signal, moment.input)
             case ChildInitiated(thread_id=thread_id):
@@ -155,7 +156,8 @@ class ConversationReader:
             case ActivityScheduled(activity_type=names.ACTIVITY_INFER):
                 self.conversation.appended += (await self._payloads.value(moment.input, InferInput)).appended
             case ActivityCompleted():
-                await self._on_completed(moment)
+                with suppress(CallerError):  # the workflow took a malformed result for a failure
+                    await self._on_completed(moment)
             case _:
                 pass
 
@@ -215,11 +217,11 @@ class ConversationReader:
                 self.conversation.submissions.append(await self._submission(input))
             case names.SIGNAL_CHILD_SETTLED:
                 with suppress(CallerError):  # the workflow rejected it, too, and no source refers to it
-                    child = parse_child_settled(await self._payloads.json(input))
+                    child = await self._payloads.signal(input, parse_child_settled)
                     self.conversation.reports.append(_child_report(child))
             case names.SIGNAL_DELIVER:
                 with suppress(CallerError):
-                    mail = parse_mail(await self._payloads.json(input))
+                    mail = await self._payloads.signal(input, parse_mail)
                     thread_id = mail.thread_id if isinstance(mail, TaskEvent) else None
                     source = ids.source(ids.FromMail(mail.message_id))
                     self.conversation.reports.append(Report(source, thread_id, mail_message(mail)))
@@ -228,7 +230,7 @@ class ConversationReader:
 
     async def _submission(self, input: RawPayloads) -> tuple[InputMessage, ...]:
         try:
-            return parse_submission(await self._payloads.json(input)).messages
+            return (await self._payloads.signal(input, parse_submission)).messages
         except CallerError:
             return ()  # the workflow rejected it, so no source refers to it; it still counts
 

@@ -16,8 +16,11 @@ from temporalio.api.common.v1 import Payloads as RawPayloads
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
+from temporalio.common import RawValue
 from temporalio.converter import DataConverter
 
+from wakeful.contract.errors import CallerError
+from wakeful.contract.requests import read_signal
 from wakeful.history.moments import (
     ActivityCompleted,
     ActivityFailed,
@@ -39,6 +42,7 @@ from wakeful.history.moments import (
     TaskStarted,
     TimerStarted,
 )
+from wakeful.undecodable import is_permanent
 
 LOCAL_ACTIVITY_MARKER = "core_local_activity"
 
@@ -221,21 +225,51 @@ class Decoder:
 
 
 class Payloads:
-    """Decodes payloads with the data converter and codec of a client."""
+    """Decodes payloads with the data converter and codec of a client.
+
+    It is exactly as lenient as the workflow: what that refuses is a `CallerError` here. What could be decoded later, as
+    when a key service does not answer, raises the codec's own error.
+    """
 
     def __init__(self, converter: DataConverter) -> None:
         self._converter = converter
 
     async def json(self, payloads: RawPayloads) -> JsonValue:
-        """The first payload as JSON; None if there is none."""
-        decoded = await self._converter.decode(payloads.payloads)
-        value: JsonValue = decoded[0] if decoded else None
+        """The one payload as JSON; None if there is none.
+
+        Raises:
+            CallerError: it cannot be decoded, or there are several.
+        """
+        value: JsonValue = await self.signal(payloads, lambda given: given)
         return value
 
+    async def signal(self, payloads: RawPayloads, parse: Callable[[Any], T]) -> T:
+        """What a signal says.
+
+        Raises:
+            CallerError: it is malformed, and the workflow has refused it.
+        """
+        return read_signal(await self._raw(payloads), self._converter.payload_converter.from_payload, parse)
+
+    async def _raw(self, payloads: RawPayloads) -> list[Payload]:
+        """What the codec and the payload store make of them."""
+        try:
+            raw = await self._converter.decode(payloads.payloads, [RawValue] * len(payloads.payloads))
+        except Exception as error:
+            if not is_permanent(error):
+                raise
+            raise CallerError(f"the payload codec cannot decode it ({type(error).__name__})") from error
+        return [value.payload for value in raw]
+
     async def value(self, payloads: RawPayloads, kind: type[T]) -> T:
-        """The one payload as a value of this type."""
-        value: T
-        (value,) = await self._converter.decode(payloads.payloads, [kind])
+        """The one payload as a value of this type.
+
+        Raises:
+            CallerError: it is not one.
+        """
+        raw = await self._raw(payloads)
+        convert = self._converter.payload_converter.from_payload
+        value: T = read_signal(raw, lambda payload: convert(payload, kind), lambda value: value)
         return value
 
     async def text(self, payload: Payload | None) -> str:

@@ -4,6 +4,7 @@ An execution that was closed before its first workflow task completed, or while 
 the thread: its predecessor has everything. Read from history alone, so no worker is needed.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from temporalio.client import Client
@@ -90,7 +91,8 @@ class _Reader:
         match moment:
             case Started():
                 self._set_predecessor(moment.continued_run_id)
-                self._on_input(await self._payloads.json(moment.input))
+                with suppress(CallerError):  # the workflow has failed with that
+                    self._on_input(await self._payloads.json(moment.input))
             case ActivityCompleted(activity_type=kind):
                 self._is_restored |= kind == ACTIVITY_RESTORE
             case TaskCompleted():
@@ -102,10 +104,7 @@ class _Reader:
         if isinstance(given, dict) and SNAPSHOT in given:
             self._is_valid = True
             return
-        try:
-            self.start.request = request = parse_request(given)
-        except CallerError:
-            return  # the workflow has failed with that
+        self.start.request = request = parse_request(given)
         self._is_valid = True
         self._is_restored = request.fork is None and request.restore_from is None
         if request.restore_from is not None:

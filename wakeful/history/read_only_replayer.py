@@ -18,6 +18,7 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowRunne
 
 from wakeful.contract import names
 from wakeful.history.completed_part import last_completed_task
+from wakeful.undecodable import tolerant
 from wakeful_workflows import AgentRun, ToolTask
 
 OURS = (names.WORKFLOW, names.WORKFLOW_TOOL_TASK)
@@ -38,7 +39,7 @@ class ReadOnlyReplayer:
     def __init__(
         self, converter: DataConverter, *, namespace: str = "replay", workflows: Sequence[type] = WORKFLOWS
     ) -> None:
-        self.converter = decoding_only(converter)
+        self.converter = decoding_only(tolerant(converter))
         self.namespace = namespace
         self._workflows = workflows
         self._turn = asyncio.Lock()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from pydantic import JsonValue
+from temporalio.api.common.v1 import Payloads as RawPayloads
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
@@ -173,7 +174,7 @@ class _Reader:
         event = moment.event_id
         match moment:
             case moments.Started():
-                given = await self._payloads.json(moment.input)
+                given = await self._json(moment.input)
                 restored = given.get("restore_from") if isinstance(given, dict) else None
                 if run_id := moment.continued_run_id or _text(restored):
                     self.timeline.predecessor = ExecutionRef(self.timeline.execution.thread_id, run_id)
@@ -187,16 +188,16 @@ class _Reader:
                 if self._activity_types.get(scheduled) not in BACKGROUND_ACTIVITIES:
                     self._add(WorkEnded(event, scheduled))
             case moments.ChildInitiated():
-                work_id = _work_id(await self._payloads.json(moment.input))
+                work_id = _work_id(await self._json(moment.input))
                 self._add(ChildInitiated(event, moment.task, moment.thread_id, work_id))
             case moments.ChildStarted(thread_id=thread_id):
                 self._add(ChildRunning(event, thread_id))
             case moments.ChildClosed(thread_id=thread_id, how=how):
                 self._add(ChildClosed(event, thread_id, _CLOSED.get(how)))
             case moments.SignalSent(signal=names.SIGNAL_DELIVER):
-                self._on_sent(event, await self._payloads.json(moment.input))
+                self._on_sent(event, await self._json(moment.input))
             case moments.SignalReceived(signal=signal) if signal in THREAD_SIGNALS:
-                self._on_signal(event, signal, await self._payloads.json(moment.input))
+                await self._on_signal(event, signal, moment.input)
             case _:
                 pass
 
@@ -209,11 +210,18 @@ class _Reader:
         elif isinstance(ids.parse_work(moment.activity_id), ids.Resolve):
             self._add(RunStarted(event))
         elif moment.activity_type == names.ACTIVITY_DELIVER:
-            delivery = await self._payloads.json(moment.input)
+            delivery = await self._json(moment.input)
             self._on_sent(event, delivery.get("payload") if isinstance(delivery, dict) else None)
 
-    def _on_signal(self, event: int, signal: str, payload: JsonValue) -> None:
+    async def _json(self, input: RawPayloads) -> JsonValue:
+        """The value; None if it cannot be decoded, so that one bad entry does not hide the others."""
+        with suppress(CallerError):
+            return await self._payloads.json(input)
+        return None
+
+    async def _on_signal(self, event: int, signal: str, input: RawPayloads) -> None:
         with suppress(CallerError):  # the workflow rejected it, too
+            payload = await self._payloads.json(input)
             sender, about = _sender(signal, payload)
             self._add(ThreadSignal(event, signal, payload, sender, about))
             if signal == names.SIGNAL_CHILD_SETTLED and isinstance(ids.parse_work(about), ids.Delegate):

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from temporalio import workflow
+from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from wakeful.contract import ids, names
@@ -46,6 +48,7 @@ from wakeful.loop.thread.continue_as_new import ThreadSnapshot, pending_commands
 from wakeful.loop.thread.opening import begin, opened
 from wakeful.loop.thread.transcript import transcript_of
 from wakeful.loop.thread.views import carryover, status_view
+from wakeful.undecodable import Undecodable, checked
 from wakeful_workflows.alarm import Alarm
 from wakeful_workflows.children import Children
 from wakeful_workflows.commands import Activities, WorkerFacts, restore
@@ -69,6 +72,8 @@ from wakeful_workflows.visibility import Visibility
 EVENTS_BEFORE_FIRST_TASK = 3
 """Of an execution that nothing disturbs: it is started, and its first workflow task is scheduled and started."""
 
+NO_REQUEST = RawValue(Payload(metadata={"encoding": b"binary/null"}))
+
 
 # Not `Exception`: that would make nondeterminism fail runs, which must wait for a worker with the right code instead.
 # These two are what the SDK raises for a start with arguments that cannot be passed on.
@@ -77,8 +82,8 @@ class AgentRun(Signals):
     """A thread and its runs. Start it with `{"agent_id": "assistant", "input": "hello"}`."""
 
     @workflow.init
-    def __init__(self, request: Any = None) -> None:
-        super().__init__(HistoryEstimate(request))
+    def __init__(self, request: RawValue = NO_REQUEST) -> None:
+        super().__init__(HistoryEstimate(size=request.payload.ByteSize()))
         self._pending: list[Command] = []
         self._thread: Thread | None = None
         self._log = EventLog()
@@ -93,16 +98,17 @@ class AgentRun(Signals):
         self._snapshots = Snapshots()
         self._restoring: RestoreInput | None = None
         workflow.register_random_seed_callback(lambda seed: self._facts.append(_reset(seed)))
-        if isinstance(request, dict) and names.SNAPSHOT in request:
+        given = _decoded(request.payload)
+        if isinstance(given, dict) and names.SNAPSHOT in given:
             # Here, since signal handlers and queries may come before `run`.
-            self._continue(unpack(request[names.SNAPSHOT]))
+            self._continue(unpack(given[names.SNAPSHOT]))
 
     @workflow.run
-    async def run(self, request: Any = None) -> RunResult:
+    async def run(self, request: RawValue = NO_REQUEST) -> RunResult:
         if self._was_reset_to_its_start():
             self._on_reset_to_its_start(_reset(workflow.random_seed()))
         if self._thread is None:
-            await self._begin(_parsed(request))
+            await self._begin(_parsed(_decoded(request.payload)))
         while True:
             has_advanced = bool(self._facts)
             while self._facts:
@@ -290,8 +296,27 @@ class AgentRun(Signals):
         return self._thread
 
 
-def _parsed(request: Any) -> RunRequest:
+def _decoded(payload: Payload) -> object:
+    """What the execution was started with, or the error if it is not JSON.
+
+    Raises:
+        Undecodable: the codec could not decode it. That fails the workflow task, so that a worker with the right codec
+            takes it: a thread that continues as new must not fail on one that is set up wrongly.
+            The same holds for an encoding that is unknown here.
+    """
     try:
+        return workflow.payload_converter().from_payload(checked(payload))
+    except KeyError as error:
+        encoding = payload.metadata.get("encoding", b"").decode(errors="replace")
+        raise Undecodable(f"the execution's input has the unknown encoding {encoding!r}") from error
+    except RuntimeError as error:  # the converter's, around whatever is wrong
+        return CallerError(str(error.__cause__ or error))
+
+
+def _parsed(request: object) -> RunRequest:
+    try:
+        if isinstance(request, CallerError):
+            raise request
         return parse_request(request)
     except CallerError as error:
         message = f"the run request is malformed: {error}"

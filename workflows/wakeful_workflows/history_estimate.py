@@ -41,10 +41,11 @@ FAILURE_BYTES = 2_000
 class HistoryEstimate:
     """The events and bytes of this execution so far, rather too many than too few."""
 
-    def __init__(self, input: Any = None) -> None:
+    def __init__(self, *, size: int = 0) -> None:
+        """`size` is that of the execution's input."""
         self.events = 0
         self.bytes = 0
-        self.add(EXECUTION, size=size_of(input))
+        self.add(EXECUTION, size=size)
 
     def add(self, events: int, *, size: int = 0) -> None:
         """Count events, and the bytes of the payloads in them."""
@@ -70,8 +71,5 @@ class HistoryEstimate:
 
 
 def size_of(value: Any) -> int:
-    """About the bytes of a payload that the SDK has decoded already."""
-    try:
-        return len(to_json(value, serialize_unknown=True, bytes_mode="base64"))
-    except ValueError:  # for example text that is not Unicode
-        return len(repr(value))
+    """About the bytes of a payload with this value."""
+    return len(to_json(value))

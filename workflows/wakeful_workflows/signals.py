@@ -1,10 +1,11 @@
-"""The signal handlers of a thread. A handler only appends a fact; a malformed signal is a fact, too."""
+"""The signal handler of a thread. It only appends facts; a malformed signal is a fact, too."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from temporalio import workflow
+from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
 
 from wakeful.contract import names
@@ -19,6 +20,7 @@ from wakeful.contract.requests import (
     parse_mail_returned,
     parse_submission,
     parse_undelivered_request,
+    read_signal,
 )
 from wakeful.loop.machine.facts import (
     BudgetGranted,
@@ -33,99 +35,72 @@ from wakeful.loop.machine.facts import (
     SignalMalformed,
     UndeliveredRequested,
 )
-from wakeful_workflows.history_estimate import SIGNAL, HistoryEstimate, size_of
+from wakeful.undecodable import checked
+from wakeful_workflows.history_estimate import SIGNAL, HistoryEstimate
+
+SIGNALS_DESCRIPTION = (
+    'submit {"input": "…"}: messages for the thread; '
+    'decide {"call_id": "…", "action": "resume" | "cancel"}: answer a suspended tool call; '
+    'cancel {"reason": "…"}: cancel the run; close: cancel the run and close the thread; '
+    'undelivered {"action": "replay" | "clear"}: send undelivered messages again, or drop them'
+)
 
 
 class Signals:
-    """Collects facts until the workflow takes them."""
+    """Collects facts until the workflow takes them.
+
+    One dynamic handler takes every signal, because it alone gets raw payloads: what the SDK cannot decode for a named
+    handler it drops, so that neither the sender nor the thread would know of it.
+    """
 
     def __init__(self, history: HistoryEstimate) -> None:
         self._facts: deque[Fact] = deque()
         self._signals = 0
         self._history = history
 
-    @workflow.signal(name=names.SIGNAL_SUBMIT, description='Messages for the thread: {"input": "…"}')
-    def submit(self, *args: Any) -> None:
-        self._signal(names.SIGNAL_SUBMIT, args, _submitted)
-
-    @workflow.signal(
-        name=names.SIGNAL_DECIDE,
-        description='Answer a suspended tool call: {"call_id": "…", "action": "resume" | "cancel"}',
-    )
-    def decide(self, *args: Any) -> None:
-        self._signal(names.SIGNAL_DECIDE, args, lambda payload: DecisionsReceived(parse_decisions(payload)))
-
-    @workflow.signal(name=names.SIGNAL_CANCEL, description='Cancel the run: {"reason": "…"}')
-    def cancel(self, *args: Any) -> None:
-        self._signal(names.SIGNAL_CANCEL, args, lambda payload: CancelRequested(parse_cancel(payload).reason))
-
-    @workflow.signal(name=names.SIGNAL_CLOSE, description='Cancel the run and close the thread: {"reason": "…"}')
-    def close(self, *args: Any) -> None:
-        self._signal(
-            names.SIGNAL_CLOSE, args, lambda payload: CancelRequested(parse_cancel(payload).reason, close=True)
-        )
-
-    @workflow.signal(name=names.SIGNAL_UNDELIVERED, description='Undelivered messages: {"action": "replay" | "clear"}')
-    def undelivered(self, *args: Any) -> None:
-        self._signal(
-            names.SIGNAL_UNDELIVERED,
-            args,
-            lambda payload: UndeliveredRequested(parse_undelivered_request(payload).action),
-        )
-
-    @workflow.signal(name=names.SIGNAL_DELIVER, description="Mail from another agent or a background task")
-    def deliver(self, *args: Any) -> None:
-        self._signal(names.SIGNAL_DELIVER, args, lambda payload: MailReceived(parse_mail(payload)))
-
-    @workflow.signal(name=names.SIGNAL_MAIL_RETURNED, description="A message whose recipient had ended")
-    def mail_returned(self, *args: Any) -> None:
-        self._signal(names.SIGNAL_MAIL_RETURNED, args, _mail_returned)
-
-    @workflow.signal(name=names.SIGNAL_CHILD_SETTLED, description="The result of a sub-agent or a background task")
-    def child_settled(self, *args: Any) -> None:
-        self._signal(names.SIGNAL_CHILD_SETTLED, args, lambda payload: ChildSettled(parse_child_settled(payload)))
-
-    @workflow.signal(name=names.SIGNAL_BUDGET_REQUEST, description="A sub-agent asks for more budget")
-    def budget_request(self, *args: Any) -> None:
-        self._signal(names.SIGNAL_BUDGET_REQUEST, args, lambda payload: BudgetRequested(parse_budget_request(payload)))
-
-    @workflow.signal(name=names.SIGNAL_BUDGET_GRANT, description="The parent's answer to a budget request")
-    def budget_grant(self, *args: Any) -> None:
-        self._signal(names.SIGNAL_BUDGET_GRANT, args, lambda payload: BudgetGranted(parse_budget_grant(payload)))
-
-    @workflow.signal(dynamic=True)
-    def unknown_signal(self, name: str, args: Sequence[RawValue]) -> None:
+    @workflow.signal(dynamic=True, description=SIGNALS_DESCRIPTION)
+    def on_signal(self, name: str, args: Sequence[RawValue]) -> None:
+        """Append the signal as a fact; one that cannot be read is a fact, too. It never raises."""
         self._signals += 1
-        self._history.add(SIGNAL, size=sum(arg.payload.ByteSize() for arg in args))
+        payloads = [arg.payload for arg in args]
+        self._history.add(SIGNAL, size=sum(payload.ByteSize() for payload in payloads))
+        self._facts.append(_fact(name, payloads))
+
+
+def _fact(name: str, payloads: Sequence[Payload]) -> Fact:
+    parse = _PARSERS.get(name)
+    if parse is None:
         known = ", ".join(names.PUBLIC_SIGNALS)
-        self._facts.append(SignalMalformed(name, f"there is no signal {name!r}; known: {known}"))
-
-    def _signal(self, name: str, args: Sequence[Any], parse: Callable[[Any], Fact]) -> None:
-        """Append the signal as a fact. Handlers accept any arguments: one that raised would block the thread."""
-        self._signals += 1
-        self._history.add(SIGNAL, size=size_of(args))
-        try:
-            self._facts.append(parse(single(args)))
-        except Exception as error:  # no signal, whatever its payload, may block the thread
-            self._facts.append(SignalMalformed(name, str(error)))
+        return SignalMalformed(name, f"there is no signal {name!r}; known: {known}")
+    try:
+        return read_signal(payloads, _decoded, parse)
+    except CallerError as error:
+        return SignalMalformed(name, str(error))
 
 
-def single(args: Sequence[Any]) -> Any:
-    """The one argument, or None.
-
-    Raises:
-        CallerError: there are several.
-    """
-    if len(args) > 1:
-        raise CallerError(f"it takes one JSON value, got {len(args)}")
-    return args[0] if args else None
+def _decoded(payload: Payload) -> Any:
+    return workflow.payload_converter().from_payload(checked(payload))
 
 
-def _submitted(payload: Any) -> Fact:
+def _submitted(payload: object) -> Fact:
     submission = parse_submission(payload)
     return MessagesSubmitted(submission.messages, submission.on_busy, submission.agent_id, submission.overrides)
 
 
-def _mail_returned(payload: Any) -> Fact:
+def _mail_returned(payload: object) -> Fact:
     returned = parse_mail_returned(payload)
     return MailReturned(returned.message, returned.error)
+
+
+_PARSERS: Mapping[str, Callable[[object], Fact]] = {
+    names.SIGNAL_SUBMIT: _submitted,
+    names.SIGNAL_DECIDE: lambda payload: DecisionsReceived(parse_decisions(payload)),
+    names.SIGNAL_CANCEL: lambda payload: CancelRequested(parse_cancel(payload).reason),
+    names.SIGNAL_CLOSE: lambda payload: CancelRequested(parse_cancel(payload).reason, close=True),
+    names.SIGNAL_UNDELIVERED: lambda payload: UndeliveredRequested(parse_undelivered_request(payload).action),
+    names.SIGNAL_DELIVER: lambda payload: MailReceived(parse_mail(payload)),
+    names.SIGNAL_MAIL_RETURNED: _mail_returned,
+    names.SIGNAL_CHILD_SETTLED: lambda payload: ChildSettled(parse_child_settled(payload)),
+    names.SIGNAL_BUDGET_REQUEST: lambda payload: BudgetRequested(parse_budget_request(payload)),
+    names.SIGNAL_BUDGET_GRANT: lambda payload: BudgetGranted(parse_budget_grant(payload)),
+}

@@ -4,9 +4,11 @@ Runs unsandboxed, like `AgentRun` and for the same reasons.
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from temporalio import workflow
+from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError
 
 from wakeful.contract import names
@@ -93,9 +95,10 @@ class ToolTask:
             self._activity.cancel()
         self._is_cancelled = True
 
-    @workflow.signal(name=names.SIGNAL_CANCEL, description="Cancel the tool and report to its owner")
-    def cancel(self, *_args: Any) -> None:
-        self._cancel()
+    @workflow.signal(dynamic=True, description="cancel: cancel the tool and report to its owner")
+    def on_signal(self, name: str, _args: Sequence[RawValue]) -> None:
+        if name == names.SIGNAL_CANCEL:
+            self._cancel()
 
     @workflow.query(name=names.QUERY_STATUS, description="Which tool it runs, and its status")
     def status(self, _nothing: Any = None) -> dict[str, str]:

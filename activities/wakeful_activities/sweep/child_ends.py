@@ -1,6 +1,7 @@
 """Report a child's end to its parent in the child's place."""
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
@@ -9,7 +10,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.client.wake import WakeSignal, signal_or_wake
 from wakeful.contract import names
-from wakeful.contract.errors import WakefulError
+from wakeful.contract.errors import CallerError, WakefulError
+from wakeful.contract.requests import parse_child_settled
 from wakeful.contract.subagents import CLOSED_SILENTLY, FAILED_SILENTLY, TERMINATED, TIMED_OUT, ChildResult
 from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.views import StatusView
@@ -91,7 +93,8 @@ async def _read_signalled(client: Client, execution: ExecutionRef) -> _Signalled
             case Started(continued_run_id=run_id) if run_id:
                 signalled.predecessor = ExecutionRef(execution.thread_id, run_id)
             case SignalSent(signal=names.SIGNAL_CHILD_SETTLED, input=input):
-                signalled.result = await payloads.value(input, ChildResult)
+                with suppress(CallerError):  # the parent has refused it
+                    signalled.result = await payloads.signal(input, parse_child_settled)
                 break
             case _:
                 pass

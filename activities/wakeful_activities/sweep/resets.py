@@ -8,6 +8,7 @@ still has the result that it signalled.
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
@@ -15,6 +16,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.client.queries import MAX_CONCURRENT_QUERIES, StatusQueries, quoted
 from wakeful.contract import names
+from wakeful.contract.errors import CallerError
 from wakeful.contract.subagents import ChildResult
 from wakeful.contract.views import StatusView
 from wakeful.history.decoder import Payloads
@@ -91,8 +93,9 @@ class ResetSweep:
                 started = event.workflow_execution_started_event_attributes
                 if started.original_execution_run_id not in ("", execution.run_id):
                     return True
-                given = await Payloads(self._client.data_converter).json(started.input)
-                return isinstance(given, dict) and given.get(RESTORE_FROM) is not None
+                with suppress(CallerError):  # it cannot be decoded, so it restores nothing
+                    given = await Payloads(self._client.data_converter).json(started.input)
+                    return isinstance(given, dict) and given.get(RESTORE_FROM) is not None
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise

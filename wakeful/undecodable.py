@@ -1,0 +1,113 @@
+"""What cannot be decoded must not block a thread: any client can signal it with any bytes.
+
+A payload codec decodes what a worker is given before the workflow runs, so an error of the codec fails the workflow
+task, again and again. `tolerant` wraps the codec: what it can never decode reaches the workflow marked as such, and the
+workflow refuses the signal. Activity results are not tolerated: a worker with the right codec will decode them.
+
+`is_permanent` draws the line. A codec that could succeed later (a key service that does not answer) must fail the task,
+because a replay would decode what was refused, and do something else.
+"""
+
+import binascii
+import dataclasses
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+
+from google.protobuf.message import DecodeError
+from temporalio.api.common.v1 import Payload
+from temporalio.client import Client
+from temporalio.converter import (
+    DataConverter,
+    PayloadCodec,
+    SerializationContext,
+    WithSerializationContext,
+    WorkflowSerializationContext,
+)
+
+ENCODING = b"wakeful/undecodable"
+"""The encoding of a payload that the codec could not decode; its data is the name of the error. Never in history."""
+
+_PERMANENT = (ValueError, TypeError, LookupError, AssertionError, DecodeError, struct.error, zlib.error, binascii.Error)
+_CRYPTOGRAPHY = frozenset({"cryptography", "nacl", "Crypto", "Cryptodome"})
+"""Packages whose errors mean that data is not what the key fits."""
+
+
+def tolerant(converter: DataConverter) -> DataConverter:
+    """The same converter, for workflows: what its codec can never decode arrives marked."""
+    codec = converter.payload_codec
+    if codec is None or isinstance(codec, TolerantCodec):
+        return converter
+    return dataclasses.replace(converter, payload_codec=TolerantCodec(codec))
+
+
+def tolerant_client(client: Client) -> Client:
+    """The same client, for a worker. Its plugins have configured it already, and are not applied again."""
+    config = client.config(active_config=True)
+    converter = tolerant(config["data_converter"])
+    if converter is config["data_converter"]:
+        return client
+    config["data_converter"] = converter
+    config["plugins"] = []
+    return Client(**config)
+
+
+def is_permanent(error: BaseException) -> bool:
+    """Whether decoding the same bytes again would fail again."""
+    if any(isinstance(cause, OSError) for cause in _chain(error)):  # the network, a file, a timeout
+        return False
+    return isinstance(error, _PERMANENT) or type(error).__module__.partition(".")[0] in _CRYPTOGRAPHY
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
+
+
+class TolerantCodec(PayloadCodec, WithSerializationContext):
+    """A codec whose permanent failures mark the payload, of a workflow but not of an activity."""
+
+    def __init__(self, codec: PayloadCodec, *, marks: bool = False) -> None:
+        self._codec = codec
+        self._marks = marks
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return await self._codec.encode(payloads)
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        try:
+            return await self._codec.decode(payloads)
+        except Exception as error:
+            if not self._marks or not is_permanent(error):
+                raise
+            if len(payloads) == 1:
+                return [_marked(error)]
+        return [decoded for payload in payloads for decoded in await self.decode([payload])]
+
+    def with_context(self, context: SerializationContext) -> "TolerantCodec":
+        codec, marks = self._codec, isinstance(context, WorkflowSerializationContext)
+        return TolerantCodec(
+            codec.with_context(context) if isinstance(codec, WithSerializationContext) else codec, marks=marks
+        )
+
+
+def _marked(error: Exception) -> Payload:
+    # Without the message, which may differ from worker to worker.
+    return Payload(metadata={"encoding": ENCODING}, data=type(error).__name__.encode())
+
+
+class Undecodable(ValueError):
+    """A payload cannot be decoded, now or later. The message says why."""
+
+
+def checked(payload: Payload) -> Payload:
+    """The payload, unless its codec could not decode it.
+
+    Raises:
+        Undecodable: it is marked.
+    """
+    if payload.metadata.get("encoding") == ENCODING:
+        raise Undecodable(f"the payload codec cannot decode it ({payload.data.decode()})")
+    return payload
