@@ -68,6 +68,8 @@ EXPORTS = [
     "LoopDetection",
     "MaxRounds",
     "Message",
+    "MessageReceived",
+    "MessagesRead",
     "ModelRequest",
     "ModelResponse",
     "ModelSettings",

@@ -67,6 +67,8 @@ if TYPE_CHECKING:
         EventRecord,
         Handoff,
         InferenceComplete,
+        MessageReceived,
+        MessagesRead,
         PluginEvent,
         ReasoningDelta,
         RunFinish,
@@ -175,6 +177,8 @@ __all__ = [
     "LoopDetection",
     "MaxRounds",
     "Message",
+    "MessageReceived",
+    "MessagesRead",
     "ModelRequest",
     "ModelResponse",
     "ModelSettings",
@@ -311,8 +315,8 @@ _EXPORTS = {
         "ThreadBusy ThreadNotFound ToolError WakefulError"
     ),
     "wakeful.contract.events": (
-        "EventRecord Handoff InferenceComplete PluginEvent ReasoningDelta RunFinish RunStart StreamReset TextDelta "
-        "ToolCallDone ToolCallReady"
+        "EventRecord Handoff InferenceComplete MessageReceived MessagesRead PluginEvent ReasoningDelta RunFinish "
+        "RunStart StreamReset TextDelta ToolCallDone ToolCallReady"
     ),
     "wakeful.contract.gates": "Verdict",
     "wakeful.contract.inference": "InferenceOverrides ModelRequest ModelResponse ModelSettings StopReason",

@@ -6,6 +6,7 @@ import pyte
 import pytest
 from pydantic import JsonValue
 
+from tests.loop.driving import call_resumed
 from wakeful.cli.terminal.call_lines import progress_text
 from wakeful.cli.terminal.colours import PLAIN
 from wakeful.cli.terminal.live_view import LiveView
@@ -122,18 +123,19 @@ def test_calls_side_by_side_keep_their_lines(screen: Emulated) -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_approved", "result", "line"),
+    ("is_approved", "resumed", "line"),
     [
-        (True, "paid", "✓ pay()  paid"),
-        (True, None, "✓ pay()  null"),
-        (True, {"error": "no money"}, "✗ pay()  no money"),
-        (False, None, "✗ pay()  denied"),
-        (None, None, "✗ pay()  denied, or no result"),
-        (None, "paid", "✓ pay()  paid"),
+        (True, call_resumed("c1", "paid"), "✓ pay()  paid"),
+        (True, call_resumed("c1", None), "✓ pay()  null"),
+        (True, call_resumed("c1", {"id": 7}, "paid, id 7"), "✓ pay()  paid, id 7"),
+        (True, call_resumed("c1", {"error": "no money"}, "no money", has_failed=True), "✗ pay()  no money"),
+        (False, call_resumed("c1", None, "cancelled by decision", has_failed=True), "✗ pay()  cancelled by decision"),
+        (None, call_resumed("c1", None, has_failed=True), "✗ pay()  failed"),
+        (None, call_resumed("c1", "paid"), "✓ pay()  paid"),
     ],
 )
 def test_a_call_shows_its_result_after_its_decision(
-    screen: Emulated, is_approved: bool | None, result: str | None, line: str
+    screen: Emulated, is_approved: bool | None, resumed: ToolCallResumed, line: str
 ) -> None:
     screen.show(ToolCallReady(id="c1", name="pay", arguments=None))
     pending = ToolResult.suspended("pay", message="Pay?")
@@ -141,7 +143,7 @@ def test_a_call_shows_its_result_after_its_decision(
     assert screen.lines == ["‖ pay()  Pay?"]
     if is_approved is not None:
         screen.view.decided("t", "c1", is_approved=is_approved)
-    screen.show(ToolCallResumed(target_id="c1", result=result))
+    screen.show(resumed)
     assert screen.lines[1:] == [line]
 
 

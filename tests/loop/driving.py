@@ -17,7 +17,7 @@ from wakeful.contract.decisions import (
     SuspensionTicket,
     digest_arguments,
 )
-from wakeful.contract.events import AgentEvent
+from wakeful.contract.events import AgentEvent, ToolCallOutcome, ToolCallResumed
 from wakeful.contract.gates import Verdict
 from wakeful.contract.hooks import HookEffects, LifecyclePhase, Phase, PluginBinding
 from wakeful.contract.inference import InferenceOverrides, ModelResponse, OutputSpec, StopReason
@@ -203,6 +203,11 @@ def input_message(id: str, text: str = "And then?") -> InputMessage:
 def submitted_message(id: str) -> Message:
     """A submitted message as an inference request has it: inline, because it is short."""
     return input_message(id).as_message("")
+
+
+def call_resumed(id: str, result: JsonValue, text: str | None = None, *, has_failed: bool = False) -> ToolCallResumed:
+    outcome = ToolCallOutcome.FAILED if has_failed else ToolCallOutcome.SUCCEEDED
+    return ToolCallResumed(target_id=id, result=result, outcome=outcome, text=text)
 
 
 def snapshot_of(state: Thread) -> ThreadSnapshot:

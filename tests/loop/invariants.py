@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from tests.loop.conversation import Conversation, entries_of
 from tests.loop.driving import after_continue_as_new
 from tests.loop.invariants_children import ChildChecks
 from tests.loop.invariants_decisions import DecisionChecks
@@ -92,6 +93,7 @@ class CheckedRun:
     accepted: set[str] = field(default_factory=set)
     undone: set[str] = field(default_factory=set)
     may_undo: bool = False
+    watched: Conversation = field(default_factory=Conversation)
 
     def __post_init__(self) -> None:
         first = begin(self.request, thread_id="t1", run_id="r1")
@@ -182,6 +184,9 @@ class CheckedRun:
             self._command(before, command)
         for event in moved.events:
             self._event(before, event)
+            self.watched.add(event)
+        if moved.events or moved.thread.transcript is not before.transcript:
+            assert self.watched.entries == entries_of(self.thread.transcript.messages), "events have the conversation"
         for resuming in self.thread.batch.resuming if self.thread.batch else ():
             if resuming.resume.actor != DEADLINE:
                 self._granted(resuming.call.id, resuming.resume, resuming.ticket)
@@ -267,7 +272,7 @@ class CheckedRun:
                 assert isinstance(event, DecisionOverdue)
                 assert event.suspension_id not in self.overdue, "its event is emitted once"
                 self.overdue.add(event.suspension_id)
-            case "task_changed" | "child_started":
+            case "task_changed" | "child_started" | "message_received" | "mail_received":
                 assert not isinstance(before.stage, Done)
             case "signal_refused":
                 assert isinstance(before.stage, Done | Idle) or self.run_id not in self.ended, "the end comes last"

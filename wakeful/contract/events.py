@@ -1,4 +1,9 @@
-"""Events: what a watcher of a run sees. The loop emits them; they are derived from history and never written to it."""
+"""Events: what a watcher of a run sees. The loop emits them; they are derived from history and never written to it.
+
+The events of a thread have its whole conversation: `message_received`, `mail_received` and `note_added` have each
+message in full, `run_start` and `messages_read` say when a received one enters the conversation, the deltas after
+`step_start` are the answer with that id, and `tool_call_done` and `tool_call_resumed` have the results of its calls.
+"""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -24,12 +29,22 @@ class RunStart(Wire):
     run_id: str
     parent_run_id: Maybe[str] = None
     identity: Maybe[RunIdentity] = None
+    message_ids: Few[tuple[str, ...]] = ()
+    """The messages that the run answers: they enter the conversation here. Empty when a run continues after a pause."""
 
 
 class FinishSummary(Wire):
     response: str
     status: RunStatus
     status_reason: Maybe[str] = None
+    detail: Maybe[str] = None
+    """Of a cancelled run: the reason that was given."""
+    output: Maybe[JsonValue] = None
+    """The answer, parsed as the agent's output type."""
+    usage: Maybe[Usage] = None
+    """Of the run so far; absent if no provider reported any."""
+    unread: Few[tuple[str, ...]] = ()
+    """Messages that were received and that the thread has ended too early to read."""
 
 
 class RunFinish(Wire):
@@ -41,15 +56,42 @@ class RunFinish(Wire):
     identity: Maybe[RunIdentity] = None
     result: Maybe[FinishSummary] = None
     termination: Termination
+    rolled_back: Few[bool] = False
+    """A message rolled the run back: everything since its first `run_start` is removed from the conversation."""
+
+
+class MessageReceived(Wire):
+    """The thread accepted a message of a client. A run reads it at once or later, and may end before it does."""
+
+    event_type: Literal["message_received"] = "message_received"
+    message: Message
+
+
+class MessagesRead(Wire):
+    """Messages or mail that a run under way reads: they enter the conversation here, in this order."""
+
+    event_type: Literal["messages_read"] = "messages_read"
+    message_ids: tuple[str, ...]
+
+
+class NoteAdded(Wire):
+    """The loop added a note for the model to the conversation, such as to continue an answer. People do not see it."""
+
+    event_type: Literal["note_added"] = "note_added"
+    message_id: str
+    text: str
 
 
 class StepStart(Wire):
     event_type: Literal["step_start"] = "step_start"
     message_id: str
+    """Of the answer."""
 
 
 class StepEnd(Wire):
     event_type: Literal["step_end"] = "step_end"
+    discarded: Few[bool] = False
+    """The conversation does not have the answer: it failed, was cancelled or rejected, or the run ended with it."""
 
 
 class TextDelta(Wire):
@@ -102,12 +144,22 @@ class ToolCallStreamDelta(Wire):
 
 
 class ToolCallResumed(Wire):
+    """A call that was suspended has finished."""
+
     event_type: Literal["tool_call_resumed"] = "tool_call_resumed"
     target_id: str
     result: JsonValue
+    outcome: ToolCallOutcome
+    text: Maybe[str] = None
+    """What the model reads; absent if that is `result` itself: a string as it is, other values as compact JSON."""
 
 
 class ToolCallCancel(Wire):
+    """A call is not executed, or is stopped with its run.
+
+    If the conversation has its answer, the model reads `[Tool execution was interrupted]` as its result.
+    """
+
     event_type: Literal["tool_call_cancel"] = "tool_call_cancel"
     id: str
     name: str
@@ -210,11 +262,12 @@ class ChildStarted(Wire):
 
 
 class MailArrived(Wire):
-    """Mail from another agent or a background task arrived; the model reads it in its next step."""
+    """Mail from another agent or a background task arrived. A woken thread repeats what it has not read yet."""
 
     event_type: Literal["mail_received"] = "mail_received"
     message_id: str
     text: str
+    """What the model reads."""
 
 
 class PluginEvent(Wire):
@@ -248,6 +301,9 @@ class StateConflict(Wire):
 AgentEvent = Annotated[
     RunStart
     | RunFinish
+    | MessageReceived
+    | MessagesRead
+    | NoteAdded
     | StepStart
     | StepEnd
     | TextDelta

@@ -9,6 +9,7 @@ from tests.loop.driving import (
     asks,
     awaiting_decisions,
     call,
+    call_resumed,
     done,
     idle,
     make_ticket,
@@ -24,7 +25,7 @@ from wakeful.contract.decisions import (
     SuspensionTicket,
     ToolCallResume,
 )
-from wakeful.contract.events import DecisionOverdue, ToolCallResumed
+from wakeful.contract.events import DecisionOverdue
 from wakeful.contract.runs import RunStatus, ToolCallStatus
 from wakeful.loop.calls.suspension import LONGEST_WAIT_MS
 from wakeful.loop.machine.stages import AwaitingDecisions, Inferring
@@ -80,7 +81,7 @@ def test_a_call_without_a_decision_is_finished_when_it_expires(
     driver.wait(1_500)
     assert (driver.call_statuses, driver.thread.next_alarm) == ([status, ToolCallStatus.SUSPENDED], None)
     assert [event.event_type for event in driver.last.events] == ["run_start", "tool_call_resumed", "run_finish"]
-    assert driver.last.events[1] == ToolCallResumed(target_id="c1", result={"error": error})
+    assert driver.last.events[1] == call_resumed("c1", {"error": error}, error, has_failed=True)
     driver.decide(resume("c1"), resume("c2"))
     assert driver.refusal_reasons == [f"call 'c1' has already finished ({status.value})"]
 

@@ -10,6 +10,7 @@ from tests.loop.driving import (
     asks,
     awaiting_decisions,
     call,
+    call_resumed,
     ok,
     pending,
     reject,
@@ -20,7 +21,7 @@ from tests.loop.driving import (
 from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode, ToolCallResume
 from wakeful.contract.events import RunStart, SignalRefused, ToolCallResumed
 from wakeful.contract.runs import ToolCallStatus
-from wakeful.contract.tools import ToolResult
+from wakeful.contract.tools import ToolResult, ToolStatus
 from wakeful.loop.calls.batch import FinishedCall
 from wakeful.loop.machine.commands import CallTool
 from wakeful.loop.machine.stages import AwaitingDecisions, CallingTools, Inferring
@@ -73,30 +74,36 @@ def test_a_decision_can_be_the_result_of_the_call_without_running_it(frontend: b
     executions = len(driver.tool_commands("c1"))
     driver.decide(resume("c1", {"colour": "red"}))
     assert driver.tool_results == [("c1", '{"colour":"red"}')]
-    assert driver.events_of("tool_call_resumed") == [ToolCallResumed(target_id="c1", result={"colour": "red"})]
+    assert driver.events_of("tool_call_resumed") == [call_resumed("c1", {"colour": "red"})]
     assert len(driver.tool_commands("c1")) == executions
     assert driver.inference().appended == ("infer-1", driver.thread.transcript.messages[-1])
 
 
 @pytest.mark.parametrize(
-    ("result", "payload"),
+    ("result", "payload", "text"),
     [
-        (ok({"sky": "sunny"}), {"sky": "sunny"}),
+        (ok({"sky": "sunny"}), {"sky": "sunny"}, None),
+        (ToolResult.success("look", {"sky": "sunny"}, "It is sunny."), {"sky": "sunny"}, "It is sunny."),
         (
             ok({"sky": "sunny"}).model_copy(update={"metadata": {"cached": True}}),
             {"data": {"sky": "sunny"}, "metadata": {"cached": True}},
+            '{"sky":"sunny"}',
         ),
-        (ToolResult.error("look", "no such city"), {"error": "no such city"}),
-        (ToolResult.error("look", "x").model_copy(update={"message": None, "data": {"code": 7}}), {"code": 7}),
+        (ToolResult.error("look", "no such city"), {"error": "no such city"}, "no such city"),
+        (ToolResult.error("look", "x").model_copy(update={"message": None, "data": {"code": 7}}), {"code": 7}, None),
     ],
-    ids=["success", "with metadata", "error", "error without message"],
+    ids=["success", "with a message", "with metadata", "error", "error without message"],
 )
-def test_a_replayed_call_that_finishes_emits_tool_call_resumed(result: ToolResult, payload: JsonValue) -> None:
+def test_a_replayed_call_that_finishes_emits_tool_call_resumed(
+    result: ToolResult, payload: JsonValue, text: str | None
+) -> None:
     """B-208, B-333"""
     driver = awaiting_decisions()
     driver.decide(resume("c1"))
     driver.tool("c1", result)
-    assert driver.events_of("tool_call_resumed") == [ToolCallResumed(target_id="c1", result=payload)]
+    assert driver.events_of("tool_call_resumed") == [
+        call_resumed("c1", payload, text, has_failed=result.status is ToolStatus.ERROR)
+    ]
     assert driver.tool_results == [("c1", result.text)]
 
 
@@ -109,7 +116,7 @@ def test_a_replayed_call_without_a_result_reads_outcome_unknown() -> None:
         "Check before you call it again."
     )
     assert driver.tool_results == [("c1", expected)]
-    assert driver.events_of("tool_call_resumed") == [ToolCallResumed(target_id="c1", result={"error": expected})]
+    assert driver.events_of("tool_call_resumed") == [call_resumed("c1", {"error": expected}, expected, has_failed=True)]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +136,7 @@ def test_a_cancelled_call_is_an_error_the_model_reads_and_the_run_continues(
     driver.decide(decision)
     assert driver.last.events[:2] == (
         RunStart(thread_id="t1", run_id="r1", identity=driver.thread.identity),
-        ToolCallResumed(target_id="c1", result=payload),
+        call_resumed("c1", payload, text, has_failed=True),
     )
     assert driver.tool_results == [("c1", text)]
     assert isinstance(driver.thread.stage, Inferring)

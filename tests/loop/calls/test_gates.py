@@ -11,6 +11,7 @@ from tests.loop.driving import (
     after_continue_as_new,
     asks_gated,
     call,
+    call_resumed,
     make_ticket,
     ok,
     pending,
@@ -21,7 +22,7 @@ from tests.loop.driving import (
 )
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.decisions import ResumeMode
-from wakeful.contract.events import ToolCallDone, ToolCallOutcome, ToolCallResumed
+from wakeful.contract.events import ToolCallDone, ToolCallOutcome
 from wakeful.contract.gates import Block, SetResult, Suspend
 from wakeful.contract.names import TOOL_INTERRUPTED
 from wakeful.contract.runs import Blocked, Cancelled, RunStatus, ToolCallStatus
@@ -165,7 +166,7 @@ def test_a_call_that_a_gate_suspends_waits_and_the_others_run(agent: ResolvedAge
     assert run.resume is not None
     driver.tool("c1", ok("rainy"))
     assert driver.tool_results == [("c1", "rainy"), ("c2", "sunny")]
-    assert driver.events_of("tool_call_resumed") == [ToolCallResumed(target_id="c1", result="rainy")]
+    assert driver.events_of("tool_call_resumed") == [call_resumed("c1", "rainy")]
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["both times", "only the second time"])
@@ -205,7 +206,7 @@ def test_a_denied_call_stays_blocked_even_when_it_is_resumed() -> None:
     driver.model(asks_gated(call("c1"), c1=ASK))
     driver.decide(resume("c1"))
     driver.block("c1", "denied")
-    assert driver.events_of("tool_call_resumed") == [ToolCallResumed(target_id="c1", result={"error": "denied"})]
+    assert driver.events_of("tool_call_resumed") == [call_resumed("c1", {"error": "denied"}, "denied", has_failed=True)]
     assert driver.result.termination == Blocked(value="denied")
 
 

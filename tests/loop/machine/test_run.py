@@ -7,7 +7,16 @@ from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.budgets import Spent
 from wakeful.contract.carryover import Counters
 from wakeful.contract.errors import InternalError
-from wakeful.contract.events import FinishSummary, InferenceComplete, RunFinish, RunStart, StepEnd, StepStart, TextDelta
+from wakeful.contract.events import (
+    FinishSummary,
+    InferenceComplete,
+    MessageReceived,
+    RunFinish,
+    RunStart,
+    StepEnd,
+    StepStart,
+    TextDelta,
+)
 from wakeful.contract.messages import InputMessage, Message, Role, TextBlock
 from wakeful.contract.outcomes import Outcome, OutcomeStatus
 from wakeful.contract.requests import RunRequest
@@ -32,28 +41,34 @@ from wakeful.loop.thread.opening import begin
 from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
 
 IDENTITY = RunIdentity(thread_id="t1", run_id="r1", agent_id="assistant")
+HELLO = Message(id="r1:1", role=Role.USER, content=(TextBlock(text="Hello"),))
+STARTED = (
+    MessageReceived(message=HELLO),
+    RunStart(thread_id="t1", run_id="r1", identity=IDENTITY, message_ids=("r1:1",)),
+)
 
 
-def finished(reason: str, termination: NaturalEnd | Errored, response: str = "") -> RunFinish:
-    summary = FinishSummary(response=response, status=RunStatus.DONE, status_reason=reason)
+def finished(
+    reason: str, termination: NaturalEnd | Errored, response: str = "", usage: Usage | None = None
+) -> RunFinish:
+    summary = FinishSummary(response=response, status=RunStatus.DONE, status_reason=reason, usage=usage)
     return RunFinish(thread_id="t1", run_id="r1", identity=IDENTITY, result=summary, termination=termination)
 
 
 def test_a_run_starts_with_its_input_and_resolves_its_agent() -> None:
     """B-031"""
-    message = Message(id="r1:1", role=Role.USER, content=(TextBlock(text="Hello"),))
     assert begin(RunRequest(agent_id="assistant", input="Hello"), thread_id="t1", run_id="r1") == Advance(
         Thread(
             identity=IDENTITY,
             seed="r1",
             stage=Resolving("resolve-1"),
-            transcript=Transcript().appending(message, "input:0"),
+            transcript=Transcript().appending(HELLO, "input:0"),
             run=Run(number=1, started_at_position=TranscriptPosition()),
             counters=Counters(runs=1),
             outcomes=(Outcome(id="r1:1", status=OutcomeStatus.READ, run=1),),
         ),
         commands=(ResolveAgent("resolve-1", "assistant"),),
-        events=(RunStart(thread_id="t1", run_id="r1", identity=IDENTITY),),
+        events=STARTED,
     )
 
 
@@ -81,7 +96,8 @@ def test_the_identity_of_a_sub_agents_run_names_its_parent() -> None:
     )
     first = begin(request, thread_id="t1", run_id="r1")
     assert first.thread.identity == identity
-    assert first.events == (RunStart(thread_id="t1", run_id="r1", parent_run_id="r0", identity=identity),)
+    started = RunStart(thread_id="t1", run_id="r1", parent_run_id="r0", identity=identity, message_ids=("r1:1",))
+    assert first.events == (MessageReceived(message=HELLO), started)
 
 
 def test_input_messages_keep_their_ids() -> None:
@@ -96,12 +112,12 @@ def test_a_run_without_tool_calls() -> None:
     driver = Driver()
     driver.model(says("Hello!", Usage(prompt_tokens=3, completion_tokens=2)))
     assert driver.events == [
-        RunStart(thread_id="t1", run_id="r1", identity=IDENTITY),
+        *STARTED,
         StepStart(message_id="r1:2"),
         TextDelta(delta="Hello!"),
         InferenceComplete(model="model-1", usage=Usage(prompt_tokens=3, completion_tokens=2), duration_ms=10),
         StepEnd(),
-        finished("natural", NaturalEnd(), "Hello!"),
+        finished("natural", NaturalEnd(), "Hello!", Usage(prompt_tokens=3, completion_tokens=2)),
     ]
     assert driver.result == RunResult(
         thread_id="t1",
@@ -161,7 +177,7 @@ def test_a_run_whose_agent_cannot_be_resolved_ends_with_the_error(fact: Fact, er
     driver = Driver(agent=None)
     driver.feed(fact)
     assert driver.last.commands == ()
-    assert driver.events[1:] == [finished(f"error:{error}", Errored(value=error))]
+    assert driver.events[2:] == [finished(f"error:{error}", Errored(value=error))]
     assert driver.result.termination == Errored(value=error)
 
 

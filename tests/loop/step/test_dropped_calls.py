@@ -175,4 +175,4 @@ def test_an_answer_continued_after_an_interruption_is_one_answer() -> None:
     """B-133, H-13"""
     driver = Driver()
     driver.model(interrupted(text="Hello!", by=(Interruption(cause="goaway", plan=RecoveryPlan.CONTINUE_TEXT),)))
-    assert (driver.event_types[2:4], driver.texts[-1]) == (["text_delta", "inference_complete"], "Hello!")
+    assert (driver.event_types[3:5], driver.texts[-1]) == (["text_delta", "inference_complete"], "Hello!")

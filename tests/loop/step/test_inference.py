@@ -43,7 +43,7 @@ def test_the_events_of_a_step_with_a_tool_call_have_a_fixed_order() -> None:
     driver = Driver()
     driver.model(asks(call("c1", arguments={"at": "Århus"}), text="Let me look."))
     driver.tool("c1", ok("sunny"))
-    assert driver.events[1:] == [
+    assert driver.events[2:] == [
         StepStart(message_id="r1:2"),
         TextDelta(delta="Let me look."),
         ToolCallStart(id="c1", name="look"),
@@ -129,7 +129,7 @@ def test_an_inference_that_fails_for_good_ends_the_run_with_the_error(fact: Fact
     driver = Driver()
     driver.feed(fact)
     assert (driver.result.termination, driver.result.status_reason) == (Errored(value=error), f"error:{error}")
-    assert driver.event_types == ["run_start", "step_start", "step_end", "run_finish"]
+    assert driver.event_types == ["message_received", "run_start", "step_start", "step_end", "run_finish"]
     assert driver.last.commands == ()
 
 

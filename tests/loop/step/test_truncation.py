@@ -35,7 +35,7 @@ def test_a_truncated_answer_is_kept_and_the_model_is_asked_to_continue_it() -> N
     command = driver.inference()
     assert (command.id, command.continuing, command.appended) == ("infer-2", True, ("infer-1", NOTE))
     assert [event.event_type for event in driver.last.events] == [
-        *("text_delta", "inference_complete", "step_end", "step_start")
+        *("text_delta", "inference_complete", "step_end", "note_added", "step_start")
     ]
 
 

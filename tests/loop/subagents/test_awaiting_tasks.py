@@ -69,8 +69,8 @@ def test_the_end_of_a_task_resumes_the_run_that_waits() -> None:
     driver.feed(tool_settled("bg_0"))
     identity = driver.thread.identity
     types = [event.event_type for event in driver.last.events]
-    assert types == ["task_changed", "run_start", "mail_received", "step_start"]
-    assert driver.last.events[1] == RunStart(thread_id="t1", run_id="r1", identity=identity)
+    assert types == ["task_changed", "mail_received", "run_start", "messages_read", "step_start"]
+    assert driver.last.events[2] == RunStart(thread_id="t1", run_id="r1", identity=identity)
     assert driver.texts[-1] == task_event_text("bg_0", "completed", result="gold")
     driver.model(says("Gold!", Usage(total_tokens=4)))
     assert (driver.result.termination, driver.result.response) == (NaturalEnd(), "Gold!")
@@ -107,7 +107,7 @@ def test_interrupting_a_run_that_waits_cancels_its_tasks(on_busy: OnBusy) -> Non
     driver.submit("m1", on_busy=on_busy)
     (cancel,) = driver.last.commands
     assert isinstance(cancel, CancelChild)
-    assert [event.event_type for event in driver.last.events] == ["run_start"]
+    assert [event.event_type for event in driver.last.events] == ["message_received", "run_start"]
     driver.feed(child_settled("bg_0", termination=Cancelled()))
     assert (driver.thread.identity.run_id, driver.thread.children.running) == ("r1.2", ())
     driver.resolve(PARENT)

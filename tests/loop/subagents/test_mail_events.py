@@ -1,4 +1,4 @@
-"""The events of mail and of the ends of tasks: one each, on arrival or after the start of the run that reads it."""
+"""The events of mail and of the ends of tasks: one each on arrival, and one when a run reads it."""
 
 from collections.abc import Callable
 
@@ -17,6 +17,7 @@ from tests.loop.children import (
     with_tasks,
 )
 from tests.loop.driving import (
+    THREAD,
     Driver,
     asks,
     asks_gated,
@@ -32,14 +33,14 @@ from tests.loop.driving import (
     resume,
 )
 from wakeful.contract.budgets import Budget
-from wakeful.contract.events import MailArrived
+from wakeful.contract.events import MailArrived, MessagesRead, RunStart
 from wakeful.contract.gates import Suspend
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Cancelled
 from wakeful.loop.machine.facts import ChildClosed
 from wakeful.loop.machine.stages import AwaitingBudget
 from wakeful.loop.machine.state import Advance
-from wakeful.loop.subagents.child_events import EVENT_TEXT_LENGTH
+from wakeful.loop.thread.views import carryover
 
 HURRY = MailArrived(message_id="msg_1", text='<agent-message from="boss" thread_id="t0">\nHurry!\n</agent-message>')
 GOLD = MailArrived(message_id="child_settled:t1/bg_0", text=task_event_text("bg_0", "completed", result="gold"))
@@ -76,31 +77,30 @@ def test_mail_for_a_busy_run_emits_its_event_on_arrival(stage: Callable[[], Driv
     assert driver.last.events == (HURRY,)
 
 
-def test_mail_that_resumes_a_run_emits_its_event_after_run_start() -> None:
+def test_mail_that_resumes_a_run_is_received_before_the_run_reads_it() -> None:
     driver = awaiting_tasks()
     driver.feed(mail_received())
-    assert (types(driver), seen(driver)) == (["run_start", "mail_received", "step_start"], [HURRY])
+    assert (types(driver), seen(driver)) == (["mail_received", "run_start", "messages_read", "step_start"], [HURRY])
 
 
-def test_mail_that_starts_a_run_emits_its_event_after_run_start() -> None:
+def test_mail_that_starts_a_run_is_received_before_the_run_names_it() -> None:
     driver = idle()
     driver.feed(mail_received())
-    assert (types(driver), seen(driver)) == (["run_start", "mail_received"], [HURRY])
+    assert (types(driver), seen(driver)) == (["mail_received", "run_start"], [HURRY])
+    (*_, started) = driver.events_of("run_start")
+    assert isinstance(started, RunStart)
+    assert started.message_ids == ("msg_1",)
 
 
-def test_mail_for_a_run_that_waits_for_a_decision_emits_no_event() -> None:
+def test_mail_for_a_run_that_waits_for_a_decision_emits_its_event_on_arrival() -> None:
     driver = deciding()
-    driver.feed(mail_received(), task_event("bg_0"))
-    assert driver.last.events == ()
+    driver.feed(mail_received())
+    assert driver.last.events == (HURRY,)
     driver.feed(tool_settled("bg_0"))
-    assert types(driver) == ["task_changed"]
+    assert (types(driver), seen(driver)) == (["task_changed", "mail_received"], [GOLD])
     driver.decide(resume("s1"))
     driver.tool("c2", ok("sunny"))
-    assert ("mail_received" in driver.event_types, HURRY.text in driver.texts, GOLD.text in driver.texts) == (
-        False,
-        True,
-        True,
-    )
+    assert driver.events_of("messages_read")[-1] == MessagesRead(message_ids=(HURRY.message_id, GOLD.message_id))
 
 
 def test_mail_after_the_end_emits_no_event() -> None:
@@ -122,17 +122,17 @@ def test_the_end_of_a_task_emits_its_event_on_arrival() -> None:
     assert (types(driver), seen(driver)) == (["task_changed", "mail_received"], [GOLD])
 
 
-def test_the_end_of_a_task_that_wakes_an_idle_thread_emits_its_event_after_run_start() -> None:
+def test_the_end_of_a_task_that_wakes_an_idle_thread_is_received_before_the_run_names_it() -> None:
     driver = idle_with_task()
     driver.feed(tool_settled("bg_0"))
-    assert (types(driver), seen(driver)) == (["task_changed", "run_start", "mail_received"], [GOLD])
+    assert (types(driver), seen(driver)) == (["task_changed", "mail_received", "run_start"], [GOLD])
 
 
-def test_the_end_of_a_task_that_was_cancelled_with_its_run_emits_no_event() -> None:
+def test_the_end_of_a_task_that_was_cancelled_with_its_run_emits_its_event_for_the_run_that_reads_it() -> None:
     driver = with_tasks()
     driver.cancel()
     driver.feed(child_settled("bg_0", termination=Cancelled()))
-    assert seen(driver) == []
+    assert [event.text for event in seen(driver)] == [task_event_text("bg_0", "cancelled")]
 
 
 def test_mail_from_a_running_task_emits_an_event() -> None:
@@ -149,11 +149,19 @@ def test_the_end_of_a_task_that_closed_without_a_result_has_the_name_of_the_task
     assert event.text.split("\n")[0] == '<background-task-event kind="failed" task_id="bg_0" name="scout">'
 
 
-def test_the_event_of_long_mail_has_the_beginning_of_its_text() -> None:
+def test_the_event_of_long_mail_has_all_of_its_text() -> None:
     driver = inferring()
     driver.feed(mail_received(text="x" * 3000))
     (event,) = seen(driver)
-    assert len(event.text) == EVENT_TEXT_LENGTH
     driver.model(asks(call("c1")))
     driver.tool("c1", ok("sunny"))
-    assert "x" * 3000 in driver.texts[-1]
+    assert ("x" * 3000 in event.text, driver.texts[-1]) == (True, event.text)
+
+
+def test_a_woken_thread_repeats_the_events_of_mail_that_it_has_not_read() -> None:
+    driver = idle_with_task()
+    driver.cancel(close=True)
+    driver.feed(tool_settled("bg_0"))  # while it is closing, and no run will read it
+    woken = Driver(PARENT, request=THREAD, carryover=carryover(driver.thread))
+    assert [event for event in woken.events if isinstance(event, MailArrived)] == [GOLD]
+    assert MessagesRead(message_ids=(GOLD.message_id,)) in woken.events

@@ -117,7 +117,7 @@ def test_an_interrupt_ends_a_suspended_run_at_once() -> None:
     driver.tool("c1", pending("s1"))
     driver.submit("m1", on_busy=OnBusy.INTERRUPT)
     assert [event.event_type for event in driver.last.events] == [
-        *("run_start", "tool_call_cancel", "run_finish", "run_start")
+        *("message_received", "run_start", "tool_call_cancel", "run_finish", "run_start")
     ]
     assert driver.last.commands == (ResolveAgent(agent_id="assistant", id="resolve-2"),)
 

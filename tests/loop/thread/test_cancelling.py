@@ -10,6 +10,7 @@ from tests.loop.driving import (
     asks,
     awaiting_decisions,
     call,
+    call_resumed,
     calling_tools,
     cancelling,
     inferring,
@@ -29,7 +30,6 @@ from wakeful.contract.events import (
     ToolCallCancel,
     ToolCallDone,
     ToolCallOutcome,
-    ToolCallResumed,
 )
 from wakeful.contract.inference import Interruption, RecoveryPlan
 from wakeful.contract.names import OUTCOME_UNKNOWN, TOOL_INTERRUPTED
@@ -108,7 +108,7 @@ def test_an_agent_that_is_resolved_while_cancelling_starts_nothing() -> None:
     driver = resolving()
     driver.cancel()
     driver.feed(AgentResolved("resolve-1", AGENT))
-    assert (driver.last.commands, driver.event_types) == ((), ["run_start", "run_finish"])
+    assert (driver.last.commands, driver.event_types) == ((), ["message_received", "run_start", "run_finish"])
     assert driver.result.steps == 0
 
 
@@ -124,7 +124,7 @@ def test_an_answer_during_a_cancel_is_counted_and_emitted_but_not_kept() -> None
         ReasoningDelta(delta="Hm."),
         TextDelta(delta="In vain"),
         InferenceComplete(model="model-1", usage=Usage(total_tokens=9), duration_ms=20),
-        StepEnd(),
+        StepEnd(discarded=True),
     )
     assert driver.event_types[-1] == "run_finish"
 
@@ -179,7 +179,7 @@ def test_a_resumed_tool_that_finishes_while_cancelling_emits_tool_call_resumed()
     driver.cancel()
     assert driver.last.commands == (CancelWork(driver.work_id_of("c1")),)
     driver.tool("c1", ok("sunny"))
-    assert driver.events_of("tool_call_resumed") == [ToolCallResumed(target_id="c1", result="sunny")]
+    assert driver.events_of("tool_call_resumed") == [call_resumed("c1", "sunny")]
     assert driver.tool_results == [("c1", "sunny")]
 
 

@@ -19,7 +19,7 @@ from tests.loop.driving import (
     submitted_message,
     without_run,
 )
-from wakeful.contract.events import RunStart
+from wakeful.contract.events import MessageReceived, RunStart
 from wakeful.contract.runs import Cancelled, Errored, NaturalEnd, OnBusy, RunIdentity, RunStatus, Usage
 from wakeful.loop.machine.commands import ResolveAgent
 from wakeful.loop.machine.facts import LoopFailed, WorkCancelled
@@ -34,7 +34,10 @@ def test_a_thread_without_input_waits_for_its_first_message() -> None:
     assert (driver.thread.stage, driver.commands, driver.events) == (Idle(), [], [])
     driver.submit("m1")
     assert driver.commands == [ResolveAgent(agent_id="assistant", id="resolve-1")]
-    assert driver.events == [RunStart(thread_id="t1", run_id="r1", identity=driver.thread.identity)]
+    assert driver.events == [
+        MessageReceived(message=submitted_message("m1")),
+        RunStart(thread_id="t1", run_id="r1", identity=driver.thread.identity, message_ids=("m1",)),
+    ]
     assert driver.thread.counters.runs == 1
 
 
@@ -50,7 +53,10 @@ def test_the_next_message_starts_a_new_run_on_the_same_conversation() -> None:
     driver.submit("m1")
     assert driver.last.commands == (ResolveAgent(agent_id="assistant", id="resolve-2"),)
     identity = RunIdentity(thread_id="t1", run_id="r1.2", agent_id="assistant")
-    assert driver.last.events == (RunStart(thread_id="t1", run_id="r1.2", identity=identity),)
+    assert driver.last.events == (
+        MessageReceived(message=submitted_message("m1")),
+        RunStart(thread_id="t1", run_id="r1.2", identity=identity, message_ids=("m1",)),
+    )
     driver.resolve()
     assert (driver.inference().id, driver.inference().step) == ("infer-2", 1)
     assert driver.inference().appended == ("infer-1", submitted_message("m1"))

@@ -24,6 +24,7 @@ from wakeful.contract import names
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.events import (
     EventRecord,
+    MessageReceived,
     RunFinish,
     RunStart,
     SignalRefused,
@@ -273,7 +274,9 @@ def _decides(record: EventRecord, pending: PendingDecision) -> bool:
 
 
 def _is_obvious(record: EventRecord) -> bool:
-    """The prompt shows that a run has ended, and a question that it has suspended."""
+    """The screen shows what the person wrote, the prompt that a run has ended, and a question that it has suspended."""
+    if isinstance(record.event, MessageReceived) and not record.path:
+        return True
     if record.path or not isinstance(record.event, RunFinish):
         return False
     result = record.event.result

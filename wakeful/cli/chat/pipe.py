@@ -18,7 +18,7 @@ from wakeful.client.approvals import pending_of
 from wakeful.client.client import Client
 from wakeful.client.wake import describe
 from wakeful.contract.errors import CallerError
-from wakeful.contract.events import EventRecord, RunFinish, TextDelta
+from wakeful.contract.events import EventRecord, MessageReceived, RunFinish, TextDelta
 from wakeful.contract.runs import Suspended
 
 
@@ -55,6 +55,8 @@ async def _print(client: Client, record: EventRecord) -> None:
         case RunFinish(termination=Suspended()):
             for pending in pending_of(await client.status(record.thread_id)):
                 print("\n".join(pending_lines(pending)), file=sys.stderr, flush=True)
+        case MessageReceived():
+            pass  # it was read from standard input
         case event:
             for line in event_lines(event):
                 print(line, file=sys.stderr, flush=True)

@@ -22,7 +22,7 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.shortcuts import CompleteStyle
 from prompt_toolkit.styles import Style
 
-from wakeful.cli.terminal.live_view import PROMPT
+from wakeful.cli.terminal.render import PROMPT
 
 HINT = "Enter sends, Alt-Enter starts a new line, /help lists commands"
 LEAVE_HINT = "Ctrl-D leaves"

@@ -9,8 +9,9 @@ from pydantic import JsonValue
 
 from wakeful.cli.answers import Answer, current_user, send_answer
 from wakeful.cli.chat.prompt import Prompts
-from wakeful.cli.terminal.live_view import PROMPT, LiveView
+from wakeful.cli.terminal.live_view import LiveView
 from wakeful.cli.terminal.pending_lines import seconds_left
+from wakeful.cli.terminal.render import PROMPT
 from wakeful.cli.terminal.screen import display_width, truncated
 from wakeful.cli.terminal.text import call_text, compact, duration, escape_invisible, printable, thread_path
 from wakeful.client.approvals import PendingDecision

@@ -6,7 +6,7 @@ from temporalio.client import WorkflowExecutionStatus
 
 from wakeful.cli.session import read_status
 from wakeful.cli.terminal.colours import CYAN, Colours
-from wakeful.cli.terminal.live_view import PROMPT
+from wakeful.cli.terminal.render import PROMPT
 from wakeful.cli.terminal.text import readable, short_call
 from wakeful.client.client import Client
 from wakeful.client.wake import describe

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from wakeful.cli.terminal.text import printable, short_call
+from wakeful.contract.events import ToolCallOutcome, ToolCallResumed
 from wakeful.contract.tools import ToolResult
 
 
@@ -21,8 +22,6 @@ class ShownCall:
     """When it started, in milliseconds since 1970; 0 until that is in history."""
     seen: float = field(default_factory=time.monotonic)
     progress: str = ""
-    is_approved: bool | None = None
-    """The decision, if it was made here."""
 
     @property
     def text(self) -> str:
@@ -37,17 +36,11 @@ class ShownResult:
     result: ToolResult
 
 
-def resumed_result(call: ShownCall, payload: JsonValue) -> ToolResult:
-    """The result of a call after its decision. Without a payload it was denied, or its tool returns nothing."""
-    match payload:
-        case {"error": str(message)}:
-            return ToolResult.error(call.name, message)
-        case None if call.is_approved is None:
-            return ToolResult.error(call.name, "denied, or no result")
-        case _ if call.is_approved is False:
-            return ToolResult.error(call.name, "denied")
-        case _:
-            return ToolResult.success(call.name, payload)
+def resumed_result(call: ShownCall, event: ToolCallResumed) -> ToolResult:
+    """The result of a call after its decision."""
+    if event.outcome is ToolCallOutcome.FAILED:
+        return ToolResult.error(call.name, event.text or "failed")
+    return ToolResult.success(call.name, event.result, event.text)
 
 
 def progress_text(content: dict[str, JsonValue]) -> str:

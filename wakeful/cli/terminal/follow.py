@@ -14,7 +14,7 @@ from wakeful.client.approvals import pending_of
 from wakeful.client.client import Client
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError, WakefulError
-from wakeful.contract.events import AgentEvent, EventRecord, RunFinish, TaskChanged, ToolCallReady
+from wakeful.contract.events import AgentEvent, EventRecord, MessageReceived, RunFinish, TaskChanged, ToolCallReady
 from wakeful.contract.runs import NaturalEnd, RunResult, Suspended
 
 TICK_SECONDS = 1.0
@@ -31,7 +31,8 @@ async def follow(client: Client, thread_id: str, *, wait: bool, as_json: bool) -
         contextlib.aclosing(records),
     ):
         async for record in records:
-            printer.show(record)
+            if as_json or not _is_own_message(record):
+                printer.show(record)
             if record.path:
                 continue
             decisions.on_event(record.event)
@@ -43,6 +44,11 @@ async def follow(client: Client, thread_id: str, *, wait: bool, as_json: bool) -
                     return None
         printer.finish()
         return await client.result(thread_id)
+
+
+def _is_own_message(record: EventRecord) -> bool:
+    """The person who started the run has just written it."""
+    return isinstance(record.event, MessageReceived) and not record.path
 
 
 async def watch_records(

@@ -19,9 +19,6 @@ from wakeful.contract import events as e
 from wakeful.contract.events import AgentEvent, EventRecord
 from wakeful.contract.tools import ToolResult, ToolStatus
 
-PROMPT = "> "
-"""What a person's own messages begin with."""
-
 REMEMBERED_RESULTS = 20
 SHOW_ELAPSED_AFTER_SECONDS = 2.0
 SHOW_DURATION_FROM_MS = 100
@@ -80,7 +77,7 @@ class LiveView:
     def decided(self, thread_id: str, call_id: str, *, is_approved: bool) -> None:
         """A suspended call was decided here; the next event about it is its result."""
         if call := self._suspended.pop((thread_id, call_id), None):
-            call = replace(call, is_approved=is_approved, at=int(time.time() * 1000), seen=time.monotonic())
+            call = replace(call, at=int(time.time() * 1000), seen=time.monotonic())
             (self._calls if is_approved else self._suspended)[thread_id, call_id] = call
 
     def finish(self) -> None:
@@ -142,10 +139,10 @@ class LiveView:
                 key = thread, str(content.get("call_id", ""))
                 if call := self._calls.get(key):
                     self._calls[key] = replace(call, progress=progress_text(content))
-            case e.ToolCallResumed(target_id=id, result=payload):
+            case e.ToolCallResumed(target_id=id):
                 suspended = self._suspended.pop((thread, id), None)
                 if call := self._calls.pop((thread, id), suspended):
-                    self._show_result(record, event, call, resumed_result(call, payload))
+                    self._show_result(record, event, call, resumed_result(call, event))
                 else:
                     self._print(event)
             case e.ToolCallCancel(id=id):

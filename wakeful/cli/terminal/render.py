@@ -13,10 +13,15 @@ from wakeful.contract.state import StateView
 from wakeful.contract.tasks import Task, TaskStatus
 from wakeful.contract.tools import ToolResult, ToolStatus
 
+PROMPT = "> "
+"""What a person's own messages begin with."""
+
 
 def event_lines(event: e.AgentEvent) -> list[str]:
     """An event as a person reads it; no lines for events that only programs need."""
     match event:
+        case e.MessageReceived(message=message):
+            return _received_lines(message)
         case e.StepStart():
             return ["· thinking"]
         case e.TextDelta(delta=text):
@@ -27,6 +32,8 @@ def event_lines(event: e.AgentEvent) -> list[str]:
             return [f"→ {short_call(name, arguments)}"]
         case e.ToolCallDone(result=result):
             return [f"{tool_mark(result)} {result.tool_name}: {tool_text(result)}"]
+        case e.ToolCallResumed(target_id=id, outcome=e.ToolCallOutcome.FAILED, text=text):
+            return [f"✗ {id} resumed: {short(text or 'failed')}"]
         case e.ToolCallResumed(target_id=id, result=result):
             return [f"✓ {id} resumed: {short(compact(result))}"]
         case e.ToolCallCancel(name=name, reason=reason):
@@ -35,8 +42,10 @@ def event_lines(event: e.AgentEvent) -> list[str]:
             return ["‖ suspended"]
         case e.RunFinish(result=e.FinishSummary(status_reason=names.AWAITING_TASKS)):
             return ["‖ waiting for background tasks"]
-        case e.RunFinish(result=result):
-            return [f"■ {result.status_reason if result else 'done'}"]
+        case e.RunFinish(result=e.FinishSummary(status_reason=reason, detail=detail)):
+            return [f"■ {reason or 'done'}{f': {short(detail)}' if detail else ''}"]
+        case e.RunFinish():
+            return ["■ done"]
         case e.SignalRefused(signal=signal, reason=reason):
             return [f"! {signal} refused: {reason}"]
         case e.DecisionOverdue(tool_name=name, waited_ms=waited):
@@ -58,6 +67,8 @@ def event_lines(event: e.AgentEvent) -> list[str]:
             return [f"✗ {message}"]
         case (
             e.RunStart()
+            | e.MessagesRead()
+            | e.NoteAdded()
             | e.StepEnd()
             | e.ReasoningEncryptedValue()
             | e.ToolCallStart()
@@ -75,6 +86,14 @@ def event_lines(event: e.AgentEvent) -> list[str]:
             return []
         case _:
             assert_never(event)
+
+
+def _received_lines(message: Message) -> list[str]:
+    """A person's own message, as a prompt shows it; what only the model reads is not shown."""
+    if message.visibility is Visibility.INTERNAL:
+        return []
+    text = readable(message.text) or f"[{', '.join(block.type for block in message.content)}]"
+    return [f"{PROMPT}{line}" for line in text.splitlines()]
 
 
 def _task_line(task: Task) -> str:

@@ -203,7 +203,7 @@ def _source(call: Unfinished, result: ToolResult) -> str | None:
 def finish_event(call: Unfinished, result: ToolResult) -> AgentEvent:
     """`tool_call_done` after the first execution, `tool_call_resumed` after one that a decision resumed."""
     if isinstance(call, ResumingCall) or (isinstance(call, RunningCall) and call.resumes):
-        return ToolCallResumed(target_id=call.call.id, result=resumed_payload(result))
+        return resumed_event(call.call, result)
     return done_event(call.call, result)
 
 
@@ -211,8 +211,18 @@ def done_event(call: ToolCall, result: ToolResult) -> ToolCallDone:
     return ToolCallDone(id=call.id, result=result, outcome=_OUTCOMES[result.status])
 
 
-def resumed_payload(result: ToolResult) -> JsonValue:
-    """The result of a resumed call, as its event carries it."""
+def resumed_event(call: ToolCall, result: ToolResult) -> ToolCallResumed:
+    return resumed_with(call, result, _resumed_payload(result))
+
+
+def resumed_with(call: ToolCall, result: ToolResult, payload: JsonValue) -> ToolCallResumed:
+    """The end of a suspended call; `payload` is its result as clients get it, the model may read another text."""
+    is_same = ToolResult.success(call.name, payload).text == result.text
+    text = None if is_same else result.text
+    return ToolCallResumed(target_id=call.id, result=payload, outcome=_OUTCOMES[result.status], text=text)
+
+
+def _resumed_payload(result: ToolResult) -> JsonValue:
     if result.status is ToolStatus.ERROR:
         return {"error": result.message} if result.message is not None else result.data
     return {"data": result.data, "metadata": result.metadata} if result.metadata else result.data

@@ -4,10 +4,10 @@ from typing import assert_never
 
 from wakeful.contract.base import replace
 from wakeful.contract.decisions import DecisionAction, Expiry, ExpiryAction, ToolCallResume
-from wakeful.contract.events import DecisionOverdue, ToolCallResumed
+from wakeful.contract.events import DecisionOverdue
 from wakeful.contract.runs import StopDetail, Stopped, ToolCallStatus
 from wakeful.contract.tools import ToolResult
-from wakeful.loop.calls.batch import FinishedCall, FinishedStatus, ResumingCall, SuspendedCall, resumed_payload
+from wakeful.loop.calls.batch import FinishedCall, FinishedStatus, ResumingCall, SuspendedCall, resumed_event
 from wakeful.loop.calls.commit import batch_of, move
 from wakeful.loop.calls.decisions import resume_call, resume_run
 from wakeful.loop.calls.tool_calls import continue_batch
@@ -100,8 +100,7 @@ def _expire(thread: Thread, call: SuspendedCall, at: int) -> Advance:
 
 def _finish(thread: Thread, call: SuspendedCall, status: FinishedStatus, message: str) -> Advance:
     result = ToolResult.error(call.call.name, message)
-    event = ToolCallResumed(target_id=call.call.id, result=resumed_payload(result))
-    return move(thread, FinishedCall(call.call, status, result), event)
+    return move(thread, FinishedCall(call.call, status, result), resumed_event(call.call, result))
 
 
 def _no_decision(expiry: Expiry) -> str:

@@ -9,7 +9,6 @@ from typing import assert_never
 
 from wakeful.contract.base import replace
 from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode, ToolCallResume, digest_arguments
-from wakeful.contract.events import ToolCallResumed
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.schemas import mismatch
@@ -20,7 +19,8 @@ from wakeful.loop.calls.batch import (
     ResumingCall,
     RunningCall,
     SuspendedCall,
-    resumed_payload,
+    resumed_event,
+    resumed_with,
 )
 from wakeful.loop.calls.commit import batch_of, move
 from wakeful.loop.calls.tool_calls import continue_batch
@@ -202,7 +202,7 @@ def _cancel_call(thread: Thread, call: SuspendedCall, resume: ToolCallResume) ->
     if resume.result is not None:
         result = result.model_copy(update={"data": resume.result})
     after = FinishedCall(call.call, ToolCallStatus.CANCELLED, result)
-    return move(thread, after, ToolCallResumed(target_id=call.call.id, result=resume.result))
+    return move(thread, after, resumed_with(call.call, result, resume.result))
 
 
 def resume_call(thread: Thread, call: SuspendedCall, resume: ToolCallResume) -> Advance:
@@ -215,4 +215,4 @@ def resume_call(thread: Thread, call: SuspendedCall, resume: ToolCallResume) -> 
         return moved
     result = ToolResult.success(call.call.name, resume.result)
     after = FinishedCall(call.call, ToolCallStatus.SUCCEEDED, result)
-    return moved.then(move, after, ToolCallResumed(target_id=call.call.id, result=resumed_payload(result)))
+    return moved.then(move, after, resumed_event(call.call, result))

@@ -38,7 +38,7 @@ from wakeful.loop.calls.commit import (
 )
 from wakeful.loop.calls.suspension import frontend_result, suspend
 from wakeful.loop.machine.commands import CallTool
-from wakeful.loop.machine.events import emit_state, end_step, record_fork_point, run_finish
+from wakeful.loop.machine.events import emit_state, end_step, record_fork_point, run_pause
 from wakeful.loop.machine.facts import ToolReturned, WorkFact
 from wakeful.loop.machine.stages import AwaitingDecisions, CallingTools, Inferring
 from wakeful.loop.machine.state import Advance, Thread
@@ -71,10 +71,10 @@ def continue_batch(thread: Thread, *, now: int) -> Advance:
         return moved
     if batch.suspended:
         return moved.then(_pause)
-    committed = moved.then(commit)
+    committed = moved.then(commit).then(end_step)
     if batch.response.incomplete_calls or batch.response.interruptions:
         committed = committed.then(append_notes, *unexecuted_call_notes(batch.response))
-    return committed.then(record_fork_point).then(end_step).then(next_step, now=now)
+    return committed.then(record_fork_point).then(next_step, now=now)
 
 
 def on_tool_returned(thread: Thread, fact: ToolReturned, *, now: int) -> Advance:
@@ -266,4 +266,4 @@ def _perform_runtime_tool(
 def _pause(thread: Thread) -> Advance:
     moved = end_step(thread).then(emit_state)  # a step that pauses a second time has ended before
     waiting = moved.thread.entering(AwaitingDecisions(batch_of(thread)))
-    return replace(moved, thread=waiting).emitting(run_finish(waiting, Suspended()))
+    return replace(moved, thread=waiting).emitting(run_pause(waiting, Suspended()))

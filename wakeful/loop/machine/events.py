@@ -1,6 +1,7 @@
 """Events and refusals that several moves of the loop emit in the same form."""
 
 import json
+from itertools import takewhile
 
 from pydantic import JsonValue
 
@@ -11,6 +12,7 @@ from wakeful.contract.events import (
     AgentEvent,
     FinishSummary,
     InferenceComplete,
+    MailArrived,
     ReasoningDelta,
     RunFinish,
     RunStart,
@@ -25,30 +27,50 @@ from wakeful.contract.events import (
     ToolCallStart,
 )
 from wakeful.contract.inference import ModelResponse, RecoveryPlan
+from wakeful.contract.messages import Message, MessageMetadata, Role
 from wakeful.contract.names import AWAITING_TASKS
-from wakeful.contract.runs import RunStatus, Suspended, Termination, status_reason
+from wakeful.contract.runs import NO_USAGE, RunResult, RunStatus, Termination, status_reason
 from wakeful.loop.machine.stages import AwaitingTasks
 from wakeful.loop.machine.state import Advance, Thread
 
 KEPT_REFUSALS = 20
 
 
-def run_start(thread: Thread) -> RunStart:
+def run_start(thread: Thread, *message_ids: str) -> RunStart:
+    """The run starts with these messages, or continues after a pause."""
     identity = thread.identity
     return RunStart(
-        thread_id=identity.thread_id, run_id=identity.run_id, parent_run_id=identity.parent_run_id, identity=identity
+        thread_id=identity.thread_id,
+        run_id=identity.run_id,
+        parent_run_id=identity.parent_run_id,
+        identity=identity,
+        message_ids=message_ids,
     )
 
 
-def run_finish(thread: Thread, termination: Termination) -> RunFinish:
-    """The run pauses, for decisions or tasks, or ends."""
+def run_pause(thread: Thread, termination: Termination) -> RunFinish:
+    """The run pauses, for decisions or tasks."""
     awaits_tasks = isinstance(thread.stage, AwaitingTasks)
-    pauses = isinstance(termination, Suspended) or awaits_tasks
-    summary = FinishSummary(
-        response=thread.current.response,
-        status=RunStatus.WAITING if pauses else RunStatus.DONE,
-        status_reason=AWAITING_TASKS if awaits_tasks else status_reason(termination),
-    )
+    summary = _summary(thread, RunStatus.WAITING, AWAITING_TASKS if awaits_tasks else status_reason(termination))
+    return _run_finish(thread, termination, summary)
+
+
+def run_finish(thread: Thread, result: RunResult, *, rolled_back: bool = False) -> RunFinish:
+    """The run ends with this result."""
+    summary = _summary(thread, RunStatus.DONE, result.status_reason)
+    summary = summary.model_copy(update={"detail": result.detail, "output": result.output, "unread": result.unread})
+    return _run_finish(thread, result.termination, summary, rolled_back=rolled_back)
+
+
+def _summary(thread: Thread, status: RunStatus, reason: str) -> FinishSummary:
+    run = thread.current
+    usage = None if run.usage == NO_USAGE else run.usage
+    return FinishSummary(response=run.response, status=status, status_reason=reason, usage=usage)
+
+
+def _run_finish(
+    thread: Thread, termination: Termination, summary: FinishSummary, *, rolled_back: bool = False
+) -> RunFinish:
     identity = thread.identity
     return RunFinish(
         thread_id=identity.thread_id,
@@ -56,7 +78,12 @@ def run_finish(thread: Thread, termination: Termination) -> RunFinish:
         identity=identity,
         result=summary,
         termination=termination,
+        rolled_back=rolled_back,
     )
+
+
+def mail_arrived(message: Message) -> MailArrived:
+    return MailArrived(message_id=message.id, text=message.text)
 
 
 def end_step(thread: Thread) -> Advance:
@@ -64,7 +91,17 @@ def end_step(thread: Thread) -> Advance:
     step = thread.current.step
     if not step.is_open:
         return Advance(thread)
-    return emit_state(thread.with_step(replace(step, is_open=False))).emitting(StepEnd())
+    closed = emit_state(thread.with_step(replace(step, is_open=False)))
+    return closed.emitting(StepEnd(discarded=not _has_answer(thread)))
+
+
+def _has_answer(thread: Thread) -> bool:
+    """Whether the conversation has the answer of the current step, or will have it with the results of its calls."""
+    if thread.batch is not None:
+        return True
+    metadata = MessageMetadata(run_id=thread.identity.run_id, step_index=thread.current.step.number)
+    of_step = takewhile(lambda message: message.metadata == metadata, reversed(thread.transcript.messages))
+    return any(message.role is Role.ASSISTANT for message in of_step)
 
 
 def record_fork_point(thread: Thread) -> Advance:

@@ -7,15 +7,15 @@ from wakeful.contract.messages import MessageMetadata
 from wakeful.contract.runs import Blocked, Errored, NaturalEnd, Stopped, Termination, ThreadMode
 from wakeful.contract.transcript import assistant_message
 from wakeful.loop.calls.tool_calls import start_batch
-from wakeful.loop.machine.events import answer_events, end_step, record_fork_point, run_finish
+from wakeful.loop.machine.events import answer_events, end_step, record_fork_point, run_pause
 from wakeful.loop.machine.stages import AwaitingTasks, Inferring
-from wakeful.loop.machine.state import Advance, Thread
+from wakeful.loop.machine.state import Advance, Run, Step, Thread
 from wakeful.loop.step import context, stopping
 from wakeful.loop.step.hooks import apply_effects
-from wakeful.loop.step.model_notes import CONTINUE, output_note, unexecuted_call_notes, with_notes
+from wakeful.loop.step.model_notes import CONTINUE, append_notes, output_note, unexecuted_call_notes
 from wakeful.loop.step.steps import next_step
 from wakeful.loop.thread.ending import finish
-from wakeful.loop.thread.submissions import for_this_run, read, read_queued
+from wakeful.loop.thread.submissions import for_this_run, read_messages, read_queued
 
 
 def on_inference_returned(thread: Thread, inferring: Inferring, response: ModelResponse, *, now: int) -> Advance:
@@ -66,9 +66,9 @@ def _end_with(thread: Thread, response: ModelResponse, end: Termination, *, now:
 def _retry(thread: Thread, response: ModelResponse, note: str, *, now: int) -> Advance:
     """A hook discards the answer: the model is called again, with a note."""
     step = thread.current.step
-    again = with_notes(thread.with_step(replace(step, rounds=step.rounds + 1)), note)
+    again = thread.with_step(replace(step, rounds=step.rounds + 1))
     dropped = Advance(again, events=_dropped_calls(response, "the model is called again"))
-    return dropped.then(end_step).then(next_step, now=now)
+    return dropped.then(end_step).then(append_notes, note).then(next_step, now=now)
 
 
 def _dropped_calls(response: ModelResponse, reason: str) -> tuple[AgentEvent, ...]:
@@ -81,10 +81,12 @@ def _on_text(thread: Thread, inferring: Inferring, response: ModelResponse, *, n
     answered = _append_answer(thread, inferring, response)
     # Providers reject an empty message inside a conversation; it is kept only as the last one.
     kept = answered if response.text else thread
-    again = _ask_again(kept, response)
+    again = _ask_again(kept.current, response)
     if again is not None:
-        continuing = again.current.step.continuations > thread.current.step.continuations
-        return record_fork_point(again).then(end_step).then(next_step, now=now, continuing=continuing)
+        step, notes = again
+        noted = end_step(kept.with_step(step)).then(append_notes, *notes)
+        continuing = step.continuations > thread.current.step.continuations
+        return noted.then(record_fork_point).then(next_step, now=now, continuing=continuing)
     committed = record_fork_point(answered).then(end_step)
     if thread.agent.output and response.output_problem is not None:
         error = f"the answer does not match the agent's output type: {response.output_problem}"
@@ -100,17 +102,15 @@ def _append_answer(thread: Thread, inferring: Inferring, response: ModelResponse
     return replace(thread, transcript=transcript, run=replace(run, response=response.text))
 
 
-def _ask_again(thread: Thread, response: ModelResponse) -> Thread | None:
-    """The thread with a note that makes the model continue or correct its answer; None without need or retries."""
-    run = thread.current
+def _ask_again(run: Run, response: ModelResponse) -> tuple[Step, tuple[str, ...]] | None:
+    """The notes that make the model continue or correct its answer, and what is counted; None if it is the last."""
     step, output = run.step, run.agent.output
     if _is_cut_off(response) and step.continuations < run.agent.max_continuations:
-        return with_notes(thread.with_step(replace(step, continuations=step.continuations + 1)), CONTINUE)
+        return replace(step, continuations=step.continuations + 1), (CONTINUE,)
     if response.incomplete_calls and response.stop_reason is not StopReason.MAX_TOKENS:
-        return with_notes(thread.with_step(step.with_round(has_failed=True)), *unexecuted_call_notes(response))
+        return step.with_round(has_failed=True), unexecuted_call_notes(response)
     if output and response.output_problem is not None and step.repairs < output.max_repairs:
-        note = output_note(response.output_problem)
-        return with_notes(thread.with_step(replace(step, repairs=step.repairs + 1)), note)
+        return replace(step, repairs=step.repairs + 1), (output_note(response.output_problem),)
     return None
 
 
@@ -122,12 +122,12 @@ def _is_cut_off(response: ModelResponse) -> bool:
 def _end_or_continue(thread: Thread, response: ModelResponse, *, now: int) -> Advance:
     """The model is done: end the run, unless messages arrived for it, or its background tasks are still running."""
     if thread.mode is ThreadMode.RUN and thread.queued:
-        return next_step(replace(read(thread, thread.queued), queued=()), now=now)
+        return read_messages(replace(thread, queued=()), thread.queued).then(next_step, now=now)
     if thread.steering:
         return next_step(thread, now=now)
     if not thread.children.running:
         return finish(thread.with_run(replace(thread.current, output=response.output)), NaturalEnd(), now=now)
     if for_this_run(thread):
-        return next_step(read_queued(thread), now=now)
+        return read_queued(thread).then(next_step, now=now)
     waiting = thread.entering(AwaitingTasks())
-    return Advance(waiting, events=(run_finish(waiting, NaturalEnd()),))
+    return Advance(waiting, events=(run_pause(waiting, NaturalEnd()),))

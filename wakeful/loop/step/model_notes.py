@@ -1,6 +1,7 @@
 """Notes to the model: internal messages with which the loop follows up an answer that falls short."""
 
 from wakeful.contract.base import replace
+from wakeful.contract.events import NoteAdded
 from wakeful.contract.inference import ModelResponse, RecoveryPlan, StopReason
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock, Visibility
 from wakeful.loop.machine.events import next_message_id
@@ -12,13 +13,8 @@ CONTINUE = f"{TOO_LONG} Continue exactly where it ended. Do not repeat or summar
 
 def append_notes(thread: Thread, *notes: str) -> Advance:
     """Append these notes to the transcript: the model reads them in its next step, people do not see them."""
-    return Advance(with_notes(thread, *notes))
-
-
-def with_notes(thread: Thread, *notes: str) -> Thread:
-    if not notes:
-        return thread
     metadata = MessageMetadata(run_id=thread.identity.run_id, step_index=thread.current.step.number)
+    events = []
     for note in notes:
         message = Message(
             id=next_message_id(thread),
@@ -28,7 +24,8 @@ def with_notes(thread: Thread, *notes: str) -> Thread:
             metadata=metadata,
         )
         thread = replace(thread, transcript=thread.transcript.appending(message, message))
-    return thread
+        events.append(NoteAdded(message_id=message.id, text=note))
+    return Advance(thread, events=tuple(events))
 
 
 def unexecuted_call_notes(response: ModelResponse) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.step import hooks
 from wakeful.loop.subagents import budgets, ledger
 from wakeful.loop.thread.ending import finish
-from wakeful.loop.thread.submissions import read
+from wakeful.loop.thread.submissions import read_messages
 
 INFERENCE_PHASES = (Phase.STEP_START, Phase.BEFORE_INFERENCE, Phase.AFTER_INFERENCE, Phase.TOOL_GATE)
 
@@ -44,7 +44,8 @@ def next_step(thread: Thread, *, now: int, continuing: bool = False) -> Advance:
 
 
 def _infer(thread: Thread, *, now: int, continuing: bool) -> Advance:
-    thread = replace(read(thread, thread.steering), steering=())
+    reading = read_messages(replace(thread, steering=()), thread.steering)
+    thread = reading.thread
     run = thread.current
     counters = thread.counters.model_copy(update={"steps": thread.counters.steps + 1})
     number, messages = run.step.number + 1, thread.context.messages
@@ -65,7 +66,7 @@ def _infer(thread: Thread, *, now: int, continuing: bool) -> Advance:
         transcript=thread.transcript.sent(),
         context=replace(thread.context, messages=messages.after(number)),
     )
-    return Advance(thread, (command,), (StepStart(message_id=stage.message_id),))
+    return Advance(thread, (command,), (*reading.events, StepStart(message_id=stage.message_id)))
 
 
 def infer_command(thread: Thread, stage: Inferring) -> Infer:

@@ -7,7 +7,6 @@ A child's end comes here by one of three paths, which `docs/concepts.md` draws: 
 from wakeful.contract import ids
 from wakeful.contract.base import replace
 from wakeful.contract.budgets import Spent
-from wakeful.contract.events import MailArrived
 from wakeful.contract.inference import Source
 from wakeful.contract.mail import AgentMessage, ReturnedMessage, TaskEvent, mail_message
 from wakeful.contract.messages import Message
@@ -21,11 +20,10 @@ from wakeful.loop.calls import tool_calls
 from wakeful.loop.calls.batch import INLINE_LENGTH, RunningCall
 from wakeful.loop.calls.commit import finish_call
 from wakeful.loop.machine.commands import SendSignal
-from wakeful.loop.machine.events import run_start
+from wakeful.loop.machine.events import mail_arrived, run_start
 from wakeful.loop.machine.facts import Delivered, Submitted, ToolReturned, WorkFact
 from wakeful.loop.machine.stages import (
     AwaitingBudget,
-    AwaitingDecisions,
     AwaitingTasks,
     BetweenSteps,
     CallingTools,
@@ -39,9 +37,6 @@ from wakeful.loop.subagents import budgets, ledger, start, tasks
 from wakeful.loop.thread import cancelling
 from wakeful.loop.thread.outcomes import accepted_ids, record_messages
 from wakeful.loop.thread.submissions import for_this_run, read_queued, start_next_run
-
-EVENT_TEXT_LENGTH = 500
-"""Characters of mail that its event shows."""
 
 
 def on_child_id_assigned(thread: Thread, work_id: str, thread_id: str, *, now: int) -> Advance:
@@ -203,25 +198,21 @@ def _post(thread: Thread, message: Message, source: Source, *, now: int, passive
     submitted = Submitted(message, source, internal=True, passive=passive)
     thread = replace(thread, steering=(*thread.steering, submitted))
     thread = record_messages(thread, (submitted,), OutcomeStatus.STEERING)
-    arrived = MailArrived(message_id=message.id, text=message.text[:EVENT_TEXT_LENGTH])
+    posted = Advance(thread, events=(mail_arrived(message),))
     match thread.stage:
-        case _ if passive:
-            return Advance(thread)
-        case AwaitingDecisions():
-            return Advance(thread)  # the model reads it when the run continues
-        case AwaitingTasks():
-            return _resume_run(thread).emitting(arrived).then(next_step, now=now)
-        case Idle(closing=False):
-            return start_next_run(thread).emitting(arrived)
+        case AwaitingTasks() if not passive:
+            return posted.then(_resume_run).then(next_step, now=now)
+        case Idle(closing=False) if not passive:
+            return posted.then(start_next_run)
         case _:
-            return Advance(thread, events=(arrived,))
+            return posted  # the model reads it in its next step
 
 
 def continue_with_messages(thread: Thread, *, now: int) -> Advance:
     """A message arrived for a run that only waits for its tasks: it reads the message at once."""
     if not (thread.steering or for_this_run(thread)):
         return Advance(thread)
-    return _resume_run(read_queued(thread)).then(next_step, now=now)
+    return _resume_run(thread).then(read_queued).then(next_step, now=now)
 
 
 def _resume_run(thread: Thread) -> Advance:

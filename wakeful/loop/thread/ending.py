@@ -114,7 +114,8 @@ def _end_now(thread: Thread, termination: Termination, *, now: int, detail: str 
         moved = moved.then(refuse_decisions, batch, "the run has ended", now=now)
     result = make_result(moved.thread, termination, detail=detail, then=then)
     done = moved.thread.entering(Done(result))
-    moved = replace(moved, thread=done).emitting(run_finish(done, termination))
+    finished = run_finish(done, result, rolled_back=then is AfterRun.ROLL_BACK)
+    moved = replace(moved, thread=done).emitting(finished)
     return moved.then(_notify_parent, result).then(_after_run, then)
 
 

@@ -6,6 +6,7 @@ from wakeful.contract.messages import Role
 from wakeful.contract.outcomes import Outcome, OutcomeStatus, remembered_id
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import ForkedFrom, OnBusy, RunIdentity, TaskRef
+from wakeful.loop.machine.events import mail_arrived
 from wakeful.loop.machine.facts import Submitted
 from wakeful.loop.machine.stages import Idle
 from wakeful.loop.machine.state import Advance, Children, Mail, Thread
@@ -38,7 +39,9 @@ def begin(
         )
         for index, written in enumerate(request.messages)
     )
-    accepted = submissions.accept_submitted(thread, messages, OnBusy.ENQUEUE, now=0)
+    # A watcher may not have seen mail that arrived after the end of the closed execution.
+    unread = tuple(mail_arrived(later.message) for later in thread.steering)
+    accepted = Advance(thread, events=unread).then(submissions.accept_submitted, messages, OnBusy.ENQUEUE, now=0)
     if accepted.thread.queued:
         return accepted.then(submissions.start_next_run)
     return accepted.then(submissions.start_run, (), request) if request.fork else accepted

@@ -6,6 +6,7 @@ from typing import assert_never
 from wakeful.contract import ids
 from wakeful.contract.base import replace
 from wakeful.contract.budgets import Budget
+from wakeful.contract.events import MessageReceived, MessagesRead
 from wakeful.contract.inference import Source
 from wakeful.contract.messages import Message
 from wakeful.contract.outcomes import OutcomeStatus, remembered_id
@@ -66,6 +67,12 @@ def accept_submitted(thread: Thread, messages: tuple[Submitted, ...], on_busy: O
             new.append(submitted)
     status = OutcomeStatus.STEERING if on_busy is OnBusy.STEER else OutcomeStatus.QUEUED
     thread = record_messages(count_repeats(thread, sent), new, status)
+    return Advance(thread, events=tuple(MessageReceived(message=submitted.message) for submitted in new)).then(
+        _queue, tuple(new), on_busy
+    )
+
+
+def _queue(thread: Thread, new: tuple[Submitted, ...], on_busy: OnBusy) -> Advance:
     match on_busy:
         case _ if not new:
             return Advance(thread)
@@ -136,9 +143,9 @@ def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | R
         requested_agent=None,
         agent_state=thread.agent_state if is_first else thread.agent_state.for_next_run(),
     ).entering(Resolving(id=resolve_id))
-    started = read(started, taken)
+    started = _appending(started, taken)
     resolve = ResolveAgent(id=resolve_id, agent_id=agent_id, in_task=identity.task is not None)
-    return Advance(started, (resolve,), (run_start(started),))
+    return Advance(started, (resolve,), (run_start(started, *(submitted.message.id for submitted in taken)),))
 
 
 def _origin(thread: Thread, taken: tuple[Submitted, ...]) -> Origin:
@@ -160,16 +167,22 @@ def _needs_own_run(thread: Thread, later: Submitted) -> bool:
     return later.overrides is not None or later.agent_id not in (None, answers)
 
 
-def read_queued(thread: Thread) -> Thread:
-    """Append the queued messages that need no run of their own to the transcript."""
+def read_queued(thread: Thread) -> Advance:
+    """The run under way reads the queued messages that need no run of their own."""
     mine = for_this_run(thread)
-    return replace(read(thread, mine), queued=thread.queued[len(mine) :])
+    return read_messages(replace(thread, queued=thread.queued[len(mine) :]), mine)
 
 
-def read(thread: Thread, messages: tuple[Submitted, ...]) -> Thread:
-    """Append messages to the transcript: the model reads them in its next step."""
+def read_messages(thread: Thread, messages: tuple[Submitted, ...]) -> Advance:
+    """The run under way reads these messages."""
     if not messages:
-        return thread
+        return Advance(thread)
+    event = MessagesRead(message_ids=tuple(submitted.message.id for submitted in messages))
+    return Advance(_appending(thread, messages), events=(event,))
+
+
+def _appending(thread: Thread, messages: tuple[Submitted, ...]) -> Thread:
+    """The thread with these messages in the transcript: the model reads them in its next step."""
     transcript, run = thread.transcript, thread.current
     for submitted in messages:
         transcript = transcript.appending(submitted.message, submitted.source)
