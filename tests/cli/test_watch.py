@@ -30,7 +30,7 @@ async def test_a_run_that_has_ended_is_shown_from_its_start_or_from_any_event_on
     whole = await wakeful("watch", thread_id, address=address)
     assert (whole.code, whole.out.splitlines()) == (
         0,
-        ["· thinking", "→ add(a=2, b=3)", "✓ add: 5", "· thinking", "  the sum is 5", "■ natural"],
+        ["> add", "· thinking", "→ add(a=2, b=3)", "✓ add: 5", "· thinking", "  the sum is 5", "■ natural"],
     )
     stored = [record.model_dump(mode="json") async for record in client.watch(thread_id)]
     printed = [
@@ -98,7 +98,7 @@ async def test_sub_agents_are_printed_under_their_paths(
     async with terminal(WAKEFUL, "watch", thread_id, "--descendants", TEMPORAL_ADDRESS=address) as seen:
         assert await seen.ended() == 0
         shown = await seen.until("■ natural")
-        assert f"  {child}\n  · thinking\n    I have helped.\n" in shown
+        assert f"  {child}\n  > Help.\n  · thinking\n    I have helped.\n" in shown
 
 
 async def test_a_watched_answer_is_seen_before_it_is_whole(

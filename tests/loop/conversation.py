@@ -1,6 +1,7 @@
 """A conversation that is built from events alone, as a chat page builds it."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
@@ -108,7 +109,7 @@ def _text_of(payload: JsonValue) -> str:
     return json.dumps(payload, separators=(",", ":"), ensure_ascii=False)
 
 
-def conversation_of(events: list[AgentEvent]) -> list[Entry]:
+def conversation_of(events: Sequence[AgentEvent]) -> list[Entry]:
     """What a watcher of these events knows of the conversation."""
     conversation = Conversation()
     for event in events:
@@ -116,6 +117,6 @@ def conversation_of(events: list[AgentEvent]) -> list[Entry]:
     return conversation.entries
 
 
-def entries_of(messages: tuple[Message, ...]) -> list[Entry]:
+def entries_of(messages: Sequence[Message]) -> list[Entry]:
     """The same of a transcript."""
     return [(message.role, message.text, message.tool_call_id or message.id) for message in messages]

@@ -343,6 +343,7 @@ async def test_watching_shows_every_event_once_and_in_order(client: Client, thre
     records = [record async for record in client.watch(thread_id)]
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
     assert [record.event.event_type for record in records] == [
+        "message_received",
         "run_start",
         "step_start",
         "tool_call_start",
@@ -361,7 +362,7 @@ async def test_watching_shows_every_event_once_and_in_order(client: Client, thre
 
 async def test_a_finished_run_is_watched_from_any_point(client: Client, thread_id: str) -> None:
     await client.run("tester", "add", thread_id=thread_id)
-    assert [record.seq async for record in client.watch(thread_id, after=11)] == [12, 13]
+    assert [record.seq async for record in client.watch(thread_id, after=12)] == [13, 14]
 
 
 async def test_temporal_shows_what_a_run_is_and_waits_for(usual_client: Client, thread_id: str) -> None:

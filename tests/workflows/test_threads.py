@@ -4,6 +4,7 @@ import pytest
 from temporalio.client import Client as TemporalClient
 from temporalio.client import WorkflowExecutionStatus
 
+from tests.loop.conversation import conversation_of, entries_of
 from tests.loop.provider_rules import check_every_provider
 from tests.support.app import registry
 from tests.support.waiting import until
@@ -137,12 +138,14 @@ async def test_a_long_thread_continues_as_new_inside_its_budget(temporal: Tempor
             await answered(client, thread_id, number + 1)
         said = [message.text for message in await client.transcript(thread_id)]
         assert said == ["add", "", "5", "the sum is 5"] * 12
-        seqs = []
+        records = []
         async for record in client.watch(thread_id):
-            seqs.append(record.seq)
+            records.append(record)
             if record.event.event_type == "run_finish" and record.run_id.endswith(".12"):
                 break
-        assert seqs == list(range(1, 1 + 13 * 12))
+        assert [record.seq for record in records] == list(range(1, 1 + 14 * 12))
+        watched = conversation_of([record.event for record in records])
+        assert watched == entries_of(await client.transcript(thread_id))
         lengths = [
             execution.history_length async for execution in temporal.list_workflows(f"WorkflowId = '{thread_id}'")
         ]

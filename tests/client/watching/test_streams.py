@@ -51,8 +51,8 @@ async def test_text_is_shown_before_an_answer_is_complete(
     await client.start("chat", "go", thread_id=thread_id)
     async with Watched(client.watch(thread_id, live=True)) as watched:
         early = await watched.until_type("text_delta", provisional=True)
-        assert (early.seq, early.thread_id, early.agent_id) == (2, thread_id, "chat")
-        assert (await client.events(thread_id)).last == 2
+        assert (early.seq, early.thread_id, early.agent_id) == (3, thread_id, "chat")
+        assert (await client.events(thread_id)).last == 3
         rest.set()
         fold = await check(client, thread_id, await watched.to_the_end())
     assert (fold.answers, fold.resets) == ([Answered("Let me think.", TEXT)], [])
