@@ -31,6 +31,7 @@ from wakeful.registry.plugin_lifecycles import PluginLifecycles
 from wakeful.registry.registry import Registry
 from wakeful.undecodable import tolerant_client
 from wakeful_activities import (
+    ArchiveActivity,
     CompactActivity,
     DeliverActivity,
     HistoryCache,
@@ -45,7 +46,7 @@ from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks
 from wakeful_activities.providers.built_in import built_in_providers
 from wakeful_activities.sweep.orphans import sweeping
-from wakeful_workflows import AgentRun, ToolTask
+from wakeful_workflows import AgentRun, ThreadArchive, ToolTask
 
 HEARTBEAT_THROTTLE = timedelta(milliseconds=200)
 BUILD_ID = f"wakeful-{version('wakeful')}"
@@ -110,10 +111,13 @@ async def running_worker(
     reader = HistoryReader(client)
     inference = InferActivity(registry, cache, hooks, gates, built_in)
     has_attributes = await ensure_search_attributes(client)
+    archive = ArchiveActivity(client, reader)
     resolve = ResolveActivity(registry, cache, search_attributes=has_attributes, budget=settings.history_budget)
     activities: list[Callable[..., Any]] = [
         resolve.resolve_agent,
         RestoreActivity(client, reader).restore_thread,
+        archive.archive_thread,
+        archive.is_thread_open,
         DeliverActivity(client).deliver_message,
         inference.infer,
         CompactActivity(inference, cache).compact,
@@ -141,7 +145,7 @@ def _worker(client: Client, settings: WorkerSettings, activities: Sequence[Calla
     return Worker(
         client,
         task_queue=settings.task_queue,
-        workflows=[AgentRun, ToolTask],
+        workflows=[AgentRun, ToolTask, ThreadArchive],
         activities=activities,
         build_id=None if settings.deployment else settings.build_id,
         deployment_config=_deployment(settings),

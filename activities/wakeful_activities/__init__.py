@@ -1,5 +1,6 @@
 """Activities: everything that touches the world. They parse, call and translate; they decide nothing."""
 
+from wakeful_activities.archive import ArchiveActivity
 from wakeful_activities.compact import CompactActivity
 from wakeful_activities.deliver import DeliverActivity
 from wakeful_activities.history_cache import HistoryCache
@@ -10,6 +11,7 @@ from wakeful_activities.restore import RestoreActivity
 from wakeful_activities.tools.execute import ToolActivity
 
 __all__ = [
+    "ArchiveActivity",
     "CompactActivity",
     "DeliverActivity",
     "HistoryCache",

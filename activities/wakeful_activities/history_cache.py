@@ -1,7 +1,7 @@
 """A worker's cache of transcripts and resolved agents, filled by its own activities and rebuilt from history.
 
 Activities are given references: a transcript's length and digest, an agent's digest. This cache turns them into values.
-What it does not have is read from the workflow's history, and from the executions before it. The chain of digests
+What it does not have is read from the workflow's history, and from the thread's archives. The chain of digests
 decides whether a transcript is the right one, so a stale or partial cache costs time but is never wrong.
 """
 
@@ -14,7 +14,6 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from wakeful.client.queries import ask
 from wakeful.context.tokens import message_tokens
 from wakeful.context.window import shortened
 from wakeful.contract.agents import ResolvedAgent
@@ -22,12 +21,13 @@ from wakeful.contract.context import CompactionMark
 from wakeful.contract.errors import InternalError
 from wakeful.contract.inference import InferInput, ModelResponse, Rewind, Source, TranscriptRef
 from wakeful.contract.messages import Message
-from wakeful.contract.names import QUERY_TRANSCRIPT
+from wakeful.contract.segments import SegmentRef
 from wakeful.contract.tools import ToolOutcome
 from wakeful.contract.transcript import assistant_message, chained, tool_message
-from wakeful.contract.views import TranscriptPage
+from wakeful.history.archive import ArchiveReader
 from wakeful.history.conversation import UNKNOWN_DIGEST, Conversation, read_conversation
-from wakeful.history.decoder import ExecutionRef, walk_chain
+from wakeful.history.decoder import ExecutionRef
+from wakeful.loop.thread.archive import archived_position
 from wakeful.loop.thread.transcript import TranscriptPosition
 
 DEFAULT_CAPACITY = 512
@@ -45,7 +45,8 @@ class _Thread:
     results: dict[str, Message] = field(default_factory=dict)
     marks: dict[tuple[str, str], CompactionMark] = field(default_factory=dict)
     """By execution and activity: after a reset, another activity may have the same id."""
-    predecessor: ExecutionRef | None = None
+    segments: tuple[SegmentRef, ...] = ()
+    """Where what precedes `start` is archived; empty if it is not known yet."""
 
     @property
     def length(self) -> int:
@@ -87,7 +88,7 @@ class _Thread:
         for message in messages:
             older.append(message)
         if older.length != self.start.length or older._digest_at(older.length) != self.start.digest:
-            raise _mismatch(f"the earlier execution ends at {older.length} with a different digest")
+            raise _mismatch(f"the archive ends at {older.length} with a different digest")
         self.messages[:0], self.digests[:0], self.start = older.messages, older.digests, start
         self.tokens = older.tokens[:-1] + [older.tokens[-1] + tokens for tokens in self.tokens]
 
@@ -119,6 +120,7 @@ class HistoryCache:
 
     def __init__(self, client: Client, *, capacity: int = DEFAULT_CAPACITY) -> None:
         self._client = client
+        self._archives = ArchiveReader(client)
         self._capacity = capacity
         self._threads: OrderedDict[str, _Thread] = OrderedDict()
         self._agents: OrderedDict[str, ResolvedAgent] = OrderedDict()
@@ -168,20 +170,15 @@ class HistoryCache:
         if not thread.matches(ref):
             thread = await self._rebuild(ref)
         while thread.start.length > 0 and not is_enough(CachedTranscript(thread, ref.length)):
-            await self._read_predecessor(thread)
+            await self._read_older(thread)
         return CachedTranscript(thread, ref.length)
 
     async def _rebuild(self, ref: TranscriptRef) -> _Thread:
-        start, messages = TranscriptPosition(digest=UNKNOWN_DIGEST), list[Message]()
-        predecessor: ExecutionRef | None = None
-        is_first = True
-        async for conversation in walk_chain(self._read, _here()):
-            position, older = _entries(conversation)
-            messages = older if is_first else older[: start.length - position.length] + messages
-            start, predecessor, is_first = position, conversation.predecessor, False
-            if start.digest != UNKNOWN_DIGEST:  # else the thread was rewound to before this execution
-                break
-        thread = _Thread(start=start, predecessor=predecessor)
+        conversation = await self._read(_here())
+        start, messages = _entries(conversation)
+        thread = _Thread(start=start, segments=conversation.segments)
+        if start.digest == UNKNOWN_DIGEST:  # the thread was rolled back to before this execution
+            await self._read_rolled_back(thread)
         for message in messages:
             thread.append(message)
         if not thread.matches(ref):
@@ -189,35 +186,24 @@ class HistoryCache:
         self._threads[_here().thread_id] = thread
         return thread
 
-    async def _read_predecessor(self, thread: _Thread) -> None:
-        if thread.predecessor is None:
-            thread.predecessor = (await self._read(_here())).predecessor
-        if (execution := thread.predecessor) is None:
-            raise _mismatch(f"the thread begins at {thread.start.length}, and no earlier execution is known")
-        conversation = await self._read(execution)
-        start, messages = _entries(conversation, through=thread.start)
-        # The cached part of a fork may begin before that of its origin, if the origin is a fork too.
-        if start.length < thread.start.length:
-            if start.length + len(messages) < thread.start.length:
-                messages = await self._query(execution, start.length, thread.start.length)
-            thread.prepend(start, messages[: thread.start.length - start.length])
-        thread.predecessor = conversation.predecessor
+    async def _read_rolled_back(self, thread: _Thread) -> None:
+        """Start a transcript of which only the length is known: with the archived segment that holds its end."""
+        end = thread.start.length
+        held = [ref for ref in thread.segments if ref.first_message < end]
+        thread.start = archived_position(tuple(held[:-1]))
+        for message in await self._archives.messages(held[-1:], after=thread.start.length, through=end):
+            thread.append(message)
 
-    async def _query(self, execution: ExecutionRef, after: int, through: int) -> list[Message]:
-        """Query an execution for entries that no inference input refers to: its last answer and its calls' results."""
-        messages = list[Message]()
-        while after < through:
-            page = await ask(
-                self._client,
-                execution.thread_id,
-                QUERY_TRANSCRIPT,
-                TranscriptPage,
-                {"after": after},
-                run_id=execution.run_id,
-            )
-            messages += page.messages
-            after = page.next or through
-        return messages
+    async def _read_older(self, thread: _Thread) -> None:
+        """Put the archived segment that precedes the known messages before them."""
+        if not thread.segments:
+            thread.segments = (await self._read(_here())).segments
+        end = thread.start.length
+        held = [ref for ref in thread.segments if ref.first_message < end]
+        if not held or held[-1].messages < end:
+            raise _mismatch(f"the thread begins at {end}, and what precedes it is not archived")
+        start = archived_position(tuple(held[:-1]))
+        thread.prepend(start, await self._archives.messages(held[-1:], after=start.length, through=end))
 
     async def _read(self, execution: ExecutionRef) -> Conversation:
         return await read_conversation(self._client, execution)

@@ -1,40 +1,78 @@
-"""The `restore_thread` activity: read the conversation and the carryover that a new execution continues from.
+"""The `restore_thread` activity: what a thread said and kept, for the execution that continues it.
 
-A woken thread continues from its own closed execution, a fork from a step of another thread, open or closed. Both are
-read from history, up to the last completed workflow task: a query would also show what a task that was never completed
-would have done, such as background tasks that were never started.
+A woken thread continues from its own closed execution, a fork from a step of another thread, open or closed. The new
+execution then owns everything: what it does not get with the activity's result is archived under its own id, so it
+depends on no other execution, which retention will delete.
 """
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TypeVar
 
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
 
 from wakeful.client.read_or_ask import read_or_ask
-from wakeful.contract.carryover import Carryover, json_bytes
-from wakeful.contract.ids import interrupted_message_id
+from wakeful.contract.archive import ArchiveInput, ArchiveOutput
+from wakeful.contract.base import Wire
+from wakeful.contract.carryover import Carryover, Counters, json_bytes
+from wakeful.contract.errors import DoesNotReplay, NoAnswer, ThreadNotFound
+from wakeful.contract.events import EventRecord
+from wakeful.contract.ids import interrupted_message_id, message_id
 from wakeful.contract.inference import RestoreInput, TranscriptTail
+from wakeful.contract.messages import Message
 from wakeful.contract.names import (
+    ACTIVITY_ARCHIVE,
     ACTIVITY_RESTORE,
     QUERY_CARRYOVER,
-    QUERY_FORK_POINT,
+    QUERY_EVENTS,
     QUERY_TRANSCRIPT,
     TOOL_INTERRUPTED,
 )
-from wakeful.contract.requests import ForkPointRequest, PageRequest
+from wakeful.contract.requests import MAX_PAGE, ForkPointRequest, PageRequest
+from wakeful.contract.segments import SegmentRef, archived_events, archived_messages
 from wakeful.contract.tools import ToolResult
-from wakeful.contract.transcript import tool_message
-from wakeful.contract.views import ForkPointView, TranscriptPage
-from wakeful.history.decoder import ExecutionRef
+from wakeful.contract.transcript import EMPTY_DIGEST, chained, tool_message
+from wakeful.contract.views import EventsPage, TranscriptPage
+from wakeful.history.archive import ArchiveReader, ArchiveWriter, digest_before
+from wakeful.history.conversation import read_conversation
+from wakeful.history.decoder import ExecutionRef, Payloads, read_moments
+from wakeful.history.fork_point import find_fork_point
 from wakeful.history.latest_execution import latest_started
+from wakeful.history.moments import ActivityCompleted, ActivityScheduled
 from wakeful.history.reader import HistoryReader
+from wakeful.loop.thread.archive import archived_position
 from wakeful.loop.thread.continue_as_new import TAIL_BYTES
-from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
+from wakeful.loop.thread.transcript import Transcript
+from wakeful.rpc_errors import error_of
 
 RESTORED_BYTES = 1_500_000
 """Of the activity's result: Temporal fails an activity that returns two megabytes."""
 
 UTF8_BYTES = 4
 """Of one character, at most."""
+
+V = TypeVar("V", bound=Wire)
+
+EVENTS_PER_MOMENT = 20
+"""More events than one event of history can cause."""
+
+
+@dataclass(frozen=True)
+class _Past:
+    """What a thread continues with."""
+
+    carryover: Carryover
+    segments: tuple[SegmentRef, ...] = ()
+    messages: Sequence[Message] = ()
+    """After those that are archived."""
+    events: Sequence[EventRecord] = ()
+    added: Sequence[Message] = field(default=())
+    """Messages that the restored thread adds to the conversation."""
+    missing: str = ""
 
 
 class RestoreActivity:
@@ -43,82 +81,195 @@ class RestoreActivity:
     def __init__(self, client: Client, reader: HistoryReader) -> None:
         self._client = client
         self._reader = reader
+        self._archives = ArchiveReader(client)
 
     @activity.defn(name=ACTIVITY_RESTORE)
     async def restore_thread(self, input: RestoreInput) -> TranscriptTail:
         workflow_id = activity.info().workflow_id
         assert workflow_id is not None  # our activities are always scheduled by a workflow
         if input.messages is None:
-            return await self._read_closed(workflow_id, input.run_id)
+            return await self._tail(workflow_id, await self._closed(workflow_id, input.run_id))
         fork_point = ForkPointRequest(messages=input.messages, digest=input.digest)
-        return await self._read_fork_point(ExecutionRef(input.thread_id or workflow_id, input.run_id), fork_point)
+        origin = ExecutionRef(input.thread_id or workflow_id, input.run_id)
+        return await self._tail(workflow_id, await self._fork(origin, fork_point))
 
-    async def _read_closed(self, thread_id: str, run_id: str) -> TranscriptTail:
+    async def _closed(self, thread_id: str, run_id: str) -> _Past:
         """The thread at the end of this execution, or of its predecessor, if this one never started."""
         start = await latest_started(self._client, thread_id, run_id)
         closed = ExecutionRef(thread_id, start.run_id)
         if not start.has_started:
             raise _not_restorable(closed, "it never started")
-        transcript = _with_interrupted_calls(await self._read_transcript(closed))
-        carryover = await read_or_ask(self._reader, thread_id, QUERY_CARRYOVER, Carryover, run_id=start.run_id)
-        return _tail(transcript, carryover.fitting())
+        if (archived := await self._last_act(closed)) is not None:
+            return archived
+        try:
+            return await self._left(closed)
+        except (DoesNotReplay, NoAnswer) as error:
+            return await self._conversation(closed, error)
 
-    async def _read_fork_point(self, origin: ExecutionRef, request: ForkPointRequest) -> TranscriptTail:
-        """The origin after its first messages, read from the execution that has them."""
-        while True:
-            thread_id, run_id = origin.thread_id, origin.run_id
-            point = await read_or_ask(self._reader, thread_id, QUERY_FORK_POINT, ForkPointView, request, run_id=run_id)
-            if point.earlier is None:
-                break
-            origin = ExecutionRef(point.earlier.thread_id or origin.thread_id, point.earlier.run_id)
-        transcript = await self._read_transcript(origin, through=request.messages)
-        wanted = TranscriptPosition(request.messages, request.digest or point.digest)
-        found = TranscriptPosition(point.messages, point.digest)
-        if point.carryover is None or not transcript.position == wanted == found:
+    async def _last_act(self, closed: ExecutionRef) -> _Past | None:
+        """What the thread archived as the last act of its execution; None if it was terminated, or has no archive."""
+        inputs = dict[int, ArchiveInput]()
+        found: _Past | None = None
+        payloads = Payloads(self._client.data_converter)
+        async for moment in read_moments(self._client, closed):
+            match moment:
+                case ActivityScheduled(activity_type=kind) if kind == ACTIVITY_ARCHIVE:
+                    inputs[moment.event_id] = await payloads.value(moment.input, ArchiveInput)
+                case ActivityCompleted(scheduled=int(scheduled)) if scheduled in inputs:
+                    output = await payloads.value(moment.result, ArchiveOutput)
+                    before = inputs[scheduled]
+                    found = await self._archived((*before.segments, *output.segments)) if before.closes else None
+        return found
+
+    async def _archived(self, segments: tuple[SegmentRef, ...]) -> _Past:
+        carryover = (await self._archives.content(segments[-1])).carryover
+        assert carryover is not None  # the last segment of an archiving has it
+        return _Past(carryover, segments)
+
+    async def _left(self, closed: ExecutionRef) -> _Past:
+        """What the execution has, read by replay."""
+        carryover = await self._ask(closed, QUERY_CARRYOVER, Carryover)
+        segments = carryover.segments
+        messages = await self._messages(closed, after=archived_messages(segments))
+        events = await self._events(closed, after=archived_events(segments))
+        return _Past(carryover.fitting(), segments, messages, events, _interrupted_calls(messages))
+
+    async def _conversation(self, closed: ExecutionRef, error: DoesNotReplay | NoAnswer) -> _Past:
+        """The conversation alone, read from what history records: the execution does not replay on this code.
+
+        Counters continue with numbers that cannot have been used.
+        """
+        conversation = await read_conversation(self._client, closed)
+        start, messages = conversation.entries()
+        if start != archived_position(conversation.segments):
+            archived = await self._archives.messages(conversation.segments, after=0, through=start.length)
+            messages, segments = [*archived, *messages], tuple[SegmentRef, ...]()
+        else:
+            segments = conversation.segments
+        first = archived_messages(segments)
+        named = [
+            message.model_copy(update={"id": message.id or message_id(closed.run_id, number)})
+            for number, message in enumerate(messages, first + 1)
+        ]
+        counted = _beyond(conversation.carryover.counters, conversation.moments)
+        missing = f"only the conversation was restored, without its newest events, state and answer: {error}"
+        carryover = conversation.carryover.model_copy(update={"counters": counted})
+        return _Past(carryover, segments, named, (), _interrupted_calls(named), missing)
+
+    async def _fork(self, origin: ExecutionRef, request: ForkPointRequest) -> _Past:
+        """The origin after its first messages, read from the execution that was named, or from its newest one."""
+        try:
+            return await self._fork_of(origin, request)
+        except ThreadNotFound:  # the server has deleted the execution since
+            try:
+                newest = (await self._client.get_workflow_handle(origin.thread_id).describe()).run_id
+            except RPCError as error:
+                raise error_of(error, origin.thread_id) from error
+            if newest == origin.run_id:
+                raise
+        return await self._fork_of(ExecutionRef(origin.thread_id, newest), request)
+
+    async def _fork_of(self, origin: ExecutionRef, request: ForkPointRequest) -> _Past:
+        messages = (await self._messages(origin, after=0, through=request.messages))[: request.messages]
+        digest = reduce(chained, messages, EMPTY_DIGEST)
+        point = (await find_fork_point(self._ask, self._archives, origin, request)).view
+        wanted = request.digest or point.digest
+        if point.carryover is None or not digest == wanted == (point.digest or wanted):
             reason = f"no step of the conversation ends after {request.messages} messages any more"
             raise _not_restorable(origin, reason)
         # The fork's own request names the agent that answers.
-        return _tail(transcript, point.carryover.model_copy(update={"agent_id": None}))
+        return _Past(point.carryover.model_copy(update={"agent_id": None}), messages=messages)
 
-    async def _read_transcript(self, execution: ExecutionRef, *, through: int | None = None) -> Transcript:
-        """The newest part of the conversation, which this execution has itself, up to entry number `through`."""
-        thread_id, run_id = execution.thread_id, execution.run_id
-        transcript, after = Transcript(), 0
-        while through is None or transcript.length < through:
-            request = PageRequest(after=after)
-            page = await read_or_ask(self._reader, thread_id, QUERY_TRANSCRIPT, TranscriptPage, request, run_id=run_id)
+    async def _messages(self, execution: ExecutionRef, *, after: int, through: int | None = None) -> list[Message]:
+        """The messages of an execution, with those that are archived, from number `after` on."""
+        messages, wanted = list[Message](), after
+        while through is None or wanted < through:
+            request = PageRequest(after=wanted, limit=MAX_PAGE)
+            page = await self._ask(execution, QUERY_TRANSCRIPT, TranscriptPage, request)
             if page.restoring:
                 raise _not_restorable(execution, "it was closed before it was restored itself")
-            if page.earlier is not None:
-                start = TranscriptPosition(page.earlier.through, page.earlier.digest or "")
-                transcript = Transcript(digest=start.digest, before=start)
-            room = len(page.messages) if through is None else max(0, through - transcript.length)
-            for message in page.messages[:room]:
-                transcript = transcript.appending(message, message.id)
+            messages += page.messages
+            if page.segments and page.next is not None:
+                messages += await self._archives.messages(page.segments, after=wanted, through=page.next)
             if page.next is None:
                 break
-            after = page.next
-        return transcript.sent()
+            wanted = page.next
+        return messages
+
+    async def _events(self, execution: ExecutionRef, *, after: int) -> list[EventRecord]:
+        events = list[EventRecord]()
+        while True:
+            request = PageRequest(after=after, limit=MAX_PAGE)
+            page = await self._ask(execution, QUERY_EVENTS, EventsPage, request)
+            events += page.events
+            after = page.last
+            if not page.more:
+                return events
+
+    async def _ask(self, execution: ExecutionRef, name: str, kind: type[V], argument: object = None, /) -> V:
+        return await read_or_ask(self._reader, execution.thread_id, name, kind, argument, run_id=execution.run_id)
+
+    async def _tail(self, thread_id: str, past: _Past) -> TranscriptTail:
+        """The thread as its next execution gets it; what does not fit is archived under its id."""
+        carryover, segments, events = past.carryover, past.segments, tuple(past.events)
+        before = archived_position(segments)
+        transcript = _appended(Transcript(digest=before.digest, before=before), past.messages)
+        size = sum(map(json_bytes, (*past.messages, *events)))
+        if size > TAIL_BYTES:
+            number = carryover.counters.archives + 1
+            writer = ArchiveWriter(self._client, thread_id, task_queue=activity.info().task_queue)
+            digest = digest_before(segments)
+            segments += await writer.write(segments, past.messages, events, number=number, digest=digest)
+            counters = carryover.counters.model_copy(update={"archives": number})
+            carryover, events = carryover.model_copy(update={"counters": counters}), ()
+        if not transcript.messages:
+            transcript = await self._newest(segments)
+        room = max(0, RESTORED_BYTES - json_bytes(carryover)) // UTF8_BYTES
+        new = transcript.length - archived_messages(segments)
+        tail = transcript.tail(min(TAIL_BYTES, room), at_least=new)
+        tail = _appended(tail, past.added).sent()
+        return TranscriptTail(
+            length=tail.before.length,
+            digest=tail.before.digest,
+            messages=tail.messages,
+            carryover=carryover.model_copy(update={"segments": segments}),
+            events=events,
+            missing=past.missing,
+        )
+
+    async def _newest(self, segments: tuple[SegmentRef, ...]) -> Transcript:
+        """The newest archived messages, as many as a restored thread starts with."""
+        first, size = len(segments), 0
+        while first and size < TAIL_BYTES:
+            first -= 1
+            size += sum(map(json_bytes, (await self._archives.content(segments[first])).messages))
+        before = archived_position(segments[:first])
+        end = archived_messages(segments)
+        messages = await self._archives.messages(segments[first:], after=before.length, through=end)
+        return _appended(Transcript(digest=before.digest, before=before), messages)
 
 
-def _with_interrupted_calls(transcript: Transcript) -> Transcript:
-    """A result for every call that was under way when the execution was terminated: no provider accepts one without."""
-    messages = transcript.messages
-    answered = {message.tool_call_id for message in messages}
-    for call in [call for message in messages for call in message.tool_calls if call.id not in answered]:
-        result = ToolResult.error(call.name, TOOL_INTERRUPTED)
-        message = tool_message(call.id, result, id=interrupted_message_id(call.id))
+def _appended(transcript: Transcript, messages: Sequence[Message]) -> Transcript:
+    for message in messages:
         transcript = transcript.appending(message, message.id)
     return transcript.sent()
 
 
-def _tail(transcript: Transcript, carryover: Carryover) -> TranscriptTail:
-    """As much of the transcript as fits beside the carryover."""
-    room = max(0, RESTORED_BYTES - json_bytes(carryover)) // UTF8_BYTES
-    tail = transcript.tail(min(TAIL_BYTES, room))
-    return TranscriptTail(
-        length=tail.before.length, digest=tail.before.digest, messages=tail.messages, carryover=carryover
-    )
+def _interrupted_calls(messages: Sequence[Message]) -> list[Message]:
+    """A result for every call that was under way when the execution was terminated: no provider accepts one without."""
+    answered = {message.tool_call_id for message in messages}
+    return [
+        tool_message(call.id, ToolResult.error(call.name, TOOL_INTERRUPTED), id=interrupted_message_id(call.id))
+        for message in messages
+        for call in message.tool_calls
+        if call.id not in answered
+    ]
+
+
+def _beyond(counters: Counters, moments: int) -> Counters:
+    """Counters that no id of an execution with so many events of history can have reached."""
+    numbers = {name: number + moments for name, number in counters if isinstance(number, int)}
+    return counters.model_copy(update=numbers | {"events": counters.events + moments * EVENTS_PER_MOMENT})
 
 
 def _not_restorable(execution: ExecutionRef, why: str) -> ApplicationError:

@@ -12,6 +12,7 @@ from wakeful.contract.messages import Message
 from wakeful.contract.outcomes import Outcome
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity
+from wakeful.contract.segments import SegmentRef
 from wakeful.contract.tasks import Task
 
 UNDELIVERED_BYTES = 300_000
@@ -32,6 +33,7 @@ class Counters(Wire):
     handoffs: int = 0
     hooks: int = 0
     events: int = 0
+    archives: Few[int] = 0
     lineage: Few[str] = ""
     """Set by a Temporal reset, which counts again from the reset point: it tells the new ids from the undone ones."""
 
@@ -57,6 +59,17 @@ class Carryover(Wire):
     """What became of the newest decisions and messages; a fork has its own."""
     identity: Maybe[RunIdentity] = None
     """The last run's: a sub-agent that is woken still knows its parent."""
+    segments: Few[tuple[SegmentRef, ...]] = ()
+    """Where the older part of the conversation and of the events is archived."""
+
+    def for_fork(self) -> "Carryover":
+        """What a fork inherits: tasks, mail, parent and outcomes are the thread's own."""
+        return Carryover(
+            counters=self.counters,
+            agent_id=self.agent_id or (self.identity.agent_id if self.identity else None),
+            permissions=self.permissions,
+            state=self.state,
+        )
 
     def fitting(self) -> "Carryover":
         """As much as fits: the newest undelivered messages, then mail, the oldest first."""

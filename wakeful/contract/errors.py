@@ -4,11 +4,13 @@
     ├── CallerError             the request was wrong: change it
     │   ├── DecisionRefused       the run rejected the decision, for a reason
     │   ├── ThreadBusy            the thread already has an active run
+    │   ├── ThreadExists          the thread has a conversation, and a start would begin another one
     │   └── ThreadNotFound        no such thread
     ├── ConfigurationError      the worker's registry or settings are wrong; lists every problem at once
     ├── ConnectionFailed        Temporal is unreachable
     ├── NoAnswer                a thread did not answer a query in time, usually because no worker is running
     ├── NotStarted              no worker has completed a workflow task of the execution yet
+    ├── ArchiveMissing          an archived part of a thread was deleted
     ├── DoesNotReplay           a history does not replay on the installed code: a worker has to be asked
     ├── ProviderError           the model provider failed; `kind` says how, and whether a retry may help
     ├── ToolError               a tool reports a failure for the model to read
@@ -49,6 +51,17 @@ class ThreadBusy(CallerError):
         self.thread_id = thread_id
 
 
+class ThreadExists(CallerError):
+    """The thread has a conversation already, which a new start would leave behind."""
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(
+            f"thread {thread_id!r} has a conversation already: use send() to continue it, or start it over with "
+            "again=True"
+        )
+        self.thread_id = thread_id
+
+
 class ThreadNotFound(CallerError):
     """No workflow has this thread's id."""
 
@@ -83,6 +96,17 @@ class NotStarted(WakefulError):
         )
         self.thread_id = thread_id
         self.run_id = run_id
+
+
+class ArchiveMissing(WakefulError):
+    """The server does not have an archived part of a thread any more."""
+
+    def __init__(self, thread_id: str, archive_id: str) -> None:
+        super().__init__(
+            f"a part of thread {thread_id!r} is missing: workflow {archive_id!r}, which archives it, was deleted"
+        )
+        self.thread_id = thread_id
+        self.archive_id = archive_id
 
 
 class DoesNotReplay(WakefulError):

@@ -127,6 +127,13 @@ class Restore:
     """Read the conversation that a woken or forked thread continues."""
 
 
+@dataclass(frozen=True)
+class Archive:
+    """Archive what the thread's execution does not pass on."""
+
+    number: int
+
+
 Work = (
     Resolve
     | ResolveHandoff
@@ -144,6 +151,7 @@ Work = (
     | GrantBudget
     | NotifyParent
     | Restore
+    | Archive
 )
 
 
@@ -182,17 +190,20 @@ def work_id(work: Work) -> str:
             return "notify_parent"
         case Restore():
             return "restore_thread"
+        case Archive(number=number):
+            return f"archive-{number}"
         case _:
             assert_never(work)
 
 
-_NUMBERED = re.compile(r"(resolve|handoff|infer|compact|hooks)-([0-9]{1,18})")
+_NUMBERED = re.compile(r"(resolve|handoff|infer|compact|hooks|archive)-([0-9]{1,18})")
 _NUMBERED_WORK: Mapping[str, Callable[[int], Work]] = {
     "resolve": Resolve,
     "handoff": ResolveHandoff,
     "infer": Infer,
     "compact": Compact,
     "hooks": Hooks,
+    "archive": Archive,
 }
 _CALLED = re.compile(r"(tool|delegate)(?:\.([0-9]{1,18}))?-(.*)", re.DOTALL)
 _CALLED_WORK: Mapping[str, Callable[[str, int], Work]] = {"tool": CallTool, "delegate": Delegate}
@@ -435,6 +446,21 @@ def child_thread_id(parent: str, root: str, name: str, unique: str) -> str:
         if len(id.encode()) <= CHILD_ID_BYTES:
             return id
     return f"{readable}-{unique}"
+
+
+def archive_prefix(thread_id: str) -> str:
+    """How the workflow ids of a thread's archives begin."""
+    return f"{thread_id}/archive/"
+
+
+def archive_id(thread_id: str, number: int, digest: str) -> str:
+    """The workflow id of an archive: the same content has the same id, and another past of the thread another one."""
+    return f"{archive_prefix(thread_id)}{number}-{digest}"
+
+
+def archived_thread_id(archive_id: str) -> str:
+    """The thread of an archive."""
+    return archive_id.rpartition("/archive/")[0]
 
 
 def is_descendant(thread_id: str, ancestor: str) -> bool:

@@ -8,6 +8,7 @@ from pydantic import Field, JsonValue, field_validator
 from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.carryover import Carryover
 from wakeful.contract.context import CompactionMark, ContextMessage, ContextReport
+from wakeful.contract.events import EventRecord
 from wakeful.contract.gates import Verdict
 from wakeful.contract.hooks import HookEffects
 from wakeful.contract.messages import Message, ThinkingBlock, ToolCall
@@ -158,6 +159,10 @@ class TranscriptTail(Wire):
     messages: tuple[Message, ...]
     carryover: Maybe[Carryover] = None
     """What the thread has besides its conversation."""
+    events: Few[tuple[EventRecord, ...]] = ()
+    """The events of the thread that are not archived."""
+    missing: Few[str] = ""
+    """What could not be restored, and why."""
 
 
 class RestoreInput(Wire):

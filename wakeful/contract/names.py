@@ -5,6 +5,7 @@ Ids, which are names with numbers in them, are in `ids`.
 
 WORKFLOW = "AgentRun"
 WORKFLOW_TOOL_TASK = "ToolTask"
+WORKFLOW_ARCHIVE = "ThreadArchive"
 DEFAULT_TASK_QUEUE = "wakeful"
 
 SIGNAL_SUBMIT = "submit"
@@ -23,6 +24,8 @@ SIGNAL_CHILD_SETTLED = "child_settled"
 """A sub-agent or a background task reports to its parent how it ended."""
 SIGNAL_BUDGET_REQUEST = "budget_request"
 SIGNAL_BUDGET_GRANT = "budget_grant"
+SIGNAL_THREAD_CLOSED = "thread_closed"
+"""To an archive: its thread has closed."""
 
 PUBLIC_SIGNALS = (SIGNAL_SUBMIT, SIGNAL_DECIDE, SIGNAL_CANCEL, SIGNAL_CLOSE, SIGNAL_UNDELIVERED)
 """The signals that people send; the others are sent by threads to each other."""
@@ -44,6 +47,9 @@ HANDLED_EARLY = "HandledEarly"
 ACTIVITY_RESOLVE_AGENT = "resolve_agent"
 ACTIVITY_INFER = "infer"
 ACTIVITY_RESTORE = "restore_thread"
+ACTIVITY_ARCHIVE = "archive_thread"
+ACTIVITY_IS_OPEN = "is_thread_open"
+"""Of an archive: whether its thread is open."""
 ACTIVITY_COMPACT = "compact"
 ACTIVITY_DELIVER = "deliver_message"
 ACTIVITY_HOOKS = "run_hooks"
@@ -52,7 +58,16 @@ SNAPSHOT = "snapshot"
 """The key under which continue-as-new passes the thread to the next execution."""
 
 RESERVED_TOOL_NAMES = frozenset(
-    {ACTIVITY_RESOLVE_AGENT, ACTIVITY_INFER, ACTIVITY_RESTORE, ACTIVITY_COMPACT, ACTIVITY_DELIVER, ACTIVITY_HOOKS}
+    {
+        ACTIVITY_RESOLVE_AGENT,
+        ACTIVITY_INFER,
+        ACTIVITY_RESTORE,
+        ACTIVITY_ARCHIVE,
+        ACTIVITY_IS_OPEN,
+        ACTIVITY_COMPACT,
+        ACTIVITY_DELIVER,
+        ACTIVITY_HOOKS,
+    }
 )
 """A tool is an activity by its own name, so it may not take one of ours."""
 

@@ -11,6 +11,7 @@ from wakeful.contract.mail import UndeliveredMessage
 from wakeful.contract.messages import Message
 from wakeful.contract.outcomes import Outcome
 from wakeful.contract.runs import RunIdentity, RunResult, RunStatus, ToolCallStatus, Usage
+from wakeful.contract.segments import SegmentRef
 from wakeful.contract.tasks import Task
 
 
@@ -112,12 +113,15 @@ class TranscriptPage(Wire):
     messages: tuple[Message, ...]
     next: Maybe[int] = None
     """Query again with `after` = this; absent on the last page."""
+    segments: Few[tuple[SegmentRef, ...]] = ()
+    """Instead of messages: the archived segments that hold them, up to number `next`."""
     restoring: Few[bool] = False
     """The thread is being restored, or was closed while it was: `earlier` has the whole conversation.
 
     Only a fork already knows `earlier.through`.
     """
     earlier: Maybe[EarlierExecution] = None
+    """The execution that is being restored."""
 
 
 class EventsPage(Wire):
@@ -132,4 +136,5 @@ class EventsPage(Wire):
     """The ids of the activities that the run waits for after `last`; only on the final page."""
     restoring: Few[bool] = False
     """The thread is being restored and does not know its next event number yet."""
-    earlier: Maybe[EarlierExecution] = None
+    segments: Few[tuple[SegmentRef, ...]] = ()
+    """Instead of events: the archived segments that hold them, up to number `last`."""

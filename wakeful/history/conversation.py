@@ -12,12 +12,14 @@ from temporalio.client import Client
 
 from wakeful.contract import ids, names
 from wakeful.contract.agents import Resolution, ResolvedAgent
+from wakeful.contract.carryover import Carryover
 from wakeful.contract.context import CompactionMark
 from wakeful.contract.errors import CallerError, InternalError
 from wakeful.contract.inference import CompactOutput, InferInput, ModelResponse, Rewind, Source, TranscriptTail
 from wakeful.contract.mail import TaskEvent, mail_message
 from wakeful.contract.messages import InputMessage, Message
 from wakeful.contract.requests import parse_child_settled, parse_mail, parse_request, parse_submission
+from wakeful.contract.segments import SegmentRef
 from wakeful.contract.subagents import ChildResult, child_result_message, delegate_result
 from wakeful.contract.tools import tool_outcome
 from wakeful.contract.transcript import assistant_message, tool_message
@@ -32,9 +34,9 @@ from wakeful.history.moments import (
 )
 from wakeful.loop.calls.batch import FinishedCall
 from wakeful.loop.machine.state import Thread
-from wakeful.loop.thread.continue_as_new import unpack
+from wakeful.loop.thread.continue_as_new import ThreadSnapshot, unpack
 from wakeful.loop.thread.transcript import Transcript, TranscriptPosition, transcript_of
-from wakeful.loop.thread.views import status_view
+from wakeful.loop.thread.views import carryover, status_view
 
 UNKNOWN_DIGEST = "?"
 
@@ -53,8 +55,8 @@ class Conversation:
     """What one execution's history says about its thread."""
 
     base: Transcript = field(default_factory=Transcript)
-    predecessor: ExecutionRef | None = None
-    """The execution that has what precedes the base; of a fork, an execution of its origin."""
+    segments: tuple[SegmentRef, ...] = ()
+    """Where what precedes the base is archived."""
     inputs: tuple[InputMessage, ...] = ()
     submissions_before: int = 0
     """The `submit` signals of earlier executions."""
@@ -66,11 +68,15 @@ class Conversation:
     """The threads of its sub-agents and tasks, as far as they may still report."""
     marks: dict[str, CompactionMark] = field(default_factory=dict)
     appended: list[Source] = field(default_factory=list)
+    carryover: Carryover = field(default_factory=Carryover)
+    """What the thread kept besides its conversation when the execution started."""
+    moments: int = 0
+    """How many events of its history were read."""
 
     def entries(self, *, through: TranscriptPosition | None = None) -> tuple[TranscriptPosition, list[Message]]:
         """The entries that inferences were given, in order, and the position of the first one.
 
-        After a rollback to before this execution, only an earlier one knows the digest of that position.
+        After a rollback to before the base, only the archive knows the digest of that position.
 
         Args:
             through: a fork from this position, or an earlier one, retains what was rolled back here afterwards.
@@ -129,7 +135,7 @@ def _passes(position: TranscriptPosition, start: TranscriptPosition, entries: li
 
 async def read_conversation(client: Client, execution: ExecutionRef) -> Conversation:
     """Read what one execution has of its thread's conversation."""
-    reader = ConversationReader(Payloads(client.data_converter), execution.thread_id)
+    reader = ConversationReader(Payloads(client.data_converter))
     async for moment in read_moments(client, execution):
         await reader.read(moment)
     return reader.conversation
@@ -138,15 +144,14 @@ async def read_conversation(client: Client, execution: ExecutionRef) -> Conversa
 class ConversationReader:
     """Takes the moments of one execution, in order."""
 
-    def __init__(self, payloads: Payloads, thread_id: str) -> None:
+    def __init__(self, payloads: Payloads) -> None:
         self._payloads = payloads
-        self._thread_id = thread_id
         self.conversation = Conversation()
 
     async def read(self, moment: HistoryMoment) -> None:
+        self.conversation.moments += 1
         match moment:
             case Started():
-                self._set_predecessor(moment.continued_run_id)
                 with suppress(CallerError):  # the workflow has failed with that, and has no conversation
                     self._on_input(await self._payloads.json(moment.input))
             case SignalReceived():
@@ -163,17 +168,14 @@ class ConversationReader:
 
     def _on_input(self, given: object) -> None:
         if isinstance(given, dict) and names.SNAPSHOT in given:
-            self._continue(unpack(given[names.SNAPSHOT]).thread)
+            self._continue(unpack(given[names.SNAPSHOT]))
             return
-        request = parse_request(given)
-        self.conversation.inputs = request.messages
-        self._set_predecessor(request.restore_from)
-        if request.fork is not None:
-            self.conversation.predecessor = ExecutionRef(request.fork.thread_id, request.fork.run_id)
+        self.conversation.inputs = parse_request(given).messages
 
-    def _continue(self, thread: Thread) -> None:
-        conversation = self.conversation
-        conversation.base = thread.transcript
+    def _continue(self, snapshot: ThreadSnapshot) -> None:
+        conversation, thread = self.conversation, snapshot.thread
+        conversation.base, conversation.segments = thread.transcript, snapshot.segments
+        conversation.carryover = carryover(thread)
         conversation.submissions_before = thread.counters.submissions
         if thread.run is not None and thread.run.resolved is not None:
             conversation.agents.append(thread.run.resolved)
@@ -181,9 +183,6 @@ class ConversationReader:
         conversation.children.update(status_view(thread).children)
         if compaction := thread.context.compaction:
             conversation.marks[compaction.source] = compaction.mark
-
-    def _set_predecessor(self, run_id: str | None) -> None:
-        self.conversation.predecessor = ExecutionRef(self._thread_id, run_id) if run_id else None
 
     async def _on_completed(self, moment: ActivityCompleted) -> None:
         conversation, id, result = self.conversation, moment.activity_id, moment.result
@@ -207,9 +206,10 @@ class ConversationReader:
 
     def _restore(self, tail: TranscriptTail) -> None:
         self.conversation.base = transcript_of(tail)
-        if (carryover := tail.carryover) is not None:
-            self.conversation.submissions_before = carryover.counters.submissions
-            self.conversation.children.update(task.thread_id for task in carryover.tasks if task.thread_id)
+        if (kept := tail.carryover) is not None:
+            self.conversation.segments, self.conversation.carryover = kept.segments, kept
+            self.conversation.submissions_before = kept.counters.submissions
+            self.conversation.children.update(task.thread_id for task in kept.tasks if task.thread_id)
 
     async def _on_signal(self, signal: str, input: RawPayloads) -> None:
         match signal:

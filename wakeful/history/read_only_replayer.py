@@ -19,10 +19,10 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowRunne
 from wakeful.contract import names
 from wakeful.history.completed_part import last_completed_task
 from wakeful.undecodable import tolerant
-from wakeful_workflows import AgentRun, ToolTask
+from wakeful_workflows import AgentRun, ThreadArchive, ToolTask
 
-OURS = (names.WORKFLOW, names.WORKFLOW_TOOL_TASK)
-WORKFLOWS: Sequence[type] = (AgentRun, ToolTask)
+OURS = (names.WORKFLOW, names.WORKFLOW_TOOL_TASK, names.WORKFLOW_ARCHIVE)
+WORKFLOWS: Sequence[type] = (AgentRun, ToolTask, ThreadArchive)
 
 REPLAY_TIMEOUT_SECONDS = 300.0
 """For one history; the SDK detects workflow code that hangs within seconds."""

@@ -131,9 +131,7 @@ class ReplayedExecution:
             page = self._query(names.QUERY_EVENTS, EventsPage, {"after": after, "limit": MAX_PAGE})
             events += page.events
             after = page.last
-            if page.earlier is not None:
-                earlier, after = page.earlier, page.earlier.through
-            elif not page.more:
+            if not page.more:
                 return tuple(events), earlier, page
 
 

@@ -15,11 +15,12 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from wakeful.contract import ids, names
-from wakeful.contract.carryover import Carryover
+from wakeful.contract.carryover import Carryover, Counters
 from wakeful.contract.errors import CallerError
 from wakeful.contract.inference import RestoreInput, TranscriptTail
 from wakeful.contract.requests import RunRequest, parse_fork_point, parse_outcomes, parse_page, parse_request
-from wakeful.contract.runs import RunResult
+from wakeful.contract.runs import RunResult, ThreadMode
+from wakeful.contract.segments import archived_events
 from wakeful.contract.state import StateView
 from wakeful.contract.views import EventsPage, ForkPointView, OutcomesView, StatusView, TranscriptPage
 from wakeful.loop.machine.advance import advance
@@ -39,6 +40,7 @@ from wakeful.loop.machine.facts import (
     HistoryReset,
     LoopFailed,
     MessagesSubmitted,
+    SignalMalformed,
     TimerFired,
     WorkCancelled,
 )
@@ -50,6 +52,7 @@ from wakeful.loop.thread.transcript import transcript_of
 from wakeful.loop.thread.views import carryover, status_view
 from wakeful.undecodable import Undecodable, checked
 from wakeful_workflows.alarm import Alarm
+from wakeful_workflows.archives import Archives
 from wakeful_workflows.children import Children
 from wakeful_workflows.commands import Activities, WorkerFacts, restore
 from wakeful_workflows.continue_as_new import Snapshots, is_possible
@@ -90,6 +93,7 @@ class AgentRun(Signals):
         self._activities = Activities(self._facts.append, self._history)
         self._children = Children(self._facts.append, self._history)
         self._visibility = Visibility(self._history)
+        self._archives = Archives(self._history)
         self._activations = EarlyActivations()
         self._alarm = Alarm(lambda at: self._facts.append(TimerFired(at)), self._history)
         continued = workflow.info().continued_run_id
@@ -110,7 +114,7 @@ class AgentRun(Signals):
         if self._thread is None:
             await self._begin(_parsed(_decoded(request.payload)))
         while True:
-            has_advanced = bool(self._facts)
+            has_advanced = self._archives.take_news() or bool(self._facts)
             while self._facts:
                 self._take(self._advance(self._current(), self._facts.popleft()))
             thread = self._current()
@@ -121,7 +125,7 @@ class AgentRun(Signals):
             self._perform()
             self._alarm.set(thread.next_alarm, now=_now())
             self._visibility.show(thread, search_attributes=search_attributes)
-            if isinstance(thread.stage, Done) and self._is_quiet() and not self._facts:
+            if isinstance(thread.stage, Done) and self._is_quiet() and not self._facts and self._has_archived(thread):
                 return thread.stage.result
             await self._until(self._can_continue)
 
@@ -135,8 +139,13 @@ class AgentRun(Signals):
             self._thread = opened(request, thread_id=thread_id, run_id=run_id)
             tail = await self._restore(past)
             transcript, kept = transcript_of(tail), tail.carryover
-            self._log = EventLog(before=kept.counters.events if kept and not request.fork else 0)
+            if kept is not None:
+                self._archives = Archives(self._history, kept.segments, number=kept.counters.archives)
+            before = kept.counters.events - len(tail.events) if kept and not request.fork else 0
+            self._log = EventLog(before, tail.events)
             self._fork_points = ForkPoints(transcript.length)
+            if tail.missing:
+                self._facts.appendleft(SignalMalformed(names.ACTIVITY_RESTORE, tail.missing))
         self._take(begin(request, thread_id=thread_id, run_id=run_id, transcript=transcript, carryover=kept))
         if request.fork is not None and transcript is not None:
             self._fork_points.add_origin(transcript.position, self._current())
@@ -170,7 +179,8 @@ class AgentRun(Signals):
     def _continue(self, snapshot: ThreadSnapshot) -> None:
         """Be the thread that the previous execution was."""
         thread = snapshot.thread
-        self._log = EventLog(before=thread.counters.events)
+        self._archives = Archives(self._history, snapshot.segments, number=thread.counters.archives)
+        self._log = EventLog(thread.counters.events - len(snapshot.events), snapshot.events)
         self._activities.worker = WorkerFacts(snapshot.search_attributes, snapshot.budget)
         self._visibility = Visibility(self._history, snapshot.status, runs=thread.counters.runs)
         self._fork_points = ForkPoints(thread.transcript.length)
@@ -197,18 +207,38 @@ class AgentRun(Signals):
         """Between any two facts, when nothing is in flight; the next execution starts the pending commands.
 
         Activities in flight finish first; children keep running. If a signal arrives meanwhile, the server hands this
-        workflow task out again.
+        workflow task out again. What is too large to pass on is archived first.
         """
         worker = self._activities.worker
-        is_due = self._history.exceeds(worker.budget)
-        if not (is_due and self._is_quiet() and is_possible(thread, self._pending)):
+        if not self._history.exceeds(worker.budget) or self._archives.is_busy or isinstance(thread.stage, Done):
             return
-        counters = thread.counters.model_copy(update={"events": self._log.last})
+        if self._archives.is_needed(thread, self._log):
+            self._archives.start(thread, self._log)
+            return
+        if not (self._is_quiet() and is_possible(thread, self._pending)):
+            return
+        segments = self._archives.segments
         snapshot = ThreadSnapshot(
-            thread.counting(counters), worker.search_attributes, self._visibility.status, worker.budget
+            thread.counting(self._counters(thread)),
+            worker.search_attributes,
+            self._visibility.status,
+            worker.budget,
+            segments,
+            self._log.since(archived_events(segments)),
         )
         if (packed := self._snapshots.pack(snapshot)) is not None:
             workflow.continue_as_new({names.SNAPSHOT: packed})
+
+    def _has_archived(self, thread: Thread) -> bool:
+        """The last act of a thread that will be woken, or has archives: what the wake needs is archived, too."""
+        if (thread.mode is ThreadMode.RUN and not self._archives.segments) or self._archives.is_closed(thread):
+            return True
+        if not self._archives.is_busy:
+            self._archives.start(thread, self._log, closes=True)
+        return False
+
+    def _counters(self, thread: Thread) -> Counters:
+        return thread.counters.model_copy(update={"events": self._log.last, "archives": self._archives.number})
 
     def _perform(self) -> None:
         identity, commands = self._current().identity, self._pending
@@ -242,7 +272,9 @@ class AgentRun(Signals):
         return is_met()
 
     def _can_continue(self) -> bool:
-        return bool(self._facts) or (isinstance(self._current().stage, Done) and self._is_quiet())
+        if self._facts or self._archives.has_news:
+            return True
+        return isinstance(self._current().stage, Done) and self._is_quiet() and not self._archives.is_busy
 
     def _is_quiet(self) -> bool:
         """Nothing for another thread is in flight."""
@@ -262,14 +294,14 @@ class AgentRun(Signals):
     def transcript(self, page: Any = None) -> TranscriptPage:
         if self._restoring is not None:
             return restoring_transcript_page(self._restoring)
-        return transcript_page(self._current(), parse_page(page), earlier=self._earlier)
+        return transcript_page(self._current(), parse_page(page), segments=self._archives.segments)
 
     @workflow.query(name=names.QUERY_EVENTS, description='The events so far, in pages: {"after": seq}')
     def events(self, page: Any = None) -> EventsPage:
         request = parse_page(page)
         if self._restoring is not None:
             return EventsPage(events=(), last=request.after, done=False, restoring=True)
-        return events_page(self._current(), self._log, request, earlier=self._earlier)
+        return events_page(self._current(), self._log, request, segments=self._archives.segments)
 
     @workflow.query(name=names.QUERY_STATE, description="The agent state of the thread")
     def state(self, _nothing: Any = None) -> StateView:
@@ -280,7 +312,8 @@ class AgentRun(Signals):
         if self._restoring is not None:
             raise ApplicationError("the thread is still being restored")
         kept = carryover(self._current())
-        return kept.model_copy(update={"counters": kept.counters.model_copy(update={"events": self._log.last})})
+        counters = self._counters(self._current())
+        return kept.model_copy(update={"counters": counters, "segments": self._archives.segments})
 
     @workflow.query(
         name=names.QUERY_FORK_POINT, description='What a fork after so many messages starts with: {"messages": n}'

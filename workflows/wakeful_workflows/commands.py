@@ -56,6 +56,8 @@ HOOKS_TIMEOUT = timedelta(minutes=5)
 """For all hooks of the activity together; each hook has a timeout of its own."""
 _HOOK_RETRIES = RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_attempts=3)
 _RESOLVE_RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=10)
+_RESTORE_RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=1))
+"""Without a limit: the thread waits until its past can be read, and keeps what is sent to it meanwhile."""
 _INFER_RETRIES = RetryPolicy(
     initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=8), maximum_attempts=5
 )
@@ -287,7 +289,7 @@ async def restore(past: RestoreInput, history: HistoryEstimate) -> TranscriptTai
         activity_id=ids.work_id(ids.Restore()),
         result_type=RawValue,
         start_to_close_timeout=timedelta(minutes=2),
-        retry_policy=_RESOLVE_RETRIES,
+        retry_policy=_RESTORE_RETRIES,
         summary="read the earlier conversation",
     )
     history.add_result(returned)

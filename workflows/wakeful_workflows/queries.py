@@ -11,12 +11,21 @@ from wakeful.contract.inference import RestoreInput
 from wakeful.contract.outcomes import remembered_id
 from wakeful.contract.requests import ForkPointRequest, OutcomesRequest, PageRequest, RunRequest
 from wakeful.contract.runs import RunIdentity
+from wakeful.contract.segments import (
+    SegmentRef,
+    archived_events,
+    archived_messages,
+    holding_events,
+    holding_messages,
+)
 from wakeful.contract.views import EarlierExecution, EventsPage, ForkPointView, OutcomesView, TranscriptPage
 from wakeful.loop.machine.stages import Done
 from wakeful.loop.machine.state import Thread
 from wakeful.loop.thread.views import visible_messages
 
 PAGE_BYTES = 500_000
+MAX_SEGMENTS = 100
+"""References on one page."""
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -46,16 +55,27 @@ def fitting(items: Sequence[M]) -> tuple[M, ...]:
 
 
 class EventLog:
-    """The events of this execution; `before` events are in earlier ones. Kept in memory, never in history."""
+    """The events that are not archived; `before` are. Kept in memory, and passed on by continue-as-new."""
 
-    def __init__(self, before: int = 0) -> None:
+    def __init__(self, before: int = 0, carried: tuple[EventRecord, ...] = ()) -> None:
         self.before = before
-        self._records: list[tuple[int, RunIdentity, AgentEvent]] = []
+        self._carried = carried
+        """Those of earlier executions."""
+        self._new: list[tuple[int, RunIdentity, AgentEvent]] = []
         self._identity: RunIdentity | None = None
 
     @property
     def last(self) -> int:
-        return self.before + len(self._records)
+        return self.before + len(self._carried) + len(self._new)
+
+    def since(self, number: int, limit: int | None = None) -> tuple[EventRecord, ...]:
+        """At most `limit` events after this number, as far as they are here."""
+        start = max(0, number - self.before)
+        end = len(self._carried) + len(self._new) if limit is None else start + limit
+        skipped = len(self._carried)
+        new = self._new[max(0, start - skipped) : max(0, end - skipped)]
+        first = self.before + max(start, skipped) + 1
+        return (*self._carried[start:end], *(_record(seq, *noted) for seq, noted in enumerate(new, first)))
 
     def append(self, events: Sequence[AgentEvent], identity: RunIdentity, *, at: int) -> None:
         """Number the events. Those before a `run_start` belong to the run before."""
@@ -64,26 +84,22 @@ class EventLog:
                 self._identity = event.identity if isinstance(event, RunStart) and event.identity else identity
             if isinstance(event, Handoff):
                 self._identity = self._identity.model_copy(update={"agent_id": event.to_agent})
-            self._records.append((at, self._identity, event))
+            self._new.append((at, self._identity, event))
 
     def page(self, request: PageRequest) -> tuple[EventRecord, ...]:
-        start = max(0, request.after - self.before)
-        records = self._records[start : start + request.limit]
-        first = self.before + start + 1
-        return fitting(
-            [
-                EventRecord(
-                    seq=seq,
-                    at=at,
-                    thread_id=identity.thread_id,
-                    run_id=identity.run_id,
-                    agent_id=identity.agent_id,
-                    path=(*identity.path[1:], identity.thread_id) if identity.path else (),
-                    event=event,
-                )
-                for seq, (at, identity, event) in enumerate(records, first)
-            ]
-        )
+        return fitting(self.since(request.after, request.limit))
+
+
+def _record(seq: int, at: int, identity: RunIdentity, event: AgentEvent) -> EventRecord:
+    return EventRecord(
+        seq=seq,
+        at=at,
+        thread_id=identity.thread_id,
+        run_id=identity.run_id,
+        agent_id=identity.agent_id,
+        path=(*identity.path[1:], identity.thread_id) if identity.path else (),
+        event=event,
+    )
 
 
 def outcomes_view(thread: Thread, request: OutcomesRequest) -> OutcomesView:
@@ -94,22 +110,26 @@ def outcomes_view(thread: Thread, request: OutcomesRequest) -> OutcomesView:
     return OutcomesView(outcomes=tuple(outcome for outcome in thread.outcomes if outcome.id in ids))
 
 
-def transcript_page(thread: Thread, request: PageRequest, *, earlier: Predecessor | None) -> TranscriptPage:
-    """The messages after `request.after`, or the `earlier` execution that has them."""
+def transcript_page(thread: Thread, request: PageRequest, *, segments: tuple[SegmentRef, ...]) -> TranscriptPage:
+    """The messages after `request.after`, or the segments that hold them."""
     before, messages = thread.transcript.before, visible_messages(thread)
-    if request.after < before.length and earlier:
-        place = earlier.holding(before.length, before.digest)
-        return TranscriptPage(messages=(), next=before.length, earlier=place)
+    if request.after < before.length:
+        held = holding_messages(segments, request.after, before.length)[:MAX_SEGMENTS]
+        end = min(before.length, archived_messages(held))
+        return TranscriptPage(messages=(), next=end, segments=held)
     start = request.after - before.length
     taken = fitting(messages[start : start + request.limit])
     end = request.after + len(taken)
     return TranscriptPage(messages=taken, next=end if end < before.length + len(messages) else None)
 
 
-def events_page(thread: Thread, log: EventLog, request: PageRequest, *, earlier: Predecessor | None) -> EventsPage:
-    """The events after `request.after`, or the `earlier` execution that has them."""
-    if request.after < log.before and earlier:
-        return EventsPage(events=(), last=request.after, done=False, earlier=earlier.holding(log.before))
+def events_page(thread: Thread, log: EventLog, request: PageRequest, *, segments: tuple[SegmentRef, ...]) -> EventsPage:
+    """The events after `request.after`, or the segments that hold them."""
+    if request.after < log.before:
+        held = holding_events(segments, request.after)[:MAX_SEGMENTS]
+        # After a restore that could not read all events, there is a gap between the archived ones and these.
+        end = min(log.before, archived_events(held)) if held else log.before
+        return EventsPage(events=(), last=end, done=False, more=True, segments=held)
     taken = log.page(request)
     # A watcher that asks for more than there ever was has seen events that a rewind has undone.
     last = min(request.after + len(taken), log.last)

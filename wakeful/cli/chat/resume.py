@@ -63,8 +63,6 @@ async def read_resume_point(client: Client, thread_id: str) -> ResumePoint:
 async def newest_events(client: Client, thread_id: str) -> list[EventRecord]:
     """The events of the thread's newest execution."""
     page = await client.events(thread_id)
-    if page.earlier is not None:
-        page = await client.events(thread_id, after=page.earlier.through)
     records = list(page.events)
     while page.more:
         page = await client.events(thread_id, after=page.last)

@@ -7,6 +7,7 @@ conversation (the `restore_thread` activity).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import TypeVar
 
 from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
@@ -19,13 +20,18 @@ from wakeful.client.start import new_thread_id, rejecting_invalid
 from wakeful.client.wake import Described, describe
 from wakeful.client.watching.reading import read_messages
 from wakeful.contract import names
+from wakeful.contract.base import Wire
 from wakeful.contract.errors import CallerError, ThreadNotFound
 from wakeful.contract.messages import Message, Role
 from wakeful.contract.requests import Fork, ForkPointRequest, RunRequest, title_of
 from wakeful.contract.runs import ForkedFrom, ThreadMode
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
-from wakeful.contract.views import ForkPointView
+from wakeful.history.archive import ArchiveReader
+from wakeful.history.decoder import ExecutionRef
+from wakeful.history.fork_point import find_fork_point
 from wakeful.rpc_errors import error_of
+
+V = TypeVar("V", bound=Wire)
 
 SUMMARY_LENGTH = 200
 """Characters of the line that Temporal UI shows of a workflow; the server takes 400 bytes."""
@@ -109,18 +115,15 @@ def _end(messages: Sequence[Message], step: Step) -> int:
 
 async def _find_fork_point(temporal: Client, origin: Described, at: int, request: ForkPointRequest) -> tuple[str, str]:
     """The execution of the origin that has the fork point, or that leads to it, and the agent that answers there."""
-    thread_id, run_id = origin.id, origin.run_id
-    execution = run_id
-    while True:
-        point = await query(temporal, thread_id, names.QUERY_FORK_POINT, ForkPointView, request, run_id=execution)
-        if (earlier := point.earlier) is None:
-            break
-        # The origin has inherited the step from its own origin: the fork is still one of the thread that was named.
-        thread_id, execution = earlier.thread_id or thread_id, earlier.run_id
-        run_id = execution if thread_id == origin.id else run_id
-    if point.carryover is None or point.carryover.agent_id is None:
+
+    async def ask(execution: ExecutionRef, name: str, kind: type[V], argument: object = None, /) -> V:
+        return await query(temporal, execution.thread_id, name, kind, argument, run_id=execution.run_id)
+
+    found = await find_fork_point(ask, ArchiveReader(temporal), ExecutionRef(origin.id, origin.run_id), request)
+    kept = found.view.carryover
+    if kept is None or kept.agent_id is None:
         raise CallerError(f"step {at} of thread {origin.id!r} is just ending: retry in a moment")
-    return run_id, point.carryover.agent_id
+    return found.run_id, kept.agent_id
 
 
 async def _title(origin: Described) -> str | None:

@@ -73,8 +73,7 @@ async def last_retained(temporal: Client, thread_id: str, reset: Reset) -> int:
     Raises:
         WakefulError: the thread did not answer.
     """
-    page = await read_events(temporal, thread_id, after=0, run_id=reset.run_id)
-    last = page.earlier.through if page.earlier else 0
+    last = 0
     while True:
         page = await read_events(temporal, thread_id, after=last, run_id=reset.run_id)
         retained = [record.seq for record in page.events if record.at < reset.at]

@@ -13,6 +13,7 @@ from wakeful.contract.messages import Message
 from wakeful.contract.requests import MAX_PAGE
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
 from wakeful.contract.views import EventsPage, TranscriptPage
+from wakeful.history.archive import ArchiveReader
 from wakeful.history.latest_execution import started_before
 from wakeful.rpc_errors import error_of
 
@@ -44,6 +45,8 @@ async def read_messages(
                 raise WakefulError(
                     f"thread {thread_id!r} begins with messages of {owner!r} that were rolled back there"
                 )
+        if page.segments and page.next is not None:
+            messages += await ArchiveReader(temporal).messages(page.segments, after=after, through=page.next)
         messages += page.messages
         after = page.next
     return messages[:through]
@@ -65,4 +68,8 @@ async def read_events(
     """One page of what happened after event number `after`, as one execution has it."""
     # As many as a page holds: a worker replays a closed execution for every page.
     request = {"after": after, "limit": MAX_PAGE}
-    return await query(temporal, thread_id, names.QUERY_EVENTS, EventsPage, request, run_id=run_id, within=within)
+    page = await query(temporal, thread_id, names.QUERY_EVENTS, EventsPage, request, run_id=run_id, within=within)
+    if not page.segments:
+        return page
+    archived = await ArchiveReader(temporal).events(page.segments[:1], after=after)
+    return EventsPage(events=tuple(archived), last=page.segments[0].events, done=False, more=True)

@@ -23,7 +23,7 @@ from wakeful.client.watching.retrying import OutageReporter, Retrier, SharedCall
 from wakeful.contract import names
 from wakeful.contract.errors import ThreadNotFound, WakefulError
 from wakeful.contract.events import EventRecord
-from wakeful.contract.views import EarlierExecution, EventsPage, StatusView
+from wakeful.contract.views import EventsPage, StatusView
 from wakeful.history.latest_execution import started_before
 
 EVENTS_QUERY_TIMEOUT = timedelta(seconds=10)
@@ -67,8 +67,6 @@ class Watcher:
         self._is_done = False
         self._is_undone = False
         """The thread has fewer events than were read: a reset has undone the others."""
-        self._is_in_earlier = False
-        """An earlier execution has the next event."""
         self._records = LiveRecords(after)
         self._poll_interval = PollInterval()
 
@@ -79,9 +77,6 @@ class Watcher:
             async with aclosing(self._follow(execution)) as followed:
                 async for record in followed:
                     yield record
-            if self._is_in_earlier:
-                execution = await self._find_execution()
-                continue
             successor = self._successors.get(execution.run_id) or execution.successor
             if successor is not None and not self._is_undone:
                 execution = await self._open(successor)
@@ -103,8 +98,8 @@ class Watcher:
             is_closed, more = execution.closed is not None, True
             while more:
                 page = confirmed(await self._page(execution), execution.confirmed_until)
-                self._is_undone, self._is_in_earlier = page.last < self._position, page.earlier is not None
-                if self._is_undone or self._is_in_earlier:
+                self._is_undone = page.last < self._position
+                if self._is_undone:
                     return
                 self._position, self._is_done, more = page.last, page.done, page.more
                 for record in self._records.on_page(page):
@@ -190,33 +185,17 @@ class Watcher:
         if described.workflow_type != names.WORKFLOW:
             raise ThreadNotFound(self._thread_id)
         execution = await self._open(described.run_id)
-        while (earlier := (page := await self._restored_page(execution)).earlier) is not None:
-            try:
-                before = await self._open(earlier.run_id)
-            except ThreadNotFound:  # the server has deleted it
-                if self._position >= earlier.through:
-                    page = page.model_copy(update={"earlier": None})
-                    break
-                self._position = earlier.through
-            else:
-                self._successors[before.run_id] = execution.run_id
-                execution = before
-        self._prefetched = page
-        return execution
-
-    async def _restored_page(self, execution: Execution) -> EventsPage:
-        """A page of an execution that knows its event numbers, once it is restored.
-
-        If it closed before it was restored it has no events of its own, and the page refers to the one before it.
-        """
         while (page := await self._page(execution)).restoring and execution.closed is None:
             await execution.wait_for_change()
-        if not (page.restoring or execution.never_started):
-            return page
-        find_before = partial(started_before, self._temporal, self._thread_id, execution.run_id)
-        before = await self._retrier.call(find_before)
-        earlier = None if before is None else EarlierExecution(run_id=before, through=self._position)
-        return page.model_copy(update={"earlier": earlier})
+        if page.restoring or execution.never_started:  # it closed before it had events of its own
+            find_before = partial(started_before, self._temporal, self._thread_id, execution.run_id)
+            before = await self._retrier.call(find_before)
+            if before is not None:
+                closed, execution = execution, await self._open(before)
+                self._successors[before] = closed.run_id
+                page = await self._page(execution)
+        self._prefetched = page
+        return execution
 
     async def _open(self, run_id: str) -> Execution:
         execution = Execution(self._temporal, self._thread_id, run_id, self._retrier)

@@ -1,8 +1,8 @@
-"""What continue-as-new passes to the next execution: the whole thread, except old messages.
+"""What continue-as-new passes to the next execution: the whole thread, except messages and events that are archived.
 
-Old messages stay in the history of the execution that recorded them. The newest ones go along, compressed, as many as
-fit a limit; so does their position in the chain of digests, with which a worker can prove that what it reads back is
-complete.
+All messages and events that are not archived go along, compressed; of the archived messages, the newest that fit a
+limit, because the next request to the model needs them. Their position in the chain of digests lets a worker prove that
+what it reads back is complete.
 """
 
 import base64
@@ -16,9 +16,11 @@ from pydantic_core import to_json
 from wakeful.contract import ids
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.base import replace
+from wakeful.contract.events import EventRecord
 from wakeful.contract.messages import Message
 from wakeful.contract.outcomes import Outcome
 from wakeful.contract.runs import RunStatus
+from wakeful.contract.segments import SegmentRef, archived_messages
 from wakeful.loop.calls.batch import RunningCall
 from wakeful.loop.calls.tool_calls import call_command
 from wakeful.loop.machine.commands import Command, ResolveAgent
@@ -55,22 +57,28 @@ class ThreadSnapshot:
     status: RunStatus | None
     """The status that the search attributes show."""
     budget: HistoryBudget
+    segments: tuple[SegmentRef, ...] = ()
+    """Where the older part of the thread is archived."""
+    events: tuple[EventRecord, ...] = ()
+    """The events that are not archived."""
 
 
 _SNAPSHOT = TypeAdapter(ThreadSnapshot)
 _MESSAGES = TypeAdapter(tuple[Message, ...])
 _OUTCOMES = TypeAdapter(tuple[Outcome, ...])
+_EVENTS = TypeAdapter(tuple[EventRecord, ...])
 
 R = TypeVar("R")
 
 
 def pack(snapshot: ThreadSnapshot) -> dict[str, Any]:
     """The JSON that the next execution starts with."""
-    thread = _for_next_execution(snapshot.thread)
+    thread = _for_next_execution(snapshot.thread, archived_messages(snapshot.segments))
     bare = replace(thread, transcript=replace(thread.transcript, messages=()), outcomes=())
-    packed: dict[str, Any] = _SNAPSHOT.dump_python(replace(snapshot, thread=bare), mode="json")
+    packed: dict[str, Any] = _SNAPSHOT.dump_python(replace(snapshot, thread=bare, events=()), mode="json")
     packed["messages"] = _compressed(_MESSAGES, thread.transcript.messages)
     packed["outcomes"] = _compressed(_OUTCOMES, thread.outcomes)
+    packed["events"] = _compressed(_EVENTS, snapshot.events)
     return packed
 
 
@@ -80,10 +88,11 @@ def size_of(packed: dict[str, Any]) -> int:
 
 
 def unpack(packed: dict[str, Any]) -> ThreadSnapshot:
-    snapshot = _SNAPSHOT.validate_python(packed)
+    snapshot = _SNAPSHOT.validate_python(packed | {"events": ()})
     transcript = replace(snapshot.thread.transcript, messages=_expanded(_MESSAGES, packed["messages"]))
     outcomes = _expanded(_OUTCOMES, packed["outcomes"])
-    return replace(snapshot, thread=replace(snapshot.thread, transcript=transcript, outcomes=outcomes))
+    thread = replace(snapshot.thread, transcript=transcript, outcomes=outcomes)
+    return replace(snapshot, thread=thread, events=_expanded(_EVENTS, packed["events"]))
 
 
 def _compressed(kind: TypeAdapter[R], value: R) -> str:
@@ -121,12 +130,13 @@ def _call_again(thread: Thread, call: RunningCall) -> Command:
     return call_command(thread, call) if call.message is None else send_command(call.id, call.message)
 
 
-def _for_next_execution(thread: Thread) -> Thread:
-    """The thread with only the newest messages; queued ones refer to the snapshot, not to this execution's history."""
+def _for_next_execution(thread: Thread, archived: int) -> Thread:
+    """The thread without older messages that are archived; queued ones refer to the snapshot, not to this history."""
     new_entries = thread.stage.new_entries if isinstance(thread.stage, Inferring) else 0
+    at_least = max(new_entries, thread.transcript.length - archived)
     return replace(
         thread,
-        transcript=thread.transcript.tail(TAIL_BYTES, at_least=new_entries),
+        transcript=thread.transcript.tail(TAIL_BYTES, at_least=at_least),
         queued=tuple(map(_from_snapshot, thread.queued)),
         steering=tuple(map(_from_snapshot, thread.steering)),
     )

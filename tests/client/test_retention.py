@@ -1,0 +1,105 @@
+"""A thread outlives the namespace's retention: its closed executions are deleted, and nothing that it said is missing."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
+from temporalio.client import Client as TemporalClient
+from temporalio.client import WorkflowExecutionStatus
+from temporalio.service import RPCError
+
+from tests.support.waiting import BOUND_SECONDS, until
+from wakeful import Agent, ContextPolicy, ModelResponse, Registry, RunStatus
+from wakeful.client.client import Client
+from wakeful.contract.agents import HistoryBudget
+from wakeful.contract.inference import ModelRequest
+from wakeful.worker import WorkerSettings, running_worker
+
+LONG = 30_000
+
+
+class Counting:
+    """A model that says how much of the conversation it was shown."""
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        return ModelResponse(model="m", text=f"shown {len(request.messages)}")
+
+
+@pytest.fixture
+def client(temporal: TemporalClient, thread_id: str) -> Client:
+    return Client(temporal, task_queue=thread_id)
+
+
+@asynccontextmanager
+async def a_worker(client: Client) -> AsyncIterator[None]:
+    """A worker with empty caches, whose threads continue as new after 100 KB."""
+    agents = [Agent(id="a", model="m"), Agent(id="windowed", model="m", context=ContextPolicy())]
+    budget = HistoryBudget(bytes=100_000)
+    settings = WorkerSettings(task_queue=client.task_queue, history_budget=budget, sweep_interval=None)
+    async with running_worker(client.temporal, Registry(agents=agents, models={"m": Counting()}), settings):
+        yield
+
+
+async def talk(client: Client, thread_id: str, first: int, last: int) -> None:
+    for number in range(first, last + 1):
+        await client.send(thread_id, f"message {number} " + "x" * LONG, agent_id="a")
+        await answered(client, thread_id, number)
+
+
+async def answered(client: Client, thread_id: str, runs: int) -> str:
+    view = await until(client, thread_id, lambda view: view.runs >= runs and view.status is RunStatus.DONE)
+    assert view.result is not None
+    return view.result.response
+
+
+async def executions(client: Client, thread_id: str) -> list[tuple[str, WorkflowExecutionStatus | None]]:
+    return [(each.run_id, each.status) async for each in client.temporal.list_workflows(f"WorkflowId = '{thread_id}'")]
+
+
+async def delete_closed(client: Client, thread_id: str) -> int:
+    """Delete the thread's closed executions, as the server does when their retention ends."""
+    async with asyncio.timeout(BOUND_SECONDS):
+        while len([run for run, status in await executions(client, thread_id) if status == 1]) > 1:
+            await asyncio.sleep(0.1)  # visibility lags behind
+    closed = [
+        run for run, status in await executions(client, thread_id) if status is not WorkflowExecutionStatus.RUNNING
+    ]
+    for run_id in closed:
+        execution = WorkflowExecution(workflow_id=thread_id, run_id=run_id)
+        request = DeleteWorkflowExecutionRequest(namespace=client.temporal.namespace, workflow_execution=execution)
+        await client.temporal.workflow_service.delete_workflow_execution(request)
+    async with asyncio.timeout(BOUND_SECONDS):
+        for run_id in closed:
+            while await exists(client, thread_id, run_id):
+                await asyncio.sleep(0.05)
+    return len(closed)
+
+
+async def exists(client: Client, thread_id: str, run_id: str) -> bool:
+    try:
+        await client.handle(thread_id, run_id=run_id).describe()
+    except RPCError:
+        return False
+    return True
+
+
+async def test_an_open_thread_does_not_need_its_closed_executions(client: Client, thread_id: str) -> None:
+    async with a_worker(client):
+        await talk(client, thread_id, 1, 20)
+        seen = await client.transcript(thread_id)
+    assert await delete_closed(client, thread_id) >= 3
+    async with a_worker(client):
+        await client.send(thread_id, "still there?")
+        assert await answered(client, thread_id, 21) == "shown 41"
+        assert (await client.transcript(thread_id))[:40] == seen
+        fork = await client.fork(thread_id, at=3, message="instead")
+        assert (await client.result(fork)).response == "shown 7"
+        events = [record async for record in client.watch(fork)]
+        assert [record.seq for record in events] == list(range(1, len(events) + 1))
+        await client.close(thread_id)
+        records = [record async for record in client.watch(thread_id)]
+    assert [record.seq for record in records] == list(range(1, len(records) + 1))
+    assert sum(record.event.event_type == "run_start" for record in records) == 21

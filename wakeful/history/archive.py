@@ -1,0 +1,185 @@
+"""Write and read the archived segments of a thread: a segment is the start input of a `ThreadArchive` workflow.
+
+Reading takes the first event of its history, so it needs no worker. `wakeful.contract.archive` says why there are
+archives.
+"""
+
+import hashlib
+import lzma
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from functools import reduce
+
+from pydantic_core import to_json
+from temporalio.client import Client
+from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.service import RPCError, RPCStatusCode
+
+from wakeful.contract import ids, names
+from wakeful.contract.archive import SegmentContent, SegmentHeader
+from wakeful.contract.carryover import Carryover
+from wakeful.contract.errors import ArchiveMissing
+from wakeful.contract.events import EventRecord
+from wakeful.contract.messages import Message
+from wakeful.contract.segments import SegmentRef, archived_events, archived_messages
+from wakeful.contract.transcript import EMPTY_DIGEST, chained
+from wakeful.rpc_errors import error_of
+
+SEGMENT_BYTES = 1_000_000
+"""Of a segment's JSON. It stays under Temporal's limit of two megabytes even if it cannot be compressed."""
+
+MAX_KEPT = 16
+"""Segments that a reader keeps in memory."""
+
+COMPRESSION = 1
+"""Of 0 to 9: higher levels take longer, and hardly save more."""
+
+
+class ArchiveReader:
+    """Reads the segments of threads of one namespace."""
+
+    def __init__(self, temporal: Client) -> None:
+        self._temporal = temporal
+        self._kept: OrderedDict[tuple[str, str], SegmentContent] = OrderedDict()
+
+    async def content(self, ref: SegmentRef) -> SegmentContent:
+        """What a segment holds, without messages that were rolled back since.
+
+        Raises:
+            ArchiveMissing: the server does not have it any more.
+        """
+        key = (ref.archive_id, ref.run_id)
+        if key not in self._kept:
+            self._kept[key] = await read_segment(self._temporal, ref)
+        self._kept.move_to_end(key)
+        content = self._kept[key]
+        while len(self._kept) > MAX_KEPT:
+            self._kept.popitem(last=False)
+        messages = content.messages[: ref.messages - ref.first_message]
+        return content.model_copy(update={"messages": messages})
+
+    async def messages(self, segments: Sequence[SegmentRef], *, after: int, through: int) -> list[Message]:
+        """The messages after number `after`, up to number `through`, as far as these segments hold them."""
+        found = list[Message]()
+        for ref in segments:
+            held = (await self.content(ref)).messages
+            found += held[max(0, after - ref.first_message) : max(0, through - ref.first_message)]
+        return found
+
+    async def events(self, segments: Sequence[SegmentRef], *, after: int) -> list[EventRecord]:
+        """The events after number `after` that these segments hold."""
+        return [record for ref in segments for record in (await self.content(ref)).events if record.seq > after]
+
+
+async def read_segment(temporal: Client, ref: SegmentRef) -> SegmentContent:
+    """What a segment holds.
+
+    Raises:
+        ArchiveMissing: the server does not have it any more.
+    """
+    handle = temporal.get_workflow_handle(ref.archive_id, run_id=ref.run_id)
+    try:
+        async for event in handle.fetch_history_events(page_size=1):
+            payloads = event.workflow_execution_started_event_attributes.input.payloads
+            _, content = await temporal.data_converter.decode(payloads, [SegmentHeader, bytes])
+            return SegmentContent.model_validate_json(lzma.decompress(content))
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise error_of(error, ref.archive_id) from error
+    raise ArchiveMissing(ids.archived_thread_id(ref.archive_id), ref.archive_id)
+
+
+class ArchiveWriter:
+    """Writes segments of one thread."""
+
+    def __init__(self, temporal: Client, thread_id: str, *, task_queue: str) -> None:
+        self._temporal = temporal
+        self._thread_id = thread_id
+        self._task_queue = task_queue
+
+    async def write(
+        self,
+        segments: tuple[SegmentRef, ...],
+        messages: Sequence[Message],
+        events: Sequence[EventRecord],
+        carryover: Carryover | None = None,
+        *,
+        number: int,
+        digest: str,
+    ) -> tuple[SegmentRef, ...]:
+        """The references to new segments that continue `segments` with these messages and events.
+
+        Writing the same again has no effect.
+
+        Args:
+            number: how often the thread has been archived.
+            digest: of all messages up to `segments`.
+        """
+        first_message, first_event = archived_messages(segments), archived_events(segments)
+        written = list[SegmentRef]()
+        for part in _parts(messages, events, carryover):
+            digest = reduce(chained, part.messages, digest)
+            header = SegmentHeader(
+                thread_id=self._thread_id,
+                first_message=first_message,
+                messages=first_message + len(part.messages),
+                first_event=first_event,
+                events=part.events[-1].seq if part.events else first_event,
+            )
+            archive_id, run_id = await self._start(header, part, number)
+            ref = SegmentRef(
+                archive_id=archive_id,
+                run_id=run_id,
+                first_message=header.first_message,
+                messages=header.messages,
+                digest=digest,
+                first_event=header.first_event,
+                events=header.events,
+            )
+            written.append(ref)
+            first_message, first_event = ref.messages, ref.events
+        return tuple(written)
+
+    async def _start(self, header: SegmentHeader, part: SegmentContent, number: int) -> tuple[str, str]:
+        content = to_json(part)
+        identity = hashlib.sha256(to_json(header) + content).hexdigest()[:12]
+        archive_id = ids.archive_id(self._thread_id, number, identity)
+        try:
+            handle = await self._temporal.start_workflow(
+                names.WORKFLOW_ARCHIVE,
+                args=[header, lzma.compress(content, preset=COMPRESSION)],
+                id=archive_id,
+                task_queue=self._task_queue,
+                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                static_summary=f"messages {header.first_message + 1} to {header.messages} of {self._thread_id}",
+            )
+        except RPCError as error:
+            raise error_of(error, archive_id) from error
+        assert handle.result_run_id is not None  # the server has just named it
+        return archive_id, handle.result_run_id
+
+
+def _parts(
+    messages: Sequence[Message], events: Sequence[EventRecord], carryover: Carryover | None
+) -> Iterator[SegmentContent]:
+    """Everything in segments that fit: messages first, then events; the last one has the carryover."""
+    part_messages, part_events = list[Message](), list[EventRecord]()
+    size = 0
+    for entry in (*messages, *events, carryover):
+        if entry is None:
+            continue
+        added = len(to_json(entry))
+        if size and size + added > SEGMENT_BYTES:
+            yield SegmentContent(messages=tuple(part_messages), events=tuple(part_events))
+            part_messages, part_events, size = [], [], 0
+        size += added
+        if isinstance(entry, Message):
+            part_messages.append(entry)
+        elif isinstance(entry, EventRecord):
+            part_events.append(entry)
+    yield SegmentContent(messages=tuple(part_messages), events=tuple(part_events), carryover=carryover)
+
+
+def digest_before(segments: tuple[SegmentRef, ...]) -> str:
+    """The digest of all messages that these segments hold."""
+    return segments[-1].digest if segments else EMPTY_DIGEST

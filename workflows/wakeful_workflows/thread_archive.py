@@ -1,0 +1,53 @@
+"""`ThreadArchive`: holds a part of a thread in its start input, because Temporal never deletes an open execution.
+
+It does nothing until its thread closes. Then it waits for as long as the thread can be woken, and completes if the
+thread has not been woken. Runs unsandboxed, like `AgentRun` and for the same reasons.
+"""
+
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+
+from wakeful.contract import names
+from wakeful.contract.archive import SegmentHeader, ThreadClosed
+
+_RETRIES = RetryPolicy(initial_interval=timedelta(seconds=5), maximum_interval=timedelta(hours=1))
+
+
+@workflow.defn(name=names.WORKFLOW_ARCHIVE, sandboxed=False)
+class ThreadArchive:
+    """A segment of a thread. Its arguments are the header and the compressed content."""
+
+    @workflow.init
+    def __init__(self, header: SegmentHeader, _content: bytes) -> None:
+        self._thread_id = header.thread_id
+        self._closed: ThreadClosed | None = None
+
+    @workflow.run
+    async def run(self, _header: SegmentHeader, _content: bytes) -> None:
+        while True:
+            await workflow.wait_condition(lambda: self._closed is not None)
+            closed = self._closed
+            assert closed is not None
+            await workflow.sleep(closed.keep_seconds, summary="its thread can still be woken")
+            if self._closed is not closed:
+                continue  # it was woken, and has closed again
+            self._closed = None
+            if not await self._is_thread_open() and self._closed is None:
+                return
+
+    async def _is_thread_open(self) -> bool:
+        is_open: bool = await workflow.execute_activity(
+            names.ACTIVITY_IS_OPEN,
+            self._thread_id,
+            result_type=bool,
+            start_to_close_timeout=timedelta(seconds=30),
+            retry_policy=_RETRIES,
+            summary="was its thread woken?",
+        )
+        return is_open
+
+    @workflow.signal(name=names.SIGNAL_THREAD_CLOSED, description='The thread has closed: {"keep_seconds": 86400}')
+    def thread_closed(self, closed: ThreadClosed) -> None:
+        self._closed = closed
