@@ -1,4 +1,4 @@
-"""A thread outlives the namespace's retention: its closed executions are deleted, and nothing that it said is missing."""
+"""A thread outlives its retention: its closed executions are deleted, and nothing that it said is missing."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,6 +18,7 @@ from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.inference import ModelRequest
 from wakeful.worker import WorkerSettings, running_worker
 
+RUNNING = WorkflowExecutionStatus.RUNNING
 LONG = 30_000
 
 
@@ -62,11 +63,9 @@ async def executions(client: Client, thread_id: str) -> list[tuple[str, Workflow
 async def delete_closed(client: Client, thread_id: str) -> int:
     """Delete the thread's closed executions, as the server does when their retention ends."""
     async with asyncio.timeout(BOUND_SECONDS):
-        while len([run for run, status in await executions(client, thread_id) if status == 1]) > 1:
+        while len(running := [run for run, status in await executions(client, thread_id) if status is RUNNING]) > 1:
             await asyncio.sleep(0.1)  # visibility lags behind
-    closed = [
-        run for run, status in await executions(client, thread_id) if status is not WorkflowExecutionStatus.RUNNING
-    ]
+    closed = [run for run, _ in await executions(client, thread_id) if run not in running]
     for run_id in closed:
         execution = WorkflowExecution(workflow_id=thread_id, run_id=run_id)
         request = DeleteWorkflowExecutionRequest(namespace=client.temporal.namespace, workflow_execution=execution)

@@ -3,6 +3,7 @@
 import pytest
 
 from wakeful.contract.errors import (
+    ArchiveMissing,
     CallerError,
     ConfigurationError,
     ConnectionFailed,
@@ -15,6 +16,7 @@ from wakeful.contract.errors import (
     ProviderError,
     ProviderErrorKind,
     ThreadBusy,
+    ThreadExists,
     ThreadNotFound,
     ToolError,
     ToolErrorKind,
@@ -30,11 +32,12 @@ def tree(kind: type[BaseException]) -> dict[str, object]:
 def test_the_tree_is_split_by_who_is_at_fault() -> None:
     assert {"WakefulError": tree(WakefulError)} == {
         "WakefulError": {
-            "CallerError": {"DecisionRefused": {}, "ThreadBusy": {}, "ThreadNotFound": {}},
+            "CallerError": {"DecisionRefused": {}, "ThreadBusy": {}, "ThreadExists": {}, "ThreadNotFound": {}},
             "ConfigurationError": {},
             "ConnectionFailed": {},
             "NoAnswer": {},
             "NotStarted": {},
+            "ArchiveMissing": {},
             "DoesNotReplay": {},
             "ProviderError": {},
             "ToolError": {},
@@ -60,6 +63,14 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
             "Query a worker of the thread instead, or read it with the version and the payload codec of its workers.",
         ),
         (ThreadBusy("t1"), "thread already has an active run: t1"),
+        (
+            ThreadExists("t1"),
+            "thread 't1' has a conversation already: use send() to continue it, or start it over with again=True",
+        ),
+        (
+            ArchiveMissing("t1", "t1/archive/1-d1"),
+            "a part of thread 't1' is missing: workflow 't1/archive/1-d1', which archives it, was deleted",
+        ),
         (ThreadNotFound("t1"), "no thread 't1' in this namespace"),
         (ConfigurationError(["tool 'a' twice", "no model"]), "tool 'a' twice\nno model"),
         (ConnectionFailed("refused"), "refused"),

@@ -35,6 +35,7 @@ WORK: tuple[tuple[ids.Work, str], ...] = (
     (ids.GrantBudget("bg_0", "tokens-2000"), "budget_grant-bg_0:tokens-2000"),
     (ids.NotifyParent(), "notify_parent"),
     (ids.Restore(), "restore_thread"),
+    (ids.Archive(2), "archive-2"),
 )
 SOURCES: tuple[tuple[ids.Location, str], ...] = (
     (ids.FromActivity("infer-3"), "infer-3"),
@@ -74,6 +75,7 @@ work = st.one_of(
     st.builds(ids.GrantBudget, name, name.map(lambda text: text.replace(":", ""))),
     st.builds(ids.NotifyParent),
     st.builds(ids.Restore),
+    st.builds(ids.Archive, st.integers(0, 10**18 - 1)),
 )
 location = st.one_of(
     st.builds(ids.FromActivity, work.map(ids.work_id)),
@@ -171,7 +173,7 @@ def test_every_function_that_spells_an_id_is_pinned() -> None:
             "context_message_id",
             "child_thread_id",
         ),
-        *("is_task_message", "is_descendant"),
+        *("is_task_message", "is_descendant", "archive_prefix", "archive_id", "archived_thread_id"),
     }
 
 
@@ -262,6 +264,12 @@ def test_a_descendant_is_recognised_by_its_thread_id() -> None:
     assert [ids.is_descendant(thread, "t1") for thread in (child, f"{child}/x-1", "t1", "t12/clerk-1")] == [
         *(True, True, False, False)
     ]
+
+
+def test_an_archive_is_named_after_its_thread() -> None:
+    assert ids.archive_prefix("t1") == "t1/archive/"
+    assert ids.archive_id("t1", 2, "d1") == "t1/archive/2-d1"
+    assert ids.archived_thread_id("t1/archive/x/archive/2-d1") == "t1/archive/x"
 
 
 def test_the_thread_id_of_a_deep_child_stays_short_enough_for_lists() -> None:

@@ -7,6 +7,7 @@ def test_the_names_in_history_never_change() -> None:
     assert {name: value for name, value in vars(names).items() if name.isupper()} == {
         "WORKFLOW": "AgentRun",
         "WORKFLOW_TOOL_TASK": "ToolTask",
+        "WORKFLOW_ARCHIVE": "ThreadArchive",
         "DEFAULT_TASK_QUEUE": "wakeful",
         "SIGNAL_SUBMIT": "submit",
         "SIGNAL_DECIDE": "decide",
@@ -18,6 +19,7 @@ def test_the_names_in_history_never_change() -> None:
         "SIGNAL_CHILD_SETTLED": "child_settled",
         "SIGNAL_BUDGET_REQUEST": "budget_request",
         "SIGNAL_BUDGET_GRANT": "budget_grant",
+        "SIGNAL_THREAD_CLOSED": "thread_closed",
         "PUBLIC_SIGNALS": ("submit", "decide", "cancel", "close", "undelivered"),
         "QUERY_STATUS": "status",
         "QUERY_TRANSCRIPT": "transcript",
@@ -30,12 +32,17 @@ def test_the_names_in_history_never_change() -> None:
         "ACTIVITY_RESOLVE_AGENT": "resolve_agent",
         "ACTIVITY_INFER": "infer",
         "ACTIVITY_RESTORE": "restore_thread",
+        "ACTIVITY_ARCHIVE": "archive_thread",
+        "ACTIVITY_IS_OPEN": "is_thread_open",
         "ACTIVITY_COMPACT": "compact",
         "ACTIVITY_DELIVER": "deliver_message",
         "ACTIVITY_HOOKS": "run_hooks",
         "SNAPSHOT": "snapshot",
         "RESERVED_TOOL_NAMES": frozenset(
-            {"resolve_agent", "infer", "restore_thread", "compact", "deliver_message", "run_hooks"}
+            {
+                *("resolve_agent", "infer", "restore_thread", "archive_thread", "is_thread_open", "compact"),
+                *("deliver_message", "run_hooks"),
+            }
         ),
         "ATTRIBUTE_AGENT": "WakefulAgent",
         "ATTRIBUTE_STATUS": "WakefulStatus",

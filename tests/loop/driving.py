@@ -24,6 +24,7 @@ from wakeful.contract.inference import InferenceOverrides, ModelResponse, Output
 from wakeful.contract.messages import InputMessage, Message, Role, ToolCall, Visibility
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import OnBusy, RunResult, RunStatus, ThreadMode, ToolCallStatus, Usage
+from wakeful.contract.segments import SegmentRef
 from wakeful.contract.state import StateAction, StateKeySpec, StateMerge, StateOp, StateScope
 from wakeful.contract.tools import FrontendTool, ToolDescriptor, ToolOutcome, ToolResult
 from wakeful.loop.machine.advance import advance
@@ -214,6 +215,21 @@ def snapshot_of(state: Thread) -> ThreadSnapshot:
     """What the thread passes to its next execution."""
     budget = HistoryBudget(events=9, bytes=99)
     return ThreadSnapshot(state, search_attributes=True, status=RunStatus.WAITING, budget=budget)
+
+
+def segment_of(state: Thread, *, messages: int) -> SegmentRef:
+    """An archive of the thread's first messages."""
+    position = state.transcript.position_at(messages)
+    assert position is not None
+    return SegmentRef(
+        archive_id="t1/archive/1-a",
+        run_id="archive-run",
+        first_message=0,
+        messages=messages,
+        digest=position.digest,
+        first_event=0,
+        events=0,
+    )
 
 
 def after_continue_as_new(state: Thread) -> Thread:

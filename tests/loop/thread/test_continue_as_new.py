@@ -21,11 +21,13 @@ from tests.loop.driving import (
     reject,
     resume,
     says,
+    segment_of,
     snapshot_of,
     truncated,
     without_run,
 )
 from wakeful.contract.decisions import ResumeMode
+from wakeful.contract.events import EventRecord, StepEnd
 from wakeful.contract.runs import OnBusy, Usage
 from wakeful.contract.stopping import ConsecutiveErrors, LoopDetection
 from wakeful.contract.tools import ToolResult
@@ -68,12 +70,33 @@ def test_queued_messages_have_the_snapshot_as_their_source() -> None:
     ]
 
 
-def test_old_messages_are_left_out_and_the_digest_chain_continues() -> None:
+def long_thread() -> Driver:
     driver = Driver()
     for number in range(3):
         driver.model(asks(call(f"c{number}")))
         driver.tool(f"c{number}", ok("x" * (TAIL_BYTES // 2)))
-    after = after_continue_as_new(driver.thread)
+    return driver
+
+
+def test_messages_that_are_not_archived_are_never_left_out() -> None:
+    driver = long_thread()
+    assert after_continue_as_new(driver.thread).transcript.messages == driver.thread.transcript.messages
+    segments = (segment_of(driver.thread, messages=3),)
+    after = unpack(pack(replace(snapshot_of(driver.thread), segments=segments)))
+    assert after.segments == segments
+    assert after.thread.transcript.before.length == 3
+
+
+def test_events_that_are_not_archived_go_along() -> None:
+    record = EventRecord(seq=9, at=7, run_id="r1", agent_id="a", event=StepEnd())
+    snapshot = replace(snapshot_of(idle().thread), events=(record,))
+    assert unpack(pack(snapshot)).events == (record,)
+
+
+def test_old_messages_are_left_out_and_the_digest_chain_continues() -> None:
+    driver = long_thread()
+    segments = (segment_of(driver.thread, messages=driver.thread.transcript.length),)
+    after = unpack(pack(replace(snapshot_of(driver.thread), segments=segments))).thread
     assert after.transcript.ref == driver.thread.transcript.ref
     assert [message.tool_call_id for message in after.transcript.messages] == [None, "c2"]
     now, answer = driver.now, InferenceReturned(driver.inference().id, says("Done."))
@@ -84,7 +107,8 @@ def test_messages_that_the_pending_inference_appends_are_kept_whatever_their_siz
     driver = Driver()
     driver.model(asks(call("c1")))
     driver.tool("c1", ok("x" * TAIL_BYTES))
-    assert len(after_continue_as_new(driver.thread).transcript.messages) == 2
+    segments = (segment_of(driver.thread, messages=3),)
+    assert len(unpack(pack(replace(snapshot_of(driver.thread), segments=segments))).thread.transcript.messages) == 2
 
 
 def test_the_size_of_a_snapshot_is_that_of_its_payload() -> None:
