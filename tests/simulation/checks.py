@@ -1,7 +1,9 @@
 """What must hold at the end of every schedule. `I-…` are the invariants of `docs/behaviours.md`."""
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from temporalio.client import WorkflowQueryFailedError
@@ -32,6 +34,7 @@ from wakeful.contract.events import (
 from wakeful.contract.ids import child_message_id
 from wakeful.contract.messages import Message, Role
 from wakeful.contract.runs import Suspended
+from wakeful.contract.transcript import EMPTY_DIGEST, chained
 from wakeful.loop.machine.stages import Idle
 from wakeful.loop.machine.state import Thread
 
@@ -123,12 +126,15 @@ def _take_last(core: Core, observed: Observed, execution: Execution) -> None:
     if lost := lost_by_snapshot(thread, execution):
         raise Violated(f"{execution.workflow_id} has continued as new without its {lost}")
     log = core.workflow._log
-    observed.events += [(log.before + number, event) for number, (_, _, event) in enumerate(log._records, start=1)]
+    carried = log.before + len(log._carried)
+    observed.events += [(carried + number, event) for number, (_, _, event) in enumerate(log._new, start=1)]
 
 
 def check_nothing_waits_forever(world: World, seen: dict[str, Observed]) -> None:
     """I-02: with nothing due any more, an open thread is idle; everything else has ended."""
     for execution in world.server.open:
+        if execution.workflow_type == names.WORKFLOW_ARCHIVE:
+            continue
         thread = seen[execution.workflow_id].thread
         if execution.workflow_type == names.WORKFLOW_TOOL_TASK:
             raise Stuck(f"{execution.workflow_id} is a background tool that never ended")
@@ -214,11 +220,8 @@ def check_transcripts(world: World, seen: dict[str, Observed]) -> None:
         raise Violated(f"a model was shown an invalid conversation: {world.outside.invalid_requests[0]}")
     for thread_id, observed in seen.items():
         messages = observed.thread.transcript.messages if observed.thread else ()
-        stored = [message for message in messages if message.role is not Role.SYSTEM]
-        try:
-            check_every_provider(stored)
-        except AssertionError as error:
-            raise Violated(f"{thread_id} stores an invalid conversation: {error}") from error
+        if observed.thread is not None and observed.thread.transcript.before.length == 0:
+            check_conversation(thread_id, messages)  # else a part of it is archived, and read later
         undone = rolled_back(observed.thread) if observed.thread else []
         if undone:
             raise Violated(f"{thread_id} still has {undone}, which it has rolled back")
@@ -271,9 +274,20 @@ def _expect(holds: bool, thread_id: str, number: int, problem: str) -> None:
         raise Violated(f"{thread_id}, event {number}: {problem}")
 
 
+def check_conversation(thread_id: str, messages: Iterable[Message]) -> None:
+    """I-03: providers send system messages apart."""
+    try:
+        check_every_provider([message for message in messages if message.role is not Role.SYSTEM])
+    except AssertionError as error:
+        raise Violated(f"{thread_id} stores an invalid conversation: {error}") from error
+
+
 def check_transcript(thread_id: str, observed: Observed, read: list[Message]) -> None:
-    """A reader gets the conversation that the thread has."""
+    """A reader gets the conversation that the thread has, with what is archived of it."""
     assert observed.thread is not None
+    check_conversation(thread_id, read)
+    if reduce(chained, read[: observed.thread.transcript.length], EMPTY_DIGEST) != observed.thread.transcript.digest:
+        raise Violated(f"a reader of {thread_id} got another conversation than the digest says")
     transcript = observed.thread.transcript
     wanted = [(message.id, message.text) for message in transcript.messages]
     found = [(message.id, message.text) for message in read[transcript.before.length :]]

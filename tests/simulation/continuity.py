@@ -38,7 +38,7 @@ def lost_by_snapshot(thread: Thread, execution: Execution) -> str:
 
 def _comparable(thread: Thread) -> dict[str, object]:
     """A thread without what continue-as-new changes: older messages, the sources of waiting ones, the event number."""
-    counters = thread.counters.model_copy(update={"events": 0})
+    counters = thread.counters.model_copy(update={"events": 0, "archives": 0})
     bare = replace(thread, transcript=Transcript(), queued=(), steering=(), counters=counters)
     fields: dict[str, object] = {name: getattr(bare, name) for name in bare.__dataclass_fields__}
     return fields | {

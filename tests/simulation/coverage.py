@@ -40,6 +40,7 @@ FAULTS = {
     "slow": "a slow network",
     "lag": "lagging visibility",
     "sweep": "a sweep",
+    "delete": "a closed execution was deleted",
 }
 """The kinds of faults, as `World.count` names them."""
 

@@ -203,6 +203,6 @@ KEY_OF_THE_ATTEMPT = _replacing(tool_execution._Call, "context", _context_of_att
 NO_SWEEP = _replacing(OrphanSweep, "sweep", _nothing_async)
 WOKEN_THREADS_NOT_SWEPT = _replacing(ResetSweep, "_find_resets", _nothing_async)
 CARRYOVER_IGNORED = _replacing(agent_run, "begin", lambda *args, **given: _begin(*args, **given | {"carryover": None}))
-INTERRUPTED_CALLS_LEFT_OPEN = _replacing(restoring, "_with_interrupted_calls", lambda transcript: transcript)
+INTERRUPTED_CALLS_LEFT_OPEN = _replacing(restoring, "_interrupted_calls", lambda _messages: [])
 READER_LOOKS_AHEAD = _replacing(reader, "completed_part", lambda events: CompletedPart(events, len(events)))
 RESET_NOT_NOTICED = _replacing(ids, "lineage", lambda _seed: "")

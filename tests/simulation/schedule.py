@@ -12,8 +12,10 @@ from temporalio.api.enums.v1 import EventType
 from tests.simulation.checks import check, check_closed, check_transcript, check_watchers
 from tests.simulation.people import THREADS, VERBS
 from tests.simulation.reader import reading_simulated_histories
+from tests.simulation.sizes import carrying
 from tests.simulation.workers import Settings
 from tests.simulation.world import Move, Options, Stuck, World
+from wakeful.contract import names
 from wakeful.contract.agents import HistoryBudget
 
 T = TypeVar("T")
@@ -73,14 +75,15 @@ def options_of(seed: str) -> Options:
         lacks_local_tool=random.random() < 0.3,
         haste=random.choice([0, 0.5]),
         pace=random.choice(PACES),
+        carried_bytes=random.choice([500, 3000, 256_000]),
     )
 
 
 def run(seed: str, steps: int = STEPS, *, options: Options | None = None) -> Result:
     """A random schedule, then a calm end, then every check."""
-    random = Random(f"{seed}/schedule")
-    with reading_simulated_histories():
-        result = Result(seed, World(seed, options or options_of(seed)))
+    random, options = Random(f"{seed}/schedule"), options or options_of(seed)
+    with reading_simulated_histories(), carrying(options.carried_bytes):
+        result = Result(seed, World(seed, options))
         world = result.world
         with _catching(result):
             for _ in range(steps):
@@ -94,8 +97,9 @@ def run(seed: str, steps: int = STEPS, *, options: Options | None = None) -> Res
 
 def repeat(seed: str, keys: Sequence[str], *, options: Options | None = None, traced: bool = False) -> Result:
     """The same moves, as far as they are possible."""
-    with reading_simulated_histories():
-        result = Result(seed, World(seed, options or options_of(seed)), trace=[] if traced else None)
+    options = options or options_of(seed)
+    with reading_simulated_histories(), carrying(options.carried_bytes):
+        result = Result(seed, World(seed, options), trace=[] if traced else None)
         with _catching(result):
             for key in keys:
                 move = find(result.world, key)
@@ -253,7 +257,8 @@ def close_all(result: Result) -> None:
     """Close every thread that has no parent: its descendants have to end with it."""
     world = result.world
     for _ in range(MAX_CLOSES):
-        roots = [execution for execution in world.server.open if execution.parent is None]
+        threads = [execution for execution in world.server.open if execution.workflow_type != names.WORKFLOW_ARCHIVE]
+        roots = [execution for execution in threads if execution.parent is None]
         if not roots:
             break
         for execution in roots:

@@ -71,6 +71,8 @@ class Server:
     """The notice to each parent that its child has started, by the child's run id."""
     visible: dict[str, tuple[WorkflowExecutionStatus.ValueType, int]] = field(default_factory=dict)
     """The status and the close time that visibility lists, by run id: they may lag behind."""
+    deleted: set[str] = field(default_factory=set)
+    """Run ids of executions that no client can read any more."""
     is_visibility_lagging: bool = False
     on_event: Callable[[Execution, Any], None] | None = None
 
@@ -127,7 +129,13 @@ class Server:
     def find(self, workflow_id: str, run_id: str = "") -> Execution | None:
         if not run_id:
             return self.current.get(workflow_id)
-        return next((execution for execution in self.executions if execution.run_id == run_id), None)
+        found = (execution for execution in self.executions if execution.run_id == run_id)
+        return next((execution for execution in found if run_id not in self.deleted), None)
+
+    def delete(self, execution: Execution) -> None:
+        """Its retention has ended."""
+        self.deleted.add(execution.run_id)
+        self.visible.pop(execution.run_id, None)
 
     @property
     def open(self) -> list[Execution]:

@@ -29,6 +29,7 @@ from tests.simulation.list_query import matches
 from tests.simulation.server import Server
 
 LONG_POLL_SECONDS = 0.2
+RETENTION = timedelta(days=3)
 
 CONVERTER = pydantic_data_converter
 
@@ -225,6 +226,10 @@ class SimulatedService(ServiceClient):
         for execution in self.server.executions:
             if execution.run_id in self.server.visible and matches(req.query, _fields(self.server, execution)):
                 answer.executions.add().CopyFrom(info_of(self.server, execution, listed=True))
+
+    async def _describe_namespace(self, req: Any, answer: Any) -> None:
+        answer.namespace_info.name = req.namespace
+        answer.config.workflow_execution_retention_ttl.FromTimedelta(RETENTION)
 
     async def _query_workflow(self, req: Any, answer: Any) -> None:
         execution = self._find(req.execution)

@@ -31,10 +31,12 @@ from tests.simulation.virtual_loop import VirtualLoop
 from tests.simulation.workload import REGISTRY
 from wakeful.contract import names
 from wakeful.contract.agents import HistoryBudget, ResolveInput
+from wakeful.contract.archive import ArchiveInput
 from wakeful.contract.hooks import HooksInput
 from wakeful.contract.inference import CompactInput, InferInput, RestoreInput
 from wakeful.contract.mail import DeliverInput
 from wakeful_activities import (
+    ArchiveActivity,
     CompactActivity,
     DeliverActivity,
     HistoryCache,
@@ -47,9 +49,9 @@ from wakeful_activities import (
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks
 from wakeful_activities.sweep.orphans import OrphanSweep
-from wakeful_workflows import AgentRun, ToolTask
+from wakeful_workflows import AgentRun, ThreadArchive, ToolTask
 
-WORKFLOWS = {names.WORKFLOW: AgentRun, names.WORKFLOW_TOOL_TASK: ToolTask}
+WORKFLOWS = {names.WORKFLOW: AgentRun, names.WORKFLOW_TOOL_TASK: ToolTask, names.WORKFLOW_ARCHIVE: ThreadArchive}
 
 _no_threads = ThreadPoolExecutor(1)
 """Never used: the virtual loop runs what it is given to execute at once."""
@@ -107,12 +109,15 @@ class SimulatedWorker:
         inference = InferActivity(REGISTRY, cache, hooks, gates, {})
         resolve = ResolveActivity(REGISTRY, cache, search_attributes=settings.search_attributes, budget=settings.budget)
         reader = wakeful.history.reader.HistoryReader(client)  # the simulated one
+        archive = ArchiveActivity(client, reader)
         self._client = client
         self._activities: dict[str, tuple[Callable[..., Any], Any]] = {
             names.ACTIVITY_RESOLVE_AGENT: (resolve.resolve_agent, ResolveInput),
             names.ACTIVITY_INFER: (inference.infer, InferInput),
             names.ACTIVITY_COMPACT: (CompactActivity(inference, cache).compact, CompactInput),
             names.ACTIVITY_RESTORE: (RestoreActivity(client, reader).restore_thread, RestoreInput),
+            names.ACTIVITY_ARCHIVE: (archive.archive_thread, ArchiveInput),
+            names.ACTIVITY_IS_OPEN: (archive.is_thread_open, str),
             names.ACTIVITY_DELIVER: (DeliverActivity(client).deliver_message, DeliverInput),
             names.ACTIVITY_HOOKS: (HooksActivity(cache, hooks).run_hooks, HooksInput),
         }

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from temporalio.api.enums.v1 import WorkflowExecutionStatus
+
 from tests.simulation.core import ActivationFailed
 from tests.simulation.execution import Execution
 from tests.simulation.people import People
@@ -15,6 +17,8 @@ from tests.simulation.virtual_loop import VirtualLoop
 from tests.simulation.workers import RunningActivity, Settings, SimulatedWorker
 from tests.simulation.workload import Outside, begin
 from wakeful.contract import names
+
+CONTINUED_AS_NEW = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW
 
 MAX_FAILURES = 25
 """Workflow tasks of one execution that may fail in a row; then it counts as stuck."""
@@ -47,6 +51,8 @@ class Options:
     """How often people do the next thing at once, before anything else happens."""
     pace: float = 0.6
     """The share of moves that only let things take their course."""
+    carried_bytes: int = 256_000
+    """How much of a thread continue-as-new carries along; the rest is archived."""
 
 
 class World:
@@ -172,6 +178,10 @@ class World:
                     label = f"{name} {activity.command.activity_id}"
                     time_out = partial(self.server.time_out_activity, execution, activity)
                     yield Move(f"activity-lost {label}", time_out)
+        for execution in self.server.executions:
+            is_continued = execution.status == CONTINUED_AS_NEW
+            if is_continued and execution.run_id not in self.server.deleted:
+                yield Move(f"delete {_name(execution)}", partial(self.server.delete, execution))
         yield Move("lag visibility", partial(setattr, self.server, "is_visibility_lagging", True))
         yield Move("slow network", partial(setattr, self.network, "is_slow", True))
         yield Move("fast network", partial(setattr, self.network, "is_slow", False))

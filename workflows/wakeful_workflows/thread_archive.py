@@ -30,7 +30,8 @@ class ThreadArchive:
             await workflow.wait_condition(lambda: self._closed is not None)
             closed = self._closed
             assert closed is not None
-            await workflow.sleep(closed.keep_seconds, summary="its thread can still be woken")
+            if closed.keep_seconds > 0:
+                await workflow.sleep(closed.keep_seconds, summary="its thread can still be woken")
             if self._closed is not closed:
                 continue  # it was woken, and has closed again
             self._closed = None

@@ -3,7 +3,7 @@
 A thread that Wakeful cancels cancels its children by signals. Terminating, resetting or timing out a workflow sends no
 signal, and an execution that continued as new has lost the handles of its children. So every worker regularly checks
 Temporal's visibility lists. The sweep writes to no history unless it has something to repair. `resets.py` is the part
-for threads that were reset, `child_ends.py` reports a child's end.
+for threads that were reset, `child_ends.py` reports a child's end, `archives.py` releases archives without a thread.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from wakeful.client.queries import MAX_CONCURRENT_QUERIES, StatusQueries, quoted
 from wakeful.contract import names
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.views import StatusView
+from wakeful_activities.sweep.archives import ArchiveSweep
 from wakeful_activities.sweep.child_ends import CLOSED_FROM_OUTSIDE, report_end, result_in_place_of
 from wakeful_activities.sweep.resets import GRACE, ResetSweep, utc_now
 
@@ -98,6 +99,7 @@ class OrphanSweep:
         self._client = client
         self._now = now
         self._resets = ResetSweep(client, task_queue, grace=grace, now=now)
+        self._archives = ArchiveSweep(client, task_queue, now=now)
         self._scope = f"{_CHILDREN} AND TaskQueue = {quoted(task_queue)}"
         self._lookback = FIRST_LOOKBACK
         self._checked: set[tuple[str, str]] = set()
@@ -118,6 +120,7 @@ class OrphanSweep:
         await self._report_ends(await self._list(f"{_CLOSED} AND CloseTime > '{since.isoformat()}'"))
         self._lookback = LOOKBACK
         await self._resets.sweep()
+        await self._archives.sweep()
 
     async def _cancel_orphans(self, children: Sequence[WorkflowExecution]) -> None:
         parents = await self._parents(children)
