@@ -13,11 +13,13 @@ from wakeful.contract.carryover import Carryover, Counters, json_bytes
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.inference import RestoreInput, TranscriptTail
 from wakeful.contract.messages import Message, Role, TextBlock
-from wakeful.contract.names import QUERY_CARRYOVER, QUERY_TRANSCRIPT, WORKFLOW
-from wakeful.contract.views import TranscriptPage
+from wakeful.contract.names import QUERY_CARRYOVER, QUERY_EVENTS, QUERY_TRANSCRIPT, WORKFLOW
+from wakeful.contract.views import EventsPage, TranscriptPage
 from wakeful.history.reader import HistoryReader
 from wakeful.loop.thread.continue_as_new import TAIL_BYTES
 from wakeful_activities.restore import RESTORED_BYTES, RestoreActivity
+
+REQUEST = {"agent_id": "a", "input": "hello"}
 
 
 def message(id: str, length: int) -> Message:
@@ -29,12 +31,12 @@ class Closed:
     """A closed thread with 40 messages, this much mail and this many bytes of state; without state, it is broken."""
 
     @workflow.init
-    def __init__(self, state_bytes: int, mail: int) -> None:
+    def __init__(self, _request: dict[str, str], state_bytes: int, mail: int) -> None:
         self._state_bytes = state_bytes
         self._mail = mail
 
     @workflow.run
-    async def run(self, state_bytes: int, mail: int) -> None:
+    async def run(self, _request: dict[str, str], state_bytes: int, mail: int) -> None:
         pass
 
     @workflow.query(name=QUERY_TRANSCRIPT)
@@ -42,6 +44,10 @@ class Closed:
         messages = tuple(message(f"m{number}", 10_000) for number in range(40))
         after = page["after"]
         return TranscriptPage(messages=messages[after : after + 10], next=after + 10 if after < 30 else None)
+
+    @workflow.query(name=QUERY_EVENTS)
+    def events(self, _page: dict[str, int]) -> EventsPage:
+        return EventsPage(events=(), last=0, done=True)
 
     @workflow.query(name=QUERY_CARRYOVER)
     def carryover(self) -> Carryover:
@@ -54,7 +60,7 @@ class Closed:
 async def restore(temporal: Client, *, state_bytes: int, mail: int = 0) -> TranscriptTail:
     queue = id = f"restoring-{uuid.uuid4().hex}"
     async with Worker(temporal, task_queue=queue, workflows=[Closed]):
-        closed = await temporal.start_workflow(WORKFLOW, args=[state_bytes, mail], id=id, task_queue=queue)
+        closed = await temporal.start_workflow(WORKFLOW, args=[REQUEST, state_bytes, mail], id=id, task_queue=queue)
         await closed.result()
         environment = ActivityEnvironment()
         environment.info = replace(environment.info, workflow_id=id)

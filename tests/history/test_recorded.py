@@ -125,20 +125,18 @@ async def test_everything_is_as_in_the_snapshot_that_the_execution_passed_on(pat
 @each_thread
 async def test_the_messages_are_those_that_the_models_were_given(path: Path, whole: Whole) -> None:
     """Rebuilt without a replay, from where the inputs of inferences say that history records them."""
-    conversation = ConversationReader(PAYLOADS, whole.history.workflow_id)
+    conversation = ConversationReader(PAYLOADS)
     for moment in moments_of(whole.history.events):
         await conversation.read(moment)
     before, entries = conversation.conversation.entries()
-    earlier = whole.reading.earlier_messages
-    assert before.length == (earlier.through if earlier else 0)
+    assert before.length == whole.reading.messages_before
     assert said(entries) == said(whole.reading.messages[: len(entries)])
     assert entries or path.stem == "unknown_agent"
 
 
 @each_thread
 async def test_events_are_numbered_without_a_gap(whole: Whole) -> None:
-    earlier = whole.reading.earlier_events
-    first = earlier.through + 1 if earlier else 1
+    first = whole.reading.events_before + 1
     numbers = [record.seq for record in whole.reading.events]
     assert numbers == [*range(first, whole.carryover.counters.events + 1)]
 

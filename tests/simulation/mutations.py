@@ -75,7 +75,11 @@ def _restarting(counter: str) -> Apply:
 
 def _forgetting(forget: Callable[[Thread], Thread]) -> Apply:
     original = snapshots._for_next_execution
-    return lambda: patch.object(snapshots, "_for_next_execution", lambda thread: original(forget(thread)))
+
+    def forgetful(thread: Thread, archived: int) -> Thread:
+        return original(forget(thread), archived)
+
+    return lambda: patch.object(snapshots, "_for_next_execution", forgetful)
 
 
 def _without_held(thread: Thread) -> Thread:

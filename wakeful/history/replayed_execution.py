@@ -17,7 +17,7 @@ from wakeful.contract.events import EventRecord
 from wakeful.contract.messages import Message
 from wakeful.contract.requests import MAX_PAGE
 from wakeful.contract.state import StateView
-from wakeful.contract.views import EarlierExecution, EventsPage, StatusView, TranscriptPage
+from wakeful.contract.views import EventsPage, StatusView, TranscriptPage
 from wakeful.history.completed_part import completed_part
 from wakeful.history.decoder import ExecutionRef
 from wakeful.history.kept_workflow import Keeper, KeptWorkflow
@@ -38,12 +38,12 @@ class ThreadReading:
     state: StateView
     messages: tuple[Message, ...]
     """Those that this execution has."""
-    earlier_messages: EarlierExecution | None
-    """The execution that has the messages before them."""
+    messages_before: int
+    """How many messages precede them: those are archived."""
     events: tuple[EventRecord, ...]
-    """Those of this execution."""
-    earlier_events: EarlierExecution | None
-    """The execution that has the events before them."""
+    """Those that this execution has."""
+    events_before: int
+    """How many events precede them: those are archived."""
     is_done: bool
     """The thread has ended."""
     is_restoring: bool
@@ -96,43 +96,43 @@ class ReplayedExecution:
         return value
 
     def _reading(self) -> ThreadReading:
-        messages, earlier_messages = self._messages()
-        events, earlier_events, final = self._events()
+        messages, messages_before = self._messages()
+        events, events_before, final = self._events()
         return ThreadReading(
             execution=self.execution,
             completed=self.completed,
             status=self._query(names.QUERY_STATUS, StatusView),
             state=self._query(names.QUERY_STATE, StateView),
             messages=messages,
-            earlier_messages=earlier_messages,
+            messages_before=messages_before,
             events=events,
-            earlier_events=earlier_events,
+            events_before=events_before,
             is_done=final.done,
             is_restoring=final.restoring,
             in_flight=final.in_flight,
         )
 
-    def _messages(self) -> tuple[tuple[Message, ...], EarlierExecution | None]:
+    def _messages(self) -> tuple[tuple[Message, ...], int]:
         messages: list[Message] = []
-        earlier: EarlierExecution | None = None
+        before = 0
         after: int | None = 0
         while after is not None:
             page = self._query(names.QUERY_TRANSCRIPT, TranscriptPage, {"after": after, "limit": MAX_PAGE})
-            earlier = earlier or page.earlier
             messages += page.messages
+            before = page.next or 0 if page.segments else before
             after = page.next
-        return tuple(messages), earlier
+        return tuple(messages), before
 
-    def _events(self) -> tuple[tuple[EventRecord, ...], EarlierExecution | None, EventsPage]:
+    def _events(self) -> tuple[tuple[EventRecord, ...], int, EventsPage]:
         events: list[EventRecord] = []
-        earlier: EarlierExecution | None = None
-        after = 0
+        after, before = 0, 0
         while True:
             page = self._query(names.QUERY_EVENTS, EventsPage, {"after": after, "limit": MAX_PAGE})
             events += page.events
             after = page.last
+            before = after if page.segments else before
             if not page.more:
-                return tuple(events), earlier, page
+                return tuple(events), before, page
 
 
 async def replay_execution(

@@ -48,17 +48,11 @@ async def answered(client: Client, thread_id: str, text: str, **options: str) ->
 async def numbers(client: Client, thread_id: str) -> list[int]:
     """The numbers of all events that the thread has."""
     found: list[int] = []
-    run_id = None
     async with asyncio.timeout(BOUND_SECONDS):
         while True:
-            page = await client.events(thread_id, after=found[-1] if found else 0, run_id=run_id)
-            if page.earlier is not None:
-                run_id = page.earlier.run_id
-                continue
+            page = await client.events(thread_id, after=found[-1] if found else 0)
             found += [record.seq for record in page.events]
-            if run_id is not None and not page.more:
-                run_id = None
-            elif not page.more:
+            if not page.more:
                 return found
 
 

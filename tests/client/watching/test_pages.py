@@ -11,7 +11,7 @@ STARTED = begin(RunRequest(agent_id="tester", input="hello"), thread_id="t", run
 
 
 def page_after(log: EventLog, after: int) -> EventsPage:
-    return events_page(STARTED.thread, log, PageRequest(after=after), earlier=None)
+    return events_page(STARTED.thread, log, PageRequest(after=after), segments=())
 
 
 def test_the_final_page_names_the_activities_that_the_run_waits_for() -> None:
