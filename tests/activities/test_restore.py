@@ -19,8 +19,6 @@ from wakeful.history.reader import HistoryReader
 from wakeful.loop.thread.continue_as_new import TAIL_BYTES
 from wakeful_activities.restore import RESTORED_BYTES, RestoreActivity
 
-REQUEST = {"agent_id": "a", "input": "hello"}
-
 
 def message(id: str, length: int) -> Message:
     return Message(id=id, role=Role.USER, content=(TextBlock(text="漢" * length),))
@@ -31,12 +29,11 @@ class Closed:
     """A closed thread with 40 messages, this much mail and this many bytes of state; without state, it is broken."""
 
     @workflow.init
-    def __init__(self, _request: dict[str, str], state_bytes: int, mail: int) -> None:
-        self._state_bytes = state_bytes
-        self._mail = mail
+    def __init__(self, request: dict[str, str]) -> None:
+        self._state_bytes, self._mail = map(int, request["title"].split())
 
     @workflow.run
-    async def run(self, _request: dict[str, str], state_bytes: int, mail: int) -> None:
+    async def run(self, _request: dict[str, str]) -> None:
         pass
 
     @workflow.query(name=QUERY_TRANSCRIPT)
@@ -60,7 +57,8 @@ class Closed:
 async def restore(temporal: Client, *, state_bytes: int, mail: int = 0) -> TranscriptTail:
     queue = id = f"restoring-{uuid.uuid4().hex}"
     async with Worker(temporal, task_queue=queue, workflows=[Closed]):
-        closed = await temporal.start_workflow(WORKFLOW, args=[REQUEST, state_bytes, mail], id=id, task_queue=queue)
+        request = {"agent_id": "a", "input": "hello", "title": f"{state_bytes} {mail}"}
+        closed = await temporal.start_workflow(WORKFLOW, request, id=id, task_queue=queue)
         await closed.result()
         environment = ActivityEnvironment()
         environment.info = replace(environment.info, workflow_id=id)

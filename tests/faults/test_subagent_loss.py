@@ -29,7 +29,7 @@ from tests.support.waiting import until
 from wakeful.client.client import Client
 from wakeful.contract.messages import Message
 from wakeful.contract.runs import RunStatus, ThreadMode
-from wakeful_workflows import AgentRun, ToolTask
+from wakeful_workflows import AgentRun, ThreadArchive, ToolTask
 
 KILLS = int(os.environ.get("WAKEFUL_FAULT_KILLS", "20"))
 FEW_KILLS = min(KILLS, 5)
@@ -132,7 +132,7 @@ async def executions_of(client: Client, query: str) -> list[WorkflowExecution]:
 
 async def replay_all(client: Client, query: str) -> str:
     """Check that every execution replays and that workflow tasks failed only for known reasons; returns how often."""
-    replayer = Replayer(workflows=[AgentRun, ToolTask], data_converter=pydantic_data_converter)
+    replayer = Replayer(workflows=[AgentRun, ToolTask, ThreadArchive], data_converter=pydantic_data_converter)
     retried: Counter[str] = Counter()
     for execution in await executions_of(client, query):
         history = await client.temporal.get_workflow_handle(execution.id, run_id=execution.run_id).fetch_history()

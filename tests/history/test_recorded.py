@@ -47,12 +47,12 @@ def history_in(path: Path) -> WorkflowHistory:
     return WorkflowHistory.from_json(workflow_id, history)
 
 
-def is_thread(path: Path) -> bool:
+def is_of(path: Path, workflow_type: str) -> bool:
     started = history_in(path).events[0].workflow_execution_started_event_attributes
-    return started.workflow_type.name == names.WORKFLOW
+    return started.workflow_type.name == workflow_type
 
 
-THREADS = [path for path in RECORDED if is_thread(path)]
+THREADS = [path for path in RECORDED if is_of(path, names.WORKFLOW)]
 each_thread = pytest.mark.parametrize("path", THREADS, ids=lambda path: path.stem)
 
 
@@ -160,7 +160,7 @@ def first_completed(events: Sequence[HistoryEvent]) -> int:
 
 
 async def test_a_background_tool_has_a_status(replayer: ReadOnlyReplayer) -> None:
-    (path,) = (path for path in RECORDED if path not in THREADS)
+    (path,) = (path for path in RECORDED if is_of(path, names.WORKFLOW_TOOL_TASK))
     execution = await replayed(replayer, history_in(path))
     status = await execution.query(names.QUERY_STATUS, dict)
     await execution.drop()

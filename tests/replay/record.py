@@ -22,8 +22,9 @@ from tests.support.subagents import ends_in_tree, until_open, until_pending
 from tests.support.waiting import until, until_refused, until_status
 from wakeful import FrontendTool, Registry, RunStatus
 from wakeful.client.client import Client
-from wakeful.contract import names
+from wakeful.contract import ids, names
 from wakeful.contract.agents import HistoryBudget
+from wakeful.contract.archive import ThreadClosed
 from wakeful.contract.budgets import Budget
 from wakeful.contract.mail import AgentMessage, ReturnedMessage, Sender
 from wakeful.contract.runs import ThreadMode
@@ -93,6 +94,20 @@ async def closed_in_a_tool(client: Client, thread: str) -> None:
     await client.start("tester", "linger", thread_id=thread, mode=ThreadMode.THREAD)
     await until_event(client, thread, "tool_call_ready")
     await client.close(thread, reason="enough")
+
+
+async def archive(client: Client, thread: str) -> str:
+    """The archive of a thread that has closed, and cannot be woken any more."""
+    await client.start("tester", "add", thread_id=thread, mode=ThreadMode.THREAD)
+    await until_status(client, thread, RunStatus.DONE)
+    await client.close(thread)
+    await client.result(thread)
+    async for archived in client.temporal.list_workflows(f"WorkflowType = '{names.WORKFLOW_ARCHIVE}'"):
+        if ids.archived_thread_id(archived.id) == thread:
+            handle = client.handle(archived.id)
+            await handle.signal(names.SIGNAL_THREAD_CLOSED, ThreadClosed(keep_seconds=0))
+            return archived.id
+    raise AssertionError("the thread has no archive")
 
 
 async def max_rounds(client: Client, thread: str) -> None:
@@ -388,6 +403,7 @@ GROUPS: tuple[tuple[Registry, tuple[Story, ...]], ...] = (
             cancelled_by_temporal_in_a_tool,
             closed_while_idle,
             closed_in_a_tool,
+            archive,
             max_rounds,
             unknown_agent,
             message_enqueued,

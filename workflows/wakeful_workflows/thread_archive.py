@@ -28,15 +28,24 @@ class ThreadArchive:
     async def run(self, _header: SegmentHeader, _content: bytes) -> None:
         while True:
             await workflow.wait_condition(lambda: self._closed is not None)
-            closed = self._closed
-            assert closed is not None
-            if closed.keep_seconds > 0:
-                await workflow.sleep(closed.keep_seconds, summary="its thread can still be woken")
-            if self._closed is not closed:
-                continue  # it was woken, and has closed again
-            self._closed = None
-            if not await self._is_thread_open() and self._closed is None:
+            if await self._has_waited() and not await self._is_thread_open() and self._closed is None:
                 return
+
+    async def _has_waited(self) -> bool:
+        """Wait for as long as the thread can be woken; False if it has closed again meanwhile."""
+        closed, self._closed = self._closed, None
+        assert closed is not None
+        if closed.keep_seconds <= 0:
+            return True
+        try:
+            await workflow.wait_condition(
+                lambda: self._closed is not None,
+                timeout=closed.keep_seconds,
+                timeout_summary="its thread can still be woken",
+            )
+        except TimeoutError:
+            return True
+        return False
 
     async def _is_thread_open(self) -> bool:
         is_open: bool = await workflow.execute_activity(
