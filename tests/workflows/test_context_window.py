@@ -23,15 +23,33 @@ class Summarising(Recording):
         return await super().complete(request)
 
 
+async def test_a_woken_thread_still_has_its_summary(temporal: TemporalClient, thread_id: str) -> None:
+    """Another worker reads it from the history of the execution that woke."""
+    policy = ContextPolicy(max_context_tokens=20_000, max_output_tokens=100, autocompact_threshold=2_000)
+    await talk(temporal, thread_id, Summarising([say("noted")]), policy, turns=10)
+    after = Recording([say("noted")])
+    await talk(temporal, thread_id, after, policy, turns=1, before=10, events=2_000)
+    first, *others = after.requests[0].messages
+    assert first.text == "<conversation-summary>\nThey said words.\n</conversation-summary>"
+    assert len(others) < 20
+
+
 async def talk(
-    temporal: TemporalClient, thread_id: str, model: Recording, policy: ContextPolicy, *, turns: int
+    temporal: TemporalClient,
+    thread_id: str,
+    model: Recording,
+    policy: ContextPolicy,
+    *,
+    turns: int,
+    before: int = 0,
+    events: int = 1,
 ) -> list[str]:
-    """Let a thread have that many turns, on a worker that continues as new all the time; the whole transcript."""
+    """Let a thread have that many turns, continuing as new after so many events; the whole transcript."""
     registry = Registry(agents=[Agent(id="solo", tools=TOOLS, context=policy)], models={"default": model})
-    settings = WorkerSettings(task_queue=thread_id, history_budget=HistoryBudget(events=1))
+    settings = WorkerSettings(task_queue=thread_id, history_budget=HistoryBudget(events=events))
     async with running_worker(temporal, registry, settings):
         client = Client(temporal, task_queue=thread_id)
-        for number in range(1, turns + 1):
+        for number in range(before + 1, before + turns + 1):
             await client.send(thread_id, f"{number} {WORDS}", agent_id="solo")
             await until(client, thread_id, lambda view, n=number: view.status is RunStatus.DONE and view.runs == n)  # type: ignore[misc]
         transcript = [message.text for message in await client.transcript(thread_id)]

@@ -8,20 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from wakeful.contract.context import ContextMessage, ContextTarget
+from wakeful.contract.context import AgentContext, ContextMessage, ContextTarget, LastShown
 from wakeful.contract.messages import Message, Role
 
 _TARGETS = tuple(ContextTarget)
-
-
-@dataclass(frozen=True, slots=True)
-class LastShown:
-    """When a message with a cooldown was last sent, and with which content."""
-
-    key: str
-    step: int
-    content: str
-    """A digest of the content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +36,23 @@ class ContextMessages:
     messages: tuple[ContextMessage, ...] = ()
     """Sorted by target, priority and key, so that every worker sends them in the same order."""
     shown: tuple[LastShown, ...] = ()
+    declared: tuple[str, ...] = ()
+    """Keys of the messages that the agent itself declares."""
+
+    @classmethod
+    def of(cls, context: AgentContext) -> "ContextMessages":
+        """The messages of an agent that answers again."""
+        return cls(context.messages, context.shown, context.declared)
+
+    def as_context(self, agent_id: str) -> AgentContext:
+        return AgentContext(agent_id=agent_id, messages=self.messages, declared=self.declared, shown=self.shown)
+
+    def declaring(self, messages: Sequence[ContextMessage]) -> "ContextMessages":
+        """With the messages that the agent declares now, instead of those that it declared before."""
+        changed = self._with_messages(message for message in self.messages if message.key not in self.declared)
+        for message in messages:
+            changed = changed.upserting(message)
+        return replace(changed, declared=tuple(message.key for message in messages))
 
     def upserting(self, message: ContextMessage) -> "ContextMessages":
         """With this message, which replaces the one with its key."""
@@ -75,7 +82,7 @@ class ContextMessages:
         """The messages that this step's request includes, and what is left afterwards.
 
         Args:
-            step: the number of the step, which is the number of completed steps plus one.
+            step: the number of the step in the thread, which is the number of its completed steps plus one.
         """
         return by_place(self.due(step)), self.after(step)
 
@@ -89,7 +96,7 @@ class ContextMessages:
         due, last = self.due(step), {shown.key: shown for shown in self.shown}
         for message in due:
             if message.cooldown_turns:
-                last[message.key] = LastShown(message.key, step, _digest(message))
+                last[message.key] = LastShown(key=message.key, step=step, content=_digest(message))
         # A message for one request is dropped even if its cooldown held it back: at a later step it would be stale.
         left = self.consuming(message.key for message in due).removing_ephemeral()
         return replace(left, shown=tuple(last[key] for key in sorted(last)))

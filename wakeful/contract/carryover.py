@@ -4,9 +4,12 @@ Sizes are bytes of JSON. Temporal refuses query answers and activity results ove
 were larger could not be read, and the thread could not be woken.
 """
 
+from typing import TypeVar
+
 from pydantic import JsonValue
 
 from wakeful.contract.base import Few, Maybe, Wire
+from wakeful.contract.context import AgentContext, Compaction
 from wakeful.contract.mail import UndeliveredMessage
 from wakeful.contract.messages import Message
 from wakeful.contract.outcomes import Outcome
@@ -14,12 +17,16 @@ from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.segments import SegmentRef
 from wakeful.contract.tasks import Task
+from wakeful.contract.tools import ToolDescriptor
 
 UNDELIVERED_BYTES = 300_000
 """Of all undelivered messages together."""
 
 CARRYOVER_BYTES = 900_000
-"""Of undelivered messages and mail. The largest message fits alone, even where each character takes four bytes."""
+"""Of undelivered messages, mail and context. The largest message fits alone, even where a character has four bytes."""
+
+FRONTEND_TOOLS_BYTES = 150_000
+"""Of all frontend tools together."""
 
 
 class Counters(Wire):
@@ -59,6 +66,11 @@ class Carryover(Wire):
     """What became of the newest decisions and messages; a fork has its own."""
     identity: Maybe[RunIdentity] = None
     """The last run's: a sub-agent that is woken still knows its parent."""
+    compaction: Maybe[Compaction] = None
+    """The summary of the oldest messages."""
+    frontend_tools: Few[tuple[ToolDescriptor, ...]] = ()
+    context: Few[tuple[AgentContext, ...]] = ()
+    """Context messages, those of the newest agent last."""
     segments: Few[tuple[SegmentRef, ...]] = ()
     """Where the older part of the conversation and of the events is archived."""
 
@@ -69,17 +81,32 @@ class Carryover(Wire):
             agent_id=self.agent_id or (self.identity.agent_id if self.identity else None),
             permissions=self.permissions,
             state=self.state,
+            compaction=self.compaction,
+            frontend_tools=self.frontend_tools,
+            context=self.context,
         )
 
     def fitting(self) -> "Carryover":
-        """As much as fits: the newest undelivered messages, then mail, the oldest first."""
-        undelivered, mail = newest_undelivered(self.undelivered), []
-        room = CARRYOVER_BYTES - sum(map(json_bytes, undelivered))
-        for message in self.mail:
-            if (size := json_bytes(message)) <= room:
-                mail.append(message)
-                room -= size
-        return self.model_copy(update={"undelivered": undelivered, "mail": tuple(mail)})
+        """As much as fits: the newest undelivered messages, then mail, the oldest first, then context."""
+        undelivered = newest_undelivered(self.undelivered)
+        mail, room = _fitting(self.mail, CARRYOVER_BYTES - sum(map(json_bytes, undelivered)))
+        context, _ = _fitting(self.context[::-1], room)
+        tools, _ = _fitting(self.frontend_tools, FRONTEND_TOOLS_BYTES)
+        kept = {"undelivered": undelivered, "mail": mail, "context": context[::-1], "frontend_tools": tools}
+        return self.model_copy(update=kept)
+
+
+W = TypeVar("W", bound=Wire)
+
+
+def _fitting(values: tuple[W, ...], room: int) -> tuple[tuple[W, ...], int]:
+    """The values that fit, in their order, and the room that is left; one that is too large is skipped."""
+    fitting: list[W] = []
+    for value in values:
+        if (size := json_bytes(value)) <= room:
+            fitting.append(value)
+            room -= size
+    return tuple(fitting), room
 
 
 def newest_undelivered(messages: tuple[UndeliveredMessage, ...]) -> tuple[UndeliveredMessage, ...]:

@@ -134,6 +134,30 @@ class ContextMessage(Wire):
         )
 
 
+class LastShown(Wire):
+    """When a context message with a cooldown was last sent, and with which content."""
+
+    key: str
+    step: int
+    """Counted over the thread's whole life."""
+    content: str
+    """A digest of the content."""
+
+
+class AgentContext(Wire):
+    """The context messages of one agent of a thread, and when they were last sent."""
+
+    agent_id: str
+    messages: Few[tuple[ContextMessage, ...]] = ()
+    declared: Few[tuple[str, ...]] = ()
+    """Keys of the messages that the agent itself declares; hooks have added the others."""
+    shown: Few[tuple[LastShown, ...]] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.messages or self.shown)
+
+
 class CompactionMark(Wire):
     """Requests send `summary` in place of the first `through` messages, which stay in the transcript."""
 
@@ -141,6 +165,13 @@ class CompactionMark(Wire):
     summary: str
     pre_tokens: int
     post_tokens: int
+
+
+class Compaction(Wire):
+    """A summary that requests use, and the activity that made it."""
+
+    source: str
+    mark: CompactionMark
 
 
 class ContextReport(Wire):

@@ -210,6 +210,8 @@ class ConversationReader:
             self.conversation.segments, self.conversation.carryover = kept.segments, kept
             self.conversation.submissions_before = kept.counters.submissions
             self.conversation.children.update(task.thread_id for task in kept.tasks if task.thread_id)
+            if compaction := kept.compaction:
+                self.conversation.marks[compaction.source] = compaction.mark
 
     async def _on_signal(self, signal: str, input: RawPayloads) -> None:
         match signal:

@@ -9,7 +9,7 @@ from pydantic_core import to_json
 
 from wakeful.authoring.plugin import AnyPlugin, hook_name
 from wakeful.authoring.state import RESERVED_PREFIX, StateKey
-from wakeful.context.messages import LastShown
+from wakeful.contract.context import LastShown
 from wakeful.contract.errors import ConfigurationError, validation_problems
 from wakeful.contract.hooks import LifecyclePhase, Phase, PluginBinding
 from wakeful.contract.state import StateKeySpec

@@ -5,9 +5,9 @@ from functools import partial
 
 from wakeful.authoring.hook_contexts import AfterInference, BeforeInference, StepEnd, StepStart
 from wakeful.authoring.hook_requests import HookRequests
-from wakeful.context.messages import ContextMessages, LastShown
+from wakeful.context.messages import ContextMessages
 from wakeful.contract.agents import ResolvedAgent
-from wakeful.contract.context import ContextMessage
+from wakeful.contract.context import ContextMessage, LastShown
 from wakeful.contract.hooks import LifecyclePhase, Phase
 from wakeful.contract.inference import InferInput, ModelResponse
 from wakeful.contract.messages import Message, Role

@@ -4,13 +4,12 @@ import pytest
 
 from tests.loop.driving import THREAD, Driver, asks, call, make_agent, ok, says
 from wakeful.contract.agents import ResolvedAgent
-from wakeful.contract.context import CompactionMark, ContextMessage, ContextPolicy, ContextReport
+from wakeful.contract.context import Compaction, CompactionMark, ContextMessage, ContextPolicy, ContextReport
 from wakeful.contract.inference import ModelResponse
 from wakeful.contract.messages import TextBlock
 from wakeful.contract.runs import OnBusy, Usage
 from wakeful.loop.machine.commands import Compact
 from wakeful.loop.machine.facts import CompactionReturned, WorkCancelled, WorkFailed
-from wakeful.loop.machine.state import Compaction
 
 POLICY = ContextPolicy(max_context_tokens=10_000, max_output_tokens=1_000, autocompact_threshold=5_000)
 MARK = CompactionMark(through=1, summary="short", pre_tokens=6_000, post_tokens=100)
@@ -58,7 +57,7 @@ def test_a_summary_is_used_from_the_next_inference_on() -> None:
     """B-464"""
     driver = pressed()
     driver.feed(CompactionReturned("compact-1", MARK))
-    assert driver.thread.context.compaction == Compaction("compact-1", MARK)
+    assert driver.thread.context.compaction == Compaction(source="compact-1", mark=MARK)
     driver.tool("c1", ok("sunny"))
     assert driver.inference().compaction == "compact-1"
     driver.model(reporting(asks(call("c2")), 6_000))
@@ -82,7 +81,7 @@ def test_a_summary_can_arrive_while_the_thread_is_idle() -> None:
     driver = Driver(agent(), request=THREAD)
     driver.model(reporting(says("Hello!"), 6_000))
     driver.feed(CompactionReturned("compact-1", MARK))
-    assert driver.thread.context.compaction == Compaction("compact-1", MARK)
+    assert driver.thread.context.compaction == Compaction(source="compact-1", mark=MARK)
 
 
 def test_a_rollback_drops_the_summary_of_messages_it_removes() -> None:

@@ -1,9 +1,22 @@
-"""How much mail a carryover keeps."""
+"""What a thread keeps when it is closed, and how much of it a carryover has."""
 
 from tests.loop.children import agent_message
-from wakeful.contract.carryover import CARRYOVER_BYTES, UNDELIVERED_BYTES, Carryover, json_bytes, newest_undelivered
+from tests.loop.driving import THREAD, Driver, idle
+from wakeful.contract.base import replace
+from wakeful.contract.carryover import (
+    CARRYOVER_BYTES,
+    FRONTEND_TOOLS_BYTES,
+    UNDELIVERED_BYTES,
+    Carryover,
+    json_bytes,
+    newest_undelivered,
+)
+from wakeful.contract.context import AgentContext, Compaction, CompactionMark, ContextMessage
 from wakeful.contract.mail import UndeliveredMessage
 from wakeful.contract.messages import Message, Role, TextBlock
+from wakeful.contract.tools import FrontendTool
+from wakeful.loop.thread.opening import begin
+from wakeful.loop.thread.views import carryover
 
 
 def undelivered_message(id: str, length: int) -> UndeliveredMessage:
@@ -49,3 +62,43 @@ def test_the_newest_undelivered_message_is_kept_before_all_others() -> None:
 
 def test_an_undelivered_message_that_is_too_large_for_a_carryover_is_dropped() -> None:
     assert newest_undelivered((undelivered_message("d0", 100), undelivered_message("d1", CARRYOVER_BYTES))) == ()
+
+
+def context_of(agent_id: str, length: int) -> AgentContext:
+    message = ContextMessage(key="k", content=(TextBlock(text="x" * length),), persistent=True)
+    return AgentContext(agent_id=agent_id, messages=(message,))
+
+
+def test_the_context_of_the_newest_agents_is_kept_beside_mail() -> None:
+    context = (context_of("a", 300_000), context_of("b", 400_000), context_of("c", 100))
+    kept = Carryover(mail=(mail("m0", 400_000),), context=context).fitting()
+    assert (ids(kept), [each.agent_id for each in kept.context]) == (([], ["m0"]), ["b", "c"])
+
+
+def test_frontend_tools_that_do_not_fit_are_dropped() -> None:
+    short, long = (
+        FrontendTool(id=id, description="x" * length).descriptor()
+        for id, length in (("a", 10), ("b", FRONTEND_TOOLS_BYTES))
+    )
+    assert Carryover(frontend_tools=(long, short)).fitting().frontend_tools == (short,)
+
+
+def test_a_woken_thread_has_the_summary_and_the_frontend_tools_that_it_had() -> None:
+    driver = idle()
+    mark = CompactionMark(through=2, summary="short", pre_tokens=6_000, post_tokens=100)
+    summary = Compaction(source="compact-1", mark=mark)
+    thread = replace(driver.thread, context=replace(driver.thread.context, compaction=summary))
+    assert thread.frontend_tools
+    request = THREAD.model_copy(update={"frontend_tools": ()})
+    woken = begin(
+        request, thread_id="t1", run_id="woken", transcript=thread.transcript, carryover=carryover(thread)
+    ).thread
+    assert (woken.context.compaction, woken.frontend_tools) == (summary, thread.frontend_tools)
+
+
+def test_frontend_tools_of_the_message_that_wakes_a_thread_replace_those_that_it_had() -> None:
+    driver = idle()
+    other = FrontendTool(id="other")
+    request = THREAD.model_copy(update={"frontend_tools": (other,)})
+    woken = Driver(request=request, carryover=carryover(driver.thread))
+    assert woken.thread.frontend_tools == (other.descriptor(),)

@@ -21,6 +21,7 @@ from tests.loop.driving import (
 from wakeful.contract.base import replace
 from wakeful.contract.budgets import Budget
 from wakeful.contract.carryover import Carryover, Counters
+from wakeful.contract.context import AgentContext, Compaction, CompactionMark, LastShown
 from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.requests import Fork, RunRequest
@@ -28,7 +29,7 @@ from wakeful.contract.runs import ForkedFrom, OnBusy, Origin, RunIdentity
 from wakeful.loop.machine.commands import ResolveAgent
 from wakeful.loop.machine.facts import AgentResolved, MessagesSubmitted
 from wakeful.loop.machine.stages import Inferring
-from wakeful.loop.machine.state import Advance, Thread
+from wakeful.loop.machine.state import Advance, ContextState, Thread
 from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.thread.fork_points import ForkPoint
 from wakeful.loop.thread.opening import begin
@@ -37,6 +38,8 @@ from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
 FORK = Fork(thread_id="t0", run_id="0190", step=1, messages=3)
 DENY_LOOK = Rule(tool="look", behavior=Behavior.DENY)
 ALLOW_PAY = Rule(tool="pay", behavior=Behavior.ALLOW)
+
+SHOWN = (LastShown(key="tone", step=3, content="9f"),)
 
 
 class ForkPointDriver(Driver):
@@ -120,7 +123,10 @@ def test_a_fork_point_has_the_agent_state_of_its_step() -> None:
     run.model(says("Done."), state_effects(set_op("draft", "two"), base=1))
     first, last = run.fork_points
     assert run.thread.agent_state.run == {}
-    kept = Carryover(agent_id="assistant", state={"visits": 1}, counters=Counters(runs=1, steps=1))
+    tools = run.thread.frontend_tools
+    kept = Carryover(
+        agent_id="assistant", state={"visits": 1}, counters=Counters(runs=1, steps=1), frontend_tools=tools
+    )
     assert first.carryover == kept.model_copy(update={"run_state": {"draft": "one"}})
     later = Counters(runs=1, steps=2, submissions=1)
     assert last.carryover == kept.model_copy(update={"run_state": {"draft": "two"}, "counters": later})
@@ -133,13 +139,26 @@ def test_a_fork_point_has_the_agent_of_the_next_step() -> None:
     assert replace(state, active_agent="clerk", requested_agent="chief").fork_point.agent_id == "chief"
 
 
-def test_a_fork_point_has_permissions_and_counters_and_nothing_else() -> None:
+def test_a_fork_point_has_permissions_counters_and_context_and_nothing_else() -> None:
     thread, counters = Driver().thread, Counters(runs=1, steps=1, tasks=3)
     run = replace(thread.current, permissions=(DENY_LOOK,))
-    thread = replace(thread, permissions=(ALLOW_PAY,), run=run, counters=counters)
-    assert thread.fork_point.carryover == Carryover(
-        agent_id="assistant", permissions=(ALLOW_PAY,), run_permissions=(DENY_LOOK,), counters=counters
+    summary = Compaction(
+        source="compact-1", mark=CompactionMark(through=1, summary="short", pre_tokens=6_000, post_tokens=100)
     )
+    context = ContextState(others=(AgentContext(agent_id="billing", shown=SHOWN),), compaction=summary)
+    thread = replace(thread, permissions=(ALLOW_PAY,), run=run, counters=counters, context=context)
+    kept = Carryover(
+        agent_id="assistant",
+        permissions=(ALLOW_PAY,),
+        run_permissions=(DENY_LOOK,),
+        counters=counters,
+        compaction=summary,
+        frontend_tools=thread.frontend_tools,
+        context=context.others,
+    )
+    assert thread.fork_point.carryover == kept
+    fork = fork_of(kept).thread
+    assert (fork.context, fork.frontend_tools) == (context, thread.frontend_tools)
 
 
 def test_a_fork_without_input_starts_a_run() -> None:

@@ -16,7 +16,7 @@ from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.base import replace
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.carryover import Counters
-from wakeful.contract.context import CompactionMark
+from wakeful.contract.context import AgentContext, Compaction
 from wakeful.contract.decisions import Decision, Refusal
 from wakeful.contract.errors import InternalError
 from wakeful.contract.events import AgentEvent
@@ -62,22 +62,21 @@ REMEMBERED_SUSPENSIONS = 2000
 KEPT_RULES = 200
 """How many permission rules a thread keeps of decisions, and a run of its hooks; the oldest are dropped."""
 
+KEPT_CONTEXTS = 4
+"""Of how many agents that do not answer now a thread keeps the context messages."""
+
 P = ParamSpec("P")
-
-
-@dataclass(frozen=True)
-class Compaction:
-    """A summary, and the activity that made it."""
-
-    source: str
-    mark: CompactionMark
 
 
 @dataclass(frozen=True)
 class ContextState:
     """The thread's context window."""
 
+    agent_id: str = ""
+    """The agent that answers, whose the messages are; empty before the first run."""
     messages: ContextMessages = ContextMessages()
+    others: tuple[AgentContext, ...] = ()
+    """The messages of agents that answered before, until they answer again; the newest last."""
     token_factor: float = 1.0
     compaction: Compaction | None = None
     compacting: str | None = None
@@ -85,6 +84,19 @@ class ContextState:
     pressure: int = 0
     """The tokens of the conversation when the newest compaction was scheduled."""
     skipped_at: int | None = None
+
+    @property
+    def by_agent(self) -> tuple[AgentContext, ...]:
+        """The messages of every agent that has any, those of the newest agent last."""
+        return tuple(each for each in (*self.others, self.messages.as_context(self.agent_id)) if not each.is_empty)
+
+    def for_agent(self, agent_id: str) -> "ContextState":
+        """With the messages of this agent; those of the one that answered before are kept for its return."""
+        if agent_id == self.agent_id:
+            return self
+        mine = next((other for other in self.others if other.agent_id == agent_id), AgentContext(agent_id=agent_id))
+        others = tuple(each for each in self.by_agent if each.agent_id != agent_id)[-KEPT_CONTEXTS:]
+        return replace(self, agent_id=agent_id, messages=ContextMessages.of(mine), others=others)
 
 
 @dataclass(frozen=True)
@@ -312,6 +324,9 @@ class Thread:
             permissions=self.permissions,
             run_permissions=self.run.permissions if self.run else self.inherited_permissions,
             counters=self.counters,
+            compaction=self.context.compaction,
+            frontend_tools=self.frontend_tools,
+            context=self.context.by_agent,
         )
 
     @property

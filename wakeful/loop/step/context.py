@@ -8,10 +8,11 @@ from wakeful.context.compaction import should_compact
 from wakeful.context.tokens import calibrated
 from wakeful.contract import ids
 from wakeful.contract.base import replace
+from wakeful.contract.context import Compaction
 from wakeful.contract.inference import ModelResponse
 from wakeful.loop.machine.commands import Compact
 from wakeful.loop.machine.facts import CompactionReturned, WorkFact
-from wakeful.loop.machine.state import Advance, Compaction, ContextState, Thread
+from wakeful.loop.machine.state import Advance, ContextState, Thread
 
 
 def on_answer(thread: Thread, response: ModelResponse) -> Advance:
@@ -39,7 +40,7 @@ def on_compaction_ended(thread: Thread, fact: WorkFact) -> Advance:
     """The summary is there, or was discarded, or failed; either way the next compaction may start."""
     context = replace(thread.context, compacting=None)
     if isinstance(fact, CompactionReturned) and fact.mark is not None:
-        context = replace(context, compaction=Compaction(fact.id, fact.mark), skipped_at=None)
+        context = replace(context, compaction=Compaction(source=fact.id, mark=fact.mark), skipped_at=None)
     else:
         context = replace(context, skipped_at=context.pressure)
     return Advance(replace(thread, context=context))

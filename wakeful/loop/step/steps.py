@@ -54,7 +54,8 @@ def _infer(thread: Thread, *, now: int, continuing: bool) -> Advance:
         message_id=next_message_id(thread),
         since=now,
         new_entries=len(thread.transcript.unsent),
-        context=messages.due(number),
+        # By the step's number in the thread: a run counts its own from 1, and its cooldowns would never pass.
+        context=messages.due(counters.steps),
         continuing=continuing,
         ended_step=run.step.number if run.agent.plugins and hooks.pending_step_end(run) else 0,
     )
@@ -64,7 +65,7 @@ def _infer(thread: Thread, *, now: int, continuing: bool) -> Advance:
     thread = replace(
         thread,
         transcript=thread.transcript.sent(),
-        context=replace(thread.context, messages=messages.after(number)),
+        context=replace(thread.context, messages=messages.after(counters.steps)),
     )
     return Advance(thread, (command,), (*reading.events, StepStart(message_id=stage.message_id)))
 
@@ -94,9 +95,8 @@ def infer_command(thread: Thread, stage: Inferring) -> Infer:
 
 def bind_agent(thread: Thread, agent: ResolvedAgent, *, now: int) -> Thread:
     """The run with its agent, that agent's context messages, and its budget."""
-    messages = thread.context.messages
-    for message in agent.context_messages:
-        messages = messages.upserting(message)
+    context = thread.context.for_agent(agent.agent_id)
+    context = replace(context, messages=context.messages.declaring(agent.context_messages))
     run = thread.current
     limit = ledger.tightest(run.budget.limit, agent.budget)
     run = replace(
@@ -105,7 +105,7 @@ def bind_agent(thread: Thread, agent: ResolvedAgent, *, now: int) -> Thread:
         started_at=run.started_at if run.step.number else now,
         budget=replace(run.budget, limit=limit, deadline=ledger.deadline(limit, run.budget.deadline, now)),
     )
-    return replace(thread, run=run, context=replace(thread.context, messages=messages))
+    return replace(thread, run=run, context=context)
 
 
 def request_handoff(thread: Thread, call: Startable, tool: RuntimeTool) -> Advance:

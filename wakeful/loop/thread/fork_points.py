@@ -7,7 +7,9 @@ memory, never in history: an execution that is queried again replays, and knows 
 from dataclasses import dataclass
 
 from wakeful.contract.carryover import Carryover, Counters
+from wakeful.contract.context import AgentContext, Compaction
 from wakeful.contract.permissions import Rule
+from wakeful.contract.tools import ToolDescriptor
 from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.thread.transcript import TranscriptPosition
 
@@ -23,6 +25,9 @@ class ForkPoint:
     permissions: tuple[Rule, ...]
     run_permissions: tuple[Rule, ...]
     counters: Counters
+    compaction: Compaction | None
+    frontend_tools: tuple[ToolDescriptor, ...]
+    context: tuple[AgentContext, ...]
 
     @property
     def carryover(self) -> Carryover:
@@ -34,4 +39,7 @@ class ForkPoint:
             run_permissions=self.run_permissions,
             state=dict(self.agent_state.thread),
             run_state=dict(self.agent_state.run),
-        )
+            compaction=self.compaction,
+            frontend_tools=self.frontend_tools,
+            context=self.context,
+        ).fitting()

@@ -9,7 +9,7 @@ from wakeful.contract.runs import ForkedFrom, OnBusy, RunIdentity, TaskRef
 from wakeful.loop.machine.events import mail_arrived
 from wakeful.loop.machine.facts import Submitted
 from wakeful.loop.machine.stages import Idle
-from wakeful.loop.machine.state import Advance, Children, Mail, Thread
+from wakeful.loop.machine.state import Advance, Children, ContextState, Mail, Thread
 from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.thread import outcomes, submissions
 from wakeful.loop.thread.transcript import Transcript
@@ -65,7 +65,8 @@ def opened(
         parent=request.subagent,
         mode=request.mode,
         counters=kept.counters,
-        frontend_tools=tuple(tool.descriptor() for tool in request.frontend_tools),
+        context=ContextState(others=kept.context, compaction=kept.compaction),
+        frontend_tools=tuple(tool.descriptor() for tool in request.frontend_tools) or kept.frontend_tools,
         agent_state=AgentState(thread=kept.state, run=kept.run_state),
         permissions=kept.permissions,
         inherited_permissions=kept.run_permissions,

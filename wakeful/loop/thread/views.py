@@ -104,6 +104,9 @@ def carryover(thread: Thread) -> Carryover:
         state=dict(thread.agent_state.thread),
         outcomes=thread.outcomes,
         identity=thread.identity,
+        compaction=thread.context.compaction,
+        frontend_tools=thread.frontend_tools,
+        context=thread.context.by_agent,
     ).fitting()
 
 
