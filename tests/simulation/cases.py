@@ -107,6 +107,17 @@ def task_ends_while_its_thread_is_closed() -> None:
         scenario.end()
 
 
+def terminated_delegate_is_woken() -> None:
+    """A sub-agent is terminated after its parent has continued as new, and a person wakes it with a message."""
+    with scenario_of("lead", [("agent_run_helper", {"prompt": "do"})], events=1) as scenario:
+        scenario.go_until("task t1/helper")
+        scenario.move("transfer started", "task t1", "report t1", "junk t1 0", "task t1", "report t1")
+        (helper,) = (id for id in scenario.world.server.current if id.startswith("t1/helper"))
+        scenario.move(f"terminate {helper}", f"send {helper} enqueue 1")
+        scenario.go()
+        scenario.end()
+
+
 def terminated_in_a_workflow_task() -> None:
     """A thread is terminated while a worker has the task that starts a background task: it was never started."""
     with scenario_of("plain", [LATER]) as scenario:
@@ -159,6 +170,12 @@ CASES = (
         task_ends_while_its_thread_is_closed,
         "The woken thread waited for its task for ever.",
         "woken threads not swept",
+        "Stuck: t1 waits for something that never comes",
+    ),
+    Case(
+        terminated_delegate_is_woken,
+        "The sweep took the woken execution for a reset one, and the parent waited for its end for ever.",
+        "woken is reset",
         "Stuck: t1 waits for something that never comes",
     ),
     Case(

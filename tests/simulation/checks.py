@@ -9,11 +9,21 @@ from typing import Any
 from temporalio.client import WorkflowQueryFailedError
 
 from tests.loop.provider_rules import check_every_provider
-from tests.simulation.continuity import AppliedDecisions, lost_by_snapshot, read_out_of_order, rolled_back, several_keys
+from tests.simulation.audit import Audit, auditing
+from tests.simulation.continuity import (
+    AppliedDecisions,
+    cancelled_children,
+    is_cancelled,
+    lost_by_snapshot,
+    read_out_of_order,
+    rolled_back,
+    several_keys,
+)
 from tests.simulation.core import Core, completed_part, replayed
 from tests.simulation.execution import Execution
 from tests.simulation.machines import StrictDifference
 from tests.simulation.people import Sent
+from tests.simulation.server import TERMINATED
 from tests.simulation.service import CONVERTER
 from tests.simulation.workers import WORKFLOWS, retrieve
 from tests.simulation.world import Stuck, World
@@ -52,6 +62,8 @@ class Observed:
     is_restoring: bool = False
     outcomes: set[str] = field(default_factory=set)
     """Ids of the messages and decisions whose outcome it ever knew."""
+    calls: dict[str, str] = field(default_factory=dict)
+    """The tool and the arguments of every call of its models, also of those that a reset has undone."""
     applied: AppliedDecisions = field(default_factory=AppliedDecisions)
     stages: set[str] = field(default_factory=set)
     events: list[tuple[int, AgentEvent]] = field(default_factory=list)
@@ -82,14 +94,16 @@ def observe(world: World) -> dict[str, Observed]:
     for execution in world.server.executions:
         if not execution.previous_started:
             continue
-        observed = seen[execution.workflow_id]
+        observed, audit = seen[execution.workflow_id], Audit()
         try:
-            core = _replay(execution, observed, strict=world.options.strict)
+            with auditing(audit):
+                core = _replay(execution, observed, strict=world.options.strict)
         except StrictDifference as error:
             difference = difference or StrictDifference(f"{execution.workflow_id} {execution.run_id[:4]}: {error}")
             core = _replay(execution, observed, strict=False)
         _take_last(core, observed, execution)
         core.evict()
+        _check_audit(execution, observed, audit)
     if difference is not None:
         raise difference
     return seen
@@ -100,7 +114,7 @@ def _replay(execution: Execution, observed: Observed, *, strict: bool) -> Core:
         thread = getattr(core.workflow, "_thread", None)
         if isinstance(thread, Thread):
             observed.outcomes |= {outcome.id for outcome in thread.outcomes}
-            observed.applied.note(thread.outcomes)
+            observed.applied.note(thread.outcomes, execution.resets)
             observed.stages.add(thread.stage.kind)
 
     return replayed(
@@ -112,6 +126,16 @@ def _replay(execution: Execution, observed: Observed, *, strict: bool) -> Core:
         strict=strict,
         observe=note,
     )
+
+
+def _check_audit(execution: Execution, observed: Observed, audit: Audit) -> None:
+    if audit.problem:
+        raise Violated(f"{execution.workflow_id}: {audit.problem}")
+    for call_id, call in audit.calls.items():
+        if (before := observed.calls.setdefault(call_id, call)) != call:
+            raise Violated(f"{execution.workflow_id} has two calls with the id {call_id}: {before} and {call}")
+    if execution.status != TERMINATED and (left := audit.stopped.keys() - cancelled_children(execution)):
+        raise Violated(f"{execution.workflow_id} has stopped without a cancel of {min(left)}")
 
 
 def _take_last(core: Core, observed: Observed, execution: Execution) -> None:
@@ -293,6 +317,37 @@ def check_transcript(thread_id: str, observed: Observed, read: list[Message]) ->
     found = [(message.id, message.text) for message in read[transcript.before.length :]]
     if found != wanted:
         raise Violated(f"a reader of {thread_id} got {found} instead of {wanted}")
+
+
+def check_alarms(world: World) -> None:
+    """With nothing due, no time that a thread waits for has passed."""
+    for execution in world.server.open:
+        thread = world.people.thread_of(execution)
+        if thread is None or thread.run is None or execution.task is not None or execution.timers:
+            continue  # a timer that was started late fires late
+        alarm = thread.next_alarm
+        if alarm is not None and alarm <= world.server.now:
+            late = world.server.now - alarm
+            raise Violated(
+                f"{execution.workflow_id} has missed an alarm: its time was {late} ms ago, and no timer fires"
+            )
+
+
+def orphans(world: World) -> list[Execution]:
+    """Open children whose parent was closed from outside, and was not woken since."""
+    found = []
+    for child in world.server.open:
+        parent = world.server.current.get(child.parent.workflow_id) if child.parent else None
+        if parent is not None and parent.status == TERMINATED:
+            found.append(child)
+    return found
+
+
+def check_swept(world: World, before: list[Execution]) -> None:
+    """A sweep has cancelled every child that was an orphan when it began, and still is."""
+    left = [child.workflow_id for child in before if child in orphans(world) and not is_cancelled(child)]
+    if left:
+        raise Violated(f"{left[0]} is an orphan, and no sweep has cancelled it")
 
 
 def check_watchers(world: World) -> None:

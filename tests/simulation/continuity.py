@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import WorkflowExecutionSignaledEventAttributes
 
 from tests.simulation.execution import Execution
 from tests.simulation.people import Sent
@@ -53,16 +54,19 @@ def _messages(waiting: Iterable[Submitted]) -> list[Message]:
 
 
 class AppliedDecisions:
-    """The decisions that a thread has applied: each stays applied as long as the thread remembers it."""
+    """The decisions that a thread has applied: each stays applied as long as the thread remembers it.
+
+    A reset undoes what was applied after it, so that every lineage counts for itself.
+    """
 
     def __init__(self) -> None:
-        self._applied: set[tuple[str, str]] = set()
+        self._applied: set[tuple[int, str, str]] = set()
         self.undone: str = ""
 
-    def note(self, outcomes: Iterable[Outcome]) -> None:
+    def note(self, outcomes: Iterable[Outcome], lineage: int) -> None:
         for outcome in outcomes:
             for call in outcome.calls:
-                decision = (outcome.id, call)
+                decision = (lineage, outcome.id, call)
                 if outcome.status is OutcomeStatus.APPLIED:
                     self._applied.add(decision)
                 elif decision in self._applied:
@@ -90,6 +94,22 @@ def read_out_of_order(thread: Thread, sent: Iterable[Sent], executions: Iterable
     once = [text for text in came if came.count(text) == 1]
     read = [message.text for message in thread.transcript.messages if message.text in once]
     return [] if read == [text for text in once if text in read] else read
+
+
+def is_cancelled(execution: Execution) -> bool:
+    """Whether the execution was sent a cancel."""
+    waiting = [WorkflowExecutionSignaledEventAttributes() for _ in execution.buffered]
+    signals = [event.workflow_execution_signaled_event_attributes for event in execution.history]
+    for attributes, (kind, fill) in zip(waiting, execution.buffered, strict=True):
+        if kind == SIGNALED:
+            fill(attributes)
+    return any(signal.signal_name == names.SIGNAL_CANCEL for signal in (*signals, *waiting))
+
+
+def cancelled_children(execution: Execution) -> set[str]:
+    """The threads to which an execution has sent a cancel."""
+    sent = (event.signal_external_workflow_execution_initiated_event_attributes for event in execution.history)
+    return {signal.workflow_execution.workflow_id for signal in sent if signal.signal_name == names.SIGNAL_CANCEL}
 
 
 def _submitted(execution: Execution) -> list[str]:

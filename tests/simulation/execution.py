@@ -117,6 +117,8 @@ class Execution:
     closed_at: int = 0
     failures: int = 0
     """Workflow tasks that failed in a row."""
+    resets: int = 0
+    """How often the thread was reset before."""
 
     @property
     def is_open(self) -> bool:

@@ -1,13 +1,19 @@
 """Ways to break the system on purpose, such as a careless change could: the simulation has to find each of them.
 
-`python -m tests.simulation.mutants` finds the first seed that shows each of them, or those that are named. Do so after
-a change of the workload or of the scheduler, and record the seeds here.
+`python -m tests.simulation.mutants` finds the first seed that shows each of them, or those that are named, and records
+it in `mutants.json`; `--table` prints the table of `docs/testing.md`. Do so after a change of the workload, of the
+scheduler, or of what workflows do.
 """
 
+import argparse
+import json
 import logging
-import sys
+import os
+import warnings
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.simulation import mutations
 from tests.simulation.mutations import Apply
@@ -15,6 +21,11 @@ from tests.simulation.schedule import run
 
 SCHEDULES = 2000
 """A mutant that so many schedules do not find shows a hole in the workload or in the checks."""
+
+RECORDED = Path(__file__).with_suffix(".json")
+
+SHOWN = 90
+"""Characters of an error that are recorded."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +36,14 @@ class Mutant:
     sentence: str
     """What is broken."""
     apply: Apply
-    seed: int | None = None
-    """One whose schedule finds it; None if none is known yet."""
-    found_by: str = ""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A schedule that finds a mutant, and nothing without it."""
+
+    seed: int
+    error: str
     """How the error begins: its class, and what it says first."""
 
 
@@ -41,29 +57,21 @@ MUTANTS = (
         "no guard",
         "Events that a query applied before their workflow task are handled for good.",
         mutations.NO_GUARD,
-        seed=127,
-        found_by="Violated: t2 has continued as new without its refusals",
     ),
     Mutant(
         "newest fact first",
         "Facts of one activation are taken from the wrong end of the queue.",
         mutations.NEWEST_FACT_FIRST,
-        seed=86,
-        found_by="Violated: t1 has read its messages in another order than they came",
     ),
     Mutant(
         "ids from outside",
         "The ids of children are made by Python's own uuid4.",
         mutations.IDS_FROM_OUTSIDE,
-        seed=0,
-        found_by="Violated: t2 has continued as new without its identity",
     ),
     Mutant(
         "alarm by the clock",
         "What is due is judged by the clock, and the guard looks only at the next task: case 03.",
         mutations.ALARM_BY_THE_CLOCK,
-        seed=127,
-        found_by="Violated: t2 has continued as new without its refusals",
     ),
     Mutant(
         "overdue alarm dropped",
@@ -74,114 +82,82 @@ MUTANTS = (
         "continue by length",
         "Continue-as-new is due by the SDK's history length, and the guard looks only at the next task: case 04.",
         mutations.CONTINUE_BY_LENGTH,
-        seed=50,
-        found_by="Nondeterminism: the workflow issued",
     ),
     Mutant(
         "continue in flight",
         "The execution continues as new while activities are in flight.",
         mutations.CONTINUE_IN_FLIGHT,
-        seed=0,
-        found_by="Stuck: there is no end",
     ),
     Mutant(
         "unregistered is a fact",
         "A worker without a local tool reports that the tool failed.",
         mutations.UNREGISTERED_IS_A_FACT,
-        seed=19,
-        found_by="Nondeterminism: history has event 85",
     ),
     Mutant(
         "steps restart",
         "Each execution counts its steps from zero.",
         mutations.STEPS_RESTART,
-        seed=1,
-        found_by="Violated: one call has several idempotency keys",
     ),
     Mutant(
         "submissions restart",
         "Each execution counts its submissions from zero.",
         mutations.SUBMISSIONS_RESTART,
-        seed=12,
-        found_by="Violated: t2: 3 messages without an id, but 1 outcomes, 0 refusals",
     ),
     Mutant(
         "tasks restart",
         "Each execution counts its tasks from zero.",
         mutations.TASKS_RESTART,
-        seed=7,
-        found_by="Violated: t2 has several tasks with the id bg_0",
     ),
     Mutant(
         "events restart",
         "Each execution numbers its events from one.",
         mutations.EVENTS_RESTART,
-        seed=0,
-        found_by="Violated: t2/helper-a86794a0: the events have the numbers",
     ),
     Mutant(
         "queued forgotten",
         "The snapshot has no queued messages.",
         mutations.QUEUED_FORGOTTEN,
-        seed=0,
-        found_by="Violated: t2 has continued as new without its queued",
     ),
     Mutant(
         "steering forgotten",
         "The snapshot has no steering messages.",
         mutations.STEERING_FORGOTTEN,
-        seed=0,
-        found_by="Violated: t2 has continued as new without its steering",
     ),
     Mutant(
         "held forgotten",
         "The snapshot has no held decisions.",
         mutations.HELD_FORGOTTEN,
-        seed=185,
-        found_by="Violated: t2 has continued as new without its run",
     ),
     Mutant("permissions forgotten", "The snapshot has no permission rules.", mutations.PERMISSIONS_FORGOTTEN),
     Mutant(
         "outcomes forgotten",
         "The snapshot has no outcomes.",
         mutations.OUTCOMES_FORGOTTEN,
-        seed=0,
-        found_by="Violated: t2 has continued as new without its outcomes",
     ),
     Mutant(
         "tasks forgotten",
         "The snapshot has no background tasks.",
         mutations.TASKS_FORGOTTEN,
-        seed=0,
-        found_by="Violated: t2 has continued as new without its children",
     ),
     Mutant(
         "state forgotten",
         "The snapshot has no agent state.",
         mutations.STATE_FORGOTTEN,
-        seed=0,
-        found_by="Violated: t2 has continued as new without its agent_state",
     ),
     Mutant(
         "pending forgotten",
         "An execution does not start the commands that its snapshot waits for.",
         mutations.PENDING_FORGOTTEN,
-        seed=0,
-        found_by="Stuck: t2 waits for something that never comes",
     ),
     Mutant(
         "pending twice",
         "An execution starts the commands that its snapshot waits for twice.",
         mutations.PENDING_TWICE,
-        seed=0,
-        found_by="Violated: t2 paid twice for 3-1",
     ),
     Mutant(
         "digest ignored",
         "A cached transcript fits if it is long enough, whatever it says.",
         mutations.DIGEST_IGNORED,
-        seed=15,
-        found_by="Violated: a model was shown an invalid conversation",
     ),
     Mutant(
         "decision repeated",
@@ -192,15 +168,11 @@ MUTANTS = (
         "message repeated",
         "A message that was accepted is not recognised when it is sent again.",
         mutations.MESSAGE_REPEATED,
-        seed=0,
-        found_by="Violated: t2 has read",
     ),
     Mutant(
         "end not reported",
         "A sub-agent does not signal its result to its parent.",
         mutations.END_NOT_REPORTED,
-        seed=16,
-        found_by="Stuck: t2 waits for something that never comes",
     ),
     Mutant(
         "end taken twice", "A task that has ended ends again when its end is reported again.", mutations.END_TAKEN_TWICE
@@ -210,22 +182,16 @@ MUTANTS = (
         "rollback keeps messages",
         "A rollback leaves the run's messages in the transcript.",
         mutations.ROLLBACK_KEEPS_MESSAGES,
-        seed=1,
-        found_by="Violated: t1 still has",
     ),
     Mutant(
         "effects retried",
         "A tool that must not run twice is retried.",
         mutations.EFFECTS_RETRIED,
-        seed=57,
-        found_by="Violated: t2 paid twice for 1-3",
     ),
     Mutant(
         "key of the attempt",
         "Every attempt of a tool call has an idempotency key of its own.",
         mutations.KEY_OF_THE_ATTEMPT,
-        seed=186,
-        found_by="Violated: one call has several idempotency keys",
     ),
     Mutant("no sweep", "Workers do not sweep.", mutations.NO_SWEEP),
     Mutant(
@@ -234,25 +200,24 @@ MUTANTS = (
         mutations.WOKEN_THREADS_NOT_SWEPT,
     ),
     Mutant(
+        "woken is reset",
+        "The sweep takes a sub-agent that was terminated and woken for one that was reset and will report its end.",
+        mutations.WOKEN_IS_RESET,
+    ),
+    Mutant(
         "carryover ignored",
         "A woken thread continues without its carryover.",
         mutations.CARRYOVER_IGNORED,
-        seed=27,
-        found_by="Violated: a model was shown an invalid conversation",
     ),
     Mutant(
         "interrupted calls left open",
         "A thread that was terminated in the middle of tool calls is woken without results for them.",
         mutations.INTERRUPTED_CALLS_LEFT_OPEN,
-        seed=27,
-        found_by="Violated: t1 stores an invalid conversation",
     ),
     Mutant(
         "reader looks ahead",
         "Readers of history also take what no workflow task has handled.",
         mutations.READER_LOOKS_AHEAD,
-        seed=9,
-        found_by="Violated: send t2 19 raised ActivationFailed",
     ),
     Mutant(
         "reset not noticed",
@@ -264,27 +229,68 @@ MUTANTS = (
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 
 
-def find(mutant: Mutant, limit: int = SCHEDULES) -> tuple[int, str] | None:
+def recorded() -> dict[str, Found]:
+    """What is recorded, by the names of the mutants."""
+    return {name: Found(**found) for name, found in json.loads(RECORDED.read_text()).items()}
+
+
+def record(found: dict[str, Found]) -> None:
+    known = {mutant.name: found[mutant.name] for mutant in MUTANTS if mutant.name in found}
+    written = {name: {"seed": each.seed, "error": each.error} for name, each in known.items()}
+    RECORDED.write_text(json.dumps(written, indent=2) + "\n")
+
+
+def find(mutant: Mutant, limit: int = SCHEDULES, *, first: int = 0) -> Found | None:
     """The first seed whose schedule finds the mutant and nothing else, and how; the recorded one is tried before."""
-    recorded = () if mutant.seed is None else (mutant.seed,)
-    for seed in (*recorded, *range(limit)):
+    known = recorded().get(mutant.name)
+    for seed in (*([] if known is None else [known.seed]), *range(first, limit)):
         with mutant.apply():
             result = run(str(seed))
         if result.error is not None and run(str(seed)).error is None:
-            return seed, f"{type(result.error).__name__}: {result.error}"
+            return Found(seed, f"{type(result.error).__name__}: {result.error}"[:SHOWN].rstrip())
     return None
 
 
-def main(arguments: Sequence[str]) -> None:
-    limit = next((int(argument) for argument in arguments if argument.isdigit()), SCHEDULES)
-    wanted = [argument for argument in arguments if not argument.isdigit()]
+def table() -> str:
+    """What is recorded, as Markdown."""
+    found = recorded()
+    rows = [_row(mutant, found.get(mutant.name)) for mutant in MUTANTS]
+    return "\n".join(["| mutant | what is broken | seed | found by |", "|---|---|---|---|", *rows])
+
+
+def _row(mutant: Mutant, found: Found | None) -> str:
+    seed, error = ("—", "—") if found is None else (str(found.seed), found.error)
+    return f"| {mutant.name} | {mutant.sentence} | {seed} | {error.replace('|', '/')} |"
+
+
+def _find_by_name(name: str, limit: int) -> Found | None:
+    """In a process of its own: workflows log every fault."""
     logging.disable(logging.CRITICAL)
-    for mutant in MUTANTS:
-        if not wanted or mutant.name in wanted:
-            found = find(mutant, limit)
-            what = f"not found in {limit} schedules" if found is None else f"seed {found[0]}, {found[1]}"
-            print(f"{mutant.name}: {what[:240]}", flush=True)
+    warnings.simplefilter("ignore")
+    return find(BY_NAME[name], limit)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutants", description=__doc__)
+    parser.add_argument("names", nargs="*", help="the mutants to find (default: every one)")
+    parser.add_argument("--schedules", type=int, default=SCHEDULES, help=f"how many to try (default: {SCHEDULES})")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)")
+    parser.add_argument("--table", action="store_true", help="only print what is recorded")
+    options = parser.parse_args(arguments)
+    if options.table:
+        print(table())
+        return
+    with ProcessPoolExecutor(options.jobs) as pool:
+        names = options.names or list(BY_NAME)
+        pending = {pool.submit(_find_by_name, name, options.schedules): name for name in names}
+        for done in as_completed(pending):
+            name, found = pending[done], done.result()
+            if found is None:
+                print(f"{name}: not found in {options.schedules} schedules", flush=True)
+            else:
+                print(f"{name}: seed {found.seed}, {found.error}", flush=True)
+                record(recorded() | {name: found})
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -167,6 +167,11 @@ class _RunWithUpdate(agent_run.AgentRun):
         return "taken"
 
 
+async def _has_newer_execution(sweep: OrphanSweep, child: Any) -> bool:
+    newest = await sweep._describe(child.id)
+    return newest is not None and newest.run_id != child.run_id
+
+
 DECISIONS_BY_UPDATE = _together(
     (WORKFLOWS, names.WORKFLOW, _RunWithUpdate),
     (reader._WORKFLOWS, names.WORKFLOW, _RunWithUpdate),
@@ -206,6 +211,7 @@ EFFECTS_RETRIED = _replacing(tool_activities, "_ONCE", tool_activities._REPEATAB
 KEY_OF_THE_ATTEMPT = _replacing(tool_execution._Call, "context", _context_of_attempt)
 NO_SWEEP = _replacing(OrphanSweep, "sweep", _nothing_async)
 WOKEN_THREADS_NOT_SWEPT = _replacing(ResetSweep, "_find_resets", _nothing_async)
+WOKEN_IS_RESET = _replacing(OrphanSweep, "_was_reset", _has_newer_execution)
 CARRYOVER_IGNORED = _replacing(agent_run, "begin", lambda *args, **given: _begin(*args, **given | {"carryover": None}))
 INTERRUPTED_CALLS_LEFT_OPEN = _replacing(restoring, "_interrupted_calls", lambda _messages: [])
 READER_LOOKS_AHEAD = _replacing(reader, "completed_part", lambda events: CompletedPart(events, len(events)))

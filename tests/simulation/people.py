@@ -1,6 +1,7 @@
 """People and programs outside: they send messages, decide, cancel, read, and make mistakes."""
 
 import asyncio
+import json
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from random import Random
@@ -13,12 +14,17 @@ from tests.simulation.execution import Execution
 from tests.simulation.instances import updates_of
 from tests.simulation.service import CONVERTER, Network, SimulatedService, client_of
 from tests.simulation.virtual_loop import VirtualLoop
-from tests.simulation.workload import ROOT_AGENTS, decision_result
+from tests.simulation.workload import MISSING_AGENT, ROOT_AGENTS, decision_result
 from wakeful.client.client import Client
 from wakeful.contract import names
+from wakeful.contract.budgets import Spent
 from wakeful.contract.errors import ThreadNotFound
 from wakeful.contract.events import EventRecord
+from wakeful.contract.mail import AgentMessage, ReturnedMessage, Sender, TaskEvent
 from wakeful.contract.runs import OnBusy, ThreadMode
+from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult
+from wakeful.contract.tasks import TaskStatus
+from wakeful.loop.machine.stages import Idle
 from wakeful.loop.machine.state import Thread
 from wakeful_workflows import AgentRun
 
@@ -36,9 +42,12 @@ UPDATES = tuple(updates_of(AgentRun))
 READS = ("status", "transcript", "events", "state")
 DECISIONS = ("resume", "resume", "cancel", "edit", "confirm", "confirm", "always", "repeat", "stale")
 VERBS = frozenset(
-    {"send", "resend", "submit", "junk", "decide", "update", "look-at", "cancel", "close", "undelivered"}
-    | {"temporal-cancel", "terminate", "fork", "rewind"}
+    {"send", "ask-for", "resend", "submit", "junk", "stray", "decide", "update", "look-at", "cancel", "close"}
+    | {"undelivered", "temporal-cancel", "terminate", "fork", "rewind"}
 )
+
+AIMED_AT, AT_CHILD = 0.6, 0.2
+"""How often people act on the thread that a schedule aims at, and how often on a sub-agent."""
 
 JUNK: tuple[tuple[str, object], ...] = (
     (names.SIGNAL_DECIDE, {"no": 1}),
@@ -51,6 +60,25 @@ JUNK: tuple[tuple[str, object], ...] = (
     (names.SIGNAL_BUDGET_GRANT, {"work_id": "x"}),
     ("misspelt", {"input": "hello"}),
 )
+
+_FOREIGN = AgentMessage(
+    message_id="",
+    sender=Sender(agent_id="foreign", thread_id="elsewhere"),
+    content="hello from elsewhere",
+    relation="agent",
+    recipient_thread_id="",
+)
+
+STRAYS = (
+    "mail",
+    "mail-returned",
+    "budget-request",
+    "budget-request-of-t1",
+    "budget-grant",
+    "child-settled",
+    "task-event",
+)
+"""Signals that are well-formed, but come from threads which this one does not know, or no longer."""
 
 
 @dataclass
@@ -89,6 +117,8 @@ class People:
     disturbed: set[str] = field(default_factory=set)
     """Threads that were terminated or rewound: what they had not read may be lost."""
     number: int = 0
+    target: str = ""
+    """The thread that the schedule aims at, once it is in the stage."""
     watched: dict[str, list[EventRecord]] = field(default_factory=dict)
     """What watchers have seen of each thread from its beginning; empty in a schedule without watchers."""
     watching: list["asyncio.Task[None]"] = field(default_factory=list)
@@ -98,8 +128,11 @@ class People:
         self.client = Client(client_of(self.service))
         random = Random(f"{self.seed}/people")
         for thread in THREADS:
-            agent = random.choice(ROOT_AGENTS)
+            agent = self.world.options.agent if thread == THREADS[0] else ""
+            agent = agent or random.choice(ROOT_AGENTS)
             mode = random.choice([ThreadMode.THREAD, ThreadMode.THREAD, ThreadMode.RUN])
+            if self.world.options.aim == Idle.kind:
+                mode = ThreadMode.THREAD
             self._call(f"start {thread}", self.client.start(agent, f"hello {thread}", thread_id=thread, mode=mode))
 
         if random.random() < WATCHED:
@@ -120,12 +153,13 @@ class People:
     def likely_actions(self, random: Random) -> list[str]:
         """A few things that people could do now, chosen at random, as the keys of moves."""
         self.number += 1
-        thread, on_busy = random.choice(THREADS), random.choice(list(OnBusy)).value
+        thread, on_busy = self._someone(random), random.choice(list(OnBusy)).value
         questions = self.questions()
         actions = [
             f"send {thread} {on_busy} {self.number}",
             f"submit {thread} {on_busy} {self.number}",
             f"junk {thread} {random.randrange(len(JUNK))}",
+            f"stray {thread} {random.choice(STRAYS)} {self.number}",
             f"read-{random.choice(READS)} {thread}",
             f"look-at {thread}",
             f"decide {thread} {random.randint(1, 6)}-{random.randint(1, 3)} early",
@@ -136,27 +170,50 @@ class People:
             actions += [f"update {thread_id} {call_id} {name} {self.number}" for name in UPDATES] * 2
         if self.sent:
             actions.append(f"resend {random.randrange(len(self.sent))}")
-        for thread_id, call_id, _ in questions:
-            actions += [f"decide {thread_id} {call_id} {random.choice(DECISIONS)}"] * 2
+        for thread_id, call_id, topic in questions:
+            how = random.choice(DECISIONS) if topic or random.random() < 0.5 else "always"
+            actions += [f"decide {thread_id} {call_id} {how}"] * 2
             actions += [f"update {thread_id} {call_id} {name} {self.number}" for name in UPDATES] * 2
         if self.known_calls:
             thread_id, call_id = random.choice(self.known_calls)
             actions.append(f"decide {thread_id} {call_id} late")
+        closed = [thread_id for thread_id in self.disturbed if not self._is_open(thread_id)]
+        for thread_id in sorted(closed):
+            children = [child.workflow_id for child in self._children() if child.workflow_id.startswith(thread_id)]
+            actions += [f"send {thread_id} enqueue {self.number}", *(f"terminate {child}" for child in children)]
         return actions
+
+    def _someone(self, random: Random) -> str:
+        """The thread that people act on."""
+        roll = random.random()
+        if self.target and roll < AIMED_AT:
+            return self.target
+        children = [child.workflow_id for child in self._children() if child.workflow_type == names.WORKFLOW]
+        if children and roll > 1 - AT_CHILD:
+            return random.choice(children)
+        return random.choice(THREADS)
+
+    def _children(self) -> list[Execution]:
+        return [execution for execution in self.network.server.open if execution.parent is not None]
+
+    def _is_open(self, thread_id: str) -> bool:
+        execution = self.network.server.current.get(thread_id)
+        return execution is not None and execution.is_open
 
     def drastic_actions(self, random: Random) -> list[str]:
         """What people do rarely."""
-        thread, number = random.choice(THREADS), self.number
-        children = [other.workflow_id for other in self.network.server.open if other.parent is not None]
+        thread, number = self._someone(random), self.number
+        children = [child.workflow_id for child in self._children()]
         actions = [
             f"cancel {thread}",
             f"close {thread}",
             f"temporal-cancel {thread}",
             f"terminate {thread}",
             f"undelivered {thread}",
-            f"fork {thread} {number}",
-            f"rewind {thread} {1 + number % 3}",
+            f"ask-for {MISSING_AGENT} {thread} {number}",
         ]
+        if thread in THREADS:  # a sub-agent's history is not rewound
+            actions += [f"fork {thread} {number}", f"rewind {thread} {number % 4}"]
         return [*actions, f"terminate {random.choice(children)}"] if children else actions
 
     def perform(self, key: str) -> bool:
@@ -184,6 +241,17 @@ class People:
                     self.known_calls.append((execution.workflow_id, call.call.id))
         return found
 
+    def stage_of(self, execution: Execution) -> str:
+        """The stage of a thread in a cache, or of the snapshot that an execution will start with; empty if unknown."""
+        if execution.workflow_type != names.WORKFLOW:
+            return ""
+        if execution.previous_started:
+            thread = self.thread_of(execution)
+            return "" if thread is None else thread.stage.kind
+        started = execution.history[0].workflow_execution_started_event_attributes
+        given = json.loads(started.input.payloads[0].data)
+        return given[names.SNAPSHOT]["thread"]["stage"]["kind"] if names.SNAPSHOT in given else ""
+
     def thread_of(self, execution: Execution) -> Thread | None:
         """The newest state of a thread in the cache of a worker, if there is one."""
         cores = [core for worker in self.world.alive if (core := worker.runs.get(execution.run_id)) is not None]
@@ -206,6 +274,13 @@ class People:
         sent.task = self._call(f"send {thread} {number}", send)
         self.sent.append(sent)
 
+    def _ask_for(self, agent: str, thread: str, number: str) -> None:
+        """A message for an agent; if there is none with this id, the run cannot start."""
+        sent = Sent(thread, f"m{number}", f"message {number}", OnBusy.INTERRUPT)
+        send = self.client.send(thread, sent.text, agent_id=agent, on_busy=OnBusy.INTERRUPT, message_id=sent.message_id)
+        sent.task = self._call(f"send {thread} {number}", send)
+        self.sent.append(sent)
+
     def _resend(self, index: str) -> None:
         """The same message again, as a client does that got no answer."""
         if int(index) >= len(self.sent):
@@ -224,6 +299,20 @@ class People:
     def _junk(self, thread: str, index: str) -> None:
         signal, payload = JUNK[int(index)]
         self._signal(thread, signal, payload)
+
+    def _stray(self, thread: str, kind: str, number: str) -> None:
+        message = _FOREIGN.model_copy(update={"message_id": f"stray{number}", "recipient_thread_id": thread})
+        asks = BudgetRequest(work_id=f"delegate-{number}", thread_id="elsewhere", spent=Spent())
+        signal, payload = {
+            "mail": (names.SIGNAL_DELIVER, message),
+            "mail-returned": (names.SIGNAL_MAIL_RETURNED, ReturnedMessage(message=message, error="it has ended")),
+            "budget-request": (names.SIGNAL_BUDGET_REQUEST, asks),
+            "budget-request-of-t1": (names.SIGNAL_BUDGET_REQUEST, asks.model_copy(update={"thread_id": THREADS[0]})),
+            "budget-grant": (names.SIGNAL_BUDGET_GRANT, BudgetGrant(refused="turns")),
+            "child-settled": (names.SIGNAL_CHILD_SETTLED, _settled(f"bg_{number}")),
+            "task-event": (names.SIGNAL_DELIVER, TaskEvent(message_id=f"e{number}", task_id="bg_9", event_type="late")),
+        }[kind]
+        self._signal(thread, signal, payload.model_dump(mode="json"))
 
     def _decide(self, thread: str, call_id: str, how: str) -> None:
         topic = next((topic for where, id, topic in self.questions() if (where, id) == (thread, call_id)), None)
@@ -301,3 +390,7 @@ class People:
             return False
         payloads = CONVERTER.payload_converter.to_payloads([] if payload is None else [payload])
         return self.network.server.signal(execution, name, payloads)
+
+
+def _settled(work_id: str) -> ChildResult:
+    return ChildResult(work_id=work_id, thread_id="elsewhere", status=TaskStatus.COMPLETED)

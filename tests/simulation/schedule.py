@@ -9,7 +9,16 @@ from typing import Any, TypeVar
 
 from temporalio.api.enums.v1 import EventType
 
-from tests.simulation.checks import check, check_closed, check_transcript, check_watchers
+from tests.simulation.checks import (
+    check,
+    check_alarms,
+    check_closed,
+    check_swept,
+    check_transcript,
+    check_watchers,
+    orphans,
+)
+from tests.simulation.execution import Execution
 from tests.simulation.people import THREADS, VERBS
 from tests.simulation.reader import reading_simulated_histories
 from tests.simulation.sizes import carrying
@@ -31,6 +40,9 @@ WATCHER_POLLS = 40
 SWEEPS = 3
 """Rounds of every worker: an orphan has to be unknown to its parent in two of them."""
 
+SWEEP_INTERVAL, ROUNDS = 60_000, 2
+"""Workers sweep every minute, so that rounds come before what is due much later."""
+
 MAX_CLOSES = 3
 """Closing a thread may wake another one, for example with mail."""
 
@@ -41,6 +53,35 @@ PEOPLE, DRASTIC, FAULTS = 0.48, 0.05, 0.34
 """The shares of the other moves; what is left lets time pass."""
 
 WAITS = (10, 200, 1000, 2500, 6000, 30_000)
+
+AIMED = 0.7
+"""The share of schedules that aim at a stage: the usual course leads to it, and only then do faults begin."""
+
+AIMS: dict[str, tuple[str, tuple[int, ...]]] = {
+    "idle": ("", (12, 30, 2000)),
+    "resolving": ("", (1, 30, 2000)),
+    "running_hooks": ("lead", (1,)),
+    "inferring": ("", (1, 30, 2000)),
+    "calling_tools": ("", (1, 30, 2000)),
+    "handing_off": ("lead", (1, 2000)),
+    "awaiting_decisions": ("", (1, 30, 2000)),
+    "awaiting_tasks": ("lead", (1, 30, 2000)),
+    "awaiting_budget": ("frugal", (1, 30, 2000)),
+    "cancelling": ("lead", (30, 2000)),
+    "done": ("", (30, 2000)),
+}
+"""The stages to aim at, each with an agent that gets there (empty: any), and history budgets: a stage that a local
+activity ends stays only between two executions."""
+
+ANY_BUDGET = (1, 12, 30, 60, 2000)
+
+MAX_APPROACH = 150
+"""The moves that the usual course may take to the stage."""
+
+HELD = 12
+"""So many moves long, what the aimed thread waits for does not happen."""
+
+HELD_PACE = 0.35
 
 
 @dataclass
@@ -67,7 +108,9 @@ class Result:
 def options_of(seed: str) -> Options:
     """Workers differ: tight budgets, small caches, no search attributes."""
     random = Random(f"{seed}/options")
-    budget = HistoryBudget(events=random.choice([1, 12, 30, 60, 2000]))
+    aim = random.choice(list(AIMS)) if random.random() < AIMED else ""
+    agent, budgets = AIMS[aim] if aim else ("", ANY_BUDGET)
+    budget = HistoryBudget(events=random.choice(budgets))
     settings = Settings(budget=budget, search_attributes=random.random() < 0.5, cached_threads=random.choice([1, 512]))
     return Options(
         settings=settings,
@@ -76,6 +119,9 @@ def options_of(seed: str) -> Options:
         haste=random.choice([0, 0.5]),
         pace=random.choice(PACES),
         carried_bytes=random.choice([500, 3000, 256_000]),
+        aim=aim,
+        agent=agent,
+        away=random.random() < 0.3,
     )
 
 
@@ -86,13 +132,45 @@ def run(seed: str, steps: int = STEPS, *, options: Options | None = None) -> Res
         result = Result(seed, World(seed, options))
         world = result.world
         with _catching(result):
-            for _ in range(steps):
-                move = _choose(world, random, after=result.moves[-1] if result.moves else "")
+            if world.options.aim:
+                approach(result, random)
+            for number in range(steps):
+                held = world.people.target if number < HELD else ""
+                move = _choose(world, random, after=result.moves[-1] if result.moves else "", held=held)
                 if move is None:
                     break
                 make(result, move)
             finish(result)
     return result
+
+
+def approach(result: Result, random: Random) -> None:
+    """Let things take their course until a thread is in the stage that the schedule aims at."""
+    world = result.world
+    people, aim = world.people, world.options.aim
+    wanted = "calling_tools" if aim == "cancelling" else aim
+    for _ in range(MAX_APPROACH):
+        world.settle()
+        if found := [each.workflow_id for each in world.server.open if people.stage_of(each) == wanted]:
+            people.target = random.choice(found)
+            if aim == "cancelling":
+                make(result, _client_move(world, f"cancel {people.target}"))
+            return
+        make(result, _usual_move(world, random))
+
+
+def _usual_move(world: World, random: Random) -> Move:
+    """What happens without faults: people decide what they are asked, and send a message when nothing else happens."""
+    if due := list(world.due()):
+        first = [move for move in due if f" {THREADS[0]}" in move.key]
+        return random.choice(first if first and random.random() < 0.7 else due)
+    if questions := world.people.questions():
+        thread_id, call_id, _ = random.choice(questions)
+        return _client_move(world, f"decide {thread_id} {call_id} resume")
+    if (alarm := world.next_alarm()) is not None:
+        return world.pass_time(alarm - world.server.now)
+    world.people.number += 1
+    return _client_move(world, f"send {random.choice(THREADS)} enqueue {world.people.number}")
 
 
 def repeat(seed: str, keys: Sequence[str], *, options: Options | None = None, traced: bool = False) -> Result:
@@ -180,11 +258,13 @@ def _consequences(world: World, before: dict[str, int]) -> Iterator[str]:
     yield from world.notes
 
 
-def _choose(world: World, random: Random, *, after: str) -> Move | None:
+def _choose(world: World, random: Random, *, after: str, held: str = "") -> Move | None:
+    """The next move; nothing that thread `held` waits for ends."""
     world.settle()
     if _invites_haste(after) and world.options.haste and random.random() < world.options.haste:
         return _client_move(world, random.choice(world.people.likely_actions(random)))
-    if random.random() < world.options.pace and (due := list(world.due())):
+    pace = HELD_PACE if held else world.options.pace
+    if random.random() < pace and (due := [move for move in world.due() if not _ends_work(move, held)]):
         return random.choice(due)
     roll = random.random()
     if roll < PEOPLE:
@@ -197,6 +277,10 @@ def _choose(world: World, random: Random, *, after: str) -> Move | None:
     if alarm is not None and random.random() < 0.5:
         return world.pass_time(alarm - world.server.now)
     return world.pass_time(random.choice(WAITS))
+
+
+def _ends_work(move: Move, thread_id: str) -> bool:
+    return bool(thread_id) and move.key.startswith((f"activity {thread_id}@", f"end {thread_id}@"))
 
 
 def _invites_haste(key: str) -> bool:
@@ -231,26 +315,52 @@ def calm_down(result: Result) -> None:
     world.server.is_visibility_lagging = False
     for call in list(world.network.calls):
         world.let_through(call)
-    sweeps = 0
+    sweeps, rounds, left = 0, 0, _begin_sweep(world)
     for _ in range(CALM_MOVES):
         world.settle()
         world.server.catch_up_visibility()
+        if left and all(worker.is_idle for worker in world.alive):
+            check_swept(world, left)
+            left = []
         if (move := next(world.due(), None)) is not None:
             make(result, move)
-        elif questions := world.people.questions():
+            continue
+        check_alarms(world)
+        questions = world.people.questions()
+        is_asked = bool(questions) and not (world.options.away and world.next_alarm())
+        if is_asked:
             thread_id, call_id, _ = questions[0]
             make(result, _client_move(world, f"decide {thread_id} {call_id} finally{len(result.moves)}"))
         elif forgotten := [execution for execution in world.server.open if world.is_in_no_cache(execution)]:
             make(result, _client_move(world, f"look-at {forgotten[0].workflow_id}"))
         elif (alarm := world.next_alarm()) is not None:
-            make(result, world.pass_time(alarm - world.server.now))
+            if rounds < ROUNDS and alarm - world.server.now > SWEEP_INTERVAL:
+                rounds += 1
+                _sweep(world)
+            else:
+                rounds = 0
+                make(result, world.pass_time(alarm - world.server.now))
         elif sweeps < SWEEPS and world.server.open:
             sweeps += 1
-            for worker in world.alive:
-                worker.sweep()
+            _sweep(world)
         else:
             return
     raise Stuck(f"there is no end: {result.moves[-20:]}")
+
+
+def _begin_sweep(world: World) -> list[Execution]:
+    """Every worker begins a round; the orphans that it has to cancel, if they do not end by themselves before."""
+    world.settle()
+    world.server.catch_up_visibility()
+    found = orphans(world)
+    if found:
+        _sweep(world)
+    return found
+
+
+def _sweep(world: World) -> None:
+    for worker in world.alive:
+        worker.sweep()
 
 
 def close_all(result: Result) -> None:

@@ -98,6 +98,7 @@ class Server:
         run_id = str(UUID(int=Random(f"{self.seed}/{workflow_id}/{number}").getrandbits(128)))
         execution = Execution(workflow_id, run_id, workflow_type, self.tick, parent)
         execution.started_at = self.now
+        execution.resets = max((each.resets for each in self.executions if each.workflow_id == workflow_id), default=0)
 
         def fill(started: Any) -> None:
             started.workflow_type.name, started.workflow_id = workflow_type, workflow_id
@@ -187,7 +188,7 @@ class Server:
         number = sum(1 for other in self.executions if other.workflow_id == execution.workflow_id)
         run_id = str(UUID(int=Random(f"{self.seed}/{execution.workflow_id}/{number}").getrandbits(128)))
         fresh = Execution(execution.workflow_id, run_id, execution.workflow_type, self.tick, execution.parent)
-        fresh.started_at = self.now
+        fresh.started_at, fresh.resets = self.now, execution.resets + 1
         for event in execution.history[: finish_id - 1]:
             fresh.copy(event)
         newest = next(event for event in reversed(fresh.history) if event.event_type in (TASK_SCHEDULED, TASK_STARTED))
@@ -212,6 +213,7 @@ class Server:
             if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
                 fresh.write(event.event_type, partial(_copy_into, event.workflow_execution_signaled_event_attributes))
         self._send_unconfirmed_signals(fresh)
+        self._start_unconfirmed_children(fresh)
         fresh.schedule_task()
         self.show(fresh)
         return fresh
@@ -228,6 +230,17 @@ class Server:
             signal = event.signal_external_workflow_execution_initiated_event_attributes
             target = signal.workflow_execution.workflow_id
             self._send_signal(execution, event, target, signal.signal_name, list(signal.input.payloads))
+
+    def _start_unconfirmed_children(self, execution: Execution) -> None:
+        """The server looks for the children that a copied history has started without knowing it, and starts others."""
+        initiated = {}
+        for event in execution.history:
+            if event.event_type == EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
+                initiated[event.event_id] = event
+            elif "CHILD_WORKFLOW_EXECUTION" in EventType.Name(event.event_type):
+                initiated.pop(getattr(event, str(event.WhichOneof("attributes"))).initiated_event_id, None)
+        for event in initiated.values():
+            self._start_child(execution, event, _InitiatedChild(event), is_reset=True)
 
     def _restore_pending(self, execution: Execution) -> None:
         """What the execution waits for at the end of a copied history."""
@@ -307,6 +320,8 @@ class Server:
             case Kind.CHILD:
                 attributes.workflow_id, attributes.workflow_type.name = command.workflow_id, command.workflow_type
                 attributes.input.payloads.extend(command.input)
+                for name, value in command.memo.items():
+                    attributes.memo.fields[name].CopyFrom(value)
                 self._start_child(execution, event, command)
             case Kind.SIGNAL:
                 target = command.workflow_execution.workflow_id or command.child_workflow_id
@@ -387,18 +402,21 @@ class Server:
 
         self.transfers.append(Transfer(f"close {execution.workflow_id}", deliver))
 
-    def _start_child(self, parent: Execution, initiated: HistoryEvent, command: Any) -> None:
+    def _start_child(self, parent: Execution, initiated: HistoryEvent, command: Any, *, is_reset: bool = False) -> None:
         ref = ParentRef(parent.workflow_id, parent.run_id, initiated.event_id)
         parent.children[initiated.event_id] = command.workflow_id
         memo = Memo(fields=dict(command.memo.items()))
 
         def start() -> None:
             existing = self.current.get(command.workflow_id)
-            if existing is not None and existing.is_open:
+            if existing is not None and is_reset:
+                child = existing  # the parent's history before the reset has started it
+            elif existing is not None and existing.is_open:
                 del parent.children[initiated.event_id]
                 parent.happen(EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_FAILED, refused)
                 return
-            child = self.start(command.workflow_id, command.workflow_type, command.input, parent=ref, memo=memo)
+            else:
+                child = self.start(command.workflow_id, command.workflow_type, command.input, parent=ref, memo=memo)
 
             def started(attributes: Any) -> None:
                 attributes.initiated_event_id = initiated.event_id
@@ -563,6 +581,17 @@ class _ScheduledActivity:
         self.heartbeat_timeout = scheduled.heartbeat_timeout
         self.start_to_close_timeout = scheduled.start_to_close_timeout
         self.retry_policy = scheduled.retry_policy
+
+
+class _InitiatedChild:
+    """A child of a copied history, with the fields that the command had."""
+
+    def __init__(self, event: HistoryEvent) -> None:
+        initiated = event.start_child_workflow_execution_initiated_event_attributes
+        self.workflow_id = initiated.workflow_id
+        self.workflow_type = initiated.workflow_type.name
+        self.input = list(initiated.input.payloads)
+        self.memo = dict(initiated.memo.fields)
 
 
 def _as_command(scheduled: Any) -> Any:

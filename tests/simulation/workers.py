@@ -277,10 +277,15 @@ class SimulatedWorker:
             if isinstance(argument, InferInput):
                 asked = (str(environment.info.workflow_id), command.activity_id)
                 workload.outside.transcripts[asked] = argument.transcript
+                workload.outside.resets[str(environment.info.workflow_id)] = self._resets(environment.info)
         else:
             function, argument = self._call_tool, [RawValue(command.arguments[0])]
         result = await environment.run(function, argument)
         return CONVERTER.payload_converter.to_payloads([result])[0]
+
+    def _resets(self, info: Info) -> int:
+        execution = self._server.find(str(info.workflow_id), str(info.workflow_run_id))
+        return execution.resets if execution is not None else 0
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._server.now / 1000, UTC)
@@ -312,6 +317,11 @@ class SimulatedWorker:
             if self.sweeping is not None:
                 retrieve(self.sweeping)
             self.sweeping = self._loop.create_task(self._sweep.sweep())
+
+    @property
+    def is_idle(self) -> bool:
+        """No sweep is under way."""
+        return self.sweeping is None or self.sweeping.done()
 
     def kill(self) -> None:
         """The process is gone: what it had not reported is lost."""

@@ -29,9 +29,11 @@ from wakeful.contract.context import DEFAULT_SUMMARIZER_SYSTEM_PROMPT
 from wakeful.contract.decisions import ResumeMode
 from wakeful.contract.errors import ProviderError, ProviderErrorKind, ToolError
 from wakeful.contract.inference import ModelRequest, ModelResponse, StopReason, TranscriptRef
-from wakeful.contract.messages import Message, Role, ToolCall
+from wakeful.contract.messages import Message, Role, TextBlock, ToolCall
+from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.contract.runs import Usage
 from wakeful.contract.state import StateScope
+from wakeful.contract.stopping import Timeout
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
 
 COUNT = StateKey("count", int, merge="add", default=0)
@@ -39,8 +41,24 @@ SEEN = StateKey("seen", int, merge="add", default=0, scope=StateScope.THREAD)
 
 MAX_CALLS = 3
 
+SUMMARY_FAILS = 0.3
+"""The share of summaries that the model refuses to make."""
+
+MISSING_AGENT = "missing"
+"""Hands off to it fail: no registry has it."""
+
 _WEIGHTS = {"ask": 8, "pay": 3, "agent_run_helper": 4, "spawn_agent": 3, "later": 3, "cancel_task": 1, "list_tasks": 1}
 """How often the model calls a tool, compared with others."""
+
+_TASKS = ("spawn_agent", "later")
+
+_AIMED_WEIGHTS = {
+    "handing_off": {"handoff_to_second": 30, "handoff_to_lead": 10},
+    "awaiting_tasks": {"spawn_agent": 20, "later": 10},
+    "awaiting_budget": {"agent_run_helper": 20, "spawn_agent": 10, "agent_run_leaf": 10},
+    "awaiting_decisions": {"ask": 20},
+}
+"""The same in a schedule that aims at a stage."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +80,16 @@ class Outside:
     """The world outside of Temporal: what tools did to it, and what models were shown. It never forgets."""
 
     seed: str = ""
+    aim: str = ""
+    """The stage that the schedule aims at: models prefer what leads to it."""
     effects: list[Effect] = field(default_factory=list)
     invalid_requests: list[str] = field(default_factory=list)
     prompts: list[tuple[str, tuple[Message, ...]]] = field(default_factory=list)
     """Each request of a model: the thread, and the messages."""
     transcripts: dict[tuple[str, str], TranscriptRef] = field(default_factory=dict)
     """What each inference is about, by thread and activity."""
+    resets: dict[str, int] = field(default_factory=dict)
+    """How often the history of each thread was reset."""
 
     def random(self, *names: object) -> Random:
         return Random("/".join(map(str, (self.seed, *names))))
@@ -76,10 +98,10 @@ class Outside:
 outside = Outside()
 
 
-def begin(seed: str) -> Outside:
+def begin(seed: str, aim: str = "") -> Outside:
     """A new world."""
     global outside
-    outside = Outside(seed)
+    outside = Outside(seed, aim)
     return outside
 
 
@@ -91,18 +113,31 @@ class AnyModel:
         thread = str(info.workflow_id)
         check_request(request)
         if request.instructions == DEFAULT_SUMMARIZER_SYSTEM_PROMPT:
-            return answer("A summary.", ())
-        random = outside.random("model", thread, info.activity_id)
+            return await _summary(thread, info.activity_id)
+        # After a reset the same step is another one, as with a real model.
+        random = outside.random("model", thread, info.activity_id, outside.resets.get(thread, 0))
         if outside.random("outage", thread, info.activity_id, info.attempt).random() < 0.06:
             kind = ProviderErrorKind.RATE_LIMITED if random.random() < 0.8 else ProviderErrorKind.INVALID_REQUEST
             raise ProviderError(kind, "the provider has a bad day")
         since = [message for message in request.messages if message.role is Role.ASSISTANT]
-        if random.random() < 0.25 + 0.05 * len(since) or not request.tools:
+        called = {call.name for message in since for call in message.tool_calls}
+        waits = outside.aim == "awaiting_tasks" and not called.isdisjoint(_TASKS)
+        if random.random() < (0.8 if waits else 0.25 + 0.05 * len(since)) or not request.tools:
             return answer(f"answer {info.activity_id}", ())
         names = [entry.id for entry in request.tools]
-        weights = [_WEIGHTS.get(name, 2) for name in names]
+        preferred = _WEIGHTS | _AIMED_WEIGHTS.get(outside.aim, {})
+        weights = [preferred.get(name, 2) for name in names]
         calls = random.choices(names, weights, k=random.randint(1, MAX_CALLS))
         return answer("", tuple(ToolCall(id="", name=name, arguments=_arguments(name, random)) for name in calls))
+
+
+async def _summary(thread: str, activity_id: str) -> ModelResponse:
+    """A summary takes its time, or cannot be made at all."""
+    random = outside.random("summary", thread, activity_id)
+    await asyncio.sleep(random.choice([0, 0, 1, 5]))
+    if random.random() < SUMMARY_FAILS:
+        raise ProviderError(ProviderErrorKind.INVALID_REQUEST, "the provider makes no summary of this")
+    return answer("A summary.", ())
 
 
 def check_request(request: ModelRequest) -> None:
@@ -110,13 +145,18 @@ def check_request(request: ModelRequest) -> None:
     thread = str(activity.info().workflow_id)
     outside.prompts.append((thread, request.messages))
     messages = _conversation(request.messages)
+    # The window of a long conversation may begin with an answer; the provider that minds adds a message of the user.
+    before = [_OMITTED] if messages and messages[0].role is Role.ASSISTANT else []
     try:
-        check_every_provider(messages)
+        check_every_provider([*before, *messages])
         meant = outside.transcripts.get((thread, activity.info().activity_id))
         if meant is not None and len(messages) == meant.length:
             assert reduce(chained, messages, EMPTY_DIGEST) == meant.digest, "the model is not shown its transcript"
     except AssertionError as error:
         outside.invalid_requests.append(f"{thread}: {error}")
+
+
+_OMITTED = Message(id="omitted", role=Role.USER, content=(TextBlock(text="earlier messages are omitted"),))
 
 
 def _conversation(messages: Sequence[Message]) -> list[Message]:
@@ -250,11 +290,20 @@ async def later(number: int, ctx: ToolContext) -> int:
     return number
 
 
+MISSING_HANDOFFS = 0.02
+
+
 class Watchful(Plugin):
     """Hooks in every phase that changes a run."""
 
     id = "watchful"
     state = (SEEN,)
+
+    async def on_activate(self, ctx: HookContext) -> None:
+        ctx.state.add(SEEN, 1)
+
+    async def on_deactivate(self, ctx: HookContext) -> None:
+        ctx.state.add(SEEN, 1)
 
     async def run_start(self, ctx: HookContext) -> None:
         ctx.state.add(SEEN, 1)
@@ -264,8 +313,13 @@ class Watchful(Plugin):
 
     async def after_inference(self, ctx: AfterInference) -> None:
         ctx.state.add(SEEN, 1)
+        info = activity.info()
+        if outside.random("handoff", info.workflow_id, info.activity_id).random() < MISSING_HANDOFFS:
+            ctx.handoff(MISSING_AGENT)
 
     async def tool_gate(self, ctx: ToolGate) -> None:
+        if ctx.tool_name == "later" and not ctx.approved and _number(ctx.arguments) % 4 == 0:
+            ctx.suspend("in the background?")
         if ctx.tool_name == "pay" and not ctx.approved:
             if _number(ctx.arguments) % 10 == 0:
                 ctx.block("never that much")
@@ -291,6 +345,8 @@ _WINDOW = ContextPolicy(
     max_context_tokens=3000, max_output_tokens=1000, autocompact_threshold=120, min_savings_ratio=0.0
 )
 
+_PAYING_IS_ASKED = PermissionPolicy(default_behavior=Behavior.ALLOW, rules=(Rule(tool="pay", behavior=Behavior.ASK),))
+
 REGISTRY = Registry(
     agents=[
         Agent(
@@ -303,6 +359,8 @@ REGISTRY = Registry(
             handoffs=["second"],
             messages=True,
             plugins=[Watchful()],
+            stop_conditions=[Timeout(seconds=45)],
+            context=_WINDOW,
             max_rounds=12,
         ),
         Agent(
@@ -310,10 +368,17 @@ REGISTRY = Registry(
             tools=[look, pay, ask, count],
             state=[COUNT, SEEN],
             handoffs=["lead"],
+            permissions=_PAYING_IS_ASKED,
             context=_WINDOW,
             max_rounds=8,
         ),
-        Agent(id="plain", tools=[look, glance, pay, ask, later], context=_WINDOW, max_rounds=8),
+        Agent(
+            id="plain",
+            tools=[look, glance, pay, ask, later],
+            permissions=_PAYING_IS_ASKED,
+            context=_WINDOW,
+            max_rounds=8,
+        ),
         Agent(
             id="frugal",
             tools=[look, pay],
@@ -321,8 +386,18 @@ REGISTRY = Registry(
             spawns=["leaf"],
             budget=Budget(turns=6, tool_calls=8, seconds=60),
             tool_mode=ToolMode.PARALLEL,
+            messages=True,
+            context=_WINDOW,
         ),
-        Agent(id="helper", tools=[look, ask, hold], delegates=["leaf"], messages=True, max_rounds=4),
+        Agent(
+            id="helper",
+            tools=[look, ask, hold],
+            delegates=["leaf"],
+            spawns=["leaf"],
+            messages=True,
+            context=_WINDOW,
+            max_rounds=4,
+        ),
         Agent(id="leaf", tools=[look, count], state=[COUNT, SEEN], messages=True, max_rounds=3),
     ],
     models={"default": AnyModel()},

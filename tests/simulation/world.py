@@ -53,6 +53,12 @@ class Options:
     """The share of moves that only let things take their course."""
     carried_bytes: int = 256_000
     """How much of a thread continue-as-new carries along; the rest is archived."""
+    aim: str = ""
+    """The stage that a thread has to be in before anything unusual happens; empty if that may be at once."""
+    agent: str = ""
+    """The agent of the first thread; empty if it is chosen at random."""
+    away: bool = False
+    """In the end, people answer questions only when nothing else can happen, not even by time."""
 
 
 class World:
@@ -60,7 +66,7 @@ class World:
 
     def __init__(self, seed: str, options: Options | None = None) -> None:
         self.options = options or Options()
-        self.outside: Outside = begin(seed)
+        self.outside: Outside = begin(seed, self.options.aim)
         self.server = Server(seed)
         self.network = Network(self.server)
         self.loop = VirtualLoop(lambda: self.server.now)

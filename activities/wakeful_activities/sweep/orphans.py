@@ -192,16 +192,19 @@ class OrphanSweep:
             result = result_in_place_of(child, view)
             if (
                 result is None
-                or await self._has_newer_execution(child)
+                or await self._was_reset(child)
                 or await report_end(self._client, view.identity.thread_id, result)
             ):
                 unreported.discard((child.id, child.run_id))
         self._reported |= {(child.id, child.run_id) for child in new} - unreported
 
-    async def _has_newer_execution(self, child: WorkflowExecution) -> bool:
-        """Whether the child was reset, which terminates the execution before: the newer one reports its own end."""
+    async def _was_reset(self, child: WorkflowExecution) -> bool:
+        """Whether a reset terminated the execution: the newer one has the same parent, and reports its own end to it.
+
+        An execution that a message woke has no parent, and reports no end.
+        """
         newest = await self._describe(child.id)
-        return newest is not None and newest.run_id != child.run_id
+        return newest is not None and newest.run_id != child.run_id and newest.parent_id is not None
 
     async def _list(self, condition: str) -> list[WorkflowExecution]:
         return [execution async for execution in self._client.list_workflows(f"{self._scope} AND {condition}")]

@@ -14,12 +14,15 @@ from typing import Any
 
 import pytest
 
+from tests.loop.driving import AGENT
 from wakeful.contract.base import replace
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.names import SIGNAL_BUDGET_GRANT, SIGNAL_BUDGET_REQUEST
 from wakeful.contract.runs import RunIdentity, StopDetail, Stopped, Usage
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, SubagentContext
+from wakeful.loop.machine.advance import advance
 from wakeful.loop.machine.commands import SendSignal
+from wakeful.loop.machine.facts import AgentResolved
 from wakeful.loop.machine.stages import AwaitingBudget, BetweenSteps, Done, Inferring, Resolving, Stage
 from wakeful.loop.machine.state import Advance, Ledger, Run, Step, Thread
 from wakeful.loop.subagents import budgets, ledger
@@ -260,6 +263,13 @@ def test_a_run_with_an_allowance_of_zero_requests_more_before_its_first_step() -
     moved = budgets.before_step(state, now=NOW)
     assert moved is not None
     assert moved.thread.stage == AwaitingBudget("turns")
+
+
+def test_a_sub_agent_without_a_budget_stops_at_once_when_its_agent_is_resolved() -> None:
+    """The lookup of the agent has ended: the run does not wait for it to stop."""
+    state = child_with(allowance=Budget(turns=0), budget=Budget(turns=0), stage=Resolving("resolve-1"))
+    moved = advance(state, AgentResolved("resolve-1", AGENT), now=NOW)
+    assert why_stopped(moved) == "turns budget is spent: 0 of 0 turns"
 
 
 def test_a_run_whose_own_budget_is_spent_too_sends_no_request() -> None:

@@ -198,7 +198,8 @@ def _on_stage_work_ended(thread: Thread, fact: WorkFact, *, now: int) -> Advance
             return inference.on_inference_returned(thread.entering(BetweenSteps()), stage, response, now=now)
         case Resolving(), AgentResolved(agent=agent, revision=revision):
             pinned = thread.with_run(replace(thread.current, revision=min(revision, REVISION)))
-            bound = steps.bind_agent(pinned, agent, now=now)
+            # Not resolving any more: a run that stops at once would wait for the lookup, which has ended.
+            bound = steps.bind_agent(pinned, agent, now=now).entering(BetweenSteps())
             started = hooks.run_at_start(bound) if agent.plugins else None
             return started or next_step(bound, now=now)
         case RunningHooks() as stage, _:

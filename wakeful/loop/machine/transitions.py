@@ -27,7 +27,7 @@ STAGES: Mapping[str, RunStatus] = {
 
 STAGE_EDGES: Mapping[str, frozenset[str]] = {
     "idle": frozenset({"resolving", "done"}),
-    "resolving": frozenset({"between_steps", "inferring", "cancelling", "done"}),
+    "resolving": frozenset({"between_steps", "cancelling", "done"}),
     "running_hooks": frozenset({"between_steps", "cancelling", "done"}),
     "between_steps": frozenset(
         {

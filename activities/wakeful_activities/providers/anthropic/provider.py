@@ -56,6 +56,8 @@ _BUDGET_MODELS = re.compile(r"claude-(?:3|(?:opus|sonnet|haiku)-4(?:[-.][015])?(
 
 _JSON_ONLY = "Respond only with JSON that matches this JSON Schema, without any other text:\n{schema}"
 
+_OMITTED = "[Earlier messages of this conversation are omitted.]"
+
 
 class AnthropicMessages(HttpProvider):
     """Claude, and other models behind a Messages API."""
@@ -164,6 +166,10 @@ def _conversation(request: ModelRequest) -> tuple[list[str], list[_Turn]]:
     for turn in turns:
         if turn.role == "user":  # results must directly follow their calls, even if other messages came between
             turn.blocks.sort(key=lambda block: block["type"] != "tool_result")
+    if (
+        turns and turns[0].role == "assistant"
+    ):  # of a long conversation a request has the end; the API wants a user first
+        turns.insert(0, _Turn("user", [_text(_OMITTED)]))
     return instructions, turns
 
 

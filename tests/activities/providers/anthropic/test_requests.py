@@ -119,6 +119,17 @@ async def test_results_directly_follow_their_calls_whatever_came_between(
     ]
 
 
+async def test_a_conversation_whose_beginning_is_omitted_starts_with_the_user(
+    anthropic: AnthropicMessages, fake: FakeProvider
+) -> None:
+    """The window of a long conversation may begin with an answer."""
+    assert await turns(anthropic, fake, assistant(text("Hello.")), user(text("And now?"))) == [
+        {"role": "user", "content": [{"type": "text", "text": "[Earlier messages of this conversation are omitted.]"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "Hello."}]},
+        {"role": "user", "content": [{"type": "text", "text": "And now?"}]},
+    ]
+
+
 async def test_images_and_documents_have_the_apis_form(anthropic: AnthropicMessages, fake: FakeProvider) -> None:
     blocks = (
         ImageBlock(source=UrlSource(url="https://example.com/a.png")),

@@ -1,0 +1,105 @@
+"""What must hold for every single fact that a thread is given: checked while a history is replayed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from unittest.mock import patch
+
+from wakeful.contract.decisions import Decision
+from wakeful.contract.events import SignalRefused, TaskChanged
+from wakeful.contract.gates import Suspend
+from wakeful.contract.names import SIGNAL_DECIDE
+from wakeful.contract.outcomes import OutcomeStatus, remembered_id
+from wakeful.contract.permissions import Behavior
+from wakeful.loop.machine.advance import advance
+from wakeful.loop.machine.facts import DecisionsReceived, Fact, InferenceReturned
+from wakeful.loop.machine.stages import Cancelling, Idle
+from wakeful.loop.machine.state import Advance, Thread
+
+
+@dataclass
+class Audit:
+    """What the facts of one execution did, and what they should not have done."""
+
+    problem: str = ""
+    """The first; empty if there is none."""
+    calls: dict[str, str] = field(default_factory=dict)
+    """The tool and the arguments of each call that the model made, by the call's id."""
+    stopped: dict[str, None] = field(default_factory=dict)
+    """The children that a cancel, a close or the end of a run had to stop."""
+
+    def note(self, thread: Thread, fact: Fact, made: Advance) -> None:
+        """Take one fact into account."""
+        self.problem = (
+            self.problem
+            or _refuses_repeat(thread, fact, made)
+            or _ends_task_again(thread, made)
+            or _asks_again(thread, fact)
+        )
+        for call in made.thread.batch.calls if made.thread.batch else ():
+            self.calls.setdefault(call.call.id, f"{call.call.name} {call.call.arguments}")
+        self.stopped |= dict.fromkeys(_stopping(made.thread))
+
+
+@contextmanager
+def auditing(audit: Audit) -> Iterator[None]:
+    """Note every fact that a workflow is given in this context."""
+
+    def noting(thread: Thread, fact: Fact, *, now: int) -> Advance:
+        made = advance(thread, fact, now=now)
+        audit.note(thread, fact, made)
+        return made
+
+    with patch("wakeful_workflows.agent_run.advance", noting):
+        yield
+
+
+def _refuses_repeat(thread: Thread, fact: Fact, made: Advance) -> str:
+    """A decision that the run has applied is sent again, and refused."""
+    if not (isinstance(fact, DecisionsReceived) and fact.decisions) or isinstance(thread.stage, Cancelling):
+        return ""
+    refusals = [event for event in made.events if isinstance(event, SignalRefused) and event.signal == SIGNAL_DECIDE]
+    # Others that were held may be refused with the same fact.
+    is_held = thread.run is not None and bool(thread.run.held)
+    if not refusals or is_held or not all(_is_applied(thread, decision) for decision in fact.decisions):
+        return ""
+    return f"a decision that was applied is refused when it is repeated: {refusals[0].reason}"
+
+
+def _is_applied(thread: Thread, decision: Decision) -> bool:
+    return any(
+        outcome.status is OutcomeStatus.APPLIED
+        and thread.run is not None
+        and outcome.run == thread.run.number
+        and outcome.id == remembered_id(decision.decision_id or "")
+        and remembered_id(decision.target) in outcome.calls
+        for outcome in thread.outcomes
+    )
+
+
+def _ends_task_again(thread: Thread, made: Advance) -> str:
+    """A background task that has ended ends once more."""
+    ended = {task.task_id for task in thread.children.tasks if task.status.is_terminal}
+    again = [event.task.task_id for event in made.events if isinstance(event, TaskChanged)]
+    return next((f"task {id} has ended twice" for id in again if id in ended), "")
+
+
+def _asks_again(thread: Thread, fact: Fact) -> str:
+    """A tool that a decision has allowed always asks again."""
+    if not isinstance(fact, InferenceReturned):
+        return ""
+    allowed = {rule.tool for rule in thread.permissions if rule.behavior is Behavior.ALLOW}
+    asked = [verdict.ticket.remember for verdict in fact.response.verdicts.values() if isinstance(verdict, Suspend)]
+    return next((f"tool {tool!r} was allowed always, and asks again" for tool in asked if tool in allowed), "")
+
+
+def _stopping(thread: Thread) -> Iterator[str]:
+    """The threads of the children that this thread waits for in order to stop."""
+    match thread.stage:
+        case Cancelling(in_flight=stopping) | Idle(stopping=stopping):
+            calls = thread.batch.running if thread.batch else ()
+            yield from (call.child_thread_id for call in calls if call.id in stopping and call.child_thread_id)
+            running = thread.children.running
+            yield from (task.thread_id for task in running if task.task_id in stopping and task.thread_id)
+        case _:
+            return
