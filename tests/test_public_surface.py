@@ -69,6 +69,7 @@ EXPORTS = [
     "MaxRounds",
     "Message",
     "MessageReceived",
+    "MessageRefused",
     "MessagesRead",
     "ModelRequest",
     "ModelResponse",

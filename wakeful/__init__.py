@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         ConfigurationError,
         ConnectionFailed,
         DecisionRefused,
+        MessageRefused,
         NoAnswer,
         ProviderError,
         ProviderErrorKind,
@@ -79,8 +80,9 @@ if TYPE_CHECKING:
         ToolCallReady,
     )
     from wakeful.contract.gates import Verdict
-    from wakeful.contract.inference import InferenceOverrides, ModelRequest, ModelResponse, ModelSettings, StopReason
+    from wakeful.contract.inference import ModelRequest, ModelResponse, StopReason
     from wakeful.contract.messages import InputMessage, Message, Role, TextBlock, ToolCall, Visibility
+    from wakeful.contract.model_settings import InferenceOverrides, ModelSettings
     from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
     from wakeful.contract.requests import RunRequest
     from wakeful.contract.runs import OnBusy, RunIdentity, RunResult, RunStatus, ThreadMode, Usage
@@ -178,6 +180,7 @@ __all__ = [
     "MaxRounds",
     "Message",
     "MessageReceived",
+    "MessageRefused",
     "MessagesRead",
     "ModelRequest",
     "ModelResponse",
@@ -311,16 +314,17 @@ _EXPORTS = {
     "wakeful.contract.context": "ContextMessage ContextPolicy ContextTarget",
     "wakeful.contract.decisions": "Decision DecisionAction ExpiryAction ResumeMode ToolCallResume",
     "wakeful.contract.errors": (
-        "CallerError ConfigurationError ConnectionFailed DecisionRefused NoAnswer ProviderError ProviderErrorKind "
-        "ThreadBusy ThreadNotFound ToolError WakefulError"
+        "CallerError ConfigurationError ConnectionFailed DecisionRefused MessageRefused NoAnswer ProviderError "
+        "ProviderErrorKind ThreadBusy ThreadNotFound ToolError WakefulError"
     ),
     "wakeful.contract.events": (
         "EventRecord Handoff InferenceComplete MessageReceived MessagesRead PluginEvent ReasoningDelta RunFinish "
         "RunStart StreamReset TextDelta ToolCallDone ToolCallReady"
     ),
     "wakeful.contract.gates": "Verdict",
-    "wakeful.contract.inference": "InferenceOverrides ModelRequest ModelResponse ModelSettings StopReason",
+    "wakeful.contract.inference": "ModelRequest ModelResponse StopReason",
     "wakeful.contract.messages": "InputMessage Message Role TextBlock ToolCall Visibility",
+    "wakeful.contract.model_settings": "InferenceOverrides ModelSettings",
     "wakeful.contract.permissions": "Behavior PermissionPolicy Rule",
     "wakeful.contract.requests": "RunRequest",
     "wakeful.contract.runs": "OnBusy RunIdentity RunResult RunStatus ThreadMode Usage",

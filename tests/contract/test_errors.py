@@ -11,6 +11,7 @@ from wakeful.contract.errors import (
     DoesNotReplay,
     IllegalTransition,
     InternalError,
+    MessageRefused,
     NoAnswer,
     NotStarted,
     ProviderError,
@@ -32,7 +33,13 @@ def tree(kind: type[BaseException]) -> dict[str, object]:
 def test_the_tree_is_split_by_who_is_at_fault() -> None:
     assert {"WakefulError": tree(WakefulError)} == {
         "WakefulError": {
-            "CallerError": {"DecisionRefused": {}, "ThreadBusy": {}, "ThreadExists": {}, "ThreadNotFound": {}},
+            "CallerError": {
+                "DecisionRefused": {},
+                "MessageRefused": {},
+                "ThreadBusy": {},
+                "ThreadExists": {},
+                "ThreadNotFound": {},
+            },
             "ConfigurationError": {},
             "ConnectionFailed": {},
             "NoAnswer": {},
@@ -51,6 +58,7 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
     [
         (CallerError("no"), "no"),
         (DecisionRefused("t1", "too late"), "thread 't1' rejected the decision: too late"),
+        (MessageRefused("t1", "busy"), "thread 't1' rejected the message: busy"),
         (NoAnswer("silence"), "silence"),
         (
             NotStarted("t1", "r1"),

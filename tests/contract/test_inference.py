@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from wakeful.contract.inference import InferenceOverrides, ModelSettings, ReasoningBudget
+from wakeful.contract.model_settings import InferenceOverrides, ModelSettings, ReasoningBudget
 
 
 def test_each_field_of_an_override_that_is_set_wins() -> None:

@@ -7,8 +7,8 @@ from pydantic import ValidationError
 
 from wakeful.contract.decisions import Decision, DecisionAction
 from wakeful.contract.errors import CallerError
-from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.messages import MESSAGE_LIMIT, InputMessage, Message, Role, TextBlock, ThinkingBlock, Visibility
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.requests import (
     CancelRequest,

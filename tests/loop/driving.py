@@ -20,8 +20,9 @@ from wakeful.contract.decisions import (
 from wakeful.contract.events import AgentEvent, ToolCallOutcome, ToolCallResumed
 from wakeful.contract.gates import Verdict
 from wakeful.contract.hooks import HookEffects, LifecyclePhase, Phase, PluginBinding
-from wakeful.contract.inference import InferenceOverrides, ModelResponse, OutputSpec, StopReason
+from wakeful.contract.inference import ModelResponse, OutputSpec, StopReason
 from wakeful.contract.messages import InputMessage, Message, Role, ToolCall, Visibility
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import OnBusy, RunResult, RunStatus, ThreadMode, ToolCallStatus, Usage
 from wakeful.contract.segments import SegmentRef

@@ -44,16 +44,10 @@ from wakeful.contract.decisions import (
 )
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
 from wakeful.contract.hooks import HookEffects, LifecyclePhase
-from wakeful.contract.inference import (
-    InferenceOverrides,
-    Interruption,
-    ModelResponse,
-    OutputSpec,
-    RecoveryPlan,
-    StopReason,
-)
+from wakeful.contract.inference import Interruption, ModelResponse, OutputSpec, RecoveryPlan, StopReason
 from wakeful.contract.mail import TaskEvent
 from wakeful.contract.messages import ToolCall
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.runs import Cancelled, NaturalEnd, OnBusy, StopDetail, Usage
 from wakeful.contract.tools import ToolOutcome, ToolResult
 from wakeful.loop.machine.commands import (

@@ -169,7 +169,7 @@ class CheckedRun:
             self.block_reasons.add((effects.block or "") if effects else "")
         if isinstance(fact, LoopFailed):
             self.abandoned |= before.in_flight
-        if isinstance(fact, MessagesSubmitted) and not isinstance(before.stage, Done):
+        if isinstance(fact, MessagesSubmitted):
             if _is_refused(before, fact):
                 return
             self.may_undo |= fact.on_busy is OnBusy.ROLLBACK
@@ -324,7 +324,11 @@ class CheckedRun:
         """I-02, I-06"""
         state = moved.thread
         if isinstance(before.stage, Done):
-            assert (state.stage, state.transcript) == (before.stage, before.transcript)
+            assert isinstance(state.stage, Done), "the end comes last"
+            before_unread, unread = before.stage.result.unread, state.stage.result.unread
+            assert state.stage.result == before.stage.result.model_copy(update={"unread": unread})
+            assert set(before_unread) <= set(unread)
+            assert state.transcript == before.transcript
             assert all(isinstance(command, SendSignal) for command in moved.commands), "a message is returned"
         elif isinstance(state.stage, Idle):
             assert (state.queued, state.current.held, state.in_flight) == ((), (), frozenset())
@@ -379,8 +383,10 @@ class CheckedRun:
 
 
 def _is_refused(before: Thread, fact: MessagesSubmitted) -> bool:
+    if isinstance(before.stage, Done):
+        return fact.on_busy is OnBusy.REJECT
     if isinstance(before.stage, Idle):
-        return before.stage.closing
+        return before.stage.closing and fact.on_busy is OnBusy.REJECT
     is_busy = not isinstance(before.stage, AwaitingTasks)
     return (fact.on_busy is OnBusy.REJECT and (is_busy or bool(fact.overrides))) or _only_joins(before, fact)
 

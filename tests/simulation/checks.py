@@ -43,10 +43,12 @@ from wakeful.contract.events import (
 )
 from wakeful.contract.ids import child_message_id
 from wakeful.contract.messages import Message, Role
+from wakeful.contract.outcomes import OutcomeStatus, remembered_id
 from wakeful.contract.runs import Suspended
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
 from wakeful.loop.machine.stages import Idle
 from wakeful.loop.machine.state import Thread
+from wakeful.loop.thread.views import carryover
 
 
 class Violated(Exception):
@@ -181,6 +183,8 @@ def check_messages(world: World, seen: dict[str, Observed]) -> None:
         if sent.message_id and sent.message_id not in observed.outcomes:
             raise Violated(f"{sent.thread_id} does not know what became of message {sent.message_id}")
     for thread_id, observed in seen.items():
+        if observed.thread is not None and thread_id not in world.people.disturbed:
+            _check_outcomes(thread_id, observed.thread)
         sent_without_id = [sent for sent in world.people.sent if sent.thread_id == thread_id and not sent.message_id]
         if thread_id not in world.people.disturbed:
             _check_plain_messages(thread_id, sent_without_id, observed)
@@ -192,6 +196,23 @@ def check_messages(world: World, seen: dict[str, Observed]) -> None:
         twice = [sent.text for sent in world.people.sent if texts[sent.text] > 1]
         if twice:
             raise Violated(f"{thread_id} has read {twice} twice")
+
+
+def _check_outcomes(thread_id: str, thread: Thread) -> None:
+    """A message is where its outcome says: in the conversation, or waiting, in a closed thread until it is woken."""
+    waiting = {remembered_id(later.message.id) for later in (*thread.queued, *thread.steering)}
+    carried = {remembered_id(unread.message.id) for unread in carryover(thread).unread}
+    read = {remembered_id(message.id) for message in thread.transcript.messages}
+    for outcome in thread.outcomes:
+        match outcome.status:
+            case OutcomeStatus.UNREAD if outcome.id not in carried:
+                raise Violated(f"{thread_id} has closed without {outcome.id}, which no run has read")
+            case OutcomeStatus.QUEUED | OutcomeStatus.STEERING if outcome.id not in waiting:
+                raise Violated(f"{thread_id} has lost {outcome.id}, which waits for a run")
+            case OutcomeStatus.READ if outcome.id not in read and not thread.transcript.before.length:
+                raise Violated(f"{thread_id} has lost {outcome.id}, which a run has read")
+            case _:
+                pass
 
 
 def _check_plain_messages(thread_id: str, sent: list[Sent], observed: Observed) -> None:

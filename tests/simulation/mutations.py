@@ -76,8 +76,8 @@ def _restarting(counter: str) -> Apply:
 def _forgetting(forget: Callable[[Thread], Thread]) -> Apply:
     original = snapshots._for_next_execution
 
-    def forgetful(thread: Thread, archived: int) -> Thread:
-        return original(forget(thread), archived)
+    def forgetful(thread: Thread, archived: int, tail_bytes: int) -> Thread:
+        return original(forget(thread), archived, tail_bytes)
 
     return lambda: patch.object(snapshots, "_for_next_execution", forgetful)
 

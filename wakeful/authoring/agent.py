@@ -22,7 +22,7 @@ from wakeful.contract.agents import (
 from wakeful.contract.base import Written
 from wakeful.contract.budgets import Budget
 from wakeful.contract.context import ContextMessage, ContextPolicy
-from wakeful.contract.inference import ModelSettings
+from wakeful.contract.model_settings import ModelSettings
 from wakeful.contract.permissions import PermissionPolicy
 from wakeful.contract.stopping import StopCondition
 

@@ -22,8 +22,9 @@ from wakeful.contract.context import ContextMessage, ContextTarget
 from wakeful.contract.decisions import DecisionAction, SuspensionTicket, ToolCallResume
 from wakeful.contract.gates import Block, SetResult, Suspend
 from wakeful.contract.hooks import EmittedEvent
-from wakeful.contract.inference import InferenceOverrides, ModelResponse
+from wakeful.contract.inference import ModelResponse
 from wakeful.contract.messages import Message, TextBlock, ToolCall
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity, RunResult, StopDetail
 from wakeful.contract.tools import ToolDescriptor, ToolResult, ToolStatus

@@ -19,8 +19,8 @@ from wakeful.authoring.gate import stronger
 from wakeful.contract.context import ContextMessage
 from wakeful.contract.gates import Verdict
 from wakeful.contract.hooks import EmittedEvent
-from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.messages import Message
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import StopDetail
 from wakeful.contract.tools import ToolResult

@@ -12,7 +12,7 @@ from temporalio.service import RPCError
 from wakeful.client.approvals import PendingDecision, decide, pending_decisions
 from wakeful.client.branching.fork import ForkRequest, fork_thread
 from wakeful.client.branching.rewind import Rewound, plan_rewind, rewind
-from wakeful.client.confirming import DecisionStatus
+from wakeful.client.confirming import DecisionStatus, confirm_message
 from wakeful.client.diagnosis.causes import Diagnosis
 from wakeful.client.diagnosis.reader import why
 from wakeful.client.queries import query
@@ -29,9 +29,9 @@ from wakeful.contract.budgets import Budget
 from wakeful.contract.decisions import Decision, DecisionAction
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.events import EventRecord
-from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.mail import UndeliveredMessage
 from wakeful.contract.messages import InputMessage, Message
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Rule
 from wakeful.contract.requests import TITLE_LENGTH, RunRequest, Submission
 from wakeful.contract.runs import OnBusy, RunResult, ThreadMode
@@ -103,13 +103,20 @@ class Client:
         on_busy: OnBusy | str = OnBusy.ENQUEUE,
         message_id: str | None = None,
         overrides: InferenceOverrides | None = None,
+        confirm: bool = False,
     ) -> str:
         """Send a message to a thread in any state: it creates a new thread and wakes a closed one.
 
-        Returns the message's id. Sending a message with the same id again has no effect.
+        Returns the message's id. Sending a message with the same id again has no effect. If the thread is being closed,
+        this waits until it is closed, and wakes it.
+
+        Args:
+            confirm: wait until the thread has handled the message, to see a refusal.
 
         Raises:
             CallerError: the message is too large, or the thread is new and `agent_id` does not say which agent answers.
+            MessageRefused: with `confirm`, when no run reads it: the thread is busy, or too many messages wait already.
+            NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be read.
         """
         message_id = message_id or uuid.uuid4().hex
         with rejecting_invalid():
@@ -117,6 +124,8 @@ class Client:
             submission = Submission(input=(message,), on_busy=OnBusy(on_busy), agent_id=agent_id, overrides=overrides)
         signal = WakeSignal(names.SIGNAL_SUBMIT, submission, agent_id, text[:TITLE_LENGTH])
         await signal_or_wake(self.temporal, thread_id, signal, queue_of=lambda _closed: self.task_queue)
+        if confirm:
+            await confirm_message(self.temporal, thread_id, message_id)
         return message_id
 
     async def result(self, thread_id: str) -> RunResult:

@@ -1,4 +1,4 @@
-"""Confirm decisions: wait until the thread has handled their signal, and read what became of them.
+"""Confirm decisions and messages: wait until the thread has handled their signal, and read what became of them.
 
 The signal is in history before this begins, so nothing that happens here can lose it. It was handled when a workflow
 task has completed that started after it; the worker that ran this task then has the outcome in memory.
@@ -20,9 +20,9 @@ from temporalio.service import RPCError
 from wakeful.client.queries import query, read_from_history
 from wakeful.contract import names
 from wakeful.contract.decisions import Decision
-from wakeful.contract.errors import CallerError, DecisionRefused, NoAnswer
+from wakeful.contract.errors import CallerError, DecisionRefused, MessageRefused, NoAnswer
 from wakeful.contract.outcomes import Outcome, OutcomeStatus, remembered_id
-from wakeful.contract.requests import parse_decisions
+from wakeful.contract.requests import parse_decisions, parse_submission
 from wakeful.contract.views import OutcomesView
 from wakeful.history.decoder import Payloads
 from wakeful.rpc_errors import error_of
@@ -76,6 +76,41 @@ async def confirm(temporal: Client, thread_id: str, decisions: Sequence[Decision
     return "repeated" if known and all(outcome.repeats for outcome in known) else "applied"
 
 
+async def confirm_message(temporal: Client, thread_id: str, message_id: str) -> OutcomeStatus:
+    """What became of a message whose signal was sent.
+
+    Raises:
+        MessageRefused: no run reads it.
+        NoAnswer: no worker handled the signal in time.
+    """
+    try:
+        async with asyncio.timeout(HANDLED_WITHIN_SECONDS):
+            await _wait_until_handled(temporal, thread_id, frozenset((message_id,)))
+            outcome = await _message_outcome(temporal, thread_id, message_id)
+    except TimeoutError as error:
+        raise NoAnswer(
+            f"no worker has handled the message in time; it is recorded in the history of thread {thread_id!r} and "
+            f"will be read as soon as a worker runs on its task queue (message id {message_id!r}; sending it again "
+            "with the same id is safe)"
+        ) from error
+    except RPCError as error:
+        raise error_of(error, thread_id) from error
+    if outcome.status is OutcomeStatus.REFUSED:
+        raise MessageRefused(thread_id, outcome.reason)
+    return outcome.status
+
+
+async def _message_outcome(temporal: Client, thread_id: str, message_id: str) -> Outcome:
+    """The outcome, as soon as the thread knows it: one that is being woken reads its conversation first."""
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        outcomes = await _read_outcomes(temporal, thread_id, (message_id,))
+        if found := [outcome for outcome in outcomes if not outcome.calls]:
+            return found[0]
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, MAX_PAUSE_SECONDS)
+
+
 async def _wait_until_handled(temporal: Client, thread_id: str, ids: frozenset[str]) -> None:
     # The signal is in this execution, or in an earlier one, which has closed.
     run_id, pause = await _newest_execution(temporal, thread_id), FIRST_PAUSE_SECONDS
@@ -116,7 +151,7 @@ async def _progress(temporal: Client, thread_id: str, run_id: str, ids: frozense
             has_ended |= event.event_type in _ENDED_BY_FORCE
             if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
                 newest_task = max(newest_task, event.workflow_task_completed_event_attributes.started_event_id)
-            elif await _has_decision(payloads, event, ids):
+            elif not ids.isdisjoint(await _signalled_ids(payloads, event)):
                 if newest_task > event.event_id:
                     return _Progress.HANDLED
                 return _Progress.ENDED if has_ended else _Progress.WAITING
@@ -125,15 +160,21 @@ async def _progress(temporal: Client, thread_id: str, run_id: str, ids: frozense
         request.next_page_token = page.next_page_token
 
 
-async def _has_decision(payloads: Payloads, event: HistoryEvent, ids: frozenset[str]) -> bool:
+async def _signalled_ids(payloads: Payloads, event: HistoryEvent) -> set[str | None]:
+    """The ids of the decisions or messages that a signal has; none if it is malformed."""
     signal = event.workflow_execution_signaled_event_attributes
-    if signal.signal_name != names.SIGNAL_DECIDE:
-        return False
     try:
-        decisions = await payloads.signal(signal.input, parse_decisions)
-    except CallerError:  # another client's, and malformed
-        return False
-    return any(decision.decision_id in ids for decision in decisions)
+        match signal.signal_name:
+            case names.SIGNAL_DECIDE:
+                decisions = await payloads.signal(signal.input, parse_decisions)
+                return {decision.decision_id for decision in decisions}
+            case names.SIGNAL_SUBMIT:
+                submission = await payloads.signal(signal.input, parse_submission)
+                return {message.id for message in submission.messages}
+            case _:
+                return set()
+    except CallerError:  # another client's
+        return set()
 
 
 async def _read_outcomes(temporal: Client, thread_id: str, ids: Sequence[str]) -> tuple[Outcome, ...]:

@@ -5,6 +5,7 @@ two come from the `deliver_message` activity, the sweep or a rewind. Waking star
 conversation of the latest one that started (`restore_from`).
 """
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,13 +16,19 @@ from temporalio.service import RPCError, RPCStatusCode
 from wakeful.client.queries import QUERY_TIMEOUT, query
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError, ThreadNotFound
-from wakeful.contract.requests import RunRequest
-from wakeful.contract.runs import ThreadMode
+from wakeful.contract.requests import RunRequest, Submission
+from wakeful.contract.runs import RunResult, ThreadMode
 from wakeful.contract.views import StatusView
 from wakeful.history.latest_execution import latest_started
 from wakeful.rpc_errors import error_of
 
 Described = WorkflowExecutionDescription
+
+CLOSED_WITHIN_SECONDS = 30.0
+"""How long a client waits for a thread that is closing: a tool may notice its cancellation late."""
+
+FIRST_PAUSE_SECONDS = 0.05
+MAX_PAUSE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -48,11 +55,12 @@ async def signal_or_wake(
         ThreadNotFound: the workflow with this id is not a thread.
         NoAnswer: no worker answered in time which agent the closed thread had.
     """
-    described = await describe(temporal, thread_id)
+    described = await _after_closing(temporal, thread_id)
     if described is not None and described.status is WorkflowExecutionStatus.RUNNING:
-        if await _signal(temporal, thread_id, signal):
+        if await _signal(temporal, thread_id, signal) and not await _came_too_late(temporal, described, signal):
             return
-        described = await describe(temporal, thread_id)  # it closed in between
+        # It closed in between. If it got the signal, that is a repeat in the execution that wakes the thread.
+        described = await describe(temporal, thread_id)
     queue = queue_of(described)
     request = await _start_request(temporal, thread_id, described, signal.agent_id)
     try:
@@ -69,6 +77,40 @@ async def signal_or_wake(
         )
     except RPCError as error:
         raise error_of(error, thread_id) from error
+
+
+async def _after_closing(temporal: Client, thread_id: str) -> Described | None:
+    """The newest execution of a thread; if it is closing, wait until it is closed.
+
+    A thread that takes longer gets the signal nevertheless: it keeps a message for the execution that wakes it.
+    """
+    described, pause, waited = await describe(temporal, thread_id), FIRST_PAUSE_SECONDS, 0.0
+    while described is not None and _is_closing(described) and waited < CLOSED_WITHIN_SECONDS:
+        await asyncio.sleep(pause)
+        waited, pause = waited + pause, min(2 * pause, MAX_PAUSE_SECONDS)
+        described = await describe(temporal, thread_id)
+    return described
+
+
+async def _came_too_late(temporal: Client, signalled: Described, signal: WakeSignal) -> bool:
+    """Whether a message reached an execution that was closing, and that has closed without reading it."""
+    if not isinstance(signal.payload, Submission):
+        return False
+    described = await _after_closing(temporal, signalled.id)
+    is_closed = described is not None and described.status is WorkflowExecutionStatus.COMPLETED
+    if described is None or not is_closed or described.run_id != signalled.run_id:
+        return False
+    handle = temporal.get_workflow_handle(signalled.id, run_id=signalled.run_id, result_type=RunResult)
+    try:
+        result = await handle.result(follow_runs=False)
+    except RPCError as error:
+        raise error_of(error, signalled.id) from error
+    return any(message.id in result.unread for message in signal.payload.messages)
+
+
+def _is_closing(described: Described) -> bool:
+    is_marked = names.MEMO_CLOSING in described.raw_description.workflow_execution_info.memo.fields
+    return is_marked and described.status is WorkflowExecutionStatus.RUNNING
 
 
 async def describe(temporal: Client, thread_id: str) -> Described | None:

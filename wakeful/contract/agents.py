@@ -10,7 +10,8 @@ from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.budgets import Budget
 from wakeful.contract.context import ContextMessage, RecordedContextPolicy
 from wakeful.contract.hooks import LifecyclePhase, Phase, PluginBinding
-from wakeful.contract.inference import ModelSettings, OutputSpec
+from wakeful.contract.inference import OutputSpec
+from wakeful.contract.model_settings import ModelSettings
 from wakeful.contract.permissions import PermissionPolicy
 from wakeful.contract.state import StateKeySpec
 from wakeful.contract.stopping import StopCondition

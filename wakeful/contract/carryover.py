@@ -12,6 +12,7 @@ from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.context import AgentContext, Compaction
 from wakeful.contract.mail import UndeliveredMessage
 from wakeful.contract.messages import Message
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.outcomes import Outcome
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity
@@ -27,6 +28,9 @@ CARRYOVER_BYTES = 900_000
 
 FRONTEND_TOOLS_BYTES = 150_000
 """Of all frontend tools together."""
+
+WITH_UNREAD_BYTES = 1_350_000
+"""Of undelivered messages, mail and unread messages. All unread messages fit: a thread bounds what waits in it."""
 
 
 class Counters(Wire):
@@ -45,6 +49,16 @@ class Counters(Wire):
     """Set by a Temporal reset, which counts again from the reset point: it tells the new ids from the undone ones."""
 
 
+class UnreadMessage(Wire):
+    """A message that a thread had accepted, but no run had read when it was closed."""
+
+    message: Message
+    group: Few[str] = ""
+    """Messages of one group start one run together."""
+    agent_id: Maybe[str] = None
+    overrides: Maybe[InferenceOverrides] = None
+
+
 class Carryover(Wire):
     """What a closed thread, or a step of an open one, passes on."""
 
@@ -55,6 +69,8 @@ class Carryover(Wire):
     undelivered: Few[tuple[UndeliveredMessage, ...]] = ()
     mail: Few[tuple[Message, ...]] = ()
     """Mail that arrived too late for the last run to read it."""
+    unread: Few[tuple[UnreadMessage, ...]] = ()
+    """Messages that no run has read: the woken thread starts runs with them."""
     permissions: Few[tuple[Rule, ...]] = ()
     state: Few[dict[str, JsonValue]] = {}
     """Agent state with thread scope."""
@@ -87,9 +103,10 @@ class Carryover(Wire):
         )
 
     def fitting(self) -> "Carryover":
-        """As much as fits: the newest undelivered messages, then mail, the oldest first, then context."""
-        undelivered = newest_undelivered(self.undelivered)
-        mail, room = _fitting(self.mail, CARRYOVER_BYTES - sum(map(json_bytes, undelivered)))
+        """As much as fits beside the unread messages: the newest undelivered ones, then mail, then context."""
+        room = min(CARRYOVER_BYTES, WITH_UNREAD_BYTES - sum(map(json_bytes, self.unread)))
+        undelivered = newest_undelivered(self.undelivered, within=room)
+        mail, room = _fitting(self.mail, room - sum(map(json_bytes, undelivered)))
         context, _ = _fitting(self.context[::-1], room)
         tools, _ = _fitting(self.frontend_tools, FRONTEND_TOOLS_BYTES)
         kept = {"undelivered": undelivered, "mail": mail, "context": context[::-1], "frontend_tools": tools}
@@ -109,12 +126,14 @@ def _fitting(values: tuple[W, ...], room: int) -> tuple[tuple[W, ...], int]:
     return tuple(fitting), room
 
 
-def newest_undelivered(messages: tuple[UndeliveredMessage, ...]) -> tuple[UndeliveredMessage, ...]:
+def newest_undelivered(
+    messages: tuple[UndeliveredMessage, ...], *, within: int = CARRYOVER_BYTES
+) -> tuple[UndeliveredMessage, ...]:
     """The newest that fit, in their order; the very newest may take more room than all of them are meant to."""
     size, start = 0, len(messages)
     for place in reversed(range(len(messages))):
         size += json_bytes(messages[place])
-        if size > (CARRYOVER_BYTES if start == len(messages) else UNDELIVERED_BYTES):
+        if size > (within if start == len(messages) else min(within, UNDELIVERED_BYTES)):
             break
         start = place
     return messages[start:]

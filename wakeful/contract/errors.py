@@ -3,6 +3,7 @@
     WakefulError
     ├── CallerError             the request was wrong: change it
     │   ├── DecisionRefused       the run rejected the decision, for a reason
+    │   ├── MessageRefused        the thread rejected the message, for a reason
     │   ├── ThreadBusy            the thread already has an active run
     │   ├── ThreadExists          the thread has a conversation, and a start would begin another one
     │   └── ThreadNotFound        no such thread
@@ -39,6 +40,15 @@ class DecisionRefused(CallerError):
 
     def __init__(self, thread_id: str, reason: str) -> None:
         super().__init__(f"thread {thread_id!r} rejected the decision: {reason}")
+        self.thread_id = thread_id
+        self.reason = reason
+
+
+class MessageRefused(CallerError):
+    """The thread rejected a message; no run reads it."""
+
+    def __init__(self, thread_id: str, reason: str) -> None:
+        super().__init__(f"thread {thread_id!r} rejected the message: {reason}")
         self.thread_id = thread_id
         self.reason = reason
 

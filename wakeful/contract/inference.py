@@ -1,17 +1,17 @@
 """Model calls: requests and answers, and the references that the inference activity is given."""
 
 from enum import StrEnum
-from typing import Literal, Self
 
-from pydantic import Field, JsonValue, field_validator
+from pydantic import JsonValue
 
-from wakeful.contract.base import Few, Maybe, Wire, Written
+from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.carryover import Carryover
 from wakeful.contract.context import CompactionMark, ContextMessage, ContextReport
 from wakeful.contract.events import EventRecord
 from wakeful.contract.gates import Verdict
 from wakeful.contract.hooks import HookEffects
 from wakeful.contract.messages import Message, ThinkingBlock, ToolCall
+from wakeful.contract.model_settings import InferenceOverrides, ModelSettings
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity, Usage
 from wakeful.contract.state import StateView
@@ -23,46 +23,6 @@ class StopReason(StrEnum):
     MAX_TOKENS = "MaxTokens"
     TOOL_USE = "ToolUse"
     STOP_SEQUENCE = "StopSequence"
-
-
-class ReasoningBudget(Written):
-    """How many tokens a model may spend on reasoning."""
-
-    budget: int = Field(ge=1)
-
-
-ReasoningEffort = Literal["none", "low", "medium", "high", "max"] | ReasoningBudget
-
-
-class ModelSettings(Written):
-    """Settings of a model call. The provider chooses what is not set."""
-
-    temperature: Maybe[float] = Field(default=None, ge=0)
-    max_tokens: Maybe[int] = Field(default=None, ge=1)
-    top_p: Maybe[float] = Field(default=None, gt=0, le=1)
-    reasoning_effort: Maybe[ReasoningEffort] = None
-
-
-class InferenceOverrides(ModelSettings):
-    """What one run changes of its agent's settings; each field that is set wins."""
-
-    upstream_model: Maybe[str] = None
-    """Another model of the same provider, by the provider's name for it."""
-    fallback_upstream_models: Maybe[tuple[str, ...]] = None
-    """Fallback models of the same provider; replaces the agent's."""
-
-    @field_validator("upstream_model")
-    @classmethod
-    def _is_named(cls, name: str | None) -> str | None:
-        if name is not None and not name.strip():
-            raise ValueError("inference override upstream_model cannot be empty")
-        return name
-
-    def over(self, settings: ModelSettings) -> Self:
-        """These settings, completed by `settings`."""
-        said = {name: getattr(settings, name) for name in type(settings).model_fields}
-        mine = {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
-        return type(self)(**{**said, **mine})
 
 
 class OutputSpec(Wire):

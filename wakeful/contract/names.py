@@ -80,6 +80,8 @@ KEYWORD_LIST_ATTRIBUTES = (ATTRIBUTE_PENDING,)
 
 MEMO_TITLE = "title"
 MEMO_FORKED_FROM = "forked_from"
+MEMO_CLOSING = "closing"
+"""Of a thread that is being closed and waits for something first: a client waits until it is closed, and wakes it."""
 
 TOOL_DELEGATE = "agent_run_"
 TOOL_HANDOFF = "handoff_to_"

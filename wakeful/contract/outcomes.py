@@ -32,7 +32,7 @@ class OutcomeStatus(StrEnum):
     ROLLED_BACK = "rolled_back"
     """A run had read the message, and was rolled back: the message is no longer in the conversation."""
     UNREAD = "unread"
-    """The thread ended before a run read the message. It can be sent again with the same id."""
+    """The thread ended before a run read the message; the execution that wakes the thread reads it."""
     REFUSED = "refused"
 
 
@@ -53,7 +53,7 @@ class Outcome(Wire):
     @property
     def is_accepted_message(self) -> bool:
         """Sent again, the message is a repeat."""
-        return not self.calls and self.status not in (OutcomeStatus.REFUSED, OutcomeStatus.UNREAD)
+        return not self.calls and self.status is not OutcomeStatus.REFUSED
 
 
 def remembered_id(id: str) -> str:

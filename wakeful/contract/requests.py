@@ -9,9 +9,9 @@ from wakeful.contract.base import Few, Maybe, Written
 from wakeful.contract.budgets import Budget
 from wakeful.contract.decisions import Decision, Decisions
 from wakeful.contract.errors import CallerError, validation_problems
-from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.mail import AgentMessage, Mail, ReturnedMessage, TaskEvent
 from wakeful.contract.messages import InputMessage, fitting
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import OnBusy, Origin, ThreadMode
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult, SubagentContext

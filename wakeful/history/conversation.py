@@ -212,6 +212,8 @@ class ConversationReader:
             self.conversation.children.update(task.thread_id for task in kept.tasks if task.thread_id)
             if compaction := kept.compaction:
                 self.conversation.marks[compaction.source] = compaction.mark
+            for unread in kept.unread:
+                self.conversation.results[ids.source(ids.FromSnapshot(unread.message.id))] = unread.message
 
     async def _on_signal(self, signal: str, input: RawPayloads) -> None:
         match signal:

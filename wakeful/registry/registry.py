@@ -24,7 +24,7 @@ from wakeful.authoring.tool import Tool
 from wakeful.contract.agents import ModelBinding, ResolvedAgent, RetryPolicy
 from wakeful.contract.budgets import Budget, Price
 from wakeful.contract.errors import ConfigurationError, validation_problems
-from wakeful.contract.inference import ModelSettings
+from wakeful.contract.model_settings import ModelSettings
 from wakeful.registry.checks import collect, sorted_problems
 from wakeful.registry.content import ModelSource, RegistryContent, RegistryParts, Retired, output_spec
 from wakeful.registry.plugin_bindings import bindings, state_specs

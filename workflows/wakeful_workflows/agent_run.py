@@ -125,6 +125,7 @@ class AgentRun(Signals):
             self._perform()
             self._alarm.set(thread.next_alarm, now=_now())
             self._visibility.show(thread, search_attributes=search_attributes)
+            self._visibility.show_closing(thread)
             if isinstance(thread.stage, Done) and self._is_quiet() and not self._facts and self._has_archived(thread):
                 return thread.stage.result
             await self._until(self._can_continue)
@@ -235,6 +236,7 @@ class AgentRun(Signals):
             return True
         if not self._archives.is_busy:
             self._archives.start(thread, self._log, closes=True)
+            self._visibility.mark_closing()
         return False
 
     def _counters(self, thread: Thread) -> Counters:

@@ -50,6 +50,16 @@ class Visibility:
             workflow.upsert_memo({names.MEMO_TITLE: title_of(request)})
             self._history.add(UPSERT)
 
+    def show_closing(self, thread: Thread) -> None:
+        """Show a client that a message would come too late for this execution."""
+        if thread.is_closing:
+            self.mark_closing()
+
+    def mark_closing(self) -> None:
+        if names.MEMO_CLOSING not in workflow.memo():
+            workflow.upsert_memo({names.MEMO_CLOSING: True})
+            self._history.add(UPSERT)
+
     def show_run_ends(self, thread: Thread, *, search_attributes: bool) -> None:
         """Show that a run has ended although the next one started at once."""
         runs = thread.counters.runs

@@ -10,7 +10,8 @@ from temporalio import activity
 from wakeful.authoring.provider import AnyProvider, Provider, StreamingProvider
 from wakeful.contract.agents import ModelBinding, RetryPolicy
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
-from wakeful.contract.inference import ModelRequest, ModelResponse, ReasoningEffort, StopReason
+from wakeful.contract.inference import ModelRequest, ModelResponse, StopReason
+from wakeful.contract.model_settings import ReasoningEffort
 from wakeful.contract.streaming import StreamCheckpoint, StreamPart
 from wakeful_activities.heartbeats import Heartbeats
 from wakeful_activities.inference.call_ids import with_own_ids, with_provider_ids

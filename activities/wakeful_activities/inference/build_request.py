@@ -10,8 +10,9 @@ from wakeful.context.tokens import message_tokens, messages_tokens, scaled
 from wakeful.context.window import fit
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.context import CompactionMark, ContextMessage, ContextPolicy, ContextReport
-from wakeful.contract.inference import InferenceOverrides, InferInput, ModelRequest, ModelSettings
+from wakeful.contract.inference import InferInput, ModelRequest
 from wakeful.contract.messages import Message, Role, TextBlock
+from wakeful.contract.model_settings import InferenceOverrides, ModelSettings
 from wakeful.contract.permissions import Rule
 from wakeful.contract.tools import ToolDescriptor
 from wakeful.permissions.rules import hidden_tools

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from wakeful.contract.agents import ModelBinding, ResolvedAgent, RetryPolicy
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
-from wakeful.contract.inference import InferenceOverrides
+from wakeful.contract.model_settings import InferenceOverrides
 
 IDLE_STALL = "idle stall"
 """The cause of an interruption if the provider stopped sending in the middle of an answer."""

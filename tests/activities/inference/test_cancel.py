@@ -9,7 +9,7 @@ from tests.support.fake_provider.server import FakeProvider
 from tests.support.waiting import until
 from wakeful.client.client import Client
 from wakeful.contract.events import InferenceComplete, RunFinish, TextDelta
-from wakeful.contract.inference import InferenceOverrides
+from wakeful.contract.model_settings import InferenceOverrides
 
 SLOW = Answer("word " * 400, chunk=5, pause=0.1)
 """Forty seconds of answer."""

@@ -34,8 +34,9 @@ from tests.support.fake_provider.script import (
 from tests.support.fake_provider.server import FakeProvider
 from wakeful.client.client import Client
 from wakeful.contract.events import StreamReset
-from wakeful.contract.inference import InferenceOverrides, StopReason
+from wakeful.contract.inference import StopReason
 from wakeful.contract.messages import InputMessage, Visibility
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.runs import RunResult
 
 TEXT = "Füchse 🦊 springen über den faulen Hund, immer wieder, bis es dämmert und niemand mehr zählt."

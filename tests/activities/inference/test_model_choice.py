@@ -4,7 +4,7 @@ import pytest
 
 from wakeful.contract.agents import ModelBinding, ResolvedAgent, RetryPolicy
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
-from wakeful.contract.inference import InferenceOverrides
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful_activities.inference.model_choice import COOLDOWN_SECONDS, FAILURES_TO_OPEN, CircuitBreakers, ModelChoice
 
 MAIN = ModelBinding(id="main", provider="openai", name="big")

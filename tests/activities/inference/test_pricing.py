@@ -9,8 +9,9 @@ import pytest
 from tests.activities.wiring import activities, cache_of, environment
 from wakeful import Agent, ModelRequest, ModelResponse, Price, ProviderError, ProviderErrorKind, Registry, RetryPolicy
 from wakeful.authoring.provider import AnyProvider
-from wakeful.contract.inference import InferenceOverrides, InferInput, TranscriptRef
+from wakeful.contract.inference import InferInput, TranscriptRef
 from wakeful.contract.messages import Message, Role, TextBlock
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.runs import Usage
 from wakeful.contract.streaming import (
     CallArgumentsPart,

@@ -13,7 +13,7 @@ from tests.support.fake_provider.script import Answer, ErrorEvent, Inject, Raw, 
 from tests.support.fake_provider.server import FakeProvider
 from tests.support.provider_app import CANARY
 from wakeful.client.client import Client
-from wakeful.contract.inference import InferenceOverrides
+from wakeful.contract.model_settings import InferenceOverrides
 
 LEAKS: dict[str, tuple[Reply, ...]] = {
     "in an error body": (Status(401, message=f"the key {CANARY} is not known"),),

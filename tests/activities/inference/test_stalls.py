@@ -8,7 +8,8 @@ from temporalio.testing import ActivityEnvironment
 
 from wakeful.contract.agents import ModelBinding, RetryPolicy
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
-from wakeful.contract.inference import ModelRequest, ModelSettings, ReasoningEffort
+from wakeful.contract.inference import ModelRequest
+from wakeful.contract.model_settings import ModelSettings, ReasoningEffort
 from wakeful.contract.streaming import StreamPart, TextPart
 from wakeful_activities.heartbeats import heartbeating
 from wakeful_activities.inference.attempt import Stream, call_provider

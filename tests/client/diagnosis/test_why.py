@@ -47,7 +47,7 @@ from wakeful.client.client import Client
 from wakeful.client.diagnosis.causes import Cause, Diagnosis
 from wakeful.contract import names
 from wakeful.contract.agents import HistoryBudget
-from wakeful.contract.inference import InferenceOverrides
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.runs import ThreadMode
 from wakeful.contract.views import WaitingFor
 from wakeful.worker import WorkerSettings, running_worker

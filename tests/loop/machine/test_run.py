@@ -20,7 +20,7 @@ from wakeful.contract.events import (
 from wakeful.contract.messages import InputMessage, Message, Role, TextBlock
 from wakeful.contract.outcomes import Outcome, OutcomeStatus
 from wakeful.contract.requests import RunRequest
-from wakeful.contract.runs import Errored, NaturalEnd, Origin, RunIdentity, RunResult, RunStatus, Usage
+from wakeful.contract.runs import Errored, NaturalEnd, OnBusy, Origin, RunIdentity, RunResult, RunStatus, Usage
 from wakeful.contract.tools import FrontendTool
 from wakeful.loop.machine.commands import CancelWork, ResolveAgent
 from wakeful.loop.machine.facts import (
@@ -218,7 +218,7 @@ def test_the_newest_twenty_refusals_are_kept() -> None:
     ("fact", "signal", "reason"),
     [
         (DecisionsReceived(()), "decide", "the run has ended"),
-        (MessagesSubmitted(()), "submit", "the run has ended"),
+        (MessagesSubmitted((), OnBusy.REJECT), "submit", "the run has ended"),
         (CancelRequested(), "cancel", "the run has ended"),
         (SignalMalformed("decide", "not a decision"), "decide", "not a decision"),
     ],

@@ -4,7 +4,7 @@ import pytest
 
 from tests.loop.driving import AGENT, REQUEST, THREAD, Driver, after_continue_as_new, asks, call, idle, ok, says
 from wakeful.contract.agents import ModelBinding, ResolvedAgent, RetryPolicy
-from wakeful.contract.inference import InferenceOverrides
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.outcomes import Outcome, OutcomeStatus
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import OnBusy

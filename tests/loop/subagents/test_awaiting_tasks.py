@@ -31,7 +31,7 @@ from tests.loop.driving import (
 from wakeful.contract.budgets import Budget
 from wakeful.contract.events import FinishSummary, RunFinish, RunStart
 from wakeful.contract.gates import Suspend
-from wakeful.contract.inference import InferenceOverrides
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Cancelled, NaturalEnd, OnBusy, RunStatus, StopDetail, Stopped, TaskRef, Usage
 from wakeful.contract.subagents import SubagentContext

@@ -22,7 +22,7 @@ from wakeful.contract.base import replace
 from wakeful.contract.budgets import Budget
 from wakeful.contract.carryover import Carryover, Counters
 from wakeful.contract.context import AgentContext, Compaction, CompactionMark, LastShown
-from wakeful.contract.inference import InferenceOverrides
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.requests import Fork, RunRequest
 from wakeful.contract.runs import ForkedFrom, OnBusy, Origin, RunIdentity

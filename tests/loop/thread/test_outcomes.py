@@ -5,6 +5,7 @@ import pytest
 from tests.loop.children import background_call, idle_with_task, mail_received
 from tests.loop.driving import (
     AGENT,
+    NO_INPUT,
     PARALLEL,
     THREAD,
     Driver,
@@ -23,13 +24,22 @@ from tests.loop.driving import (
 )
 from wakeful.contract.hooks import LifecyclePhase
 from wakeful.contract.messages import Message, Role, TextBlock
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.outcomes import ID_LENGTH, REASON_LENGTH, Outcome, OutcomeStatus, remembered_id
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import OnBusy, ThreadMode
-from wakeful.loop.machine.facts import CancelRequested, DecisionsReceived, LoopFailed, MessagesSubmitted, Submitted
+from wakeful.loop.machine.facts import (
+    CancelRequested,
+    ChildClosed,
+    DecisionsReceived,
+    LoopFailed,
+    MessagesSubmitted,
+    Submitted,
+)
 from wakeful.loop.machine.state import Thread
 from wakeful.loop.thread.opening import begin
 from wakeful.loop.thread.outcomes import OUTCOMES_BYTES, REMEMBERED_OUTCOMES, record_messages
+from wakeful.loop.thread.submissions import INLINE_BYTES
 from wakeful.loop.thread.transcript import Transcript
 from wakeful.loop.thread.views import carryover
 
@@ -99,7 +109,8 @@ def test_what_no_run_has_read_when_the_thread_ends_is_unread(close: bool) -> Non
     assert [status(driver.thread, id) for id in ("m1", "m2", "msg_1")] == ["unread", "unread", "steering"]
     assert driver.result.unread == ("m2", "msg_1", "m1")
     driver.submit("m3")
-    assert outcome(driver.thread, "m3").reason == "the run has ended"
+    assert status(driver.thread, "m3") == "unread"
+    assert list(driver.result.unread) == ["m2", "msg_1", "m1", "m3"]
 
 
 def test_a_message_that_comes_while_the_last_hooks_run_is_unread() -> None:
@@ -110,11 +121,31 @@ def test_a_message_that_comes_while_the_last_hooks_run_is_unread() -> None:
     assert (status(driver.thread, "m1"), driver.result.unread) == ("unread", ("m1",))
 
 
-def test_a_message_to_a_closing_thread_is_refused() -> None:
+def test_a_message_to_a_closing_thread_is_unread_and_starts_a_run_when_the_thread_is_woken() -> None:
     driver = idle_with_task(background_call("c1"))
     driver.feed(CancelRequested(close=True))
     driver.submit("m1")
-    assert outcome(driver.thread, "m1").reason == "the thread is being closed"
+    assert status(driver.thread, "m1") == "queued"
+    driver.feed(ChildClosed("bg_0", "it was cancelled"))
+    assert (status(driver.thread, "m1"), "m1" in driver.result.unread) == ("unread", True)
+    woken = Driver(request=NO_INPUT, carryover=carryover(driver.thread))
+    assert (status(woken.thread, "m1"), woken.thread.queued) == ("read", ())
+    woken.submit("m1")
+    assert outcome(woken.thread, "m1").repeats == 1
+
+
+def test_a_woken_thread_reads_what_was_unread_in_the_runs_that_it_was_sent_for() -> None:
+    overrides = InferenceOverrides(temperature=0.5)
+    long = input_message("m3", "x" * 2 * INLINE_BYTES)
+    driver = Driver(request=THREAD)
+    driver.submit("m1", "m2", agent_id="clerk", overrides=overrides)
+    driver.feed(MessagesSubmitted((long,)), CancelRequested(close=True))
+    driver.cancel_in_flight()
+    woken = Driver(None, request=NO_INPUT, carryover=carryover(driver.thread))
+    assert (woken.thread.identity.agent_id, woken.thread.current.overrides) == ("clerk", overrides)
+    assert [message.id for message in woken.thread.transcript.messages] == ["m1", "m2"]
+    (queued,) = woken.thread.queued
+    assert (queued.message.id, queued.source) == ("m3", "snapshot:m3")
 
 
 def test_a_rollback_undoes_what_its_run_has_read_and_keeps_mail() -> None:
@@ -236,10 +267,8 @@ def test_outcomes_survive_continue_as_new_and_the_close_of_a_thread() -> None:
     assert after_continue_as_new(driver.thread).outcomes == driver.thread.outcomes
     driver.feed(CancelRequested(close=True))
     driver.cancel_in_flight()
-    woken = Driver(request=THREAD, carryover=carryover(driver.thread))
-    assert [status(woken.thread, id) for id in ("r1:1", "d1", "m1")] == ["read", "applied", "unread"]
-    woken.submit("m1")
-    assert status(woken.thread, "m1") == "queued"
+    woken = Driver(request=NO_INPUT, carryover=carryover(driver.thread))
+    assert [status(woken.thread, id) for id in ("r1:1", "d1", "m1")] == ["read", "applied", "read"]
 
 
 def test_the_messages_of_a_conversation_that_is_continued_were_read() -> None:
@@ -252,13 +281,13 @@ def test_the_messages_of_a_conversation_that_is_continued_were_read() -> None:
 
 
 def test_a_thread_remembers_its_newest_outcomes_only() -> None:
-    driver = Driver()
+    driver = Driver(None, request=NO_INPUT)
     driver.feed(MessagesSubmitted(tuple(input_message(f"m{number}") for number in range(REMEMBERED_OUTCOMES + 1))))
     assert [known.id for known in driver.thread.outcomes] == [f"m{n}" for n in range(1, REMEMBERED_OUTCOMES + 1)]
 
 
 def test_a_thread_remembers_as_many_outcomes_as_fit() -> None:
-    driver = Driver()
+    driver = Driver(None, request=NO_INPUT)
     driver.feed(MessagesSubmitted(tuple(input_message(f"{number:0{ID_LENGTH}}") for number in range(900))))
     remembered = driver.thread.outcomes
     size = sum(len(known.model_dump_json()) for known in remembered)

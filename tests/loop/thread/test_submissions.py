@@ -17,6 +17,7 @@ from tests.loop.driving import (
 from wakeful.contract.events import MessageReceived
 from wakeful.contract.messages import InputMessage
 from wakeful.contract.requests import RunRequest
+from wakeful.contract.runs import OnBusy
 from wakeful.loop.machine.facts import InferenceReturned, MessagesSubmitted
 from wakeful.loop.machine.state import Advance
 from wakeful.loop.thread.outcomes import count_repeats
@@ -103,7 +104,8 @@ def test_the_result_lists_the_unread_messages() -> None:
     assert driver.result.unread == ("m1", "m2")
 
 
-def test_a_message_submitted_after_the_end_is_refused() -> None:
+def test_a_message_submitted_after_the_end_is_unread_unless_it_asks_for_a_refusal() -> None:
     driver = done()
-    driver.submit("m1")
-    assert (driver.thread.queued, driver.refusal_reasons) == ((), ["the run has ended"])
+    driver.submit("m1", on_busy=OnBusy.REJECT)
+    driver.submit("m2", on_busy=OnBusy.STEER)
+    assert (driver.result.unread, driver.refusal_reasons) == (("m2",), ["the run has ended"])

@@ -27,6 +27,7 @@ from wakeful.loop.machine.stages import Done, Idle, Inferring
 from wakeful.loop.machine.state import Advance
 from wakeful.loop.thread.opening import begin
 from wakeful.loop.thread.transcript import Transcript
+from wakeful.loop.thread.views import carryover
 
 
 def test_a_thread_without_input_waits_for_its_first_message() -> None:
@@ -164,12 +165,13 @@ def test_closing_a_thread_cancels_its_run_and_lists_unread_messages(first: str) 
     assert driver.result.unread == (("m2", "m1") if first == "interrupt" else ("m1",))
 
 
-def test_a_closed_thread_refuses_messages() -> None:
+def test_a_closed_thread_keeps_messages_for_the_execution_that_wakes_it() -> None:
     driver = idle()
     driver.cancel(close=True)
-    ended = driver.thread.stage
     driver.submit("m1", on_busy=OnBusy.INTERRUPT)
-    assert (driver.refusal_reasons, driver.thread.stage) == (["the run has ended"], ended)
+    driver.submit("m1")
+    assert (driver.result.unread, driver.refusal_reasons) == (("m1",), [])
+    assert [unread.message.id for unread in carryover(driver.thread).unread] == ["m1"]
 
 
 def test_a_decision_for_an_idle_thread_is_refused() -> None:

@@ -28,6 +28,7 @@ from wakeful.loop.machine.events import run_start
 from wakeful.loop.machine.stages import AwaitingDecisions, CallingTools, Cancelling, Done, Idle
 from wakeful.loop.machine.state import KEPT_RULES, Advance, Thread
 from wakeful.loop.thread.outcomes import record_applied, record_held, record_repeated, refuse_decisions, was_applied
+from wakeful.loop.thread.waiting import no_room_for_batch
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ Judgement = Apply | Hold | Refuse
 def on_decisions_received(thread: Thread, batch: tuple[Decision, ...], *, now: int) -> Advance:
     """Take a batch; `judge_held`, which follows every fact, applies or rejects it. After the run only a repeat fits."""
     if thread.run is not None and not isinstance(thread.stage, Done | Idle):
+        if isinstance(judge(thread, batch), Hold) and (reason := no_room_for_batch(thread, batch)) is not None:
+            return refuse_decisions(thread, batch, reason, now=now)
         return Advance(thread.with_run(replace(thread.run, held=(*thread.run.held, batch))))
     if batch and all(_was_applied(thread, decision) for decision in batch):
         return Advance(_record_repeated(thread, batch))

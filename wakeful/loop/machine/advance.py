@@ -236,7 +236,7 @@ def _why(fact: WorkFact) -> str:
 
 def _on_messages_submitted(thread: Thread, fact: MessagesSubmitted, *, now: int) -> Advance:
     if isinstance(thread.stage, Idle) and thread.stage.closing:
-        return submissions.refuse_submitted(thread, fact, "the thread is being closed", now=now)
+        return submissions.accept_late(thread, fact, "the thread is being closed", now=now)
     accepted = submissions.accept(thread, fact, now=now)
     is_new = accepted.thread.queued != thread.queued
     waiting = accepted.thread.queued or any(not later.passive for later in accepted.thread.steering)
@@ -254,12 +254,12 @@ def _on_messages_submitted(thread: Thread, fact: MessagesSubmitted, *, now: int)
 
 
 def _on_late_fact(thread: Thread, fact: SignalFact | LateChildFact, *, now: int) -> Advance:
-    """A fact after the end: no event follows, but the thread keeps mail for the execution that wakes it."""
+    """A fact after the end: the thread keeps messages and mail for the execution that wakes it."""
     match fact:
         case DecisionsReceived(decisions=batch):
             return decisions.on_decisions_received(thread, batch, now=now)
         case MessagesSubmitted():
-            return submissions.refuse_submitted(thread, fact, "the run has ended", now=now)
+            return submissions.accept_late(thread, fact, "the run has ended", now=now).then(ending.list_unread)
         case CancelRequested(close=close):
             return refuse(thread, SIGNAL_CLOSE if close else SIGNAL_CANCEL, "the run has ended", now=now)
         case SignalMalformed(signal=signal, reason=reason):

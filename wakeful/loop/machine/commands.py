@@ -12,9 +12,10 @@ from wakeful.contract.base import Wire
 from wakeful.contract.context import ContextMessage
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
 from wakeful.contract.hooks import LifecyclePhase
-from wakeful.contract.inference import InferenceOverrides, Source, TranscriptRef
+from wakeful.contract.inference import Source, TranscriptRef
 from wakeful.contract.mail import AgentMessage
 from wakeful.contract.messages import ToolCall
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Rule
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import RunResult

@@ -8,9 +8,10 @@ from wakeful.contract.budgets import Budget
 from wakeful.contract.context import CompactionMark
 from wakeful.contract.decisions import Decision
 from wakeful.contract.hooks import HookEffects
-from wakeful.contract.inference import InferenceOverrides, ModelResponse, Source
+from wakeful.contract.inference import ModelResponse, Source
 from wakeful.contract.mail import AgentMessage, TaskEvent
 from wakeful.contract.messages import InputMessage, Message
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import OnBusy
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult

@@ -20,8 +20,8 @@ from wakeful.contract.context import AgentContext, Compaction
 from wakeful.contract.decisions import Decision, Refusal
 from wakeful.contract.errors import InternalError
 from wakeful.contract.events import AgentEvent
-from wakeful.contract.inference import InferenceOverrides
 from wakeful.contract.mail import AgentMessage, UndeliveredMessage
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.outcomes import Outcome
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import CancelReceipt, RunIdentity, RunStatus, Termination, ThreadMode, Usage
@@ -33,6 +33,7 @@ from wakeful.loop.calls.batch import Batch
 from wakeful.loop.machine.commands import Command
 from wakeful.loop.machine.facts import Submitted
 from wakeful.loop.machine.stages import (
+    AfterRun,
     AwaitingBudget,
     AwaitingDecisions,
     AwaitingTasks,
@@ -43,6 +44,7 @@ from wakeful.loop.machine.stages import (
     HandingOff,
     Idle,
     Inferring,
+    PendingEnd,
     Resolving,
     RunningHooks,
     Stage,
@@ -308,6 +310,19 @@ class Thread:
         delegates = {call.id for call in self.batch.running if call.child_thread_id} if self.batch else set()
         resending = {ids.work_id(ids.ResendMessage(message.message_id)) for message in self.mail.resending[:1]}
         return (self.in_flight - delegates - {task.task_id for task in self.children.running}) | resending
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the thread is being closed, as soon as what is in flight has stopped."""
+        match self.stage:
+            case Idle(closing=closing):
+                return closing
+            case Cancelling(then=then):
+                return then is AfterRun.CLOSE
+            case RunningHooks(ending=PendingEnd(then=then)):
+                return then is AfterRun.CLOSE
+            case _:
+                return False
 
     @property
     def rules(self) -> tuple[Rule, ...]:

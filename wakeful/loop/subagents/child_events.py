@@ -10,7 +10,7 @@ from wakeful.contract.budgets import Spent
 from wakeful.contract.inference import Source
 from wakeful.contract.mail import AgentMessage, ReturnedMessage, TaskEvent, mail_message
 from wakeful.contract.messages import Message
-from wakeful.contract.names import RECIPIENT_UNAVAILABLE, SIGNAL_MAIL_RETURNED
+from wakeful.contract.names import RECIPIENT_UNAVAILABLE, SIGNAL_DELIVER, SIGNAL_MAIL_RETURNED
 from wakeful.contract.outcomes import OutcomeStatus, remembered_id
 from wakeful.contract.runs import CancelReceipt
 from wakeful.contract.subagents import ChildResult, EndStatus, child_result_message, delegate_result
@@ -20,7 +20,7 @@ from wakeful.loop.calls import tool_calls
 from wakeful.loop.calls.batch import INLINE_LENGTH, RunningCall
 from wakeful.loop.calls.commit import finish_call
 from wakeful.loop.machine.commands import SendSignal
-from wakeful.loop.machine.events import mail_arrived, run_start
+from wakeful.loop.machine.events import mail_arrived, refuse, run_start
 from wakeful.loop.machine.facts import Delivered, Submitted, ToolReturned, WorkFact
 from wakeful.loop.machine.stages import (
     AwaitingBudget,
@@ -37,6 +37,7 @@ from wakeful.loop.subagents import budgets, ledger, start, tasks
 from wakeful.loop.thread import cancelling
 from wakeful.loop.thread.outcomes import accepted_ids, record_messages
 from wakeful.loop.thread.submissions import for_this_run, read_queued, start_next_run
+from wakeful.loop.thread.waiting import no_room_for
 
 
 def on_child_id_assigned(thread: Thread, work_id: str, thread_id: str, *, now: int) -> Advance:
@@ -162,6 +163,14 @@ def on_mail_received(thread: Thread, mail: AgentMessage | TaskEvent, *, now: int
     if isinstance(mail, TaskEvent) and not _is_running(thread, mail):
         return Advance(thread)  # its end was reported, and nothing comes after that; or a rewind has undone it
     message = mail_message(mail)
+    is_new = remembered_id(message.id) not in accepted_ids(thread)
+    if is_new and (reason := no_room_for(thread, (Submitted(message, message),))) is not None:
+        refused = refuse(thread, SIGNAL_DELIVER, reason, now=now)
+        return refused.then(return_message, mail) if isinstance(mail, AgentMessage) else refused
+    return _accept_mail(thread, mail, message, now=now)
+
+
+def _accept_mail(thread: Thread, mail: AgentMessage | TaskEvent, message: Message, *, now: int) -> Advance:
     is_short = len(message.text) <= INLINE_LENGTH
     source: Source = message if is_short else ids.source(ids.FromMail(mail.message_id))
     passive = isinstance(mail, TaskEvent) and _starts_no_step(thread, mail.task_id)
@@ -174,7 +183,7 @@ def _is_running(thread: Thread, event: TaskEvent) -> bool:
 
 
 def return_message(thread: Thread, message: AgentMessage) -> Advance:
-    """Return a message that arrived when the thread had ended and could not be woken yet."""
+    """Return a message: the thread had ended and could not be woken yet, or has no room for it."""
     returned = ReturnedMessage(message=message, error=RECIPIENT_UNAVAILABLE)
     id = ids.work_id(ids.ReturnMessage(message.message_id))
     command = SendSignal(id, message.sender.thread_id, SIGNAL_MAIL_RETURNED, returned)
@@ -189,7 +198,9 @@ def on_message_returned(thread: Thread, message_id: str, fact: WorkFact, *, now:
         return thread
     others = tuple(other for other in thread.mail.returning if other is not message)
     thread = replace(thread, mail=replace(thread.mail, returning=others))
-    return thread if isinstance(fact, Delivered) else on_mail_received(thread, message, now=now).thread
+    if isinstance(fact, Delivered):
+        return thread
+    return _accept_mail(thread, message, mail_message(message), now=now).thread
 
 
 def _post(thread: Thread, message: Message, source: Source, *, now: int, passive: bool = False) -> Advance:

@@ -12,7 +12,14 @@ from wakeful.loop.machine.stages import AfterRun, Cancelling, Done, Idle, Pendin
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.step.hooks import apply_effects
 from wakeful.loop.subagents import mail
-from wakeful.loop.thread.ending import finish, finish_cancelled, make_result, stop_and_finish, stop_commands
+from wakeful.loop.thread.ending import (
+    finish,
+    finish_cancelled,
+    make_result,
+    stop_and_finish,
+    stop_commands,
+    unread_ids,
+)
 
 _RANK = list(AfterRun)
 
@@ -51,7 +58,8 @@ def _cancel_again(thread: Thread, cancelling: Cancelling, reason: str | None, *,
 def _closed(thread: Thread, reason: str | None) -> Done:
     """A thread that closes between two runs ends with its last result, if it had one."""
     last = thread.stage.result if isinstance(thread.stage, Idle) else None
-    return Done(last or make_result(thread, Cancelled(), detail=reason, then=AfterRun.CLOSE))
+    result = last or make_result(thread, Cancelled(), detail=reason, then=AfterRun.CLOSE)
+    return Done(result.model_copy(update={"unread": unread_ids(thread)}))
 
 
 def close_if_quiet(thread: Thread) -> Thread:

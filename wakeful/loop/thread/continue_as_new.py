@@ -71,9 +71,9 @@ _EVENTS = TypeAdapter(tuple[EventRecord, ...])
 R = TypeVar("R")
 
 
-def pack(snapshot: ThreadSnapshot) -> dict[str, Any]:
+def pack(snapshot: ThreadSnapshot, *, tail_bytes: int = TAIL_BYTES) -> dict[str, Any]:
     """The JSON that the next execution starts with."""
-    thread = _for_next_execution(snapshot.thread, archived_messages(snapshot.segments))
+    thread = _for_next_execution(snapshot.thread, archived_messages(snapshot.segments), tail_bytes)
     bare = replace(thread, transcript=replace(thread.transcript, messages=()), outcomes=())
     packed: dict[str, Any] = _SNAPSHOT.dump_python(replace(snapshot, thread=bare, events=()), mode="json")
     packed["messages"] = _compressed(_MESSAGES, thread.transcript.messages)
@@ -130,13 +130,13 @@ def _call_again(thread: Thread, call: RunningCall) -> Command:
     return call_command(thread, call) if call.message is None else send_command(call.id, call.message)
 
 
-def _for_next_execution(thread: Thread, archived: int) -> Thread:
+def _for_next_execution(thread: Thread, archived: int, tail_bytes: int) -> Thread:
     """The thread without older messages that are archived; queued ones refer to the snapshot, not to this history."""
     new_entries = thread.stage.new_entries if isinstance(thread.stage, Inferring) else 0
     at_least = max(new_entries, thread.transcript.length - archived)
     return replace(
         thread,
-        transcript=thread.transcript.tail(TAIL_BYTES, at_least=at_least),
+        transcript=thread.transcript.tail(tail_bytes, at_least=at_least),
         queued=tuple(map(_from_snapshot, thread.queued)),
         steering=tuple(map(_from_snapshot, thread.steering)),
     )

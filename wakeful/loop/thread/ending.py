@@ -122,7 +122,6 @@ def _end_now(thread: Thread, termination: Termination, *, now: int, detail: str 
 def make_result(thread: Thread, termination: Termination, *, detail: str | None, then: AfterRun) -> RunResult:
     run, identity = thread.run, thread.identity
     is_last = then is AfterRun.CLOSE or (then is AfterRun.END and thread.mode is ThreadMode.RUN)
-    unread = [later for later in (*thread.steering, *thread.queued) if is_last and not later.passive]
     result = RunResult(
         thread_id=identity.thread_id,
         run_id=identity.run_id,
@@ -130,7 +129,7 @@ def make_result(thread: Thread, termination: Termination, *, detail: str | None,
         status_reason=status_reason(termination),
         termination=termination,
         detail=detail,
-        unread=tuple(submitted.message.id for submitted in unread),
+        unread=unread_ids(thread) if is_last else (),
     )
     if run is None:
         return result
@@ -144,6 +143,18 @@ def make_result(thread: Thread, termination: Termination, *, detail: str | None,
             "spent": ledger.spent_or_none(run),
         }
     )
+
+
+def unread_ids(thread: Thread) -> tuple[str, ...]:
+    """The messages that no run of this execution reads."""
+    return tuple(later.message.id for later in (*thread.steering, *thread.queued) if not later.passive)
+
+
+def list_unread(thread: Thread) -> Advance:
+    """The result of a thread that has ended lists the messages that came afterwards, too."""
+    assert isinstance(thread.stage, Done)
+    result = thread.stage.result.model_copy(update={"unread": unread_ids(thread)})
+    return Advance(thread.entering(Done(result)))
 
 
 def own_tasks(thread: Thread) -> frozenset[str]:

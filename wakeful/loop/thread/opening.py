@@ -1,7 +1,7 @@
 """Open a thread: a new one, one that was closed and is woken, or a fork."""
 
 from wakeful.contract import ids
-from wakeful.contract.carryover import Carryover
+from wakeful.contract.carryover import Carryover, UnreadMessage
 from wakeful.contract.messages import Role
 from wakeful.contract.outcomes import Outcome, OutcomeStatus, remembered_id
 from wakeful.contract.requests import RunRequest
@@ -71,6 +71,7 @@ def opened(
         permissions=kept.permissions,
         inherited_permissions=kept.run_permissions,
         active_agent=kept.agent_id,
+        queued=tuple(map(_unread, kept.unread)),
         steering=tuple(Submitted(message, message, internal=True, passive=True) for message in kept.mail),
         outcomes=_known_outcomes(transcript, kept),
         children=Children(kept.tasks),
@@ -78,14 +79,27 @@ def opened(
     )
 
 
+def _unread(unread: UnreadMessage) -> Submitted:
+    """A message that no run had read: the woken thread starts a run with it."""
+    message = unread.message
+    source = submissions.source_of(message, ids.FromSnapshot(message.id))
+    return Submitted(message, source, unread.group, unread.agent_id, unread.overrides)
+
+
 def _known_outcomes(transcript: Transcript, kept: Carryover) -> tuple[Outcome, ...]:
     """What is carried over, after the messages of the conversation and mail that it does not mention."""
-    known = {outcome.id for outcome in kept.outcomes if not outcome.calls}
+    queued = {remembered_id(unread.message.id) for unread in kept.unread}
+    carried = tuple(
+        outcome.model_copy(update={"status": OutcomeStatus.QUEUED}) if outcome.id in queued else outcome
+        for outcome in kept.outcomes
+    )
+    known = {outcome.id for outcome in carried if not outcome.calls}
     read = (message for message in transcript.messages if message.role is Role.USER)
-    statuses = ((OutcomeStatus.READ, read), (OutcomeStatus.STEERING, kept.mail))
+    unread = (waiting.message for waiting in kept.unread)
+    statuses = ((OutcomeStatus.READ, read), (OutcomeStatus.STEERING, kept.mail), (OutcomeStatus.QUEUED, unread))
     found = {remembered_id(message.id): status for status, messages in statuses for message in messages}
     others = (Outcome(id=id, status=status) for id, status in found.items() if id not in known)
-    return outcomes.newest((*others, *kept.outcomes))
+    return outcomes.newest((*others, *carried))
 
 
 def _identity(request: RunRequest, kept: Carryover, *, thread_id: str, run_id: str) -> RunIdentity:

@@ -15,9 +15,10 @@ from wakeful.contract.runs import OnBusy, Origin, ThreadMode
 from wakeful.loop.machine.commands import ResolveAgent
 from wakeful.loop.machine.events import run_start
 from wakeful.loop.machine.facts import MessagesSubmitted, Submitted
-from wakeful.loop.machine.stages import AwaitingTasks, Idle, Resolving
+from wakeful.loop.machine.stages import AwaitingTasks, Done, Idle, Resolving
 from wakeful.loop.machine.state import Advance, Ledger, Run, Thread
 from wakeful.loop.thread.outcomes import accepted_ids, count_repeats, record_messages, refuse_messages
+from wakeful.loop.thread.waiting import no_room_for
 
 INLINE_BYTES = 2_000
 """Bytes of a message that inference inputs spell out, so that their worker need not read history for it."""
@@ -46,10 +47,21 @@ def accept(thread: Thread, fact: MessagesSubmitted, *, now: int) -> Advance:
     """Accept the messages of the newest `submit` signal."""
     number, submitted = thread.counters.submissions, []
     for index, message in enumerate(submitted_messages(thread, fact)):
-        is_short = len(message.model_dump_json()) <= INLINE_BYTES
-        source: Source = message if is_short else ids.source(ids.FromSubmit(number, index))
+        source = source_of(message, ids.FromSubmit(number, index))
         submitted.append(Submitted(message, source, str(number), fact.agent_id, fact.overrides))
     return accept_submitted(thread, tuple(submitted), fact.on_busy, now=now)
+
+
+def accept_late(thread: Thread, fact: MessagesSubmitted, reason: str, *, now: int) -> Advance:
+    """Keep messages for the execution that wakes the thread, which is closing or has ended."""
+    if fact.on_busy is OnBusy.REJECT:
+        return refuse_submitted(thread, fact, reason, now=now)
+    return accept(thread, replace(fact, on_busy=OnBusy.ENQUEUE), now=now)
+
+
+def source_of(message: Message, location: ids.Location) -> Source:
+    """Where an inference input finds a message: spelled out if it is short, else in history."""
+    return message if len(message.model_dump_json()) <= INLINE_BYTES else ids.source(location)
 
 
 def accept_submitted(thread: Thread, messages: tuple[Submitted, ...], on_busy: OnBusy, *, now: int) -> Advance:
@@ -65,6 +77,8 @@ def accept_submitted(thread: Thread, messages: tuple[Submitted, ...], on_busy: O
         if (id := remembered_id(submitted.message.id)) not in seen:
             seen.add(id)
             new.append(submitted)
+    if not _is_idle(thread) and (problem := no_room_for(thread, new)) is not None:
+        return refuse_messages(thread, sent, problem, now=now)
     status = OutcomeStatus.STEERING if on_busy is OnBusy.STEER else OutcomeStatus.QUEUED
     thread = record_messages(count_repeats(thread, sent), new, status)
     return Advance(thread, events=tuple(MessageReceived(message=submitted.message) for submitted in new)).then(
@@ -86,9 +100,14 @@ def _queue(thread: Thread, new: tuple[Submitted, ...], on_busy: OnBusy) -> Advan
             assert_never(on_busy)
 
 
+def _is_idle(thread: Thread) -> bool:
+    """Whether messages that arrive now start a run at once, and do not wait."""
+    return isinstance(thread.stage, Idle) and not thread.stage.closing
+
+
 def _start_a_run(thread: Thread, on_busy: OnBusy) -> bool:
     """Whether messages that arrive now start a run, rather than being read by the one under way."""
-    if isinstance(thread.stage, Idle) or on_busy in (OnBusy.INTERRUPT, OnBusy.ROLLBACK):
+    if isinstance(thread.stage, Idle | Done) or on_busy in (OnBusy.INTERRUPT, OnBusy.ROLLBACK):
         return True
     return on_busy is OnBusy.ENQUEUE and thread.mode is ThreadMode.THREAD
 

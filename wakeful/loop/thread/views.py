@@ -5,13 +5,14 @@ from typing import assert_never
 
 from wakeful.contract import ids
 from wakeful.contract.budgets import Budget, Spent
-from wakeful.contract.carryover import Carryover
+from wakeful.contract.carryover import Carryover, UnreadMessage
 from wakeful.contract.mail import UndeliveredMessage
 from wakeful.contract.messages import Message, MessageMetadata
 from wakeful.contract.runs import Usage
 from wakeful.contract.transcript import assistant_message, tool_message
 from wakeful.contract.views import ASKING_PARENT, CALLING, StatusView, ToolCallView, WaitingFor
 from wakeful.loop.calls.batch import Call, FinishedCall, RunningCall, SuspendedCall
+from wakeful.loop.machine.facts import Submitted
 from wakeful.loop.machine.stages import (
     AwaitingBudget,
     AwaitingDecisions,
@@ -100,6 +101,7 @@ def carryover(thread: Thread) -> Carryover:
         tasks=thread.children.tasks,
         undelivered=(*thread.mail.undelivered, *resending),
         mail=tuple(later.message for later in thread.steering if later.internal),
+        unread=tuple(map(_unread, (later for later in (*thread.steering, *thread.queued) if not later.internal))),
         permissions=thread.permissions,
         state=dict(thread.agent_state.thread),
         outcomes=thread.outcomes,
@@ -108,6 +110,10 @@ def carryover(thread: Thread) -> Carryover:
         frontend_tools=thread.frontend_tools,
         context=thread.context.by_agent,
     ).fitting()
+
+
+def _unread(later: Submitted) -> UnreadMessage:
+    return UnreadMessage(message=later.message, group=later.group, agent_id=later.agent_id, overrides=later.overrides)
 
 
 def doing(thread: Thread) -> str:

@@ -7,7 +7,7 @@ from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
-from wakeful.contract.inference import ModelRequest, ReasoningBudget
+from wakeful.contract.inference import ModelRequest
 from wakeful.contract.messages import (
     AudioBlock,
     Base64Source,
@@ -25,6 +25,7 @@ from wakeful.contract.messages import (
     UrlSource,
     VideoBlock,
 )
+from wakeful.contract.model_settings import ReasoningBudget
 from wakeful.contract.tools import ToolDescriptor
 from wakeful_activities.providers.anthropic.answers import AnthropicReader, thinking_block
 from wakeful_activities.providers.anthropic.schemas import output_format

@@ -10,7 +10,7 @@ from typing import assert_never
 from pydantic import JsonValue
 
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
-from wakeful.contract.inference import ModelRequest, OutputSpec, ReasoningBudget, ReasoningEffort
+from wakeful.contract.inference import ModelRequest, OutputSpec
 from wakeful.contract.messages import (
     Base64Source,
     ContentBlock,
@@ -23,6 +23,7 @@ from wakeful.contract.messages import (
     ToolCall,
     UrlSource,
 )
+from wakeful.contract.model_settings import ReasoningBudget, ReasoningEffort
 from wakeful.contract.tools import ToolDescriptor
 
 Json = dict[str, JsonValue]

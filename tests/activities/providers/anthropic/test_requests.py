@@ -7,12 +7,7 @@ from tests.activities.providers.anthropic.wire import CACHED, HELLO_CLAUDE, assi
 from tests.activities.providers.calls import parts, text, user
 from tests.support.fake_provider.server import FakeProvider
 from wakeful.contract.errors import ProviderError
-from wakeful.contract.inference import (
-    ModelRequest,
-    ModelSettings,
-    ReasoningBudget,
-    ReasoningEffort,
-)
+from wakeful.contract.inference import ModelRequest
 from wakeful.contract.messages import (
     Base64Source,
     DocumentBlock,
@@ -22,6 +17,7 @@ from wakeful.contract.messages import (
     UrlSource,
     VideoBlock,
 )
+from wakeful.contract.model_settings import ModelSettings, ReasoningBudget, ReasoningEffort
 from wakeful.contract.tools import ToolDescriptor
 from wakeful_activities.providers.anthropic.provider import AnthropicMessages
 

@@ -10,13 +10,7 @@ from tests.support.fake_provider.asked import Format
 from tests.support.fake_provider.official import body_problem
 from tests.support.fake_provider.server import FakeProvider
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
-from wakeful.contract.inference import (
-    ModelRequest,
-    ModelSettings,
-    OutputSpec,
-    ReasoningBudget,
-    ReasoningEffort,
-)
+from wakeful.contract.inference import ModelRequest, OutputSpec
 from wakeful.contract.messages import (
     AudioBlock,
     Base64Source,
@@ -33,6 +27,7 @@ from wakeful.contract.messages import (
     VideoBlock,
     Visibility,
 )
+from wakeful.contract.model_settings import ModelSettings, ReasoningBudget, ReasoningEffort
 from wakeful.contract.tools import ToolDescriptor
 from wakeful_activities.providers.openai_chat.provider import OpenAIChat
 from wakeful_activities.providers.shared.writing import effort_name

@@ -10,7 +10,7 @@ from tests.support.fake_provider.official import body_problem
 from tests.support.fake_provider.script import Raw
 from tests.support.fake_provider.server import FakeProvider
 from wakeful.contract.errors import ProviderError
-from wakeful.contract.inference import ModelRequest, ModelSettings, OutputSpec, ReasoningBudget
+from wakeful.contract.inference import ModelRequest, OutputSpec
 from wakeful.contract.messages import (
     AudioBlock,
     Base64Source,
@@ -22,6 +22,7 @@ from wakeful.contract.messages import (
     ToolCall,
     UrlSource,
 )
+from wakeful.contract.model_settings import ModelSettings, ReasoningBudget
 from wakeful.contract.tools import ToolDescriptor
 from wakeful_activities.providers.openai_responses.provider import OpenAIResponses
 
