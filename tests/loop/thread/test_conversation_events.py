@@ -5,6 +5,7 @@ import pytest
 from tests.loop.children import mail_received
 from tests.loop.conversation import conversation_of, entries_of
 from tests.loop.driving import (
+    NO_INPUT,
     THREAD,
     Driver,
     asks,
@@ -37,6 +38,7 @@ from wakeful.contract.hooks import HookEffects
 from wakeful.contract.inference import OutputSpec
 from wakeful.contract.runs import OnBusy, Usage
 from wakeful.loop.step.model_notes import CONTINUE
+from wakeful.loop.thread.views import carryover
 
 
 def check(driver: Driver) -> None:
@@ -206,7 +208,9 @@ def test_the_end_of_a_thread_names_the_messages_that_no_run_will_read() -> None:
     assert (summary(driver).unread, driver.result.unread) == (("m1",), ("m1",))
 
 
-def test_a_message_for_a_run_that_has_ended_is_refused_and_not_received() -> None:
+def test_a_message_for_a_run_that_has_ended_is_received_for_the_execution_that_wakes_the_thread() -> None:
     driver = done()
     driver.submit("m1")
-    assert [event.event_type for event in driver.last.events] == ["signal_refused"]
+    assert [event.event_type for event in driver.last.events] == ["message_received"]
+    woken = Driver(request=NO_INPUT, carryover=carryover(driver.thread))
+    assert [event.message_ids for event in woken.events if isinstance(event, RunStart)] == [("m1",)]
