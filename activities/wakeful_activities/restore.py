@@ -7,6 +7,7 @@ depends on no other execution, which retention will delete.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import reduce
 from typing import TypeVar
 
@@ -19,7 +20,7 @@ from wakeful.client.read_or_ask import read_or_ask
 from wakeful.contract.archive import ArchiveInput, ArchiveOutput
 from wakeful.contract.base import Wire
 from wakeful.contract.carryover import Carryover, Counters, json_bytes
-from wakeful.contract.errors import DoesNotReplay, NoAnswer, ThreadNotFound
+from wakeful.contract.errors import DoesNotReplay, ThreadNotFound, WakefulError
 from wakeful.contract.events import EventRecord
 from wakeful.contract.ids import interrupted_message_id, message_id
 from wakeful.contract.inference import RestoreInput, TranscriptTail
@@ -29,6 +30,7 @@ from wakeful.contract.names import (
     ACTIVITY_RESTORE,
     QUERY_CARRYOVER,
     QUERY_EVENTS,
+    QUERY_STATUS,
     QUERY_TRANSCRIPT,
     TOOL_INTERRUPTED,
 )
@@ -36,7 +38,7 @@ from wakeful.contract.requests import MAX_PAGE, ForkPointRequest, PageRequest
 from wakeful.contract.segments import SegmentRef, archived_events, archived_messages
 from wakeful.contract.tools import ToolResult
 from wakeful.contract.transcript import EMPTY_DIGEST, chained, tool_message
-from wakeful.contract.views import EventsPage, TranscriptPage
+from wakeful.contract.views import EventsPage, StatusView, TranscriptPage
 from wakeful.history.archive import ArchiveReader, ArchiveWriter, digest_before
 from wakeful.history.conversation import read_conversation
 from wakeful.history.decoder import ExecutionRef, Payloads, read_moments
@@ -54,6 +56,9 @@ RESTORED_BYTES = 1_500_000
 
 UTF8_BYTES = 4
 """Of one character, at most."""
+
+ANSWER_TIMEOUT = timedelta(seconds=5)
+"""How long a worker may take to answer for an execution that does not replay here."""
 
 V = TypeVar("V", bound=Wire)
 
@@ -102,9 +107,10 @@ class RestoreActivity:
         if (archived := await self._last_act(closed)) is not None:
             return archived
         try:
-            return await self._left(closed)
-        except (DoesNotReplay, NoAnswer) as error:
-            return await self._conversation(closed, error)
+            await self._reader.query(thread_id, QUERY_STATUS, StatusView, run_id=closed.run_id)
+        except DoesNotReplay as error:
+            return await self._left_of_another_release(closed, error)
+        return await self._left(closed)
 
     async def _last_act(self, closed: ExecutionRef) -> _Past | None:
         """What the thread archived as the last act of its execution; None if it was terminated, or has no archive."""
@@ -134,7 +140,14 @@ class RestoreActivity:
         events = await self._events(closed, after=archived_events(segments))
         return _Past(carryover.fitting(), segments, messages, events, _interrupted_calls(messages))
 
-    async def _conversation(self, closed: ExecutionRef, error: DoesNotReplay | NoAnswer) -> _Past:
+    async def _left_of_another_release(self, closed: ExecutionRef, error: DoesNotReplay) -> _Past:
+        """What a worker answers whose code replays the execution; if there is none, the conversation alone."""
+        try:
+            return await self._left(closed)
+        except WakefulError:
+            return await self._conversation(closed, error)
+
+    async def _conversation(self, closed: ExecutionRef, error: DoesNotReplay) -> _Past:
         """The conversation alone, read from what history records: the execution does not replay on this code.
 
         Counters continue with numbers that cannot have been used.
@@ -207,7 +220,8 @@ class RestoreActivity:
                 return events
 
     async def _ask(self, execution: ExecutionRef, name: str, kind: type[V], argument: object = None, /) -> V:
-        return await read_or_ask(self._reader, execution.thread_id, name, kind, argument, run_id=execution.run_id)
+        thread_id, run_id = execution.thread_id, execution.run_id
+        return await read_or_ask(self._reader, thread_id, name, kind, argument, run_id=run_id, within=ANSWER_TIMEOUT)
 
     async def _tail(self, thread_id: str, past: _Past) -> TranscriptTail:
         """The thread as its next execution gets it; what does not fit is archived under its id."""

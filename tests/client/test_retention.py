@@ -5,18 +5,24 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from temporalio import workflow
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client as TemporalClient
 from temporalio.client import WorkflowExecutionStatus
+from temporalio.common import RawValue
 from temporalio.service import RPCError
 
 from tests.support.waiting import BOUND_SECONDS, until
-from wakeful import Agent, ContextPolicy, ModelResponse, Registry, RunStatus
+from wakeful import Agent, ContextPolicy, ModelResponse, Registry, RunResult, RunStatus, worker
 from wakeful.client.client import Client
+from wakeful.contract import names
 from wakeful.contract.agents import HistoryBudget
+from wakeful.contract.errors import ThreadExists, ThreadExpired
 from wakeful.contract.inference import ModelRequest
+from wakeful.history.archive import open_archives
 from wakeful.worker import WorkerSettings, running_worker
+from wakeful_workflows.agent_run import NO_REQUEST, AgentRun
 
 RUNNING = WorkflowExecutionStatus.RUNNING
 LONG = 30_000
@@ -27,6 +33,16 @@ class Counting:
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         return ModelResponse(model="m", text=f"shown {len(request.messages)}")
+
+
+@workflow.defn(name=names.WORKFLOW, sandboxed=False)
+class Sleepy(AgentRun):
+    """The workflow of another release, which sleeps first."""
+
+    @workflow.run
+    async def run(self, request: RawValue = NO_REQUEST) -> RunResult:
+        await workflow.sleep(0.01)
+        return await super().run(request)
 
 
 @pytest.fixture
@@ -85,6 +101,62 @@ async def exists(client: Client, thread_id: str, run_id: str) -> bool:
     return True
 
 
+async def test_a_closed_thread_wakes_from_what_it_archived_as_its_last_act(client: Client, thread_id: str) -> None:
+    async with a_worker(client):
+        await talk(client, thread_id, 1, 12)
+        before = await client.transcript(thread_id)
+        await client.close(thread_id)
+        await client.result(thread_id)
+        ended = [record async for record in client.watch(thread_id)]
+        await client.send(thread_id, "again")
+        assert await answered(client, thread_id, 13) == "shown 25"
+        assert (await client.transcript(thread_id))[:24] == before
+        await client.close(thread_id)
+        await client.result(thread_id)
+        records = [record async for record in client.watch(thread_id)]
+    assert records[: len(ended)] == ended
+    assert [record.seq for record in records] == list(range(1, len(records) + 1))
+
+
+@pytest.mark.faults  # the server takes half a minute to delete an execution
+async def test_a_thread_that_was_closed_and_deleted_does_not_start_over_by_itself(
+    client: Client, thread_id: str
+) -> None:
+    async with a_worker(client):
+        await talk(client, thread_id, 1, 1)
+        await client.close(thread_id)
+        await client.result(thread_id)
+        with pytest.raises(ThreadExists, match=r"use send\(\) to continue it, or start it over with again=True"):
+            await client.start("a", "hello", thread_id=thread_id)
+        await delete_closed(client, thread_id)
+        for forgetful in (client.send(thread_id, "hello", agent_id="a"), client.start("a", "hi", thread_id=thread_id)):
+            with pytest.raises(ThreadExpired, match="because its retention has ended"):
+                await forgetful
+        result = await client.run("a", "anew", thread_id=thread_id, again=True)
+        assert result.response == "shown 1"
+        assert [message.text for message in await client.transcript(thread_id)] == ["anew", "shown 1"]
+    assert [archive.id async for archive in open_archives(client.temporal, thread_id)] == []
+
+
+async def test_a_release_that_does_not_replay_a_closed_thread_wakes_it_with_its_conversation(
+    client: Client, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says what is missing, and does not lose the message that woke the thread."""
+    with monkeypatch.context() as earlier_release:
+        earlier_release.setattr(worker, "AgentRun", Sleepy)
+        async with a_worker(client):
+            await client.run("a", "one", thread_id=thread_id)
+    async with a_worker(client):
+        await client.send(thread_id, "two", agent_id="a", message_id="m2")
+        assert await answered(client, thread_id, 2) == "shown 2"
+        messages = await client.transcript(thread_id)
+        (missing,) = (await client.status(thread_id)).refusals
+    assert [message.text for message in messages] == ["one", "two", "shown 2"]
+    assert missing.signal == "restore_thread"
+    assert "only the conversation was restored" in missing.reason
+
+
+@pytest.mark.faults  # the server takes half a minute to delete an execution
 async def test_an_open_thread_does_not_need_its_closed_executions(client: Client, thread_id: str) -> None:
     async with a_worker(client):
         await talk(client, thread_id, 1, 20)

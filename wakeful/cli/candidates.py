@@ -12,10 +12,11 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey
 
 from wakeful.cli.process import run
-from wakeful.client.queries import OPEN_RUNS, quoted
+from wakeful.client.queries import OPEN_RUNS
 from wakeful.connection import Address, connect
 from wakeful.contract import names
 from wakeful.contract.ids import ticket_id
+from wakeful.history.list_queries import quoted
 
 TIMEOUT_SECONDS = 1.0
 MOST_CANDIDATES = 50

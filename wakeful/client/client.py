@@ -61,11 +61,17 @@ class Client:
         overrides: InferenceOverrides | None = None,
         permissions: Sequence[Rule] = (),
         budget: Budget | None = None,
+        again: bool = False,
     ) -> str:
         """Start a run and return its thread's id. `overrides`, `permissions` and `budget` apply to this run only.
 
+        Args:
+            again: start a closed thread over, and leave its conversation behind; `send` continues it.
+
         Raises:
             ThreadBusy: the thread already has an active run.
+            ThreadExists: the thread is closed and has a conversation.
+            ThreadExpired: it was closed, and the server has deleted it.
             CallerError: the input is empty, or a permission rule cannot be parsed.
         """
         with rejecting_invalid():
@@ -79,7 +85,7 @@ class Client:
                 permissions=tuple(permissions),
                 budget=budget,
             )
-        return await start_thread(self.temporal, request, thread_id, task_queue=self.task_queue)
+        return await start_thread(self.temporal, request, thread_id, task_queue=self.task_queue, again=again)
 
     async def run(
         self,
@@ -89,9 +95,12 @@ class Client:
         thread_id: str | None = None,
         overrides: InferenceOverrides | None = None,
         budget: Budget | None = None,
+        again: bool = False,
     ) -> RunResult:
-        """Start a run and wait for its result."""
-        started = await self.start(agent_id, input, thread_id=thread_id, overrides=overrides, budget=budget)
+        """Start a run and wait for its result; `again` starts a closed thread over."""
+        started = await self.start(
+            agent_id, input, thread_id=thread_id, overrides=overrides, budget=budget, again=again
+        )
         return await self.result(started)
 
     async def send(

@@ -17,6 +17,7 @@ from wakeful.contract import names
 from wakeful.contract.base import Wire
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.views import StatusView
+from wakeful.history.list_queries import quoted
 from wakeful.rpc_errors import error_of
 
 V = TypeVar("V", bound=Wire)
@@ -132,12 +133,6 @@ class StatusQueries:
                 return Unanswered(f"no worker answers on task queue {execution.task_queue!r}")
             self._answering.add(execution.task_queue)
             return view
-
-
-def quoted(text: str) -> str:
-    """A text as Temporal's list queries spell it."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def in_tree(thread_id: str, root_id: str | None) -> str:

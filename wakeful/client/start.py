@@ -6,16 +6,26 @@ from contextlib import contextmanager
 from typing import Any
 
 from pydantic import ValidationError
-from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import CancelledError, TerminatedError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from wakeful.client.branching.rewind import has_continued
+from wakeful.client.wake import describe
 from wakeful.contract import names
-from wakeful.contract.errors import CallerError, ThreadBusy, WakefulError, validation_problems
+from wakeful.contract.errors import (
+    CallerError,
+    ThreadBusy,
+    ThreadExists,
+    ThreadExpired,
+    WakefulError,
+    validation_problems,
+)
 from wakeful.contract.requests import RunRequest, title_of
 from wakeful.contract.runs import Cancelled, RunResult
+from wakeful.history.archive import end_archive, open_archives
+from wakeful.history.latest_execution import latest_started
 from wakeful.permissions.rules import rule_problems
 from wakeful.rpc_errors import error_of
 
@@ -31,23 +41,68 @@ def rejecting_invalid() -> Iterator[None]:
         raise CallerError("; ".join(validation_problems(error))) from None
 
 
-async def start_thread(temporal: Client, request: RunRequest, thread_id: str | None, *, task_queue: str) -> str:
+async def start_thread(
+    temporal: Client, request: RunRequest, thread_id: str | None, *, task_queue: str, again: bool = False
+) -> str:
     """Start a run and return its thread's id.
+
+    Args:
+        again: start a closed thread over: its conversation is left behind.
 
     Raises:
         ThreadBusy: the thread already has an active run.
+        ThreadExists: the thread is closed and has a conversation, and `again` does not allow to leave it behind.
+        ThreadExpired: the same, and the server has deleted the closed thread.
         CallerError: a permission rule cannot be parsed.
     """
     if problems := rule_problems(request.permissions):
         raise CallerError("; ".join(problems))
-    thread_id = thread_id or new_thread_id(request.agent_id)
+    if thread_id is None:
+        return await _start(temporal, request, new_thread_id(request.agent_id), task_queue=task_queue)
+    archives = [archive async for archive in open_archives(temporal, thread_id)]
+    try:
+        policy = WorkflowIDReusePolicy.ALLOW_DUPLICATE if again else WorkflowIDReusePolicy.REJECT_DUPLICATE
+        if archives and not again and await describe(temporal, thread_id) is None:
+            raise ThreadExpired(thread_id)
+        await _start(temporal, request, thread_id, task_queue=task_queue, policy=policy)
+    except ThreadBusy:
+        if again or not await _is_unused(temporal, thread_id):
+            raise
+        await _start(temporal, request, thread_id, task_queue=task_queue)
+    for archive in archives:
+        await end_archive(temporal, archive, reason="its thread was started over")
+    return thread_id
+
+
+async def _is_unused(temporal: Client, thread_id: str) -> bool:
+    """Whether the thread is closed and no worker ever ran it.
+
+    Raises:
+        ThreadExists: it is closed, and has a conversation.
+    """
+    described = await describe(temporal, thread_id)
+    if described is None or described.status is WorkflowExecutionStatus.RUNNING:
+        return described is None
+    if (await latest_started(temporal, thread_id, described.run_id)).has_started:
+        raise ThreadExists(thread_id)
+    return True
+
+
+async def _start(
+    temporal: Client,
+    request: RunRequest,
+    thread_id: str,
+    *,
+    task_queue: str,
+    policy: WorkflowIDReusePolicy = WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+) -> str:
     try:
         await temporal.start_workflow(
             names.WORKFLOW,
             request,
             id=thread_id,
             task_queue=task_queue,
-            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            id_reuse_policy=policy,
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
             memo={names.MEMO_TITLE: title_of(request)},
             static_summary=f"{request.agent_id}: {title_of(request)}",

@@ -15,10 +15,11 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.client.queries import QUERY_TIMEOUT, query
 from wakeful.contract import names
-from wakeful.contract.errors import CallerError, ThreadNotFound
+from wakeful.contract.errors import CallerError, ThreadExpired, ThreadNotFound
 from wakeful.contract.requests import RunRequest, Submission
 from wakeful.contract.runs import RunResult, ThreadMode
 from wakeful.contract.views import StatusView
+from wakeful.history.archive import open_archives
 from wakeful.history.latest_execution import latest_started
 from wakeful.rpc_errors import error_of
 
@@ -52,6 +53,7 @@ async def signal_or_wake(
 
     Raises:
         CallerError: the thread is new and the signal names no agent, or it is a fork that never started.
+        ThreadExpired: the thread was closed, and the server has deleted it.
         ThreadNotFound: the workflow with this id is not a thread.
         NoAnswer: no worker answered in time which agent the closed thread had.
     """
@@ -146,6 +148,8 @@ async def _start_request(
 ) -> RunRequest:
     """The request that starts a new thread, or restores a closed one from the newest execution that a worker ran."""
     if closed is None:
+        async for _archive in open_archives(temporal, thread_id):
+            raise ThreadExpired(thread_id)
         return _new_thread(thread_id, agent_id)
     start = await latest_started(temporal, thread_id, closed.run_id)
     if not start.has_started:

@@ -6,6 +6,7 @@
     │   ├── MessageRefused        the thread rejected the message, for a reason
     │   ├── ThreadBusy            the thread already has an active run
     │   ├── ThreadExists          the thread has a conversation, and a start would begin another one
+    │   ├── ThreadExpired         the thread was closed, and its retention has ended
     │   └── ThreadNotFound        no such thread
     ├── ConfigurationError      the worker's registry or settings are wrong; lists every problem at once
     ├── ConnectionFailed        Temporal is unreachable
@@ -68,6 +69,17 @@ class ThreadExists(CallerError):
         super().__init__(
             f"thread {thread_id!r} has a conversation already: use send() to continue it, or start it over with "
             "again=True"
+        )
+        self.thread_id = thread_id
+
+
+class ThreadExpired(CallerError):
+    """The thread was closed, and the server has deleted its executions: it cannot be woken any more."""
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(
+            f"thread {thread_id!r} was closed, and the server has deleted it because its retention has ended: start it "
+            "over with start(..., again=True), or use another id"
         )
         self.thread_id = thread_id
 

@@ -7,11 +7,11 @@ archives.
 import hashlib
 import lzma
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import reduce
 
 from pydantic_core import to_json
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecution
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -23,6 +23,7 @@ from wakeful.contract.events import EventRecord
 from wakeful.contract.messages import Message
 from wakeful.contract.segments import SegmentRef, archived_events, archived_messages
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
+from wakeful.history.list_queries import quoted
 from wakeful.rpc_errors import error_of
 
 SEGMENT_BYTES = 1_000_000
@@ -178,6 +179,31 @@ def _parts(
         elif isinstance(entry, EventRecord):
             part_events.append(entry)
     yield SegmentContent(messages=tuple(part_messages), events=tuple(part_events), carryover=carryover)
+
+
+async def open_archives(temporal: Client, thread_id: str) -> AsyncIterator[WorkflowExecution]:
+    """The archives of a thread, as far as visibility lists them."""
+    # Visibility stores keep 255 characters of a workflow id.
+    prefix = ids.archive_prefix(thread_id)[:255]
+    listed = temporal.list_workflows(
+        f"WorkflowType = '{names.WORKFLOW_ARCHIVE}' AND ExecutionStatus = 'Running'"
+        f" AND WorkflowId STARTS_WITH {quoted(prefix)}"
+    )
+    try:
+        async for archive in listed:
+            if ids.archived_thread_id(archive.id) == thread_id:
+                yield archive
+    except RPCError as error:
+        raise error_of(error, thread_id) from error
+
+
+async def end_archive(temporal: Client, archive: WorkflowExecution, *, reason: str) -> None:
+    """Terminate an archive that no thread needs any more."""
+    try:
+        await temporal.get_workflow_handle(archive.id, run_id=archive.run_id).terminate(reason=reason)
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:  # else it has completed
+            raise error_of(error, archive.id) from error
 
 
 def digest_before(segments: tuple[SegmentRef, ...]) -> str:

@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.client.queries import quoted
 from wakeful.contract import ids, names
 from wakeful.contract.archive import ThreadClosed
+from wakeful.history.list_queries import quoted
 from wakeful_activities.archive import WAKE_TIME, retention
 
 INTERVAL = timedelta(hours=1)

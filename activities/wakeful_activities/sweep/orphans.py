@@ -17,10 +17,11 @@ from enum import Enum
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.client.queries import MAX_CONCURRENT_QUERIES, StatusQueries, quoted
+from wakeful.client.queries import MAX_CONCURRENT_QUERIES, StatusQueries
 from wakeful.contract import names
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.views import StatusView
+from wakeful.history.list_queries import quoted
 from wakeful_activities.sweep.archives import ArchiveSweep
 from wakeful_activities.sweep.child_ends import CLOSED_FROM_OUTSIDE, report_end, result_in_place_of
 from wakeful_activities.sweep.resets import GRACE, ResetSweep, utc_now

@@ -14,12 +14,13 @@ from datetime import UTC, datetime, timedelta
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.client.queries import MAX_CONCURRENT_QUERIES, StatusQueries, quoted
+from wakeful.client.queries import MAX_CONCURRENT_QUERIES, StatusQueries
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError
 from wakeful.contract.subagents import ChildResult
 from wakeful.contract.views import StatusView
 from wakeful.history.decoder import Payloads
+from wakeful.history.list_queries import quoted
 from wakeful_activities.sweep.child_ends import CLOSED_FROM_OUTSIDE, report_end, result_in_place_of, signalled_result
 
 GRACE = timedelta(seconds=10)

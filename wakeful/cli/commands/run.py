@@ -51,7 +51,7 @@ def run(
     async def go(client: Client) -> RunResult | None:
         if thread is not None:
             await _refuse_existing(client, thread, again=again)
-        thread_id = await client.start(agent, text, thread_id=thread, budget=budget)
+        thread_id = await client.start(agent, text, thread_id=thread, budget=budget, again=again)
         if not as_json:
             print(f"thread {thread_id}", file=sys.stderr)
         return await follow(client, thread_id, wait=wait, as_json=as_json)
