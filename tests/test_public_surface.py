@@ -141,6 +141,8 @@ EXPORTS = [
     "TextPart",
     "TextRuling",
     "ThreadBusy",
+    "ThreadExists",
+    "ThreadExpired",
     "ThreadMode",
     "ThreadNotFound",
     "Timeout",

@@ -60,6 +60,8 @@ if TYPE_CHECKING:
         ProviderError,
         ProviderErrorKind,
         ThreadBusy,
+        ThreadExists,
+        ThreadExpired,
         ThreadNotFound,
         ToolError,
         WakefulError,
@@ -252,6 +254,8 @@ __all__ = [
     "TextPart",
     "TextRuling",
     "ThreadBusy",
+    "ThreadExists",
+    "ThreadExpired",
     "ThreadMode",
     "ThreadNotFound",
     "Timeout",
@@ -315,7 +319,7 @@ _EXPORTS = {
     "wakeful.contract.decisions": "Decision DecisionAction ExpiryAction ResumeMode ToolCallResume",
     "wakeful.contract.errors": (
         "CallerError ConfigurationError ConnectionFailed DecisionRefused MessageRefused NoAnswer ProviderError "
-        "ProviderErrorKind ThreadBusy ThreadNotFound ToolError WakefulError"
+        "ProviderErrorKind ThreadBusy ThreadExists ThreadExpired ThreadNotFound ToolError WakefulError"
     ),
     "wakeful.contract.events": (
         "EventRecord Handoff InferenceComplete MessageReceived MessagesRead PluginEvent ReasoningDelta RunFinish "
