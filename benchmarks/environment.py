@@ -29,6 +29,7 @@ from benchmarks.workload import (
 from wakeful import RunStatus
 from wakeful.client.client import Client
 from wakeful.connection import embedded_server
+from wakeful.history.archive import open_archives
 
 ROOT = Path(__file__).parents[1]
 TIMEOUT_SECONDS = 600.0
@@ -147,6 +148,11 @@ class Environment:
 
     async def executions(self, id: str) -> list[Execution]:
         return await read_executions(self.client, id)
+
+    async def archives(self, id: str) -> list[Execution]:
+        """The archives of a thread; a hand-written workflow has none."""
+        found = [await read_executions(self.client, archive.id) async for archive in open_archives(self.client, id)]
+        return [execution for executions in found for execution in executions]
 
 
 async def read_executions(client: TemporalClient, id: str) -> list[Execution]:

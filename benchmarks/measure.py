@@ -17,7 +17,7 @@ from benchmarks.startup import measure_startup
 from benchmarks.streams import measure_stream
 from benchmarks.watching import measure_watching
 from benchmarks.worker import BARE_WORKFLOWS
-from wakeful_workflows import AgentRun
+from wakeful_workflows import AgentRun, ThreadArchive
 
 QUIET_CORES = 0.35
 """A sample counts as quiet if other processes used at most this much CPU meanwhile."""
@@ -99,13 +99,14 @@ async def measure_history(env: Environment, plan: Plan, results: Results) -> Non
     async def history_size(side: Side, steps: int, size: int) -> HistorySize:
         async with gate:
             progress(f"history: {side.name}, {steps} steps of {size} bytes")
-            executions = await env.executions(await env.run(side, steps=steps, size=size))
+            id = await env.run(side, steps=steps, size=size)
+            executions, archives = await env.executions(id), await env.archives(id)
         return HistorySize(
             side=side.name,
             steps=steps,
             size=size,
-            events=sum(execution.events for execution in executions),
-            bytes=sum(execution.bytes for execution in executions),
+            events=sum(execution.events for execution in (*executions, *archives)),
+            bytes=sum(execution.bytes for execution in (*executions, *archives)),
             executions=len(executions),
         )
 
@@ -116,7 +117,7 @@ async def measure_replay(env: Environment, plan: Plan, results: Results) -> None
     """How long a worker takes to replay a run, per step."""
     steps = plan.replay_steps
     replayer = Replayer(
-        workflows=[AgentRun, *BARE_WORKFLOWS],
+        workflows=[AgentRun, ThreadArchive, *BARE_WORKFLOWS],
         data_converter=env.client.data_converter,
         workflow_runner=UnsandboxedWorkflowRunner(),
     )

@@ -30,7 +30,7 @@ class Series(BaseModel):
 
 
 class HistorySize(BaseModel):
-    """The history of one run, over all its executions."""
+    """The history of one run, over all its executions and the archives of its thread."""
 
     side: str
     steps: int
