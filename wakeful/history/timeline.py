@@ -29,7 +29,9 @@ THREAD_SIGNALS = frozenset(
 )
 """The signals that other threads send to a parent or a recipient."""
 
-BACKGROUND_ACTIVITIES = frozenset({names.ACTIVITY_DELIVER, names.ACTIVITY_COMPACT, names.ACTIVITY_RESTORE})
+BACKGROUND_ACTIVITIES = frozenset(
+    {names.ACTIVITY_DELIVER, names.ACTIVITY_COMPACT, names.ACTIVITY_RESTORE, names.ACTIVITY_ARCHIVE}
+)
 """Activities that no step waits for."""
 
 M = TypeVar("M", bound="TimelineEntry")

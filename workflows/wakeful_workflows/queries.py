@@ -115,7 +115,7 @@ def transcript_page(thread: Thread, request: PageRequest, *, segments: tuple[Seg
     before, messages = thread.transcript.before, visible_messages(thread)
     if request.after < before.length:
         held = holding_messages(segments, request.after, before.length)[:MAX_SEGMENTS]
-        end = min(before.length, archived_messages(held))
+        end = min(before.length, archived_messages(held)) if held else before.length
         return TranscriptPage(messages=(), next=end, segments=held)
     start = request.after - before.length
     taken = fitting(messages[start : start + request.limit])

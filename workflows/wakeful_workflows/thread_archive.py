@@ -7,7 +7,7 @@ thread has not been woken. Runs unsandboxed, like `AgentRun` and for the same re
 from datetime import timedelta
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy
+from temporalio.common import RetryPolicy, VersioningBehavior
 
 from wakeful.contract import names
 from wakeful.contract.archive import SegmentHeader, ThreadClosed
@@ -15,7 +15,8 @@ from wakeful.contract.archive import SegmentHeader, ThreadClosed
 _RETRIES = RetryPolicy(initial_interval=timedelta(seconds=5), maximum_interval=timedelta(hours=1))
 
 
-@workflow.defn(name=names.WORKFLOW_ARCHIVE, sandboxed=False)
+# It may live for years: a worker of any version handles it.
+@workflow.defn(name=names.WORKFLOW_ARCHIVE, sandboxed=False, versioning_behavior=VersioningBehavior.AUTO_UPGRADE)
 class ThreadArchive:
     """A segment of a thread. Its arguments are the header and the compressed content."""
 

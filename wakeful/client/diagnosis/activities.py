@@ -262,6 +262,7 @@ OWN = {
     names.ACTIVITY_RESOLVE_AGENT: "the lookup of its agent",
     names.ACTIVITY_INFER: "its model call",
     names.ACTIVITY_RESTORE: "the restore of its earlier conversation",
+    names.ACTIVITY_ARCHIVE: "the archiving of its older messages and events",
     names.ACTIVITY_COMPACT: "the summary of its oldest messages",
     names.ACTIVITY_DELIVER: "the delivery of a message",
     names.ACTIVITY_HOOKS: "the hooks of its plugins",
