@@ -30,7 +30,6 @@ from wakeful.contract.names import (
     ACTIVITY_RESTORE,
     QUERY_CARRYOVER,
     QUERY_EVENTS,
-    QUERY_STATUS,
     QUERY_TRANSCRIPT,
     TOOL_INTERRUPTED,
 )
@@ -38,7 +37,7 @@ from wakeful.contract.requests import MAX_PAGE, ForkPointRequest, PageRequest
 from wakeful.contract.segments import SegmentRef, archived_events, archived_messages
 from wakeful.contract.tools import ToolResult
 from wakeful.contract.transcript import EMPTY_DIGEST, chained, tool_message
-from wakeful.contract.views import EventsPage, StatusView, TranscriptPage
+from wakeful.contract.views import EventsPage, TranscriptPage
 from wakeful.history.archive import ArchiveReader, ArchiveWriter, digest_before
 from wakeful.history.conversation import read_conversation
 from wakeful.history.decoder import ExecutionRef, Payloads, read_moments
@@ -107,7 +106,7 @@ class RestoreActivity:
         if (archived := await self._last_act(closed)) is not None:
             return archived
         try:
-            await self._reader.query(thread_id, QUERY_STATUS, StatusView, run_id=closed.run_id)
+            await self._reader.query(thread_id, QUERY_CARRYOVER, Carryover, run_id=closed.run_id)
         except DoesNotReplay as error:
             return await self._left_of_another_release(closed, error)
         return await self._left(closed)

@@ -20,6 +20,7 @@ from wakeful import (
     Registry,
     RunStatus,
     ThreadBusy,
+    ThreadExists,
     ThreadNotFound,
     call,
     say,
@@ -313,7 +314,9 @@ async def test_a_busy_thread_refuses_a_second_run(client: Client, thread_id: str
         await client.start("tester", "hello", thread_id=thread_id)
     await client.cancel(thread_id)
     await client.result(thread_id)
-    assert (await client.run("tester", "hello", thread_id=thread_id)).status_reason == "natural"
+    with pytest.raises(ThreadExists, match=r"use send\(\) to continue it, or start it over with again=True"):
+        await client.start("tester", "hello", thread_id=thread_id)
+    assert (await client.run("tester", "hello", thread_id=thread_id, again=True)).status_reason == "natural"
 
 
 async def test_ten_starts_at_once_give_one_run(client: Client, thread_id: str) -> None:

@@ -218,7 +218,7 @@ def _check(history: WorkflowHistory) -> Started:
         if event.event_id != number:
             raise CallerError(f"is not a whole history: event {number} is missing")
     if started.workflow_type not in OURS:
-        raise CallerError(f"is a history of the workflow {started.workflow_type!r}; replayed are {' and '.join(OURS)}")
+        raise CallerError(f"is a history of the workflow {started.workflow_type!r}; replayed are {', '.join(OURS)}")
     return started
 
 

@@ -82,7 +82,7 @@ async def test_a_thread_that_was_terminated_before_it_started_has_no_events(
 async def test_a_thread_that_was_started_over_is_watched_from_its_new_start(client: Client, thread_id: str) -> None:
     await client.run("tester", "count", thread_id=thread_id)
     last = (await seen(client, thread_id))[-1].seq
-    await client.run("tester", "add", thread_id=thread_id)
+    await client.run("tester", "add", thread_id=thread_id, again=True)
     restarted = await seen(client, thread_id)
     assert len(restarted) < last
     again = await seen(client, thread_id, after=last)
