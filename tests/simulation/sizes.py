@@ -1,20 +1,20 @@
 """Small sizes: in a simulated world, threads of a few messages are archived."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from unittest.mock import patch
 
-import wakeful.loop.thread.continue_as_new as snapshots
 import wakeful_activities.restore as restore
 import wakeful_workflows.archives as archives
-
-_CARRIED = ((snapshots, "TAIL_BYTES"), (restore, "TAIL_BYTES"), (archives, "UNARCHIVED_BYTES"))
+import wakeful_workflows.continue_as_new as continue_as_new
 
 
 @contextmanager
 def carrying(bytes: int) -> Iterator[None]:
     """Threads carry so much along when they continue as new, or are restored."""
-    with ExitStack() as stack:
-        for module, name in _CARRIED:
-            stack.enter_context(patch.object(module, name, bytes))
+    with (
+        patch.object(continue_as_new, "TAILS", (bytes, 0)),
+        patch.object(restore, "TAIL_BYTES", bytes),
+        patch.object(archives, "UNARCHIVED_BYTES", bytes),
+    ):
         yield

@@ -15,8 +15,7 @@ SNAPSHOT_LIMIT = 1_800_000
 until its state is smaller. The loop bounds what waits in a thread, so that it always fits beside a usual state."""
 
 TAILS = (TAIL_BYTES, TAIL_BYTES // 8, 0)
-"""How much of the newest conversation goes along: as much as leaves room for the rest. Workers read older messages from
-the history of the execution that recorded them."""
+"""How much of the newest conversation goes along: as much as leaves room for the rest. Older messages are archived."""
 
 
 def is_possible(thread: Thread, pending: list[Command]) -> bool:
