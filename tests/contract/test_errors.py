@@ -18,6 +18,7 @@ from wakeful.contract.errors import (
     ProviderErrorKind,
     ThreadBusy,
     ThreadExists,
+    ThreadExpired,
     ThreadNotFound,
     ToolError,
     ToolErrorKind,
@@ -38,6 +39,7 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
                 "MessageRefused": {},
                 "ThreadBusy": {},
                 "ThreadExists": {},
+                "ThreadExpired": {},
                 "ThreadNotFound": {},
             },
             "ConfigurationError": {},
@@ -74,6 +76,11 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
         (
             ThreadExists("t1"),
             "thread 't1' has a conversation already: use send() to continue it, or start it over with again=True",
+        ),
+        (
+            ThreadExpired("t1"),
+            "thread 't1' was closed, and the server has deleted it because its retention has ended: start it over with "
+            "start(..., again=True), or use another id",
         ),
         (
             ArchiveMissing("t1", "t1/archive/1-d1"),
