@@ -14,6 +14,7 @@
     ├── NotStarted              no worker has completed a workflow task of the execution yet
     ├── ArchiveMissing          an archived part of a thread was deleted
     ├── DoesNotReplay           a history does not replay on the installed code: a worker has to be asked
+    ├── NewerRelease            a newer release has written a thread's state: only its workers can continue the thread
     ├── ProviderError           the model provider failed; `kind` says how, and whether a retry may help
     ├── ToolError               a tool reports a failure for the model to read
     └── InternalError           a bug in Wakeful
@@ -144,6 +145,18 @@ class DoesNotReplay(WakefulError):
         self.run_id = run_id
         self.event_id = event_id
         self.reason = reason
+
+
+class NewerRelease(WakefulError):
+    """A newer release has written the state of a thread. Reading it here would drop what this release does not know."""
+
+    def __init__(self, what: str, found: int, known: int) -> None:
+        super().__init__(
+            f"the thread's snapshot has {what} {found}, and this release knows {what}s up to {known}: a newer release "
+            "has written it, and only its workers can continue the thread. Start them, or upgrade this one."
+        )
+        self.found = found
+        self.known = known
 
 
 class ProviderErrorKind(StrEnum):

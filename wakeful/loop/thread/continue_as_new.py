@@ -16,6 +16,7 @@ from pydantic_core import to_json
 from wakeful.contract import ids
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.base import replace
+from wakeful.contract.errors import NewerRelease
 from wakeful.contract.events import EventRecord
 from wakeful.contract.messages import Message
 from wakeful.contract.outcomes import Outcome
@@ -39,10 +40,14 @@ from wakeful.loop.machine.stages import (
     Resolving,
     RunningHooks,
 )
-from wakeful.loop.machine.state import Thread
+from wakeful.loop.machine.state import REVISION, Thread
 from wakeful.loop.step.hooks import hooks_command
 from wakeful.loop.step.steps import handoff_command, infer_command
 from wakeful.loop.subagents.mail import resend_command, send_command
+
+FORMAT = 1
+"""The format of snapshots. Raise it when a field of anything in a snapshot is added, changed or removed: an older
+release must not read a snapshot that has more than it knows, because it would drop that. A test compares the fields."""
 
 TAIL_BYTES = 256_000
 """How much of the newest conversation goes along, before compression."""
@@ -79,6 +84,7 @@ def pack(snapshot: ThreadSnapshot, *, tail_bytes: int = TAIL_BYTES) -> dict[str,
     packed["messages"] = _compressed(_MESSAGES, thread.transcript.messages)
     packed["outcomes"] = _compressed(_OUTCOMES, thread.outcomes)
     packed["events"] = _compressed(_EVENTS, snapshot.events)
+    packed["format"] = FORMAT
     return packed
 
 
@@ -88,7 +94,17 @@ def size_of(packed: dict[str, Any]) -> int:
 
 
 def unpack(packed: dict[str, Any]) -> ThreadSnapshot:
+    """The snapshot, of this format or any earlier one.
+
+    Raises:
+        NewerRelease: it has a later format, or its run is pinned to rules that this release does not have.
+    """
+    if (found := packed.get("format", 0)) > FORMAT:
+        raise NewerRelease("format", found, FORMAT)
     snapshot = _SNAPSHOT.validate_python(packed | {"events": ()})
+    run = snapshot.thread.run
+    if run is not None and run.revision > REVISION:
+        raise NewerRelease("revision", run.revision, REVISION)
     transcript = replace(snapshot.thread.transcript, messages=_expanded(_MESSAGES, packed["messages"]))
     outcomes = _expanded(_OUTCOMES, packed["outcomes"])
     thread = replace(snapshot.thread, transcript=transcript, outcomes=outcomes)
