@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from temporalio import workflow
+from temporalio import activity, workflow
 from temporalio.client import Client, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import (
@@ -20,17 +21,21 @@ from temporalio.worker import (
 
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.contract import names
+from wakeful.contract.mail import DeliverInput
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.subagents import ChildResult
 from wakeful.contract.tasks import TaskStatus
 from wakeful.loop.machine.commands import CancelChild
 from wakeful.loop.machine.facts import Fact
 from wakeful_activities import DeliverActivity
+from wakeful_workflows import signalling
 from wakeful_workflows.children import CANCEL_RETRY_SECONDS, Children
 from wakeful_workflows.history_estimate import HistoryEstimate
 from wakeful_workflows.signalling import notify_parent
 
 QUEUE = "signalling"
+LONG_OUTAGE = 40
+"""Failed attempts: at intervals of 30 seconds, a quarter of an hour and more."""
 
 
 class TooMany(Interceptor):
@@ -142,6 +147,39 @@ async def test_the_end_of_a_delegate_reaches_an_owner_that_could_not_be_signalle
     owner = await other(threads, thread_id)
     await does(threads, "NotifiesParent", thread_id, refuses=1)
     assert await received_by(owner) == ["delegate-c1"]
+
+
+async def test_the_end_of_a_delegate_is_delivered_however_long_its_parent_cannot_be_reached(
+    threads: Client, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An outage of hours, in milliseconds: the worker that delivers cannot reach the server."""
+    quickly = replace(
+        signalling._RESULT_RETRIES,
+        initial_interval=timedelta(milliseconds=1),
+        maximum_interval=timedelta(milliseconds=5),
+    )
+    monkeypatch.setattr(signalling, "_RESULT_RETRIES", quickly)
+    deliver = DeliverActivity(threads)
+
+    @activity.defn(name=names.ACTIVITY_DELIVER)
+    async def unreachable(input: DeliverInput) -> None:
+        if activity.info().attempt <= LONG_OUTAGE:
+            raise ApplicationError("the server is unavailable", type=names.TRANSPORT_FAILED)
+        await deliver.deliver_message(input)
+
+    owner = await other(threads, thread_id)
+    queue = f"{QUEUE}-outage"
+    async with Worker(
+        threads, task_queue=queue, workflows=[NotifiesParent], activities=[unreachable], interceptors=[TooMany()]
+    ):
+        await threads.execute_workflow(
+            "NotifiesParent", thread_id, id=f"{thread_id}-child", task_queue=queue, memo={"refuses": 1}
+        )
+    assert await received_by(owner) == ["delegate-c1"]
+
+
+async def test_the_end_of_a_delegate_is_not_delivered_to_a_parent_that_is_gone(threads: Client, thread_id: str) -> None:
+    await does(threads, "NotifiesParent", thread_id, refuses=1)
 
 
 async def test_the_end_of_a_delegate_does_not_wake_its_closed_parent(threads: Client, thread_id: str) -> None:

@@ -20,10 +20,9 @@ NOT_FOUND = "ExternalWorkflowExecutionNotFound"
 _MESSAGE_RETRIES = RetryPolicy(
     initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=5), maximum_attempts=6
 )
-# A result is reported once, and a parent may wait for it: an outage of some minutes must not lose it.
-_RESULT_RETRIES = RetryPolicy(
-    initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=30), maximum_attempts=20
-)
+# Without a limit: a result is reported once, and a parent that has continued as new would wait for it forever. A parent
+# that is gone is no transient failure, and ends the retries.
+_RESULT_RETRIES = RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=30))
 
 
 async def signal_thread(thread_id: str, signal: str, payload: BaseModel | RawValue | dict[str, str] | None) -> bool:
@@ -63,7 +62,7 @@ def delivery_failure(error: ActivityError) -> str | None:
 async def notify_parent(parent_thread_id: str, result: ChildResult, *, wake: bool) -> None:
     """Report how a sub-agent or a background task ended; with `wake`, a closed parent is woken for it.
 
-    It always returns: a parent that cannot be reached does not wait.
+    It returns when the parent has the result, or when there is no parent any more that could wait for it.
     """
     try:
         if await signal_thread(parent_thread_id, names.SIGNAL_CHILD_SETTLED, result) or not wake:
