@@ -20,12 +20,13 @@ from wakeful.contract import names
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import ThreadExists, ThreadExpired
 from wakeful.contract.inference import ModelRequest
+from wakeful.contract.runs import ThreadMode
 from wakeful.history.archive import open_archives
 from wakeful.worker import WorkerSettings, running_worker
 from wakeful_workflows.agent_run import NO_REQUEST, AgentRun
 
 RUNNING = WorkflowExecutionStatus.RUNNING
-LONG = 30_000
+LONG = 35_000
 
 
 class Counting:
@@ -52,9 +53,9 @@ def client(temporal: TemporalClient, thread_id: str) -> Client:
 
 @asynccontextmanager
 async def a_worker(client: Client) -> AsyncIterator[None]:
-    """A worker with empty caches, whose threads continue as new after 100 KB."""
+    """A worker with empty caches, whose threads continue as new after 40 KB."""
     agents = [Agent(id="a", model="m"), Agent(id="windowed", model="m", context=ContextPolicy())]
-    budget = HistoryBudget(bytes=100_000)
+    budget = HistoryBudget(bytes=40_000)
     settings = WorkerSettings(task_queue=client.task_queue, history_budget=budget, sweep_interval=None)
     async with running_worker(client.temporal, Registry(agents=agents, models={"m": Counting()}), settings):
         yield
@@ -158,19 +159,27 @@ async def test_a_release_that_does_not_replay_a_closed_thread_wakes_it_with_its_
 
 @pytest.mark.faults  # the server takes half a minute to delete an execution
 async def test_an_open_thread_does_not_need_its_closed_executions(client: Client, thread_id: str) -> None:
+    """Two megabytes in some twenty executions: every reader gets everything, from the first message on."""
     async with a_worker(client):
-        await talk(client, thread_id, 1, 20)
+        await talk(client, thread_id, 1, 60)
         seen = await client.transcript(thread_id)
-    assert await delete_closed(client, thread_id) >= 3
+    assert sum(len(message.text) for message in seen) > 2_000_000
+    assert await delete_closed(client, thread_id) >= 20
     async with a_worker(client):
         await client.send(thread_id, "still there?")
-        assert await answered(client, thread_id, 21) == "shown 41"
-        assert (await client.transcript(thread_id))[:40] == seen
-        fork = await client.fork(thread_id, at=3, message="instead")
-        assert (await client.result(fork)).response == "shown 7"
-        events = [record async for record in client.watch(fork)]
-        assert [record.seq for record in events] == list(range(1, len(events) + 1))
+        assert await answered(client, thread_id, 61) == "shown 121"
+        assert (await client.transcript(thread_id))[:120] == seen
+        fork = await client.fork(thread_id, at=3, message="instead", mode=ThreadMode.THREAD)
+        assert await answered(client, fork, 1) == "shown 7"
         await client.close(thread_id)
         records = [record async for record in client.watch(thread_id)]
+        await client.result(thread_id)
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
-    assert sum(record.event.event_type == "run_start" for record in records) == 21
+    assert sum(record.event.event_type == "run_start" for record in records) == 61
+    await delete_closed(client, thread_id)
+    async with a_worker(client):
+        await client.send(fork, "and without the origin?")
+        assert await answered(client, fork, 2) == "shown 9"
+        assert (await client.transcript(fork))[:6] == seen[:6]
+        await client.close(fork)
+        await client.result(fork)
