@@ -42,7 +42,7 @@ async def test_completion_is_printed_for_a_shell(monkeypatch: pytest.MonkeyPatch
     assert "_WAKEFUL_COMPLETE=complete_bash" in shown.out
 
 
-@pytest.mark.parametrize("line", [("status", ""), ("approve", ""), ("chat", "")])
+@pytest.mark.parametrize("line", [("status", ""), pytest.param(("approve", ""), marks=pytest.mark.integration)])
 async def test_nothing_is_offered_when_the_cluster_does_not_answer(line: tuple[str, ...]) -> None:
     assert await completed("wakeful", *line) == Ran(0, "\n", "")
 

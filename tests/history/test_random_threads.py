@@ -17,7 +17,7 @@ from wakeful.contract.agents import HistoryBudget
 from wakeful.history.reader import HistoryReader
 from wakeful.worker import WorkerSettings, running_worker
 
-RUNS = int(os.environ.get("WAKEFUL_READER_RUNS", "4"))
+RUNS = int(os.environ.get("WAKEFUL_READER_RUNS", "2"))
 SEED = int(os.environ.get("WAKEFUL_READER_SEED", "1"))
 CONCURRENT = 4
 SMALL_BUDGET = HistoryBudget(events=40)

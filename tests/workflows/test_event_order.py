@@ -26,7 +26,7 @@ from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import DecisionRefused
 from wakeful.worker import WorkerSettings, running_worker
 
-RUNS = int(os.environ.get("WAKEFUL_EVENT_ORDER_RUNS", "3"))
+RUNS = int(os.environ.get("WAKEFUL_EVENT_ORDER_RUNS", "1"))
 """Runs of each test, side by side; `make faults` has more."""
 
 SUSPENDED_EVENTS = 29

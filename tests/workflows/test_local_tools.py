@@ -41,6 +41,7 @@ class CallsLocally:
         return [type(fact).__name__ for fact in facts]
 
 
+@pytest.mark.faults  # ten seconds of a workflow task timeout; the simulation has the case, too
 async def test_a_worker_without_a_local_activity_leaves_the_task_to_one_that_has_it(
     temporal: TemporalClient, thread_id: str
 ) -> None:
