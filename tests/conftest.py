@@ -37,15 +37,15 @@ async def temporal(server: EmbeddedServer) -> TemporalClient:
 
 @pytest.fixture(scope="session")
 async def usual_client(temporal: TemporalClient) -> AsyncIterator[Client]:
-    async with running_worker(temporal, registry):
-        yield Client(temporal)
+    async with running_worker(temporal, registry), Client(temporal) as client:
+        yield client
 
 
 @pytest.fixture(scope="session")
 async def restless_client(temporal: TemporalClient) -> AsyncIterator[Client]:
     settings = WorkerSettings(task_queue="restless", history_budget=HistoryBudget(events=1))
-    async with running_worker(temporal, registry, settings):
-        yield Client(temporal, task_queue="restless")
+    async with running_worker(temporal, registry, settings), Client(temporal, task_queue="restless") as client:
+        yield client
 
 
 @pytest.fixture(params=["usual", pytest.param("restless", marks=pytest.mark.restless)])
@@ -59,16 +59,19 @@ def either_client(request: pytest.FixtureRequest) -> Client:
 async def usual_subagents(temporal: TemporalClient) -> AsyncIterator[Client]:
     """A client whose agents follow plans, to grow any tree of sub-agents."""
     settings = WorkerSettings(task_queue="subagents", sweep_interval=SWEEP)
-    async with running_worker(temporal, subagent_registry, settings):
-        yield Client(temporal, task_queue="subagents")
+    async with (
+        running_worker(temporal, subagent_registry, settings),
+        Client(temporal, task_queue="subagents") as client,
+    ):
+        yield client
 
 
 @pytest.fixture(scope="session")
 async def restless_subagents(temporal: TemporalClient) -> AsyncIterator[Client]:
     queue, budget = "restless-subagents", HistoryBudget(events=1)
     settings = WorkerSettings(task_queue=queue, history_budget=budget, sweep_interval=SWEEP)
-    async with running_worker(temporal, subagent_registry, settings):
-        yield Client(temporal, task_queue=queue)
+    async with running_worker(temporal, subagent_registry, settings), Client(temporal, task_queue=queue) as client:
+        yield client
 
 
 @pytest.fixture(params=["usual", pytest.param("restless", marks=pytest.mark.restless)])

@@ -34,5 +34,6 @@ async def runtime(
         contextlib.aclosing(SqliteProfileStore()) as in_memory,
         embedded_server(ui=False) as server,
         running_worker(server.client, registry, settings, profiles=profiles or in_memory),
+        Client(server.client, task_queue=settings.task_queue) as client,
     ):
-        yield Client(server.client, task_queue=settings.task_queue)
+        yield client

@@ -21,6 +21,7 @@ from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from wakeful.authoring.profiles import ProfileStore
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.connection import ensure_search_attributes
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import ConfigurationError
@@ -102,23 +103,24 @@ async def running_worker(
     settings = settings or WorkerSettings()
     worker_profiles = WorkerProfiles(registry, os.environ, store=profiles)
     worker_profiles.open()  # a wrong address fails here, and not in the first tool
+    history = HistoryReader(client)
+    reader = ThreadReader(client, history=history)
     cache = HistoryCache(client, capacity=settings.cached_threads)
     built_in = built_in_providers(os.environ)
     threads = _pool("tool", settings.max_concurrent_activities)
     hook_threads, gate_threads = _pool("hook", settings.hook_threads), _pool("gate", settings.gate_threads)
     lifecycles = PluginLifecycles()
     hooks, gates = Hooks(registry, hook_threads, worker_profiles.open, lifecycles), Gates(registry, gate_threads)
-    reader = HistoryReader(client)
     inference = InferActivity(registry, cache, hooks, gates, built_in)
     has_attributes = await ensure_search_attributes(client)
-    archive = ArchiveActivity(client, reader)
+    archive = ArchiveActivity(client, history)
     resolve = ResolveActivity(registry, cache, search_attributes=has_attributes, budget=settings.history_budget)
     activities: list[Callable[..., Any]] = [
         resolve.resolve_agent,
-        RestoreActivity(client, reader).restore_thread,
+        RestoreActivity(client, history).restore_thread,
         archive.archive_thread,
         archive.is_thread_open,
-        DeliverActivity(client).deliver_message,
+        DeliverActivity(reader).deliver_message,
         inference.infer,
         CompactActivity(inference, cache).compact,
         ToolActivity(registry, cache, hooks, gates, threads).call_tool,
@@ -129,14 +131,14 @@ async def running_worker(
         async with (
             lifecycles.running(registry.plugins.values()),
             worker,
-            sweeping(client, settings.task_queue, settings.sweep_interval),
+            sweeping(reader, settings.task_queue, settings.sweep_interval),
         ):
             yield worker
     finally:
         for provider in built_in.values():
             await provider.aclose()
         await worker_profiles.aclose()
-        await reader.aclose()
+        await history.aclose()
         for pool in (threads, hook_threads, gate_threads):
             pool.shutdown(wait=False, cancel_futures=True)
 

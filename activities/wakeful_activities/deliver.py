@@ -4,10 +4,11 @@ It delivers messages between agents and the results of background tasks.
 """
 
 from temporalio import activity
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from wakeful.client.queries import QUERY_TIMEOUT, query
+from wakeful.client.queries import QUERY_TIMEOUT
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.wake import Described, WakeSignal, describe, signal_or_wake
 from wakeful.contract.errors import CallerError, ThreadNotFound, WakefulError
 from wakeful.contract.mail import DeliverInput
@@ -25,8 +26,8 @@ from wakeful.contract.views import StatusView
 class DeliverActivity:
     """The `deliver_message` activity."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, reader: ThreadReader) -> None:
+        self._reader = reader
 
     @activity.defn(name=ACTIVITY_DELIVER)
     async def deliver_message(self, input: DeliverInput) -> None:
@@ -34,7 +35,7 @@ class DeliverActivity:
         try:
             await self._check_is_awaited(input)
             await signal_or_wake(
-                self._client, input.thread_id, signal, queue_of=lambda closed: _queue_of(closed, input)
+                self._reader, input.thread_id, signal, queue_of=lambda closed: _queue_of(closed, input)
             )
         except CallerError as error:
             # Benign: the sender's model named a thread that does not exist, and reads this error.
@@ -48,10 +49,11 @@ class DeliverActivity:
         """Refuse to wake a thread for a task that it does not know, because a rewind has undone its start."""
         if input.signal != SIGNAL_CHILD_SETTLED or not input.wake:
             return
-        owner = await describe(self._client, input.thread_id)
+        owner = await describe(self._reader.temporal, input.thread_id)
         if owner is None or owner.status is not WorkflowExecutionStatus.COMPLETED:
             return
-        view = await query(self._client, owner.id, QUERY_STATUS, StatusView, run_id=owner.run_id, within=QUERY_TIMEOUT)
+        run_id, within = owner.run_id, QUERY_TIMEOUT
+        view = await self._reader.query(owner.id, QUERY_STATUS, StatusView, run_id=run_id, within=within)
         if parse_child_settled(input.payload).thread_id not in view.children:
             raise ThreadNotFound(input.thread_id)
 

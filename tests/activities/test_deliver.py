@@ -12,6 +12,7 @@ from temporalio.testing import ActivityEnvironment
 
 from tests.support.waiting import until
 from wakeful.client.client import Client
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
 from wakeful.contract.mail import AgentMessage, DeliverInput, Sender
 from wakeful.contract.runs import RunStatus, ThreadMode
@@ -43,7 +44,7 @@ def message_to(thread_id: str, *, agent_id: str | None = None) -> DeliverInput:
 async def deliver(temporal: TemporalClient, input: DeliverInput) -> None:
     environment = ActivityEnvironment()
     environment.info = replace(environment.info, task_queue=names.DEFAULT_TASK_QUEUE)
-    await environment.run(DeliverActivity(temporal).deliver_message, input)
+    await environment.run(DeliverActivity(ThreadReader(temporal)).deliver_message, input)
 
 
 async def delivery_error(temporal: TemporalClient, input: DeliverInput) -> tuple[Any, ...]:

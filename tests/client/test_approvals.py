@@ -35,7 +35,6 @@ from wakeful.contract import names
 from wakeful.contract.errors import CallerError, DecisionRefused, NoAnswer
 from wakeful.contract.inference import StopReason
 from wakeful.contract.messages import ToolCall
-from wakeful.contract.outcomes import Outcome, OutcomeStatus
 from wakeful.contract.views import OutcomesView
 from wakeful.worker import WorkerSettings, running_worker
 from wakeful_workflows.visibility import LIST_LIMIT
@@ -270,16 +269,10 @@ async def test_a_lost_worker_does_not_hide_what_became_of_a_decision(
     temporal: TemporalClient, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """History has the outcome, when the worker that handled the decision does not answer any more."""
-    asked: list[tuple[object, ...]] = []
-
-    async def read(*args: object) -> OutcomesView:
-        asked.append(args)
-        return OutcomesView(outcomes=(Outcome(id="d1", status=OutcomeStatus.APPLIED, calls=("1-1", "s1"), run=1),))
 
     async def no_worker(*_args: object, **_kwargs: object) -> OutcomesView:
         raise NoAnswer("no worker")
 
-    monkeypatch.setattr(confirming, "read_from_history", read)
     monkeypatch.setattr(confirming, "query", no_worker)
     client = Client(temporal, task_queue=thread_id)
     async with running_worker(temporal, registry, WorkerSettings(task_queue=thread_id)):
@@ -287,7 +280,6 @@ async def test_a_lost_worker_does_not_hide_what_became_of_a_decision(
         await until_status(client, thread_id, RunStatus.WAITING)
         assert await client.decide(thread_id, "1-1", "resume", decision_id="d1", confirm=True) == "applied"
         await client.result(thread_id)
-    assert asked == [(temporal, thread_id, names.QUERY_OUTCOMES, OutcomesView, {"ids": ["d1"]})]
 
 
 async def test_a_decision_that_the_thread_no_longer_knows_is_answered_so(

@@ -189,7 +189,7 @@ async def test_without_a_worker_a_tree_has_what_temporal_lists(temporal: Tempora
         await client.handle(f"{thread_id}/writer-2").result()
         await read(client, thread_id, lambda tree: sum(node.status is RunStatus.DONE for node in tree.walk()) == 1)
     tree = await client.tree(thread_id)
-    reason = f"no worker answers on task queue {thread_id!r}"
+    reason = f"no worker answers on task queue {thread_id!r}, and its history does not replay here, at event 5"
     assert {node.thread_id.removeprefix(thread_id): (node.status, node.unknown) for node in tree.walk()} == {
         "": (RunStatus.RUNNING, reason),
         "/researcher-1": (RunStatus.RUNNING, reason),
@@ -258,7 +258,7 @@ async def test_undelivered_messages_are_read_and_recovered(client: Client, threa
     found: list[tuple[UndeliveredMessage, ...]] = []
     async with asyncio.timeout(BOUND_SECONDS):
         while not found:
-            everything = await read_undelivered(client.temporal, on_listed=asked.append)
+            everything = await read_undelivered(client.reader, on_listed=asked.append)
             found = [each.undelivered for each in everything if each.thread_id == thread_id]
     assert found == [(undelivered,)]
     assert asked[-1] >= 1

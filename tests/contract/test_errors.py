@@ -44,8 +44,7 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
             },
             "ConfigurationError": {},
             "ConnectionFailed": {},
-            "NoAnswer": {},
-            "NotStarted": {},
+            "NoAnswer": {"NotStarted": {}},
             "ArchiveMissing": {},
             "DoesNotReplay": {},
             "NewerRelease": {},
@@ -63,6 +62,11 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
         (DecisionRefused("t1", "too late"), "thread 't1' rejected the decision: too late"),
         (MessageRefused("t1", "busy"), "thread 't1' rejected the message: busy"),
         (NoAnswer("silence"), "silence"),
+        (
+            NotStarted("t1", "r1", is_taken=True),
+            "the run on thread 't1' has not started: execution 'r1' has not restored the thread yet, or rejected the "
+            "request that started it",
+        ),
         (
             NotStarted("t1", "r1"),
             "the run on thread 't1' has not started: no worker has completed a workflow task of execution 'r1'; start "

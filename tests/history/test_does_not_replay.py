@@ -116,6 +116,7 @@ async def test_a_worker_is_asked_for_what_does_not_replay_here(
     async with working(alone):
         await alone.start("tester", "approve", thread_id=thread_id)
         await until_status(alone, thread_id, RunStatus.WAITING)
+        replays.clear()
         asked = await read_or_ask(other_code, thread_id, names.QUERY_STATUS, StatusView)
         assert await read_or_ask(reader, thread_id, names.QUERY_STATUS, StatusView) == asked
     assert replays == [thread_id] * 2

@@ -102,7 +102,9 @@ def task_ends_while_its_thread_is_closed() -> None:
     """A task ends while its thread is terminated; the thread is woken, and has to learn of the end."""
     with scenario_of("lead", [("spawn_agent", {"agent": "leaf", "prompt": "do", "name": "task"})]) as scenario:
         scenario.go_until("task t1/task")
-        scenario.move("terminate t1", "terminate t1/", "send t1 enqueue 1")
+        scenario.move("terminate t1", "terminate t1/")
+        scenario.go()
+        scenario.move("send t1 enqueue 1")
         scenario.go()
         scenario.end()
 

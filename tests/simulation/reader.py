@@ -10,8 +10,11 @@ from temporalio.client import Client
 import wakeful.history.reader
 from tests.simulation.core import ActivationFailed, replayed
 from tests.simulation.service import CONVERTER, SimulatedService
+from wakeful.contract import names
 from wakeful.contract.errors import NotStarted, ThreadNotFound, WakefulError
+from wakeful.contract.views import StatusView
 from wakeful.history.completed_part import completed_part
+from wakeful.history.latest_execution import started_before
 from wakeful.history.read_only_replayer import OURS, WORKFLOWS
 
 _WORKFLOWS = dict(zip(OURS, WORKFLOWS, strict=True))
@@ -31,7 +34,19 @@ class SimulatedReader:
     async def query(
         self, thread_id: str, name: str, kind: type[V], argument: object = None, *, run_id: str | None = None
     ) -> V:
-        execution = self._server.find(thread_id, run_id or "")
+        try:
+            return self._query(thread_id, run_id or "", name, kind, argument)
+        except NotStarted as error:
+            before = await started_before(self.temporal, thread_id, error.run_id) if run_id is None else None
+            if before is None:
+                raise
+        return self._query(thread_id, before, name, kind, argument)
+
+    async def status(self, thread_id: str) -> StatusView:
+        return await self.query(thread_id, names.QUERY_STATUS, StatusView)
+
+    def _query(self, thread_id: str, run_id: str, name: str, kind: type[V], argument: object) -> V:
+        execution = self._server.find(thread_id, run_id)
         if execution is None:
             raise ThreadNotFound(thread_id)
         if (handled := completed_part(execution.history)) is None:
@@ -40,6 +55,8 @@ class SimulatedReader:
         try:
             payload = core.query(name, *([] if argument is None else [argument]))
         except ActivationFailed as error:
+            if "the run has not started" in str(error):
+                raise NotStarted(thread_id, execution.run_id, is_taken=True) from error
             raise WakefulError(f"query {name!r} of thread {thread_id!r} failed: {error}") from error
         finally:
             core.evict()

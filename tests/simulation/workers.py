@@ -29,6 +29,7 @@ from tests.simulation.machines import Kind, LocalResult, Machine, Update
 from tests.simulation.service import CONVERTER, Network, PendingQuery, SimulatedService, client_of
 from tests.simulation.virtual_loop import VirtualLoop
 from tests.simulation.workload import REGISTRY
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
 from wakeful.contract.agents import HistoryBudget, ResolveInput
 from wakeful.contract.archive import ArchiveInput
@@ -104,25 +105,26 @@ class SimulatedWorker:
         self._strict = strict
         self.service = SimulatedService(network, name)
         client = client_of(self.service)
+        history = wakeful.history.reader.HistoryReader(client)  # the simulated one
+        reader = ThreadReader(client, history=history)
         cache = HistoryCache(client, capacity=settings.cached_threads)
         hooks, gates = Hooks(REGISTRY, _no_threads), Gates(REGISTRY, _no_threads)
         inference = InferActivity(REGISTRY, cache, hooks, gates, {})
         resolve = ResolveActivity(REGISTRY, cache, search_attributes=settings.search_attributes, budget=settings.budget)
-        reader = wakeful.history.reader.HistoryReader(client)  # the simulated one
-        archive = ArchiveActivity(client, reader)
+        archive = ArchiveActivity(client, history)
         self._client = client
         self._activities: dict[str, tuple[Callable[..., Any], Any]] = {
             names.ACTIVITY_RESOLVE_AGENT: (resolve.resolve_agent, ResolveInput),
             names.ACTIVITY_INFER: (inference.infer, InferInput),
             names.ACTIVITY_COMPACT: (CompactActivity(inference, cache).compact, CompactInput),
-            names.ACTIVITY_RESTORE: (RestoreActivity(client, reader).restore_thread, RestoreInput),
+            names.ACTIVITY_RESTORE: (RestoreActivity(client, history).restore_thread, RestoreInput),
             names.ACTIVITY_ARCHIVE: (archive.archive_thread, ArchiveInput),
             names.ACTIVITY_IS_OPEN: (archive.is_thread_open, str),
-            names.ACTIVITY_DELIVER: (DeliverActivity(client).deliver_message, DeliverInput),
+            names.ACTIVITY_DELIVER: (DeliverActivity(reader).deliver_message, DeliverInput),
             names.ACTIVITY_HOOKS: (HooksActivity(cache, hooks).run_hooks, HooksInput),
         }
         self._call_tool = ToolActivity(REGISTRY, cache, hooks, gates, _no_threads).call_tool
-        self._sweep = OrphanSweep(client, TASK_QUEUE, grace=timedelta(0), now=self._now)
+        self._sweep = OrphanSweep(reader, TASK_QUEUE, grace=timedelta(0), now=self._now)
         self.local_activities: frozenset[str] | None = None
         """The local activities that it has; None means every one."""
         self.sweeping: asyncio.Task[None] | None = None

@@ -30,7 +30,9 @@ class Ran:
 
 # Imports take longer than most commands: one process imports everything, and commands are forked off it.
 _forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload([module.name for module in pkgutil.walk_packages(cli.__path__, "wakeful.cli.")])
+_forks.set_forkserver_preload(
+    ["wakeful.history.reader", *(module.name for module in pkgutil.walk_packages(cli.__path__, "wakeful.cli."))]
+)
 
 
 async def wakeful(*args: str, address: str | None = None) -> Ran:

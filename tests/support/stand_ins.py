@@ -1,4 +1,7 @@
-"""Workflows that stand in for agents and background tools: they say what a test gives them to say."""
+"""Workflows that stand in for agents and background tools: they say what a test gives them to say.
+
+Their histories do not replay on the real workflows, so clients ask the worker that runs them.
+"""
 
 import asyncio
 import contextlib
@@ -40,6 +43,7 @@ class _Standing:
 
     async def stand(self, part: Part) -> RunResult | None:
         self.view, self.result = part.view, part.result
+        await asyncio.sleep(0.001)  # no agent begins with a timer
         for child in part.children:
             await workflow.start_child_workflow(child.workflow, child, id=child.id)
         await workflow.wait_condition(lambda: self.ends or self.result is not None)

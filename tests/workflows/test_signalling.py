@@ -20,6 +20,7 @@ from temporalio.worker import (
 )
 
 from tests.support.waiting import BOUND_SECONDS
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
 from wakeful.contract.mail import DeliverInput
 from wakeful.contract.runs import RunIdentity
@@ -109,7 +110,7 @@ async def threads(temporal: Client) -> AsyncIterator[Client]:
         temporal,
         task_queue=QUEUE,
         workflows=[Other, Cancels, NotifiesParent],
-        activities=[DeliverActivity(temporal).deliver_message],
+        activities=[DeliverActivity(ThreadReader(temporal)).deliver_message],
         interceptors=[TooMany()],
     ):
         yield temporal
@@ -159,7 +160,7 @@ async def test_the_end_of_a_delegate_is_delivered_however_long_its_parent_cannot
         maximum_interval=timedelta(milliseconds=5),
     )
     monkeypatch.setattr(signalling, "_RESULT_RETRIES", quickly)
-    deliver = DeliverActivity(threads)
+    deliver = DeliverActivity(ThreadReader(threads))
 
     @activity.defn(name=names.ACTIVITY_DELIVER)
     async def unreachable(input: DeliverInput) -> None:

@@ -13,6 +13,7 @@ from temporalio.service import RPCError
 from temporalio.worker import Worker
 from temporalio.workflow import ParentClosePolicy
 
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.runs import RunIdentity
@@ -86,7 +87,7 @@ async def lasting(input: ToolCallInput) -> ToolOutcome:
 @pytest.fixture(scope="module")
 async def tasks(temporal: Client) -> AsyncIterator[Client]:
     tools = [fine, wordy, broken, asking, silent, lasting]
-    activities: list[Callable[..., Any]] = [*tools, DeliverActivity(temporal).deliver_message]
+    activities: list[Callable[..., Any]] = [*tools, DeliverActivity(ThreadReader(temporal)).deliver_message]
     worker = Worker(
         temporal,
         task_queue=QUEUE,

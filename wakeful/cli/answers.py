@@ -115,7 +115,7 @@ async def find_pending(client: Client, thread_id: str, target: str) -> PendingDe
 
 
 async def _read_pending(client: Client, thread_id: str) -> tuple[PendingDecision, ...]:
-    return pending_of(await read_status(client.temporal, thread_id))
+    return pending_of(await read_status(client.reader, thread_id))
 
 
 def _named(target: str, pending: Sequence[PendingDecision]) -> PendingDecision | None:

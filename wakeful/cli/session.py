@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from temporalio.client import Client as TemporalClient
 
     from wakeful.client.client import Client
+    from wakeful.client.thread_reader import ThreadReader
     from wakeful.contract.views import StatusView
 
 T = TypeVar("T")
@@ -38,6 +39,7 @@ def with_client(
     async def go(temporal: TemporalClient) -> T:
         from wakeful.client.client import Client
 
+        # Not closed: what the client keeps in memory ends with the process.
         return await use(Client(temporal, task_queue=task_queue))
 
     return with_temporal(address, namespace, go)
@@ -56,21 +58,17 @@ def with_temporal(address: str | None, namespace: str | None, use: Callable[[Tem
     return run(go())
 
 
-async def read_status(temporal: TemporalClient, thread_id: str) -> StatusView:
+async def read_status(reader: ThreadReader, thread_id: str) -> StatusView:
     """A thread's status.
 
     Raises:
-        NoAnswer: no worker answered in time.
+        NoAnswer: no worker has started it; or its history does not replay here, and no worker answered in time.
     """
-    from wakeful.client.queries import query
-    from wakeful.contract import names
-    from wakeful.contract.views import StatusView
-
-    return await query(temporal, thread_id, names.QUERY_STATUS, StatusView, within=query_timeout())
+    return await reader.status(thread_id, within=query_timeout())
 
 
 def query_timeout() -> timedelta:
-    """How long a command waits for a thread's answer: `WAKEFUL_QUERY_TIMEOUT` seconds, if you set it."""
+    """How long a command waits for a worker: `WAKEFUL_QUERY_TIMEOUT` seconds, if you set it."""
     from wakeful.client.queries import QUERY_TIMEOUT
     from wakeful.contract.errors import ConfigurationError
 

@@ -1,7 +1,7 @@
 """The decisions that runs wait for, and the answers to them. `Client` has the verbs.
 
-Nothing stores an inbox: the waiting runs are the inbox. They are found by search attribute and read by query; a run
-that no worker answers for is listed with the reason.
+Nothing stores an inbox: the waiting runs are the inbox. They are found by search attribute and read from history; a
+run that cannot be read is listed with the reason.
 """
 
 import uuid
@@ -15,7 +15,9 @@ from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.client.confirming import DecisionStatus, confirm
-from wakeful.client.queries import OPEN_RUNS, StatusQueries, Unanswered, in_tree
+from wakeful.client.queries import OPEN_RUNS, in_tree
+from wakeful.client.statuses import Statuses, Unanswered
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.decisions import Decision, Decisions, ResumeMode, SuspensionTicket
@@ -67,18 +69,18 @@ class PendingDecision(Wire):
     """The permission rule that a decision with `always` would add."""
     response_schema: Maybe[JsonValue] = None
     unknown: Maybe[str] = None
-    """Why nothing more is known: no worker answered for the run. You can send the decision nevertheless."""
+    """Why nothing more is known: the run cannot be read. You can send the decision nevertheless."""
 
 
 async def pending_decisions(
-    temporal: TemporalClient,
+    reader: ThreadReader,
     *,
     thread_id: str | None = None,
     agent_id: str | None = None,
     tool: str | None = None,
     limit: int | None = None,
 ) -> AsyncIterator[PendingDecision]:
-    """Yield the pending decisions, oldest first, then an entry for each run that did not answer.
+    """Yield the pending decisions, oldest first, then an entry for each run that cannot be read.
 
     With `thread_id`, only those of that thread and its descendants.
 
@@ -87,12 +89,12 @@ async def pending_decisions(
         WakefulError: Temporal does not list the runs.
     """
     try:
-        executions = await _list_waiting(temporal, thread_id)
+        executions = await _list_waiting(reader.temporal, thread_id)
     except RPCError as error:
         if thread_id is not None:
             raise error_of(error, thread_id) from error
         raise WakefulError(f"Temporal does not list the waiting runs: {error.message}") from error
-    answers = await StatusQueries(temporal).statuses(executions)
+    answers = await Statuses(reader.temporal, reader=reader).of(executions)
     found = [
         entry
         for execution, answer in zip(executions, answers, strict=True)
@@ -110,7 +112,7 @@ async def pending_decisions(
 
 
 async def decide(
-    temporal: TemporalClient, thread_id: str, decisions: Sequence[Decision], *, is_confirmed: bool
+    reader: ThreadReader, thread_id: str, decisions: Sequence[Decision], *, is_confirmed: bool
 ) -> DecisionStatus | None:
     """Send decisions as one signal, and, if it is to be confirmed, wait for what becomes of them.
 
@@ -127,12 +129,12 @@ async def decide(
     if size > SIGNAL_LIMIT:
         raise CallerError(f"the decision has {size:,} bytes, but the limit is {SIGNAL_LIMIT:,}: shorten it")
     try:
-        await temporal.get_workflow_handle(thread_id).signal(names.SIGNAL_DECIDE, signal)
+        await reader.temporal.get_workflow_handle(thread_id).signal(names.SIGNAL_DECIDE, signal)
     except RPCError as error:
         if is_confirmed and is_run_ended(error):
             raise DecisionRefused(thread_id, "the run has ended") from error
         raise error_of(error, thread_id) from error
-    return await confirm(temporal, thread_id, named) if is_confirmed else None
+    return await confirm(reader, thread_id, named) if is_confirmed else None
 
 
 def _with_id(decision: Decision) -> Decision:
@@ -163,7 +165,7 @@ def _entries(view: StatusView | None) -> tuple[PendingDecision, ...]:
 
 
 def _is_in_tree(entry: PendingDecision, thread_id: str) -> bool:
-    # The path of a run that did not answer is incomplete, but its id contains its ancestors'.
+    # The path of a run that cannot be read is incomplete, but its id contains its ancestors'.
     return thread_id in entry.path or (entry.unknown is not None and is_descendant(entry.thread_id, thread_id))
 
 

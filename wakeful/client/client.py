@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import JsonValue
 from temporalio.client import Client as TemporalClient
@@ -15,8 +15,8 @@ from wakeful.client.branching.rewind import Rewound, plan_rewind, rewind
 from wakeful.client.confirming import DecisionStatus, confirm_message
 from wakeful.client.diagnosis.causes import Diagnosis
 from wakeful.client.diagnosis.reader import why
-from wakeful.client.queries import query
 from wakeful.client.start import Handle, rejecting_invalid, start_thread, wait_for_result
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.tree import TreeNode
 from wakeful.client.tree_reader import TreeReader
 from wakeful.client.wake import WakeSignal, signal_or_wake
@@ -42,12 +42,28 @@ from wakeful.rpc_errors import error_of
 
 
 class Client:
-    """Every verb a caller needs, on threads by their ids."""
+    """Every verb a caller needs, on threads by their ids.
+
+    It reads threads from their histories, so no worker has to run. It keeps what it has read in memory until `aclose`;
+    use it with `async with`, or close it, if your program continues without it.
+    """
 
     def __init__(self, temporal: TemporalClient, *, task_queue: str = names.DEFAULT_TASK_QUEUE) -> None:
         self.temporal = temporal
         self.task_queue = task_queue
+        self.reader = ThreadReader(temporal)
+        """Answers the queries of threads."""
         self._shared_calls = SharedCalls()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Drop what was read of threads. The connection to Temporal stays open: it belongs to `temporal`."""
+        await self.reader.aclose()
 
     async def start(
         self,
@@ -132,9 +148,9 @@ class Client:
             message = InputMessage(content=text, id=message_id)
             submission = Submission(input=(message,), on_busy=OnBusy(on_busy), agent_id=agent_id, overrides=overrides)
         signal = WakeSignal(names.SIGNAL_SUBMIT, submission, agent_id, text[:TITLE_LENGTH])
-        await signal_or_wake(self.temporal, thread_id, signal, queue_of=lambda _closed: self.task_queue)
+        await signal_or_wake(self.reader, thread_id, signal, queue_of=lambda _closed: self.task_queue)
         if confirm:
-            await confirm_message(self.temporal, thread_id, message_id)
+            await confirm_message(self.reader, thread_id, message_id)
         return message_id
 
     async def result(self, thread_id: str) -> RunResult:
@@ -142,24 +158,27 @@ class Client:
         return await wait_for_result(self.temporal, self.handle(thread_id))
 
     async def status(self, thread_id: str, *, within: timedelta | None = None) -> StatusView:
-        """What the run is doing and what it waits for.
+        """What the run is doing and what it waits for, as the last completed workflow task left it.
+
+        Args:
+            within: how long a worker may take to answer, if the thread does not replay on this program's code.
 
         Raises:
-            NoAnswer: no worker answered `within` this time, or within Temporal's default.
+            NoAnswer: no worker has started the thread; or the history does not replay here, and no worker answered.
         """
-        return await query(self.temporal, thread_id, names.QUERY_STATUS, StatusView, within=within)
+        return await self.reader.status(thread_id, within=within)
 
     async def state(self, thread_id: str) -> StateView:
         """The state of the thread's agents and plugins: every key that was written, as JSON."""
-        return await query(self.temporal, thread_id, names.QUERY_STATE, StateView)
+        return await self.reader.query(thread_id, names.QUERY_STATE, StateView)
 
     async def transcript(self, thread_id: str) -> list[Message]:
         """All messages of the thread, from its first execution on."""
-        return await read_messages(self.temporal, thread_id)
+        return await read_messages(self.reader, thread_id)
 
     async def events(self, thread_id: str, *, after: int = 0, run_id: str | None = None) -> EventsPage:
         """One page of what happened after event number `after`, as one execution of the thread has it."""
-        return await read_events(self.temporal, thread_id, after=after, run_id=run_id)
+        return await read_events(self.reader, thread_id, after=after, run_id=run_id)
 
     def watch(
         self,
@@ -180,24 +199,24 @@ class Client:
             live: also yield what is in flight between events: text, reasoning and calls while the model writes them,
                 and the progress of tools. Such records are `provisional`; drop them at a `stream_reset`.
             descendants: also yield the events of sub-agents, each between its parent's `child_started` and its end.
-            on_trouble: called once per outage, when the thread stops answering queries.
+            on_trouble: called once per outage: of the server, or of the workers while the thread has work for one.
 
         Raises:
             ThreadNotFound: no workflow has this id.
         """
-        context = WatchContext(self.temporal, self._shared_calls, OutageReporter(on_trouble))
+        context = WatchContext(self.reader, self._shared_calls, OutageReporter(on_trouble))
         return watch(context, thread_id, after=after, live=live, descendants=descendants)
 
     async def tree(self, thread_id: str) -> TreeNode:
         """The thread's run, with every sub-agent and background task that descends from it.
 
-        A run that no worker answers for has what Temporal knows of it, and the reason in `unknown`.
+        A run that cannot be read has what Temporal lists of it, and the reason in `unknown`.
         """
-        return await TreeReader(self.temporal).read(thread_id)
+        return await TreeReader(self.reader).read(thread_id)
 
     def watch_tree(self, thread_id: str, *, every: float = 1.0) -> AsyncIterator[TreeNode]:
         """The tree, and again whenever it has changed, until the thread's run has ended; polled `every` seconds."""
-        return TreeReader(self.temporal).watch(thread_id, every=every)
+        return TreeReader(self.reader).watch(thread_id, every=every)
 
     async def why(self, thread_id: str, *, now: int | None = None) -> Diagnosis:
         """What the thread does and waits for, since when, why, and what to do; the cause may be a descendant's.
@@ -207,7 +226,7 @@ class Client:
         Raises:
             ThreadNotFound: no workflow has this id.
         """
-        return await why(self.temporal, thread_id, now=now)
+        return await why(self.reader, thread_id, now=now)
 
     async def undelivered(self, thread_id: str) -> tuple[UndeliveredMessage, ...]:
         """The messages to other agents that the thread could not deliver; long ones are cut."""
@@ -227,10 +246,10 @@ class Client:
     ) -> AsyncIterator[PendingDecision]:
         """Every decision that a run of this namespace waits for, oldest first.
 
-        With `thread_id`, those of this thread and its descendants: `path` says where each is. A run that did not answer
-        comes last, with the reason in `unknown`, whatever `tool` you ask for.
+        With `thread_id`, those of this thread and its descendants: `path` says where each is. A run that cannot be
+        read comes last, with the reason in `unknown`, whatever `tool` you ask for.
         """
-        return pending_decisions(self.temporal, thread_id=thread_id, agent_id=agent_id, tool=tool, limit=limit)
+        return pending_decisions(self.reader, thread_id=thread_id, agent_id=agent_id, tool=tool, limit=limit)
 
     async def decide(
         self,
@@ -275,7 +294,7 @@ class Client:
                 decision_id=decision_id or uuid.uuid4().hex,
                 actor=actor,
             )
-        return await decide(self.temporal, thread_id, (decision,), is_confirmed=confirm)
+        return await decide(self.reader, thread_id, (decision,), is_confirmed=confirm)
 
     async def decide_many(
         self, thread_id: str, decisions: Sequence[Decision], *, confirm: bool = False
@@ -286,7 +305,7 @@ class Client:
             DecisionRefused: with `confirm`, when they changed nothing.
             NoAnswer: with `confirm`, when no worker has handled them in time; they are in history, and will be applied.
         """
-        return await decide(self.temporal, thread_id, decisions, is_confirmed=confirm)
+        return await decide(self.reader, thread_id, decisions, is_confirmed=confirm)
 
     async def submit(
         self, thread_id: str, input: str | Sequence[InputMessage], *, on_busy: OnBusy | str = OnBusy.ENQUEUE
@@ -330,7 +349,7 @@ class Client:
         Raises:
             CallerError: there is no such step, it has not ended, it needs a message, or `new_thread_id` is taken.
         """
-        return await fork_thread(self.temporal, thread_id, ForkRequest(at, message, agent_id, new_thread_id, mode))
+        return await fork_thread(self.reader, thread_id, ForkRequest(at, message, agent_id, new_thread_id, mode))
 
     async def rewind(self, thread_id: str, *, to: int, reason: str | None = None) -> Rewound:
         """Undo everything after step `to` of the thread and call the model again from there; 0 is the beginning.
@@ -340,9 +359,9 @@ class Client:
 
         Raises:
             CallerError: there is no such step, nothing came after it, or the thread is a sub-agent's.
-            NoAnswer: no worker answered for the thread.
+            NoAnswer: no worker has started the thread, or its history does not replay here and no worker answered.
         """
-        return await rewind(self.temporal, await plan_rewind(self.temporal, thread_id, to=to), reason=reason)
+        return await rewind(self.reader, await plan_rewind(self.reader, thread_id, to=to), reason=reason)
 
     def handle(self, thread_id: str, *, run_id: str | None = None) -> Handle:
         """The thread's workflow, for everything that Temporal's own client can do with it."""

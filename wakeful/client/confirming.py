@@ -17,7 +17,8 @@ from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverse
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError
 
-from wakeful.client.queries import query, read_from_history
+from wakeful.client.queries import query
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
 from wakeful.contract.decisions import Decision
 from wakeful.contract.errors import CallerError, DecisionRefused, MessageRefused, NoAnswer
@@ -48,13 +49,14 @@ _ENDED_BY_FORCE = frozenset(
 )
 
 
-async def confirm(temporal: Client, thread_id: str, decisions: Sequence[Decision]) -> DecisionStatus:
+async def confirm(reader: ThreadReader, thread_id: str, decisions: Sequence[Decision]) -> DecisionStatus:
     """What became of decisions whose signal was sent; each has an id.
 
     Raises:
         DecisionRefused: they changed nothing.
         NoAnswer: no worker handled the signal in time.
     """
+    temporal = reader.temporal
     ids = tuple(dict.fromkeys(decision.decision_id for decision in decisions if decision.decision_id is not None))
     try:
         async with asyncio.timeout(HANDLED_WITHIN_SECONDS):
@@ -63,7 +65,7 @@ async def confirm(temporal: Client, thread_id: str, decisions: Sequence[Decision
         raise NoAnswer(_not_handled(thread_id, ids)) from error
     except RPCError as error:
         raise error_of(error, thread_id) from error
-    outcomes = await _read_outcomes(temporal, thread_id, ids)
+    outcomes = await _read_outcomes(reader, thread_id, ids)
     found = [_outcome_of(decision, outcomes) for decision in decisions]
     for outcome in found:
         if outcome is not None and outcome.status is OutcomeStatus.REFUSED:
@@ -76,7 +78,7 @@ async def confirm(temporal: Client, thread_id: str, decisions: Sequence[Decision
     return "repeated" if known and all(outcome.repeats for outcome in known) else "applied"
 
 
-async def confirm_message(temporal: Client, thread_id: str, message_id: str) -> OutcomeStatus:
+async def confirm_message(reader: ThreadReader, thread_id: str, message_id: str) -> OutcomeStatus:
     """What became of a message whose signal was sent.
 
     Raises:
@@ -85,8 +87,8 @@ async def confirm_message(temporal: Client, thread_id: str, message_id: str) -> 
     """
     try:
         async with asyncio.timeout(HANDLED_WITHIN_SECONDS):
-            await _wait_until_handled(temporal, thread_id, frozenset((message_id,)))
-            outcome = await _message_outcome(temporal, thread_id, message_id)
+            await _wait_until_handled(reader.temporal, thread_id, frozenset((message_id,)))
+            outcome = await _message_outcome(reader, thread_id, message_id)
     except TimeoutError as error:
         raise NoAnswer(
             f"no worker has handled the message in time; it is recorded in the history of thread {thread_id!r} and "
@@ -100,11 +102,11 @@ async def confirm_message(temporal: Client, thread_id: str, message_id: str) -> 
     return outcome.status
 
 
-async def _message_outcome(temporal: Client, thread_id: str, message_id: str) -> Outcome:
+async def _message_outcome(reader: ThreadReader, thread_id: str, message_id: str) -> Outcome:
     """The outcome, as soon as the thread knows it: one that is being woken reads its conversation first."""
     pause = FIRST_PAUSE_SECONDS
     while True:
-        outcomes = await _read_outcomes(temporal, thread_id, (message_id,))
+        outcomes = await _read_outcomes(reader, thread_id, (message_id,))
         if found := [outcome for outcome in outcomes if not outcome.calls]:
             return found[0]
         await asyncio.sleep(pause)
@@ -177,12 +179,14 @@ async def _signalled_ids(payloads: Payloads, event: HistoryEvent) -> set[str | N
         return set()
 
 
-async def _read_outcomes(temporal: Client, thread_id: str, ids: Sequence[str]) -> tuple[Outcome, ...]:
+async def _read_outcomes(reader: ThreadReader, thread_id: str, ids: Sequence[str]) -> tuple[Outcome, ...]:
     request = {"ids": list(ids)}
     try:
-        view = await query(temporal, thread_id, names.QUERY_OUTCOMES, OutcomesView, request, within=OUTCOME_WITHIN)
+        view = await query(
+            reader.temporal, thread_id, names.QUERY_OUTCOMES, OutcomesView, request, within=OUTCOME_WITHIN
+        )
     except NoAnswer:  # the worker was lost meanwhile
-        view = await read_from_history(temporal, thread_id, names.QUERY_OUTCOMES, OutcomesView, request)
+        view = await reader.query(thread_id, names.QUERY_OUTCOMES, OutcomesView, request)
     return view.outcomes
 
 

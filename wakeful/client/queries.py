@@ -1,28 +1,25 @@
-"""Query threads: one by one, or the statuses of many at once with a bound on how long the silent ones may take.
+"""Ask workers for the state of threads, by query.
 
-It knows nothing of what the answers are for: the client, the inbox and the tree do.
+The client reads histories (`thread_reader.py`). It asks a worker where it wants to know whether one answers, for the
+newest events of a run that is being watched, and for histories that do not replay on its code.
 """
 
 import asyncio
-from collections.abc import Iterable
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
-from temporalio.client import Client, WorkflowExecution, WorkflowQueryFailedError
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.client import Client, WorkflowQueryFailedError
+from temporalio.service import RPCError
 
 from wakeful.contract import names
 from wakeful.contract.base import Wire
 from wakeful.contract.errors import WakefulError
-from wakeful.contract.views import StatusView
 from wakeful.history.list_queries import quoted
 from wakeful.rpc_errors import error_of
 
 V = TypeVar("V", bound=Wire)
 
-MAX_CONCURRENT_QUERIES = 16
 QUERY_TIMEOUT = timedelta(seconds=7)
 """Longer than the sticky timeout, after which another worker answers for one that has died."""
 
@@ -93,46 +90,6 @@ async def read_from_history(
 
     async with aclosing(HistoryReader(temporal)) as reader:
         return await reader.query(thread_id, name, kind, argument, run_id=run_id)
-
-
-@dataclass(frozen=True)
-class Unanswered:
-    """The status of a thread is not known, and why."""
-
-    reason: str
-
-
-class StatusQueries:
-    """One round of status queries. Once a query on a task queue has timed out, the rest of that queue is skipped."""
-
-    def __init__(self, temporal: Client) -> None:
-        self._temporal = temporal
-        self._slots = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
-        self._answering: set[str] = set()
-        self._silent: set[str] = set()
-        """Task queues on which a query was answered, and on which one timed out."""
-
-    async def statuses(self, executions: Iterable[WorkflowExecution]) -> list[StatusView | Unanswered | None]:
-        """The status of each execution, in their order; None for one that the server has deleted."""
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._status(execution)) for execution in executions]
-        return [task.result() for task in tasks]
-
-    async def _status(self, execution: WorkflowExecution) -> StatusView | Unanswered | None:
-        async with self._slots:
-            if execution.task_queue in self._silent - self._answering:
-                return Unanswered(f"no worker answers on task queue {execution.task_queue!r}")
-            try:
-                view = await ask(self._temporal, execution.id, names.QUERY_STATUS, StatusView, within=QUERY_TIMEOUT)
-            except (WorkflowQueryFailedError, WakefulError) as error:
-                return Unanswered(str(error))
-            except RPCError as error:
-                if error.status is RPCStatusCode.NOT_FOUND:
-                    return None
-                self._silent.add(execution.task_queue)
-                return Unanswered(f"no worker answers on task queue {execution.task_queue!r}")
-            self._answering.add(execution.task_queue)
-            return view
 
 
 def in_tree(thread_id: str, root_id: str | None) -> str:

@@ -1,6 +1,6 @@
-"""Find the descendants of a thread and query the status of each.
+"""Find the descendants of a thread and read the status of each.
 
-Temporal's visibility lists the threads and their parents, and the threads themselves answer the rest. Visibility is
+Temporal's visibility lists the threads and their parents, and their histories have the rest. Visibility is
 eventually consistent: a child that a status names and no list has yet is described by its id.
 """
 
@@ -8,11 +8,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime
 
-from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.client import WorkflowExecution, WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.client.queries import QUERY_TIMEOUT, StatusQueries, Unanswered, in_tree
+from wakeful.client.queries import QUERY_TIMEOUT, in_tree
+from wakeful.client.statuses import Statuses, Unanswered
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.tree import KnownThread, TreeNode, build_tree
 from wakeful.contract import names
 from wakeful.contract.runs import RunResult, RunStatus
@@ -33,10 +35,11 @@ _OPEN = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_N
 
 
 class TreeReader:
-    """Reads trees, also repeatedly: a run that has ended is queried once."""
+    """Reads trees, also repeatedly: a run that has ended is read once."""
 
-    def __init__(self, temporal: Client) -> None:
-        self._temporal = temporal
+    def __init__(self, reader: ThreadReader) -> None:
+        self._reader = reader
+        self._temporal = reader.temporal
         self._ended: dict[tuple[str, str], KnownThread] = {}
 
     async def read(self, thread_id: str) -> TreeNode:
@@ -51,10 +54,10 @@ class TreeReader:
         except RPCError as error:
             raise error_of(error, thread_id) from error
         executions, parents = _tree_executions(thread_id, [described, *listed])
-        queries = StatusQueries(self._temporal)
+        statuses = Statuses(self._temporal, reader=self._reader)
         known: dict[str, KnownThread] = {}
         while executions:
-            for thread in await self._read_threads(queries, executions, parents):
+            for thread in await self._read_threads(statuses, executions, parents):
                 known[thread.thread_id] = thread
             named = {
                 child: thread.thread_id for thread in known.values() if thread.view for child in thread.view.children
@@ -81,13 +84,13 @@ class TreeReader:
             shown = tree
 
     async def _read_threads(
-        self, queries: StatusQueries, executions: list[WorkflowExecution], parents: dict[str, str]
+        self, statuses: Statuses, executions: list[WorkflowExecution], parents: dict[str, str]
     ) -> list[KnownThread]:
         ended = [self._ended[_key(each)] for each in executions if _key(each) in self._ended]
         rest = [each for each in executions if _key(each) not in self._ended]
         runs = [each for each in rest if each.workflow_type == names.WORKFLOW]
         tools = [_known(each, parents.get(each.id)) for each in rest if each.workflow_type != names.WORKFLOW]
-        answers = await queries.statuses(runs)
+        answers = await statuses.of(runs)
         answered = [
             await self._with_answer(each, parents.get(each.id), answer)
             for each, answer in zip(runs, answers, strict=True)

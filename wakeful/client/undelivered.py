@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
-from temporalio.client import Client
 from temporalio.service import RPCError
 
-from wakeful.client.queries import OPEN_RUNS, StatusQueries, Unanswered
+from wakeful.client.queries import OPEN_RUNS
+from wakeful.client.statuses import Statuses, Unanswered
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.mail import UndeliveredMessage
@@ -17,21 +18,21 @@ class ThreadUndelivered(Wire):
     thread_id: str
     undelivered: Few[tuple[UndeliveredMessage, ...]] = ()
     unknown: Maybe[str] = None
-    """Why nothing is known: no worker answered for the thread."""
+    """Why nothing is known: the thread cannot be read."""
 
 
-async def read_undelivered(temporal: Client, *, on_listed: Callable[[int], None]) -> list[ThreadUndelivered]:
-    """The undelivered messages of every open thread, and the threads that did not answer.
+async def read_undelivered(reader: ThreadReader, *, on_listed: Callable[[int], None]) -> list[ThreadUndelivered]:
+    """The undelivered messages of every open thread, and the threads that cannot be read.
 
     Args:
-        on_listed: called with the number of open threads, before they are queried.
+        on_listed: called with the number of open threads, before they are read.
     """
     try:
-        executions = [execution async for execution in temporal.list_workflows(OPEN_RUNS)]
+        executions = [execution async for execution in reader.temporal.list_workflows(OPEN_RUNS)]
     except RPCError as error:
         raise WakefulError(f"Temporal does not list the open threads: {error.message}") from error
     on_listed(len(executions))
-    answers = await StatusQueries(temporal).statuses(executions)
+    answers = await Statuses(reader.temporal, reader=reader).of(executions)
     found: list[ThreadUndelivered] = []
     for execution, answer in zip(executions, answers, strict=True):
         if isinstance(answer, Unanswered):

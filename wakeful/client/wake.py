@@ -13,7 +13,8 @@ from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExec
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.client.queries import QUERY_TIMEOUT, query
+from wakeful.client.queries import QUERY_TIMEOUT
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError, ThreadExpired, ThreadNotFound
 from wakeful.contract.requests import RunRequest, Submission
@@ -43,7 +44,7 @@ class WakeSignal:
 
 
 async def signal_or_wake(
-    temporal: Client, thread_id: str, signal: WakeSignal, *, queue_of: Callable[[Described | None], str]
+    reader: ThreadReader, thread_id: str, signal: WakeSignal, *, queue_of: Callable[[Described | None], str]
 ) -> None:
     """Deliver a signal to a thread, whatever its state.
 
@@ -55,8 +56,9 @@ async def signal_or_wake(
         CallerError: the thread is new and the signal names no agent, or it is a fork that never started.
         ThreadExpired: the thread was closed, and the server has deleted it.
         ThreadNotFound: the workflow with this id is not a thread.
-        NoAnswer: no worker answered in time which agent the closed thread had.
+        NoAnswer: the closed thread does not replay here, and no worker answered in time which agent it had.
     """
+    temporal = reader.temporal
     described = await _after_closing(temporal, thread_id)
     if described is not None and described.status is WorkflowExecutionStatus.RUNNING:
         if await _signal(temporal, thread_id, signal) and not await _came_too_late(temporal, described, signal):
@@ -64,7 +66,7 @@ async def signal_or_wake(
         # It closed in between. If it got the signal, that is a repeat in the execution that wakes the thread.
         described = await describe(temporal, thread_id)
     queue = queue_of(described)
-    request = await _start_request(temporal, thread_id, described, signal.agent_id)
+    request = await _start_request(reader, thread_id, described, signal.agent_id)
     try:
         await temporal.start_workflow(
             names.WORKFLOW,
@@ -144,14 +146,14 @@ async def _signal(temporal: Client, thread_id: str, signal: WakeSignal) -> bool:
 
 
 async def _start_request(
-    temporal: Client, thread_id: str, closed: Described | None, agent_id: str | None
+    reader: ThreadReader, thread_id: str, closed: Described | None, agent_id: str | None
 ) -> RunRequest:
     """The request that starts a new thread, or restores a closed one from the newest execution that a worker ran."""
     if closed is None:
-        async for _archive in open_archives(temporal, thread_id):
+        async for _archive in open_archives(reader.temporal, thread_id):
             raise ThreadExpired(thread_id)
         return _new_thread(thread_id, agent_id)
-    start = await latest_started(temporal, thread_id, closed.run_id)
+    start = await latest_started(reader.temporal, thread_id, closed.run_id)
     if not start.has_started:
         request = start.request
         if request is not None and (fork := request.fork) is not None:
@@ -160,8 +162,9 @@ async def _start_request(
             )
         return _new_thread(thread_id, agent_id or (request.agent_id if request else None))
     if agent_id is None:
-        status = query(temporal, thread_id, names.QUERY_STATUS, StatusView, run_id=start.run_id, within=QUERY_TIMEOUT)
-        agent_id = (await status).identity.agent_id
+        name, run_id = names.QUERY_STATUS, start.run_id
+        status = await reader.query(thread_id, name, StatusView, run_id=run_id, within=QUERY_TIMEOUT)
+        agent_id = status.identity.agent_id
     return RunRequest(agent_id=agent_id, mode=ThreadMode.THREAD, restore_from=start.run_id)
 
 

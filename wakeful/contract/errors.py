@@ -10,8 +10,8 @@
     │   └── ThreadNotFound        no such thread
     ├── ConfigurationError      the worker's registry or settings are wrong; lists every problem at once
     ├── ConnectionFailed        Temporal is unreachable
-    ├── NoAnswer                a thread did not answer a query in time, usually because no worker is running
-    ├── NotStarted              no worker has completed a workflow task of the execution yet
+    ├── NoAnswer                a thread cannot be read, usually because no worker is running
+    │   └── NotStarted            no worker has completed a workflow task of the execution yet
     ├── ArchiveMissing          an archived part of a thread was deleted
     ├── DoesNotReplay           a history does not replay on the installed code: a worker has to be asked
     ├── NewerRelease            a newer release has written a thread's state: only its workers can continue the thread
@@ -109,14 +109,20 @@ class NoAnswer(WakefulError):
     """A thread did not answer a query in time. Signals that were sent are in its history nevertheless."""
 
 
-class NotStarted(WakefulError):
-    """No worker has completed a workflow task of an execution, so there is nothing to read."""
+class NotStarted(NoAnswer):
+    """An execution has nothing to read: no worker has taken it, or has restored the thread in it.
 
-    def __init__(self, thread_id: str, run_id: str) -> None:
-        super().__init__(
-            f"the run on thread {thread_id!r} has not started: no worker has completed a workflow task of execution "
-            f"{run_id!r}; start a worker on its task queue"
+    Args:
+        is_taken: a worker has completed a workflow task of it.
+    """
+
+    def __init__(self, thread_id: str, run_id: str, *, is_taken: bool = False) -> None:
+        reason = (
+            f"execution {run_id!r} has not restored the thread yet, or rejected the request that started it"
+            if is_taken
+            else f"no worker has completed a workflow task of execution {run_id!r}; start a worker on its task queue"
         )
+        super().__init__(f"the run on thread {thread_id!r} has not started: {reason}")
         self.thread_id = thread_id
         self.run_id = run_id
 

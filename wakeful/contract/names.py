@@ -44,6 +44,9 @@ QUERY_FORK_POINT = "fork_point"
 HANDLED_EARLY = "HandledEarly"
 """The type of the failure by which a workflow rejects events that no workflow task has handled yet."""
 
+NOT_STARTED = "NotStarted"
+"""The type of the failure by which a workflow rejects queries while it is being restored."""
+
 ACTIVITY_RESOLVE_AGENT = "resolve_agent"
 ACTIVITY_INFER = "infer"
 ACTIVITY_RESTORE = "restore_thread"

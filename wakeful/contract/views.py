@@ -69,6 +69,9 @@ class StatusView(Wire):
     """What the run and its ended descendants have spent."""
     budget: Maybe[Budget] = None
     """What the run may spend."""
+    unhandled_since: Maybe[int] = None
+    """Since when a workflow task has been waiting for a worker, in milliseconds since 1970: what arrived since then is
+    not in this status. No query answers it; `client.status` reads it from Temporal."""
 
     @property
     def children(self) -> tuple[str, ...]:

@@ -8,25 +8,30 @@ events before their workflow task.
 import asyncio
 import weakref
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.client import Client
+from temporalio.client import WorkflowExecutionDescription as Description
 from temporalio.service import RPCError
 from temporalio.workflow import NondeterminismError
 
+from wakeful.contract import names
 from wakeful.contract.errors import CallerError, DoesNotReplay, NotStarted
+from wakeful.contract.views import StatusView
 from wakeful.history.completed_part import last_completed_task
 from wakeful.history.decoder import ExecutionRef
 from wakeful.history.latest_execution import latest_started
+from wakeful.history.pending_task import pending_task, wait_for_new_task
 from wakeful.history.read_only_replayer import OURS, WORKFLOWS, ReadOnlyReplayer
 from wakeful.history.replayed_execution import ReplayedExecution, ThreadReading, drop_all, replay_execution
 from wakeful.rpc_errors import error_of
 
 V = TypeVar("V")
+A = TypeVar("A")
 
 MAX_KEPT = 32
 """Executions that a reader keeps in memory."""
@@ -42,10 +47,20 @@ class HistoryReader:
         temporal: has the data converter of the namespace's workers.
         workflows: the workflow code, if not the installed one.
         max_kept: how many executions it keeps in memory; it drops those that were read the longest time ago.
+        handled_within: seconds for which a read waits for a workflow task that was just scheduled, so that it shows
+            what was sent before it; without a worker, it then shows what the task before left.
     """
 
-    def __init__(self, temporal: Client, *, workflows: Sequence[type] = WORKFLOWS, max_kept: int = MAX_KEPT) -> None:
+    def __init__(
+        self,
+        temporal: Client,
+        *,
+        workflows: Sequence[type] = WORKFLOWS,
+        max_kept: int = MAX_KEPT,
+        handled_within: float = 0.0,
+    ) -> None:
         self.temporal = temporal
+        self._handled_within = handled_within
         self._replayer = ReadOnlyReplayer(temporal.data_converter, namespace=temporal.namespace, workflows=workflows)
         self._max_kept = max_kept
         self._kept: OrderedDict[str, ReplayedExecution] = OrderedDict()
@@ -65,8 +80,21 @@ class HistoryReader:
             DoesNotReplay: the execution does not replay on the installed code.
             ThreadNotFound: there is no such execution.
         """
-        async with self._using(thread_id, run_id) as replayed:
-            return await replayed.query(name, kind, argument)
+        return await self._answer(thread_id, run_id, lambda replayed: replayed.query(name, kind, argument))
+
+    async def status(self, thread_id: str) -> StatusView:
+        """A thread's status, and since when a workflow task has been waiting for a worker, if one has.
+
+        Raises:
+            NotStarted: no workflow task has been completed, of the execution or of any that it continues.
+            DoesNotReplay: the execution does not replay on the installed code.
+            ThreadNotFound: there is no such thread.
+        """
+        view = await self.query(thread_id, names.QUERY_STATUS, StatusView)
+        task = pending_task(await self._describe(thread_id, None))
+        if task is None or task.is_started:
+            return view
+        return view.model_copy(update={"unhandled_since": task.since})
 
     async def read(self, thread_id: str, *, run_id: str | None = None) -> ThreadReading:
         """Everything that a thread, or one execution of it, has to show.
@@ -76,8 +104,7 @@ class HistoryReader:
             DoesNotReplay: the execution does not replay on the installed code.
             ThreadNotFound: there is no such execution.
         """
-        async with self._using(thread_id, run_id) as replayed:
-            return await replayed.reading()
+        return await self._answer(thread_id, run_id, ReplayedExecution.reading)
 
     async def aclose(self) -> None:
         """Drop everything that it keeps."""
@@ -85,48 +112,58 @@ class HistoryReader:
             await asyncio.wait(replays)
         await asyncio.to_thread(drop_all, self._kept)
 
-    @asynccontextmanager
-    async def _using(self, thread_id: str, run_id: str | None) -> AsyncIterator[ReplayedExecution]:
-        """The replayed execution, which is not dropped meanwhile."""
-        replayed = await self._replayed(thread_id, run_id)
-        replayed.readers += 1
+    async def _answer(
+        self, thread_id: str, run_id: str | None, answer: Callable[[ReplayedExecution], Awaitable[A]]
+    ) -> A:
+        described = await self._described_when_handled(thread_id, run_id)
         try:
-            yield replayed
+            return await self._answer_of(described, answer)
+        except NotStarted:
+            # Until a worker takes the thread over or has restored it, the execution before this one has it.
+            start = await latest_started(self.temporal, thread_id, described.run_id) if run_id is None else None
+            if start is None or not start.has_started or start.run_id == described.run_id:
+                raise
+        return await self._answer_of(await self._describe(thread_id, start.run_id), answer)
+
+    async def _answer_of(self, described: Description, answer: Callable[[ReplayedExecution], Awaitable[A]]) -> A:
+        replayed = await self._replayed_execution(described)
+        replayed.readers += 1  # it is not dropped meanwhile
+        try:
+            return await answer(replayed)
         finally:
             replayed.readers -= 1
             await self._drop_if_unused(replayed)
 
-    async def _replayed(self, thread_id: str, run_id: str | None) -> ReplayedExecution:
-        execution, length = await self._describe(thread_id, run_id)
-        try:
-            return await self._replayed_execution(execution, length)
-        except NotStarted:
-            # The execution before it has the thread, until a worker takes it over.
-            start = await latest_started(self.temporal, thread_id, execution.run_id) if run_id is None else None
-            if start is None or not start.has_started:
-                raise
-        return await self._replayed_execution(*await self._describe(thread_id, start.run_id))
+    async def _described_when_handled(self, thread_id: str, run_id: str | None) -> Description:
+        """The execution, once the workflow task has been completed that was just scheduled."""
+        describe = partial(self._describe, thread_id, run_id)
+        described = await describe()
+        return await wait_for_new_task(described, describe, seconds=self._handled_within)
 
-    async def _replayed_execution(self, execution: ExecutionRef, length: int) -> ReplayedExecution:
+    async def _replayed_execution(self, described: Description) -> ReplayedExecution:
+        """The replayed execution. If it has no new event since its last replay, nothing has to be read."""
+        execution, length = ExecutionRef(described.id, described.run_id), described.history_length
+        # With a pending task, a description may count events that are not in history, and others come in their place.
+        is_current = pending_task(described) is None
         while True:
             kept = self._kept.get(execution.run_id)
-            if kept is not None and kept.length >= length:
+            if is_current and kept is not None and kept.length >= length:
                 self._kept.move_to_end(execution.run_id)
                 return kept
             if (broken := self._broken.get(execution.run_id)) is not None:
                 raise broken.with_traceback(None)
+            is_current |= execution.run_id not in self._replays  # else it began before this description
             # Shared by all who read this execution now, and not cancelled with any of them.
             await asyncio.shield(self._replay_of(execution, kept, length))
 
-    async def _describe(self, thread_id: str, run_id: str | None) -> tuple[ExecutionRef, int]:
-        """The execution, and how many events it has: if there are no new ones, nothing has to be read."""
+    async def _describe(self, thread_id: str, run_id: str | None) -> Description:
         try:
             described = await self.temporal.get_workflow_handle(thread_id, run_id=run_id).describe()
         except RPCError as error:
             raise error_of(error, thread_id) from error
         if described.workflow_type not in OURS:
             raise CallerError(f"workflow {thread_id!r} is no thread but a {described.workflow_type!r}")
-        return ExecutionRef(thread_id, described.run_id), described.history_length
+        return described
 
     def _replay_of(self, execution: ExecutionRef, kept: ReplayedExecution | None, length: int) -> "asyncio.Task[None]":
         run_id = execution.run_id

@@ -9,7 +9,7 @@ from typing import TypeVar
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 from temporalio.converter import DataConverter, WorkflowSerializationContext
-from temporalio.exceptions import FailureError
+from temporalio.exceptions import ApplicationError, FailureError
 
 from wakeful.contract import names
 from wakeful.contract.errors import DoesNotReplay, NotStarted, WakefulError
@@ -70,6 +70,7 @@ class ReplayedExecution:
         """What it answers to a query.
 
         Raises:
+            NotStarted: the thread is being restored, and the execution that it continues has the answer.
             WakefulError: the workflow rejects the query.
         """
         return await asyncio.to_thread(self._query, name, kind, argument)
@@ -89,6 +90,8 @@ class ReplayedExecution:
         answer = self.workflow.query(name, [] if argument is None else converter.to_payloads([argument]))
         if answer.HasField("failed"):
             error = self.converter.failure_converter.from_failure(answer.failed, converter)
+            if isinstance(error, ApplicationError) and error.type == names.NOT_STARTED:
+                raise NotStarted(thread_id, self.execution.run_id, is_taken=True) from error
             reason = error.message if isinstance(error, FailureError) else str(error)
             raise WakefulError(f"query {name!r} of thread {thread_id!r} failed: {reason}") from error
         value: V

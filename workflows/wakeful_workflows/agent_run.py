@@ -327,7 +327,7 @@ class AgentRun(Signals):
 
     def _current(self) -> Thread:
         if self._thread is None:
-            raise ApplicationError("the run has not started")
+            raise ApplicationError("the run has not started", type=names.NOT_STARTED)
         return self._thread
 
 

@@ -8,6 +8,7 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.wake import WakeSignal, signal_or_wake
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError, WakefulError
@@ -65,12 +66,12 @@ async def signalled_result(client: Client, child: WorkflowExecution) -> ChildRes
     return None
 
 
-async def report_end(client: Client, parent_id: str, result: ChildResult) -> bool:
+async def report_end(reader: ThreadReader, parent_id: str, result: ChildResult) -> bool:
     """Signal the result to the parent, which wakes it if it is closed; False if that failed."""
     signal = WakeSignal(names.SIGNAL_CHILD_SETTLED, result, None, "a background task has ended")
     about = {"thread_id": result.thread_id, "parent": parent_id}
     try:
-        await signal_or_wake(client, parent_id, signal, queue_of=lambda closed: closed.task_queue if closed else "")
+        await signal_or_wake(reader, parent_id, signal, queue_of=lambda closed: closed.task_queue if closed else "")
     except WakefulError as error:
         _logger.warning("could not report a child's end to its parent", extra=about | {"reason": str(error)})
         return False

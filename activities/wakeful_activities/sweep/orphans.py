@@ -14,10 +14,11 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
 
-from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
+from temporalio.client import WorkflowExecution, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.client.queries import MAX_CONCURRENT_QUERIES, StatusQueries
+from wakeful.client.statuses import MAX_CONCURRENT_READS, Statuses
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.views import StatusView
@@ -45,13 +46,13 @@ Parents = dict[str, WorkflowExecution | None]
 
 @contextlib.asynccontextmanager
 async def sweeping(
-    client: Client, task_queue: str, interval: timedelta | None, *, jitter: Callable[[], float] = random.random
+    reader: ThreadReader, task_queue: str, interval: timedelta | None, *, jitter: Callable[[], float] = random.random
 ) -> AsyncIterator[None]:
     """Sweep about every `interval` while the body runs; None means never."""
     if interval is None:
         yield
         return
-    task = asyncio.create_task(_sweep_forever(OrphanSweep(client, task_queue), interval, jitter))
+    task = asyncio.create_task(_sweep_forever(OrphanSweep(reader, task_queue), interval, jitter))
     try:
         yield
     finally:
@@ -95,12 +96,13 @@ class OrphanSweep:
     """The sweep of one worker, with what it has seen in earlier rounds."""
 
     def __init__(
-        self, client: Client, task_queue: str, *, grace: timedelta = GRACE, now: Callable[[], datetime] = utc_now
+        self, reader: ThreadReader, task_queue: str, *, grace: timedelta = GRACE, now: Callable[[], datetime] = utc_now
     ) -> None:
-        self._client = client
+        self._reader = reader
+        self._client = reader.temporal
         self._now = now
-        self._resets = ResetSweep(client, task_queue, grace=grace, now=now)
-        self._archives = ArchiveSweep(client, task_queue, now=now)
+        self._resets = ResetSweep(reader, task_queue, grace=grace, now=now)
+        self._archives = ArchiveSweep(self._client, task_queue, now=now)
         self._scope = f"{_CHILDREN} AND TaskQueue = {quoted(task_queue)}"
         self._lookback = FIRST_LOOKBACK
         self._checked: set[tuple[str, str]] = set()
@@ -144,7 +146,7 @@ class OrphanSweep:
     async def _delegates(self, children: Sequence[WorkflowExecution], parents: Parents) -> list[WorkflowExecution]:
         """The children that are not background tasks."""
         delegates = []
-        for child, view in zip(children, await StatusQueries(self._client).statuses(children), strict=True):
+        for child, view in zip(children, await Statuses(self._client).of(children), strict=True):
             if not isinstance(view, StatusView):
                 continue
             if view.identity.is_task:
@@ -194,7 +196,7 @@ class OrphanSweep:
             if (
                 result is None
                 or await self._was_reset(child)
-                or await report_end(self._client, view.identity.thread_id, result)
+                or await report_end(self._reader, view.identity.thread_id, result)
             ):
                 unreported.discard((child.id, child.run_id))
         self._reported |= {(child.id, child.run_id) for child in new} - unreported
@@ -213,7 +215,7 @@ class OrphanSweep:
     async def _parents(self, children: Iterable[WorkflowExecution]) -> Parents:
         listed = {child.id: child for child in children}
         parent_ids = sorted({child.parent_id or "" for child in listed.values()})
-        limit = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
+        limit = asyncio.Semaphore(MAX_CONCURRENT_READS)
 
         async def described(id: str) -> WorkflowExecution | None:
             if (known := listed.get(id)) is not None and known.status is WorkflowExecutionStatus.RUNNING:
@@ -234,7 +236,7 @@ class OrphanSweep:
     async def _views(self, children: Iterable[WorkflowExecution], parents: Parents) -> dict[str, StatusView]:
         """The status of these children's parents, by id; a parent that does not answer is absent."""
         queried = {parent.id: parent for child in children if (parent := parents[child.parent_id or ""]) is not None}
-        answers = await StatusQueries(self._client).statuses(queried.values())
+        answers = await Statuses(self._client).of(queried.values())
         return {id: view for id, view in zip(queried, answers, strict=True) if isinstance(view, StatusView)}
 
 

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
-from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
+from temporalio.client import WorkflowExecution, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.client.queries import MAX_CONCURRENT_QUERIES, StatusQueries
+from wakeful.client.statuses import MAX_CONCURRENT_READS, Statuses
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError
 from wakeful.contract.subagents import ChildResult
@@ -45,9 +46,10 @@ class ResetSweep:
     """Finds threads that were reset or woken, and reports the ends of their children that they have missed."""
 
     def __init__(
-        self, client: Client, task_queue: str, *, grace: timedelta = GRACE, now: Callable[[], datetime] = utc_now
+        self, reader: ThreadReader, task_queue: str, *, grace: timedelta = GRACE, now: Callable[[], datetime] = utc_now
     ) -> None:
-        self._client = client
+        self._reader = reader
+        self._client = reader.temporal
         self._now = now
         self._scope = f"WorkflowType = '{names.WORKFLOW}' AND TaskQueue = {quoted(task_queue)}"
         self._grace = grace
@@ -74,7 +76,7 @@ class ResetSweep:
     async def _find_resets(self) -> None:
         started = await self._list(f"{self._scope} AND StartTime > '{self._since.isoformat()}'")
         new = [execution for execution in started if execution.run_id not in self._seen]
-        limit = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
+        limit = asyncio.Semaphore(MAX_CONCURRENT_READS)
 
         async def was_reset(execution: WorkflowExecution) -> bool:
             async with limit:
@@ -107,7 +109,7 @@ class ResetSweep:
         thread = await self._newest(thread_id)
         if thread is None or thread.status in CLOSED_FROM_OUTSIDE:
             return True
-        (view,) = await StatusQueries(self._client).statuses([thread])
+        (view,) = await Statuses(self._client).of([thread])
         if not isinstance(view, StatusView) or view.runs == 0:  # it does not answer, or is being woken
             return False
         is_done = True
@@ -117,7 +119,7 @@ class ResetSweep:
             if child.close_time > closed_before:
                 is_done = False  # its own signal may still arrive
             elif result := await self._result(child, view):
-                is_done = await report_end(self._client, thread_id, result) and is_done
+                is_done = await report_end(self._reader, thread_id, result) and is_done
         return is_done
 
     async def _result(self, child: WorkflowExecution, parent: StatusView) -> ChildResult | None:

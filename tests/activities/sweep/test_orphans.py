@@ -15,6 +15,7 @@ from temporalio.worker import Worker
 from temporalio.workflow import ParentClosePolicy
 
 from tests.support.waiting import BOUND_SECONDS
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
 from wakeful.contract.runs import RunIdentity, RunStatus, TaskRef, ToolCallStatus, Usage
 from wakeful.contract.subagents import ChildResult
@@ -107,7 +108,7 @@ class Tree:
         self._temporal = temporal
         self._root = root
         self._queue = queue
-        self.sweep = OrphanSweep(temporal, queue, grace=timedelta(0))
+        self.sweep = OrphanSweep(ThreadReader(temporal), queue, grace=timedelta(0))
 
     @property
     def parent(self) -> WorkflowHandle[Any, Any]:

@@ -250,7 +250,7 @@ async def test_random_rewinds_retain_what_came_before_and_continue(client: Clien
         before = await client.transcript(thread_id)
         steps = steps_of(before)
         to = chance.randrange(len(steps))
-        plan = await plan_rewind(client.temporal, thread_id, to=to)
+        plan = await plan_rewind(client.reader, thread_id, to=to)
         await client.rewind(thread_id, to=to)
         run_id = steps[max(0, to - 1)].run_id
         end = max(step.end for step in steps if step.run_id == run_id)

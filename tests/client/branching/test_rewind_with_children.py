@@ -105,7 +105,7 @@ async def test_earlier_tasks_keep_running_and_later_ones_are_cancelled(client: C
 
 async def reset_only(client: Client, thread_id: str, *, to: int) -> None:
     """A rewind by a process that dies as soon as the server has reset the thread."""
-    planned = await rewind.plan_rewind(client.temporal, thread_id, to=to)
+    planned = await rewind.plan_rewind(client.reader, thread_id, to=to)
     await rewind._reset(client.temporal, planned, "for a moment")
 
 

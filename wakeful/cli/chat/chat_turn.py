@@ -206,7 +206,7 @@ class ChatTurns:
     async def _ask_for_decisions(self, thread_id: str) -> None:
         """Ask for every decision that this thread waits for, once."""
         try:
-            waiting = pending_of(await read_status(self._client.temporal, thread_id))
+            waiting = pending_of(await read_status(self._client.reader, thread_id))
         except WakefulError:
             return  # the thread has ended or does not answer, which is reported elsewhere
         for pending in waiting:

@@ -41,7 +41,7 @@ async def read_resume_point(client: Client, thread_id: str) -> ResumePoint:
     described = await describe(client.temporal, thread_id)
     if described is None:
         return ResumePoint()
-    view = await read_status(client.temporal, thread_id)
+    view = await read_status(client.reader, thread_id)
     messages = [message for message in await client.transcript(thread_id) if message.visibility is Visibility.ALL]
     is_open = described.status is WorkflowExecutionStatus.RUNNING
     is_busy = is_open and view.status is not RunStatus.DONE and view.waiting_for is not WaitingFor.TASKS

@@ -34,14 +34,14 @@ def rewind(
     from wakeful.contract.errors import CallerError
 
     async def go(client: Client) -> Rewound | None:
-        plan = await plan_rewind(client.temporal, thread, to=to)
+        plan = await plan_rewind(client.reader, thread, to=to)
         if not yes:
             print("\n".join(plan_lines(plan)), file=sys.stderr, flush=True)
             if not sys.stdin.isatty():
                 raise CallerError("nothing is undone: without a terminal to ask at, confirm with --yes")
             if not typer.confirm("Rewind?", err=True):
                 return None
-        return await perform(client.temporal, plan, reason=reason)
+        return await perform(client.reader, plan, reason=reason)
 
     rewound = with_client(address, namespace, go)
     if rewound is None:

@@ -75,7 +75,7 @@ async def _refuse_existing(client: Client, thread_id: str, *, again: bool) -> No
         return
     if described.status is WorkflowExecutionStatus.RUNNING:
         try:
-            doing = f" ({(await read_status(client.temporal, thread_id)).doing})"
+            doing = f" ({(await read_status(client.reader, thread_id)).doing})"
         except NoAnswer:
             doing = ""
         raise CallerError(f"thread {thread_id!r} is open{doing}: send it a message with `{send_command(thread_id)}`")

@@ -37,7 +37,7 @@ def show(
         if as_json:
             return
         view = await client.status(thread)
-        lines = [*state_lines(await client.state(thread)), *await read_related_lines(client.temporal, thread, view)]
+        lines = [*state_lines(await client.state(thread)), *await read_related_lines(client.reader, thread, view)]
         if view.active_agent not in (None, view.identity.agent_id):
             lines.insert(0, f"agent    {view.active_agent}")
         if lines:

@@ -21,14 +21,17 @@ def status(
     from wakeful.cli.session import read_status, with_temporal
 
     async def go(temporal: TemporalClient) -> None:
-        view = await read_status(temporal, thread)
+        from wakeful.client.thread_reader import ThreadReader
+
+        reader = ThreadReader(temporal)
+        view = await read_status(reader, thread)
         if as_json:
             print(view.model_dump_json())
             return
         from wakeful.cli.terminal.colours import colours_of
         from wakeful.cli.terminal.status_lines import read_related_lines, status_lines
 
-        lines = [*status_lines(thread, view), *await read_related_lines(temporal, thread, view)]
+        lines = [*status_lines(thread, view), *await read_related_lines(reader, thread, view)]
         print("\n".join(colours_of(sys.stdout).labelled(line) for line in lines))
 
     with_temporal(address, namespace, go)

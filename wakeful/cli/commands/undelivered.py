@@ -67,19 +67,19 @@ async def _read(client: Client, thread: str | None) -> list[ThreadUndelivered]:
 
     def report_later(number: int) -> None:
         loop = asyncio.get_running_loop()
-        timers.append(loop.call_later(REPORT_AFTER_SECONDS, _report_queries, number))
+        timers.append(loop.call_later(REPORT_AFTER_SECONDS, _report_reads, number))
 
     try:
-        return await read_undelivered(client.temporal, on_listed=report_later)
+        return await read_undelivered(client.reader, on_listed=report_later)
     finally:
         for timer in timers:
             timer.cancel()
 
 
-def _report_queries(number: int) -> None:
+def _report_reads(number: int) -> None:
     from wakeful.cli.terminal.text import counted
 
-    print(f"querying {counted(number, 'open thread')} …", file=sys.stderr, flush=True)
+    print(f"reading {counted(number, 'open thread')} …", file=sys.stderr, flush=True)
 
 
 async def _recover(client: Client, thread: str, action: Action) -> str:
@@ -88,7 +88,7 @@ async def _recover(client: Client, thread: str, action: Action) -> str:
     from wakeful.contract.errors import NoAnswer
 
     try:
-        number = len((await read_status(client.temporal, thread)).undelivered)
+        number = len((await read_status(client.reader, thread)).undelivered)
     except NoAnswer as error:
         await _signal(client, thread, action)
         return f"sent: {action} waits in the thread's history: {error}"

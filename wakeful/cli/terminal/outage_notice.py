@@ -8,12 +8,15 @@ from datetime import timedelta
 from typing import Self
 
 from wakeful.client.client import Client
+from wakeful.client.queries import query
 from wakeful.client.wake import describe
+from wakeful.contract import names
 from wakeful.contract.errors import NoAnswer, WakefulError
 from wakeful.contract.runs import RunResult
+from wakeful.contract.views import StatusView
 
 SILENCE_SECONDS = 4.0
-"""Without a record, until the thread is queried."""
+"""Without a record, until a worker is asked."""
 LONGEST_SILENCE_SECONDS = 60.0
 
 
@@ -30,7 +33,7 @@ def warn(message: str) -> None:
 class OutageNotice:
     """Warns once per outage, which ends with the next record.
 
-    A thread that no worker has picked up has no events, so a watcher of it waits in silence: this queries the thread.
+    A thread that no worker has picked up has no events, so a watcher of it waits in silence: this asks a worker for it.
     """
 
     def __init__(self, client: Client, thread_id: str, warn: Callable[[str], None]) -> None:
@@ -70,11 +73,12 @@ class OutageNotice:
             except TimeoutError:
                 silence = min(silence * 2, LONGEST_SILENCE_SECONDS)
                 if not self._has_warned:
-                    await self._query()
+                    await self._ask_worker()
 
-    async def _query(self) -> None:
+    async def _ask_worker(self) -> None:
+        temporal, within = self._client.temporal, timedelta(seconds=SILENCE_SECONDS)
         try:
-            await self._client.status(self._thread_id, within=timedelta(seconds=SILENCE_SECONDS))
+            await query(temporal, self._thread_id, names.QUERY_STATUS, StatusView, within=within)
         except NoAnswer:
             with contextlib.suppress(WakefulError):
                 described = await describe(self._client.temporal, self._thread_id)

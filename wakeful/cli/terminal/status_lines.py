@@ -1,13 +1,14 @@
 """The status of a thread as lines for a terminal."""
 
 from collections.abc import Sequence
-
-from temporalio.client import Client as TemporalClient
+from time import time
 
 from wakeful.cli.terminal.pending_lines import descendant_lines, pending_lines
 from wakeful.cli.terminal.result_lines import budget_text, ended_as, is_more_than_own, spent_text
 from wakeful.cli.terminal.text import counted, printable, shell_command, short
-from wakeful.client.approvals import PendingDecision, pending_of
+from wakeful.client.approvals import PendingDecision, pending_decisions, pending_of
+from wakeful.client.diagnosis.wording import ago
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract.tasks import Task
 from wakeful.contract.views import StatusView
 
@@ -21,6 +22,10 @@ def status_lines(thread_id: str, view: StatusView) -> list[str]:
         f"status   {view.status.value}: {view.doing}",
         f"steps    {view.steps}    tokens {view.usage.total_tokens or 0}",
     ]
+    if view.unhandled_since is not None:
+        why = shell_command("why", ids=[thread_id])
+        arrived = ago(view.unhandled_since, int(time() * 1000))
+        lines.append(f"worker   none has handled what arrived {arrived}: {why}")
     for call in view.calls:
         child = f"  in thread {printable(call.child_thread_id)}" if call.child_thread_id else ""
         lines.append(f"call     {call.call_id}  {call.tool_name}  {call.status.value}{child}")
@@ -54,13 +59,11 @@ def related_lines(thread_id: str, view: StatusView, descendants: Sequence[Pendin
     return lines
 
 
-async def read_related_lines(temporal: TemporalClient, thread_id: str, view: StatusView) -> list[str]:
+async def read_related_lines(reader: ThreadReader, thread_id: str, view: StatusView) -> list[str]:
     """`related_lines`, with the decisions of descendants; they are looked for only if there are children."""
     if not view.children:
         return related_lines(thread_id, view)
-    from wakeful.client.client import Client  # here, because it imports what most statuses do not need
-
-    pending = [each async for each in Client(temporal).inbox(thread_id=thread_id)]
+    pending = [each async for each in pending_decisions(reader, thread_id=thread_id)]
     return related_lines(thread_id, view, [each for each in pending if each.thread_id != thread_id])
 
 

@@ -1,4 +1,4 @@
-"""Fork a thread: start a new one that continues after any step of it. The thread itself is only queried.
+"""Fork a thread: start a new one that continues after any step of it. The thread itself is only read.
 
 This module finds the fork point and checks that a conversation can continue there. The fork's own workflow reads the
 conversation (the `restore_thread` activity).
@@ -15,8 +15,8 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from wakeful.client.branching.steps import Step, steps_of
-from wakeful.client.queries import query
 from wakeful.client.start import new_thread_id, rejecting_invalid
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.wake import Described, describe
 from wakeful.client.watching.reading import read_messages
 from wakeful.contract import names
@@ -26,7 +26,6 @@ from wakeful.contract.messages import Message, Role
 from wakeful.contract.requests import Fork, ForkPointRequest, RunRequest, title_of
 from wakeful.contract.runs import ForkedFrom, ThreadMode
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
-from wakeful.history.archive import ArchiveReader
 from wakeful.history.decoder import ExecutionRef
 from wakeful.history.fork_point import find_fork_point
 from wakeful.rpc_errors import error_of
@@ -48,25 +47,26 @@ class ForkRequest:
     mode: ThreadMode = ThreadMode.RUN
 
 
-async def fork_thread(temporal: Client, thread_id: str, fork: ForkRequest) -> str:
+async def fork_thread(reader: ThreadReader, thread_id: str, fork: ForkRequest) -> str:
     """Start the fork, on its origin's task queue, and return its thread's id.
 
     Raises:
         CallerError: there is no such step, it has not ended, it needs a message, or the new id is taken.
         ThreadNotFound: there is no such thread.
     """
+    temporal = reader.temporal
     origin = await describe(temporal, thread_id)
     if origin is None:
         raise ThreadNotFound(thread_id)
     # All from one execution: the thread may continue meanwhile.
-    messages = await read_messages(temporal, thread_id, run_id=origin.run_id)
+    messages = await read_messages(reader, thread_id, run_id=origin.run_id)
     inherited = inherited_messages(thread_id, messages, fork.at)
     if not fork.message and messages[inherited - 1].role is Role.ASSISTANT:
         reason = f"step {fork.at} of thread {thread_id!r} is an answer, so the model has nothing to continue with"
         raise CallerError(f"{reason}: give the fork a message")
     digest = reduce(chained, messages[:inherited], EMPTY_DIGEST)
     point = ForkPointRequest(messages=inherited, digest=digest)
-    run_id, agent_id = await _find_fork_point(temporal, origin, fork.at, point)
+    run_id, agent_id = await _find_fork_point(reader, origin, fork.at, point)
     with rejecting_invalid():
         request = RunRequest(
             agent_id=fork.agent_id or agent_id,
@@ -113,13 +113,15 @@ def _end(messages: Sequence[Message], step: Step) -> int:
     return end
 
 
-async def _find_fork_point(temporal: Client, origin: Described, at: int, request: ForkPointRequest) -> tuple[str, str]:
+async def _find_fork_point(
+    reader: ThreadReader, origin: Described, at: int, request: ForkPointRequest
+) -> tuple[str, str]:
     """The execution of the origin that has the fork point, or that leads to it, and the agent that answers there."""
 
     async def ask(execution: ExecutionRef, name: str, kind: type[V], argument: object = None, /) -> V:
-        return await query(temporal, execution.thread_id, name, kind, argument, run_id=execution.run_id)
+        return await reader.query(execution.thread_id, name, kind, argument, run_id=execution.run_id)
 
-    found = await find_fork_point(ask, ArchiveReader(temporal), ExecutionRef(origin.id, origin.run_id), request)
+    found = await find_fork_point(ask, reader.archives, ExecutionRef(origin.id, origin.run_id), request)
     kept = found.view.carryover
     if kept is None or kept.agent_id is None:
         raise CallerError(f"step {at} of thread {origin.id!r} is just ending: retry in a moment")

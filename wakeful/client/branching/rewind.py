@@ -18,7 +18,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.client.branching.reset_points import ResetPoint, ResetPointFinder
 from wakeful.client.branching.steps import Step, steps_of
-from wakeful.client.queries import query
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.wake import WakeSignal, describe, signal_or_wake
 from wakeful.client.watching.reading import read_messages
 from wakeful.contract import names
@@ -75,21 +75,22 @@ class RewindPlan:
     """The executions of the thread from the one with the reset point on (Temporal run ids)."""
 
 
-async def plan_rewind(temporal: Client, thread_id: str, *, to: int) -> RewindPlan:
+async def plan_rewind(reader: ThreadReader, thread_id: str, *, to: int) -> RewindPlan:
     """Find out what a rewind to the end of step `to` would undo; nothing is changed yet.
 
     Raises:
         CallerError: there is no such step, nothing came after it, or the thread is a sub-agent's.
-        NoAnswer: no worker answered for the thread.
+        NoAnswer: the thread cannot be read.
     """
+    temporal = reader.temporal
     newest = await describe(temporal, thread_id)
     if newest is None:
         raise ThreadNotFound(thread_id)
-    identity = (await query(temporal, thread_id, names.QUERY_STATUS, StatusView)).identity
+    identity = (await reader.query(thread_id, names.QUERY_STATUS, StatusView)).identity
     if identity.parent_thread_id is not None:
         root = identity.path[0] if identity.path else identity.parent_thread_id
         raise CallerError(f"thread {thread_id!r} is a sub-agent's: rewind its root {root!r}, or fork it")
-    messages = await read_messages(temporal, thread_id)
+    messages = await read_messages(reader, thread_id)
     steps = steps_of(messages)
     first = identity.forked_from.step if identity.forked_from else 0
     if not 0 <= to <= len(steps):
@@ -160,17 +161,18 @@ def _silent_ends(base: Timeline, reset_point: ResetPoint, settled: set[str]) -> 
     return signals
 
 
-async def rewind(temporal: Client, plan: RewindPlan, *, reason: str | None = None) -> Rewound:
+async def rewind(reader: ThreadReader, plan: RewindPlan, *, reason: str | None = None) -> Rewound:
     """Perform a plan. What the thread has done since it was made is undone as well.
 
     Raises:
         WakefulError: Temporal rejected the reset; then nothing has changed.
     """
+    temporal = reader.temporal
     run_id = await _reset(temporal, plan, reason or f"rewound to step {plan.step}")
     undone = _Undone.after(plan.reset_point, await _read_undone(temporal, plan))
     cancelled = await asyncio.gather(*(_cancel(temporal, child.thread_id) for child in undone.children))
     for signal in undone.signals:
-        await _send_again(temporal, plan.thread_id, signal)
+        await _send_again(reader, plan.thread_id, signal)
     return Rewound(
         thread_id=plan.thread_id,
         step=plan.step,
@@ -229,14 +231,14 @@ async def _cancel(temporal: Client, thread_id: str) -> bool:
     return True
 
 
-async def _send_again(temporal: Client, thread_id: str, signal: ThreadSignal) -> None:
+async def _send_again(reader: ThreadReader, thread_id: str, signal: ThreadSignal) -> None:
     """Send a signal to the rewound thread. Results and mail wake it if it has ended, as they do the first time."""
     if signal.signal in (names.SIGNAL_CHILD_SETTLED, names.SIGNAL_DELIVER):
         wake = WakeSignal(signal.signal, signal.payload, None, "a background task has ended")
-        await signal_or_wake(temporal, thread_id, wake, queue_of=lambda closed: closed.task_queue if closed else "")
+        await signal_or_wake(reader, thread_id, wake, queue_of=lambda closed: closed.task_queue if closed else "")
         return
     try:
-        await temporal.get_workflow_handle(thread_id).signal(signal.signal, signal.payload)
+        await reader.temporal.get_workflow_handle(thread_id).signal(signal.signal, signal.payload)
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise error_of(error, thread_id) from error

@@ -211,7 +211,7 @@ def facts(evidence: Evidence, now: int) -> Iterator[str]:
         yield f"{thread}: closed{at} as {evidence.ended.status.value}"
     elif evidence.view is not None:
         yield f"{thread}: status {evidence.view.status.value}, {evidence.view.doing}"
-    elif evidence.no_status is not None:
+    if evidence.no_status is not None:
         yield f"{thread}: {one_line(evidence.no_status)}"
     if (task := evidence.task) is not None:
         state = "started" if task.is_started else "not started"

@@ -10,7 +10,7 @@ from datetime import timedelta
 from time import time
 from typing import Any
 
-from temporalio.client import Client, WorkflowExecutionDescription, WorkflowFailureError, WorkflowQueryFailedError
+from temporalio.client import WorkflowExecutionDescription, WorkflowFailureError, WorkflowQueryFailedError
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -20,6 +20,7 @@ from wakeful.client.diagnosis.diagnose import diagnose
 from wakeful.client.diagnosis.evidence import Activity, ActivityState, Ended, Evidence, QueueKind, TaskQueue
 from wakeful.client.diagnosis.history import RecentHistory, read_recent, read_retry_limits
 from wakeful.client.queries import QUERY_TIMEOUT, ask
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError, WakefulError
 from wakeful.contract.runs import RunResult
@@ -29,7 +30,8 @@ from wakeful.rpc_errors import error_of
 
 OBSERVE_SECONDS = 2.0
 """How long a streaming answer is observed to see whether it grows."""
-SHORT_QUERY_TIMEOUT = timedelta(seconds=2)
+WORKER_TIMEOUT = timedelta(seconds=2)
+"""How long a worker may take to show that it is there; the status itself is read from history."""
 MAX_CONCURRENT_READS = 8
 MAX_CHILDREN = 50
 """Children of one thread that are read; of more, the first ones."""
@@ -38,7 +40,7 @@ MAX_DEPTH = 16
 _PENDING = SearchAttributeKey.for_keyword_list(names.ATTRIBUTE_PENDING)
 
 
-async def why(temporal: Client, thread_id: str, *, now: int | None = None) -> Diagnosis:
+async def why(reader: ThreadReader, thread_id: str, *, now: int | None = None) -> Diagnosis:
     """What a thread does and waits for, and why.
 
     Args:
@@ -48,12 +50,14 @@ async def why(temporal: Client, thread_id: str, *, now: int | None = None) -> Di
         ThreadNotFound: no workflow has this id.
         CallerError: the workflow with this id is not Wakeful's.
     """
-    evidence = await EvidenceReader(temporal).read(thread_id)
+    evidence = await EvidenceReader(reader).read(thread_id)
     return diagnose(evidence, now=int(time() * 1000) if now is None else now)
 
 
 @dataclass(frozen=True)
 class _Answer:
+    """Of a worker, if it has answered: its status, or why there is none."""
+
     view: StatusView | None = None
     has_answered: bool = False
     no_status: str | None = None
@@ -62,8 +66,9 @@ class _Answer:
 class EvidenceReader:
     """Reads a thread and the children that it waits for, once. Each task queue is described once."""
 
-    def __init__(self, temporal: Client) -> None:
-        self._temporal = temporal
+    def __init__(self, reader: ThreadReader) -> None:
+        self._reader = reader
+        self._temporal = reader.temporal
         self._queues: dict[tuple[str, QueueKind], asyncio.Task[TaskQueue | str]] = {}
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_READS)
         self._seen: set[str] = set()
@@ -101,8 +106,9 @@ class EvidenceReader:
             raise CallerError(f"{thread_id!r} is not a thread but a workflow of type {described.workflow_type!r}")
         answer = _Answer()
         if server_answers.close_status(described.status) is None:
-            answer = await self._answer(described)
+            answer, view = await asyncio.gather(self._ask_worker(described), self._read_status(described))
             if answer.view is None:  # the query took long, and what was read before it may have changed
+                answer = replace(answer, view=view)
                 described = await self._described(thread_id)
         recent = await read_recent(self._temporal, thread_id, described.run_id)
         attributes = described.typed_search_attributes
@@ -147,23 +153,30 @@ class EvidenceReader:
         )
         return _with_unread(replace(evidence, activities=activities, queues=queues), problems)
 
-    async def _answer(self, described: WorkflowExecutionDescription) -> _Answer:
-        key = (described.task_queue, QueueKind.WORKFLOW)
-        queues, _ = await self._task_queues([key])
-        # Temporal may not list a worker yet that has just started: without pollers, query nevertheless, but briefly.
-        timeout = QUERY_TIMEOUT if key not in queues or queues[key].pollers else SHORT_QUERY_TIMEOUT
+    async def _read_status(self, described: WorkflowExecutionDescription) -> StatusView | None:
+        """The status from history, which needs no worker; None if it does not replay here, or has not started."""
+        if described.workflow_type == names.WORKFLOW_TOOL_TASK:
+            return None
+        try:
+            return await self._reader.history.query(described.id, names.QUERY_STATUS, StatusView)
+        except WakefulError:
+            return None
+
+    async def _ask_worker(self, described: WorkflowExecutionDescription) -> _Answer:
+        """Whether a worker answers, which Temporal does not know of one that has just started or died."""
         handle = self._temporal.get_workflow_handle(described.id)
         try:
             if described.workflow_type == names.WORKFLOW_TOOL_TASK:
-                await handle.query(names.QUERY_STATUS, rpc_timeout=timeout)
+                await handle.query(names.QUERY_STATUS, rpc_timeout=WORKER_TIMEOUT)
                 return _Answer(has_answered=True)
-            view = await ask(self._temporal, described.id, names.QUERY_STATUS, StatusView, within=timeout)
+            view = await ask(self._temporal, described.id, names.QUERY_STATUS, StatusView, within=WORKER_TIMEOUT)
             return _Answer(view, has_answered=True)
         except (WorkflowQueryFailedError, WakefulError) as error:
             return _Answer(has_answered=True, no_status=f"its status query failed: {error}")
         except RPCError as error:
             if error.status in (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED):
-                return _Answer(no_status=f"no worker answered its status query within {timeout.total_seconds():g}s")
+                seconds = WORKER_TIMEOUT.total_seconds()
+                return _Answer(no_status=f"no worker answered its status query within {seconds:g}s")
             return _Answer(no_status=f"its status could not be queried: {error.message}")
 
     async def _task_queues(

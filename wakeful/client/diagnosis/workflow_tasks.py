@@ -127,10 +127,16 @@ def queued(evidence: Evidence, now: int) -> Finding | None:
             "task to another worker after ten seconds."
         )
         return Finding(Cause.WORKER_SILENT, doing, why, f"Run {code(again)} again.", task.since, (again,))
-    if queue is None or not queue.backlog or not queue.was_polled_since(task.since):
+    if queue is None:
         return None
-    worker = start_worker(queue.name, names.DEFAULT_TASK_QUEUE)
     doing = f"has been waiting for a worker to take its next workflow task{lasting(task.since, now)}"
+    worker = start_worker(queue.name, names.DEFAULT_TASK_QUEUE)
+    if not queue.was_polled_since(task.since):
+        why = f"No worker has polled for it: {last_seen(queue, now)}, and no worker answers queries of the run."
+        next = f"Check that a worker is running, start one if not ({code(worker)}), then run {code(again)} again."
+        return Finding(Cause.WORKER_SILENT, doing, why, next, task.since, (worker, again))
+    if not queue.backlog:
+        return None
     pollers = len(queue.live_pollers(now))
     why = f"{counted(pollers, 'worker')} polled task queue {queue.name!r} since; {backlog(queue)}."
     next = f"The workers have more tasks than they can run: start more of them ({code(worker)}), or wait."

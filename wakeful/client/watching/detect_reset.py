@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.watching.reading import read_events
 from wakeful.history.decoder import ExecutionRef, read_moments, walk_chain
 from wakeful.history.moments import Started, TaskFailed
@@ -64,7 +65,7 @@ async def _read_resets(temporal: Client, execution: ExecutionRef, *, since: int)
     return resets
 
 
-async def last_retained(temporal: Client, thread_id: str, reset: Reset) -> int:
+async def last_retained(reader: ThreadReader, thread_id: str, reset: Reset) -> int:
     """The number of the last event that a reset has retained.
 
     An event has the time at which its workflow task started: retained ones are earlier than the reset, and those that
@@ -75,7 +76,7 @@ async def last_retained(temporal: Client, thread_id: str, reset: Reset) -> int:
     """
     last = 0
     while True:
-        page = await read_events(temporal, thread_id, after=last, run_id=reset.run_id)
+        page = await read_events(reader, thread_id, after=last, run_id=reset.run_id)
         retained = [record.seq for record in page.events if record.at < reset.at]
         last = max(retained, default=last)
         if len(retained) < len(page.events) or not page.more:

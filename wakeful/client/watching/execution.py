@@ -1,6 +1,6 @@
 """One execution of a thread as Temporal shows it: when its history has changed, and what its activities heartbeat.
 
-Reading it adds nothing to history. The watcher queries the thread itself for its events.
+Reading it adds nothing to history. The watcher reads the events of the thread itself.
 """
 
 import sys
@@ -18,6 +18,7 @@ from wakeful.client.watching.live import ActivityHeartbeat
 from wakeful.client.watching.retrying import Retrier
 from wakeful.history.decoder import moment_of
 from wakeful.history.moments import Closed, TaskCompleted, TaskStarted
+from wakeful.history.pending_task import pending_task
 
 DESCRIBE_TIMEOUT = timedelta(seconds=2)
 """How long one poll of the pending activities may take: the next poll shows more anyway."""
@@ -52,7 +53,12 @@ class Execution:
         self._temporal = temporal
         self._handle = temporal.get_workflow_handle(thread_id, run_id=run_id)
         self._retrier = retrier
+        self.was_just_handled = False
+        """A workflow task has been completed since the execution was opened, by a worker that then has it in memory."""
+        self.is_followed = False
+        """It was watched while it was open."""
         self._task_started = (0, 0)
+        self._last_event = 0
         self._history_length = 0
         self._next_page: bytes | None = None
         self._has_changed = False
@@ -63,16 +69,18 @@ class Execution:
         return self.closed.continued_as or None if self.closed is not None else None
 
     @property
-    def never_started(self) -> bool:
-        """It closed before a worker completed a workflow task for it, so it cannot answer queries."""
-        return self.closed is not None and self.confirmed_until == 0
+    def has_started(self) -> bool:
+        """A worker has completed a workflow task for it: before that, it cannot be read."""
+        return self.confirmed_until > 0
 
     async def open(self) -> None:
-        """Read it for the first time, and wait until a worker has completed a workflow task for it."""
+        """Read it for the first time."""
         described = await self._retrier.call(self._handle.describe)
         self._history_length = described.history_length or 0
         if described.status not in _CLOSED_BY_WORKFLOW:
-            await self.wait_for_change()
+            while self.closed is None and self._last_event < self._history_length:
+                self._on_events(await self._retrier.call(self._read_next_page))
+            self._has_changed = False
             return
         self.confirmed_until = sys.maxsize
         closing = WorkflowHistoryEventFilterType.CLOSE_EVENT
@@ -91,7 +99,7 @@ class Execution:
             self._on_events(events)
             if self._has_changed and (not events or events[-1].event_id >= self._history_length):
                 break
-        self._has_changed = False
+        self._has_changed, self.was_just_handled, self.is_followed = False, self.closed is None, True
 
     async def _read_next_page(self) -> Sequence[HistoryEvent]:
         """Long-poll for the next events. The page token advances only when they have arrived, so a retry is safe."""
@@ -102,6 +110,7 @@ class Execution:
 
     def _on_events(self, events: Sequence[HistoryEvent]) -> None:
         for event in events:
+            self._last_event = event.event_id
             match moment_of(event):
                 case TaskStarted(event_id=id, at=at):
                     self._task_started = (id, at)
@@ -117,6 +126,15 @@ class Execution:
                         self.confirmed_until = sys.maxsize
                 case _:
                     pass
+
+    async def waits_for_worker(self) -> bool:
+        """Whether a workflow task of it has been waiting for a worker for longer than a task that was just scheduled.
+
+        Raises:
+            RPCError: Temporal did not answer.
+        """
+        task = pending_task(await self._handle.describe(rpc_timeout=DESCRIBE_TIMEOUT))
+        return task is not None and not task.is_started and not task.is_new
 
     async def read_heartbeats(self) -> list[ActivityHeartbeat]:
         """The newest heartbeats of its pending activities.

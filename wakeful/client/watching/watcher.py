@@ -1,33 +1,35 @@
 """Watch one thread: its events in order, through all its executions, and live records in between.
 
-A long poll of history wakes the watcher, and queries return the events; with `live`, heartbeats of pending activities
-show what is not an event yet. None of it is written to history. `descendants.py` watches the sub-agents.
+A long poll of history wakes the watcher. It reads events from history, and asks a worker only if that has just handled
+the run, and so has it in memory; with `live`, heartbeats of pending activities show what is not an event yet. None of
+it is written to history. `descendants.py` watches the sub-agents.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
-from temporalio.client import Client
 from temporalio.service import RPCError
 
-from wakeful.client.queries import query
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.watching.detect_reset import Reset, first_reset, last_retained
 from wakeful.client.watching.execution import Execution
 from wakeful.client.watching.live import ActivityHeartbeat, LiveRecords, RecordIdentity
-from wakeful.client.watching.reading import read_events
+from wakeful.client.watching.reading import ask_for_events, read_events
 from wakeful.client.watching.retrying import OutageReporter, Retrier, SharedCalls
 from wakeful.contract import names
-from wakeful.contract.errors import ThreadNotFound, WakefulError
+from wakeful.contract.errors import NoAnswer, ThreadNotFound, WakefulError
 from wakeful.contract.events import EventRecord
 from wakeful.contract.views import EventsPage, StatusView
 from wakeful.history.latest_execution import started_before
 
-EVENTS_QUERY_TIMEOUT = timedelta(seconds=10)
-"""How long a thread may take to answer before the watcher reports an outage: a worker may have to replay it first."""
+WORKER_TIMEOUT = timedelta(seconds=2)
+"""How long the worker that has just handled a run may take to answer; history has the events, too."""
+OUTAGE_POLL_SECONDS = 10.0
+"""How often a watcher that waits looks whether a worker takes the thread's workflow task."""
 
 POLL_SECONDS = 0.1
 LONG_ANSWER = 400_000
@@ -40,7 +42,7 @@ QUIET_SECONDS, SLOW_POLL_SECONDS = 60.0, 0.5
 class WatchContext:
     """What all watchers of a `client.watch` share."""
 
-    temporal: Client
+    reader: ThreadReader
     calls: SharedCalls
     outages: OutageReporter
 
@@ -51,12 +53,14 @@ class Watcher:
     def __init__(
         self, context: WatchContext, thread_id: str, *, after: int, live: bool, stop_at_newest: bool = False
     ) -> None:
-        self._temporal = context.temporal
+        self._reader = context.reader
+        self._temporal = context.reader.temporal
         self._calls = context.calls
         self._thread_id = thread_id
         self._is_live = live
         self._stops_at_newest = stop_at_newest
         """It yields what there is, and does not wait for more."""
+        self._outages = context.outages
         self._retrier = Retrier(thread_id, context.outages)
         self._position = after
         """The number of the newest event that was read."""
@@ -79,7 +83,10 @@ class Watcher:
                     yield record
             successor = self._successors.get(execution.run_id) or execution.successor
             if successor is not None and not self._is_undone:
-                execution = await self._open(successor)
+                before, execution = execution, await self._open(successor)
+                if not await self._is_started(execution):
+                    return
+                execution.was_just_handled = before.is_followed and execution.closed is None
                 continue
             if self._is_done or self._stops_at_newest:
                 return
@@ -106,7 +113,7 @@ class Watcher:
                     yield record
             if self._is_done or is_closed or self._stops_at_newest:
                 return
-            change = asyncio.create_task(execution.wait_for_change())
+            change = asyncio.create_task(self._wait_for_change(execution))
             try:
                 while not await self._changed_before_poll(change):
                     for record in await self._poll_heartbeats(execution):
@@ -114,6 +121,23 @@ class Watcher:
             finally:
                 change.cancel()
             await change
+
+    async def _wait_for_change(self, execution: Execution) -> None:
+        """Wait for the next completed workflow task, and report the outage if no worker takes the task."""
+        reporting = asyncio.create_task(self._report_outage(execution))
+        try:
+            await execution.wait_for_change()
+        finally:
+            reporting.cancel()
+            self._outages.call_ended(self)
+
+    async def _report_outage(self, execution: Execution) -> None:
+        while True:
+            await asyncio.sleep(OUTAGE_POLL_SECONDS)
+            with suppress(RPCError):  # if the outage lasts, the long poll of history reports it
+                if await execution.waits_for_worker():
+                    error = NoAnswer(f"no worker takes the next workflow task of thread {self._thread_id!r}")
+                    self._outages.call_failed(self, error)
 
     async def _changed_before_poll(self, change: asyncio.Task[None]) -> bool:
         """Wait for the change, but no longer than until the next poll of heartbeats is due."""
@@ -134,7 +158,7 @@ class Watcher:
         return records
 
     async def _read_identity(self) -> RecordIdentity:
-        view = await query(self._temporal, self._thread_id, names.QUERY_STATUS, StatusView, within=EVENTS_QUERY_TIMEOUT)
+        view = await self._reader.query(self._thread_id, names.QUERY_STATUS, StatusView)
         run = view.identity
         path = (*run.path[1:], run.thread_id) if run.path else ()
         return RecordIdentity(run.thread_id, run.run_id, view.active_agent or run.agent_id, path)
@@ -144,13 +168,17 @@ class Watcher:
             self._prefetched = None
             return prefetched
         after, run_id = self._position, execution.run_id
-        if execution.never_started:
+        if not execution.has_started:
             return EventsPage(events=(), last=after, done=False)
+        is_in_memory = execution.was_just_handled
 
         async def read() -> EventsPage:
-            return await read_events(
-                self._temporal, self._thread_id, after=after, run_id=run_id, within=EVENTS_QUERY_TIMEOUT
-            )
+            if is_in_memory:
+                with suppress(NoAnswer):
+                    return await ask_for_events(
+                        self._reader, self._thread_id, after=after, run_id=run_id, within=WORKER_TIMEOUT
+                    )
+            return await read_events(self._reader, self._thread_id, after=after, run_id=run_id)
 
         return await self._retrier.call(lambda: self._calls.fresh((self._thread_id, run_id, after), read))
 
@@ -165,7 +193,7 @@ class Watcher:
         if reset is None and (self._is_undone or closed is None):  # it was started over, or has fewer events than read
             yield await self._rewind_to(0, at=0), await self._find_execution()
         while reset is not None:
-            retained = await self._retrier.call(partial(last_retained, self._temporal, self._thread_id, reset))
+            retained = await self._retrier.call(partial(last_retained, self._reader, self._thread_id, reset))
             record = await self._rewind_to(min(retained, self._position), at=reset.at)
             execution = await self._find_execution()
             yield record, execution
@@ -185,17 +213,28 @@ class Watcher:
         if described.workflow_type != names.WORKFLOW:
             raise ThreadNotFound(self._thread_id)
         execution = await self._open(described.run_id)
-        while (page := await self._page(execution)).restoring and execution.closed is None:
-            await execution.wait_for_change()
-        if page.restoring or execution.never_started:  # it closed before it had events of its own
+        page = await self._page(execution)
+        while page.restoring or not execution.has_started:
+            # It has no events of its own yet: those of the execution before it come first.
             find_before = partial(started_before, self._temporal, self._thread_id, execution.run_id)
             before = await self._retrier.call(find_before)
             if before is not None:
-                closed, execution = execution, await self._open(before)
-                self._successors[before] = closed.run_id
+                following, execution = execution, await self._open(before)
+                self._successors[before] = following.run_id
                 page = await self._page(execution)
+                break
+            if execution.closed is not None or self._stops_at_newest:
+                break
+            await self._wait_for_change(execution)
+            page = await self._page(execution)
         self._prefetched = page
         return execution
+
+    async def _is_started(self, execution: Execution) -> bool:
+        """Wait until a worker has started the execution; False if it has not, and the watcher does not wait."""
+        while not (execution.has_started or execution.closed is not None or self._stops_at_newest):
+            await self._wait_for_change(execution)
+        return execution.has_started or execution.closed is not None
 
     async def _open(self, run_id: str) -> Execution:
         execution = Execution(self._temporal, self._thread_id, run_id, self._retrier)
