@@ -9,6 +9,7 @@ from wakeful.contract.context import ContextPolicy
 from wakeful.contract.errors import ProviderError
 from wakeful.contract.inference import CompactInput, CompactOutput, InferInput, ModelRequest
 from wakeful.contract.messages import Message, Role, TextBlock
+from wakeful.contract.model_settings import ModelSettings
 from wakeful.contract.names import ACTIVITY_COMPACT
 from wakeful_activities.heartbeats import heartbeating
 from wakeful_activities.history_cache import HistoryCache
@@ -28,16 +29,24 @@ class CompactActivity:
         with heartbeating() as beats:
             agent = await self._cache.agent(input.agent)
             policy = agent.context or ContextPolicy()
-            known = InferInput.model_construct(transcript=input.transcript, appended=())
-            messages = (await self._cache.transcript(known)).since(0)
             mark = await self._cache.mark(input.previous) if input.previous else None
-            boundary = find_boundary(messages, policy, mark=mark, factor=input.token_factor)
+            start = mark.through if mark else 0
+            known = InferInput.model_construct(transcript=input.transcript, appended=())
+            # The summary has what the mark covers: a long thread need not be read from its first message on.
+            transcript = await self._cache.transcript(known, is_enough=lambda newest: newest.start <= start)
+            messages = transcript.since(start)
+            boundary = find_boundary(messages, policy, mark=mark, factor=input.token_factor, start=start)
             if boundary is None:
                 return CompactOutput(skipped="nothing to summarise yet")
-            summary = summary_request(messages, boundary.through, policy, mark=mark)
+            summary = summary_request(messages, boundary.through, policy, mark=mark, start=start)
             prompt = Message(id="summary", role=Role.USER, content=(TextBlock(text=summary.user),))
-            model = agent.model if summary.model is None else agent.model.model_copy(update={"name": summary.model})
-            request = ModelRequest(model=model.name, instructions=summary.system, messages=(prompt,))
+            model = agent.summary_model or agent.model
+            request = ModelRequest(
+                model=model.name,
+                instructions=summary.system,
+                messages=(prompt,),
+                settings=ModelSettings(max_tokens=summary.max_tokens),
+            )
             stream = Stream("", activity.info().attempt, None)
             try:
                 retry = agent.retry or RetryPolicy()
@@ -49,5 +58,6 @@ class CompactActivity:
         concluded = conclude(boundary, response.text, policy, factor=input.token_factor)
         if isinstance(concluded, Skipped):
             return CompactOutput(skipped=concluded.reason, usage=response.usage)
-        self._cache.put_mark(activity.info().activity_id, concluded)
-        return CompactOutput(mark=concluded, usage=response.usage)
+        made = concluded.model_copy(update={"digest": transcript.digest_at(concluded.through)})
+        self._cache.put_mark(activity.info().activity_id, made)
+        return CompactOutput(mark=made, usage=response.usage)

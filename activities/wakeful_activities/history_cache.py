@@ -7,8 +7,9 @@ decides whether a transcript is the right one, so a stale or partial cache costs
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, takewhile
 
 from temporalio import activity
 from temporalio.client import Client
@@ -20,7 +21,7 @@ from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.context import CompactionMark
 from wakeful.contract.errors import InternalError
 from wakeful.contract.inference import InferInput, ModelResponse, Rewind, Source, TranscriptRef
-from wakeful.contract.messages import Message
+from wakeful.contract.messages import Message, Role
 from wakeful.contract.segments import SegmentRef
 from wakeful.contract.tools import ToolOutcome
 from wakeful.contract.transcript import assistant_message, chained, tool_message
@@ -47,6 +48,8 @@ class _Thread:
     """By execution and activity: after a reset, another activity may have the same id."""
     segments: tuple[SegmentRef, ...] = ()
     """Where what precedes `start` is archived; empty if it is not known yet."""
+    leading: tuple[Message, ...] | None = None
+    """The system messages that the conversation begins with, once they were read from an archive."""
 
     @property
     def length(self) -> int:
@@ -58,9 +61,9 @@ class _Thread:
         self.tokens.append(self.tokens[-1] + message_tokens(shortened(message)))
 
     def matches(self, ref: TranscriptRef) -> bool:
-        return self.start.length <= ref.length <= self.length and self._digest_at(ref.length) == ref.digest
+        return self.start.length <= ref.length <= self.length and self.digest_at(ref.length) == ref.digest
 
-    def _digest_at(self, length: int) -> str:
+    def digest_at(self, length: int) -> str:
         return self.digests[length - self.start.length - 1] if length > self.start.length else self.start.digest
 
     def follow(self, appended: Sequence[Source], length: int) -> None:
@@ -87,7 +90,7 @@ class _Thread:
         older = _Thread(start=start)
         for message in messages:
             older.append(message)
-        if older.length != self.start.length or older._digest_at(older.length) != self.start.digest:
+        if older.length != self.start.length or older.digest_at(older.length) != self.start.digest:
             raise _mismatch(f"the archive ends at {older.length} with a different digest")
         self.messages[:0], self.digests[:0], self.start = older.messages, older.digests, start
         self.tokens = older.tokens[:-1] + [older.tokens[-1] + tokens for tokens in self.tokens]
@@ -104,6 +107,10 @@ class CachedTranscript:
     def since(self, number: int) -> tuple[Message, ...]:
         """The entries from `number` on."""
         return tuple(self._thread.messages[number - self.start : self.length - self.start])
+
+    def digest_at(self, number: int) -> str:
+        """The digest of the entries before `number`."""
+        return self._thread.digest_at(number)
 
     def tokens_since(self, number: int) -> int:
         """Their estimated tokens."""
@@ -173,6 +180,23 @@ class HistoryCache:
             await self._read_older(thread)
         return CachedTranscript(thread, ref.length)
 
+    async def leading(self, transcript: CachedTranscript) -> tuple[Message, ...]:
+        """The system messages that the conversation begins with, which every request includes."""
+        thread = self._thread()
+        if transcript.start == 0:
+            return _system_prefix(islice(thread.messages, transcript.length))
+        if thread.leading is None:
+            first = (await self._segments(thread))[:1]
+            thread.leading = _system_prefix(await self._archives.messages(first, after=0, through=first[0].messages))
+        return thread.leading
+
+    async def _segments(self, thread: _Thread) -> tuple[SegmentRef, ...]:
+        if not thread.segments:
+            thread.segments = (await self._read(_here())).segments
+        if not thread.segments:
+            raise _mismatch(f"the thread begins at {thread.start.length}, and what precedes it is not archived")
+        return thread.segments
+
     async def _rebuild(self, ref: TranscriptRef) -> _Thread:
         conversation = await self._read(_here())
         start, messages = _entries(conversation)
@@ -196,10 +220,8 @@ class HistoryCache:
 
     async def _read_older(self, thread: _Thread) -> None:
         """Put the archived segment that precedes the known messages before them."""
-        if not thread.segments:
-            thread.segments = (await self._read(_here())).segments
         end = thread.start.length
-        held = [ref for ref in thread.segments if ref.first_message < end]
+        held = [ref for ref in await self._segments(thread) if ref.first_message < end]
         if not held or held[-1].messages < end:
             raise _mismatch(f"the thread begins at {end}, and what precedes it is not archived")
         start = archived_position(tuple(held[:-1]))
@@ -214,6 +236,10 @@ class HistoryCache:
         self._threads.move_to_end(thread_id)
         _trim(self._threads, self._capacity)
         return thread
+
+
+def _system_prefix(messages: Iterable[Message]) -> tuple[Message, ...]:
+    return tuple(takewhile(lambda message: message.role is Role.SYSTEM, messages))
 
 
 def _entries(

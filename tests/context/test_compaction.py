@@ -168,20 +168,18 @@ def test_the_summariser_reads_shortened_results() -> None:
     assert len(transcript_text([result("c1", "x" * 100_000)])) < 1700
 
 
-def test_the_summary_request_has_the_prompts_limit_and_model_of_the_policy() -> None:
+def test_the_summary_request_has_the_prompts_and_the_limit_of_the_policy() -> None:
     """B-463"""
     policy = ContextPolicy(
         summarizer_system_prompt="Summarise {messages}.",
         summarizer_user_prompt="Here: {messages}!",
         summary_max_tokens=99,
-        summary_model="small",
     )
     said = [user("u1", "Say {messages}"), assistant("a1", "No."), user("u2", "Later.")]
     assert summary_request(said, 2, policy) == SummaryRequest(
         system="Summarise {messages}.",
         user="Here: [User]: Say {messages}\n\n[Assistant]: No.!",
         max_tokens=99,
-        model="small",
     )
 
 
@@ -193,7 +191,6 @@ def test_the_summary_request_includes_the_previous_summary() -> None:
         system=policy.summarizer_system_prompt,
         user="<previous-summary>\nFirst.\n</previous-summary>\n\n[User]: two\n\n[User]: three",
         max_tokens=1024,
-        model=None,
     )
 
 

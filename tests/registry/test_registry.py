@@ -21,6 +21,7 @@ from wakeful import (
 from wakeful.authoring.plugin import Plugin
 from wakeful.authoring.profiles import ProfileKey
 from wakeful.contract.agents import ModelBinding
+from wakeful.contract.context import ContextPolicy
 from wakeful.contract.stopping import ContentMatch, LoopDetection, Timeout
 from wakeful.registry.registry import RegistrySnapshot, default_model
 
@@ -191,6 +192,17 @@ def test_fallbacks_are_models_of_the_registry() -> None:
     assert registry.resolve("a").fallbacks == (ModelBinding(id="spare", provider="anthropic", name="other"),)
     with pytest.raises(ConfigurationError, match="agent 'a' names unknown model 'gone'"):
         Registry(agents=[Agent(id="a", fallbacks=["gone"])])
+
+
+def test_the_model_that_summarises_is_bound_or_reported_if_it_is_unknown() -> None:
+    models = {"main": "openai/big", "small": "anthropic/other"}
+    policy = ContextPolicy(summary_model="small")
+    registry = Registry(agents=[Agent(id="a", model="main", context=policy)], models=models)
+    assert registry.resolve("a").summary_model == ModelBinding(id="small", provider="anthropic", name="other")
+    with pytest.raises(ConfigurationError, match="agent 'a' names unknown model 'small'; registered: default"):
+        Registry(agents=[Agent(id="a", context=policy)])
+    own = Registry(agents=[Agent(id="a", context=ContextPolicy())])
+    assert own.resolve("a").summary_model is None
 
 
 @gate

@@ -1,10 +1,11 @@
 """A long thread and a small window, on the real server: the model sees what fits, and nothing is lost."""
 
+import pytest
 from temporalio.client import Client as TemporalClient
 
 from tests.support.app import TOOLS, Recording
 from tests.support.waiting import until
-from wakeful import Agent, ModelRequest, ModelResponse, Registry, RunStatus, call, say
+from wakeful import Agent, InputMessage, ModelRequest, ModelResponse, Registry, RunStatus, ThreadMode, call, say
 from wakeful.client.client import Client
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.context import ContextPolicy
@@ -43,6 +44,8 @@ async def talk(
     turns: int,
     before: int = 0,
     events: int = 1,
+    opening: tuple[InputMessage, ...] = (),
+    words: str = WORDS,
 ) -> list[str]:
     """Let a thread have that many turns, continuing as new after so many events; the whole transcript."""
     registry = Registry(agents=[Agent(id="solo", tools=TOOLS, context=policy)], models={"default": model})
@@ -50,7 +53,11 @@ async def talk(
     async with running_worker(temporal, registry, settings):
         client = Client(temporal, task_queue=thread_id)
         for number in range(before + 1, before + turns + 1):
-            await client.send(thread_id, f"{number} {WORDS}", agent_id="solo")
+            if opening and number == 1:
+                first = (*opening, InputMessage(content=words))
+                await client.start("solo", first, thread_id=thread_id, mode=ThreadMode.THREAD)
+            else:
+                await client.send(thread_id, f"{number} {words}", agent_id="solo")
             await until(client, thread_id, lambda view, n=number: view.status is RunStatus.DONE and view.runs == n)  # type: ignore[misc]
         transcript = [message.text for message in await client.transcript(thread_id)]
         await client.handle(thread_id).cancel()
@@ -68,6 +75,34 @@ async def test_the_model_sees_what_fits_and_no_call_without_its_result(
     assert len(transcript) == 8 * 4
     assert max(len(request.messages) for request in model.requests) < 24
     assert all(request.messages[0].role is not Role.TOOL for request in model.requests)
+
+
+@pytest.mark.parametrize("events", [1, 2_000], ids=["continues as new", "one execution"])
+async def test_the_system_messages_that_a_thread_begins_with_stay_in_the_window(
+    temporal: TemporalClient, thread_id: str, events: int
+) -> None:
+    """B-452"""
+    model = Recording([say("noted")])
+    policy = ContextPolicy(max_context_tokens=700, max_output_tokens=100, min_recent_messages=1)
+    latin = InputMessage(content="Speak Latin.", role=Role.SYSTEM)
+    transcript = await talk(temporal, thread_id, model, policy, turns=10, opening=(latin,), events=events)
+    assert len(transcript) == 1 + 10 * 2
+    assert [request.messages[0].text for request in model.requests] == ["Speak Latin."] * 10
+    assert len(model.requests[-1].messages) < 15
+
+
+async def test_leading_system_messages_are_read_from_the_archive_of_a_long_thread(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    """Another worker wakes the thread, and has only its newest messages."""
+    policy = ContextPolicy(max_context_tokens=4_000, max_output_tokens=100, min_recent_messages=1)
+    latin = InputMessage(content="Speak Latin.", role=Role.SYSTEM)
+    words = WORDS * 20
+    await talk(temporal, thread_id, Recording([say("noted")]), policy, turns=12, opening=(latin,), words=words)
+    after = Recording([say("noted")])
+    await talk(temporal, thread_id, after, policy, turns=2, before=12, events=2_000)
+    assert [request.messages[0].text for request in after.requests] == ["Speak Latin."] * 2
+    assert len(after.requests[0].messages) < 10
 
 
 async def test_the_past_is_summarised_and_stays_readable(temporal: TemporalClient, thread_id: str) -> None:

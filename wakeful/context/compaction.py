@@ -28,12 +28,11 @@ class Boundary:
 
 @dataclass(frozen=True, slots=True)
 class SummaryRequest:
-    """The request to the summariser; without a `model`, the agent's own model summarises."""
+    """The request to the summariser."""
 
     system: str
     user: str
     max_tokens: int
-    model: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +74,21 @@ def should_compact(tokens: int, policy: ContextPolicy, *, skipped_at: int | None
 
 
 def find_boundary(
-    messages: Sequence[Message], policy: ContextPolicy, *, mark: CompactionMark | None = None, factor: float = 1.0
+    messages: Sequence[Message],
+    policy: ContextPolicy,
+    *,
+    mark: CompactionMark | None = None,
+    factor: float = 1.0,
+    start: int = 0,
 ) -> Boundary | None:
-    """The furthest position up to which `messages` can be summarised; None if that is not worth a summary.
+    """The furthest position up to which a conversation can be summarised; None if that is not worth a summary.
 
     The messages that `mark` covers are summarised already: they are no candidates, and count with their summary's size.
+
+    Args:
+        messages: the conversation from number `start` on; the mark covers what precedes it.
     """
-    uncovered = _uncovered(messages, mark)
+    uncovered = _uncovered(messages, mark, start=start)
     covered, previous = (0, 0) if mark is None else (mark.through, message_tokens(summary_message(mark)))
     candidates = len(uncovered) - policy.compaction_raw_suffix_messages
     # The summariser reads them in one request, together with the previous summary.
@@ -97,17 +104,25 @@ def find_boundary(
 
 
 def summary_request(
-    messages: Sequence[Message], through: int, policy: ContextPolicy, *, mark: CompactionMark | None = None
+    messages: Sequence[Message],
+    through: int,
+    policy: ContextPolicy,
+    *,
+    mark: CompactionMark | None = None,
+    start: int = 0,
 ) -> SummaryRequest:
-    """The request to summarise the first `through` messages; a previous summary is updated."""
-    text = transcript_text(_uncovered(messages[:through], mark))
+    """The request to summarise a conversation up to number `through`; a previous summary is updated.
+
+    Args:
+        messages: the conversation from number `start` on; the mark covers what precedes it.
+    """
+    text = transcript_text(_uncovered(messages[: through - start], mark, start=start))
     if mark is not None:
         text = f"<previous-summary>\n{mark.summary}\n</previous-summary>\n\n{text}"
     return SummaryRequest(
         system=policy.summarizer_system_prompt,
         user=policy.summarizer_user_prompt.replace(MESSAGES_PLACEHOLDER, text),
         max_tokens=policy.summary_max_tokens,
-        model=policy.summary_model,
     )
 
 
@@ -149,14 +164,14 @@ def _last_split(messages: Sequence[Message], limit: int) -> int:
     return limit
 
 
-def _uncovered(messages: Sequence[Message], mark: CompactionMark | None) -> Sequence[Message]:
-    if mark is None:
-        return messages
-    if mark.through > len(messages):
+def _uncovered(messages: Sequence[Message], mark: CompactionMark | None, *, start: int = 0) -> Sequence[Message]:
+    covered = mark.through if mark is not None else 0
+    if not start <= covered <= start + len(messages):
         raise InternalError(
-            f"a compaction mark covers {mark.through} messages, but the conversation has {len(messages)}"
+            f"a compaction mark covers {covered} messages, but the conversation has {start + len(messages)}, "
+            f"of which those from number {start} on are given"
         )
-    return messages[mark.through :]
+    return messages[covered - start :]
 
 
 def _request_tokens(messages: Sequence[Message]) -> int:

@@ -87,6 +87,8 @@ class ResolvedAgent(Wire):
     retry: Maybe[RetryPolicy] = None
     fallbacks: Few[tuple[ModelBinding, ...]] = ()
     """Models to try, in this order, when the first one fails."""
+    summary_model: Maybe[ModelBinding] = None
+    """The model of the context policy that summarises; absent if that is the agent's own."""
     output: Maybe[OutputSpec] = None
     permissions: Maybe[PermissionPolicy] = None
     gates: Few[tuple[str, ...]] = ()

@@ -47,8 +47,9 @@ class ContextPolicy(Written):
     compaction_raw_suffix_messages: int = Field(default=2, ge=1)
     """How many of the newest messages are never summarised."""
     summary_max_tokens: int = Field(default=1024, ge=1)
+    """The longest summary; the provider is sent it as `max_tokens`."""
     summary_model: Maybe[Annotated[str, Field(min_length=1)]] = None
-    """The model that summarises; None means the agent's own."""
+    """The model that summarises, by its id in the registry; None means the agent's own."""
     summarizer_system_prompt: str = DEFAULT_SUMMARIZER_SYSTEM_PROMPT
     summarizer_user_prompt: str = DEFAULT_SUMMARIZER_USER_PROMPT
     """`{messages}` stands for the conversation."""
@@ -165,6 +166,8 @@ class CompactionMark(Wire):
     summary: str
     pre_tokens: int
     post_tokens: int
+    digest: Few[str] = ""
+    """Of the transcript's first `through` messages: the mark fits no other transcript."""
 
 
 class Compaction(Wire):

@@ -143,7 +143,7 @@ def _name_problems(agent: Agent, known: RegistryContent) -> Iterator[Problem]:
             yield Problem(message, location_of(agent, "tools", index))
     if repeated := _repeated(agent.tool_names):
         yield Problem(f"agent {agent.id!r} lists tools twice: {', '.join(repeated)}", location_of(agent, "tools"))
-    for key, model in [(("model",), agent.model), *((("fallbacks", i), m) for i, m in enumerate(agent.fallbacks))]:
+    for key, model in _named_models(agent):
         if model not in known.models:
             hint = f"register it as models={{'main': {model!r}}}; " if "/" in model else ""
             message = f"agent {agent.id!r} names unknown model {model!r}; {hint}registered: {_names(known.models)}"
@@ -154,6 +154,15 @@ def _name_problems(agent: Agent, known: RegistryContent) -> Iterator[Problem]:
             yield Problem(message, location_of(agent, "gates", index))
     if repeated := _repeated(agent.gate_names):
         yield Problem(f"agent {agent.id!r} lists gates twice: {', '.join(repeated)}", location_of(agent, "gates"))
+
+
+def _named_models(agent: Agent) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """The models that the agent names, with the keys under which a file names them."""
+    yield ("model",), agent.model
+    for index, fallback in enumerate(agent.fallbacks):
+        yield ("fallbacks", index), fallback
+    if agent.context is not None and agent.context.summary_model is not None:
+        yield ("context", "summary_model"), agent.context.summary_model
 
 
 def _subagent_problems(agent: Agent, known: RegistryContent, *, all_are_known: bool) -> Iterator[Problem]:

@@ -70,6 +70,11 @@ class RegistryContent:
             return ModelBinding(id=model_id, provider=provider, name=name)
         return ModelBinding(id=model_id, provider=model_id, name=model_id)
 
+    def summary_binding(self, agent: Agent) -> ModelBinding | None:
+        """The model that summarises the agent's conversations, if that is not its own."""
+        model_id = agent.context.summary_model if agent.context else None
+        return None if model_id is None else self.binding(model_id)
+
     def provider(self, binding: ModelBinding) -> AnyProvider | None:
         source = self.models.get(binding.id)
         if binding.provider == binding.id and source is not None and not isinstance(source, str):

@@ -226,6 +226,7 @@ class Registry:
             settings=agent.settings if agent.settings != ModelSettings() else None,
             retry=agent.retry if agent.retry != RetryPolicy() else None,
             fallbacks=tuple(now.content.binding(model) for model in agent.fallbacks),
+            summary_model=now.content.summary_binding(agent),
             output=output_spec(agent),
             max_continuations=agent.max_continuations,
             permissions=agent.permissions,

@@ -260,7 +260,8 @@ class Activities:
             case Infer():
                 return InferenceReturned(command.id, _decoded(returned, ModelResponse))
             case Compact():
-                return CompactionReturned(command.id, _decoded(returned, CompactOutput).mark)
+                output = _decoded(returned, CompactOutput)
+                return CompactionReturned(command.id, output.mark, output.usage)
             case CallTool():
                 return ToolReturned(command.id, read_outcome(command.call.name, returned))
             case RunHooks():

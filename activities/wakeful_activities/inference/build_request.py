@@ -65,7 +65,8 @@ async def build_request(
         window = _Window(agent.context, mark, (input.token_factor or 1.0) * squeeze)
         reserved = _reserved_tokens(agent.instructions, emitted)
         transcript = await cache.transcript(input, is_enough=window.is_enough)
-        history, report = window.view(transcript, tools, reserved)
+        leading = () if window.uses_mark(transcript) else await cache.leading(transcript)
+        history, report = window.view(transcript, leading, tools, reserved)
         if rewritten is not None:
             view = fit(rewritten, tools, agent.context, factor=window.factor, reserved=reserved)
             rewritten = view.messages
@@ -100,34 +101,36 @@ class _Window:
 
     def is_enough(self, known: CachedTranscript) -> bool:
         """Whether the request could not include older messages than these."""
-        if self.mark is not None and known.start <= self.mark.through:
+        if self.uses_mark(known):
             return True
         return scaled(known.tokens_since(known.start), self.factor) >= self.policy.max_context_tokens
 
+    def uses_mark(self, known: CachedTranscript) -> bool:
+        """Whether the request includes a summary instead of the oldest messages, leading system messages included."""
+        return self.mark is not None and known.start <= self.mark.through
+
     def view(
-        self, known: CachedTranscript, tools: Sequence[ToolDescriptor], reserved: int
+        self, known: CachedTranscript, leading: tuple[Message, ...], tools: Sequence[ToolDescriptor], reserved: int
     ) -> tuple[tuple[Message, ...], ContextReport]:
-        """The part of the conversation that the request includes.
+        """The part of the conversation that the request includes, after its `leading` system messages.
 
         It reads only messages that could be included: a request costs the same in a long thread as in a short one.
         """
-        first = known.start
-        summary: tuple[Message, ...] = ()
-        if self.mark is not None and known.start <= self.mark.through:
-            first, summary = self.mark.through, (summary_message(self.mark),)
+        head, first = leading, max(known.start, len(leading))
+        if self.mark is not None and self.uses_mark(known):
+            head, first = (summary_message(self.mark),), self.mark.through
         fits = known.newest(int(self.policy.max_context_tokens / self.factor))
         newest = max(first, min(fits, known.length - self.policy.min_recent_messages))
         view = fit(
-            (*summary, *known.since(newest)),
+            (*head, *known.since(newest)),
             tools,
             self.policy,
             factor=self.factor,
             reserved=reserved,
-            has_more_before=newest > 0 and not (summary and newest == first),
         )
         report = ContextReport(
             estimated_tokens=view.estimated_tokens,
-            history_tokens=scaled(messages_tokens(summary) + known.tokens_since(first), self.factor),
+            history_tokens=scaled(messages_tokens(head) + known.tokens_since(first), self.factor),
             dropped=view.dropped + newest - first,
             cut=view.cut,
         )

@@ -13,7 +13,7 @@ from wakeful.contract.mail import AgentMessage, TaskEvent
 from wakeful.contract.messages import InputMessage, Message
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Rule
-from wakeful.contract.runs import OnBusy
+from wakeful.contract.runs import NO_USAGE, OnBusy, Usage
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult
 from wakeful.contract.tools import ToolOutcome
 
@@ -41,10 +41,11 @@ class ToolReturned:
 
 @dataclass(frozen=True)
 class CompactionReturned:
-    """A summary, or None if it would have saved too little."""
+    """A summary, or None if it would have saved too little; either way it was paid for."""
 
     id: str
     mark: CompactionMark | None
+    usage: Usage = NO_USAGE
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,8 @@ class ContextState:
     """The compaction that is in flight."""
     pressure: int = 0
     """The tokens of the conversation when the newest compaction was scheduled."""
+    unpaid: Usage = Usage()
+    """Of summaries that arrived between two runs: the next run pays for them."""
     skipped_at: int | None = None
 
     @property

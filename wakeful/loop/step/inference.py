@@ -19,6 +19,12 @@ from wakeful.loop.thread.submissions import for_this_run, read_messages, read_qu
 
 
 def on_inference_returned(thread: Thread, inferring: Inferring, response: ModelResponse, *, now: int) -> Advance:
+    """Handle the answer, and summarise the conversation in the background if it has become too long."""
+    answered = _on_answer(thread, inferring, response, now=now)
+    return answered if response.context is None else context.compact_after(answered, thread, response)
+
+
+def _on_answer(thread: Thread, inferring: Inferring, response: ModelResponse, *, now: int) -> Advance:
     """Count the answer, apply what hooks request, and then: end, ask again, call tools, or take it as the last."""
     run = thread.current
     recent = stopping.recent_answers_after(run, response) if run.agent.stop_conditions else ()
@@ -30,9 +36,9 @@ def on_inference_returned(thread: Thread, inferring: Inferring, response: ModelR
     if "" in call_ids or len(set(call_ids)) < len(call_ids):
         error = f"inference failed: the answer's tool calls have no distinct ids: {call_ids!r}"
         return finish(thread, Errored(value=error), now=now)
-    moved = Advance(thread, events=answer_events(response, duration_ms=max(0, now - inferring.since)))
     if response.context is not None:
-        moved = moved.then(context.on_answer, response)
+        thread = context.with_estimates(thread, response, response.context)
+    moved = Advance(thread, events=answer_events(response, duration_ms=max(0, now - inferring.since)))
     if response.effects is not None:
         moved = moved.then(apply_effects, response.effects, source=inferring.id)
     if (end := _end_after(moved.thread, response)) is not None:

@@ -2,6 +2,7 @@
 
 from wakeful.contract import ids
 from wakeful.contract.carryover import Carryover, UnreadMessage
+from wakeful.contract.context import Compaction
 from wakeful.contract.messages import Role
 from wakeful.contract.outcomes import Outcome, OutcomeStatus, remembered_id
 from wakeful.contract.requests import RunRequest
@@ -10,6 +11,7 @@ from wakeful.loop.machine.events import mail_arrived
 from wakeful.loop.machine.facts import Submitted
 from wakeful.loop.machine.stages import Idle
 from wakeful.loop.machine.state import Advance, Children, ContextState, Mail, Thread
+from wakeful.loop.step import context
 from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.thread import outcomes, submissions
 from wakeful.loop.thread.transcript import Transcript
@@ -65,7 +67,7 @@ def opened(
         parent=request.subagent,
         mode=request.mode,
         counters=kept.counters,
-        context=ContextState(others=kept.context, compaction=kept.compaction),
+        context=ContextState(others=kept.context, compaction=_kept_compaction(transcript, kept)),
         frontend_tools=tuple(tool.descriptor() for tool in request.frontend_tools) or kept.frontend_tools,
         agent_state=AgentState(thread=kept.state, run=kept.run_state),
         permissions=kept.permissions,
@@ -84,6 +86,11 @@ def _unread(unread: UnreadMessage) -> Submitted:
     message = unread.message
     source = submissions.source_of(message, ids.FromSnapshot(message.id))
     return Submitted(message, source, unread.group, unread.agent_id, unread.overrides)
+
+
+def _kept_compaction(transcript: Transcript, kept: Carryover) -> Compaction | None:
+    fits = kept.compaction is not None and context.fits(kept.compaction.mark, transcript)
+    return kept.compaction if fits else None
 
 
 def _known_outcomes(transcript: Transcript, kept: Carryover) -> tuple[Outcome, ...]:

@@ -11,7 +11,7 @@ from wakeful.contract.inference import Source
 from wakeful.contract.messages import Message
 from wakeful.contract.outcomes import OutcomeStatus, remembered_id
 from wakeful.contract.requests import RunRequest
-from wakeful.contract.runs import OnBusy, Origin, ThreadMode
+from wakeful.contract.runs import NO_USAGE, OnBusy, Origin, ThreadMode
 from wakeful.loop.machine.commands import ResolveAgent
 from wakeful.loop.machine.events import run_start
 from wakeful.loop.machine.facts import MessagesSubmitted, Submitted
@@ -146,6 +146,7 @@ def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | R
         started_at_position=thread.transcript.position,
         overrides=first.overrides,
         permissions=(*inherited, *first.permissions),
+        usage=thread.context.unpaid,
         budget=Ledger(
             limit=first.budget or Budget(),
             allowance=parent.allowance if parent else None,
@@ -160,6 +161,7 @@ def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | R
         counters=counters,
         active_agent=agent_id if agent_id != thread.identity.agent_id or thread.active_agent else None,
         requested_agent=None,
+        context=replace(thread.context, unpaid=NO_USAGE),
         agent_state=thread.agent_state if is_first else thread.agent_state.for_next_run(),
     ).entering(Resolving(id=resolve_id))
     started = _appending(started, taken)
