@@ -6,9 +6,11 @@ archives.
 
 import hashlib
 import lzma
+import math
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import reduce
+from typing import TypeVar
 
 from pydantic_core import to_json
 from temporalio.client import Client, WorkflowExecution
@@ -29,11 +31,16 @@ from wakeful.rpc_errors import error_of
 SEGMENT_BYTES = 1_000_000
 """Of a segment's JSON. It stays under Temporal's limit of two megabytes even if it cannot be compressed."""
 
+FILL = 0.8
+"""How full segments are planned to be."""
+
 MAX_KEPT = 16
 """Segments that a reader keeps in memory."""
 
 COMPRESSION = 1
 """Of 0 to 9: higher levels take longer, and hardly save more."""
+
+E = TypeVar("E", Message, EventRecord)
 
 
 class ArchiveReader:
@@ -118,7 +125,7 @@ class ArchiveWriter:
         """
         first_message, first_event = archived_messages(segments), archived_events(segments)
         written = list[SegmentRef]()
-        for part in _parts(messages, events, carryover):
+        for part in segments_of(messages, events, carryover):
             digest = reduce(chained, part.messages, digest)
             header = SegmentHeader(
                 thread_id=self._thread_id,
@@ -160,10 +167,47 @@ class ArchiveWriter:
         return archive_id, handle.result_run_id
 
 
-def _parts(
+def segments_of(
+    messages: Sequence[Message], events: Sequence[EventRecord], carryover: Carryover | None
+) -> list[SegmentContent]:
+    """Everything in segments that fit; the last one has the carryover.
+
+    Events repeat what messages say. They compress well together, so a segment has the events of about the same time;
+    only where that would be too large are they apart.
+    """
+    parts = _together(messages, events, carryover)
+    if max(len(to_json(part)) for part in parts) <= SEGMENT_BYTES:
+        return parts
+    return list(_apart(messages, events, carryover))
+
+
+def _together(
+    messages: Sequence[Message], events: Sequence[EventRecord], carryover: Carryover | None
+) -> list[SegmentContent]:
+    total = sum(len(to_json(entry)) for entry in (*messages, *events, carryover) if entry is not None)
+    number = math.ceil(total / (SEGMENT_BYTES * FILL)) or 1
+    slices = list(zip(_sliced(messages, number), _sliced(events, number), strict=True))
+    return [
+        SegmentContent(messages=said, events=shown, carryover=carryover if part == number else None)
+        for part, (said, shown) in enumerate(slices, start=1)
+    ]
+
+
+def _sliced(entries: Sequence[E], number: int) -> list[tuple[E, ...]]:
+    """So many slices of about the same size."""
+    slices: list[list[E]] = [[] for _ in range(number)]
+    sizes = [len(to_json(entry)) for entry in entries]
+    before, total = 0, sum(sizes)
+    for entry, size in zip(entries, sizes, strict=True):
+        slices[min(number - 1, before * number // total)].append(entry)
+        before += size
+    return [tuple(found) for found in slices]
+
+
+def _apart(
     messages: Sequence[Message], events: Sequence[EventRecord], carryover: Carryover | None
 ) -> Iterator[SegmentContent]:
-    """Everything in segments that fit: messages first, then events; the last one has the carryover."""
+    """Messages first, then events; one that does not fit has a segment of its own."""
     part_messages, part_events = list[Message](), list[EventRecord]()
     size = 0
     for entry in (*messages, *events, carryover):
