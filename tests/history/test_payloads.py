@@ -9,7 +9,6 @@ from temporalio.api.common.v1 import Payload
 from temporalio.client import Client as TemporalClient
 from temporalio.converter import (
     DataConverter,
-    ExternalStorage,
     PayloadCodec,
     SerializationContext,
     StorageDriverClaim,
@@ -25,7 +24,7 @@ from wakeful.client.client import Client
 from wakeful.contract.errors import DoesNotReplay
 from wakeful.history.read_only_replayer import decoding_only
 from wakeful.history.reader import HistoryReader
-from wakeful.storage import DirectoryStore, data_converter
+from wakeful.storage import DirectoryStore, data_converter, external_storage
 
 KEY = 0x5A
 ENCODING = b"binary/flipped"
@@ -133,9 +132,7 @@ async def test_payloads_outside_history_are_read_and_not_stored_again(
     temporal: TemporalClient, thread_id: str, working: Working, tmp_path: Path
 ) -> None:
     store = CountingStore(tmp_path)
-    converter = replace(
-        await data_converter({}), external_storage=ExternalStorage(drivers=[store], payload_size_threshold=500)
-    )
+    converter = replace(await data_converter({}), external_storage=external_storage(store, threshold=500))
     client = Client(await connected(temporal, converter), task_queue=thread_id)
     text = "approve " + "everything " * 200
     await suspended(client, working, text)
