@@ -50,6 +50,7 @@ EXPORTS = [
     "DeferRule",
     "DeferredTools",
     "DeferredToolsSettings",
+    "DeleteReceipt",
     "Diagnosis",
     "EventRecord",
     "ExpiryAction",

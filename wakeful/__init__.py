@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from wakeful.authoring.tool import Tool, ToolContext, tool
     from wakeful.client.approvals import PendingDecision
     from wakeful.client.client import Client
+    from wakeful.client.deletion.delete import DeleteReceipt
     from wakeful.client.diagnosis.causes import Diagnosis
     from wakeful.client.tree import TreeNode
     from wakeful.connection import connect
@@ -163,6 +164,7 @@ __all__ = [
     "DeferRule",
     "DeferredTools",
     "DeferredToolsSettings",
+    "DeleteReceipt",
     "Diagnosis",
     "EventRecord",
     "ExpiryAction",
@@ -310,6 +312,7 @@ _EXPORTS = {
     "wakeful.authoring.tool": "Tool ToolContext tool",
     "wakeful.client.approvals": "PendingDecision",
     "wakeful.client.client": "Client",
+    "wakeful.client.deletion.delete": "DeleteReceipt",
     "wakeful.client.diagnosis.causes": "Diagnosis",
     "wakeful.client.tree": "TreeNode",
     "wakeful.connection": "connect",

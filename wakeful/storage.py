@@ -132,12 +132,15 @@ class S3Store(PayloadStore):
 
     async def delete(self, namespace: str, workflow_id: str) -> int:
         deleted = 0
-        async for keys in self._pages(_s3_prefix(namespace, workflow_id)):
-            request = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
-            answer = await self._objects.delete_objects(Bucket=self._bucket, Delete=request)
-            if errors := answer.get("Errors"):
-                raise OSError(f"S3 did not delete {len(errors)} objects, such as {errors[0]!r}")
-            deleted += len(keys)
+        try:
+            async for keys in self._pages(_s3_prefix(namespace, workflow_id)):
+                request = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
+                answer = await self._objects.delete_objects(Bucket=self._bucket, Delete=request)
+                if errors := answer.get("Errors"):
+                    raise OSError(f"S3 did not delete {len(errors)} objects, such as {errors[0]!r}")
+                deleted += len(keys)
+        except Exception as error:  # botocore's own errors have no common base with Python's
+            raise OSError(f"the bucket {self._bucket!r}: {error}") from error
         return deleted
 
     async def _pages(self, prefix: str) -> AsyncIterator[list[str]]:
@@ -234,13 +237,16 @@ async def delete_stored(converter: DataConverter, namespace: str, workflow_id: s
     """Delete what is stored outside history for a workflow, and return how many payloads there were.
 
     Raises:
-        ConfigurationError: the converter has a store of another kind, which Wakeful cannot delete from.
-        OSError: the store did not delete a payload.
+        OSError: a store did not delete a payload.
     """
-    storage = converter.external_storage
-    deleted = 0
-    for driver in storage.drivers if storage is not None else ():
-        if not isinstance(driver, PayloadStore):
-            raise ConfigurationError([f"the payload store {driver.name()!r} has no way to delete payloads"])
-        deleted += await driver.delete(namespace, workflow_id)
-    return deleted
+    stores = [driver for driver in _drivers(converter) if isinstance(driver, PayloadStore)]
+    return sum([await store.delete(namespace, workflow_id) for store in stores])
+
+
+def foreign_store(converter: DataConverter) -> str | None:
+    """The name of a store that is not Wakeful's, so that nothing can be deleted from it here."""
+    return next((driver.name() for driver in _drivers(converter) if not isinstance(driver, PayloadStore)), None)
+
+
+def _drivers(converter: DataConverter) -> Sequence[StorageDriver]:
+    return converter.external_storage.drivers if converter.external_storage is not None else ()

@@ -47,6 +47,7 @@ SECTIONS = {
     "Operate": {
         "cancel": "Cancel the run of a thread and everything it started.",
         "close": "Cancel the run of a thread, if any, and close the thread.",
+        "delete": "Delete threads with everything that belongs to them.",
         "undelivered": "List messages between agents that were not delivered.",
         "replay": "Replay histories on the installed code, before a deploy.",
     },

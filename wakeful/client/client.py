@@ -9,10 +9,12 @@ from pydantic import JsonValue
 from temporalio.client import Client as TemporalClient
 from temporalio.service import RPCError
 
+from wakeful.authoring.profiles import ProfileStore
 from wakeful.client.approvals import PendingDecision, decide, pending_decisions
 from wakeful.client.branching.fork import ForkRequest, fork_thread
 from wakeful.client.branching.rewind import Rewound, plan_rewind, rewind
 from wakeful.client.confirming import DecisionStatus, confirm_message
+from wakeful.client.deletion.delete import DeleteReceipt, delete_thread
 from wakeful.client.diagnosis.causes import Diagnosis
 from wakeful.client.diagnosis.reader import why
 from wakeful.client.start import Handle, rejecting_invalid, start_thread, wait_for_result
@@ -362,6 +364,21 @@ class Client:
             NoAnswer: no worker has started the thread, or its history does not replay here and no worker answered.
         """
         return await rewind(self.reader, await plan_rewind(self.reader, thread_id, to=to), reason=reason)
+
+    async def delete(self, thread_id: str, *, profiles: bool | ProfileStore = False) -> DeleteReceipt:
+        """Delete the thread for good: its executions, archives, sub-agents, tasks and stored payloads.
+
+        Open ones are terminated first; no worker is needed. Forks of the thread stay. Deleting it again has no effect,
+        or deletes what an earlier call could not: `remaining` of the receipt names that.
+
+        Args:
+            profiles: also delete the profiles of these threads, in this store, or in the one that `WAKEFUL_PROFILES`
+                names.
+
+        Raises:
+            CallerError: the thread is a sub-agent of a thread that exists: delete that one.
+        """
+        return await delete_thread(self.temporal, thread_id, profiles=profiles)
 
     def handle(self, thread_id: str, *, run_id: str | None = None) -> Handle:
         """The thread's workflow, for everything that Temporal's own client can do with it."""

@@ -13,6 +13,8 @@ from functools import reduce
 from typing import TypeVar
 
 from pydantic_core import to_json
+from temporalio.api.common.v1 import WorkflowExecution as ExecutionProto
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowExecution
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
@@ -20,13 +22,14 @@ from temporalio.service import RPCError, RPCStatusCode
 from wakeful.contract import ids, names
 from wakeful.contract.archive import SegmentContent, SegmentHeader
 from wakeful.contract.carryover import Carryover
-from wakeful.contract.errors import ArchiveMissing
+from wakeful.contract.errors import ArchiveMissing, ThreadNotFound
 from wakeful.contract.events import EventRecord
 from wakeful.contract.messages import Message
 from wakeful.contract.segments import SegmentRef, archived_events, archived_messages
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
 from wakeful.history.list_queries import quoted
 from wakeful.rpc_errors import error_of
+from wakeful.storage import delete_stored
 
 SEGMENT_BYTES = 1_000_000
 """Of a segment's JSON. It stays under Temporal's limit of two megabytes even if it cannot be compressed."""
@@ -122,6 +125,9 @@ class ArchiveWriter:
         Args:
             number: how often the thread has been archived.
             digest: of all messages up to `segments`.
+
+        Raises:
+            ThreadNotFound: the thread was deleted meanwhile; nothing stays of what was written.
         """
         first_message, first_event = archived_messages(segments), archived_events(segments)
         written = list[SegmentRef]()
@@ -146,7 +152,20 @@ class ArchiveWriter:
             )
             written.append(ref)
             first_message, first_event = ref.messages, ref.events
+        await self._check_exists(written)
         return tuple(written)
+
+    async def _check_exists(self, written: Sequence[SegmentRef]) -> None:
+        """Undo the writing if the thread was deleted meanwhile: the deletion may not have found these archives."""
+        try:
+            await self._temporal.get_workflow_handle(self._thread_id).describe()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise error_of(error, self._thread_id) from error
+            for ref in written:
+                await delete_execution(self._temporal, ref.archive_id, ref.run_id)
+                await delete_stored(self._temporal.data_converter, self._temporal.namespace, ref.archive_id)
+            raise ThreadNotFound(self._thread_id) from error
 
     async def _start(self, header: SegmentHeader, part: SegmentContent, number: int) -> tuple[str, str]:
         content = to_json(part)
@@ -248,6 +267,17 @@ async def end_archive(temporal: Client, archive: WorkflowExecution, *, reason: s
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:  # else it has completed
             raise error_of(error, archive.id) from error
+
+
+async def delete_execution(temporal: Client, workflow_id: str, run_id: str) -> None:
+    """Have the server delete an execution, in the background; it terminates one that is open.
+
+    Raises:
+        RPCError: the server does not have it, or refused.
+    """
+    execution = ExecutionProto(workflow_id=workflow_id, run_id=run_id)
+    request = DeleteWorkflowExecutionRequest(namespace=temporal.namespace, workflow_execution=execution)
+    await temporal.workflow_service.delete_workflow_execution(request)
 
 
 def digest_before(segments: tuple[SegmentRef, ...]) -> str:

@@ -1,0 +1,1 @@
+"""Delete threads: everything that the server and the stores have of them."""
