@@ -57,6 +57,8 @@ _FAST = {
     "history.timerProcessorMaxTimeShift": '"10ms"',
     # Within this interval after its start, an execution cannot be followed by the next one of its thread.
     "history.workflowIdReuseMinimalInterval": '"10ms"',
+    # A deletion waits until this queue has recorded the close of the execution, every 30 seconds by default.
+    "history.transferProcessorUpdateAckInterval": '"1s"',
 }
 
 _SQLITE_HEADER = b"SQLite format 3\0"
@@ -155,6 +157,31 @@ async def ensure_search_attributes(client: Client) -> bool:
     if wrong:
         _logger.warning("runs have no search attributes", extra={"of_another_type": wrong})
     return not wrong
+
+
+async def warn_of_short_retention(client: Client, at_least: timedelta) -> None:
+    """Log if the namespace deletes closed threads earlier than `at_least` after they close."""
+    try:
+        described = await client.workflow_service.describe_namespace(
+            DescribeNamespaceRequest(namespace=client.namespace), timeout=NAMESPACE_TIMEOUT
+        )
+    except RPCError:  # one who may not describe the namespace may still use it
+        return
+    retention = described.config.workflow_execution_retention_ttl.ToTimedelta()
+    if not timedelta() < retention < at_least:
+        return
+    update = ["temporal", "operator", "namespace", "update", "-n", client.namespace, "--retention", _hours(at_least)]
+    _logger.warning(
+        "namespace %r has a retention of %s: so long after a thread has closed, Temporal deletes it, and a message can "
+        "no longer wake it. Change it with `%s`, or set WorkerSettings.min_retention",
+        client.namespace,
+        _hours(retention),
+        shlex.join(update),
+    )
+
+
+def _hours(time: timedelta) -> str:
+    return f"{time / timedelta(hours=1):g}h"
 
 
 @dataclass(frozen=True)

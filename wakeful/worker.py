@@ -22,7 +22,7 @@ from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from wakeful.authoring.profiles import ProfileStore
 from wakeful.client.thread_reader import ThreadReader
-from wakeful.connection import ensure_search_attributes
+from wakeful.connection import ensure_search_attributes, warn_of_short_retention
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.names import DEFAULT_TASK_QUEUE
@@ -82,6 +82,8 @@ class WorkerSettings:
     """Transcripts in the history cache; one that is evicted is rebuilt from history."""
     sweep_interval: timedelta | None = timedelta(seconds=5)
     """How often the worker looks for sub-agents whose parents were terminated; None means never."""
+    min_retention: timedelta | None = timedelta(days=3)
+    """The worker logs a warning when it starts if the namespace keeps closed threads for less; None means never."""
 
 
 @contextlib.asynccontextmanager
@@ -113,6 +115,8 @@ async def running_worker(
     hooks, gates = Hooks(registry, hook_threads, worker_profiles.open, lifecycles), Gates(registry, gate_threads)
     inference = InferActivity(registry, cache, hooks, gates, built_in)
     has_attributes = await ensure_search_attributes(client)
+    if settings.min_retention is not None:
+        await warn_of_short_retention(client, settings.min_retention)
     archive = ArchiveActivity(client, history)
     resolve = ResolveActivity(registry, cache, search_attributes=has_attributes, budget=settings.history_budget)
     activities: list[Callable[..., Any]] = [

@@ -25,13 +25,14 @@ from wakeful.history.archive import delete_execution
 from wakeful.rpc_errors import RETRYABLE, error_of
 from wakeful.storage import delete_stored, foreign_store
 
-PATIENCE = timedelta(seconds=30)
-"""How long a deletion continues without any progress."""
+PATIENCE = timedelta(minutes=3)
+"""How long a deletion continues without any progress: by default, the server takes half a minute for an execution that
+has just closed."""
 
-PAUSE_SECONDS = 0.1
-"""Between two looks at the server, which deletes in the background."""
+PAUSES_SECONDS = (0.1, 1.0)
+"""The shortest and the longest pause between two looks at the server, which deletes in the background."""
 
-REPEAT_SECONDS = 5.0
+REPEAT_SECONDS = 30.0
 """Before the server is asked again to delete an execution that still exists."""
 
 TERMINATED = "the thread is being deleted"
@@ -159,24 +160,28 @@ class _Deletion:
         )
 
     async def _delete_executions(self) -> Belongings:
-        """Terminate and delete, until the server lists nothing any more."""
+        """Terminate and delete, until all that was found is gone, and the server lists nothing any more."""
         deadline = monotonic() + PATIENCE.total_seconds()
+        seen = set[ExecutionKey]()
+        pause, longest = PAUSES_SECONDS
         while True:
             found = await self._finder.find()
-            left = {key for key in found.executions if key.workflow_id not in self._failed}
-            if not left:
+            listed = {key for key in found.executions if key.workflow_id not in self._failed}
+            seen |= listed
+            left = {key for key in seen - self._gone if key.workflow_id not in self._failed}
+            if not left and not listed:
                 return found
             if monotonic() > deadline:
-                for key in sorted(left - self._gone):
+                for key in sorted(left):
                     reason = f"execution {key.run_id!r} still exists: delete the thread again"
                     self._failed.setdefault(key.workflow_id, reason)
                 return found
             gone = len(self._gone)
-            await self._round(found, left - self._gone)
+            await self._round(found, left)
             if len(self._gone) > gone:
                 deadline = monotonic() + PATIENCE.total_seconds()
-            else:
-                await asyncio.sleep(PAUSE_SECONDS)
+            await asyncio.sleep(pause)
+            pause = min(longest, pause * 1.5)
 
     async def _round(self, found: Belongings, left: set[ExecutionKey]) -> None:
         # One after another: a parent that is open would see its children end.
