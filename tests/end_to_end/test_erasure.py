@@ -167,7 +167,7 @@ async def test_nothing_that_a_deleted_thread_said_is_left(
     database, payloads, profiles = tmp_path / "server.db", tmp_path / "payloads", tmp_path / "profiles" / "p.db"
     monkeypatch.setenv(VARIABLE, f"dir:{payloads}")
     monkeypatch.setenv("WAKEFUL_PROFILES", f"sqlite:{profiles}")
-    doomed, kept = f"{thread_id}-{CANARY}", f"{thread_id}-kept"
+    doomed, kept = f"{thread_id}-doomed", f"{thread_id}-kept"
     settings = WorkerSettings(history_budget=HistoryBudget(bytes=300_000))
     async with embedded_server(database=database, ui=False) as server:
         client = Client(server.client)
