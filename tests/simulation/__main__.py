@@ -3,6 +3,7 @@
 import argparse
 import logging
 import os
+import signal
 import sys
 import time
 import warnings
@@ -12,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 
 from tests.simulation.core import Core
+from tests.simulation.coverage import Coverage, collecting, report
 from tests.simulation.judge import Verdicts, judge_many
 from tests.simulation.minimise import minimised
 from tests.simulation.schedule import STEPS, repeat, run
@@ -31,6 +33,7 @@ class Batch:
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[tuple[str, str]] = field(default_factory=list)
     """Seed and problem."""
+    coverage: Coverage = field(default_factory=Coverage)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,7 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _be_quiet()
     if options.seed is not None:
         return explain(options.seed, options.steps)
-    failed = simulate(options.first, options.schedules, options.steps, options.jobs)
+    failed, coverage = simulate(options.first, options.schedules, options.steps, options.jobs)
+    if options.coverage:
+        print(f"\n{report(coverage)}")
     if options.judge:
         failed |= let_the_real_core_judge(options.first, options.judge, options.steps, options.jobs)
     return failed
@@ -61,18 +66,21 @@ def explain(seed: str, steps: int) -> int:
     return 1
 
 
-def simulate(first: int, schedules: int, steps: int, jobs: int) -> int:
-    """Run many schedules on all cores, and explain the first failure of each kind."""
+def simulate(first: int, schedules: int, steps: int, jobs: int) -> tuple[int, Coverage]:
+    """Run many schedules on all cores, and explain the first failure of each kind. Ctrl-C ends it early."""
     total, started = Batch(), time.monotonic()
     seeds = [str(seed) for seed in range(first, first + schedules)]
     with ProcessPoolExecutor(jobs) as pool:
         pending = [pool.submit(run_batch, batch, steps) for batch in _batches(seeds)]
-        for done in as_completed(pending):
-            batch = done.result()
-            _add(total, batch)
-            for seed, problem in batch.failures:  # at once: a long run may be interrupted
-                print(f"seed {seed}: {problem}", flush=True)
-            _print_bar(total, schedules, time.monotonic() - started)
+        try:
+            for done in as_completed(pending):
+                batch = done.result()
+                _add(total, batch)
+                for seed, problem in batch.failures:  # at once: a long run may be interrupted
+                    print(f"seed {seed}: {problem}", flush=True)
+                _print_bar(total, schedules, time.monotonic() - started)
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
     seconds = time.monotonic() - started
     print(
         f"\n{total.schedules} schedules of {steps} steps, {total.activations} activations in {seconds:.0f} s: "
@@ -87,7 +95,7 @@ def simulate(first: int, schedules: int, steps: int, jobs: int) -> int:
     for found in list(by_problem.values())[:SHOWN_FAILURES]:
         print()
         explain(found[0], steps)
-    return 1 if total.failures else 0
+    return (1 if total.failures else 0), total.coverage
 
 
 def let_the_real_core_judge(first: int, schedules: int, steps: int, jobs: int) -> int:
@@ -109,10 +117,13 @@ def judge_batch(seeds: Sequence[str], steps: int) -> Verdicts:
 def run_batch(seeds: Sequence[str], steps: int) -> Batch:
     """Some schedules in a process of their own."""
     _be_quiet()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends early, and counts what is done
     batch, before = Batch(), Core.activated
     for seed in seeds:
-        result = run(seed, steps)
+        with collecting(batch.coverage):
+            result = run(seed, steps)
         batch.schedules += 1
+        batch.coverage.schedules += 1
         batch.counts.update(result.world.counts)
         if result.error is not None:
             batch.failures.append((seed, result.problem))
@@ -125,6 +136,7 @@ def _add(total: Batch, batch: Batch) -> None:
     total.activations += batch.activations
     total.counts.update(batch.counts)
     total.failures += batch.failures
+    total.coverage.add(batch.coverage)
 
 
 def _batches(seeds: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -161,6 +173,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--first", type=int, default=0, help="the first seed (default: 0)")
     parser.add_argument("--steps", type=int, default=STEPS, help=f"moves before the calm end (default: {STEPS})")
     parser.add_argument("--judge", type=int, default=0, help="give the histories of so many schedules to the real core")
+    parser.add_argument(
+        "--coverage", action="store_true", help="print which facts met which stages, after which faults"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)")
     return parser
 
