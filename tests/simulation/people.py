@@ -24,7 +24,6 @@ from wakeful.contract.mail import AgentMessage, ReturnedMessage, Sender, TaskEve
 from wakeful.contract.runs import OnBusy, ThreadMode
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult
 from wakeful.contract.tasks import TaskStatus
-from wakeful.loop.machine.stages import Idle
 from wakeful.loop.machine.state import Thread
 from wakeful_workflows import AgentRun
 
@@ -131,8 +130,7 @@ class People:
             agent = self.world.options.agent if thread == THREADS[0] else ""
             agent = agent or random.choice(ROOT_AGENTS)
             mode = random.choice([ThreadMode.THREAD, ThreadMode.THREAD, ThreadMode.RUN])
-            if self.world.options.aim == Idle.kind:
-                mode = ThreadMode.THREAD
+            mode = self.world.options.mode or mode
             self._call(f"start {thread}", self.client.start(agent, f"hello {thread}", thread_id=thread, mode=mode))
 
         if random.random() < WATCHED:
@@ -302,10 +300,11 @@ class People:
 
     def _stray(self, thread: str, kind: str, number: str) -> None:
         message = _FOREIGN.model_copy(update={"message_id": f"stray{number}", "recipient_thread_id": thread})
+        sent = message.model_copy(update={"recipient_thread_id": "t3", "recipient_agent_id": "leaf"})
         asks = BudgetRequest(work_id=f"delegate-{number}", thread_id="elsewhere", spent=Spent())
         signal, payload = {
             "mail": (names.SIGNAL_DELIVER, message),
-            "mail-returned": (names.SIGNAL_MAIL_RETURNED, ReturnedMessage(message=message, error="it has ended")),
+            "mail-returned": (names.SIGNAL_MAIL_RETURNED, ReturnedMessage(message=sent, error="it has ended")),
             "budget-request": (names.SIGNAL_BUDGET_REQUEST, asks),
             "budget-request-of-t1": (names.SIGNAL_BUDGET_REQUEST, asks.model_copy(update={"thread_id": THREADS[0]})),
             "budget-grant": (names.SIGNAL_BUDGET_GRANT, BudgetGrant(refused="turns")),

@@ -15,8 +15,10 @@ from tests.simulation.schedule import Result, find, finish, make
 from tests.simulation.workers import Settings
 from tests.simulation.world import Move, Options, World
 from wakeful.contract.agents import HistoryBudget
+from wakeful.contract.context import DEFAULT_SUMMARIZER_SYSTEM_PROMPT
 from wakeful.contract.inference import ModelRequest, ModelResponse
 from wakeful.contract.messages import ToolCall
+from wakeful.contract.runs import ThreadMode
 
 Call = tuple[str, Mapping[str, JsonValue]]
 """A tool and its arguments."""
@@ -48,6 +50,31 @@ class Scenario:
         for _ in range(MAX_MOVES):
             self.world.settle()
             if (move := next(self.world.due(), None)) is None:
+                return
+            make(self.result, move)
+        raise AssertionError(f"there is no end: {self.result.moves[-10:]}")
+
+    def stop_before(self, stage: str) -> None:
+        """Whatever is due happens, until the thread is in the stage, or an execution of it will start in it."""
+        people, server = self.world.people, self.world.server
+        for _ in range(MAX_MOVES):
+            self.world.settle()
+            if people.stage_of(server.current["t1"]) == stage:
+                return
+            make(self.result, next(self.world.due()))
+        raise AssertionError(f"it never comes to that: {self.result.moves[-10:]}")
+
+    def run_activity(self, id: str) -> None:
+        """Let an activity of the thread run and end; the workflow task that takes its result is still to come."""
+        self.move(f"activity {self.name} {id}", f"end {self.name} {id}")
+
+    def go_without(self, *ids: str) -> None:
+        """Whatever is due happens, except that activities of the thread with such ids do not start."""
+        for _ in range(MAX_MOVES):
+            self.world.settle()
+            held = [f"activity {self.name} {id}" for id in ids]
+            due = (move for move in self.world.due() if not move.key.startswith(tuple(held)))
+            if (move := next(due, None)) is None:
                 return
             make(self.result, move)
         raise AssertionError(f"there is no end: {self.result.moves[-10:]}")
@@ -89,9 +116,14 @@ class Scenario:
 
 @contextmanager
 def scenario_of(
-    agent: str, *answers: Sequence[Call], events: int = 2000, options: Options = CALM
+    agent: str,
+    *answers: Sequence[Call],
+    events: int = 2000,
+    options: Options = CALM,
+    mode: ThreadMode | None = None,
 ) -> Iterator[Scenario]:
     """The thread `t1` of this agent, whose model makes these calls, step by step, and then says that it is done."""
+    options = replace(options, mode=mode)
     budget = HistoryBudget(events=events)
     settings = replace(options.settings, budget=budget)
     with (
@@ -108,6 +140,8 @@ def _scripted(answers: Sequence[Sequence[Call]]) -> Any:
 
     async def complete(_model: workload.AnyModel, request: ModelRequest) -> ModelResponse:
         workload.check_request(request)
+        if request.instructions == DEFAULT_SUMMARIZER_SYSTEM_PROMPT:
+            return workload.answer("A summary.", ())
         is_first = str(activity.info().workflow_id) == "t1"
         calls = left.pop(0) if is_first and left else ()
         text = "" if calls else "done"

@@ -26,6 +26,8 @@ from tests.simulation.workers import Settings
 from tests.simulation.world import Move, Options, Stuck, World
 from wakeful.contract import names
 from wakeful.contract.agents import HistoryBudget
+from wakeful.contract.runs import ThreadMode
+from wakeful.loop.machine.stages import Idle
 
 T = TypeVar("T")
 
@@ -121,6 +123,7 @@ def options_of(seed: str) -> Options:
         carried_bytes=random.choice([500, 3000, 256_000]),
         aim=aim,
         agent=agent,
+        mode=ThreadMode.THREAD if aim == Idle.kind else None,
         away=random.random() < 0.3,
     )
 

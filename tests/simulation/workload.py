@@ -319,7 +319,7 @@ class Watchful(Plugin):
 
     async def tool_gate(self, ctx: ToolGate) -> None:
         if ctx.tool_name == "later" and not ctx.approved and _number(ctx.arguments) % 4 == 0:
-            ctx.suspend("in the background?")
+            ctx.suspend("in the background?", expires_after=30, on_expiry="resume")
         if ctx.tool_name == "pay" and not ctx.approved:
             if _number(ctx.arguments) % 10 == 0:
                 ctx.block("never that much")
@@ -346,6 +346,10 @@ _WINDOW = ContextPolicy(
 )
 
 _PAYING_IS_ASKED = PermissionPolicy(default_behavior=Behavior.ALLOW, rules=(Rule(tool="pay", behavior=Behavior.ASK),))
+_MUCH_IS_ASKED = PermissionPolicy(
+    default_behavior=Behavior.ALLOW,
+    rules=(Rule(tool="pay", behavior=Behavior.ASK), Rule(tool="later", behavior=Behavior.ASK)),
+)
 
 REGISTRY = Registry(
     agents=[
@@ -365,10 +369,10 @@ REGISTRY = Registry(
         ),
         Agent(
             id="second",
-            tools=[look, pay, ask, count],
+            tools=[look, pay, ask, count, later],
             state=[COUNT, SEEN],
             handoffs=["lead"],
-            permissions=_PAYING_IS_ASKED,
+            permissions=_MUCH_IS_ASKED,
             context=_WINDOW,
             max_rounds=8,
         ),

@@ -17,6 +17,7 @@ from tests.simulation.virtual_loop import VirtualLoop
 from tests.simulation.workers import RunningActivity, Settings, SimulatedWorker
 from tests.simulation.workload import Outside, begin
 from wakeful.contract import names
+from wakeful.contract.runs import ThreadMode
 
 CONTINUED_AS_NEW = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW
 
@@ -57,6 +58,8 @@ class Options:
     """The stage that a thread has to be in before anything unusual happens; empty if that may be at once."""
     agent: str = ""
     """The agent of the first thread; empty if it is chosen at random."""
+    mode: ThreadMode | None = None
+    """The mode of every thread; None if it is chosen at random."""
     away: bool = False
     """In the end, people answer questions only when nothing else can happen, not even by time."""
 
@@ -185,12 +188,19 @@ class World:
                     time_out = partial(self.server.time_out_activity, execution, activity)
                     yield Move(f"activity-lost {label}", time_out)
         for execution in self.server.executions:
-            is_continued = execution.status == CONTINUED_AS_NEW
-            if is_continued and execution.run_id not in self.server.deleted:
+            if execution.status == CONTINUED_AS_NEW and self._is_deletable(execution):
                 yield Move(f"delete {_name(execution)}", partial(self.server.delete, execution))
         yield Move("lag visibility", partial(setattr, self.server, "is_visibility_lagging", True))
         yield Move("slow network", partial(setattr, self.network, "is_slow", True))
         yield Move("fast network", partial(setattr, self.network, "is_slow", False))
+
+    def _is_deletable(self, execution: Execution) -> bool:
+        """Retention takes days: by then, the next execution has completed a workflow task."""
+        continued = execution.history[-1].workflow_execution_continued_as_new_event_attributes
+        following = self.server.find(execution.workflow_id, continued.new_execution_run_id)
+        return (
+            execution.run_id not in self.server.deleted and following is not None and bool(following.previous_started)
+        )
 
     def pass_time(self, milliseconds: int) -> Move:
         return Move(f"wait {milliseconds}", partial(self._wait, milliseconds))

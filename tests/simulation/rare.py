@@ -1,0 +1,251 @@
+"""Facts that random schedules give to a thread in a stage too rarely: each as a directed schedule that does."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.simulation.chunking import TASK_COMPLETED
+from tests.simulation.scenario import Call, Scenario, scenario_of
+from wakeful.contract.runs import ThreadMode
+
+ASK: Call = ("ask", {"topic": "plain"})
+LOOK: Call = ("look", {"number": 1})
+HOLD: Call = ("hold", {})
+LATER: Call = ("later", {"number": 2})
+GATED_LATER: Call = ("later", {"number": 4})
+"""A gate of `lead` suspends it, until it expires."""
+BLOCKED: Call = ("pay", {"number": 10})
+"""A gate of `lead` blocks it."""
+HAND_OFF: Call = ("handoff_to_second", {})
+HAND_BACK: Call = ("handoff_to_lead", {})
+
+THREAD, RUN = ThreadMode.THREAD, ThreadMode.RUN
+
+ALMOST_ALL_ROUNDS = [[LOOK]] * 7
+"""The agents `plain` and `second` may call tools in 8 rounds."""
+
+ENOUGH = [[LOOK] * 4] * 4
+"""Calls that make a conversation long enough for a summary."""
+
+
+@dataclass(frozen=True)
+class Rare:
+    """A directed schedule, and what it covers."""
+
+    play: Callable[[], None]
+    cell: tuple[str, str]
+    """A stage, and a fact that the thread is given in it."""
+
+
+def _act(scenario: Scenario, *moves: str) -> None:
+    """Make these moves, then the workflow task that takes what they caused."""
+    scenario.move(*moves, "task t1", "report t1")
+
+
+def task_of_the_last_round_of_a_thread() -> None:
+    """A run that may make no further round starts a task; the thread is idle before the task has its id."""
+    with scenario_of("plain", *ALMOST_ALL_ROUNDS, [LATER], mode=THREAD) as scenario:
+        scenario.go()
+        scenario.end()
+
+
+def task_of_the_last_round_of_a_run() -> None:
+    """The same in run mode: the run is done."""
+    with scenario_of("plain", *ALMOST_ALL_ROUNDS, [LATER], mode=RUN) as scenario:
+        scenario.go()
+        scenario.end()
+
+
+def task_of_the_last_round_before_a_message() -> None:
+    """The same with a message that waits: the next run looks up its agent."""
+    with scenario_of("plain", *ALMOST_ALL_ROUNDS, [LATER], mode=THREAD) as scenario:
+        scenario.go_without("infer-1")
+        scenario.move("send t1 enqueue 1")
+        scenario.go()
+        scenario.end()
+
+
+def task_cancelled_before_it_starts() -> None:
+    """A decision starts a task in a run's last round, and a cancel comes with it."""
+    with scenario_of("second", *ALMOST_ALL_ROUNDS, [LATER], mode=THREAD) as scenario:
+        scenario.go()
+        _act(scenario, "decide t1 8-1 resume", "cancel t1")
+        scenario.go()
+        scenario.end()
+
+
+def task_cancelled_before_it_starts_and_a_message() -> None:
+    """The same with a message after the cancel."""
+    with scenario_of("second", *ALMOST_ALL_ROUNDS, [LATER], mode=THREAD) as scenario:
+        scenario.go()
+        _act(scenario, "decide t1 8-1 resume", "cancel t1", "send t1 enqueue 1")
+        scenario.go()
+        scenario.end()
+
+
+def _alarm_with_the_last_answer(agent: str, seconds: int, mode: ThreadMode) -> None:
+    with scenario_of(agent, mode=mode) as scenario:
+        scenario.go_without("infer-1")
+        scenario.run_activity("infer-1")
+        _act(scenario, f"wait {seconds * 1000}", "timer t1")
+        scenario.go()
+        scenario.end()
+
+
+def alarm_with_the_last_answer_of_a_thread() -> None:
+    """The time of a run is up when its last answer arrives; the thread is idle."""
+    _alarm_with_the_last_answer("frugal", 60, THREAD)
+
+
+def alarm_with_the_last_answer_of_a_run() -> None:
+    """The same in run mode: the run is done."""
+    _alarm_with_the_last_answer("frugal", 60, RUN)
+
+
+def alarm_with_the_last_answer_before_hooks() -> None:
+    """The same for an agent with hooks at the end of a run."""
+    _alarm_with_the_last_answer("lead", 45, THREAD)
+
+
+def mail_delivered_in_hooks() -> None:
+    """A message that is sent again arrives together with the last answer."""
+    with scenario_of("lead", mode=THREAD) as scenario:
+        scenario.go_without("infer-1")
+        _act(scenario, "stray t1 mail-returned 1", "undelivered t1")
+        scenario.run_activity("infer-1")
+        scenario.run_activity("resend")
+        scenario.go()
+        scenario.end()
+
+
+def signals_in_hooks() -> None:
+    """An execution starts in its hooks, and signals come before its first workflow task."""
+    with scenario_of("lead", events=1, mode=THREAD) as scenario:
+        scenario.stop_before("running_hooks")
+        scenario.move("undelivered t1", "stray t1 mail-returned 1", "stray t1 budget-request 2")
+        scenario.go()
+        scenario.end()
+
+
+def summary_in_hooks() -> None:
+    """A summary is ready together with the last answer."""
+    with scenario_of("lead", *ENOUGH, mode=THREAD) as scenario:
+        scenario.go_without("compact-1", "infer-5")
+        scenario.run_activity("infer-5")
+        scenario.run_activity("compact-1")
+        scenario.go()
+        scenario.end()
+
+
+def summary_while_a_person_is_asked() -> None:
+    """A summary is ready while the run waits for a decision."""
+    with scenario_of("plain", *ENOUGH, [ASK], mode=THREAD) as scenario:
+        scenario.go_without("compact-1")
+        scenario.go()
+        scenario.end()
+
+
+def summary_while_a_run_is_cancelled() -> None:
+    """A summary is ready while a cancelled run waits for its tool."""
+    with scenario_of("lead", *ENOUGH, [HOLD], mode=THREAD) as scenario:
+        scenario.go_without("compact-1", "tool-5")
+        _act(scenario, f"activity {scenario.name} tool-5", "cancel t1")
+        scenario.run_activity("compact-1")
+        scenario.move("task t1", "report t1")
+        scenario.go()
+        scenario.end()
+
+
+def handing_off_meets_everything() -> None:
+    """While the agent that takes over is looked up, mail comes back, is sent again, and arrives."""
+    with scenario_of("lead", [HAND_OFF], mode=THREAD) as scenario:
+        scenario.go_without("handoff-1")
+        _act(scenario, "stray t1 mail-returned 1", "undelivered t1", "stray t1 budget-request 2")
+        scenario.run_activity("resend")
+        scenario.move("task t1", "report t1")
+        scenario.go()
+        scenario.end()
+
+
+def task_ends_while_its_thread_hands_off() -> None:
+    """A decision starts a task as the last thing before a handoff, and the task is terminated before the handoff."""
+    with scenario_of("second", [LATER, HAND_BACK], mode=THREAD) as scenario:
+        scenario.go()
+        _act(scenario, "decide t1 1-1 resume")
+        scenario.go_without("handoff-1", "later")
+        (task,) = (id for id in scenario.world.server.current if id.startswith("t1/later"))
+        scenario.move(f"terminate {task}", "transfer close", "task t1", "report t1")
+        scenario.go()
+        scenario.end()
+
+
+def blocked_while_a_task_starts() -> None:
+    """A gate blocks a call after a deadline has started a task; another call is still running."""
+    with scenario_of("lead", [LOOK, BLOCKED, HOLD, GATED_LATER], mode=THREAD) as scenario:
+        scenario.go_without("tool-1-2", "tool-1-3")
+        scenario.move(f"activity {scenario.name} tool-1-3", "wait 30000", "timer t1")
+        scenario.run_activity("tool-1-2")
+        scenario.go()
+        scenario.end()
+
+
+def alarm_while_a_run_is_blocked() -> None:
+    """A gate blocks a call when the time of the run is up; another call is still running."""
+    with scenario_of("lead", [LOOK, BLOCKED, HOLD], mode=THREAD) as scenario:
+        scenario.go_without("tool-1-2", "tool-1-3")
+        scenario.move(f"activity {scenario.name} tool-1-3")
+        scenario.run_activity("tool-1-2")
+        scenario.move("wait 45000", "timer t1")
+        scenario.go()
+        scenario.end()
+
+
+def rewound_to_a_cancelled_step() -> None:
+    """A thread is rewound to a step that a cancel has ended: its history ends before the step has."""
+    with scenario_of("lead", [HOLD], [LOOK], mode=THREAD) as scenario:
+        scenario.go_without("tool-1-1")
+        _act(scenario, f"activity {scenario.name} tool-1-1", "cancel t1")
+        scenario.go()
+        scenario.move("send t1 enqueue 1")
+        scenario.go()
+        scenario.move("rewind t1 1")
+        scenario.go()
+        scenario.end()
+
+
+def reset_at_the_very_end() -> None:
+    """Someone resets a run to its last workflow task, before which it waited only for a signal of its own to arrive."""
+    with scenario_of("plain", mode=RUN) as scenario:
+        scenario.go_without("infer-1")
+        scenario.run_activity("infer-1")
+        _act(scenario, "stray t1 budget-request 1")
+        scenario.go()
+        server = scenario.world.server
+        ended = server.current["t1"]
+        completed = [event.event_id for event in ended.history if event.event_type == TASK_COMPLETED]
+        scenario.world.people.disturbed.add("t1")
+        server.reset(ended, completed[-1])
+        scenario.go()
+        scenario.end()
+
+
+RARE = (
+    Rare(task_of_the_last_round_of_a_thread, ("idle", "ChildIdAssigned")),
+    Rare(task_of_the_last_round_of_a_run, ("done", "ChildIdAssigned")),
+    Rare(task_of_the_last_round_before_a_message, ("resolving", "ChildIdAssigned")),
+    Rare(task_cancelled_before_it_starts, ("idle", "WorkCancelled")),
+    Rare(task_cancelled_before_it_starts_and_a_message, ("resolving", "WorkCancelled")),
+    Rare(alarm_with_the_last_answer_of_a_thread, ("idle", "TimerFired")),
+    Rare(alarm_with_the_last_answer_of_a_run, ("done", "TimerFired")),
+    Rare(alarm_with_the_last_answer_before_hooks, ("running_hooks", "TimerFired")),
+    Rare(mail_delivered_in_hooks, ("running_hooks", "Delivered")),
+    Rare(signals_in_hooks, ("running_hooks", "UndeliveredRequested")),
+    Rare(summary_in_hooks, ("running_hooks", "CompactionReturned")),
+    Rare(summary_while_a_person_is_asked, ("awaiting_decisions", "CompactionReturned")),
+    Rare(summary_while_a_run_is_cancelled, ("cancelling", "CompactionReturned")),
+    Rare(handing_off_meets_everything, ("handing_off", "Delivered")),
+    Rare(task_ends_while_its_thread_hands_off, ("handing_off", "ChildClosed")),
+    Rare(blocked_while_a_task_starts, ("cancelling", "ChildIdAssigned")),
+    Rare(alarm_while_a_run_is_blocked, ("cancelling", "TimerFired")),
+    Rare(rewound_to_a_cancelled_step, ("cancelling", "HistoryReset")),
+    Rare(reset_at_the_very_end, ("done", "HistoryReset")),
+)
