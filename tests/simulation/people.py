@@ -240,8 +240,11 @@ class People:
         return found
 
     def stage_of(self, execution: Execution) -> str:
-        """The stage of a thread in a cache, or of the snapshot that an execution will start with; empty if unknown."""
-        if execution.workflow_type != names.WORKFLOW:
+        """The stage of a thread in a cache, or of the snapshot that an execution will start with; empty if unknown.
+
+        What a worker makes of a workflow task counts when the server has it.
+        """
+        if execution.workflow_type != names.WORKFLOW or (execution.task is not None and execution.task.is_started):
             return ""
         if execution.previous_started:
             thread = self.thread_of(execution)

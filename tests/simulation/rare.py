@@ -23,7 +23,7 @@ THREAD, RUN = ThreadMode.THREAD, ThreadMode.RUN
 ALMOST_ALL_ROUNDS = [[LOOK]] * 7
 """The agents `plain` and `second` may call tools in 8 rounds."""
 
-ENOUGH = [[LOOK] * 4] * 4
+ENOUGH: list[list[Call]] = [[("look", {"number": 10**15})] * 4] * 4
 """Calls that make a conversation long enough for a summary."""
 
 
@@ -80,30 +80,6 @@ def task_cancelled_before_it_starts_and_a_message() -> None:
         _act(scenario, "decide t1 8-1 resume", "cancel t1", "send t1 enqueue 1")
         scenario.go()
         scenario.end()
-
-
-def _alarm_with_the_last_answer(agent: str, seconds: int, mode: ThreadMode) -> None:
-    with scenario_of(agent, mode=mode) as scenario:
-        scenario.go_without("infer-1")
-        scenario.run_activity("infer-1")
-        _act(scenario, f"wait {seconds * 1000}", "timer t1")
-        scenario.go()
-        scenario.end()
-
-
-def alarm_with_the_last_answer_of_a_thread() -> None:
-    """The time of a run is up when its last answer arrives; the thread is idle."""
-    _alarm_with_the_last_answer("frugal", 60, THREAD)
-
-
-def alarm_with_the_last_answer_of_a_run() -> None:
-    """The same in run mode: the run is done."""
-    _alarm_with_the_last_answer("frugal", 60, RUN)
-
-
-def alarm_with_the_last_answer_before_hooks() -> None:
-    """The same for an agent with hooks at the end of a run."""
-    _alarm_with_the_last_answer("lead", 45, THREAD)
 
 
 def mail_delivered_in_hooks() -> None:
@@ -184,17 +160,7 @@ def blocked_while_a_task_starts() -> None:
         scenario.go_without("tool-1-2", "tool-1-3")
         scenario.move(f"activity {scenario.name} tool-1-3", "wait 30000", "timer t1")
         scenario.run_activity("tool-1-2")
-        scenario.go()
-        scenario.end()
-
-
-def alarm_while_a_run_is_blocked() -> None:
-    """A gate blocks a call when the time of the run is up; another call is still running."""
-    with scenario_of("lead", [LOOK, BLOCKED, HOLD], mode=THREAD) as scenario:
-        scenario.go_without("tool-1-2", "tool-1-3")
-        scenario.move(f"activity {scenario.name} tool-1-3")
-        scenario.run_activity("tool-1-2")
-        scenario.move("wait 45000", "timer t1")
+        scenario.move("task t1", "report t1")
         scenario.go()
         scenario.end()
 
@@ -234,9 +200,6 @@ RARE = (
     Rare(task_of_the_last_round_before_a_message, ("resolving", "ChildIdAssigned")),
     Rare(task_cancelled_before_it_starts, ("idle", "WorkCancelled")),
     Rare(task_cancelled_before_it_starts_and_a_message, ("resolving", "WorkCancelled")),
-    Rare(alarm_with_the_last_answer_of_a_thread, ("idle", "TimerFired")),
-    Rare(alarm_with_the_last_answer_of_a_run, ("done", "TimerFired")),
-    Rare(alarm_with_the_last_answer_before_hooks, ("running_hooks", "TimerFired")),
     Rare(mail_delivered_in_hooks, ("running_hooks", "Delivered")),
     Rare(signals_in_hooks, ("running_hooks", "UndeliveredRequested")),
     Rare(summary_in_hooks, ("running_hooks", "CompactionReturned")),
@@ -245,7 +208,6 @@ RARE = (
     Rare(handing_off_meets_everything, ("handing_off", "Delivered")),
     Rare(task_ends_while_its_thread_hands_off, ("handing_off", "ChildClosed")),
     Rare(blocked_while_a_task_starts, ("cancelling", "ChildIdAssigned")),
-    Rare(alarm_while_a_run_is_blocked, ("cancelling", "TimerFired")),
     Rare(rewound_to_a_cancelled_step, ("cancelling", "HistoryReset")),
     Rare(reset_at_the_very_end, ("done", "HistoryReset")),
 )
