@@ -39,6 +39,7 @@ class Batch:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     _be_quiet()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a shell's background jobs ignore Ctrl-C's signal
     if options.seed is not None:
         return explain(options.seed, options.steps)
     failed, coverage = simulate(options.first, options.schedules, options.steps, options.jobs)
@@ -67,7 +68,7 @@ def explain(seed: str, steps: int) -> int:
 
 
 def simulate(first: int, schedules: int, steps: int, jobs: int) -> tuple[int, Coverage]:
-    """Run many schedules on all cores, and explain the first failure of each kind. Ctrl-C ends it early."""
+    """Run many schedules on all cores, and explain the first failure of each kind. Ctrl-C and SIGTERM end it early."""
     total, started = Batch(), time.monotonic()
     seeds = [str(seed) for seed in range(first, first + schedules)]
     with ProcessPoolExecutor(jobs) as pool:
@@ -145,7 +146,7 @@ def _batches(seeds: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _print_bar(total: Batch, schedules: int, seconds: float) -> None:
-    if not sys.stderr.isatty() and total.schedules % (50 * BATCH) and total.schedules != schedules:
+    if not sys.stderr.isatty() and total.schedules % (10 * BATCH) and total.schedules != schedules:
         return
     filled = BAR_WIDTH * total.schedules // schedules
     left = seconds / total.schedules * (schedules - total.schedules)

@@ -23,7 +23,7 @@ THREAD, RUN = ThreadMode.THREAD, ThreadMode.RUN
 ALMOST_ALL_ROUNDS = [[LOOK]] * 7
 """The agents `plain` and `second` may call tools in 8 rounds."""
 
-ENOUGH: list[list[Call]] = [[("look", {"number": 10**15})] * 4] * 4
+ENOUGH: list[list[Call]] = [[("look", {"number": 10**15})] * 8] * 4
 """Calls that make a conversation long enough for a summary."""
 
 
