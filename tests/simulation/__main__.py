@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 
 from tests.simulation.core import Core
-from tests.simulation.coverage import Coverage, collecting, report
+from tests.simulation.coverage import Coverage, collecting, cover_directed, report
 from tests.simulation.judge import Verdicts, judge_many
 from tests.simulation.minimise import minimised
 from tests.simulation.schedule import STEPS, repeat, run
@@ -44,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return explain(options.seed, options.steps)
     failed, coverage = simulate(options.first, options.schedules, options.steps, options.jobs)
     if options.coverage:
+        coverage.add(cover_directed())
         print(f"\n{report(coverage)}")
     if options.judge:
         failed |= let_the_real_core_judge(options.first, options.judge, options.steps, options.jobs)

@@ -17,7 +17,9 @@ from unittest.mock import patch
 
 from temporalio import workflow
 
+from tests.simulation.cases import CASES
 from tests.simulation.impossible import impossible
+from tests.simulation.rare import RARE
 from tests.simulation.schedule import STEPS, run
 from tests.simulation.world import World
 from wakeful.loop.machine.advance import advance
@@ -62,6 +64,8 @@ class Coverage:
     taken: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     """Stage, fact, fault."""
     schedules: int = 0
+    directed: int = 0
+    """Directed schedules: the named cases and the rare facts."""
 
     def of(self, stage: str, fact: str) -> int:
         return sum(self.taken[stage, fact, fault] for fault in (CALM, *FAULTS))
@@ -87,6 +91,7 @@ class Coverage:
     def add(self, other: "Coverage") -> None:
         self.taken.update(other.taken)
         self.schedules += other.schedules
+        self.directed += other.directed
 
 
 @contextmanager
@@ -122,6 +127,16 @@ def cover(seeds: Iterable[str], steps: int = STEPS) -> Coverage:
     return coverage
 
 
+def cover_directed() -> Coverage:
+    """Play the directed schedules, and collect what they cover."""
+    coverage = Coverage()
+    for play in (*(case.play for case in CASES), *(rare.play for rare in RARE)):
+        with collecting(coverage):
+            play()
+        coverage.directed += 1
+    return coverage
+
+
 def cover_many(schedules: int, steps: int, jobs: int) -> Coverage:
     seeds = [str(seed) for seed in range(schedules)]
     total = Coverage()
@@ -139,12 +154,19 @@ def _cover_quietly(seeds: Sequence[str], steps: int) -> Coverage:
     return cover(seeds, steps)
 
 
+def _cover_directed_quietly() -> Coverage:
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    return cover_directed()
+
+
 def report(coverage: Coverage) -> str:
     """The tables, as Markdown."""
     stages = [stage for stage in STAGES if any(cell not in IMPOSSIBLE for cell in _column(stage))]
     lines = [
-        f"{coverage.schedules:,} schedules. Each cell: how often a thread in this stage was given this fact, and after "
-        f"how many of the {len(FAULTS) + 1} circumstances; `-` cannot happen, `0` has not happened.",
+        f"{coverage.schedules:,} schedules and {coverage.directed} directed ones. Each cell: how often a thread in "
+        f"this stage was given this fact, and after how many of the {len(FAULTS) + 1} circumstances; `-` cannot happen, "
+        "`0` has not happened.",
         "",
         *_table(["", *(f"`{stage}`" for stage in stages)], [_row(coverage, fact, stages) for fact in FACTS]),
         "",
@@ -196,7 +218,9 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=STEPS, help=f"moves before the calm end (default: {STEPS})")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)")
     options = parser.parse_args()
-    print(report(cover_many(options.schedules, options.steps, options.jobs)))
+    coverage = cover_many(options.schedules, options.steps, options.jobs)
+    coverage.add(_cover_directed_quietly())
+    print(report(coverage))
 
 
 if __name__ == "__main__":

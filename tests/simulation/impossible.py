@@ -34,6 +34,19 @@ def _every() -> dict[tuple[str, str], str]:
         found |= _impossible(others, fact, f"a thread leaves {stages[0]} only when such a command has ended")
     cancels = "the loop cancels commands only when it ends a run, and this stage is in the middle of one"
     found |= _impossible(_RUNNING, "WorkCancelled", cancels)
+    found |= {("done", "WorkCancelled"): "a run is done when everything that it has cancelled has ended"}
+    alarm = (
+        "an alarm is taken before all else of its activation, except signals; after these it is set again, and this "
+        "stage has none, or hooks end it within the same workflow task"
+    )
+    found |= _impossible(("idle", "running_hooks", "cancelling", "done"), "TimerFired", alarm)
+    started = "a thread waits for tasks after an answer without calls, and by then every task has its id"
+    found |= {("awaiting_tasks", "ChildIdAssigned"): started}
+    heartbeat = (
+        "hooks run in a local activity, which in the simulation ends within its workflow task; only if hooks outlast a "
+        "workflow task can a cancel come between, and the loop's own tests take that edge"
+    )
+    found |= {("cancelling", "HooksReturned"): heartbeat}
     bug = "only an exception in the loop causes it, and an exception in the loop is a bug"
     return found | _impossible(STAGES, "LoopFailed", bug)
 

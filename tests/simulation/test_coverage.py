@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from tests.simulation.coverage import CALM, FACTS, FAULTS, IMPOSSIBLE, Coverage, cover, report
+from tests.simulation.coverage import CALM, FACTS, FAULTS, IMPOSSIBLE, Coverage, cover, cover_directed, report
 from wakeful.loop.machine.transitions import STAGES
 
 SCHEDULES = 60
@@ -15,8 +15,8 @@ pytestmark = pytest.mark.faults  # half a minute
 NEVER = frozenset({"LoopFailed"})
 """Facts that only a bug causes."""
 
-RARE = frozenset({"MailReturned"})
-"""Facts that these schedules do not have to reach: a message must arrive between the end of a run and its closing."""
+MISSED = 25
+"""Cells that so few schedules may leave empty; `docs/testing.md` has the table of many, which fill every cell."""
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +25,7 @@ def coverage() -> Coverage:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         coverage = cover(map(str, range(SCHEDULES)))
+        coverage.add(cover_directed())
     logging.disable(logging.NOTSET)
     return coverage
 
@@ -40,7 +41,11 @@ def test_the_schedules_reach_every_stage(coverage: Coverage) -> None:
 
 
 def test_the_schedules_cause_every_fact(coverage: Coverage) -> None:
-    assert set(FACTS) - {fact for _, fact in coverage.cells} - RARE == NEVER
+    assert set(FACTS) - {fact for _, fact in coverage.cells} == NEVER
+
+
+def test_the_schedules_fill_most_cells(coverage: Coverage) -> None:
+    assert len(coverage.empty) <= MISSED, coverage.empty
 
 
 def test_facts_follow_every_kind_of_fault(coverage: Coverage) -> None:
