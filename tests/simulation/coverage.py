@@ -165,8 +165,8 @@ def report(coverage: Coverage) -> str:
     stages = [stage for stage in STAGES if any(cell not in IMPOSSIBLE for cell in _column(stage))]
     lines = [
         f"{coverage.schedules:,} schedules and {coverage.directed} directed ones. Each cell: how often a thread in "
-        f"this stage was given this fact, and after how many of the {len(FAULTS) + 1} circumstances; `-` cannot happen, "
-        "`0` has not happened.",
+        f"this stage was given this fact, and after how many of the {len(FAULTS) + 1} circumstances; "
+        "`-` cannot happen, `0` has not happened.",
         "",
         *_table(["", *(f"`{stage}`" for stage in stages)], [_row(coverage, fact, stages) for fact in FACTS]),
         "",

@@ -85,6 +85,9 @@ HELD = 12
 
 HELD_PACE = 0.35
 
+CURIOUS, EVICTIONS = 0.3, 0.15
+"""The share of schedules in which people look at uncached threads, and how often such a thread is evicted."""
+
 
 @dataclass
 class Result:
@@ -125,6 +128,7 @@ def options_of(seed: str) -> Options:
         agent=agent,
         mode=ThreadMode.THREAD if aim == Idle.kind else None,
         away=random.random() < 0.3,
+        curious=random.random() < CURIOUS,
     )
 
 
@@ -264,6 +268,8 @@ def _consequences(world: World, before: dict[str, int]) -> Iterator[str]:
 def _choose(world: World, random: Random, *, after: str, held: str = "") -> Move | None:
     """The next move; nothing that thread `held` waits for ends."""
     world.settle()
+    if world.options.curious and (move := _out_of_curiosity(world, random, after, held)) is not None:
+        return move
     if _invites_haste(after) and world.options.haste and random.random() < world.options.haste:
         return _client_move(world, random.choice(world.people.likely_actions(random)))
     pace = HELD_PACE if held else world.options.pace
@@ -280,6 +286,23 @@ def _choose(world: World, random: Random, *, after: str, held: str = "") -> Move
     if alarm is not None and random.random() < 0.5:
         return world.pass_time(alarm - world.server.now)
     return world.pass_time(random.choice(WAITS))
+
+
+def _out_of_curiosity(world: World, random: Random, after: str, held: str) -> Move | None:
+    """A query of an uncached thread, an event after it, and the query handed to a worker before the workflow task."""
+    kind, thread_id = after.partition(" ")[0], after.split(" ")[1].partition("@")[0] if " " in after else ""
+    if kind == "evict":
+        return _client_move(world, f"look-at {thread_id}")
+    if kind == "look-at":
+        actions = [action for action in world.people.likely_actions(random) if f" {thread_id} " in action]
+        return _client_move(world, random.choice(actions)) if actions else None
+    if kind in VERBS:
+        queries = (move for move in world.due() if move.key.startswith(f"query {thread_id} "))
+        return next(queries, None)
+    if held and random.random() < EVICTIONS:
+        evictions = (move for move in world.faults() if move.key.startswith(f"evict {held}@"))
+        return next(evictions, None)
+    return None
 
 
 def _ends_work(move: Move, thread_id: str) -> bool:

@@ -60,6 +60,8 @@ class Options:
     """The agent of the first thread; empty if it is chosen at random."""
     mode: ThreadMode | None = None
     """The mode of every thread; None if it is chosen at random."""
+    curious: bool = False
+    """People look at threads that no worker has cached, while something happens to them."""
     away: bool = False
     """In the end, people answer questions only when nothing else can happen, not even by time."""
 
