@@ -11,6 +11,7 @@ from temporalio.service import RPCError
 
 from wakeful.authoring.profiles import ProfileStore
 from wakeful.client.approvals import PendingDecision, decide, pending_decisions
+from wakeful.client.at_step import ThreadAtStep, read_at_step
 from wakeful.client.branching.fork import ForkRequest, fork_thread
 from wakeful.client.branching.rewind import Rewound, plan_rewind, rewind
 from wakeful.client.confirming import DecisionStatus, confirm_message
@@ -177,6 +178,15 @@ class Client:
     async def transcript(self, thread_id: str) -> list[Message]:
         """All messages of the thread, from its first execution on."""
         return await read_messages(self.reader, thread_id)
+
+    async def at_step(self, thread_id: str, step: int) -> ThreadAtStep:
+        """The thread's messages, status and state as they were at the end of a step, which `wakeful show` numbers.
+
+        Raises:
+            CallerError: there is no such step, it has not ended, or Temporal has deleted its execution.
+            DoesNotReplay: the execution of that step does not replay on this program's code.
+        """
+        return await read_at_step(self.reader, thread_id, step)
 
     async def events(self, thread_id: str, *, after: int = 0, run_id: str | None = None) -> EventsPage:
         """One page of what happened after event number `after`, as one execution of the thread has it."""

@@ -32,6 +32,8 @@ class ExecutionStart:
     """The execution of the same thread that it continues."""
     request: RunRequest | None = None
     """None if it was started with a snapshot, or if the request is malformed."""
+    at: int = 0
+    """When it was started, in milliseconds since 1970; of a reset, when the history started that it retains."""
 
 
 async def latest_started(temporal: Client, thread_id: str, run_id: str) -> ExecutionStart:
@@ -42,7 +44,7 @@ async def latest_started(temporal: Client, thread_id: str, run_id: str) -> Execu
     """
 
     async def read(execution: ExecutionRef) -> ExecutionStart:
-        return await _read(temporal, execution)
+        return await read_start(temporal, execution)
 
     start = ExecutionStart(run_id)
     try:
@@ -65,7 +67,12 @@ async def started_before(temporal: Client, thread_id: str, run_id: str) -> str |
     return start.run_id if start.has_started and start.run_id != run_id else None
 
 
-async def _read(temporal: Client, execution: ExecutionRef) -> ExecutionStart:
+async def read_start(temporal: Client, execution: ExecutionRef) -> ExecutionStart:
+    """How one execution was started.
+
+    Raises:
+        ThreadNotFound: there is no such execution.
+    """
     reader = _Reader(temporal, execution)
     try:
         async for moment in read_moments(temporal, execution, page_size=FIRST_EVENTS):
@@ -90,6 +97,7 @@ class _Reader:
     async def read(self, moment: HistoryMoment) -> None:
         match moment:
             case Started():
+                self.start.at = moment.at
                 self._set_predecessor(moment.continued_run_id)
                 with suppress(CallerError):  # the workflow has failed with that
                     self._on_input(await self._payloads.json(moment.input))

@@ -61,7 +61,7 @@ class HistoryReader:
     ) -> None:
         self.temporal = temporal
         self._handled_within = handled_within
-        self._replayer = ReadOnlyReplayer(temporal.data_converter, namespace=temporal.namespace, workflows=workflows)
+        self.replayer = ReadOnlyReplayer(temporal.data_converter, namespace=temporal.namespace, workflows=workflows)
         self._max_kept = max_kept
         self._kept: OrderedDict[str, ReplayedExecution] = OrderedDict()
         """By Temporal's run id, the last read one last."""
@@ -187,7 +187,7 @@ class HistoryReader:
         except RPCError as error:
             raise error_of(error, execution.thread_id) from error
         try:
-            replayed = await replay_execution(self._replayer, execution, history.events)
+            replayed = await replay_execution(self.replayer, execution, history.events)
         except DoesNotReplay as error:
             self._remember(error)
             raise

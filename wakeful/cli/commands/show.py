@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from wakeful.cli import options
 
@@ -13,6 +15,10 @@ if TYPE_CHECKING:
 
 def show(
     thread: options.ThreadArgument,
+    at: Annotated[
+        int | None,
+        typer.Option("--at", min=1, metavar="STEP", help="Show the thread as it was at the end of this step."),
+    ] = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     as_json: options.JsonOption = False,
@@ -20,24 +26,30 @@ def show(
     """Print the whole conversation of a thread.
 
     After it come the thread's state, tasks, undelivered messages and its sub-agents' pending decisions, if there are
-    any. `fork` and `rewind` take the step numbers that are printed here.
+    any. `fork`, `rewind` and `--at` take the step numbers that are printed here.
     """
     from wakeful.cli.session import with_client
     from wakeful.cli.terminal.colours import colours_of
     from wakeful.cli.terminal.render import message_lines, state_lines
-    from wakeful.cli.terminal.status_lines import read_related_lines
+    from wakeful.cli.terminal.status_lines import read_related_lines, related_lines
     from wakeful.client.branching.steps import steps_of
 
     async def go(client: Client) -> None:
-        messages = await client.transcript(thread)
+        past = await client.at_step(thread, at) if at is not None else None
+        messages = list(past.messages) if past is not None else await client.transcript(thread)
         marks = {step.start: colours_of(sys.stdout).dim(f", step {step.number}") for step in steps_of(messages)}
         for index, message in enumerate(messages):
             lines = message_lines(message, mark=marks.get(index, ""))
             print(message.model_dump_json() if as_json else "\n".join(lines))
         if as_json:
             return
-        view = await client.status(thread)
-        lines = [*state_lines(await client.state(thread)), *await read_related_lines(client.reader, thread, view)]
+        if past is not None:
+            view, state = past.status, past.state
+            related = [f"status   {view.status.value}: {view.doing}", *related_lines(thread, view)]
+        else:
+            view, state = await client.status(thread), await client.state(thread)
+            related = await read_related_lines(client.reader, thread, view)
+        lines = [*state_lines(state), *related]
         if view.active_agent not in (None, view.identity.agent_id):
             lines.insert(0, f"agent    {view.active_agent}")
         if lines:

@@ -94,18 +94,18 @@ def inherited_messages(thread_id: str, messages: Sequence[Message], at: int) -> 
             raise CallerError(f"thread {thread_id!r} has no message before its first step")
         return inherited
     step = steps[at - 1]
-    if missing := _missing(messages, step):
+    if missing := missing_results(messages, step):
         raise CallerError(f"step {at} of thread {thread_id!r} has not ended: {missing} has not returned")
-    return _end(messages, step)
+    return end_of(messages, step)
 
 
-def _missing(messages: Sequence[Message], step: Step) -> str:
+def missing_results(messages: Sequence[Message], step: Step) -> str:
     """The calls of a step that have no result."""
     returned = {message.tool_call_id for message in messages[step.start : step.end]}
     return ", ".join(f"{call.name} ({call.id})" for call in messages[step.start].tool_calls if call.id not in returned)
 
 
-def _end(messages: Sequence[Message], step: Step) -> int:
+def end_of(messages: Sequence[Message], step: Step) -> int:
     """The position after the step's results and the messages that the loop added to them."""
     end = step.end
     while end < len(messages) and messages[end].metadata == messages[step.start].metadata:
