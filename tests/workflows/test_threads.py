@@ -152,3 +152,25 @@ async def test_a_long_thread_continues_as_new_inside_its_budget(temporal: Tempor
         assert len(lengths) > 3
         assert max(length or 0 for length in lengths) < 60 + 30
         await close(client, thread_id)
+
+
+async def test_messages_without_an_id_are_answered_in_every_execution_of_a_thread(
+    client: Client, thread_id: str
+) -> None:
+    """A plain Temporal client gives its messages no id: none of them is a repeat of one of an earlier execution."""
+    sent = ["zero"]
+    await client.send(thread_id, "zero", agent_id="tester")
+    await answered(client, thread_id, 1)
+    for number in range(6):
+        if number == 3:
+            await close(client, thread_id)
+            sent.append("awake")
+            await client.send(thread_id, "awake")
+            await answered(client, thread_id, len(sent))
+        sent.append(f"message {number}")
+        await client.submit(thread_id, sent[-1])
+        await answered(client, thread_id, len(sent))
+    said = [message.text for message in await client.transcript(thread_id) if message.role.value == "user"]
+    assert said == sent
+    assert (await client.status(thread_id)).refusals == ()
+    await close(client, thread_id)

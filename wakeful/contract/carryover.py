@@ -74,6 +74,8 @@ class Carryover(Wire):
     permissions: Few[tuple[Rule, ...]] = ()
     state: Few[dict[str, JsonValue]] = {}
     """Agent state with thread scope."""
+    state_revision: Few[int] = 0
+    """The revision of the agent state, which the next execution continues."""
     run_state: Few[dict[str, JsonValue]] = {}
     """Only for a fork, which continues a run: agent state with run scope."""
     run_permissions: Few[tuple[Rule, ...]] = ()
@@ -97,6 +99,7 @@ class Carryover(Wire):
             agent_id=self.agent_id or (self.identity.agent_id if self.identity else None),
             permissions=self.permissions,
             state=self.state,
+            state_revision=self.state_revision,
             compaction=self.compaction,
             frontend_tools=self.frontend_tools,
             context=self.context,

@@ -218,9 +218,10 @@ def test_a_woken_thread_has_its_thread_state_and_not_the_state_of_its_last_run()
     kept = carryover(thread_with_state().thread)
     assert kept.state == {"visits": 1}
     woken = Driver(with_hooks(), carryover=kept)
-    assert woken.thread.agent_state.view == StateView(values={"visits": 1})
-    woken.model(says("Hello!"), state_effects(merge_op("visits", 1)))
-    assert woken.thread.agent_state.thread == {"visits": 2}
+    before = thread_with_state().thread.agent_state.revision
+    assert woken.thread.agent_state.view == StateView(revision=before + 1, values={"visits": 1})
+    woken.model(says("Hello!"), state_effects(merge_op("visits", 1), base=before + 1))
+    assert woken.thread.agent_state.view == StateView(revision=before + 2, values={"visits": 2})
 
 
 def test_the_state_keys_of_an_agent_are_bound_with_it() -> None:

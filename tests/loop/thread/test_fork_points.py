@@ -127,9 +127,11 @@ def test_a_fork_point_has_the_agent_state_of_its_step() -> None:
     kept = Carryover(
         agent_id="assistant", state={"visits": 1}, counters=Counters(runs=1, steps=1), frontend_tools=tools
     )
-    assert first.carryover == kept.model_copy(update={"run_state": {"draft": "one"}})
+    assert first.carryover == kept.model_copy(update={"run_state": {"draft": "one"}, "state_revision": 1})
     later = Counters(runs=1, steps=2, submissions=1)
-    assert last.carryover == kept.model_copy(update={"run_state": {"draft": "two"}, "counters": later})
+    assert last.carryover == kept.model_copy(
+        update={"run_state": {"draft": "two"}, "state_revision": 2, "counters": later}
+    )
 
 
 def test_a_fork_point_has_the_agent_of_the_next_step() -> None:

@@ -1,19 +1,25 @@
 """Messages that are submitted to a busy run: queued, read before its end, and never lost."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.loop.driving import (
     LIVE_STAGES,
+    NO_INPUT,
     Driver,
+    after_continue_as_new,
     asks,
     awaiting_decisions,
     call,
     done,
+    idle,
     input_message,
     ok,
     says,
     submitted_message,
 )
+from wakeful.contract.base import replace
 from wakeful.contract.events import MessageReceived
 from wakeful.contract.messages import InputMessage
 from wakeful.contract.requests import RunRequest
@@ -22,6 +28,7 @@ from wakeful.loop.machine.facts import InferenceReturned, MessagesSubmitted
 from wakeful.loop.machine.state import Advance
 from wakeful.loop.thread.outcomes import count_repeats
 from wakeful.loop.thread.submissions import count_submission
+from wakeful.loop.thread.views import carryover
 
 
 @pytest.mark.parametrize("stage", LIVE_STAGES)
@@ -109,3 +116,29 @@ def test_a_message_submitted_after_the_end_is_unread_unless_it_asks_for_a_refusa
     driver.submit("m1", on_busy=OnBusy.REJECT)
     driver.submit("m2", on_busy=OnBusy.STEER)
     assert (driver.result.unread, driver.refusal_reasons) == (("m2",), ["the run has ended"])
+
+
+def continued(driver: Driver) -> Driver:
+    """The thread in its next execution."""
+    driver.last = replace(driver.last, thread=after_continue_as_new(driver.thread))
+    return driver
+
+
+def woken(driver: Driver) -> Driver:
+    """The thread after it was closed."""
+    driver.cancel(close=True)
+    return Driver(None, request=NO_INPUT, carryover=carryover(driver.thread))
+
+
+@pytest.mark.parametrize("later", [continued, woken], ids=["continued as new", "woken"])
+def test_a_message_without_an_id_is_never_a_repeat_in_a_later_execution(later: Callable[[Driver], Driver]) -> None:
+    """Its id is made of its number, which must not restart."""
+    driver = idle()
+    for number in range(1, 4):
+        driver.feed(MessagesSubmitted((InputMessage(content=f"message {number}"),)))
+        driver.resolve()
+        driver.model(says("Yes."))
+        driver = later(driver)
+    read = [outcome.id for outcome in driver.thread.outcomes if outcome.id.startswith("submit:")]
+    assert read == ["submit:1:0", "submit:2:0", "submit:3:0"]
+    assert not any(outcome.repeats for outcome in driver.thread.outcomes)

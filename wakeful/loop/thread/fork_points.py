@@ -38,6 +38,7 @@ class ForkPoint:
             permissions=self.permissions,
             run_permissions=self.run_permissions,
             state=dict(self.agent_state.thread),
+            state_revision=self.agent_state.revision,
             run_state=dict(self.agent_state.run),
             compaction=self.compaction,
             frontend_tools=self.frontend_tools,

@@ -69,7 +69,7 @@ def opened(
         counters=kept.counters,
         context=ContextState(others=kept.context, compaction=_kept_compaction(transcript, kept)),
         frontend_tools=tuple(tool.descriptor() for tool in request.frontend_tools) or kept.frontend_tools,
-        agent_state=AgentState(thread=kept.state, run=kept.run_state),
+        agent_state=AgentState(kept.state_revision, thread=kept.state, run=kept.run_state, emitted=kept.state_revision),
         permissions=kept.permissions,
         inherited_permissions=kept.run_permissions,
         active_agent=kept.agent_id,

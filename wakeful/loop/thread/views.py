@@ -104,6 +104,7 @@ def carryover(thread: Thread) -> Carryover:
         unread=tuple(map(_unread, (later for later in (*thread.steering, *thread.queued) if not later.internal))),
         permissions=thread.permissions,
         state=dict(thread.agent_state.thread),
+        state_revision=thread.agent_state.for_next_run().revision,
         outcomes=thread.outcomes,
         identity=thread.identity,
         compaction=thread.context.compaction,
