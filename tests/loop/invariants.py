@@ -93,6 +93,7 @@ class CheckedRun:
     accepted: set[str] = field(default_factory=set)
     undone: set[str] = field(default_factory=set)
     may_undo: bool = False
+    allowed_before: set[str] = field(default_factory=set)
     watched: Conversation = field(default_factory=Conversation)
 
     def __post_init__(self) -> None:
@@ -289,11 +290,14 @@ class CheckedRun:
         assert event.run_id == self.run_id or self.run_id in {*self.ended, ""}
         if event.run_id != self.run_id:
             self.usage, self.continuations = Usage(), 0
+            self.allowed_before = set(self.decisions.allowed)
         self.active, self.run_id = True, event.run_id
 
     def _run_finishes(self, event: RunFinish) -> None:
         assert (self.active, self.step_open, self.run_id) == (True, False, event.run_id)
         self.active = False
+        if event.rolled_back:
+            self.decisions.allowed = set(self.allowed_before)
         if isinstance(event.termination, Blocked) and not event.termination.value.startswith("handoff"):
             assert event.termination.value in self.block_reasons
         if event.result is not None and event.result.status is RunStatus.DONE:

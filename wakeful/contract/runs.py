@@ -203,7 +203,7 @@ class RunResult(Wire):
     termination: Termination
     response: str = ""
     detail: Maybe[str] = None
-    """Of a cancelled run: the reason that was given."""
+    """Why the run was cancelled, or the thread closed after it: the reasons that were given."""
 
     steps: int = 0
     usage: Usage = Usage()

@@ -36,11 +36,13 @@ from wakeful.loop.machine.facts import (
     WorkFailed,
 )
 from wakeful.loop.machine.stages import Resolving
-from wakeful.loop.machine.state import Advance, Run, Thread
+from wakeful.loop.machine.state import Advance, BeforeRun, ContextState, Run, Thread
+from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.thread.opening import begin
 from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
 
 IDENTITY = RunIdentity(thread_id="t1", run_id="r1", agent_id="assistant")
+BEFORE = BeforeRun("assistant", None, None, AgentState(), (), ContextState())
 HELLO = Message(id="r1:1", role=Role.USER, content=(TextBlock(text="Hello"),))
 STARTED = (
     MessageReceived(message=HELLO),
@@ -63,7 +65,7 @@ def test_a_run_starts_with_its_input_and_resolves_its_agent() -> None:
             seed="r1",
             stage=Resolving("resolve-1"),
             transcript=Transcript().appending(HELLO, "input:0"),
-            run=Run(number=1, started_at_position=TranscriptPosition()),
+            run=Run(number=1, started_at_position=TranscriptPosition(), before=BEFORE),
             counters=Counters(runs=1),
             outcomes=(Outcome(id="r1:1", status=OutcomeStatus.READ, run=1),),
         ),

@@ -6,6 +6,7 @@ from tests.loop.driving import (
     AGENT,
     LIVE_STAGES,
     PARALLEL,
+    THREAD,
     Driver,
     asks,
     awaiting_decisions,
@@ -19,6 +20,7 @@ from tests.loop.driving import (
     resolving,
     resume,
     says,
+    with_hooks,
 )
 from wakeful.contract.events import (
     InferenceComplete,
@@ -31,6 +33,7 @@ from wakeful.contract.events import (
     ToolCallDone,
     ToolCallOutcome,
 )
+from wakeful.contract.hooks import LifecyclePhase
 from wakeful.contract.inference import Interruption, RecoveryPlan
 from wakeful.contract.names import OUTCOME_UNKNOWN, TOOL_INTERRUPTED
 from wakeful.contract.runs import Cancelled, RunStatus, Usage
@@ -88,6 +91,44 @@ def test_a_second_cancel_is_a_no_op(stage: str) -> None:
     for id in driver.thread.in_flight:
         driver.feed(WorkCancelled(id))
     assert driver.result.detail == "first"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "close", "detail"),
+    [
+        (None, "second", False, "second"),
+        (None, "second", True, "second"),
+        ("first", None, True, "first"),
+        ("first", "second", True, "first; second"),
+        ("same", "same", True, "same"),
+        (None, None, True, None),
+    ],
+)
+def test_a_run_that_is_cancelled_twice_keeps_the_reasons(
+    first: str | None, second: str | None, close: bool, detail: str | None
+) -> None:
+    driver = inferring()
+    driver.cancel(first)
+    driver.cancel(second, close=close)
+    driver.cancel_in_flight()
+    assert driver.result.detail == detail
+
+
+def test_a_second_reason_to_close_a_thread_that_is_closing_is_kept_if_there_was_none() -> None:
+    driver = inferring()
+    driver.cancel(close=True)
+    driver.cancel("second", close=True)
+    driver.cancel_in_flight()
+    assert driver.result.detail == "second"
+
+
+def test_a_thread_that_is_closed_while_the_last_hooks_run_keeps_the_reason() -> None:
+    driver = Driver(with_hooks(LifecyclePhase.RUN_END), request=THREAD)
+    driver.model(says("Hello!"))
+    driver.cancel("not kept")  # the run is ending already, and is not cancelled
+    driver.cancel("shutting down", close=True)
+    driver.hooks()
+    assert (driver.result.status_reason, driver.result.detail) == ("natural", "shutting down")
 
 
 def test_a_run_that_waits_for_a_decision_is_cancelled_at_once() -> None:

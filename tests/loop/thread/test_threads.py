@@ -137,11 +137,11 @@ def test_cancelling_an_idle_thread_is_refused() -> None:
     assert (driver.refusal_reasons, driver.thread.stage) == (["no run is under way"], before)
 
 
-def test_an_idle_thread_closes_with_the_result_of_its_last_run() -> None:
+def test_an_idle_thread_closes_with_the_result_of_its_last_run_and_the_reason() -> None:
     driver = idle()
-    result = driver.result
+    closed = Done(driver.result.model_copy(update={"detail": "goodbye"}))
     driver.cancel("goodbye", close=True)
-    assert (driver.thread.stage, driver.last.events, driver.last.commands) == (Done(result), (), ())
+    assert (driver.thread.stage, driver.last.events, driver.last.commands) == (closed, (), ())
 
 
 def test_a_thread_without_a_run_closes_as_cancelled() -> None:

@@ -34,7 +34,7 @@ from wakeful.loop.thread.views import doing, status_view, visible_messages
         ("inferring", "calling model-1"),
         ("calling tools", "running look"),
         ("awaiting decisions", "waiting for a decision on look"),
-        ("cancelling", "cancelling what is in flight"),
+        ("cancelling", "cancelling what is in flight: enough"),
     ],
 )
 def test_a_status_says_what_the_run_is_doing(stage: str, text: str) -> None:

@@ -3,7 +3,7 @@
 from wakeful.cli.terminal.text import duration, printable
 from wakeful.client.tree import tokens
 from wakeful.contract.budgets import Budget, Spent
-from wakeful.contract.runs import RunResult, StopDetail, Stopped, Usage
+from wakeful.contract.runs import Cancelled, RunResult, StopDetail, Stopped, Usage
 
 
 def result_lines(result: RunResult) -> list[str]:
@@ -32,10 +32,12 @@ def ending_text(result: RunResult) -> str:
 
 
 def ended_as(result: RunResult) -> str:
-    """The reason why a run ended, with the details of a stop."""
+    """The reason why a run ended, with the details of a stop or a cancel."""
     match result.termination:
         case Stopped(value=StopDetail(detail=str(detail))) if detail:
             return f"{result.status_reason}: {printable(detail)}"
+        case Cancelled() if result.detail:
+            return f"{result.status_reason}: {printable(result.detail)}"
         case _:
             return result.status_reason
 

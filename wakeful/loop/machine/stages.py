@@ -33,6 +33,8 @@ class Idle:
     """The thread ends as soon as its tasks have stopped."""
     stopping: tuple[str, ...] = ()
     """Tasks that are being cancelled; what they still report starts no run."""
+    reason: str | None = None
+    """Why the thread is being closed."""
     kind: Literal["idle"] = "idle"
 
 

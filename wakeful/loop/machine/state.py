@@ -179,12 +179,26 @@ class Ledger:
 
 
 @dataclass(frozen=True)
+class BeforeRun:
+    """What the thread was before a run, as far as a rollback of the run restores it."""
+
+    agent_id: str
+    active_agent: str | None
+    requested_agent: str | None
+    agent_state: AgentState
+    permissions: tuple[Rule, ...]
+    context: ContextState
+
+
+@dataclass(frozen=True)
 class Run:
     """Everything that belongs to one run."""
 
     number: int
     started_at_position: TranscriptPosition
     """The transcript before the run's own messages."""
+    before: BeforeRun | None = None
+    """The rest of the thread; absent from snapshots of the first two formats."""
     started_at: int = 0
     """Milliseconds since 1970."""
     alarmed_at: int = 0
@@ -330,6 +344,18 @@ class Thread:
     def rules(self) -> tuple[Rule, ...]:
         """The permission rules on top of the agent's: the thread's, overridden by the run's."""
         return tuple({rule.tool: rule for rule in (*self.permissions, *self.current.permissions)}.values())
+
+    @property
+    def before_run(self) -> BeforeRun:
+        """What a rollback of a run that starts now restores."""
+        return BeforeRun(
+            agent_id=self.identity.agent_id,
+            active_agent=self.active_agent,
+            requested_agent=self.requested_agent,
+            agent_state=self.agent_state,
+            permissions=self.permissions,
+            context=self.context,
+        )
 
     @property
     def fork_point(self) -> ForkPoint:

@@ -27,6 +27,12 @@ class AgentState:
     def view(self) -> StateView:
         return StateView(revision=self.revision, values={**self.thread, **self.run})
 
+    def rolled_back(self, before: "AgentState") -> "AgentState":
+        """The values of `before`, as the next revision: watchers have seen later ones."""
+        if (before.run, before.thread) == (self.run, self.thread):
+            return self
+        return replace(before, revision=self.revision + 1, emitted=self.emitted)
+
     def for_next_run(self) -> "AgentState":
         """Without the values of run scope."""
         return replace(self, run={}, revision=self.revision + 1) if self.run else self

@@ -88,7 +88,15 @@ def _paying(thread: Thread, usage: Usage) -> Thread:
     return thread.with_run(replace(thread.run, usage=thread.run.usage.plus(usage)))
 
 
-def after_rewind(context: ContextState, length: int) -> ContextState:
-    """A summary of messages that were removed is removed, too."""
-    compaction = context.compaction
-    return replace(context, compaction=None) if compaction and compaction.mark.through > length else context
+def rolled_back(context: ContextState, before: ContextState, length: int) -> ContextState:
+    """The window before the run, with what is still true: a summary of messages that are left, and what was paid."""
+    compaction = context.compaction if context.compaction else before.compaction
+    if compaction is not None and compaction.mark.through > length:
+        compaction = before.compaction
+    return replace(
+        before,
+        compaction=compaction,
+        token_factor=context.token_factor,
+        compacting=context.compacting,
+        unpaid=context.unpaid,
+    )

@@ -32,10 +32,13 @@ def cancel(thread: Thread, reason: str | None, *, now: int, then: AfterRun = Aft
         case RunningHooks(ending=PendingEnd() as ending) as stage:
             # The run is ending already; only what follows it may still change.
             after = max(ending.then, then, key=_RANK.index)
-            return Advance(thread.entering(replace(stage, ending=replace(ending, then=after))))
+            detail = _joined(ending.detail, reason) if then is AfterRun.CLOSE else ending.detail
+            return Advance(thread.entering(replace(stage, ending=replace(ending, then=after, detail=detail))))
         case Idle() as idle if thread.children.running:
             stopping = tuple(task.task_id for task in thread.children.running)
-            idle = replace(idle, closing=idle.closing or then is AfterRun.CLOSE, stopping=stopping)
+            closes = then is AfterRun.CLOSE
+            why = _joined(idle.reason, reason) if closes else idle.reason
+            idle = replace(idle, closing=idle.closing or closes, stopping=stopping, reason=why)
             return Advance(thread.entering(idle), stop_commands(thread, stopping, reason))
         case Idle() if then is AfterRun.CLOSE:
             return Advance(thread.entering(_closed(thread, reason)))
@@ -46,26 +49,36 @@ def cancel(thread: Thread, reason: str | None, *, now: int, then: AfterRun = Aft
 
 
 def _cancel_again(thread: Thread, cancelling: Cancelling, reason: str | None, *, then: AfterRun) -> Advance:
-    """The run is being cancelled already: only a rollback or the close of the thread changes anything."""
+    """The run is being cancelled already: only a first reason, a rollback or the close of the thread adds anything."""
     if then not in (AfterRun.ROLL_BACK, AfterRun.CLOSE) or cancelling.then is AfterRun.CLOSE:
-        return Advance(thread)
+        if cancelling.reason is not None or reason is None:
+            return Advance(thread)
+        return Advance(thread.entering(replace(cancelling, reason=reason)))
     tasks = {task.task_id for task in thread.children.running} if then is AfterRun.CLOSE else set()
     more = tasks - cancelling.in_flight
-    stage = replace(cancelling, then=then, in_flight=cancelling.in_flight | more)
+    stage = replace(
+        cancelling, then=then, in_flight=cancelling.in_flight | more, reason=_joined(cancelling.reason, reason)
+    )
     return Advance(thread.entering(stage), stop_commands(thread, more, reason))
 
 
 def _closed(thread: Thread, reason: str | None) -> Done:
     """A thread that closes between two runs ends with its last result, if it had one."""
     last = thread.stage.result if isinstance(thread.stage, Idle) else None
-    result = last or make_result(thread, Cancelled(), detail=reason, then=AfterRun.CLOSE)
-    return Done(result.model_copy(update={"unread": unread_ids(thread)}))
+    result = last or make_result(thread, Cancelled(), detail=None, then=AfterRun.CLOSE)
+    return Done(result.model_copy(update={"unread": unread_ids(thread), "detail": _joined(result.detail, reason)}))
+
+
+def _joined(*reasons: str | None) -> str | None:
+    """All reasons that were given, each once, the first one first."""
+    return "; ".join(dict.fromkeys(reason for reason in reasons if reason)) or None
 
 
 def close_if_quiet(thread: Thread) -> Thread:
     """Close an idle thread that is closing, once its last task has stopped."""
     if not thread.children.running:
-        return thread.entering(_closed(thread, None))
+        assert isinstance(thread.stage, Idle)  # only an idle thread waits for its tasks to close
+        return thread.entering(_closed(thread, thread.stage.reason))
     return thread
 
 

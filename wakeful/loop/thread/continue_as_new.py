@@ -40,12 +40,12 @@ from wakeful.loop.machine.stages import (
     Resolving,
     RunningHooks,
 )
-from wakeful.loop.machine.state import REVISION, Thread
+from wakeful.loop.machine.state import REVISION, BeforeRun, Thread
 from wakeful.loop.step.hooks import hooks_command
 from wakeful.loop.step.steps import handoff_command, infer_command
 from wakeful.loop.subagents.mail import resend_command, send_command
 
-FORMAT = 2
+FORMAT = 3
 """The format of snapshots. Raise it when a field of anything in a snapshot is added, changed or removed: an older
 release must not read a snapshot that has more than it knows, because it would drop that. A test compares the fields."""
 
@@ -72,6 +72,7 @@ _SNAPSHOT = TypeAdapter(ThreadSnapshot)
 _MESSAGES = TypeAdapter(tuple[Message, ...])
 _OUTCOMES = TypeAdapter(tuple[Outcome, ...])
 _EVENTS = TypeAdapter(tuple[EventRecord, ...])
+_BEFORE = TypeAdapter(BeforeRun | None)
 
 R = TypeVar("R")
 
@@ -79,11 +80,19 @@ R = TypeVar("R")
 def pack(snapshot: ThreadSnapshot, *, tail_bytes: int = TAIL_BYTES) -> dict[str, Any]:
     """The JSON that the next execution starts with."""
     thread = _for_next_execution(snapshot.thread, archived_messages(snapshot.segments), tail_bytes)
-    bare = replace(thread, transcript=replace(thread.transcript, messages=()), outcomes=())
+    run = thread.run
+    bare = replace(
+        thread,
+        transcript=replace(thread.transcript, messages=()),
+        outcomes=(),
+        run=replace(run, before=None) if run else None,
+    )
     packed: dict[str, Any] = _SNAPSHOT.dump_python(replace(snapshot, thread=bare, events=()), mode="json")
     packed["messages"] = _compressed(_MESSAGES, thread.transcript.messages)
     packed["outcomes"] = _compressed(_OUTCOMES, thread.outcomes)
     packed["events"] = _compressed(_EVENTS, snapshot.events)
+    # Most of it is said twice: a run changes little of what was before it.
+    packed["before"] = _compressed(_BEFORE, run.before if run else None)
     packed["format"] = FORMAT
     return packed
 
@@ -107,7 +116,9 @@ def unpack(packed: dict[str, Any]) -> ThreadSnapshot:
         raise NewerRelease("revision", run.revision, REVISION)
     transcript = replace(snapshot.thread.transcript, messages=_expanded(_MESSAGES, packed["messages"]))
     outcomes = _expanded(_OUTCOMES, packed["outcomes"])
-    thread = replace(snapshot.thread, transcript=transcript, outcomes=outcomes)
+    if run is not None and "before" in packed:
+        run = replace(run, before=_expanded(_BEFORE, packed["before"]))
+    thread = replace(snapshot.thread, transcript=transcript, outcomes=outcomes, run=run)
     return replace(snapshot, thread=thread, events=_expanded(_EVENTS, packed["events"]))
 
 

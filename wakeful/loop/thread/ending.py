@@ -240,13 +240,19 @@ def _after_run(thread: Thread, then: AfterRun) -> Advance:
 
 
 def _rolled_back(thread: Thread) -> Thread:
-    """The thread without the messages of the run; mail that the run has read is kept for the next one."""
-    mail = _mail_to_read_again(thread)
-    transcript = thread.transcript.rewound(thread.current.started_at_position)
+    """The thread as it was before the run; mail that the run has read is kept for the next one."""
+    mail, run = _mail_to_read_again(thread), thread.current
+    transcript = thread.transcript.rewound(run.started_at_position)
+    before = run.before or thread.before_run
     return replace(
         after_rollback(thread, mail),
+        identity=thread.identity.model_copy(update={"agent_id": before.agent_id}),
+        active_agent=before.active_agent,
+        requested_agent=before.requested_agent,
+        agent_state=thread.agent_state.rolled_back(before.agent_state),
+        permissions=before.permissions,
         transcript=transcript,
-        context=context.after_rewind(thread.context, transcript.length),
+        context=context.rolled_back(thread.context, before.context, transcript.length),
         steering=(*mail, *thread.steering),
     )
 

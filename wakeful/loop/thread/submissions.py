@@ -144,6 +144,7 @@ def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | R
     run = Run(
         number=number,
         started_at_position=thread.transcript.position,
+        before=thread.before_run,
         overrides=first.overrides,
         permissions=(*inherited, *first.permissions),
         usage=thread.context.unpaid,

@@ -140,8 +140,8 @@ def doing(thread: Thread) -> str:
             return f"handing off to {agent_id}"
         case BetweenSteps():
             return "between two steps"
-        case Cancelling():
-            return "cancelling what is in flight"
+        case Cancelling(reason=reason):
+            return f"cancelling what is in flight{f': {reason}' if reason else ''}"
         case Idle():
             return "idle, waiting for a message"
         case Done(result=result):
