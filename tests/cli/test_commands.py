@@ -120,7 +120,20 @@ async def test_messages_are_sent_to_a_thread_that_stays_open(client: Client, add
 async def test_cancel_waits_until_the_run_has_stopped(client: Client, address: str, thread_id: str) -> None:
     await client.start("tester", "approve", thread_id=thread_id)
     ran = await wakeful("cancel", thread_id, "--reason", "enough", address=address)
-    assert (ran.code, ran.out) == (0, f"thread {thread_id}: cancelled\n")
+    assert (ran.code, ran.out) == (0, f"thread {thread_id}: cancelled: enough\n")
+
+
+async def test_cancel_returns_although_the_thread_stays_open(client: Client, address: str, thread_id: str) -> None:
+    await client.send(thread_id, "approve", agent_id="tester")
+    await until(client, thread_id, lambda view: view.status is RunStatus.WAITING)
+    ran = await wakeful("cancel", thread_id, "--reason", "enough", address=address)
+    assert (ran.code, ran.out) == (0, f"thread {thread_id}: cancelled: enough\n"), ran.err
+    status = await wakeful("status", thread_id, address=address)
+    assert "ended    cancelled: enough" in status.out.splitlines()
+    again = await wakeful("cancel", thread_id, address=address)
+    nothing = f"wakeful: nothing to cancel on thread {thread_id!r}: no run is under way\n"
+    assert (again.code, again.err) == (1, nothing)
+    await client.close(thread_id)
 
 
 async def test_close_ends_a_thread_that_a_message_wakes_again(client: Client, address: str, thread_id: str) -> None:

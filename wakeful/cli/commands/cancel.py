@@ -15,20 +15,22 @@ if TYPE_CHECKING:
 def cancel(
     thread: options.ThreadArgument,
     reason: options.RecordedReasonOption = None,
-    wait: Annotated[bool, typer.Option(help="Wait until the run has ended.")] = True,
+    wait: Annotated[bool, typer.Option(help="Wait until the run, or the tasks of an idle thread, have ended.")] = True,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
 ) -> None:
     """Cancel the run of a thread and everything it started."""
     from wakeful.cli.session import with_client
-    from wakeful.cli.terminal.outage_notice import wait_for_result
-    from wakeful.cli.terminal.result_lines import receipt_lines
+    from wakeful.cli.terminal.outage_notice import OutageNotice, warn
+    from wakeful.cli.terminal.result_lines import stopped_lines
+    from wakeful.client.cancel import cancel_and_wait
 
     async def go(client: Client) -> str:
-        await client.cancel(thread, reason=reason)
         if not wait:
+            await client.cancel(thread, reason=reason)
             return "cancel sent"
-        result = await wait_for_result(client, thread)
-        return "\n".join([result.status_reason, *(f"  {line}" for line in receipt_lines(result))])
+        async with OutageNotice(client, thread, warn) as notice:
+            stopped = await cancel_and_wait(client, thread, reason=reason, on_trouble=notice.on_trouble)
+        return "\n".join(stopped_lines(stopped))
 
     print(f"thread {thread}: {with_client(address, namespace, go)}")

@@ -32,6 +32,6 @@ def close(
         if not wait:
             return "close sent"
         result = await wait_for_result(client, thread)
-        return "\n".join(["closed", *(f"  {line}" for line in receipt_lines(result))])
+        return "\n".join(["closed", *(f"  {line}" for line in receipt_lines(result.receipt))])
 
     print(f"thread {thread}: {with_client(address, namespace, go)}")

@@ -1,9 +1,16 @@
 """The end of a run, and what runs have spent, as lines for a terminal."""
 
-from wakeful.cli.terminal.text import duration, printable
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wakeful.cli.terminal.text import counted, duration, printable
 from wakeful.client.tree import tokens
 from wakeful.contract.budgets import Budget, Spent
-from wakeful.contract.runs import Cancelled, RunResult, StopDetail, Stopped, Usage
+from wakeful.contract.runs import Cancelled, CancelReceipt, RunResult, StopDetail, Stopped, Usage
+
+if TYPE_CHECKING:
+    from wakeful.client.cancel import StoppedWork  # only `wakeful cancel` needs the client for it
 
 
 def result_lines(result: RunResult) -> list[str]:
@@ -11,15 +18,28 @@ def result_lines(result: RunResult) -> list[str]:
     lines = []
     if result.spent is not None and is_more_than_own(result.spent, result.usage, result.steps):
         lines.append(f"spent, with all sub-agents: {spent_text(result.spent)}")
-    return lines + receipt_lines(result)
+    return lines + receipt_lines(result.receipt)
 
 
-def receipt_lines(result: RunResult) -> list[str]:
+def receipt_lines(receipt: CancelReceipt | None) -> list[str]:
     """The descendants that a cancel or a stop reached."""
-    if result.receipt is None:
+    if receipt is None:
         return []
-    lines = [f"cancelled: {printable(thread)}" for thread in result.receipt.cancelled]
-    return lines + [f"already ended: {printable(thread)}" for thread in result.receipt.ended]
+    lines = [f"cancelled: {printable(thread)}" for thread in receipt.cancelled]
+    return lines + [f"already ended: {printable(thread)}" for thread in receipt.ended]
+
+
+def stopped_lines(stopped: StoppedWork) -> list[str]:
+    """What a cancel has stopped, first how it ended."""
+    if stopped.run is None or stopped.run.result is None:
+        return [f"its run had ended; cancelled {counted(len(stopped.tasks), 'task')}: {', '.join(stopped.tasks)}"]
+    summary = stopped.run.result
+    reason = f": {printable(summary.detail)}" if summary.detail else ""
+    before = "" if stopped.was_cancelled else ", before it was cancelled"
+    return [
+        f"{printable(summary.status_reason or 'done')}{reason}{before}",
+        *(f"  {line}" for line in receipt_lines(stopped.receipt)),
+    ]
 
 
 def ending_text(result: RunResult) -> str:

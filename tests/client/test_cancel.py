@@ -1,0 +1,98 @@
+"""Cancel and wait: the run of a thread that stays open, a run that ends by itself, tasks of an idle thread, nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from temporalio.client import Client as TemporalClient
+
+from tests.support.waiting import BOUND_SECONDS, until
+from wakeful import Agent, CallerError, Registry, RunStatus, ScriptedModel, call, say, tool
+from wakeful.cli.terminal.result_lines import stopped_lines
+from wakeful.client.cancel import StoppedWork, cancel_and_wait
+from wakeful.client.client import Client
+from wakeful.contract.events import FinishSummary, RunFinish
+from wakeful.contract.runs import CancelReceipt, NaturalEnd
+from wakeful.worker import WorkerSettings, running_worker
+
+
+@tool(read_only=True)
+async def wait() -> str:
+    """Wait."""
+    await asyncio.Event().wait()
+    return "never"
+
+
+@tool(background=True, read_only=True)
+async def dig() -> str:
+    """Dig in the background."""
+    await asyncio.Event().wait()
+    return "never"
+
+
+MODEL = ScriptedModel([say("Hello!")], when={"wait": [call("wait")], "dig": [call("dig")]})
+REGISTRY = Registry(
+    agents=[Agent(id="solo", tools=[wait]), Agent(id="digger", tools=[dig], max_rounds=1)], models={"default": MODEL}
+)
+
+
+@pytest.fixture
+async def client(temporal: TemporalClient, thread_id: str) -> AsyncIterator[Client]:
+    async with running_worker(temporal, REGISTRY, WorkerSettings(task_queue=thread_id)):
+        yield Client(temporal, task_queue=thread_id)
+
+
+async def cancelled(client: Client, thread_id: str, reason: str | None = None) -> StoppedWork:
+    async with asyncio.timeout(BOUND_SECONDS):
+        return await cancel_and_wait(client, thread_id, reason=reason, on_trouble=lambda _: None)
+
+
+async def test_the_cancel_of_a_thread_that_stays_open_returns_when_its_run_has_ended(
+    client: Client, thread_id: str
+) -> None:
+    await client.send(thread_id, "Hi", agent_id="solo")
+    await until(client, thread_id, lambda view: view.status is RunStatus.DONE)
+    await client.send(thread_id, "wait")
+    await until(client, thread_id, lambda view: view.doing == "running wait")
+    await client.send(thread_id, "and then?")  # the next run starts at once
+    stopped = await cancelled(client, thread_id, "too slow")
+    assert stopped.was_cancelled
+    assert stopped_lines(stopped) == ["cancelled: too slow"]
+    view = await until(client, thread_id, lambda view: view.status is RunStatus.DONE and view.runs == 3)
+    assert view.result is not None
+    assert view.result.status_reason == "natural"
+    await client.close(thread_id)
+
+
+async def test_the_tasks_of_an_idle_thread_are_cancelled(client: Client, thread_id: str) -> None:
+    await client.send(thread_id, "dig", agent_id="digger")
+    await until(client, thread_id, lambda view: view.status is RunStatus.DONE and bool(view.children))
+    stopped = await cancelled(client, thread_id)
+    assert (stopped.run, stopped.tasks) == (None, ("bg_0",))
+    assert stopped_lines(stopped) == ["its run had ended; cancelled 1 task: bg_0"]
+    await client.close(thread_id)
+
+
+async def test_an_idle_thread_has_nothing_to_cancel(client: Client, thread_id: str) -> None:
+    await client.send(thread_id, "Hi", agent_id="solo")
+    await until(client, thread_id, lambda view: view.status is RunStatus.DONE)
+    with pytest.raises(CallerError, match=f"nothing to cancel on thread '{thread_id}': no run is under way"):
+        await cancelled(client, thread_id)
+    await client.close(thread_id)
+
+
+async def test_a_run_that_ends_with_its_thread_is_cancelled(client: Client, thread_id: str) -> None:
+    await client.start("solo", "wait", thread_id=thread_id)
+    stopped = await cancelled(client, thread_id)
+    assert stopped_lines(stopped) == ["cancelled"]
+
+
+def test_a_run_that_had_ended_by_itself_says_so() -> None:
+    summary = FinishSummary(response="Hi", status=RunStatus.DONE, status_reason="natural")
+    finished = RunFinish(thread_id="t", run_id="r", result=summary, termination=NaturalEnd())
+    stopped = StoppedWork(finished, receipt=CancelReceipt(cancelled=("t/a",), ended=("t/b",)))
+    assert stopped_lines(stopped) == [
+        "natural, before it was cancelled",
+        "  cancelled: t/a",
+        "  already ended: t/b",
+    ]

@@ -1,0 +1,88 @@
+"""Cancel what a thread is doing, and wait until it has stopped: its run, or the tasks that an idle thread still has.
+
+A thread may stay open after its run, so its workflow's result says nothing: the events do.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from wakeful.client.client import Client
+from wakeful.contract import names
+from wakeful.contract.errors import CallerError, NoAnswer, WakefulError
+from wakeful.contract.events import EventRecord, FinishSummary, RunFinish, SignalRefused, TaskChanged
+from wakeful.contract.runs import Cancelled, CancelReceipt, RunStatus
+from wakeful.contract.views import StatusView
+
+_AFTER_ALL = 2**31
+
+
+@dataclass(frozen=True)
+class StoppedWork:
+    """What a cancel has stopped."""
+
+    run: RunFinish | None
+    """The end of the run; None if the thread was idle and only its tasks were stopped."""
+    tasks: tuple[str, ...] = ()
+    receipt: CancelReceipt | None = None
+
+    @property
+    def was_cancelled(self) -> bool:
+        """Whether the run, or the tasks, ended by the cancel and not by themselves before it."""
+        return self.run is None or isinstance(self.run.termination, Cancelled)
+
+
+async def cancel_and_wait(
+    client: Client, thread_id: str, *, reason: str | None, on_trouble: Callable[[WakefulError], None]
+) -> StoppedWork:
+    """Cancel, and return when the run that is under way has ended, or the tasks of an idle thread have.
+
+    Raises:
+        CallerError: the thread is idle and has no tasks.
+    """
+    last, tasks = await _last_event(client, thread_id), await _idle_tasks(client, thread_id)
+    await client.cancel(thread_id, reason=reason)
+    left = set(tasks)
+    async for record in client.watch(thread_id, after=last, on_trouble=on_trouble):
+        match record.event:
+            case RunFinish(result=FinishSummary(status=RunStatus.DONE)) as finished:
+                return StoppedWork(finished, receipt=await _receipt(client, thread_id, record))
+            case SignalRefused(signal=names.SIGNAL_CANCEL, reason=why):
+                raise CallerError(f"nothing to cancel on thread {thread_id!r}: {why}")
+            case TaskChanged(task=task) if task.status.is_terminal and task.task_id in left:
+                left.remove(task.task_id)
+                if not left:
+                    return StoppedWork(None, tasks)
+            case _:
+                pass
+    raise CallerError(f"nothing to cancel on thread {thread_id!r}: it has been closed")
+
+
+async def _last_event(client: Client, thread_id: str) -> int:
+    """The number of the newest event; 0 if the thread has not started, or is being restored."""
+    try:
+        page = await client.events(thread_id, after=_AFTER_ALL)
+    except NoAnswer:
+        return 0
+    return 0 if page.restoring else page.last
+
+
+async def _idle_tasks(client: Client, thread_id: str) -> tuple[str, ...]:
+    """The running tasks of a thread between two runs."""
+    view = await _status(client, thread_id)
+    if view is None or view.status is not RunStatus.DONE:
+        return ()
+    return tuple(task.task_id for task in view.tasks if not task.status.is_terminal)
+
+
+async def _receipt(client: Client, thread_id: str, ended: EventRecord) -> CancelReceipt | None:
+    """Which descendants were cancelled with the run, unless the next run has already started."""
+    view = await _status(client, thread_id)
+    result = view.result if view is not None else None
+    return result.receipt if result is not None and result.run_id == ended.run_id else None
+
+
+async def _status(client: Client, thread_id: str) -> StatusView | None:
+    try:
+        return await client.status(thread_id)
+    except NoAnswer:
+        return None
