@@ -72,6 +72,8 @@ async def test_a_thread_that_is_terminated_while_it_is_woken_loses_nothing(clien
             await client.send(thread_id, "hello?")
             await until_restoring(client, thread_id)
             assert texts(await client.transcript(thread_id)) == STROLL
+            view = await client.status(thread_id)
+            assert (view.status, view.doing) == (RunStatus.CREATED, "reading its earlier conversation")
             await client.handle(thread_id).terminate()
             assert texts(await client.transcript(thread_id)) == STROLL
     async with a_worker(client):

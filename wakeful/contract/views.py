@@ -44,6 +44,10 @@ ASKING_PARENT = "asking its parent"
 """How `StatusView.doing` begins while the run waits for budget from its parent."""
 
 
+RESTORING = "reading its earlier conversation"
+"""`StatusView.doing` while a woken thread or a fork is being restored."""
+
+
 class StatusView(Wire):
     """The status of a thread and its newest run."""
 

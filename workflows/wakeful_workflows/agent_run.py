@@ -66,6 +66,7 @@ from wakeful_workflows.queries import (
     outcomes_view,
     past_of,
     restoring_fork_point,
+    restoring_status,
     restoring_transcript_page,
     transcript_page,
 )
@@ -284,7 +285,8 @@ class AgentRun(Signals):
 
     @workflow.query(name=names.QUERY_STATUS, description="The status of the thread and what it waits for")
     def status(self, _nothing: Any = None) -> StatusView:
-        return status_view(self._current())
+        view = status_view(self._current())
+        return view if self._restoring is None else restoring_status(view)
 
     @workflow.query(
         name=names.QUERY_OUTCOMES, description='What became of decisions and messages: {"ids": ["…"]}, or all'

@@ -10,7 +10,7 @@ from wakeful.contract.events import AgentEvent, EventRecord, Handoff, RunStart
 from wakeful.contract.inference import RestoreInput
 from wakeful.contract.outcomes import remembered_id
 from wakeful.contract.requests import ForkPointRequest, OutcomesRequest, PageRequest, RunRequest
-from wakeful.contract.runs import RunIdentity
+from wakeful.contract.runs import RunIdentity, RunStatus
 from wakeful.contract.segments import (
     SegmentRef,
     archived_events,
@@ -18,7 +18,15 @@ from wakeful.contract.segments import (
     holding_events,
     holding_messages,
 )
-from wakeful.contract.views import EarlierExecution, EventsPage, ForkPointView, OutcomesView, TranscriptPage
+from wakeful.contract.views import (
+    RESTORING,
+    EarlierExecution,
+    EventsPage,
+    ForkPointView,
+    OutcomesView,
+    StatusView,
+    TranscriptPage,
+)
 from wakeful.loop.machine.stages import Done
 from wakeful.loop.machine.state import Thread
 from wakeful.loop.thread.views import visible_messages
@@ -144,6 +152,11 @@ def past_of(request: RunRequest) -> RestoreInput | None:
     if (fork := request.fork) is not None:
         return RestoreInput(run_id=fork.run_id, thread_id=fork.thread_id, messages=fork.messages, digest=fork.digest)
     return RestoreInput(run_id=request.restore_from) if request.restore_from is not None else None
+
+
+def restoring_status(view: StatusView) -> StatusView:
+    """A thread that is being restored is about to start its next run; it is not idle."""
+    return view.model_copy(update={"status": RunStatus.CREATED, "doing": RESTORING})
 
 
 def restoring_transcript_page(past: RestoreInput) -> TranscriptPage:
