@@ -80,9 +80,19 @@ async def test_a_renamed_activity_is_named_with_its_event(tmp_path: Path) -> Non
         "    code     activity type 'infer'",
         "    [TMPRL1100] Nondeterminism error: Activity type of scheduled event 'think' does not match activity type"
         " of activity command 'infer'",
-        f"✓ {RECORDED}  AgentRun, {events} events",
+        "    wake     continues with the conversation only, unless a worker of the release that ran it answers",
+        f"✓ {RECORDED}  AgentRun, {events} events, closed: a wake needs nothing",
     ]
     assert ran.err.splitlines()[-1] == "2 histories: 1 replay, 1 broken"
+
+
+async def test_a_thread_that_archived_everything_when_it_closed_needs_no_replay_to_wake(tmp_path: Path) -> None:
+    path = rewritten(tmp_path, '"name":"infer"', '"name":"think"', story="closed_while_idle")
+    ran = await wakeful("replay", "--file", str(path))
+    assert (ran.code, ran.out.splitlines()[-1]) == (
+        1,
+        "    wake     needs nothing: the thread archived its conversation and state when it closed",
+    )
 
 
 async def test_an_event_that_the_sdk_does_not_name_is_found_however_late_it_is(tmp_path: Path) -> None:
@@ -195,7 +205,7 @@ async def test_a_run_that_no_worker_has_picked_up_replays(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["--file", "x.json", "--limit", "3"], "--limit: it limits what --open or --query find"),
+        (["--file", "x.json", "--limit", "3"], "--limit: it limits what --open, --closed or --query find"),
         (["--file", "x.json", "--download", "d"], "--download: nothing is fetched: only files are named"),
         (["--dir", "nowhere"], "--dir: there is no .json file in 'nowhere'"),
         (["--address", "127.0.0.1:1"], "wakeful: cannot reach Temporal at 127.0.0.1:1"),
@@ -259,6 +269,11 @@ async def test_threads_queries_and_limits_choose_what_is_replayed(sleeping: Clie
     assert threads(await replay(sleeping, "--query", "WorkflowId = 'two' OR WorkflowId = 'three'")) == ["two"]
     assert threads(await replay(sleeping, "--open", "--query", "WorkflowId = 'ended'")) == []
     assert len(threads(await replay(sleeping, "--limit", "1"))) == 1
+    closed = await replay(sleeping, "--closed", "1")
+    assert (closed.code, threads(closed)) == (0, ["ended"]), closed.err
+    assert closed.out.endswith("closed: a wake needs nothing\n")
+    assert threads(await replay(sleeping, "--closed", "0")) == []
+    assert sorted(threads(await replay(sleeping, "--open", "--closed", "1"))) == ["ended", "one", "two"]
 
 
 async def test_an_unknown_thread_and_a_bad_query_are_clear_and_exit_with_2(sleeping: Client) -> None:

@@ -18,10 +18,12 @@ from temporalio.client import Client, WorkflowHistory
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
+from wakeful.contract import names
+from wakeful.contract.archive import ArchiveInput
 from wakeful.contract.base import Maybe, Wire
 from wakeful.contract.errors import CallerError, WakefulError
-from wakeful.history.decoder import moment_of
-from wakeful.history.moments import Started
+from wakeful.history.decoder import Payloads, moment_of, moments_of
+from wakeful.history.moments import ActivityCompleted, ActivityScheduled, Closed, Started
 from wakeful.history.read_only_replayer import OURS, WORKFLOWS, ReadOnlyReplayer
 from wakeful.history.replay_failure import (
     code_behaviour,
@@ -48,6 +50,11 @@ class Break(Wire):
     """The SDK's own message."""
 
 
+Wake = Literal["whole", "archived", "conversation"]
+"""What a wake of a closed thread continues with: all of it, because it replays; all of it, because the thread archived
+it as its last act; or the conversation alone, unless a worker answers whose code replays it."""
+
+
 class Replayed(Wire):
     """The result of replaying one history."""
 
@@ -61,6 +68,8 @@ class Replayed(Wire):
     broke: Maybe[Break] = None
     unread: Maybe[str] = None
     """Why the history could not be read or replayed."""
+    wake: Maybe[Wake] = None
+    """For a thread that is closed: what a wake continues with."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +134,7 @@ class HistoryReplayer:
         self, converter: DataConverter, *, namespace: str = "replay", workflows: Sequence[type] = WORKFLOWS
     ) -> None:
         self._replayer = ReadOnlyReplayer(converter, namespace=namespace, workflows=workflows)
+        self._payloads = Payloads(converter)
 
     async def all(self, sources: AsyncIterable[Source]) -> AsyncIterator[Replayed]:
         """The result of each, in their order."""
@@ -160,7 +170,31 @@ class HistoryReplayer:
             broke = await self._break(history, str(failure)) if failure else None
         except TimeoutError as timeout:
             return replayed.model_copy(update={"outcome": "unread", "unread": str(timeout)})
-        return replayed.model_copy(update={"outcome": "broken", "broke": broke}) if broke else replayed
+        wake = await self._wake(history, started, is_broken=broke is not None)
+        outcome = "broken" if broke else "ok"
+        return replayed.model_copy(update={"outcome": outcome, "broke": broke, "wake": wake})
+
+    async def _wake(self, history: WorkflowHistory, started: Started, *, is_broken: bool) -> Wake | None:
+        last = moment_of(history.events[-1])
+        if started.workflow_type != names.WORKFLOW or not isinstance(last, Closed) or last.continued_as:
+            return None
+        if not is_broken:
+            return "whole"
+        return "archived" if await self._is_archived(history) else "conversation"
+
+    async def _is_archived(self, history: WorkflowHistory) -> bool:
+        """Whether the thread archived everything as its last act."""
+        last_acts = set[int]()
+        for moment in moments_of(history.events):
+            match moment:
+                case ActivityScheduled(activity_type=names.ACTIVITY_ARCHIVE, event_id=id, input=input):
+                    if (await self._payloads.value(input, ArchiveInput)).closes:
+                        last_acts.add(id)
+                case ActivityCompleted(scheduled=int(scheduled)) if scheduled in last_acts:
+                    return True
+                case _:
+                    pass
+        return False
 
     async def _break(self, history: WorkflowHistory, failure: str) -> Break:
         message = failure_message(failure)

@@ -7,8 +7,9 @@ import logging
 import os
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wakeful.cli import completion, options
+from wakeful.contract.names import WORKFLOW
 
 if TYPE_CHECKING:
     from temporalio.client import Client as TemporalClient
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
     from wakeful.history.replay import Source
 
 OPEN_RUNS = "ExecutionStatus = 'Running'"
+CLOSED_THREADS = (
+    f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus IN ('Completed', 'Failed', 'Canceled', 'Terminated', 'TimedOut')"
+)
+"""Not those that have continued as new: a wake starts from the newest execution."""
 PROGRESS_SECONDS = 2.0
 
 
@@ -52,10 +58,16 @@ def replay(
         ),
     ] = None,
     open_runs: Annotated[bool, typer.Option("--open", help="Replay all open runs, too.")] = False,
+    closed_days: Annotated[
+        float | None,
+        typer.Option("--closed", min=0, metavar="DAYS", help="Replay the threads that closed in the last DAYS, too."),
+    ] = None,
     query: Annotated[
         str | None, typer.Option(metavar="QUERY", help="Replay the runs that this Temporal list filter finds.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="At most N of --open and --query.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="At most N of --open, --closed and --query.")
+    ] = None,
     files: Annotated[
         list[Path] | None, typer.Option("--file", metavar="PATH", help="A file with a history. Repeatable.")
     ] = None,
@@ -71,7 +83,8 @@ def replay(
 ) -> None:
     """Replay histories on the installed code, before a deploy.
 
-    A run whose history does not replay would get stuck. Exits with 0 if all histories replay, 1 if one does not, 2 if
+    A run whose history does not replay would get stuck. A closed thread is read by replay when it is woken: the command
+    says what a wake of it would continue with. Exits with 0 if all histories replay, 1 if one does not, 2 if
     one could not be read or the command was wrong.
     """
     from wakeful.connection import Address
@@ -79,9 +92,13 @@ def replay(
 
     paths = tuple(files or ()) + (_json_files(directory) if directory else ())
     names = tuple(dict.fromkeys(threads or ()))
-    selection = Selection(paths, names, _filter(open_runs or not (names or paths or query), query), limit, download)
+    scopes = (
+        *([OPEN_RUNS] if open_runs or not (names or paths or query or closed_days is not None) else []),
+        *([closed_since(closed_days)] if closed_days is not None else []),
+    )
+    selection = Selection(paths, names, _filter(scopes, query), limit, download)
     if selection.query is None and limit is not None:
-        raise typer.BadParameter("it limits what --open or --query find", param_hint="--limit")
+        raise typer.BadParameter("it limits what --open, --closed or --query find", param_hint="--limit")
     if not selection.needs_server and download is not None:
         raise typer.BadParameter("nothing is fetched: only files are named", param_hint="--download")
     # We print what the SDK logs about a broken history, which would come with a traceback.
@@ -144,9 +161,15 @@ async def _fetched(selection: Selection, client: TemporalClient) -> AsyncIterato
                 yield source
 
 
-def _filter(open_runs: bool, query: str | None) -> str | None:
-    parts = [part for part in (OPEN_RUNS if open_runs else None, f"({query})" if query else None) if part]
-    return " AND ".join(parts) or None
+def closed_since(days: float) -> str:
+    """The list filter for threads that closed in the last days."""
+    since = datetime.now(UTC) - timedelta(days=days)
+    return f"({CLOSED_THREADS} AND CloseTime > '{since.isoformat()}')"
+
+
+def _filter(scopes: Sequence[str], query: str | None) -> str | None:
+    scope = f"({' OR '.join(scopes)})" if scopes else None
+    return " AND ".join(part for part in (scope, f"({query})" if query else None) if part) or None
 
 
 def _json_files(directory: Path) -> tuple[Path, ...]:
