@@ -41,6 +41,10 @@ def report(results: Results) -> str:
     if (reading := results.reading) is not None:
         lines += ["", f"A query of a closed run of {reading.steps} steps, as multiples of a worker's answer", ""]
         lines += table(["", "worker", "first read", "later reads"], [_reading(reading)])
+        if reading.command_cpu:
+            lines += ["", "CPU time of a command that reads it, which needs no worker", ""]
+            rows = [[name, f"{statistics.median(taken):.2f} s"] for name, taken in reading.command_cpu.items()]
+            lines += table(["", "median"], rows)
     if results.startups:
         lines += ["", "CPU time until a command starts its work", ""]
         lines += table(["", "best", "median"], [_startup(startup) for startup in results.startups])

@@ -76,6 +76,8 @@ class Reading(BaseModel):
     """A new reader replayed the history."""
     later_read: list[float] = []
     """The same reader had the run in memory."""
+    command_cpu: dict[str, list[float]] = {}
+    """CPU seconds of a whole reading command in a process of its own, by its name."""
 
     def multiples(self, samples: Sequence[float]) -> list[float]:
         """Each sample divided by the worker's of the same repeat."""
