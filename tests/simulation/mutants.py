@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.simulation import mutations
+from tests.simulation.cases import CASES
 from tests.simulation.mutations import Apply
 from tests.simulation.schedule import run
 
@@ -254,12 +255,13 @@ def find(mutant: Mutant, limit: int = SCHEDULES, *, first: int = 0) -> Found | N
 def table() -> str:
     """What is recorded, as Markdown."""
     found = recorded()
-    rows = [_row(mutant, found.get(mutant.name)) for mutant in MUTANTS]
+    cases = {case.mutant: f"case `{case.play.__name__}`: {case.found_by}" for case in CASES}
+    rows = [_row(mutant, found.get(mutant.name), cases.get(mutant.name, "—")) for mutant in MUTANTS]
     return "\n".join(["| mutant | what is broken | seed | found by |", "|---|---|---|---|", *rows])
 
 
-def _row(mutant: Mutant, found: Found | None) -> str:
-    seed, error = ("—", "—") if found is None else (str(found.seed), found.error)
+def _row(mutant: Mutant, found: Found | None, case: str) -> str:
+    seed, error = ("—", case) if found is None else (str(found.seed), found.error)
     return f"| {mutant.name} | {mutant.sentence} | {seed} | {error.replace('|', '/')} |"
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from tests.simulation.chunking import TASK_COMPLETED
 from tests.simulation.scenario import Call, Scenario, scenario_of
@@ -32,8 +33,9 @@ class Rare:
     """A directed schedule, and what it covers."""
 
     play: Callable[[], None]
-    cell: tuple[str, str]
-    """A stage, and a fact that the thread is given in it."""
+    cells: tuple[tuple[str, str], ...]
+    """Stages, and facts that the thread is given in them."""
+    name: str
 
 
 def _act(scenario: Scenario, *moves: str) -> None:
@@ -194,20 +196,130 @@ def reset_at_the_very_end() -> None:
         scenario.end()
 
 
+SIGNALS = (
+    "stray t1 mail-returned 1",
+    "undelivered t1",
+    "stray t1 budget-request 2",
+    "stray t1 budget-grant 3",
+    "stray t1 child-settled 4",
+    "stray t1 task-event 5",
+    "junk t1 0",
+    "decide t1 9-9 early",
+)
+"""Signals that do not change the stage; those of `LAST` do."""
+
+LAST = ("stray t1 mail 6", "send t1 enqueue 7", "submit t1 steer 8", "cancel t1")
+
+SIGNAL_FACTS = (
+    "MailReceived",
+    "MailReturned",
+    "UndeliveredRequested",
+    "BudgetRequested",
+    "BudgetGranted",
+    "ChildSettled",
+    "DecisionsReceived",
+    "MessagesSubmitted",
+    "CancelRequested",
+    "SignalMalformed",
+)
+
+
+def _idle(scenario: Scenario) -> None:
+    scenario.go()
+
+
+def _resolving(scenario: Scenario) -> None:
+    scenario.go_without("resolve-1")
+
+
+def _running_hooks(scenario: Scenario) -> None:
+    scenario.stop_before("running_hooks")
+
+
+def _inferring(scenario: Scenario) -> None:
+    scenario.go_without("infer-1")
+
+
+def _calling_tools(scenario: Scenario) -> None:
+    scenario.go_without("tool-1-1")
+
+
+def _handing_off(scenario: Scenario) -> None:
+    scenario.go_without("handoff-1")
+
+
+def _awaiting_tasks(scenario: Scenario) -> None:
+    scenario.stop_before("awaiting_tasks")
+
+
+def _cancelling(scenario: Scenario) -> None:
+    scenario.go_without("tool-1-1")
+    _act(scenario, f"activity {scenario.name} tool-1-1", "cancel t1")
+
+
+def _done(scenario: Scenario) -> None:
+    """The run is done, and waits until its own signal has arrived."""
+    scenario.go_without("infer-1")
+    scenario.run_activity("infer-1")
+    _act(scenario, "stray t1 budget-request 9")
+
+
+_SPAWN: Call = ("spawn_agent", {"agent": "leaf", "prompt": "do", "name": "task"})
+
+
+def _signals_meet(
+    reach: Callable[[Scenario], None], agent: str, *answers: list[Call], mode: ThreadMode = THREAD, events: int = 2000
+) -> None:
+    for last in LAST:
+        with scenario_of(agent, *answers, mode=mode, events=events) as scenario:
+            reach(scenario)
+            scenario.move(*SIGNALS, last)
+            scenario.go()
+            scenario.end()
+
+
+def _met(stage: str, play: Callable[[], None]) -> Rare:
+    return Rare(play, tuple((stage, fact) for fact in SIGNAL_FACTS), f"signals while {stage}")
+
+
 RARE = (
-    Rare(task_of_the_last_round_of_a_thread, ("idle", "ChildIdAssigned")),
-    Rare(task_of_the_last_round_of_a_run, ("done", "ChildIdAssigned")),
-    Rare(task_of_the_last_round_before_a_message, ("resolving", "ChildIdAssigned")),
-    Rare(task_cancelled_before_it_starts, ("idle", "WorkCancelled")),
-    Rare(task_cancelled_before_it_starts_and_a_message, ("resolving", "WorkCancelled")),
-    Rare(mail_delivered_in_hooks, ("running_hooks", "Delivered")),
-    Rare(signals_in_hooks, ("running_hooks", "UndeliveredRequested")),
-    Rare(summary_in_hooks, ("running_hooks", "CompactionReturned")),
-    Rare(summary_while_a_person_is_asked, ("awaiting_decisions", "CompactionReturned")),
-    Rare(summary_while_a_run_is_cancelled, ("cancelling", "CompactionReturned")),
-    Rare(handing_off_meets_everything, ("handing_off", "Delivered")),
-    Rare(task_ends_while_its_thread_hands_off, ("handing_off", "ChildClosed")),
-    Rare(blocked_while_a_task_starts, ("cancelling", "ChildIdAssigned")),
-    Rare(rewound_to_a_cancelled_step, ("cancelling", "HistoryReset")),
-    Rare(reset_at_the_very_end, ("done", "HistoryReset")),
+    _met("idle", partial(_signals_meet, _idle, "plain")),
+    _met("resolving", partial(_signals_meet, _resolving, "plain")),
+    _met("running_hooks", partial(_signals_meet, _running_hooks, "lead", events=1)),
+    _met("inferring", partial(_signals_meet, _inferring, "plain")),
+    _met("calling_tools", partial(_signals_meet, _calling_tools, "lead", [HOLD])),
+    _met("handing_off", partial(_signals_meet, _handing_off, "lead", [HAND_OFF])),
+    _met("awaiting_decisions", partial(_signals_meet, _idle, "plain", [ASK])),
+    _met("awaiting_tasks", partial(_signals_meet, _awaiting_tasks, "lead", [_SPAWN])),
+    _met("cancelling", partial(_signals_meet, _cancelling, "lead", [HOLD])),
+    _met("done", partial(_signals_meet, _done, "plain", mode=RUN)),
+    Rare(task_of_the_last_round_of_a_thread, (("idle", "ChildIdAssigned"),), "task_of_the_last_round_of_a_thread"),
+    Rare(task_of_the_last_round_of_a_run, (("done", "ChildIdAssigned"),), "task_of_the_last_round_of_a_run"),
+    Rare(
+        task_of_the_last_round_before_a_message,
+        (("resolving", "ChildIdAssigned"),),
+        "task_of_the_last_round_before_a_message",
+    ),
+    Rare(task_cancelled_before_it_starts, (("idle", "WorkCancelled"),), "task_cancelled_before_it_starts"),
+    Rare(
+        task_cancelled_before_it_starts_and_a_message,
+        (("resolving", "WorkCancelled"),),
+        "task_cancelled_before_it_starts_and_a_message",
+    ),
+    Rare(mail_delivered_in_hooks, (("running_hooks", "Delivered"),), "mail_delivered_in_hooks"),
+    Rare(signals_in_hooks, (("running_hooks", "UndeliveredRequested"),), "signals_in_hooks"),
+    Rare(summary_in_hooks, (("running_hooks", "CompactionReturned"),), "summary_in_hooks"),
+    Rare(
+        summary_while_a_person_is_asked,
+        (("awaiting_decisions", "CompactionReturned"),),
+        "summary_while_a_person_is_asked",
+    ),
+    Rare(summary_while_a_run_is_cancelled, (("cancelling", "CompactionReturned"),), "summary_while_a_run_is_cancelled"),
+    Rare(handing_off_meets_everything, (("handing_off", "Delivered"),), "handing_off_meets_everything"),
+    Rare(
+        task_ends_while_its_thread_hands_off, (("handing_off", "ChildClosed"),), "task_ends_while_its_thread_hands_off"
+    ),
+    Rare(blocked_while_a_task_starts, (("cancelling", "ChildIdAssigned"),), "blocked_while_a_task_starts"),
+    Rare(rewound_to_a_cancelled_step, (("cancelling", "HistoryReset"),), "rewound_to_a_cancelled_step"),
+    Rare(reset_at_the_very_end, (("done", "HistoryReset"),), "reset_at_the_very_end"),
 )
