@@ -16,8 +16,10 @@ from tests.loop.driving import (
     resume,
     says,
     snapshot_of,
+    with_hooks,
 )
 from wakeful.contract.base import replace
+from wakeful.contract.hooks import LifecyclePhase
 from wakeful.contract.inference import TranscriptTail
 from wakeful.contract.mail import AGENT_MESSAGE_LIMIT
 from wakeful.contract.messages import MESSAGE_LIMIT
@@ -148,3 +150,18 @@ def test_a_closing_thread_has_no_more_room_than_any_other() -> None:
     driver.cancel(close=True)
     assert send(driver, "m1", MESSAGE_LIMIT - 10)
     assert not send(driver, "m2", 100_000)
+
+
+def test_a_thread_says_that_it_is_closing_until_it_is_closed() -> None:
+    """By this mark a client knows that a message would come too late."""
+    with_task, in_a_run = idle_with_task(spawn_call("c1")), Driver(request=THREAD)
+    with_hook = Driver(with_hooks(LifecyclePhase.RUN_END), request=THREAD)
+    with_hook.model(says("Bye."))
+    threads = (with_task, in_a_run, with_hook)
+    assert [driver.thread.is_closing for driver in threads] == [False, False, False]
+    for driver in threads:
+        driver.cancel(close=True)
+    assert [driver.thread.is_closing for driver in threads] == [True, True, True]
+    in_a_run.cancel_in_flight()
+    with_hook.hooks()
+    assert [driver.thread.is_closing for driver in (in_a_run, with_hook)] == [False, False]
