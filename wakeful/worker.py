@@ -48,6 +48,7 @@ from wakeful_activities.hooks.hook_run import Hooks
 from wakeful_activities.providers.built_in import built_in_providers
 from wakeful_activities.sweep.orphans import sweeping
 from wakeful_workflows import AgentRun, ThreadArchive, ToolTask
+from wakeful_workflows.thread_archive import VersionedThreadArchive
 
 HEARTBEAT_THROTTLE = timedelta(milliseconds=200)
 BUILD_ID = f"wakeful-{version('wakeful')}"
@@ -124,6 +125,7 @@ async def running_worker(
         RestoreActivity(client, history).restore_thread,
         archive.archive_thread,
         archive.is_thread_open,
+        archive.delete_expired_thread,
         DeliverActivity(reader).deliver_message,
         inference.infer,
         CompactActivity(inference, cache).compact,
@@ -151,7 +153,7 @@ def _worker(client: Client, settings: WorkerSettings, activities: Sequence[Calla
     return Worker(
         client,
         task_queue=settings.task_queue,
-        workflows=[AgentRun, ToolTask, ThreadArchive],
+        workflows=[AgentRun, ToolTask, VersionedThreadArchive if settings.deployment else ThreadArchive],
         activities=activities,
         build_id=None if settings.deployment else settings.build_id,
         deployment_config=_deployment(settings),

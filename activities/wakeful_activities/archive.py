@@ -10,11 +10,13 @@ from typing import TypeVar
 
 from temporalio import activity
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError, RPCStatusCode
 
+from wakeful.client.deletion.delete import delete_thread
 from wakeful.client.queries import query
-from wakeful.contract.archive import ArchiveInput, ArchiveOutput, ThreadClosed
+from wakeful.contract.archive import ArchiveInput, ArchiveOutput, ExpireInput, ThreadClosed
 from wakeful.contract.base import Wire
 from wakeful.contract.carryover import Carryover
 from wakeful.contract.errors import InternalError, WakefulError
@@ -22,6 +24,7 @@ from wakeful.contract.events import EventRecord
 from wakeful.contract.messages import Message
 from wakeful.contract.names import (
     ACTIVITY_ARCHIVE,
+    ACTIVITY_EXPIRE,
     ACTIVITY_IS_OPEN,
     QUERY_CARRYOVER,
     QUERY_EVENTS,
@@ -32,9 +35,10 @@ from wakeful.contract.requests import MAX_PAGE
 from wakeful.contract.segments import SegmentRef, archived_events, archived_messages
 from wakeful.contract.transcript import chained
 from wakeful.contract.views import EventsPage, TranscriptPage
-from wakeful.history.archive import ArchiveWriter, digest_before
+from wakeful.history.archive import ArchiveWriter, delete_execution, digest_before
 from wakeful.history.decoder import ExecutionRef
 from wakeful.history.reader import HistoryReader
+from wakeful.storage import delete_stored
 
 ANSWER_TIMEOUT = timedelta(seconds=2)
 """How long a worker may take to answer before the history is read instead."""
@@ -76,30 +80,60 @@ class ArchiveActivity:
             digest=digest_before(input.segments),
         )
         if input.closes:
-            await self.release((*input.segments, *written))
+            expired_run_id = thread.run_id if input.expired else None
+            await self.release((*input.segments, *written), expired_run_id=expired_run_id)
         return ArchiveOutput(segments=written)
 
     @activity.defn(name=ACTIVITY_IS_OPEN)
     async def is_thread_open(self, thread_id: str) -> bool:
-        try:
-            described = await self._client.get_workflow_handle(thread_id).describe()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            return False
-        return described.status is WorkflowExecutionStatus.RUNNING
+        described = await self._newest(thread_id)
+        return described is not None and described.status is WorkflowExecutionStatus.RUNNING
 
-    async def release(self, segments: tuple[SegmentRef, ...]) -> None:
-        """Signal the archives that their thread has closed: they complete once it cannot be woken any more."""
+    @activity.defn(name=ACTIVITY_EXPIRE)
+    async def delete_expired_thread(self, input: ExpireInput) -> bool:
+        """Delete the thread of an archive, and the archive last: while it is open, Temporal retries this activity."""
+        info = activity.info()
+        assert info.workflow_id is not None  # our activities are always scheduled by a workflow
+        thread = await self._newest(input.thread_id)
+        if thread is not None:  # else an earlier attempt has deleted it
+            if thread.run_id != input.run_id:
+                return False  # it was woken
+            if thread.status is WorkflowExecutionStatus.RUNNING:
+                raise ApplicationError("the thread is still closing", category=ApplicationErrorCategory.BENIGN)
+            kept = await self._ask(ExecutionRef(input.thread_id, input.run_id), QUERY_CARRYOVER, Carryover)
+            if kept.unread or kept.mail:
+                return False
+        receipt = await delete_thread(self._client, input.thread_id, spared=info.workflow_id)
+        if receipt.remaining:
+            raise ApplicationError(f"{receipt.remaining[0].id!r} is not deleted: {receipt.remaining[0].reason}")
+        await delete_stored(self._client.data_converter, self._client.namespace, info.workflow_id)
+        await delete_execution(self._client, info.workflow_id, info.workflow_run_id or "")
+        return True
+
+    async def release(self, segments: tuple[SegmentRef, ...], *, expired_run_id: str | None = None) -> None:
+        """Signal the archives that their thread has closed: they complete once it cannot be woken any more.
+
+        Args:
+            expired_run_id: the execution in which the thread has expired: the last archive deletes the thread.
+        """
         keep = await retention(self._client) + WAKE_TIME
-        closed = ThreadClosed(keep_seconds=keep.total_seconds())
         for ref in segments:
+            expired = expired_run_id if ref == segments[-1] else None
+            closed = ThreadClosed(keep_seconds=keep.total_seconds(), expired_run_id=expired)
             handle = self._client.get_workflow_handle(ref.archive_id, run_id=ref.run_id)
             try:
                 await handle.signal(SIGNAL_THREAD_CLOSED, closed)
             except RPCError as error:
                 if error.status is not RPCStatusCode.NOT_FOUND:  # else an operator has ended it
                     raise
+
+    async def _newest(self, thread_id: str) -> WorkflowExecution | None:
+        try:
+            return await self._client.get_workflow_handle(thread_id).describe()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return None
 
     async def _messages(self, thread: ExecutionRef, *, after: int, through: int) -> list[Message]:
         """The messages between these numbers; fewer, if the thread was rolled back."""

@@ -258,14 +258,17 @@ def test_a_plain_function_is_not_a_gate() -> None:
 
 
 def test_limits_are_resolved_with_the_agent() -> None:
-    limited = Agent(id="a", budget=Budget(cost=2), max_depth=2, delegate_timeout=60)
+    limited = Agent(id="a", budget=Budget(cost=2), max_depth=2, delegate_timeout=60, expire_after=3600)
     registry = Registry(agents=[limited, Agent(id="b", budget=Budget()), Agent(id="c")])
     resolved = registry.resolve("a")
     assert (resolved.budget, resolved.max_depth, resolved.delegate_timeout_seconds) == (Budget(cost=2), 2, 60)
+    assert resolved.expire_after_seconds == 3600
     assert [registry.resolve(id).budget for id in ("b", "c")] == [None, None]
 
 
-@pytest.mark.parametrize("wrong", [{"max_depth": 0}, {"delegate_timeout": 0}, {"budget": {"tokens": -1}}])
+@pytest.mark.parametrize(
+    "wrong", [{"max_depth": 0}, {"delegate_timeout": 0}, {"expire_after": 0}, {"budget": {"tokens": -1}}]
+)
 def test_invalid_limits_are_rejected(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError, match=next(iter(wrong))):
         Agent.model_validate({"id": "a", **wrong})

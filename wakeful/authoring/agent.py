@@ -24,6 +24,7 @@ from wakeful.contract.budgets import Budget
 from wakeful.contract.context import ContextMessage, ContextPolicy
 from wakeful.contract.model_settings import ModelSettings
 from wakeful.contract.permissions import PermissionPolicy
+from wakeful.contract.runs import LONGEST_EXPIRE_AFTER
 from wakeful.contract.stopping import StopCondition
 
 
@@ -81,6 +82,8 @@ class Agent(Written):
     """How many levels of sub-agents the tree may have under its root."""
     delegate_timeout: float = Field(default=DEFAULT_DELEGATE_TIMEOUT_SECONDS, gt=0, allow_inf_nan=False)
     """Seconds that a call waits for a delegate, including the time that people take to decide."""
+    expire_after: float | None = Field(default=None, gt=0, le=LONGEST_EXPIRE_AFTER)
+    """Seconds that a thread of the agent may be idle before it deletes itself. None means never."""
     max_rounds: int = Field(default=DEFAULT_MAX_ROUNDS, ge=0)
     """How many rounds of tool calls a run may make. 0 means no limit."""
     stop_conditions: Sequence[StopCondition] = ()

@@ -80,11 +80,13 @@ class Client:
         overrides: InferenceOverrides | None = None,
         permissions: Sequence[Rule] = (),
         budget: Budget | None = None,
+        expire_after: float | timedelta | None = None,
         again: bool = False,
     ) -> str:
         """Start a run and return its thread's id. `overrides`, `permissions` and `budget` apply to this run only.
 
         Args:
+            expire_after: how long the thread may be idle before it deletes itself, in seconds, instead of its agent's.
             again: start a closed thread over, and leave its conversation behind; `send` continues it.
 
         Raises:
@@ -103,6 +105,7 @@ class Client:
                 overrides=overrides,
                 permissions=tuple(permissions),
                 budget=budget,
+                expire_after=expire_after.total_seconds() if isinstance(expire_after, timedelta) else expire_after,
             )
         return await start_thread(self.temporal, request, thread_id, task_queue=self.task_queue, again=again)
 

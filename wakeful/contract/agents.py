@@ -101,6 +101,8 @@ class ResolvedAgent(Wire):
     """How many levels of sub-agents a tree may have."""
     delegate_timeout_seconds: Annotated[float, Field(exclude_if=_is_usual_patience)] = DEFAULT_DELEGATE_TIMEOUT_SECONDS
     """How long a call waits for its sub-agent."""
+    expire_after_seconds: Maybe[float] = None
+    """How long a thread may be idle before it deletes itself."""
     plugins: Few[tuple[PluginBinding, ...]] = ()
     """In the order in which their hooks run."""
     state_keys: Few[tuple[StateKeySpec, ...]] = ()

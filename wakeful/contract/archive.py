@@ -37,6 +37,8 @@ class ArchiveInput(Wire):
     events: int
     closes: Few[bool] = False
     """The thread closes: its archives may end once a wake can no longer need them."""
+    expired: Few[bool] = False
+    """It closes because it has expired: once it is closed, its last archive deletes it."""
 
 
 class ArchiveOutput(Wire):
@@ -61,3 +63,13 @@ class ThreadClosed(Wire):
 
     keep_seconds: float
     """How long the archive waits for the thread to be woken before it completes."""
+    expired_run_id: Maybe[str] = None
+    """The thread has expired in this execution (a Temporal run id), and the archive deletes it."""
+
+
+class ExpireInput(Wire):
+    """The `delete_expired_thread` activity's input."""
+
+    thread_id: str
+    run_id: str
+    """The execution in which the thread has expired; with another one since, it was woken."""

@@ -89,6 +89,8 @@ class Carryover(Wire):
     frontend_tools: Few[tuple[ToolDescriptor, ...]] = ()
     context: Few[tuple[AgentContext, ...]] = ()
     """Context messages, those of the newest agent last."""
+    expire_after: Maybe[float] = None
+    """Of the request that started the thread."""
     segments: Few[tuple[SegmentRef, ...]] = ()
     """Where the older part of the conversation and of the events is archived."""
 

@@ -53,6 +53,8 @@ ACTIVITY_RESTORE = "restore_thread"
 ACTIVITY_ARCHIVE = "archive_thread"
 ACTIVITY_IS_OPEN = "is_thread_open"
 """Of an archive: whether its thread is open."""
+ACTIVITY_EXPIRE = "delete_expired_thread"
+"""Of an archive: delete its thread, which has expired."""
 ACTIVITY_COMPACT = "compact"
 ACTIVITY_DELIVER = "deliver_message"
 ACTIVITY_HOOKS = "run_hooks"
@@ -67,6 +69,7 @@ RESERVED_TOOL_NAMES = frozenset(
         ACTIVITY_RESTORE,
         ACTIVITY_ARCHIVE,
         ACTIVITY_IS_OPEN,
+        ACTIVITY_EXPIRE,
         ACTIVITY_COMPACT,
         ACTIVITY_DELIVER,
         ACTIVITY_HOOKS,

@@ -13,7 +13,7 @@ from wakeful.contract.mail import AgentMessage, Mail, ReturnedMessage, TaskEvent
 from wakeful.contract.messages import InputMessage, fitting
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Rule
-from wakeful.contract.runs import OnBusy, Origin, ThreadMode
+from wakeful.contract.runs import LONGEST_EXPIRE_AFTER, OnBusy, Origin, ThreadMode
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult, SubagentContext
 from wakeful.contract.tools import FrontendTool
 
@@ -57,6 +57,8 @@ class RunRequest(Written):
     """Rules for this run only; a rule replaces the agent's or the thread's rule for the same `tool`."""
     budget: Maybe[Budget] = None
     """What this run and its descendants may spend."""
+    expire_after: Annotated[Maybe[float], Field(gt=0, le=LONGEST_EXPIRE_AFTER)] = None
+    """Seconds that the thread may be idle before it deletes itself, instead of its agent's."""
     subagent: Maybe[SubagentContext] = None
     """Of a sub-agent: what its parent passes on."""
 

@@ -16,6 +16,10 @@ class RunStatus(StrEnum):
     DONE = "done"
 
 
+LONGEST_EXPIRE_AFTER = 10 * 365 * 86_400.0
+"""Seconds that a thread may be idle at most before it deletes itself: Temporal's timers have a limit, too."""
+
+
 class ThreadMode(StrEnum):
     """Whether a thread's workflow completes with its run or stays open for the next one."""
 

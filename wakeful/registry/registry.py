@@ -234,6 +234,7 @@ class Registry:
             budget=agent.budget if agent.budget != Budget() else None,
             max_depth=agent.max_depth,
             delegate_timeout_seconds=agent.delegate_timeout,
+            expire_after_seconds=agent.expire_after,
             plugins=bindings(plugins, agent.plugin_settings),
             state_keys=state_specs(agent.state, plugins),
             stop_conditions=tuple(agent.stop_conditions),

@@ -75,6 +75,7 @@ class Archives:
             digest=position.digest,
             events=log.last,
             closes=closes,
+            expired=closes and thread.is_expired,
         )
         self._activity = workflow.start_activity(
             names.ACTIVITY_ARCHIVE,

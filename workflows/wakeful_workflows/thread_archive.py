@@ -1,7 +1,8 @@
 """`ThreadArchive`: holds a part of a thread in its start input, because Temporal never deletes an open execution.
 
 It does nothing until its thread closes. Then it waits for as long as the thread can be woken, and completes if the
-thread has not been woken. Runs unsandboxed, like `AgentRun` and for the same reasons.
+thread has not been woken. The last archive of a thread that has expired deletes the thread, which cannot delete itself
+while it runs. Runs unsandboxed, like `AgentRun` and for the same reasons.
 """
 
 from datetime import timedelta
@@ -10,13 +11,15 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy, VersioningBehavior
 
 from wakeful.contract import names
-from wakeful.contract.archive import SegmentHeader, ThreadClosed
+from wakeful.contract.archive import ExpireInput, SegmentHeader, ThreadClosed
+
+DELETION_TIMEOUT = timedelta(minutes=15)
+"""Of one attempt to delete a thread with everything that belongs to it."""
 
 _RETRIES = RetryPolicy(initial_interval=timedelta(seconds=5), maximum_interval=timedelta(hours=1))
 
 
-# It may live for years: a worker of any version handles it.
-@workflow.defn(name=names.WORKFLOW_ARCHIVE, sandboxed=False, versioning_behavior=VersioningBehavior.AUTO_UPGRADE)
+@workflow.defn(name=names.WORKFLOW_ARCHIVE, sandboxed=False)
 class ThreadArchive:
     """A segment of a thread. Its arguments are the header and the compressed content."""
 
@@ -29,7 +32,10 @@ class ThreadArchive:
     async def run(self, _header: SegmentHeader, _content: bytes) -> None:
         while True:
             await workflow.wait_condition(lambda: self._closed is not None)
-            if await self._has_waited() and not await self._is_thread_open() and self._closed is None:
+            if self._closed is not None and self._closed.expired_run_id is not None:
+                if await self._delete_thread(self._closed.expired_run_id):
+                    return
+            elif await self._has_waited() and not await self._is_thread_open() and self._closed is None:
                 return
 
     async def _has_waited(self) -> bool:
@@ -48,6 +54,19 @@ class ThreadArchive:
             return True
         return False
 
+    async def _delete_thread(self, run_id: str) -> bool:
+        """Delete the thread with all its archives; False if a message has arrived meanwhile."""
+        self._closed = None
+        is_deleted: bool = await workflow.execute_activity(
+            names.ACTIVITY_EXPIRE,
+            ExpireInput(thread_id=self._thread_id, run_id=run_id),
+            result_type=bool,
+            start_to_close_timeout=DELETION_TIMEOUT,
+            retry_policy=_RETRIES,
+            summary="delete the thread, which has expired",
+        )
+        return is_deleted
+
     async def _is_thread_open(self) -> bool:
         is_open: bool = await workflow.execute_activity(
             names.ACTIVITY_IS_OPEN,
@@ -62,3 +81,17 @@ class ThreadArchive:
     @workflow.signal(name=names.SIGNAL_THREAD_CLOSED, description='The thread has closed: {"keep_seconds": 86400}')
     def thread_closed(self, closed: ThreadClosed) -> None:
         self._closed = closed
+
+
+# It may live for years, so a worker of any version handles it. The server accepts this only from versioned workers.
+@workflow.defn(name=names.WORKFLOW_ARCHIVE, sandboxed=False, versioning_behavior=VersioningBehavior.AUTO_UPGRADE)
+class VersionedThreadArchive(ThreadArchive):
+    """The same, on workers of a Worker Deployment."""
+
+    @workflow.init
+    def __init__(self, header: SegmentHeader, content: bytes) -> None:
+        super().__init__(header, content)
+
+    @workflow.run
+    async def run(self, header: SegmentHeader, content: bytes) -> None:
+        await super().run(header, content)

@@ -74,12 +74,15 @@ async def plan_delete(temporal: Client, thread_id: str) -> Belongings:
     return await finder.find()
 
 
-async def delete_thread(temporal: Client, thread_id: str, *, profiles: bool | ProfileStore = False) -> DeleteReceipt:
+async def delete_thread(
+    temporal: Client, thread_id: str, *, profiles: bool | ProfileStore = False, spared: str | None = None
+) -> DeleteReceipt:
     """Delete a thread and everything that belongs to it. Calling it again has no effect, or deletes what was left.
 
     Args:
         profiles: also delete the profiles of the thread and of its descendants, in this store, or in the one that
             `WAKEFUL_PROFILES` names.
+        spared: an archive that stays: the one whose activity calls this.
 
     Raises:
         CallerError: the thread is a sub-agent of a thread that exists.
@@ -89,8 +92,8 @@ async def delete_thread(temporal: Client, thread_id: str, *, profiles: bool | Pr
         from wakeful.profile_stores.worker_profiles import profile_store  # here: it imports the whole registry
 
         async with aclosing(profile_store(os.environ)) as store:
-            return await _Deletion(temporal, thread_id).perform(store)
-    return await _Deletion(temporal, thread_id).perform(profiles or None)
+            return await _Deletion(temporal, thread_id, spared).perform(store)
+    return await _Deletion(temporal, thread_id, spared).perform(profiles or None)
 
 
 async def select_threads(temporal: Client, query: str) -> list[str]:
@@ -119,10 +122,10 @@ async def _is_subagent(temporal: Client, thread_id: str) -> bool:
 
 
 class _Deletion:
-    def __init__(self, temporal: Client, thread_id: str) -> None:
+    def __init__(self, temporal: Client, thread_id: str, spared: str | None) -> None:
         self._temporal = temporal
         self._thread_id = thread_id
-        self._finder = BelongingsFinder(temporal, thread_id)
+        self._finder = BelongingsFinder(temporal, thread_id, spared)
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
         self._requested = dict[ExecutionKey, float]()
         """When the server was asked to delete each execution."""

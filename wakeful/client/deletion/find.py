@@ -53,9 +53,11 @@ class Belongings:
 class BelongingsFinder:
     """Finds what belongs to one thread, also repeatedly: an id that it has found stays known."""
 
-    def __init__(self, temporal: Client, thread_id: str) -> None:
+    def __init__(self, temporal: Client, thread_id: str, spared: str | None = None) -> None:
         self._temporal = temporal
         self._thread_id = thread_id
+        self._spared = spared
+        """A workflow that is not looked for."""
         self._threads = [thread_id]
         self._archives = list[str]()
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
@@ -111,6 +113,8 @@ class BelongingsFinder:
 
     def _belongs(self, execution: WorkflowExecution) -> bool:
         id, kind = execution.id, execution.workflow_type
+        if id == self._spared:
+            return False
         if kind == names.WORKFLOW_ARCHIVE:
             belongs = ids.archived_thread_id(id) in self._threads
             if belongs and id not in self._archives:

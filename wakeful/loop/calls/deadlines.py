@@ -1,4 +1,4 @@
-"""What time alone causes: decisions escalate and expire, delegates time out, and wall time runs out."""
+"""What time alone causes: decisions escalate and expire, delegates time out, wall time runs out, threads expire."""
 
 from typing import assert_never
 
@@ -12,6 +12,7 @@ from wakeful.loop.calls.commit import batch_of, move
 from wakeful.loop.calls.decisions import resume_call, resume_run
 from wakeful.loop.calls.tool_calls import continue_batch
 from wakeful.loop.machine.commands import CancelChild
+from wakeful.loop.machine.stages import Idle
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.thread import cancelling
 
@@ -27,6 +28,8 @@ def on_timer_fired(thread: Thread, at: int, *, now: int) -> Advance:
     """
     if thread.next_alarm is None or thread.next_alarm > at:
         return Advance(thread)
+    if isinstance(thread.stage, Idle):
+        return Advance(cancelling.expire(thread))
     thread = thread.with_run(replace(thread.current, alarmed_at=max(at, thread.current.alarmed_at)))
     if _is_due(thread.current.budget.deadline, at):
         return cancelling.stop(thread, Stopped(value=_wall_time_spent(thread)), now=now)

@@ -29,6 +29,8 @@ class Idle:
     """No run is under way; `result` is the last one's."""
 
     result: RunResult | None = None
+    since: int = 0
+    """When the last run ended, in milliseconds since 1970; 0 before the first."""
     closing: bool = False
     """The thread ends as soon as its tasks have stopped."""
     stopping: tuple[str, ...] = ()
@@ -154,6 +156,8 @@ class Done:
     """The run has ended. In run mode, or once the thread is closed, the workflow completes with this result."""
 
     result: RunResult
+    expired: bool = False
+    """The thread was idle for too long: it is deleted once it is closed, unless a message arrives before."""
     kind: Literal["done"] = "done"
 
 

@@ -265,6 +265,8 @@ class Thread:
     """What decisions with `always` have allowed."""
     inherited_permissions: tuple[Rule, ...] = ()
     """Of a fork: the rules of the run that its first run continues."""
+    expire_after: float | None = None
+    """Seconds that the thread may be idle, if its request says so; else its agent says it."""
     active_agent: str | None = None
     """The agent that answers on the thread now, if it was handed off."""
     requested_agent: str | None = None
@@ -375,7 +377,9 @@ class Thread:
     @property
     def next_alarm(self) -> int | None:
         """When a timer has to fire, in milliseconds since 1970; None if time alone changes nothing."""
-        if isinstance(self.stage, Cancelling | Idle | Done):
+        if isinstance(self.stage, Idle):
+            return self.expires_at
+        if isinstance(self.stage, Cancelling | Done):
             return None
         if isinstance(self.stage, RunningHooks) and self.stage.ending is not None:
             return None  # the run is ending already, and a deadline that has passed would fire forever
@@ -385,6 +389,22 @@ class Thread:
             alarms += [at for suspended in self.batch.suspended for at in suspended.alarms]
             alarms += [at for call in self.batch.running if (at := call.expires_at) is not None and not call.timed_out]
         return min(alarms, default=None)
+
+    @property
+    def expires_at(self) -> int | None:
+        """When an idle thread deletes itself; a sub-agent is deleted with its root."""
+        if not isinstance(self.stage, Idle) or not self.stage.since or self.stage.closing or self.children.running:
+            return None
+        of_agent = self.run.resolved.expire_after_seconds if self.run and self.run.resolved else None
+        seconds = self.expire_after or of_agent
+        if seconds is None or self.identity.parent_thread_id is not None:
+            return None
+        return self.stage.since + max(1, round(seconds * 1000))
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether the thread is to be deleted once it is closed: it has expired, and nothing has arrived since."""
+        return isinstance(self.stage, Done) and self.stage.expired and not (self.queued or self.steering)
 
     def tool(self, name: str) -> ToolDescriptor | None:
         """The tool that the model means by a name; a frontend tool wins over a registered one."""

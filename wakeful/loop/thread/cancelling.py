@@ -74,6 +74,11 @@ def _joined(*reasons: str | None) -> str | None:
     return "; ".join(dict.fromkeys(reason for reason in reasons if reason)) or None
 
 
+def expire(thread: Thread) -> Thread:
+    """Close a thread that was idle for too long, to be deleted."""
+    return thread.entering(replace(_closed(thread, None), expired=True))
+
+
 def close_if_quiet(thread: Thread) -> Thread:
     """Close an idle thread that is closing, once its last task has stopped."""
     if not thread.children.running:

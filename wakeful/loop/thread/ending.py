@@ -116,7 +116,7 @@ def _end_now(thread: Thread, termination: Termination, *, now: int, detail: str 
     done = moved.thread.entering(Done(result))
     finished = run_finish(done, result, rolled_back=then is AfterRun.ROLL_BACK)
     moved = replace(moved, thread=done).emitting(finished)
-    return moved.then(_notify_parent, result).then(_after_run, then)
+    return moved.then(_notify_parent, result).then(_after_run, then, now=now)
 
 
 def make_result(thread: Thread, termination: Termination, *, detail: str | None, then: AfterRun) -> RunResult:
@@ -214,7 +214,7 @@ def _notify_parent(thread: Thread, result: RunResult) -> Advance:
     return Advance(replace(thread, parent=None), (command,))
 
 
-def _after_run(thread: Thread, then: AfterRun) -> Advance:
+def _after_run(thread: Thread, then: AfterRun, *, now: int) -> Advance:
     """The run is over: the thread ends, waits for the next message, or starts the next run."""
     assert isinstance(thread.stage, Done)
     match then:
@@ -234,7 +234,7 @@ def _after_run(thread: Thread, then: AfterRun) -> Advance:
         case AfterRun.END if thread.queued or any(not later.passive for later in thread.steering):
             return start_next_run(thread)
         case AfterRun.END:
-            return Advance(thread.entering(Idle(thread.stage.result)))
+            return Advance(thread.entering(Idle(thread.stage.result, since=now)))
         case _:
             assert_never(then)
 

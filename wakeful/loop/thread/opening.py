@@ -72,6 +72,7 @@ def opened(
         agent_state=AgentState(kept.state_revision, thread=kept.state, run=kept.run_state, emitted=kept.state_revision),
         permissions=kept.permissions,
         inherited_permissions=kept.run_permissions,
+        expire_after=request.expire_after or kept.expire_after,
         active_agent=kept.agent_id,
         queued=tuple(map(_unread, kept.unread)),
         steering=tuple(Submitted(message, message, internal=True, passive=True) for message in kept.mail),

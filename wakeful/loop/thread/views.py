@@ -110,6 +110,7 @@ def carryover(thread: Thread) -> Carryover:
         compaction=thread.context.compaction,
         frontend_tools=thread.frontend_tools,
         context=thread.context.by_agent,
+        expire_after=thread.expire_after,
     ).fitting()
 
 
