@@ -29,11 +29,13 @@ def test_the_names_in_history_never_change() -> None:
         "QUERY_OUTCOMES": "outcomes",
         "QUERY_FORK_POINT": "fork_point",
         "HANDLED_EARLY": "HandledEarly",
+        "NOT_STARTED": "NotStarted",
         "ACTIVITY_RESOLVE_AGENT": "resolve_agent",
         "ACTIVITY_INFER": "infer",
         "ACTIVITY_RESTORE": "restore_thread",
         "ACTIVITY_ARCHIVE": "archive_thread",
         "ACTIVITY_IS_OPEN": "is_thread_open",
+        "ACTIVITY_EXPIRE": "delete_expired_thread",
         "ACTIVITY_COMPACT": "compact",
         "ACTIVITY_DELIVER": "deliver_message",
         "ACTIVITY_HOOKS": "run_hooks",
@@ -41,6 +43,7 @@ def test_the_names_in_history_never_change() -> None:
         "RESERVED_TOOL_NAMES": frozenset(
             {
                 *("resolve_agent", "infer", "restore_thread", "archive_thread", "is_thread_open", "compact"),
+                "delete_expired_thread",
                 *("deliver_message", "run_hooks"),
             }
         ),

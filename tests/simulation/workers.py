@@ -32,7 +32,7 @@ from tests.simulation.workload import REGISTRY
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
 from wakeful.contract.agents import HistoryBudget, ResolveInput
-from wakeful.contract.archive import ArchiveInput
+from wakeful.contract.archive import ArchiveInput, ExpireInput
 from wakeful.contract.hooks import HooksInput
 from wakeful.contract.inference import CompactInput, InferInput, RestoreInput
 from wakeful.contract.mail import DeliverInput
@@ -120,6 +120,7 @@ class SimulatedWorker:
             names.ACTIVITY_RESTORE: (RestoreActivity(client, history).restore_thread, RestoreInput),
             names.ACTIVITY_ARCHIVE: (archive.archive_thread, ArchiveInput),
             names.ACTIVITY_IS_OPEN: (archive.is_thread_open, str),
+            names.ACTIVITY_EXPIRE: (archive.delete_expired_thread, ExpireInput),
             names.ACTIVITY_DELIVER: (DeliverActivity(reader).deliver_message, DeliverInput),
             names.ACTIVITY_HOOKS: (HooksActivity(cache, hooks).run_hooks, HooksInput),
         }
