@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 
 from tests.replay import recorded_app
@@ -22,6 +23,7 @@ from tests.support.subagents import ends_in_tree, until_open, until_pending
 from tests.support.waiting import until, until_refused, until_status
 from wakeful import FrontendTool, Registry, RunStatus
 from wakeful.client.client import Client
+from wakeful.client.start import Handle
 from wakeful.contract import ids, names
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.archive import ThreadClosed
@@ -98,14 +100,34 @@ async def closed_in_a_tool(client: Client, thread: str) -> None:
 
 async def archive(client: Client, thread: str) -> str:
     """The archive of a thread that has closed, and cannot be woken any more."""
+    archive_id = await closed_archive(client, thread)
+    await client.handle(archive_id).signal(names.SIGNAL_THREAD_CLOSED, ThreadClosed(keep_seconds=0))
+    return archive_id
+
+
+async def archive_of_an_expired_thread(client: Client, thread: str) -> str:
+    """The thread was woken, and closed again, before its archive deleted it."""
+    archive_id = await closed_archive(client, thread)
+    handle = client.handle(archive_id)
+    await handle.signal(names.SIGNAL_THREAD_CLOSED, ThreadClosed(keep_seconds=0, expired_run_id="an earlier one"))
+    while not any(event.HasField("activity_task_completed_event_attributes") for event in await events(handle)):
+        await asyncio.sleep(0.1)
+    await handle.signal(names.SIGNAL_THREAD_CLOSED, ThreadClosed(keep_seconds=0))
+    return archive_id
+
+
+async def events(handle: Handle) -> Sequence[HistoryEvent]:
+    return (await handle.fetch_history()).events
+
+
+async def closed_archive(client: Client, thread: str) -> str:
+    """The archive of a thread that has closed."""
     await client.start("tester", "add", thread_id=thread, mode=ThreadMode.THREAD)
     await until_status(client, thread, RunStatus.DONE)
     await client.close(thread)
     await client.result(thread)
     async for archived in client.temporal.list_workflows(f"WorkflowType = '{names.WORKFLOW_ARCHIVE}'"):
         if ids.archived_thread_id(archived.id) == thread:
-            handle = client.handle(archived.id)
-            await handle.signal(names.SIGNAL_THREAD_CLOSED, ThreadClosed(keep_seconds=0))
             return archived.id
     raise AssertionError("the thread has no archive")
 
@@ -404,6 +426,7 @@ GROUPS: tuple[tuple[Registry, tuple[Story, ...]], ...] = (
             closed_while_idle,
             closed_in_a_tool,
             archive,
+            archive_of_an_expired_thread,
             max_rounds,
             unknown_agent,
             message_enqueued,
