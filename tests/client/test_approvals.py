@@ -200,23 +200,14 @@ async def test_calls_that_do_not_fit_the_attribute_leave_no_run_stuck(temporal: 
 
 
 @pytest.mark.faults
-async def test_a_run_without_a_worker_is_listed_with_the_reason(temporal: TemporalClient, thread_id: str) -> None:
+async def test_a_run_without_a_worker_is_listed_and_can_be_decided(temporal: TemporalClient, thread_id: str) -> None:
     client = Client(temporal, task_queue=thread_id)
     async with running_worker(temporal, registry, WorkerSettings(task_queue=thread_id)):
         await client.start("parallel", "two approvals", thread_id=thread_id)
         await listed(client, thread_id)
     entries = await listed(client, thread_id)
-    reason = f"no worker answers on task queue {thread_id!r}"
-    assert entries == [
-        PendingDecision(
-            ticket=f"{thread_id}/{call}",
-            thread_id=thread_id,
-            agent_id="parallel",
-            path=(thread_id,),
-            call_id=call,
-            unknown=reason,
-        )
-        for call in ("1-1", "1-2")
+    assert [(entry.ticket, entry.tool_name, entry.unknown) for entry in entries] == [
+        (f"{thread_id}/{call}", "approve", None) for call in ("1-1", "1-2")
     ]
     with pytest.raises(NoAnswer) as silence:
         await client.decide(thread_id, "1-1", "resume", decision_id="d1", confirm=True)

@@ -23,7 +23,7 @@ async def test_a_decision_for_a_run_that_slept_through_a_restart_of_the_server(t
         client = Client(server.client)
         (entry,) = [entry async for entry in client.inbox()]
         assert (entry.ticket, entry.agent_id) == (f"{thread_id}/{ticket.pending.id}", "tester")
-        assert entry.unknown == "no worker answers on task queue 'wakeful'"
+        assert (entry.unknown, entry.message) == (None, ticket.suspension.message)  # no worker has to run
         await client.decide(thread_id, ticket.pending.id, "resume", result="yes", actor="ann")
         async with running_worker(server.client, registry):
             result = await client.result(thread_id)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from wakeful.client.queries import query
 from wakeful.contract.base import Wire
-from wakeful.contract.errors import DoesNotReplay
+from wakeful.contract.errors import DoesNotReplay, NoAnswer
 
 if TYPE_CHECKING:  # it imports the workflows and Temporal's whole worker
     from wakeful.history.reader import HistoryReader
@@ -35,5 +35,9 @@ async def read_or_ask(
     """
     try:
         return await reader.query(thread_id, name, kind, argument, run_id=run_id)
-    except DoesNotReplay:
-        return await query(reader.temporal, thread_id, name, kind, argument, run_id=run_id, within=within)
+    except DoesNotReplay as error:
+        try:
+            return await query(reader.temporal, thread_id, name, kind, argument, run_id=run_id, within=within)
+        except NoAnswer as silence:
+            # With the cause of the silence: a watcher retries by it.
+            raise NoAnswer(f"{error} No worker answered.") from silence.__cause__

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from wakeful.client.queries import query
 from wakeful.client.read_or_ask import read_or_ask
 from wakeful.contract import names
 from wakeful.contract.base import Wire
@@ -105,7 +104,7 @@ class ThreadReader:
             try:
                 return await self.history.status(thread_id)
             except DoesNotReplay:
-                return await query(self.temporal, thread_id, names.QUERY_STATUS, StatusView, within=within)
+                return await read_or_ask(self.history, thread_id, names.QUERY_STATUS, StatusView, within=within)
 
         return await self._once_started(thread_id, None, read)
 
