@@ -35,6 +35,7 @@ def receipt_lines(receipt: DeleteReceipt) -> list[str]:
         counted(receipt.payloads, "stored payload"),
         counted(receipt.profiles, "profile"),
     ]
-    done = "deleted" if not receipt.remaining else "not completely deleted"
-    lines = [f"{thread} is {done}: {', '.join(count for count in counts if not count.startswith('0 '))}"]
+    deleted = ", ".join(count for count in counts if not count.startswith("0 "))
+    done = "deleted" if not receipt.remaining else "not completely deleted" if deleted else "not deleted"
+    lines = [f"{thread} is {done}" + (f": {deleted}" if deleted else "")]
     return lines + [f"  remaining  {printable(each.id)}: {printable(each.reason)}" for each in receipt.remaining]
