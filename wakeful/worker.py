@@ -47,8 +47,7 @@ from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks
 from wakeful_activities.providers.built_in import built_in_providers
 from wakeful_activities.sweep.orphans import sweeping
-from wakeful_workflows import AgentRun, ThreadArchive, ToolTask
-from wakeful_workflows.thread_archive import VersionedThreadArchive
+from wakeful_workflows import AgentRun, ThreadArchive, ToolTask, VersionedThreadArchive
 
 HEARTBEAT_THROTTLE = timedelta(milliseconds=200)
 BUILD_ID = f"wakeful-{version('wakeful')}"
@@ -124,7 +123,7 @@ async def running_worker(
         resolve.resolve_agent,
         RestoreActivity(client, history).restore_thread,
         archive.archive_thread,
-        archive.is_thread_open,
+        archive.check_archived_thread,
         archive.delete_expired_thread,
         DeliverActivity(reader).deliver_message,
         inference.infer,

@@ -4,7 +4,10 @@ The messages and events come from the thread itself, by queries. It has just sch
 it in its cache; if none answers, its history is read.
 """
 
-from datetime import timedelta
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import TypeVar
 
@@ -16,7 +19,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.client.deletion.delete import delete_thread
 from wakeful.client.queries import query
-from wakeful.contract.archive import ArchiveInput, ArchiveOutput, ExpireInput, ThreadClosed
+from wakeful.contract.archive import ArchivedThread, ArchiveInput, ArchiveOutput, ExpireInput, ThreadClosed
 from wakeful.contract.base import Wire
 from wakeful.contract.carryover import Carryover
 from wakeful.contract.errors import InternalError, WakefulError
@@ -24,8 +27,8 @@ from wakeful.contract.events import EventRecord
 from wakeful.contract.messages import Message
 from wakeful.contract.names import (
     ACTIVITY_ARCHIVE,
+    ACTIVITY_CHECK_THREAD,
     ACTIVITY_EXPIRE,
-    ACTIVITY_IS_OPEN,
     QUERY_CARRYOVER,
     QUERY_EVENTS,
     QUERY_TRANSCRIPT,
@@ -45,6 +48,8 @@ ANSWER_TIMEOUT = timedelta(seconds=2)
 
 WAKE_TIME = timedelta(days=1)
 """How much longer than its retention a closed thread's archives are kept."""
+
+MAX_CONCURRENT_SIGNALS = 16
 
 DEFAULT_RETENTION = timedelta(days=30)
 """If the namespace does not say."""
@@ -75,19 +80,19 @@ class ArchiveActivity:
             input.segments,
             messages,
             events,
-            carryover.model_copy(update={"segments": ()}),
+            carryover,
             number=input.number,
             digest=digest_before(input.segments),
         )
         if input.closes:
             expired_run_id = thread.run_id if input.expired else None
-            await self.release((*input.segments, *written), expired_run_id=expired_run_id)
+            await self._release((*input.segments, *written), expired_run_id=expired_run_id)
+            await self._end(input.replaced)
         return ArchiveOutput(segments=written)
 
-    @activity.defn(name=ACTIVITY_IS_OPEN)
-    async def is_thread_open(self, thread_id: str) -> bool:
-        described = await self._newest(thread_id)
-        return described is not None and described.status is WorkflowExecutionStatus.RUNNING
+    @activity.defn(name=ACTIVITY_CHECK_THREAD)
+    async def check_archived_thread(self, thread_id: str) -> ArchivedThread:
+        return await archived_thread(self._client, thread_id, now=datetime.now(UTC))
 
     @activity.defn(name=ACTIVITY_EXPIRE)
     async def delete_expired_thread(self, input: ExpireInput) -> bool:
@@ -110,22 +115,29 @@ class ArchiveActivity:
         await delete_execution(self._client, info.workflow_id, info.workflow_run_id or "")
         return True
 
-    async def release(self, segments: tuple[SegmentRef, ...], *, expired_run_id: str | None = None) -> None:
+    async def _release(self, segments: tuple[SegmentRef, ...], *, expired_run_id: str | None = None) -> None:
         """Signal the archives that their thread has closed: they complete once it cannot be woken any more.
 
         Args:
             expired_run_id: the execution in which the thread has expired: the last archive deletes the thread.
         """
-        keep = await retention(self._client) + WAKE_TIME
+        keep = (await keep_time(self._client)).total_seconds()
+        limit = asyncio.Semaphore(MAX_CONCURRENT_SIGNALS)
+
+        async def signal(ref: SegmentRef) -> None:
+            async with limit:
+                run_id = expired_run_id if ref is segments[-1] else None
+                handle = self._client.get_workflow_handle(ref.archive_id, run_id=ref.run_id)
+                with ignoring_closed():  # an operator may have ended it
+                    await handle.signal(SIGNAL_THREAD_CLOSED, ThreadClosed(keep_seconds=keep, expired_run_id=run_id))
+
+        await asyncio.gather(*map(signal, segments))
+
+    async def _end(self, segments: tuple[SegmentRef, ...]) -> None:
         for ref in segments:
-            expired = expired_run_id if ref == segments[-1] else None
-            closed = ThreadClosed(keep_seconds=keep.total_seconds(), expired_run_id=expired)
             handle = self._client.get_workflow_handle(ref.archive_id, run_id=ref.run_id)
-            try:
-                await handle.signal(SIGNAL_THREAD_CLOSED, closed)
-            except RPCError as error:
-                if error.status is not RPCStatusCode.NOT_FOUND:  # else an operator has ended it
-                    raise
+            with ignoring_closed():
+                await handle.terminate(reason="another archive replaces it")
 
     async def _newest(self, thread_id: str) -> WorkflowExecution | None:
         try:
@@ -166,8 +178,32 @@ class ArchiveActivity:
             return await self._reader.query(thread_id, name, kind, argument, run_id=run_id)
 
 
-async def retention(client: Client) -> timedelta:
-    """How long the namespace keeps closed executions."""
+@contextmanager
+def ignoring_closed() -> Iterator[None]:
+    """An archive that has closed needs nothing any more."""
+    try:
+        yield
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+
+
+async def keep_time(client: Client) -> timedelta:
+    """How long the archives of a closed thread are kept: a little longer than the namespace keeps the thread."""
     request = DescribeNamespaceRequest(namespace=client.namespace)
     described = await client.workflow_service.describe_namespace(request)
-    return described.config.workflow_execution_retention_ttl.ToTimedelta() or DEFAULT_RETENTION
+    return (described.config.workflow_execution_retention_ttl.ToTimedelta() or DEFAULT_RETENTION) + WAKE_TIME
+
+
+async def archived_thread(client: Client, thread_id: str, *, now: datetime) -> ArchivedThread:
+    """Whether a thread is open, or can still be woken."""
+    try:
+        described = await client.get_workflow_handle(thread_id).describe()
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return ArchivedThread(is_open=False)
+    if described.status is WorkflowExecutionStatus.RUNNING or described.close_time is None:
+        return ArchivedThread(is_open=True)
+    left = described.close_time + await keep_time(client) - now
+    return ArchivedThread(is_open=False, keep_seconds=max(0.0, left.total_seconds()))

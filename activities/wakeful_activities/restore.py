@@ -22,7 +22,7 @@ from wakeful.contract.base import Wire
 from wakeful.contract.carryover import Carryover, Counters, json_bytes
 from wakeful.contract.errors import DoesNotReplay, ThreadNotFound, WakefulError
 from wakeful.contract.events import EventRecord
-from wakeful.contract.ids import interrupted_message_id, message_id
+from wakeful.contract.ids import archive_number, interrupted_message_id, message_id
 from wakeful.contract.inference import RestoreInput, TranscriptTail
 from wakeful.contract.messages import Message
 from wakeful.contract.names import (
@@ -38,16 +38,23 @@ from wakeful.contract.segments import SegmentRef, archived_events, archived_mess
 from wakeful.contract.tools import ToolResult
 from wakeful.contract.transcript import EMPTY_DIGEST, chained, tool_message
 from wakeful.contract.views import EventsPage, TranscriptPage
-from wakeful.history.archive import ArchiveReader, ArchiveWriter, digest_before
-from wakeful.history.conversation import read_conversation
+from wakeful.history.archive import (
+    ArchiveReader,
+    ArchiveWriter,
+    digest_before,
+    open_archives,
+    read_archive,
+    segment_ref,
+)
+from wakeful.history.conversation import UNKNOWN_DIGEST, read_conversation
 from wakeful.history.decoder import ExecutionRef, Payloads, read_moments
 from wakeful.history.fork_point import find_fork_point
 from wakeful.history.latest_execution import latest_started
-from wakeful.history.moments import ActivityCompleted, ActivityScheduled
+from wakeful.history.moments import CLOSED_FROM_OUTSIDE, ActivityCompleted, ActivityScheduled, Closed
 from wakeful.history.reader import HistoryReader
-from wakeful.loop.thread.archive import archived_position
+from wakeful.loop.thread.archive import archived_position, cut_to
 from wakeful.loop.thread.continue_as_new import TAIL_BYTES
-from wakeful.loop.thread.transcript import Transcript
+from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
 from wakeful.rpc_errors import error_of
 
 RESTORED_BYTES = 1_500_000
@@ -99,7 +106,10 @@ class RestoreActivity:
 
     async def _closed(self, thread_id: str, run_id: str) -> _Past:
         """The thread at the end of this execution, or of its predecessor, if this one never started."""
-        start = await latest_started(self._client, thread_id, run_id)
+        try:
+            start = await latest_started(self._client, thread_id, run_id)
+        except ThreadNotFound:  # the server has deleted it since the thread was woken
+            return await self._last_archive(thread_id)
         closed = ExecutionRef(thread_id, start.run_id)
         if not start.has_started:
             raise _not_restorable(closed, "it never started")
@@ -112,19 +122,33 @@ class RestoreActivity:
         return await self._left(closed)
 
     async def _last_act(self, closed: ExecutionRef) -> _Past | None:
-        """What the thread archived as the last act of its execution; None if it was terminated, or has no archive."""
+        """What the thread archived as the last act before it closed by itself; None if it did not."""
         inputs = dict[int, ArchiveInput]()
         found: _Past | None = None
         payloads = Payloads(self._client.data_converter)
         async for moment in read_moments(self._client, closed):
             match moment:
                 case ActivityScheduled(activity_type=kind) if kind == ACTIVITY_ARCHIVE:
-                    inputs[moment.event_id] = await payloads.value(moment.input, ArchiveInput)
+                    inputs[moment.event_id], found = await payloads.value(moment.input, ArchiveInput), None
                 case ActivityCompleted(scheduled=int(scheduled)) if scheduled in inputs:
                     output = await payloads.value(moment.result, ArchiveOutput)
                     before = inputs[scheduled]
-                    found = await self._archived((*before.segments, *output.segments)) if before.closes else None
+                    is_last = before.closes and bool(output.segments)
+                    found = await self._archived((*before.segments, *output.segments)) if is_last else None
+                case Closed(how=how) if how in CLOSED_FROM_OUTSIDE:
+                    found = None  # what it was sent after its last act is not archived
         return found
+
+    async def _last_archive(self, thread_id: str) -> _Past:
+        """What the thread archived as its last act, found by the ids of its archives."""
+        archives = [archive async for archive in open_archives(self._client, thread_id)]
+        for archive in sorted(archives, key=lambda archive: archive_number(archive.id), reverse=True):
+            content, header = await read_archive(self._client, archive.id, archive.run_id)
+            if (kept := content.carryover) is not None and kept.identity is not None:
+                digest = reduce(chained, content.messages, digest_before(kept.segments))
+                own = segment_ref(archive.id, archive.run_id, header, digest)
+                return _Past(kept, (*kept.segments, own))
+        raise ThreadNotFound(thread_id)
 
     async def _archived(self, segments: tuple[SegmentRef, ...]) -> _Past:
         carryover = (await self._archives.content(segments[-1])).carryover
@@ -153,12 +177,12 @@ class RestoreActivity:
         """
         conversation = await read_conversation(self._client, closed)
         start, messages = conversation.entries()
-        if start != archived_position(conversation.segments):
-            archived = await self._archives.messages(conversation.segments, after=0, through=start.length)
-            messages, segments = [*archived, *messages], tuple[SegmentRef, ...]()
-        else:
-            segments = conversation.segments
+        segments = conversation.segments
+        if start.digest == UNKNOWN_DIGEST:  # it was rolled back to before this execution
+            earlier = await self._archives.messages(segments, after=0, through=start.length)
+            segments = cut_to(segments, TranscriptPosition(start.length, reduce(chained, earlier, EMPTY_DIGEST)))
         first = archived_messages(segments)
+        messages = messages[first - start.length :]
         named = [
             message.model_copy(update={"id": message.id or message_id(closed.run_id, number)})
             for number, message in enumerate(messages, first + 1)
@@ -228,18 +252,19 @@ class RestoreActivity:
         before = archived_position(segments)
         transcript = _appended(Transcript(digest=before.digest, before=before), past.messages)
         size = sum(map(json_bytes, (*past.messages, *events)))
-        if size > TAIL_BYTES:
+        room = max(0, RESTORED_BYTES - json_bytes(carryover.model_copy(update={"segments": segments})))
+        if size > min(TAIL_BYTES, room):
             number = carryover.counters.archives + 1
             writer = ArchiveWriter(self._client, thread_id, task_queue=activity.info().task_queue)
             digest = digest_before(segments)
-            segments += await writer.write(segments, past.messages, events, number=number, digest=digest)
+            kept = carryover.for_fork()
+            segments += await writer.write(segments, past.messages, events, kept, number=number, digest=digest)
             counters = carryover.counters.model_copy(update={"archives": number})
             carryover, events = carryover.model_copy(update={"counters": counters}), ()
         if not transcript.messages:
             transcript = await self._newest(segments)
-        room = max(0, RESTORED_BYTES - json_bytes(carryover)) // UTF8_BYTES
         new = transcript.length - archived_messages(segments)
-        tail = transcript.tail(min(TAIL_BYTES, room), at_least=new)
+        tail = transcript.tail(min(TAIL_BYTES, room // UTF8_BYTES), at_least=new)
         tail = _appended(tail, past.added).sent()
         return TranscriptTail(
             length=tail.before.length,

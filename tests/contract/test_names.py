@@ -34,7 +34,7 @@ def test_the_names_in_history_never_change() -> None:
         "ACTIVITY_INFER": "infer",
         "ACTIVITY_RESTORE": "restore_thread",
         "ACTIVITY_ARCHIVE": "archive_thread",
-        "ACTIVITY_IS_OPEN": "is_thread_open",
+        "ACTIVITY_CHECK_THREAD": "check_archived_thread",
         "ACTIVITY_EXPIRE": "delete_expired_thread",
         "ACTIVITY_COMPACT": "compact",
         "ACTIVITY_DELIVER": "deliver_message",
@@ -42,7 +42,7 @@ def test_the_names_in_history_never_change() -> None:
         "SNAPSHOT": "snapshot",
         "RESERVED_TOOL_NAMES": frozenset(
             {
-                *("resolve_agent", "infer", "restore_thread", "archive_thread", "is_thread_open", "compact"),
+                *("resolve_agent", "infer", "restore_thread", "archive_thread", "check_archived_thread", "compact"),
                 "delete_expired_thread",
                 *("deliver_message", "run_hooks"),
             }

@@ -58,7 +58,7 @@ def test_all_problems_are_listed_at_once() -> None:
         "tool 'look' is registered twice, as two different functions",
         "tool 'look' is registered twice, as two different functions",
         "tool 'infer' has a reserved name; rename it (reserved: "
-        "archive_thread, compact, delete_expired_thread, deliver_message, infer, is_thread_open, resolve_agent, "
+        "archive_thread, check_archived_thread, compact, delete_expired_thread, deliver_message, infer, resolve_agent, "
         "restore_thread, run_hooks)",
         "agent 'a' names unknown tool 'fly'; registered: infer, look",
         "agent 'a' names unknown model 'none'; registered: default, lost, odd",

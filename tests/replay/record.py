@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 
 from tests.replay import recorded_app
@@ -23,10 +22,9 @@ from tests.support.subagents import ends_in_tree, until_open, until_pending
 from tests.support.waiting import until, until_refused, until_status
 from wakeful import FrontendTool, Registry, RunStatus
 from wakeful.client.client import Client
-from wakeful.client.start import Handle
 from wakeful.contract import ids, names
 from wakeful.contract.agents import HistoryBudget
-from wakeful.contract.archive import ThreadClosed
+from wakeful.contract.archive import SegmentHeader, ThreadClosed
 from wakeful.contract.budgets import Budget
 from wakeful.contract.mail import AgentMessage, ReturnedMessage, Sender
 from wakeful.contract.runs import ThreadMode
@@ -99,10 +97,14 @@ async def closed_in_a_tool(client: Client, thread: str) -> None:
 
 
 async def archive(client: Client, thread: str) -> str:
-    """The archive of a thread that has closed, and cannot be woken any more."""
-    archive_id = await closed_archive(client, thread)
-    await client.handle(archive_id).signal(names.SIGNAL_THREAD_CLOSED, ThreadClosed(keep_seconds=0))
-    return archive_id
+    """The archive of a thread that was deleted."""
+    header = SegmentHeader(thread_id=f"{thread}-deleted", first_message=0, messages=0, first_event=0, events=0)
+    queue = client.task_queue
+    handle = await client.temporal.start_workflow(
+        names.WORKFLOW_ARCHIVE, args=[header, b""], id=ids.archive_id(header.thread_id, 1, "a"), task_queue=queue
+    )
+    await handle.signal(names.SIGNAL_THREAD_CLOSED, ThreadClosed(keep_seconds=0.1))
+    return handle.id
 
 
 async def archive_of_an_expired_thread(client: Client, thread: str) -> str:

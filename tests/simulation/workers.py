@@ -119,7 +119,7 @@ class SimulatedWorker:
             names.ACTIVITY_COMPACT: (CompactActivity(inference, cache).compact, CompactInput),
             names.ACTIVITY_RESTORE: (RestoreActivity(client, history).restore_thread, RestoreInput),
             names.ACTIVITY_ARCHIVE: (archive.archive_thread, ArchiveInput),
-            names.ACTIVITY_IS_OPEN: (archive.is_thread_open, str),
+            names.ACTIVITY_CHECK_THREAD: (archive.check_archived_thread, str),
             names.ACTIVITY_EXPIRE: (archive.delete_expired_thread, ExpireInput),
             names.ACTIVITY_DELIVER: (DeliverActivity(reader).deliver_message, DeliverInput),
             names.ACTIVITY_HOOKS: (HooksActivity(cache, hooks).run_hooks, HooksInput),

@@ -83,8 +83,11 @@ async def _is_unused(temporal: Client, thread_id: str) -> bool:
     described = await describe(temporal, thread_id)
     if described is None or described.status is WorkflowExecutionStatus.RUNNING:
         return described is None
-    if (await latest_started(temporal, thread_id, described.run_id)).has_started:
+    start = await latest_started(temporal, thread_id, described.run_id)
+    if start.has_started:
         raise ThreadExists(thread_id)
+    if start.predecessor is not None:  # the server has deleted it, but not what it archived
+        raise ThreadExpired(thread_id)
     return True
 
 

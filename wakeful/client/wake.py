@@ -160,7 +160,11 @@ async def _start_request(
             raise CallerError(
                 f"thread {thread_id!r} was closed before it started: fork thread {fork.thread_id!r} again"
             )
-        return _new_thread(thread_id, agent_id or (request.agent_id if request else None))
+        agent_id = agent_id or (request.agent_id if request else None)
+        if start.predecessor is not None and agent_id is not None:
+            # The server has deleted it; the thread is restored from what it archived.
+            return RunRequest(agent_id=agent_id, mode=ThreadMode.THREAD, restore_from=start.predecessor.run_id)
+        return _new_thread(thread_id, agent_id)
     if agent_id is None:
         name, run_id = names.QUERY_STATUS, start.run_id
         status = await reader.query(thread_id, name, StatusView, run_id=run_id, within=QUERY_TIMEOUT)

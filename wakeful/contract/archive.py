@@ -39,6 +39,8 @@ class ArchiveInput(Wire):
     """The thread closes: its archives may end once a wake can no longer need them."""
     expired: Few[bool] = False
     """It closes because it has expired: once it is closed, its last archive deletes it."""
+    replaced: Few[tuple[SegmentRef, ...]] = ()
+    """Segments that an earlier attempt to close wrote: the new ones hold what they hold, and more."""
 
 
 class ArchiveOutput(Wire):
@@ -56,6 +58,14 @@ class SegmentHeader(Wire):
     messages: int
     first_event: int
     events: int
+
+
+class ArchivedThread(Wire):
+    """Whether the thread of an archive may still need it."""
+
+    is_open: bool
+    keep_seconds: float = 0
+    """Of a closed thread: for how long it can still be woken."""
 
 
 class ThreadClosed(Wire):

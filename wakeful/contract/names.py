@@ -51,8 +51,8 @@ ACTIVITY_RESOLVE_AGENT = "resolve_agent"
 ACTIVITY_INFER = "infer"
 ACTIVITY_RESTORE = "restore_thread"
 ACTIVITY_ARCHIVE = "archive_thread"
-ACTIVITY_IS_OPEN = "is_thread_open"
-"""Of an archive: whether its thread is open."""
+ACTIVITY_CHECK_THREAD = "check_archived_thread"
+"""Of an archive: whether its thread may still need it."""
 ACTIVITY_EXPIRE = "delete_expired_thread"
 """Of an archive: delete its thread, which has expired."""
 ACTIVITY_COMPACT = "compact"
@@ -68,7 +68,7 @@ RESERVED_TOOL_NAMES = frozenset(
         ACTIVITY_INFER,
         ACTIVITY_RESTORE,
         ACTIVITY_ARCHIVE,
-        ACTIVITY_IS_OPEN,
+        ACTIVITY_CHECK_THREAD,
         ACTIVITY_EXPIRE,
         ACTIVITY_COMPACT,
         ACTIVITY_DELIVER,

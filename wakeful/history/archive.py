@@ -4,6 +4,7 @@ Reading takes the first event of its history, so it needs no worker. `wakeful.co
 archives.
 """
 
+import asyncio
 import hashlib
 import lzma
 import math
@@ -88,16 +89,46 @@ async def read_segment(temporal: Client, ref: SegmentRef) -> SegmentContent:
     Raises:
         ArchiveMissing: the server does not have it any more.
     """
-    handle = temporal.get_workflow_handle(ref.archive_id, run_id=ref.run_id)
+    content, _ = await read_archive(temporal, ref.archive_id, ref.run_id)
+    return content
+
+
+async def read_archive(temporal: Client, archive_id: str, run_id: str) -> tuple[SegmentContent, SegmentHeader]:
+    """What an archive holds, and its header.
+
+    Raises:
+        ArchiveMissing: the server does not have it any more.
+    """
+    handle = temporal.get_workflow_handle(archive_id, run_id=run_id)
     try:
         async for event in handle.fetch_history_events(page_size=1):
             payloads = event.workflow_execution_started_event_attributes.input.payloads
-            _, content = await temporal.data_converter.decode(payloads, [SegmentHeader, bytes])
-            return SegmentContent.model_validate_json(lzma.decompress(content))
+            header, content = await temporal.data_converter.decode(payloads, [SegmentHeader, bytes])
+            return await asyncio.to_thread(_expanded, content), header
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
-            raise error_of(error, ref.archive_id) from error
-    raise ArchiveMissing(ids.archived_thread_id(ref.archive_id), ref.archive_id)
+            raise error_of(error, archive_id) from error
+    raise ArchiveMissing(ids.archived_thread_id(archive_id), archive_id)
+
+
+def _expanded(content: bytes) -> SegmentContent:
+    return SegmentContent.model_validate_json(lzma.decompress(content))
+
+
+def _compressed(content: SegmentContent) -> bytes:
+    return lzma.compress(to_json(content), preset=COMPRESSION)
+
+
+def segment_ref(archive_id: str, run_id: str, header: SegmentHeader, digest: str) -> SegmentRef:
+    return SegmentRef(
+        archive_id=archive_id,
+        run_id=run_id,
+        first_message=header.first_message,
+        messages=header.messages,
+        digest=digest,
+        first_event=header.first_event,
+        events=header.events,
+    )
 
 
 class ArchiveWriter:
@@ -132,6 +163,9 @@ class ArchiveWriter:
         first_message, first_event = archived_messages(segments), archived_events(segments)
         written = list[SegmentRef]()
         for part in segments_of(messages, events, carryover):
+            if part.carryover is not None:  # so that the archive alone is enough to restore the thread
+                kept = part.carryover.model_copy(update={"segments": (*segments, *written)})
+                part = part.model_copy(update={"carryover": kept})
             digest = reduce(chained, part.messages, digest)
             header = SegmentHeader(
                 thread_id=self._thread_id,
@@ -141,15 +175,7 @@ class ArchiveWriter:
                 events=part.events[-1].seq if part.events else first_event,
             )
             archive_id, run_id = await self._start(header, part, number)
-            ref = SegmentRef(
-                archive_id=archive_id,
-                run_id=run_id,
-                first_message=header.first_message,
-                messages=header.messages,
-                digest=digest,
-                first_event=header.first_event,
-                events=header.events,
-            )
+            ref = segment_ref(archive_id, run_id, header, digest)
             written.append(ref)
             first_message, first_event = ref.messages, ref.events
         await self._check_exists(written)
@@ -168,13 +194,15 @@ class ArchiveWriter:
             raise ThreadNotFound(self._thread_id) from error
 
     async def _start(self, header: SegmentHeader, part: SegmentContent, number: int) -> tuple[str, str]:
-        content = to_json(part)
-        identity = hashlib.sha256(to_json(header) + content).hexdigest()[:12]
+        # Without the carryover, which an attempt that is repeated may find changed.
+        named = to_json(part.model_copy(update={"carryover": None}))
+        identity = hashlib.sha256(to_json(header) + named).hexdigest()[:12]
+        content = await asyncio.to_thread(_compressed, part)
         archive_id = ids.archive_id(self._thread_id, number, identity)
         try:
             handle = await self._temporal.start_workflow(
                 names.WORKFLOW_ARCHIVE,
-                args=[header, lzma.compress(content, preset=COMPRESSION)],
+                args=[header, content],
                 id=archive_id,
                 task_queue=self._task_queue,
                 id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
@@ -194,7 +222,7 @@ def segments_of(
     Events repeat what messages say. They compress well together, so a segment has the events of about the same time;
     only where that would be too large are they apart.
     """
-    parts = _together(messages, events, carryover)
+    parts = [part for part in _together(messages, events, carryover) if part != SegmentContent()] or [SegmentContent()]
     if max(len(to_json(part)) for part in parts) <= SEGMENT_BYTES:
         return parts
     return list(_apart(messages, events, carryover))

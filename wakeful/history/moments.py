@@ -163,6 +163,11 @@ class Closed(Moment):
     failure: Failure | None = None
 
 
+CLOSED_FROM_OUTSIDE = frozenset(
+    {EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED, EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT}
+)
+"""How an execution closes without a workflow task of its own."""
+
 HistoryMoment = (
     Started
     | TaskStarted

@@ -1,7 +1,7 @@
 """Workflows: they drive. What to do is decided by `wakeful.loop`; here it is scheduled, awaited and shown."""
 
 from wakeful_workflows.agent_run import AgentRun
-from wakeful_workflows.thread_archive import ThreadArchive
+from wakeful_workflows.thread_archive import ThreadArchive, VersionedThreadArchive
 from wakeful_workflows.tool_task import ToolTask
 
-__all__ = ["AgentRun", "ThreadArchive", "ToolTask"]
+__all__ = ["AgentRun", "ThreadArchive", "ToolTask", "VersionedThreadArchive"]

@@ -46,6 +46,7 @@ from wakeful.loop.machine.facts import (
 )
 from wakeful.loop.machine.stages import Done
 from wakeful.loop.machine.state import Advance, Thread
+from wakeful.loop.thread.archive import still_valid
 from wakeful.loop.thread.continue_as_new import ThreadSnapshot, pending_commands, unpack
 from wakeful.loop.thread.opening import begin, opened
 from wakeful.loop.thread.transcript import transcript_of
@@ -53,7 +54,7 @@ from wakeful.loop.thread.views import carryover, status_view
 from wakeful.undecodable import Undecodable, checked
 from wakeful_workflows.alarm import Alarm
 from wakeful_workflows.archives import Archives
-from wakeful_workflows.children import Children
+from wakeful_workflows.children import ChildCommand, Children
 from wakeful_workflows.commands import Activities, WorkerFacts, restore
 from wakeful_workflows.continue_as_new import Snapshots, is_possible
 from wakeful_workflows.early_activations import EarlyActivations
@@ -123,7 +124,8 @@ class AgentRun(Signals):
                 self._continue_as_new_if_due(thread)
             search_attributes = self._activities.worker.search_attributes
             self._visibility.show_run_ends(thread, search_attributes=search_attributes)
-            self._perform()
+            if not self._waits_for_archive():
+                self._perform()
             self._alarm.set(thread.next_alarm, now=_now())
             self._visibility.show(thread, search_attributes=search_attributes)
             self._visibility.show_closing(thread)
@@ -231,6 +233,15 @@ class AgentRun(Signals):
         if (packed := self._snapshots.pack(snapshot)) is not None:
             workflow.continue_as_new({names.SNAPSHOT: packed})
 
+    def _waits_for_archive(self) -> bool:
+        """Whether commands wait until an archive is written, because the history has grown long meanwhile.
+
+        A thread whose every step takes longer to archive than to run would otherwise never continue as new.
+        """
+        budget = self._activities.worker.budget
+        is_long = self._archives.is_busy and self._history.exceeds(budget, times=2)
+        return is_long and not any(isinstance(command, ChildCommand) for command in self._pending)
+
     def _has_archived(self, thread: Thread) -> bool:
         """The last act of a thread that will be woken, or has archives: what the wake needs is archived, too."""
         if (thread.mode is ThreadMode.RUN and not self._archives.segments) or self._archives.is_closed(thread):
@@ -317,7 +328,8 @@ class AgentRun(Signals):
             raise ApplicationError("the thread is still being restored")
         kept = carryover(self._current())
         counters = self._counters(self._current())
-        return kept.model_copy(update={"counters": counters, "segments": self._archives.segments})
+        segments = still_valid(self._archives.segments, self._current().transcript)
+        return kept.model_copy(update={"counters": counters, "segments": segments})
 
     @workflow.query(
         name=names.QUERY_FORK_POINT, description='What a fork after so many messages starts with: {"messages": n}'

@@ -38,6 +38,8 @@ class Archives:
         self._has_news = False
         self._closing: Thread | None = None
         """The thread in the state that the last act of this execution archives, or has archived."""
+        self._written: tuple[SegmentRef, ...] = ()
+        """What an earlier last act wrote: a fact has arrived since, so that another one follows."""
 
     @property
     def is_busy(self) -> bool:
@@ -64,6 +66,8 @@ class Archives:
 
     def start(self, thread: Thread, log: EventLog, *, closes: bool = False) -> None:
         """Archive everything that the thread has said and shown so far."""
+        if self._written:
+            self.segments = self.segments[: -len(self._written)]
         self.segments = still_valid(self.segments, thread.transcript)
         self.number += 1
         self._closing = thread if closes else None
@@ -76,6 +80,7 @@ class Archives:
             events=log.last,
             closes=closes,
             expired=closes and thread.is_expired,
+            replaced=self._written,
         )
         self._activity = workflow.start_activity(
             names.ACTIVITY_ARCHIVE,
@@ -96,11 +101,15 @@ class Archives:
         self._activity = None
         try:
             returned = activity.result()
+            self._history.add_result(returned)
+            output: ArchiveOutput = workflow.payload_converter().from_payload(returned.payload, ArchiveOutput)
         except ActivityError as error:
             workflow.logger.warning("the thread was not archived", extra={"reason": str(error.cause)})
             return
-        self._history.add_result(returned)
-        output: ArchiveOutput = workflow.payload_converter().from_payload(returned.payload, ArchiveOutput)
+        except Exception as error:  # a malformed result must not block the thread
+            workflow.logger.warning("the thread was not archived", extra={"reason": str(error)})
+            return
         # Without one, the next fact tries again: the thread was rolled back meanwhile.
         self._has_news = bool(output.segments)
         self.segments = (*self.segments, *output.segments)
+        self._written = output.segments if self._closing is not None else ()

@@ -66,8 +66,8 @@ class HistoryEstimate:
         self.add(events, size=payload.ByteSize())
         return RawValue(payload)
 
-    def exceeds(self, budget: HistoryBudget) -> bool:
-        return self.events >= budget.events or self.bytes >= budget.bytes
+    def exceeds(self, budget: HistoryBudget, *, times: int = 1) -> bool:
+        return self.events >= times * budget.events or self.bytes >= times * budget.bytes
 
 
 def size_of(value: Any) -> int:

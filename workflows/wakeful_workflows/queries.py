@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
+from wakeful.contract.errors import InternalError
 from wakeful.contract.events import AgentEvent, EventRecord, Handoff, RunStart
 from wakeful.contract.inference import RestoreInput
 from wakeful.contract.outcomes import remembered_id
@@ -123,7 +124,9 @@ def transcript_page(thread: Thread, request: PageRequest, *, segments: tuple[Seg
     before, messages = thread.transcript.before, visible_messages(thread)
     if request.after < before.length:
         held = holding_messages(segments, request.after, before.length)[:MAX_SEGMENTS]
-        end = min(before.length, archived_messages(held)) if held else before.length
+        if not held:
+            raise InternalError(f"messages {request.after + 1} to {before.length} are not archived")
+        end = min(before.length, archived_messages(held))
         return TranscriptPage(messages=(), next=end, segments=held)
     start = request.after - before.length
     taken = fitting(messages[start : start + request.limit])

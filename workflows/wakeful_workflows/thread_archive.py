@@ -11,7 +11,7 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy, VersioningBehavior
 
 from wakeful.contract import names
-from wakeful.contract.archive import ExpireInput, SegmentHeader, ThreadClosed
+from wakeful.contract.archive import ArchivedThread, ExpireInput, SegmentHeader, ThreadClosed
 
 DELETION_TIMEOUT = timedelta(minutes=15)
 """Of one attempt to delete a thread with everything that belongs to it."""
@@ -32,23 +32,27 @@ class ThreadArchive:
     async def run(self, _header: SegmentHeader, _content: bytes) -> None:
         while True:
             await workflow.wait_condition(lambda: self._closed is not None)
-            if self._closed is not None and self._closed.expired_run_id is not None:
-                if await self._delete_thread(self._closed.expired_run_id):
+            closed, self._closed = self._closed, None
+            assert closed is not None
+            if closed.expired_run_id is not None:
+                if await self._delete_thread(closed.expired_run_id):
                     return
-            elif await self._has_waited() and not await self._is_thread_open() and self._closed is None:
-                return
+            elif await self._is_closed_for(closed.keep_seconds):
+                thread = await self._check_thread()
+                if thread.is_open or self._closed is not None:
+                    continue
+                if thread.keep_seconds <= 0:
+                    return
+                # It was woken meanwhile, and then terminated, which sends no signal.
+                self._closed = ThreadClosed(keep_seconds=thread.keep_seconds)
 
-    async def _has_waited(self) -> bool:
-        """Wait for as long as the thread can be woken; False if it has closed again meanwhile."""
-        closed, self._closed = self._closed, None
-        assert closed is not None
-        if closed.keep_seconds <= 0:
+    async def _is_closed_for(self, seconds: float) -> bool:
+        """Wait for so long; False if the thread has closed again meanwhile."""
+        if seconds <= 0:
             return True
         try:
             await workflow.wait_condition(
-                lambda: self._closed is not None,
-                timeout=closed.keep_seconds,
-                timeout_summary="its thread can still be woken",
+                lambda: self._closed is not None, timeout=seconds, timeout_summary="its thread can still be woken"
             )
         except TimeoutError:
             return True
@@ -56,7 +60,6 @@ class ThreadArchive:
 
     async def _delete_thread(self, run_id: str) -> bool:
         """Delete the thread with all its archives; False if a message has arrived meanwhile."""
-        self._closed = None
         is_deleted: bool = await workflow.execute_activity(
             names.ACTIVITY_EXPIRE,
             ExpireInput(thread_id=self._thread_id, run_id=run_id),
@@ -67,26 +70,28 @@ class ThreadArchive:
         )
         return is_deleted
 
-    async def _is_thread_open(self) -> bool:
-        is_open: bool = await workflow.execute_activity(
-            names.ACTIVITY_IS_OPEN,
+    async def _check_thread(self) -> ArchivedThread:
+        found: ArchivedThread = await workflow.execute_activity(
+            names.ACTIVITY_CHECK_THREAD,
             self._thread_id,
-            result_type=bool,
+            result_type=ArchivedThread,
             start_to_close_timeout=timedelta(seconds=30),
             retry_policy=_RETRIES,
             summary="was its thread woken?",
         )
-        return is_open
+        return found
 
     @workflow.signal(name=names.SIGNAL_THREAD_CLOSED, description='The thread has closed: {"keep_seconds": 86400}')
     def thread_closed(self, closed: ThreadClosed) -> None:
         self._closed = closed
 
 
-# It may live for years, so a worker of any version handles it. The server accepts this only from versioned workers.
 @workflow.defn(name=names.WORKFLOW_ARCHIVE, sandboxed=False, versioning_behavior=VersioningBehavior.AUTO_UPGRADE)
 class VersionedThreadArchive(ThreadArchive):
-    """The same, on workers of a Worker Deployment."""
+    """For workers with Worker Versioning: an archive may live for years, so a worker of any version handles it.
+
+    The server rejects a versioning behavior from workers without Worker Versioning.
+    """
 
     @workflow.init
     def __init__(self, header: SegmentHeader, content: bytes) -> None:

@@ -21,7 +21,12 @@ def still_valid(segments: tuple[SegmentRef, ...], transcript: Transcript) -> tup
     end = archived_position(segments)
     if end.length < transcript.before.length or transcript.position_at(end.length) == end:
         return segments
-    return tuple(_cut(ref, transcript.before) for ref in segments)
+    return cut_to(segments, transcript.before)
+
+
+def cut_to(segments: tuple[SegmentRef, ...], end: TranscriptPosition) -> tuple[SegmentRef, ...]:
+    """The segments without the messages after `end`, and with all their events."""
+    return tuple(_cut(ref, end) for ref in segments)
 
 
 def _cut(ref: SegmentRef, end: TranscriptPosition) -> SegmentRef:
