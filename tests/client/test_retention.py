@@ -14,7 +14,7 @@ from temporalio.common import RawValue
 from temporalio.service import RPCError
 
 from tests.support.waiting import BOUND_SECONDS, until
-from wakeful import Agent, ModelResponse, Registry, RunResult, RunStatus, ToolContext, tool, worker
+from wakeful import Agent, ModelResponse, Provider, Registry, RunResult, RunStatus, ToolContext, tool, worker
 from wakeful.client.client import Client
 from wakeful.contract import ids, names
 from wakeful.contract.agents import HistoryBudget
@@ -79,7 +79,7 @@ def client(temporal: TemporalClient, thread_id: str) -> Client:
 async def a_worker(client: Client) -> AsyncIterator[None]:
     """A worker with empty caches, whose threads continue as new after 40 KB."""
     agents = [Agent(id="a", model="m"), Agent(id="asking", model="asking", tools=[look, ask])]
-    models = {"m": Counting(), "asking": Asking()}
+    models: dict[str, Provider] = {"m": Counting(), "asking": Asking()}
     budget = HistoryBudget(bytes=40_000)
     settings = WorkerSettings(task_queue=client.task_queue, history_budget=budget, sweep_interval=None)
     async with running_worker(client.temporal, Registry(agents=agents, models=models), settings):

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 
 from tests.replay import recorded_app
@@ -22,6 +23,8 @@ from tests.support.subagents import ends_in_tree, until_open, until_pending
 from tests.support.waiting import until, until_refused, until_status
 from wakeful import FrontendTool, Registry, RunStatus
 from wakeful.client.client import Client
+from wakeful.client.start import Handle
+from wakeful.client.wake import describe
 from wakeful.contract import ids, names
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.archive import SegmentHeader, ThreadClosed
@@ -29,6 +32,7 @@ from wakeful.contract.budgets import Budget
 from wakeful.contract.mail import AgentMessage, ReturnedMessage, Sender
 from wakeful.contract.runs import ThreadMode
 from wakeful.contract.views import StatusView
+from wakeful.history.archive import delete_execution
 from wakeful.testing import runtime
 from wakeful.worker import WorkerSettings, running_worker
 
@@ -108,11 +112,14 @@ async def archive(client: Client, thread: str) -> str:
 
 
 async def archive_of_an_expired_thread(client: Client, thread: str) -> str:
-    """The thread was woken, and closed again, before its archive deleted it."""
+    """The thread was woken, and closed again, before its archive deleted it; then an operator did."""
     archive_id = await closed_archive(client, thread)
     handle = client.handle(archive_id)
     await handle.signal(names.SIGNAL_THREAD_CLOSED, ThreadClosed(keep_seconds=0, expired_run_id="an earlier one"))
     while not any(event.HasField("activity_task_completed_event_attributes") for event in await events(handle)):
+        await asyncio.sleep(0.1)
+    await delete_execution(client.temporal, thread, (await client.handle(thread).describe()).run_id)
+    while await describe(client.temporal, thread) is not None:
         await asyncio.sleep(0.1)
     await handle.signal(names.SIGNAL_THREAD_CLOSED, ThreadClosed(keep_seconds=0))
     return archive_id
