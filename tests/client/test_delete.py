@@ -66,6 +66,7 @@ async def left(client: Client, thread_id: str) -> list[str]:
 async def test_everything_of_a_thread_is_deleted_and_its_fork_is_not(
     temporal: TemporalClient, thread_id: str, tmp_path: Path
 ) -> None:
+    """B-645."""
     stored = external_storage(DirectoryStore(tmp_path), threshold=20_000)
     config = temporal.config(active_config=True)
     config["data_converter"] = replace(temporal.data_converter, external_storage=stored)

@@ -10,6 +10,8 @@ import pytest
 
 from tests.simulation.mutants import BY_NAME, MUTANTS, find, recorded
 
+pytestmark = pytest.mark.faults  # minutes, where the seeds have shifted
+
 FOUND = recorded()
 TRIED = 20
 AGAIN = "python -m tests.simulation.mutants"
