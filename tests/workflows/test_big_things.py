@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import ROOT
-from tests.support.waiting import until, until_refused, until_status
+from tests.support.waiting import until_refused, until_status
 from wakeful import ConfigurationError, RunStatus
 from wakeful.client.client import Client
 from wakeful.contract.errors import CallerError
-from wakeful.contract.runs import ThreadMode
 from wakeful.storage import data_converter
 
 
@@ -41,26 +40,6 @@ async def test_a_huge_signal_from_any_client_is_refused_and_harms_nothing(usual_
     assert "at most 1,000,000 are accepted" in (await until_refused(client, thread_id)).refusals[0].reason
     await client.decide(thread_id, view.pending[0].pending.id, "resume")
     assert (await client.result(thread_id)).status_reason == "natural"
-
-
-async def test_a_state_that_is_too_large_for_continue_as_new_stays_and_is_logged_once(
-    restless_client: Client, thread_id: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    client = restless_client
-    await client.start("tester", "approve", thread_id=thread_id, mode=ThreadMode.THREAD)
-    view = await until_status(client, thread_id, RunStatus.WAITING)
-    for _ in range(3):
-        await client.send(thread_id, "x" * 900_000)
-    await until(client, thread_id, lambda view: view.queued == 3)
-    said = [
-        record
-        for record in caplog.records
-        if record.getMessage().startswith("the thread is too large for continue-as-new")
-    ]
-    assert len(said) == 1
-    await client.decide(thread_id, view.pending[0].pending.id, "resume")
-    await until(client, thread_id, lambda view: view.runs == 4 and view.status is RunStatus.DONE)
-    await client.handle(thread_id).cancel()
 
 
 def test_large_payloads_can_be_kept_outside_history(tmp_path: Path) -> None:
