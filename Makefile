@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 KEEP ?=
 # Each process has a Temporal server of its own; most of these tests' time is waiting.
-PARALLEL := -n 4 --dist worksteal
+PARALLEL := -n 3 --dist worksteal
 PURE := tests/loop tests/context tests/contract tests/permissions tests/authoring tests/registry
 
 .DEFAULT_GOAL := help

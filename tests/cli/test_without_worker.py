@@ -18,6 +18,9 @@ from wakeful.worker import WorkerSettings, running_worker
 SIGNS = delegate(plan([("sign", {"what": "land"})]))
 
 
+pytestmark = pytest.mark.integration  # each command is a process that imports the workflows
+
+
 async def threads_of_every_kind(client: Client, thread_id: str) -> tuple[str, str]:
     """One that waits for a sub-agent's decision, in its second run and fourth execution or later, and a closed one."""
     closed = f"{thread_id}-closed"

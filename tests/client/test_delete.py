@@ -63,6 +63,7 @@ async def left(client: Client, thread_id: str) -> list[str]:
     return sorted({execution.id async for execution in client.temporal.list_workflows(query)})
 
 
+@pytest.mark.faults  # the server takes its time to delete executions
 async def test_everything_of_a_thread_is_deleted_and_its_fork_is_not(
     temporal: TemporalClient, thread_id: str, tmp_path: Path
 ) -> None:
@@ -97,6 +98,7 @@ async def test_everything_of_a_thread_is_deleted_and_its_fork_is_not(
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.faults  # the server takes its time to delete executions
 async def test_descendants_are_terminated_and_deleted_and_nothing_starts_again(
     usual_subagents: Client, thread_id: str
 ) -> None:
@@ -121,6 +123,7 @@ async def test_descendants_are_terminated_and_deleted_and_nothing_starts_again(
     assert await left(client, thread_id) == []
 
 
+@pytest.mark.faults  # the server takes its time to delete executions
 async def test_a_task_of_a_closed_thread_does_not_wake_it_after_the_deletion(
     usual_subagents: Client, thread_id: str
 ) -> None:

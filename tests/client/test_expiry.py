@@ -27,6 +27,7 @@ async def until_gone(client: Client, thread_id: str) -> None:
             await asyncio.sleep(0.2)
 
 
+@pytest.mark.faults  # the server takes its time to delete executions
 async def test_an_idle_thread_deletes_itself_with_its_archives(client: Client, thread_id: str) -> None:
     for number in range(1, 11):
         await client.send(thread_id, f"message {number} " + "x" * 30_000, agent_id="brief")

@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.minimise import minimised
 from tests.simulation.schedule import Result, repeat, run
 
-SCHEDULES = int(os.environ.get("WAKEFUL_SCHEDULES", "60"))
+SCHEDULES = int(os.environ.get("WAKEFUL_SCHEDULES", "40"))
 SHARES = 20
 
 
