@@ -44,7 +44,7 @@ LONG = "x" * 3_000
 
 
 class Sealing(PayloadCodec):
-    """A codec that raises for what it has not encoded, and fails for a moment when it is told to."""
+    """A codec that raises for what it has not encoded; a test sets how many of its next calls fail."""
 
     def __init__(self) -> None:
         self.outages = 0
