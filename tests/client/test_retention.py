@@ -14,14 +14,13 @@ from temporalio.common import RawValue
 from temporalio.service import RPCError
 
 from tests.support.waiting import BOUND_SECONDS, until
-from wakeful import Agent, ModelResponse, Provider, Registry, RunResult, RunStatus, ToolContext, tool, worker
+from wakeful import Agent, ModelResponse, Registry, RunResult, RunStatus, worker
 from wakeful.client.client import Client
 from wakeful.contract import ids, names
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.archive import SegmentHeader, ThreadClosed
 from wakeful.contract.errors import ThreadExists, ThreadExpired
 from wakeful.contract.inference import ModelRequest
-from wakeful.contract.messages import ToolCall
 from wakeful.contract.runs import ThreadMode
 from wakeful.history.archive import open_archives
 from wakeful.worker import WorkerSettings, running_worker
@@ -29,7 +28,6 @@ from wakeful_workflows.agent_run import NO_REQUEST, AgentRun
 
 RUNNING = WorkflowExecutionStatus.RUNNING
 LONG = 35_000
-STEPS = 9
 
 
 class Counting:
@@ -37,27 +35,6 @@ class Counting:
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         return ModelResponse(model="m", text=f"shown {len(request.messages)}")
-
-
-class Asking:
-    """A model that says much, and then asks a person."""
-
-    async def complete(self, request: ModelRequest) -> ModelResponse:
-        looked = sum(message.role == "tool" for message in request.messages)
-        name = "look" if looked < STEPS else "ask"
-        return ModelResponse(model="asking", text="y" * LONG, tool_calls=(ToolCall(id="", name=name, arguments={}),))
-
-
-@tool(read_only=True)
-async def look() -> str:
-    """Look something up."""
-    return "seen"
-
-
-@tool
-async def ask(ctx: ToolContext) -> None:
-    """Ask a person."""
-    ctx.suspend("may I?")
 
 
 @workflow.defn(name=names.WORKFLOW, sandboxed=False)
@@ -78,11 +55,10 @@ def client(temporal: TemporalClient, thread_id: str) -> Client:
 @asynccontextmanager
 async def a_worker(client: Client) -> AsyncIterator[None]:
     """A worker with empty caches, whose threads continue as new after 40 KB."""
-    agents = [Agent(id="a", model="m"), Agent(id="asking", model="asking", tools=[look, ask])]
-    models: dict[str, Provider] = {"m": Counting(), "asking": Asking()}
+    registry = Registry(agents=[Agent(id="a", model="m")], models={"m": Counting()})
     budget = HistoryBudget(bytes=40_000)
     settings = WorkerSettings(task_queue=client.task_queue, history_budget=budget, sweep_interval=None)
-    async with running_worker(client.temporal, Registry(agents=agents, models=models), settings):
+    async with running_worker(client.temporal, registry, settings):
         yield
 
 
@@ -174,24 +150,6 @@ async def test_the_archive_of_a_thread_that_is_gone_completes(client: Client, th
         await handle.signal(names.SIGNAL_THREAD_CLOSED, ThreadClosed(keep_seconds=0))
         async with asyncio.timeout(BOUND_SECONDS):
             await handle.result()
-
-
-async def test_a_rollback_into_the_archived_part_is_not_undone_by_a_wake(client: Client, thread_id: str) -> None:
-    async with a_worker(client):
-        await client.send(thread_id, "hello", agent_id="a")
-        await answered(client, thread_id, 1)
-        await client.send(thread_id, "go on", agent_id="asking")
-        await until(client, thread_id, lambda view: view.status is RunStatus.WAITING)
-        await client.send(thread_id, "instead", on_busy="rollback", agent_id="a")
-        await until(client, thread_id, lambda view: view.runs == 3 and view.status is RunStatus.DONE)
-        before = [message.text for message in await client.transcript(thread_id)]
-        assert before == ["hello", "shown 1", "instead", "shown 3"]
-        await client.handle(thread_id).terminate()
-        await client.send(thread_id, "wake up", agent_id="a")
-        await until(client, thread_id, lambda view: view.runs == 4 and view.status is RunStatus.DONE)
-        assert [message.text for message in await client.transcript(thread_id)] == [*before, "wake up", "shown 5"]
-        await client.close(thread_id)
-        await client.result(thread_id)
 
 
 async def test_a_release_that_does_not_replay_a_closed_thread_wakes_it_with_its_conversation(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.simulation import mutations
+from tests.simulation.archive_cases import ARCHIVE_CASES
 from tests.simulation.cases import CASES
 from tests.simulation.mutations import Apply
 from tests.simulation.schedule import run
@@ -225,6 +226,36 @@ MUTANTS = (
         "After a reset, tool calls have the ids of those that it undid.",
         mutations.RESET_NOT_NOTICED,
     ),
+    Mutant(
+        "rollback undone",
+        "What a closed thread passes on names archived messages that it has rolled back.",
+        mutations.ROLLBACK_UNDONE,
+    ),
+    Mutant(
+        "restore needs its predecessor",
+        "A woken thread is restored only from its closed execution.",
+        mutations.RESTORE_NEEDS_ITS_PREDECESSOR,
+    ),
+    Mutant(
+        "archives left behind",
+        "A thread that is started over keeps the archives of before.",
+        mutations.ARCHIVES_LEFT_BEHIND,
+    ),
+    Mutant(
+        "last act too early",
+        "A thread closes although it has been sent something since it was archived.",
+        mutations.LAST_ACT_TOO_EARLY,
+    ),
+    Mutant(
+        "replaced archive kept",
+        "A closing thread that is archived once more refers to the archive that was replaced.",
+        mutations.REPLACED_ARCHIVE_KEPT,
+    ),
+    Mutant(
+        "no wait for an archive",
+        "A run takes every step at once, however long the history has grown while an archive is written.",
+        mutations.NO_WAIT_FOR_AN_ARCHIVE,
+    ),
 )
 
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
@@ -255,7 +286,7 @@ def find(mutant: Mutant, limit: int = SCHEDULES, *, first: int = 0) -> Found | N
 def table() -> str:
     """What is recorded, as Markdown."""
     found = recorded()
-    cases = {case.mutant: f"case `{case.play.__name__}`: {case.found_by}" for case in CASES}
+    cases = {case.mutant: f"case `{case.play.__name__}`: {case.found_by}" for case in (*CASES, *ARCHIVE_CASES)}
     rows = [_row(mutant, found.get(mutant.name), cases.get(mutant.name, "—")) for mutant in MUTANTS]
     return "\n".join(["| mutant | what is broken | seed | found by |", "|---|---|---|---|", *rows])
 

@@ -11,6 +11,7 @@ from unittest.mock import patch
 from temporalio import workflow
 from temporalio.common import RawValue
 
+import wakeful.client.start as starting
 import wakeful.loop.calls.decisions as loop_decisions
 import wakeful.loop.subagents.child_events as child_events
 import wakeful.loop.thread.continue_as_new as snapshots
@@ -29,6 +30,7 @@ from tests.simulation.workers import WORKFLOWS
 from wakeful.authoring.tool import ToolContext
 from wakeful.contract import ids, names
 from wakeful.contract.base import replace
+from wakeful.contract.errors import ThreadNotFound
 from wakeful.contract.requests import parse_decisions
 from wakeful.contract.runs import RunResult
 from wakeful.history.completed_part import CompletedPart
@@ -41,6 +43,7 @@ from wakeful_activities.sweep.orphans import OrphanSweep
 from wakeful_activities.sweep.resets import ResetSweep
 from wakeful_workflows.agent_run import NO_REQUEST
 from wakeful_workflows.alarm import Alarm
+from wakeful_workflows.archives import Archives
 from wakeful_workflows.early_activations import EarlyActivations
 from wakeful_workflows.history_estimate import HistoryEstimate
 
@@ -112,6 +115,7 @@ def _only_in_future(alarm: Alarm, at: int | None, *, now: int) -> None:
 
 
 _set_alarm = Alarm.set
+_start_archive = Archives.start
 _context = tool_execution._Call.context
 _begin = opening.begin
 _pending = snapshots.pending_commands
@@ -130,6 +134,15 @@ def _find_ended(thread: Thread, work_id: str) -> Any:
 def _context_of_attempt(call: tool_execution._Call) -> ToolContext:
     context = _context(call)
     return dataclasses.replace(context, idempotency_key=f"{context.idempotency_key}/{context.attempt}")
+
+
+async def _without_archives(_restoring: restoring.RestoreActivity, thread_id: str) -> Any:
+    raise ThreadNotFound(thread_id)
+
+
+def _keeping_replaced(archives: Archives, thread: Thread, log: Any, *, closes: bool = False) -> None:
+    archives.segments += archives._written
+    _start_archive(archives, thread, log, closes=closes)
 
 
 def _replacing(owner: object, name: str, value: Any) -> Apply:
@@ -216,3 +229,11 @@ CARRYOVER_IGNORED = _replacing(agent_run, "begin", lambda *args, **given: _begin
 INTERRUPTED_CALLS_LEFT_OPEN = _replacing(restoring, "_interrupted_calls", lambda _messages: [])
 READER_LOOKS_AHEAD = _replacing(reader, "completed_part", lambda events: CompletedPart(events, len(events)))
 RESET_NOT_NOTICED = _replacing(ids, "lineage", lambda _seed: "")
+ROLLBACK_UNDONE = _replacing(agent_run, "still_valid", lambda segments, _transcript: segments)
+RESTORE_NEEDS_ITS_PREDECESSOR = _replacing(restoring.RestoreActivity, "_last_archive", _without_archives)
+ARCHIVES_LEFT_BEHIND = _replacing(starting, "end_archive", _nothing_async)
+LAST_ACT_TOO_EARLY = _replacing(
+    Archives, "is_closed", lambda archives, _thread: archives._closing is not None and not archives.is_busy
+)
+REPLACED_ARCHIVE_KEPT = _replacing(Archives, "start", _keeping_replaced)
+NO_WAIT_FOR_AN_ARCHIVE = _replacing(agent_run.AgentRun, "_waits_for_archive", lambda _run: False)

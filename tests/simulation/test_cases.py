@@ -2,16 +2,19 @@
 
 import pytest
 
+from tests.simulation.archive_cases import ARCHIVE_CASES
 from tests.simulation.cases import CASES, Case
 from tests.simulation.mutants import BY_NAME
 
+EVERY = (*CASES, *ARCHIVE_CASES)
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.play.__name__)
+
+@pytest.mark.parametrize("case", EVERY, ids=lambda case: case.play.__name__)
 def test_a_known_defect_stays_fixed(case: Case) -> None:
     case.play()
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.mutant], ids=lambda case: case.play.__name__)
+@pytest.mark.parametrize("case", [case for case in EVERY if case.mutant], ids=lambda case: case.play.__name__)
 def test_a_case_shows_its_defect(case: Case) -> None:
     with BY_NAME[case.mutant].apply(), pytest.raises(Exception) as caught:
         case.play()

@@ -1,0 +1,182 @@
+"""Cases of threads that depend on their archives: they are closed, woken, rolled back and deleted around them."""
+
+from tests.simulation.cases import Case
+from tests.simulation.checks import Violated
+from tests.simulation.scenario import Call, Scenario, scenario_of
+from tests.simulation.schedule import ask
+from tests.simulation.sizes import carrying
+from wakeful.contract import names
+from wakeful.contract.runs import ThreadMode
+
+ASK: Call = ("ask", {"topic": "plain"})
+LOOK: Call = ("look", {"number": 10**15})
+
+SMALL = 500
+"""So few bytes are passed on that a few calls are archived."""
+
+BUSY_EVENTS = 30
+"""The history budget of a thread that says more than it can archive meanwhile."""
+
+THREAD = ThreadMode.THREAD
+
+
+def expect(scenario: Scenario, *texts: str) -> None:
+    """Check what a reader gets of the thread."""
+    read = [message.text for message in ask(scenario.result, scenario.world.people.client.transcript("t1"))]
+    if read != list(texts):
+        raise Violated(f"t1 has the conversation {read}")
+
+
+def close(scenario: Scenario) -> None:
+    scenario.move("close t1")
+    scenario.go()
+
+
+def delete_closed(scenario: Scenario) -> None:
+    """The retention of everything that is closed ends, and the caches of the worker with it."""
+    server = scenario.world.server
+    for execution in server.executions:
+        if not execution.is_open:
+            server.delete(execution)
+    scenario.move("kill")
+
+
+def wake_without_predecessor(scenario: Scenario, number: int) -> None:
+    """Wake the thread; its closed execution is deleted before the new one is restored."""
+    scenario.move(f"send t1 enqueue {number}")
+    scenario.go_until("activity t1")
+    delete_closed(scenario)
+    scenario.go()
+
+
+def rolled_back_into_an_archive() -> None:
+    """A rollback removes archived messages; before anything is archived again, the thread is terminated and woken."""
+    with carrying(SMALL), scenario_of("plain", [], *[[LOOK]] * 6, [ASK], events=50, mode=THREAD) as scenario:
+        scenario.go()
+        scenario.move("send t1 enqueue 1")
+        scenario.go()
+        suspended = scenario.name
+        scenario.move("send t1 rollback 2")
+        scenario.go()
+        assert scenario.name == suspended  # it has not continued as new since, which would have cut the segments
+        expect(scenario, "hello t1", "done", "message 2", "done")
+        scenario.move("terminate t1", "send t1 enqueue 3")
+        scenario.go()
+        expect(scenario, "hello t1", "done", "message 2", "done", "message 3", "done")
+        scenario.end()
+
+
+def deleted_before_it_is_restored() -> None:
+    """The retention of a closed thread ends between the message that wakes it and its restore."""
+    with scenario_of("plain", mode=THREAD) as scenario:
+        scenario.go()
+        close(scenario)
+        wake_without_predecessor(scenario, 1)
+        expect(scenario, "hello t1", "done", "message 1", "done")
+        scenario.end()
+
+
+def started_over() -> None:
+    """A thread is started over, closed and woken from its archives alone: the conversation before is left behind."""
+    with scenario_of("plain", mode=THREAD) as scenario:
+        people = scenario.world.people
+        scenario.go()
+        close(scenario)
+        scenario.move("send t1 enqueue 1")
+        scenario.go()
+        close(scenario)
+        people.disturbed.add("t1")  # its numbers begin anew
+        ask(scenario.result, people.client.start("plain", "anew", thread_id="t1", mode=THREAD, again=True))
+        scenario.go()
+        close(scenario)
+        wake_without_predecessor(scenario, 2)
+        expect(scenario, "anew", "done", "message 2", "done")
+        scenario.end()
+
+
+def message_after_the_last_act() -> None:
+    """A plain message reaches a closing thread after it was archived and before its last workflow task."""
+    with scenario_of("plain", mode=THREAD) as scenario:
+        scenario.go()
+        scenario.move("close t1")
+        scenario.go_through("end t1", "archive-1")
+        scenario.move("submit t1 enqueue 1")
+        scenario.go()
+        scenario.move("send t1 enqueue 2")
+        scenario.go()
+        expect(scenario, "hello t1", "done", "plain message 1", "done", "message 2", "done")
+        scenario.end()
+
+
+def replaced_last_act() -> None:
+    """The archive of a last act that another one replaces is deleted; the woken thread does not need it."""
+    with carrying(1), scenario_of("plain", mode=THREAD) as scenario:
+        scenario.go()
+        scenario.move("close t1")
+        scenario.go_through("end t1", "archive-1")
+        scenario.move("submit t1 enqueue 1")
+        scenario.go()
+        (kept,) = [each for each in scenario.world.server.open if each.workflow_type == names.WORKFLOW_ARCHIVE]
+        assert kept.workflow_id.startswith("t1/archive/2-")
+        scenario.move("send t1 enqueue 2")
+        scenario.go()
+        delete_closed(scenario)
+        expect(scenario, "hello t1", "done", "plain message 1", "done", "message 2", "done")
+        scenario.end()
+
+
+def slower_to_archive_than_to_run() -> None:
+    """A chat in which two more messages are answered while each archive is written."""
+    with carrying(SMALL), scenario_of("plain", events=BUSY_EVENTS, mode=THREAD) as scenario:
+        scenario.go()
+        for number in range(1, 13):
+            scenario.move(f"send t1 enqueue {number}")
+            scenario.go_without("archive-")
+            archiving = [move.key.split(" ")[2] for move in scenario.world.due() if " archive-" in move.key]
+            if archiving and number % 2 == 0:
+                scenario.go_through("end t1", archiving[0])
+        scenario.go()
+        lengths = [len(each.history) for each in scenario.world.server.executions if each.workflow_id == "t1"]
+        if max(lengths) > 5 * BUSY_EVENTS:
+            raise Violated(f"t1 has not continued as new in time: {lengths}")
+        scenario.end()
+
+
+ARCHIVE_CASES = (
+    Case(
+        rolled_back_into_an_archive,
+        "The woken thread had the messages again that were rolled back.",
+        "rollback undone",
+        "Violated: t1 has the conversation ['hello t1', ",
+    ),
+    Case(
+        deleted_before_it_is_restored,
+        "The woken thread waited for a closed execution that the server no longer has.",
+        "restore needs its predecessor",
+        "AssertionError: there is no end",
+    ),
+    Case(
+        started_over,
+        "The thread woke up with the conversation from before it was started over.",
+        "archives left behind",
+        "Violated: t1 has the conversation ['hello t1', ",
+    ),
+    Case(
+        message_after_the_last_act,
+        "The message was in no archive, and the woken thread had lost it.",
+        "last act too early",
+        "Violated: t1 has the conversation ['hello t1', 'done', 'message 2'",
+    ),
+    Case(
+        replaced_last_act,
+        "The woken thread referred to an archive that was ended, and lost its first messages with it.",
+        "replaced archive kept",
+        "ArchiveMissing: ",
+    ),
+    Case(
+        slower_to_archive_than_to_run,
+        "The thread never continued as new: whenever an archive was written, there was enough for the next one.",
+        "no wait for an archive",
+        "Violated: t1 has not continued as new in time",
+    ),
+)
