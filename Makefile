@@ -6,6 +6,9 @@ KEEP ?=
 PARALLEL := -n 3 --dist worksteal
 PURE := tests/loop tests/context tests/contract tests/permissions tests/authoring tests/registry
 
+# The tests start many programs: without bytecode, each would compile Temporal's SDK and all of Wakeful again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 
 help:  ## Show what there is.
@@ -68,7 +71,8 @@ $(BIN)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Wakeful needs Python 3.11 or newer; set PYTHON=…")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[dev]'
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m compileall -q wakeful workflows activities
 	touch $@
 
 .PHONY: help demo dev test restless integration bench check format faults simulate picture constraints clean

@@ -15,6 +15,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import _replayer
 
 from tests.replay.record import HISTORIES
 from wakeful.contract import names
@@ -61,6 +62,14 @@ async def replayed(
 ) -> ReplayedExecution:
     execution = ExecutionRef(history.workflow_id, history.run_id)
     return await replay_execution(replayer, execution, history.events[:length])
+
+
+async def test_a_replay_does_not_read_the_code_of_every_imported_module(
+    replayer: ReadOnlyReplayer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SDK hashes it for a build id, if it is given none: as much CPU as all that a command does."""
+    monkeypatch.setattr(_replayer, "load_default_build_id", lambda: pytest.fail("the SDK hashes every module"))
+    await replayed(replayer, history_in(THREADS[0]))
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,9 @@ from wakeful_workflows import AgentRun, ThreadArchive, ToolTask
 OURS = (names.WORKFLOW, names.WORKFLOW_TOOL_TASK, names.WORKFLOW_ARCHIVE)
 WORKFLOWS: Sequence[type] = (AgentRun, ToolTask, ThreadArchive)
 
+BUILD_ID = "replay"
+"""Of the replaying worker. Without one, the SDK reads and hashes every imported module."""
+
 REPLAY_TIMEOUT_SECONDS = 300.0
 """For one history; the SDK detects workflow code that hangs within seconds."""
 
@@ -62,6 +65,7 @@ class ReadOnlyReplayer:
                 unsandboxed_workflow_runner=runner or UnsandboxedWorkflowRunner(),
                 data_converter=self.converter,
                 namespace=self.namespace,
+                build_id=BUILD_ID,
                 workflow_task_executor=self._threads,  # the Replayer would create one per call
                 runtime=_silent_runtime(),
             )
