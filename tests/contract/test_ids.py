@@ -108,6 +108,7 @@ def test_the_spelling_of_other_ids_never_changes() -> None:
         "step_label": ids.step_label(3, ids.lineage(0x1234567890)),
         "call_id": ids.call_id(ids.step_label(3), 1),
         "call_id after a reset": ids.call_id(ids.step_label(3, "7f3a2c"), 1),
+        "relabelled": [ids.relabelled(id, "7f3a2c") for id in ("3-1", "3.0b1c2d-1", "chosen")],
         "idempotency_key": ids.idempotency_key("r.2", "3-1"),
         "suspension_id": ids.suspension_id("3-1"),
         "permission_suspension_id": ids.permission_suspension_id("3-1"),
@@ -127,6 +128,7 @@ def test_the_spelling_of_other_ids_never_changes() -> None:
         "step_label": "3.567890",
         "call_id": "3-1",
         "call_id after a reset": "3.7f3a2c-1",
+        "relabelled": ["3.7f3a2c-1", "3.7f3a2c-1", "chosen"],
         "idempotency_key": "r.2:3-1",
         "suspension_id": "suspend_3-1",
         "permission_suspension_id": "perm_3-1",
@@ -163,7 +165,8 @@ def test_every_function_that_spells_an_id_is_pinned() -> None:
     }
     assert {name for name in spelled if not name.startswith("_")} == {
         *("work_id", "parse_work", "source", "parse_source"),
-        *("run_id", "lineage", "step_label", "call_id", "idempotency_key", "suspension_id", "ticket_id", "message_id"),
+        *("run_id", "lineage", "step_label", "call_id", "relabelled", "idempotency_key", "suspension_id"),
+        *("ticket_id", "message_id"),
         *("permission_suspension_id", "distinct_suspension_id", "ticket_readings", "submitted_message_id"),
         *(
             "child_message_id",

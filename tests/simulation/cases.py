@@ -5,10 +5,12 @@ from dataclasses import dataclass, replace
 
 from tests.simulation import people
 from tests.simulation.scenario import CALM, Call, scenario_of
+from wakeful.contract.runs import ThreadMode
 
 ASK: Call = ("ask", {"topic": "plain"})
 ASK_QUICKLY: Call = ("ask", {"topic": "cancels"})
 GLANCE: Call = ("glance", {"number": 1})
+PAY: Call = ("pay", {"number": 1})
 LATER: Call = ("later", {"number": 2})
 
 
@@ -129,6 +131,22 @@ def terminated_in_a_workflow_task() -> None:
         scenario.end()
 
 
+def reset_during_an_inference() -> None:
+    """Someone resets a thread to a workflow task during an inference: its activity runs again with the old input."""
+    with scenario_of("plain", [PAY], [], [GLANCE], mode=ThreadMode.THREAD) as scenario:
+        scenario.go_without("infer-1")
+        scenario.move("junk t1 0", "task t1", "report t1")
+        execution = scenario.world.server.current["t1"]
+        reset_point = len(execution.history)
+        scenario.go()
+        scenario.move("decide t1 1-1 resume")
+        scenario.go()
+        scenario.world.people.disturbed.add("t1")
+        scenario.world.server.reset(execution, reset_point)
+        scenario.go()
+        scenario.end()
+
+
 CASES = (
     Case(
         decisions_for_a_continued_thread,
@@ -185,5 +203,11 @@ CASES = (
         "The carryover had a task that was never started, and the woken thread waited for it for ever.",
         "reader looks ahead",
         "Stuck: t1 waits for something that never comes",
+    ),
+    Case(
+        reset_during_an_inference,
+        "A call had the id and the idempotency key of another call, which the reset had undone.",
+        "answer keeps its lineage",
+        "Violated: t1 has two calls with the id 1-1",
     ),
 )

@@ -18,6 +18,7 @@ from wakeful.contract.outcomes import Outcome, OutcomeStatus, remembered_id
 from wakeful.contract.requests import parse_submission
 from wakeful.contract.runs import OnBusy
 from wakeful.loop.machine.facts import Submitted
+from wakeful.loop.machine.stages import Inferring
 from wakeful.loop.machine.state import Thread
 from wakeful.loop.thread.continue_as_new import unpack
 from wakeful.loop.thread.transcript import Transcript
@@ -38,9 +39,10 @@ def lost_by_snapshot(thread: Thread, execution: Execution) -> str:
 
 
 def _comparable(thread: Thread) -> dict[str, object]:
-    """A thread without what continue-as-new changes: older messages, the sources of waiting ones, the event number."""
+    """A thread without what continue-as-new changes: older messages, sources of waiting ones, event numbers."""
     counters = thread.counters.model_copy(update={"events": 0, "archives": 0})
-    bare = replace(thread, transcript=Transcript(), queued=(), steering=(), counters=counters)
+    stage = replace(thread.stage, lineage="") if isinstance(thread.stage, Inferring) else thread.stage
+    bare = replace(thread, transcript=Transcript(), queued=(), steering=(), counters=counters, stage=stage)
     fields: dict[str, object] = {name: getattr(bare, name) for name in bare.__dataclass_fields__}
     return fields | {
         "transcript": thread.transcript.ref,

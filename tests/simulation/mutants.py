@@ -256,6 +256,11 @@ MUTANTS = (
         "A run takes every step at once, however long the history has grown while an archive is written.",
         mutations.NO_WAIT_FOR_AN_ARCHIVE,
     ),
+    Mutant(
+        "answer keeps its lineage",
+        "After a reset, calls of an answer that was under way have the ids of those that the reset undid.",
+        mutations.ANSWER_KEEPS_ITS_LINEAGE,
+    ),
 )
 
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}

@@ -13,6 +13,7 @@ from temporalio.common import RawValue
 
 import wakeful.client.start as starting
 import wakeful.loop.calls.decisions as loop_decisions
+import wakeful.loop.step.inference as inference
 import wakeful.loop.subagents.child_events as child_events
 import wakeful.loop.thread.continue_as_new as snapshots
 import wakeful.loop.thread.opening as opening
@@ -237,3 +238,4 @@ LAST_ACT_TOO_EARLY = _replacing(
 )
 REPLACED_ARCHIVE_KEPT = _replacing(Archives, "start", _keeping_replaced)
 NO_WAIT_FOR_AN_ARCHIVE = _replacing(agent_run.AgentRun, "_waits_for_archive", lambda _run: False)
+ANSWER_KEEPS_ITS_LINEAGE = _replacing(inference, "on_history_reset", inference.in_lineage)

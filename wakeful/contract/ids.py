@@ -358,6 +358,15 @@ def call_id(step_label: str, index: int) -> str:
     return f"{step_label}-{index}"
 
 
+_CALL = re.compile(r"([0-9]{1,18})(?:\.[0-9a-f]{6})?-([0-9]{1,18})")
+
+
+def relabelled(call_id: str, lineage: str) -> str:
+    """The id of the same call in another lineage; whatever is not made by `call_id` stays as it is."""
+    match = _CALL.fullmatch(call_id)
+    return f"{step_label(int(match[1]), lineage)}-{match[2]}" if match else call_id
+
+
 def idempotency_key(run_id: str, call_id: str) -> str:
     """What a tool passes on to make a repeated call harmless; the same for every attempt and after every decision."""
     return f"{run_id}:{call_id}"

@@ -253,7 +253,8 @@ def _snapshot_results(thread: Thread) -> dict[str, Message]:
     waiting = (*thread.queued, *thread.steering)
     results = {ids.source(ids.FromSnapshot(later.message.id)): later.message for later in waiting}
     if thread.batch is not None:
-        results[thread.batch.inference_id] = assistant_message(thread.batch.response)
+        if thread.batch.inference_id is not None:
+            results[thread.batch.inference_id] = assistant_message(thread.batch.response)
         for call in thread.batch.calls:
             if isinstance(call, FinishedCall) and call.source is not None:
                 results[call.source] = tool_message(call.call.id, call.result)

@@ -46,6 +46,7 @@ from wakeful.loop.machine.facts import (
 )
 from wakeful.loop.machine.stages import Done
 from wakeful.loop.machine.state import Advance, Thread
+from wakeful.loop.step.inference import in_lineage
 from wakeful.loop.thread.archive import still_valid
 from wakeful.loop.thread.continue_as_new import ThreadSnapshot, pending_commands, unpack
 from wakeful.loop.thread.opening import begin, opened
@@ -177,7 +178,7 @@ class AgentRun(Signals):
         if self._thread is None:
             self._facts.appendleft(reset)
             return
-        self._thread = advance(self._thread, reset, now=_now()).thread
+        self._thread = in_lineage(self._thread, reset.lineage)
         self._pending = list(pending_commands(self._thread))  # in the new lineage
 
     def _continue(self, snapshot: ThreadSnapshot) -> None:

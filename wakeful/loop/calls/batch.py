@@ -129,7 +129,8 @@ Call = Annotated[NewCall | RunningCall | SuspendedCall | ResumingCall | Finished
 class Batch:
     """The tool calls of one step, in the model's order, with the answer that asked for them."""
 
-    inference_id: str
+    inference_id: str | None
+    """Where history records the answer; None if it does so with other call ids."""
     message_id: str
     response: ModelResponse
     calls: tuple[Call, ...]

@@ -61,7 +61,7 @@ def commit(thread: Thread) -> Advance:
     batch, run = batch_of(thread), thread.current
     metadata = MessageMetadata(run_id=thread.identity.run_id, step_index=run.step.number)
     answer = assistant_message(batch.response, id=batch.message_id, metadata=metadata)
-    thread = replace(thread, transcript=thread.transcript.appending(answer, batch.inference_id))
+    thread = replace(thread, transcript=thread.transcript.appending(answer, batch.inference_id or answer))
     for call in batch.calls:
         assert isinstance(call, FinishedCall)  # a step is committed when nothing in it can change any more
         message = tool_message(call.call.id, call.result, id=next_message_id(thread), metadata=metadata)

@@ -54,7 +54,8 @@ TOOL_HOOKS = (Phase.TOOL_GATE, Phase.BEFORE_TOOL_EXECUTE, Phase.AFTER_TOOL_EXECU
 def start_batch(thread: Thread, inferring: Inferring, response: ModelResponse, *, now: int) -> Advance:
     """Start the calls of an answer."""
     calls = tuple(NewCall(call) for call in response.tool_calls)
-    batch = Batch(inference_id=inferring.id, message_id=inferring.message_id, response=response, calls=calls)
+    source = None if inferring.lineage else inferring.id
+    batch = Batch(inference_id=source, message_id=inferring.message_id, response=response, calls=calls)
     return continue_batch(thread.entering(CallingTools(batch)), now=now)
 
 

@@ -89,7 +89,7 @@ def advance(thread: Thread, fact: Fact, *, now: int) -> Advance:
                 return context.on_compaction_ended(thread, fact)
             moved = _on_work_ended(thread, fact, now=now)
         case HistoryReset(lineage=lineage):
-            return Advance(thread.counting(thread.counters.model_copy(update={"lineage": lineage})))
+            return Advance(inference.on_history_reset(thread, lineage))
         case ChildIdAssigned(id=id, thread_id=thread_id):
             moved = child_events.on_child_id_assigned(thread, id, thread_id, now=now)
         case _ if isinstance(thread.stage, Done):

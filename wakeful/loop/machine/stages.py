@@ -89,6 +89,8 @@ class Inferring:
     """The previous answer hit the token limit, and this one continues it."""
     ended_step: int = 0
     """The previous step, if its `step_end` hooks run with this inference."""
+    lineage: str = ""
+    """The lineage that a reset began meanwhile: the activity labels the answer's calls as of before the reset."""
     kind: Literal["inferring"] = "inferring"
 
 

@@ -1,7 +1,10 @@
 """Handle the model's answer: execute its calls, ask again where it falls short, or end the run with it."""
 
+from wakeful.contract import ids
 from wakeful.contract.base import replace
+from wakeful.contract.decisions import SuspensionTicket
 from wakeful.contract.events import AgentEvent, ToolCallCancel
+from wakeful.contract.gates import Suspend, Verdict
 from wakeful.contract.inference import ModelResponse, StopReason
 from wakeful.contract.messages import MessageMetadata
 from wakeful.contract.runs import Blocked, Errored, NaturalEnd, Stopped, Termination, ThreadMode
@@ -20,8 +23,53 @@ from wakeful.loop.thread.submissions import for_this_run, read_messages, read_qu
 
 def on_inference_returned(thread: Thread, inferring: Inferring, response: ModelResponse, *, now: int) -> Advance:
     """Handle the answer, and summarise the conversation in the background if it has become too long."""
+    if inferring.lineage:
+        response = _relabelled(response, inferring.lineage)
     answered = _on_answer(thread, inferring, response, now=now)
     return answered if response.context is None else context.compact_after(answered, thread, response)
+
+
+def on_history_reset(thread: Thread, lineage: str) -> Thread:
+    """Calls from now on have ids in this lineage, also those of an answer that was under way at the reset point.
+
+    Temporal runs the activity of that answer again, with the input that it had: its calls would get the ids, and so the
+    idempotency keys, of other calls that the reset has undone.
+    """
+    thread = in_lineage(thread, lineage)
+    if not isinstance(thread.stage, Inferring) or thread.current.revision < 2:
+        return thread
+    return thread.entering(replace(thread.stage, lineage=lineage))
+
+
+def in_lineage(thread: Thread, lineage: str) -> Thread:
+    """The thread, whose next inference labels the calls of its answer so."""
+    return thread.counting(thread.counters.model_copy(update={"lineage": lineage}))
+
+
+def _relabelled(response: ModelResponse, lineage: str) -> ModelResponse:
+    """The answer with the ids that its calls have in this lineage."""
+    calls = tuple(call.model_copy(update={"id": ids.relabelled(call.id, lineage)}) for call in response.tool_calls)
+    verdicts = {
+        ids.relabelled(id, lineage): _relabelled_verdict(verdict, id, lineage)
+        for id, verdict in response.verdicts.items()
+    }
+    return response.model_copy(update={"tool_calls": calls, "verdicts": verdicts})
+
+
+def _relabelled_verdict(verdict: Verdict, call_id: str, lineage: str) -> Verdict:
+    if not isinstance(verdict, Suspend):
+        return verdict
+    return verdict.model_copy(update={"ticket": _relabelled_ticket(verdict.ticket, call_id, lineage)})
+
+
+def _relabelled_ticket(ticket: SuspensionTicket, call_id: str, lineage: str) -> SuspensionTicket:
+    after = ids.relabelled(call_id, lineage)
+    made = {make(call_id): make(after) for make in (ids.suspension_id, ids.permission_suspension_id)}
+    id = ticket.suspension.id
+    suspension = ticket.suspension.model_copy(update={"id": made.get(id, id)})
+    return ticket.model_copy(
+        update={"suspension": suspension, "pending": ticket.pending.model_copy(update={"id": after})}
+    )
 
 
 def _on_answer(thread: Thread, inferring: Inferring, response: ModelResponse, *, now: int) -> Advance:

@@ -45,7 +45,7 @@ from wakeful.loop.step.hooks import hooks_command
 from wakeful.loop.step.steps import handoff_command, infer_command
 from wakeful.loop.subagents.mail import resend_command, send_command
 
-FORMAT = 4
+FORMAT = 5
 """The format of snapshots. Raise it when a field of anything in a snapshot is added, changed or removed: an older
 release must not read a snapshot that has more than it knows, because it would drop that. A test compares the fields."""
 
@@ -159,7 +159,10 @@ def _call_again(thread: Thread, call: RunningCall) -> Command:
 
 def _for_next_execution(thread: Thread, archived: int, tail_bytes: int) -> Thread:
     """The thread without older messages that are archived; queued ones refer to the snapshot, not to this history."""
-    new_entries = thread.stage.new_entries if isinstance(thread.stage, Inferring) else 0
+    new_entries = 0
+    if isinstance(thread.stage, Inferring):
+        new_entries = thread.stage.new_entries
+        thread = thread.entering(replace(thread.stage, lineage=""))  # its inference starts anew, in the newest lineage
     at_least = max(new_entries, thread.transcript.length - archived)
     return replace(
         thread,
