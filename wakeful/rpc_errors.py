@@ -1,8 +1,9 @@
-"""What a failed call to Temporal means: which statuses can be retried, and which of our errors it becomes."""
+"""What a failed call to Temporal means: nothing is there, it can be retried, or which of our errors it becomes."""
 
 import shlex
 
 from temporalio.api.errordetails.v1 import NamespaceNotFoundFailure
+from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.contract.errors import CallerError, ConnectionFailed, NoAnswer, ThreadNotFound, WakefulError
@@ -31,6 +32,22 @@ def missing_namespace(error: RPCError) -> str | None:
     """The namespace that the call failed for because it does not exist, if that is the reason."""
     failure = NamespaceNotFoundFailure()
     return next((failure.namespace for detail in error.grpc_status.details if detail.Unpack(failure)), None)
+
+
+async def describe_execution(
+    temporal: Client, workflow_id: str, run_id: str | None = None
+) -> WorkflowExecutionDescription | None:
+    """An execution, or the newest one of a workflow; None if there is none.
+
+    Raises:
+        RPCError: the server refused the call, or is unreachable.
+    """
+    try:
+        return await temporal.get_workflow_handle(workflow_id, run_id=run_id).describe()
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND or missing_namespace(error) is not None:
+            raise
+        return None
 
 
 def is_run_ended(error: RPCError) -> bool:

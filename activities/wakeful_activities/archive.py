@@ -5,7 +5,7 @@ it in its cache; if none answers, its history is read.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -13,15 +13,16 @@ from typing import TypeVar
 
 from temporalio import activity
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
-from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
+from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.client.deletion.delete import delete_thread
 from wakeful.client.queries import query
+from wakeful.contract import ids
 from wakeful.contract.archive import ArchivedThread, ArchiveInput, ArchiveOutput, ExpireInput, ThreadClosed
 from wakeful.contract.base import Wire
-from wakeful.contract.carryover import Carryover
+from wakeful.contract.carryover import Carryover, json_bytes
 from wakeful.contract.errors import InternalError, WakefulError
 from wakeful.contract.events import EventRecord
 from wakeful.contract.messages import Message
@@ -41,6 +42,8 @@ from wakeful.contract.views import EventsPage, TranscriptPage
 from wakeful.history.archive import ArchiveWriter, delete_execution, digest_before
 from wakeful.history.decoder import ExecutionRef
 from wakeful.history.reader import HistoryReader
+from wakeful.loop.thread.continue_as_new import TAIL_BYTES
+from wakeful.rpc_errors import describe_execution
 from wakeful.storage import delete_stored
 
 ANSWER_TIMEOUT = timedelta(seconds=2)
@@ -74,21 +77,18 @@ class ArchiveActivity:
             return ArchiveOutput(segments=())  # the thread was rolled back since
         events = await self._events(thread, after=archived_events(input.segments), through=input.events)
         carryover = await self._ask(thread, QUERY_CARRYOVER, Carryover)
-        carryover = carryover.fitting() if input.closes else carryover.for_fork()
         writer = ArchiveWriter(self._client, thread.thread_id, task_queue=info.task_queue)
-        written = await writer.write(
-            input.segments,
-            messages,
-            events,
-            carryover,
-            number=input.number,
-            digest=digest_before(input.segments),
-        )
-        if input.closes:
-            expired_run_id = thread.run_id if input.expired else None
-            await self._release((*input.segments, *written), expired_run_id=expired_run_id)
-            await self._end(input.replaced)
-        return ArchiveOutput(segments=written)
+        written = tuple[SegmentRef, ...]()
+        if not input.closes or sum(map(json_bytes, (*messages, *events))) > TAIL_BYTES:
+            written = await writer.write(input.segments, messages, events, carryover.for_fork(), number=input.number)
+            messages, events = [], []
+        if not input.closes:
+            return ArchiveOutput(segments=written)
+        segments = (*input.segments, *written)
+        run_id = await writer.write_last(segments, messages, events, carryover.fitting())
+        archives = {ref.archive_id: ref.run_id for ref in segments} | {ids.last_archive_id(thread.thread_id): run_id}
+        await self._release(archives, expired_run_id=thread.run_id if input.expired else None)
+        return ArchiveOutput(segments=written, last_run_id=run_id)
 
     @activity.defn(name=ACTIVITY_CHECK_THREAD)
     async def check_archived_thread(self, thread_id: str) -> ArchivedThread:
@@ -99,7 +99,7 @@ class ArchiveActivity:
         """Delete the thread of an archive, and the archive last: while it is open, Temporal retries this activity."""
         info = activity.info()
         assert info.workflow_id is not None  # our activities are always scheduled by a workflow
-        thread = await self._newest(input.thread_id)
+        thread = await describe_execution(self._client, input.thread_id)
         if thread is not None:  # else an earlier attempt has deleted it
             if thread.run_id != input.run_id:
                 return False  # it was woken
@@ -115,37 +115,25 @@ class ArchiveActivity:
         await delete_execution(self._client, info.workflow_id, info.workflow_run_id or "")
         return True
 
-    async def _release(self, segments: tuple[SegmentRef, ...], *, expired_run_id: str | None = None) -> None:
+    async def _release(self, archives: Mapping[str, str], *, expired_run_id: str | None) -> None:
         """Signal the archives that their thread has closed: they complete once it cannot be woken any more.
 
         Args:
+            archives: their ids and Temporal's run ids, the last archive at the end.
             expired_run_id: the execution in which the thread has expired: the last archive deletes the thread.
         """
         keep = (await keep_time(self._client)).total_seconds()
+        *_, last = archives
         limit = asyncio.Semaphore(MAX_CONCURRENT_SIGNALS)
 
-        async def signal(ref: SegmentRef) -> None:
+        async def signal(archive_id: str, run_id: str) -> None:
+            expired = expired_run_id if archive_id == last else None
             async with limit:
-                run_id = expired_run_id if ref is segments[-1] else None
-                handle = self._client.get_workflow_handle(ref.archive_id, run_id=ref.run_id)
                 with ignoring_closed():  # an operator may have ended it
-                    await handle.signal(SIGNAL_THREAD_CLOSED, ThreadClosed(keep_seconds=keep, expired_run_id=run_id))
+                    handle = self._client.get_workflow_handle(archive_id, run_id=run_id)
+                    await handle.signal(SIGNAL_THREAD_CLOSED, ThreadClosed(keep_seconds=keep, expired_run_id=expired))
 
-        await asyncio.gather(*map(signal, segments))
-
-    async def _end(self, segments: tuple[SegmentRef, ...]) -> None:
-        for ref in segments:
-            handle = self._client.get_workflow_handle(ref.archive_id, run_id=ref.run_id)
-            with ignoring_closed():
-                await handle.terminate(reason="another archive replaces it")
-
-    async def _newest(self, thread_id: str) -> WorkflowExecution | None:
-        try:
-            return await self._client.get_workflow_handle(thread_id).describe()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            return None
+        await asyncio.gather(*(signal(archive_id, run_id) for archive_id, run_id in archives.items()))
 
     async def _messages(self, thread: ExecutionRef, *, after: int, through: int) -> list[Message]:
         """The messages between these numbers; fewer, if the thread was rolled back."""
@@ -197,11 +185,8 @@ async def keep_time(client: Client) -> timedelta:
 
 async def archived_thread(client: Client, thread_id: str, *, now: datetime) -> ArchivedThread:
     """Whether a thread is open, or can still be woken."""
-    try:
-        described = await client.get_workflow_handle(thread_id).describe()
-    except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
-            raise
+    described = await describe_execution(client, thread_id)
+    if described is None:
         return ArchivedThread(is_open=False)
     if described.status is WorkflowExecutionStatus.RUNNING or described.close_time is None:
         return ArchivedThread(is_open=True)

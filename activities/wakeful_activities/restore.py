@@ -20,9 +20,9 @@ from wakeful.client.read_or_ask import read_or_ask
 from wakeful.contract.archive import ArchiveInput, ArchiveOutput
 from wakeful.contract.base import Wire
 from wakeful.contract.carryover import Carryover, Counters, json_bytes
-from wakeful.contract.errors import DoesNotReplay, ThreadNotFound, WakefulError
+from wakeful.contract.errors import ArchiveMissing, DoesNotReplay, ThreadNotFound, WakefulError
 from wakeful.contract.events import EventRecord
-from wakeful.contract.ids import archive_number, interrupted_message_id, message_id
+from wakeful.contract.ids import interrupted_message_id, message_id
 from wakeful.contract.inference import RestoreInput, TranscriptTail
 from wakeful.contract.messages import Message
 from wakeful.contract.names import (
@@ -41,10 +41,7 @@ from wakeful.contract.views import EventsPage, TranscriptPage
 from wakeful.history.archive import (
     ArchiveReader,
     ArchiveWriter,
-    digest_before,
-    open_archives,
-    read_archive,
-    segment_ref,
+    read_last_archive,
 )
 from wakeful.history.conversation import UNKNOWN_DIGEST, read_conversation
 from wakeful.history.decoder import ExecutionRef, Payloads, read_moments
@@ -109,7 +106,10 @@ class RestoreActivity:
         try:
             start = await latest_started(self._client, thread_id, run_id)
         except ThreadNotFound:  # the server has deleted it since the thread was woken
-            return await self._last_archive(thread_id)
+            try:
+                return await self._last_archive(thread_id)
+            except ArchiveMissing as error:
+                raise ThreadNotFound(thread_id) from error
         closed = ExecutionRef(thread_id, start.run_id)
         if not start.has_started:
             raise _not_restorable(closed, "it never started")
@@ -133,27 +133,17 @@ class RestoreActivity:
                 case ActivityCompleted(scheduled=int(scheduled)) if scheduled in inputs:
                     output = await payloads.value(moment.result, ArchiveOutput)
                     before = inputs[scheduled]
-                    is_last = before.closes and bool(output.segments)
-                    found = await self._archived((*before.segments, *output.segments)) if is_last else None
+                    is_last = before.closes and output.last_run_id is not None
+                    found = await self._last_archive(closed.thread_id, output.last_run_id) if is_last else None
                 case Closed(how=how) if how in CLOSED_FROM_OUTSIDE:
                     found = None  # what it was sent after its last act is not archived
         return found
 
-    async def _last_archive(self, thread_id: str) -> _Past:
-        """What the thread archived as its last act, found by the ids of its archives."""
-        archives = [archive async for archive in open_archives(self._client, thread_id)]
-        for archive in sorted(archives, key=lambda archive: archive_number(archive.id), reverse=True):
-            content, header = await read_archive(self._client, archive.id, archive.run_id)
-            if (kept := content.carryover) is not None and kept.identity is not None:
-                digest = reduce(chained, content.messages, digest_before(kept.segments))
-                own = segment_ref(archive.id, archive.run_id, header, digest)
-                return _Past(kept, (*kept.segments, own))
-        raise ThreadNotFound(thread_id)
-
-    async def _archived(self, segments: tuple[SegmentRef, ...]) -> _Past:
-        carryover = (await self._archives.content(segments[-1])).carryover
-        assert carryover is not None  # the last segment of an archiving has it
-        return _Past(carryover, segments)
+    async def _last_archive(self, thread_id: str, run_id: str | None = None) -> _Past:
+        """What the thread archived as its last act; without `run_id`, when it closed last."""
+        content = await read_last_archive(self._client, thread_id, run_id)
+        assert content.carryover is not None  # a last archive always has it
+        return _Past(content.carryover, content.carryover.segments, content.messages, content.events)
 
     async def _left(self, closed: ExecutionRef) -> _Past:
         """What the execution has, read by replay."""
@@ -256,9 +246,8 @@ class RestoreActivity:
         if size > min(TAIL_BYTES, room):
             number = carryover.counters.archives + 1
             writer = ArchiveWriter(self._client, thread_id, task_queue=activity.info().task_queue)
-            digest = digest_before(segments)
             kept = carryover.for_fork()
-            segments += await writer.write(segments, past.messages, events, kept, number=number, digest=digest)
+            segments += await writer.write(segments, past.messages, events, kept, number=number)
             counters = carryover.counters.model_copy(update={"archives": number})
             carryover, events = carryover.model_copy(update={"counters": counters}), ()
         if not transcript.messages:

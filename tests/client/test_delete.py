@@ -21,7 +21,6 @@ from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.inference import ModelRequest
 from wakeful.contract.messages import Message, Role, TextBlock
 from wakeful.contract.runs import ThreadMode
-from wakeful.contract.transcript import EMPTY_DIGEST
 from wakeful.history.archive import ArchiveWriter
 from wakeful.storage import DirectoryStore, external_storage
 from wakeful.worker import WorkerSettings, running_worker
@@ -164,7 +163,7 @@ async def test_an_archive_that_is_written_after_the_deletion_does_not_stay(clien
     writer = ArchiveWriter(client.temporal, thread_id, task_queue=client.task_queue)
     said = Message(id="m1", role=Role.USER, content=(TextBlock(text="too late"),))
     with pytest.raises(ThreadNotFound):
-        await writer.write((), [said], (), number=1, digest=EMPTY_DIGEST)
+        await writer.write((), [said], (), number=1)
     async with asyncio.timeout(BOUND_SECONDS):
         while await left(client, thread_id):
             await asyncio.sleep(0.1)

@@ -3,13 +3,25 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from temporalio import workflow
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client as TemporalClient
-from temporalio.client import WorkflowExecutionStatus
+from temporalio.client import (
+    DescribeWorkflowInput,
+    Interceptor,
+    ListWorkflowsInput,
+    OutboundInterceptor,
+    SignalWorkflowInput,
+    StartWorkflowInput,
+    WorkflowExecutionAsyncIterator,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowHandle,
+)
 from temporalio.common import RawValue
 from temporalio.service import RPCError
 
@@ -22,7 +34,7 @@ from wakeful.contract.archive import SegmentHeader, ThreadClosed
 from wakeful.contract.errors import ThreadExists, ThreadExpired
 from wakeful.contract.inference import ModelRequest
 from wakeful.contract.runs import ThreadMode
-from wakeful.history.archive import open_archives
+from wakeful.history.archive import open_archives, read_last_archive
 from wakeful.worker import WorkerSettings, running_worker
 from wakeful_workflows.agent_run import NO_REQUEST, AgentRun
 
@@ -138,6 +150,93 @@ async def test_a_thread_that_was_closed_and_deleted_does_not_start_over_by_itsel
         assert result.response == "shown 1"
         assert [message.text for message in await client.transcript(thread_id)] == ["anew", "shown 1"]
     assert [archive.id async for archive in open_archives(client.temporal, thread_id)] == []
+
+
+class Recording(OutboundInterceptor):
+    """Records what a client asks the server."""
+
+    def __init__(self, next: OutboundInterceptor, calls: list[str]) -> None:
+        super().__init__(next)
+        self._calls = calls
+
+    async def start_workflow(self, input: StartWorkflowInput) -> WorkflowHandle[Any, Any]:
+        self._calls.append(f"start {input.id}")
+        return await super().start_workflow(input)
+
+    async def signal_workflow(self, input: SignalWorkflowInput) -> None:
+        self._calls.append(f"signal {input.id}")
+        await super().signal_workflow(input)
+
+    async def describe_workflow(self, input: DescribeWorkflowInput) -> WorkflowExecutionDescription:
+        self._calls.append(f"describe {input.id}")
+        return await super().describe_workflow(input)
+
+    def list_workflows(self, input: ListWorkflowsInput) -> WorkflowExecutionAsyncIterator:
+        self._calls.append("list")
+        return super().list_workflows(input)
+
+
+class RecordingClient(Interceptor):
+    """Has the calls of a client recorded."""
+
+    def __init__(self) -> None:
+        self.calls = list[str]()
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
+        return Recording(next, self.calls)
+
+
+async def test_one_call_finds_whether_a_thread_was_closed_and_only_new_threads_need_it(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    recorder = RecordingClient()
+    config = temporal.config()
+    config["interceptors"] = [recorder]
+    client = Client(TemporalClient(**config), task_queue=thread_id)
+    last = f"{thread_id}/archive/last"
+    started = await client.start("a", "hello")
+    assert recorder.calls == [f"start {started}"]
+    recorder.calls.clear()
+    await client.send(thread_id, "hello", agent_id="a")
+    assert recorder.calls == [f"describe {thread_id}", f"describe {last}", f"start {thread_id}"]
+    recorder.calls.clear()
+    await client.send(thread_id, "and again")
+    assert recorder.calls == [f"describe {thread_id}", f"signal {thread_id}", f"describe {thread_id}"]
+    recorder.calls.clear()
+    await client.start("a", "hello", thread_id=f"{thread_id}-2")
+    assert recorder.calls == [f"describe {thread_id}-2/archive/last", f"start {thread_id}-2"]
+
+
+async def test_a_thread_of_which_only_the_last_archive_is_left_has_expired(client: Client, thread_id: str) -> None:
+    header = SegmentHeader(thread_id=thread_id, first_message=0, messages=0, first_event=0, events=0)
+    last = await client.temporal.start_workflow(
+        names.WORKFLOW_ARCHIVE, args=[header, b""], id=ids.last_archive_id(thread_id), task_queue=client.task_queue
+    )
+    for forgetful in (client.send(thread_id, "hello", agent_id="a"), client.start("a", "hi", thread_id=thread_id)):
+        with pytest.raises(ThreadExpired, match="because its retention has ended"):
+            await forgetful
+    await client.start("a", "anew", thread_id=thread_id, again=True)
+    assert (await last.describe()).status is WorkflowExecutionStatus.TERMINATED
+
+
+async def test_a_thread_that_is_closed_and_woken_again_and_again_has_one_archive(
+    client: Client, thread_id: str
+) -> None:
+    """What a wake restored is part of the next last archive, until there is enough for a segment."""
+    async with a_worker(client):
+        for number in range(1, 5):
+            await client.send(thread_id, f"message {number}", agent_id="a")
+            await answered(client, thread_id, number)
+            await client.close(thread_id)
+            await client.result(thread_id)
+        kept = (await read_last_archive(client.temporal, thread_id)).carryover
+        seen = [message.text for message in await client.transcript(thread_id)]
+        records = [record.seq async for record in client.watch(thread_id)]
+    assert seen == [text for number in range(1, 5) for text in (f"message {number}", f"shown {2 * number - 1}")]
+    assert records == list(range(1, len(records) + 1))
+    assert kept is not None
+    assert kept.segments == ()
+    assert [archive.id async for archive in open_archives(client.temporal, thread_id)] == [f"{thread_id}/archive/last"]
 
 
 async def test_the_archive_of_a_thread_that_is_gone_completes(client: Client, thread_id: str) -> None:

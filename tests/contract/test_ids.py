@@ -176,7 +176,7 @@ def test_every_function_that_spells_an_id_is_pinned() -> None:
             "context_message_id",
             "child_thread_id",
         ),
-        *("is_task_message", "is_descendant", "archive_prefix", "archive_id", "archive_number", "archived_thread_id"),
+        *("is_task_message", "is_descendant", "archive_prefix", "archive_id", "last_archive_id", "archived_thread_id"),
     }
 
 
@@ -272,7 +272,7 @@ def test_a_descendant_is_recognised_by_its_thread_id() -> None:
 def test_an_archive_is_named_after_its_thread() -> None:
     assert ids.archive_prefix("t1") == "t1/archive/"
     assert ids.archive_id("t1", 2, "d1") == "t1/archive/2-d1"
-    assert [ids.archive_number(id) for id in ("t1/archive/2-d1", "t1/archive/x-1", "t1")] == [2, 0, 0]
+    assert ids.last_archive_id("t1") == "t1/archive/last"
     assert ids.archived_thread_id("t1/archive/x/archive/2-d1") == "t1/archive/x"
 
 

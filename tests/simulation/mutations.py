@@ -40,6 +40,7 @@ from wakeful.loop.machine.stages import Cancelling, Done
 from wakeful.loop.machine.state import Children, Thread
 from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.thread.transcript import Transcript
+from wakeful.rpc_errors import describe_execution
 from wakeful_activities.sweep.orphans import OrphanSweep
 from wakeful_activities.sweep.resets import ResetSweep
 from wakeful_workflows.agent_run import NO_REQUEST
@@ -182,7 +183,7 @@ class _RunWithUpdate(agent_run.AgentRun):
 
 
 async def _has_newer_execution(sweep: OrphanSweep, child: Any) -> bool:
-    newest = await sweep._describe(child.id)
+    newest = await describe_execution(sweep._client, child.id)
     return newest is not None and newest.run_id != child.run_id
 
 

@@ -33,6 +33,7 @@ RETENTION = timedelta(days=3)
 
 CONVERTER = pydantic_data_converter
 
+TERMINATE_EXISTING = WorkflowIdConflictPolicy.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
 USE_EXISTING = WorkflowIdConflictPolicy.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING
 
 REAPPLY_NONE = ResetReapplyType.RESET_REAPPLY_TYPE_NONE
@@ -144,10 +145,13 @@ class SimulatedService(ServiceClient):
     async def _start_workflow_execution(self, req: Any, answer: Any) -> None:
         running = self.server.current.get(req.workflow_id)
         if running is not None and running.is_open:
-            if req.workflow_id_conflict_policy != USE_EXISTING:
+            if req.workflow_id_conflict_policy == TERMINATE_EXISTING:
+                self.server.terminate(running, "terminated by the start of another execution")
+            elif req.workflow_id_conflict_policy == USE_EXISTING:
+                answer.run_id = running.run_id
+                return
+            else:
                 raise _already_started(running)
-            answer.run_id = running.run_id
-            return
         answer.run_id = self._start(req).run_id
         answer.started = True
 

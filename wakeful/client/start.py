@@ -24,7 +24,7 @@ from wakeful.contract.errors import (
 )
 from wakeful.contract.requests import RunRequest, title_of
 from wakeful.contract.runs import Cancelled, RunResult
-from wakeful.history.archive import end_archive, open_archives
+from wakeful.history.archive import end_archive, last_archive, open_archives
 from wakeful.history.latest_execution import latest_started
 from wakeful.permissions.rules import rule_problems
 from wakeful.rpc_errors import error_of
@@ -59,16 +59,23 @@ async def start_thread(
         raise CallerError("; ".join(problems))
     if thread_id is None:
         return await _start(temporal, request, new_thread_id(request.agent_id), task_queue=task_queue)
-    archives = [archive async for archive in open_archives(temporal, thread_id)]
+    if again:
+        return await _start_over(temporal, request, thread_id, task_queue=task_queue)
+    if await last_archive(temporal, thread_id) is not None and await describe(temporal, thread_id) is None:
+        raise ThreadExpired(thread_id)
     try:
-        policy = WorkflowIDReusePolicy.ALLOW_DUPLICATE if again else WorkflowIDReusePolicy.REJECT_DUPLICATE
-        if archives and not again and await describe(temporal, thread_id) is None:
-            raise ThreadExpired(thread_id)
-        await _start(temporal, request, thread_id, task_queue=task_queue, policy=policy)
+        policy = WorkflowIDReusePolicy.REJECT_DUPLICATE
+        return await _start(temporal, request, thread_id, task_queue=task_queue, policy=policy)
     except ThreadBusy:
-        if again or not await _is_unused(temporal, thread_id):
+        if not await _is_unused(temporal, thread_id):
             raise
-        await _start(temporal, request, thread_id, task_queue=task_queue)
+    return await _start(temporal, request, thread_id, task_queue=task_queue)
+
+
+async def _start_over(temporal: Client, request: RunRequest, thread_id: str, *, task_queue: str) -> str:
+    # Before the start: the new thread may close, and write a last archive of its own.
+    archives = [archive async for archive in open_archives(temporal, thread_id)]
+    await _start(temporal, request, thread_id, task_queue=task_queue)
     for archive in archives:
         await end_archive(temporal, archive, reason="its thread was started over")
     return thread_id

@@ -20,9 +20,9 @@ from wakeful.contract.errors import CallerError, ThreadExpired, ThreadNotFound
 from wakeful.contract.requests import RunRequest, Submission
 from wakeful.contract.runs import RunResult, ThreadMode
 from wakeful.contract.views import StatusView
-from wakeful.history.archive import open_archives
+from wakeful.history.archive import last_archive
 from wakeful.history.latest_execution import latest_started
-from wakeful.rpc_errors import error_of
+from wakeful.rpc_errors import describe_execution, error_of
 
 Described = WorkflowExecutionDescription
 
@@ -124,12 +124,10 @@ async def describe(temporal: Client, thread_id: str) -> Described | None:
         ThreadNotFound: the workflow with this id is not a thread.
     """
     try:
-        described = await temporal.get_workflow_handle(thread_id).describe()
+        described = await describe_execution(temporal, thread_id)
     except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
-            raise error_of(error, thread_id) from error
-        return None
-    if described.workflow_type != names.WORKFLOW:
+        raise error_of(error, thread_id) from error
+    if described is not None and described.workflow_type != names.WORKFLOW:
         raise ThreadNotFound(thread_id)
     return described
 
@@ -150,7 +148,7 @@ async def _start_request(
 ) -> RunRequest:
     """The request that starts a new thread, or restores a closed one from the newest execution that a worker ran."""
     if closed is None:
-        async for _archive in open_archives(reader.temporal, thread_id):
+        if await last_archive(reader.temporal, thread_id) is not None:
             raise ThreadExpired(thread_id)
         return _new_thread(thread_id, agent_id)
     start = await latest_started(reader.temporal, thread_id, closed.run_id)

@@ -18,7 +18,9 @@ class SegmentContent(Wire):
     messages: Few[tuple[Message, ...]] = ()
     events: Few[tuple[EventRecord, ...]] = ()
     carryover: Maybe[Carryover] = None
-    """What the thread kept besides its conversation at the segment's end; only the last segment of several has it."""
+    """What the thread kept besides its conversation at the segment's end; only the last segment of several has it.
+
+    In the last archive, everything that a wake needs."""
 
 
 class ArchiveInput(Wire):
@@ -39,14 +41,14 @@ class ArchiveInput(Wire):
     """The thread closes: its archives may end once a wake can no longer need them."""
     expired: Few[bool] = False
     """It closes because it has expired: once it is closed, its last archive deletes it."""
-    replaced: Few[tuple[SegmentRef, ...]] = ()
-    """Segments that an earlier attempt to close wrote: the new ones hold what they hold, and more."""
 
 
 class ArchiveOutput(Wire):
     """The segments that the activity wrote, in order; none if the thread was rolled back meanwhile."""
 
     segments: Few[tuple[SegmentRef, ...]] = ()
+    last_run_id: Maybe[str] = None
+    """Of a thread that closes: Temporal's run id of its last archive."""
 
 
 class SegmentHeader(Wire):

@@ -467,10 +467,9 @@ def archive_id(thread_id: str, number: int, digest: str) -> str:
     return f"{archive_prefix(thread_id)}{number}-{digest}"
 
 
-def archive_number(archive_id: str) -> int:
-    """How often its thread had been archived, this archive included; 0 of an id that is no archive's."""
-    number = archive_id.rpartition("/archive/")[2].partition("-")[0]
-    return int(number) if number.isascii() and number.isdigit() else 0
+def last_archive_id(thread_id: str) -> str:
+    """The workflow id of the archive that a thread writes as its last act before it closes."""
+    return f"{archive_prefix(thread_id)}last"
 
 
 def archived_thread_id(archive_id: str) -> str:

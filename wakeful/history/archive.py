@@ -1,7 +1,7 @@
-"""Write and read the archived segments of a thread: a segment is the start input of a `ThreadArchive` workflow.
+"""Write and read the archives of a thread: a segment of it is the start input of a `ThreadArchive` workflow.
 
 Reading takes the first event of its history, so it needs no worker. `wakeful.contract.archive` says why there are
-archives.
+archives. The last archive, which a thread writes before it closes, has a fixed id: one call to the server finds it.
 """
 
 import asyncio
@@ -9,14 +9,14 @@ import hashlib
 import lzma
 import math
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TypeVar
 
 from pydantic_core import to_json
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionProto
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
-from temporalio.client import Client, WorkflowExecution
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -29,7 +29,7 @@ from wakeful.contract.messages import Message
 from wakeful.contract.segments import SegmentRef, archived_events, archived_messages
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
 from wakeful.history.list_queries import quoted
-from wakeful.rpc_errors import error_of
+from wakeful.rpc_errors import describe_execution, error_of
 from wakeful.storage import delete_stored
 
 SEGMENT_BYTES = 1_000_000
@@ -89,22 +89,25 @@ async def read_segment(temporal: Client, ref: SegmentRef) -> SegmentContent:
     Raises:
         ArchiveMissing: the server does not have it any more.
     """
-    content, _ = await read_archive(temporal, ref.archive_id, ref.run_id)
-    return content
+    return await _read(temporal, ref.archive_id, ref.run_id)
 
 
-async def read_archive(temporal: Client, archive_id: str, run_id: str) -> tuple[SegmentContent, SegmentHeader]:
-    """What an archive holds, and its header.
+async def read_last_archive(temporal: Client, thread_id: str, run_id: str | None = None) -> SegmentContent:
+    """What a thread archived as its last act; without `run_id`, when it closed last.
 
     Raises:
-        ArchiveMissing: the server does not have it any more.
+        ArchiveMissing: the server does not have it.
     """
+    return await _read(temporal, ids.last_archive_id(thread_id), run_id)
+
+
+async def _read(temporal: Client, archive_id: str, run_id: str | None) -> SegmentContent:
     handle = temporal.get_workflow_handle(archive_id, run_id=run_id)
     try:
         async for event in handle.fetch_history_events(page_size=1):
             payloads = event.workflow_execution_started_event_attributes.input.payloads
-            header, content = await temporal.data_converter.decode(payloads, [SegmentHeader, bytes])
-            return await asyncio.to_thread(_expanded, content), header
+            _, content = await temporal.data_converter.decode(payloads, [SegmentHeader, bytes])
+            return await asyncio.to_thread(_expanded, content)
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise error_of(error, archive_id) from error
@@ -119,20 +122,8 @@ def _compressed(content: SegmentContent) -> bytes:
     return lzma.compress(to_json(content), preset=COMPRESSION)
 
 
-def segment_ref(archive_id: str, run_id: str, header: SegmentHeader, digest: str) -> SegmentRef:
-    return SegmentRef(
-        archive_id=archive_id,
-        run_id=run_id,
-        first_message=header.first_message,
-        messages=header.messages,
-        digest=digest,
-        first_event=header.first_event,
-        events=header.events,
-    )
-
-
 class ArchiveWriter:
-    """Writes segments of one thread."""
+    """Writes the archives of one thread."""
 
     def __init__(self, temporal: Client, thread_id: str, *, task_queue: str) -> None:
         self._temporal = temporal
@@ -147,71 +138,99 @@ class ArchiveWriter:
         carryover: Carryover | None = None,
         *,
         number: int,
-        digest: str,
     ) -> tuple[SegmentRef, ...]:
         """The references to new segments that continue `segments` with these messages and events.
 
         Writing the same again has no effect.
 
         Args:
+            carryover: what a fork of these messages starts with.
             number: how often the thread has been archived.
-            digest: of all messages up to `segments`.
 
         Raises:
             ThreadNotFound: the thread was deleted meanwhile; nothing stays of what was written.
         """
-        first_message, first_event = archived_messages(segments), archived_events(segments)
-        written = list[SegmentRef]()
+        digest, written = digest_before(segments), list[SegmentRef]()
         for part in segments_of(messages, events, carryover):
-            if part.carryover is not None:  # so that the archive alone is enough to restore the thread
-                kept = part.carryover.model_copy(update={"segments": (*segments, *written)})
-                part = part.model_copy(update={"carryover": kept})
             digest = reduce(chained, part.messages, digest)
-            header = SegmentHeader(
-                thread_id=self._thread_id,
-                first_message=first_message,
-                messages=first_message + len(part.messages),
-                first_event=first_event,
-                events=part.events[-1].seq if part.events else first_event,
-            )
-            archive_id, run_id = await self._start(header, part, number)
-            ref = segment_ref(archive_id, run_id, header, digest)
-            written.append(ref)
-            first_message, first_event = ref.messages, ref.events
-        await self._check_exists(written)
+            header = self._header((*segments, *written), part)
+            # Without the carryover, which an attempt that is repeated may find changed.
+            named = to_json(part.model_copy(update={"carryover": None}))
+            identity = hashlib.sha256(to_json(header) + named).hexdigest()[:12]
+            archive_id = ids.archive_id(self._thread_id, number, identity)
+            run_id = await self._start(archive_id, header, part)
+            place = header.model_dump(exclude={"thread_id"})
+            written.append(SegmentRef(archive_id=archive_id, run_id=run_id, digest=digest, **place))
+        await self._check_exists({ref.archive_id: ref.run_id for ref in written})
         return tuple(written)
 
-    async def _check_exists(self, written: Sequence[SegmentRef]) -> None:
+    async def write_last(
+        self,
+        segments: tuple[SegmentRef, ...],
+        messages: Sequence[Message],
+        events: Sequence[EventRecord],
+        carryover: Carryover,
+    ) -> str:
+        """Write the last archive of a thread that closes, and return its run id; an earlier one ends.
+
+        No execution of the thread needs the earlier one: what it held came with the result of `restore_thread`.
+
+        Raises:
+            ThreadNotFound: the thread was deleted meanwhile; nothing stays of what was written.
+        """
+        kept = carryover.model_copy(update={"segments": segments})
+        content = SegmentContent(messages=tuple(messages), events=tuple(events), carryover=kept)
+        archive_id = ids.last_archive_id(self._thread_id)
+        run_id = await self._start(
+            archive_id, self._header(segments, content), content, WorkflowIDConflictPolicy.TERMINATE_EXISTING
+        )
+        await self._check_exists({archive_id: run_id})
+        return run_id
+
+    def _header(self, segments: tuple[SegmentRef, ...], part: SegmentContent) -> SegmentHeader:
+        """The place of a part that follows these segments."""
+        first_message, first_event = archived_messages(segments), archived_events(segments)
+        return SegmentHeader(
+            thread_id=self._thread_id,
+            first_message=first_message,
+            messages=first_message + len(part.messages),
+            first_event=first_event,
+            events=part.events[-1].seq if part.events else first_event,
+        )
+
+    async def _check_exists(self, written: Mapping[str, str]) -> None:
         """Undo the writing if the thread was deleted meanwhile: the deletion may not have found these archives."""
         try:
-            await self._temporal.get_workflow_handle(self._thread_id).describe()
+            if await describe_execution(self._temporal, self._thread_id) is not None:
+                return
         except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise error_of(error, self._thread_id) from error
-            for ref in written:
-                await delete_execution(self._temporal, ref.archive_id, ref.run_id)
-                await delete_stored(self._temporal.data_converter, self._temporal.namespace, ref.archive_id)
-            raise ThreadNotFound(self._thread_id) from error
+            raise error_of(error, self._thread_id) from error
+        for archive_id, run_id in written.items():
+            await delete_execution(self._temporal, archive_id, run_id)
+            await delete_stored(self._temporal.data_converter, self._temporal.namespace, archive_id)
+        raise ThreadNotFound(self._thread_id)
 
-    async def _start(self, header: SegmentHeader, part: SegmentContent, number: int) -> tuple[str, str]:
-        # Without the carryover, which an attempt that is repeated may find changed.
-        named = to_json(part.model_copy(update={"carryover": None}))
-        identity = hashlib.sha256(to_json(header) + named).hexdigest()[:12]
+    async def _start(
+        self,
+        archive_id: str,
+        header: SegmentHeader,
+        part: SegmentContent,
+        conflict_policy: WorkflowIDConflictPolicy = WorkflowIDConflictPolicy.USE_EXISTING,
+    ) -> str:
         content = await asyncio.to_thread(_compressed, part)
-        archive_id = ids.archive_id(self._thread_id, number, identity)
         try:
             handle = await self._temporal.start_workflow(
                 names.WORKFLOW_ARCHIVE,
                 args=[header, content],
                 id=archive_id,
                 task_queue=self._task_queue,
-                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                id_conflict_policy=conflict_policy,
                 static_summary=f"messages {header.first_message + 1} to {header.messages} of {self._thread_id}",
             )
         except RPCError as error:
             raise error_of(error, archive_id) from error
         assert handle.result_run_id is not None  # the server has just named it
-        return archive_id, handle.result_run_id
+        return handle.result_run_id
 
 
 def segments_of(
@@ -272,17 +291,28 @@ def _apart(
     yield SegmentContent(messages=tuple(part_messages), events=tuple(part_events), carryover=carryover)
 
 
+async def last_archive(temporal: Client, thread_id: str) -> WorkflowExecution | None:
+    """The archive that the thread wrote when it closed last, if it is open."""
+    archive_id = ids.last_archive_id(thread_id)
+    try:
+        described = await describe_execution(temporal, archive_id)
+    except RPCError as error:
+        raise error_of(error, archive_id) from error
+    return described if described is not None and described.status is WorkflowExecutionStatus.RUNNING else None
+
+
 async def open_archives(temporal: Client, thread_id: str) -> AsyncIterator[WorkflowExecution]:
-    """The archives of a thread, as far as visibility lists them."""
-    # Visibility stores keep 255 characters of a workflow id.
-    prefix = ids.archive_prefix(thread_id)[:255]
+    """The last archive of a thread, and its others as far as visibility lists them."""
+    if (last := await last_archive(temporal, thread_id)) is not None:
+        yield last
+    prefix = ids.archive_prefix(thread_id)
     listed = temporal.list_workflows(
         f"WorkflowType = '{names.WORKFLOW_ARCHIVE}' AND ExecutionStatus = 'Running'"
         f" AND WorkflowId STARTS_WITH {quoted(prefix)}"
     )
     try:
         async for archive in listed:
-            if ids.archived_thread_id(archive.id) == thread_id:
+            if ids.archived_thread_id(archive.id) == thread_id and archive.id != ids.last_archive_id(thread_id):
                 yield archive
     except RPCError as error:
         raise error_of(error, thread_id) from error

@@ -38,8 +38,6 @@ class Archives:
         self._has_news = False
         self._closing: Thread | None = None
         """The thread in the state that the last act of this execution archives, or has archived."""
-        self._written: tuple[SegmentRef, ...] = ()
-        """What an earlier last act wrote: a fact has arrived since, so that another one follows."""
 
     @property
     def is_busy(self) -> bool:
@@ -66,8 +64,6 @@ class Archives:
 
     def start(self, thread: Thread, log: EventLog, *, closes: bool = False) -> None:
         """Archive everything that the thread has said and shown so far."""
-        if self._written:
-            self.segments = self.segments[: -len(self._written)]
         self.segments = still_valid(self.segments, thread.transcript)
         self.number += 1
         self._closing = thread if closes else None
@@ -80,7 +76,6 @@ class Archives:
             events=log.last,
             closes=closes,
             expired=closes and thread.is_expired,
-            replaced=self._written,
         )
         self._activity = workflow.start_activity(
             names.ACTIVITY_ARCHIVE,
@@ -112,4 +107,3 @@ class Archives:
         # Without one, the next fact tries again: the thread was rolled back meanwhile.
         self._has_news = bool(output.segments)
         self.segments = (*self.segments, *output.segments)
-        self._written = output.segments if self._closing is not None else ()

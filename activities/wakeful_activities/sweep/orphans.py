@@ -23,6 +23,7 @@ from wakeful.contract import names
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.views import StatusView
 from wakeful.history.list_queries import quoted
+from wakeful.rpc_errors import describe_execution
 from wakeful_activities.sweep.archives import ArchiveSweep
 from wakeful_activities.sweep.child_ends import CLOSED_FROM_OUTSIDE, report_end, result_in_place_of
 from wakeful_activities.sweep.resets import GRACE, ResetSweep, utc_now
@@ -206,7 +207,7 @@ class OrphanSweep:
 
         An execution that a message woke has no parent, and reports no end.
         """
-        newest = await self._describe(child.id)
+        newest = await describe_execution(self._client, child.id)
         return newest is not None and newest.run_id != child.run_id and newest.parent_id is not None
 
     async def _list(self, condition: str) -> list[WorkflowExecution]:
@@ -221,17 +222,9 @@ class OrphanSweep:
             if (known := listed.get(id)) is not None and known.status is WorkflowExecutionStatus.RUNNING:
                 return known
             async with limit:
-                return await self._describe(id)
+                return await describe_execution(self._client, id)
 
         return dict(zip(parent_ids, await asyncio.gather(*map(described, parent_ids)), strict=True))
-
-    async def _describe(self, id: str) -> WorkflowExecution | None:
-        try:
-            return await self._client.get_workflow_handle(id).describe()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            return None
 
     async def _views(self, children: Iterable[WorkflowExecution], parents: Parents) -> dict[str, StatusView]:
         """The status of these children's parents, by id; a parent that does not answer is absent."""

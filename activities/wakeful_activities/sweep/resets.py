@@ -22,6 +22,7 @@ from wakeful.contract.subagents import ChildResult
 from wakeful.contract.views import StatusView
 from wakeful.history.decoder import Payloads
 from wakeful.history.list_queries import quoted
+from wakeful.rpc_errors import describe_execution
 from wakeful_activities.sweep.child_ends import CLOSED_FROM_OUTSIDE, report_end, result_in_place_of, signalled_result
 
 GRACE = timedelta(seconds=10)
@@ -106,7 +107,7 @@ class ResetSweep:
 
     async def _report_undone_ends(self, thread_id: str, *, closed_before: datetime) -> bool:
         """Report the end of every closed child that the thread counts as running; False if some must be tried again."""
-        thread = await self._newest(thread_id)
+        thread = await describe_execution(self._client, thread_id)
         if thread is None or thread.status in CLOSED_FROM_OUTSIDE:
             return True
         (view,) = await Statuses(self._client).of([thread])
@@ -135,14 +136,6 @@ class ResetSweep:
             executions = await self._list(f"WorkflowId = {quoted(thread_id)} AND ParentWorkflowId IS NOT NULL")
             children += sorted(executions, key=lambda execution: execution.start_time)[-1:]
         return children
-
-    async def _newest(self, thread_id: str) -> WorkflowExecution | None:
-        try:
-            return await self._client.get_workflow_handle(thread_id).describe()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            return None
 
     async def _list(self, query: str) -> list[WorkflowExecution]:
         return [execution async for execution in self._client.list_workflows(query)]

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from wakeful.contract import ids, names
 from wakeful.contract.errors import CallerError
 from wakeful.history.list_queries import quoted
-from wakeful.rpc_errors import error_of
+from wakeful.rpc_errors import describe_execution, error_of
 
 IDS_PER_QUERY = 10
 MAX_CONCURRENT_CALLS = 16
@@ -104,12 +104,7 @@ class BelongingsFinder:
     async def describe(self, id: str, run_id: str | None = None) -> WorkflowExecutionDescription | None:
         """An execution, or the newest one of a workflow; None if there is none."""
         async with self._slots:
-            try:
-                return await self._temporal.get_workflow_handle(id, run_id=run_id).describe()
-            except RPCError as error:
-                if error.status is not RPCStatusCode.NOT_FOUND:
-                    raise
-                return None
+            return await describe_execution(self._temporal, id, run_id)
 
     def _belongs(self, execution: WorkflowExecution) -> bool:
         id, kind = execution.id, execution.workflow_type
@@ -130,9 +125,8 @@ class BelongingsFinder:
         return belongs
 
     async def _listed(self, threads: Sequence[str]) -> list[WorkflowExecution]:
-        # Visibility stores keep 255 characters of a workflow id.
         query = " OR ".join(
-            f"WorkflowId = {quoted(id)} OR WorkflowId STARTS_WITH {quoted((id + '/')[:255])}"
+            f"WorkflowId = {quoted(id)} OR WorkflowId STARTS_WITH {quoted(id + '/')}"
             f" OR ParentWorkflowId = {quoted(id)} OR RootWorkflowId = {quoted(id)}"
             for id in threads
         )
@@ -141,8 +135,9 @@ class BelongingsFinder:
         return sorted(listed, key=lambda each: (each.workflow_type == names.WORKFLOW_ARCHIVE, each.start_time))
 
     async def _newest(self, threads: Iterable[str]) -> list[WorkflowExecution]:
-        """The newest execution of each thread; the children that it waits for become known."""
-        newest = [each for each in await asyncio.gather(*map(self.describe, threads)) if each is not None]
+        """The newest execution of each thread, and its last archive; the children that it waits for become known."""
+        wanted = [id for thread_id in threads for id in (thread_id, ids.last_archive_id(thread_id))]
+        newest = [each for each in await asyncio.gather(*map(self.describe, wanted)) if each is not None]
         for described in newest:
             children = described.raw_description.pending_children
             started = [child.workflow_id for child in children if child.workflow_type_name in _THREADS]
