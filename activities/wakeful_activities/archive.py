@@ -45,6 +45,7 @@ from wakeful.history.reader import HistoryReader
 from wakeful.loop.thread.continue_as_new import TAIL_BYTES
 from wakeful.rpc_errors import describe_execution
 from wakeful.storage import delete_stored
+from wakeful_activities.heartbeats import heartbeating
 
 ANSWER_TIMEOUT = timedelta(seconds=2)
 """How long a worker may take to answer before the history is read instead."""
@@ -69,6 +70,10 @@ class ArchiveActivity:
 
     @activity.defn(name=ACTIVITY_ARCHIVE)
     async def archive_thread(self, input: ArchiveInput) -> ArchiveOutput:
+        with heartbeating():
+            return await self._archive(input)
+
+    async def _archive(self, input: ArchiveInput) -> ArchiveOutput:
         info = activity.info()
         assert info.workflow_id is not None  # our activities are always scheduled by a workflow
         thread = ExecutionRef(info.workflow_id, info.workflow_run_id or "")
@@ -97,6 +102,10 @@ class ArchiveActivity:
     @activity.defn(name=ACTIVITY_EXPIRE)
     async def delete_expired_thread(self, input: ExpireInput) -> bool:
         """Delete the thread of an archive, and the archive last: while it is open, Temporal retries this activity."""
+        with heartbeating():
+            return await self._delete_expired(input)
+
+    async def _delete_expired(self, input: ExpireInput) -> bool:
         info = activity.info()
         assert info.workflow_id is not None  # our activities are always scheduled by a workflow
         thread = await describe_execution(self._client, input.thread_id)

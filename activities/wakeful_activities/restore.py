@@ -53,6 +53,7 @@ from wakeful.loop.thread.archive import archived_position, cut_to
 from wakeful.loop.thread.continue_as_new import TAIL_BYTES
 from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
 from wakeful.rpc_errors import error_of
+from wakeful_activities.heartbeats import heartbeating
 
 RESTORED_BYTES = 1_500_000
 """Of the activity's result: Temporal fails an activity that returns two megabytes."""
@@ -95,11 +96,14 @@ class RestoreActivity:
     async def restore_thread(self, input: RestoreInput) -> TranscriptTail:
         workflow_id = activity.info().workflow_id
         assert workflow_id is not None  # our activities are always scheduled by a workflow
+        with heartbeating():
+            return await self._tail(workflow_id, await self._past(workflow_id, input))
+
+    async def _past(self, workflow_id: str, input: RestoreInput) -> _Past:
         if input.messages is None:
-            return await self._tail(workflow_id, await self._closed(workflow_id, input.run_id))
+            return await self._closed(workflow_id, input.run_id)
         fork_point = ForkPointRequest(messages=input.messages, digest=input.digest)
-        origin = ExecutionRef(input.thread_id or workflow_id, input.run_id)
-        return await self._tail(workflow_id, await self._fork(origin, fork_point))
+        return await self._fork(ExecutionRef(input.thread_id or workflow_id, input.run_id), fork_point)
 
     async def _closed(self, thread_id: str, run_id: str) -> _Past:
         """The thread at the end of this execution, or of its predecessor, if this one never started."""

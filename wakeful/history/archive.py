@@ -151,17 +151,19 @@ class ArchiveWriter:
             ThreadNotFound: the thread was deleted meanwhile; nothing stays of what was written.
         """
         digest, written = digest_before(segments), list[SegmentRef]()
-        for part in segments_of(messages, events, carryover):
-            digest = reduce(chained, part.messages, digest)
-            header = self._header((*segments, *written), part)
-            # Without the carryover, which an attempt that is repeated may find changed.
-            named = to_json(part.model_copy(update={"carryover": None}))
-            identity = hashlib.sha256(to_json(header) + named).hexdigest()[:12]
-            archive_id = ids.archive_id(self._thread_id, number, identity)
-            run_id = await self._start(archive_id, header, part)
-            place = header.model_dump(exclude={"thread_id"})
-            written.append(SegmentRef(archive_id=archive_id, run_id=run_id, digest=digest, **place))
-        await self._check_exists({ref.archive_id: ref.run_id for ref in written})
+        try:
+            for part in segments_of(messages, events, carryover):
+                digest = reduce(chained, part.messages, digest)
+                header = self._header((*segments, *written), part)
+                # Without the carryover, which an attempt that is repeated may find changed.
+                named = to_json(part.model_copy(update={"carryover": None}))
+                identity = hashlib.sha256(to_json(header) + named).hexdigest()[:12]
+                archive_id = ids.archive_id(self._thread_id, number, identity)
+                run_id = await self._start(archive_id, header, part)
+                place = header.model_dump(exclude={"thread_id"})
+                written.append(SegmentRef(archive_id=archive_id, run_id=run_id, digest=digest, **place))
+        finally:  # also if the activity that writes is cancelled, because its thread was deleted
+            await self._check_exists({ref.archive_id: ref.run_id for ref in written})
         return tuple(written)
 
     async def write_last(

@@ -17,7 +17,7 @@ from wakeful.loop.machine.state import Thread
 from wakeful.loop.thread.archive import still_valid, unarchived_bytes
 from wakeful_workflows.history_estimate import ACTIVITY, HistoryEstimate
 from wakeful_workflows.queries import EventLog
-from wakeful_workflows.tools import Handle
+from wakeful_workflows.tools import HEARTBEAT_TIMEOUT, Handle
 
 UNARCHIVED_BYTES = 256_000
 """Of messages and events that continue-as-new passes on; if there are more, they are archived first."""
@@ -83,6 +83,7 @@ class Archives:
             activity_id=ids.work_id(ids.Archive(self.number)),
             result_type=RawValue,
             start_to_close_timeout=timedelta(minutes=2),
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=_RETRIES,
             summary="archive the thread, which closes" if closes else "archive the oldest messages and events",
         )

@@ -42,6 +42,7 @@ from wakeful.loop.machine.state import REVISION
 from wakeful_workflows.history_estimate import ACTIVITY, CANCEL, LOCAL_ACTIVITY, HistoryEstimate
 from wakeful_workflows.signalling import delivery_failure, start_delivery
 from wakeful_workflows.tools import (
+    HEARTBEAT_TIMEOUT,
     ActivityNotRegistered,
     Handle,
     failure_reason,
@@ -290,6 +291,7 @@ async def restore(past: RestoreInput, history: HistoryEstimate) -> TranscriptTai
         activity_id=ids.work_id(ids.Restore()),
         result_type=RawValue,
         start_to_close_timeout=timedelta(minutes=2),
+        heartbeat_timeout=HEARTBEAT_TIMEOUT,
         retry_policy=_RESTORE_RETRIES,
         summary="read the earlier conversation",
     )

@@ -12,6 +12,7 @@ from temporalio.common import RetryPolicy, VersioningBehavior
 
 from wakeful.contract import names
 from wakeful.contract.archive import ArchivedThread, ExpireInput, SegmentHeader, ThreadClosed
+from wakeful_workflows.tools import HEARTBEAT_TIMEOUT
 
 DELETION_TIMEOUT = timedelta(minutes=15)
 """Of one attempt to delete a thread with everything that belongs to it."""
@@ -65,6 +66,7 @@ class ThreadArchive:
             ExpireInput(thread_id=self._thread_id, run_id=run_id),
             result_type=bool,
             start_to_close_timeout=DELETION_TIMEOUT,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=_RETRIES,
             summary="delete the thread, which has expired",
         )

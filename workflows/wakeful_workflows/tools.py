@@ -10,7 +10,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, CancelledErro
 from temporalio.workflow import ActivityCancellationType, ActivityHandle
 
 from wakeful.contract.messages import ToolCall
-from wakeful.contract.tools import ToolCallInput, ToolDescriptor, ToolOutcome, tool_outcome
+from wakeful.contract.tools import DEFAULT_HEARTBEAT_SECONDS, ToolCallInput, ToolDescriptor, ToolOutcome, tool_outcome
 
 _REPEATABLE = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_attempts=10)
 _ONCE = RetryPolicy(maximum_attempts=1)
@@ -18,6 +18,9 @@ _ONCE = RetryPolicy(maximum_attempts=1)
 SUMMARY_LENGTH = 120
 LOCAL_TIMEOUT_SECONDS = 5.0
 """A local activity blocks the run's workflow task, so it may not take long."""
+
+HEARTBEAT_TIMEOUT = timedelta(seconds=DEFAULT_HEARTBEAT_SECONDS)
+"""Of activities of the runtime that may take long: within this time, a lost worker is noticed."""
 
 Handle = ActivityHandle[Any]
 
