@@ -21,8 +21,8 @@ from wakeful.client.deletion.delete import delete_thread
 from wakeful.client.queries import query
 from wakeful.contract import ids
 from wakeful.contract.archive import ArchivedThread, ArchiveInput, ArchiveOutput, ExpireInput, ThreadClosed
-from wakeful.contract.base import Wire
-from wakeful.contract.carryover import Carryover, json_bytes
+from wakeful.contract.base import Wire, json_bytes
+from wakeful.contract.carryover import Carryover
 from wakeful.contract.errors import InternalError, WakefulError
 from wakeful.contract.events import EventRecord
 from wakeful.contract.messages import Message

@@ -18,8 +18,8 @@ from temporalio.service import RPCError
 
 from wakeful.client.read_or_ask import read_or_ask
 from wakeful.contract.archive import ArchiveInput, ArchiveOutput
-from wakeful.contract.base import Wire
-from wakeful.contract.carryover import Carryover, Counters, json_bytes
+from wakeful.contract.base import Wire, json_bytes
+from wakeful.contract.carryover import Carryover, Counters
 from wakeful.contract.errors import ArchiveMissing, DoesNotReplay, ThreadNotFound, WakefulError
 from wakeful.contract.events import EventRecord
 from wakeful.contract.ids import interrupted_message_id, message_id
@@ -57,9 +57,6 @@ from wakeful_activities.heartbeats import heartbeating
 
 RESTORED_BYTES = 1_500_000
 """Of the activity's result: Temporal fails an activity that returns two megabytes."""
-
-UTF8_BYTES = 4
-"""Of one character, at most."""
 
 ANSWER_TIMEOUT = timedelta(seconds=5)
 """How long a worker may take to answer for an execution that does not replay here."""
@@ -257,7 +254,7 @@ class RestoreActivity:
         if not transcript.messages:
             transcript = await self._newest(segments)
         new = transcript.length - archived_messages(segments)
-        tail = transcript.tail(min(TAIL_BYTES, room // UTF8_BYTES), at_least=new)
+        tail = transcript.tail(min(TAIL_BYTES, room), at_least=new)
         tail = _appended(tail, past.added).sent()
         return TranscriptTail(
             length=tail.before.length,

@@ -5,6 +5,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from wakeful.contract.base import json_bytes
 from wakeful.contract.errors import ToolError, ToolErrorKind
 from wakeful.contract.tools import ToolResult
 
@@ -30,11 +31,12 @@ def as_result(tool_name: str, returned: Any) -> ToolResult:
 
 def cut_to_fit(result: ToolResult) -> ToolResult:
     """The result; if it is too long for history and for a model, its beginning and a note."""
-    size = len(result.model_dump_json())
+    size = json_bytes(result)
     if size <= RESULT_LIMIT:
         return result
     note = f"[cut: the result has {size:,} bytes, and the first {RESULT_LIMIT:,} are shown]"
-    return result.model_copy(update={"data": None, "message": f"{result.text[:RESULT_LIMIT]}\n{note}"})
+    shown = result.text.encode()[:RESULT_LIMIT].decode(errors="ignore")
+    return result.model_copy(update={"data": None, "message": f"{shown}\n{note}"})
 
 
 def returning(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from wakeful.contract.carryover import Carryover, Counters, json_bytes
+from wakeful.contract.base import json_bytes
+from wakeful.contract.carryover import Carryover, Counters
 from wakeful.contract.events import EventRecord, TextDelta
 from wakeful.contract.messages import Message, Role, TextBlock
 from wakeful.history.archive import SEGMENT_BYTES, segments_of

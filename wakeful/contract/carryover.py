@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
-from wakeful.contract.base import Few, Maybe, Wire
+from wakeful.contract.base import Few, Maybe, Wire, json_bytes
 from wakeful.contract.context import AgentContext, Compaction
 from wakeful.contract.mail import UndeliveredMessage
 from wakeful.contract.messages import Message
@@ -142,7 +142,3 @@ def newest_undelivered(
             break
         start = place
     return messages[start:]
-
-
-def json_bytes(value: Wire) -> int:
-    return len(value.model_dump_json().encode())

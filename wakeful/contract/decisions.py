@@ -106,7 +106,7 @@ class Decision(Written):
     @field_validator("result", mode="after")
     @classmethod
     def _fits(cls, result: JsonValue) -> JsonValue:
-        size = len(json.dumps(result))
+        size = len(json.dumps(result, ensure_ascii=False).encode(errors="surrogatepass"))
         if size > RESULT_LIMIT:
             raise ValueError(f"the result has {size:,} bytes; at most {RESULT_LIMIT:,} are accepted")
         return result

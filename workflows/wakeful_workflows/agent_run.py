@@ -278,7 +278,7 @@ class AgentRun(Signals):
             reason = workflow.cancellation_reason()
             if reason is None:  # the worker evicts this run from its cache: nothing happened to the run
                 raise
-            self._history.add(CANCEL_REQUEST, size=len(reason))
+            self._history.add(CANCEL_REQUEST, size=len(reason.encode()))
             self._facts.append(CancelRequested(reason or None, close=True))
             self._activations.check()
 

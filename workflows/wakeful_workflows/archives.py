@@ -12,6 +12,7 @@ from temporalio.exceptions import ActivityError
 
 from wakeful.contract import ids, names
 from wakeful.contract.archive import ArchiveInput, ArchiveOutput
+from wakeful.contract.base import json_bytes
 from wakeful.contract.segments import SegmentRef, archived_events
 from wakeful.loop.machine.state import Thread
 from wakeful.loop.thread.archive import still_valid, unarchived_bytes
@@ -59,7 +60,7 @@ class Archives:
         for record in log.since(archived_events(self.segments)):
             if size > UNARCHIVED_BYTES:
                 break
-            size += len(record.model_dump_json())
+            size += json_bytes(record)
         return size > UNARCHIVED_BYTES
 
     def start(self, thread: Thread, log: EventLog, *, closes: bool = False) -> None:

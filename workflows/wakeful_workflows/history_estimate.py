@@ -58,7 +58,7 @@ class HistoryEstimate:
 
     def add_failure(self, error: BaseException) -> None:
         """Count the failure of an activity or a child."""
-        self.bytes += FAILURE_BYTES + len(str(error)) + len(str(error.__cause__ or ""))
+        self.bytes += FAILURE_BYTES + len(str(error).encode()) + len(str(error.__cause__ or "").encode())
 
     def encode(self, events: int, value: Any) -> RawValue:
         """Count events that have `value` as their payload, and convert it: the SDK then does not convert it again."""

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pydantic import BaseModel
-
+from wakeful.contract.base import Wire, json_bytes
 from wakeful.contract.errors import InternalError
 from wakeful.contract.events import AgentEvent, EventRecord, Handoff, RunStart
 from wakeful.contract.inference import RestoreInput
@@ -36,7 +35,7 @@ PAGE_BYTES = 500_000
 MAX_SEGMENTS = 100
 """References on one page."""
 
-M = TypeVar("M", bound=BaseModel)
+M = TypeVar("M", bound=Wire)
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def fitting(items: Sequence[M]) -> tuple[M, ...]:
     taken: list[M] = []
     size = 0
     for item in items:
-        size += len(item.model_dump_json())
+        size += json_bytes(item)
         if taken and size > PAGE_BYTES:
             break
         taken.append(item)

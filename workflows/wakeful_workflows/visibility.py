@@ -76,7 +76,7 @@ class Visibility:
 
     def _upsert(self, updates: Updates) -> None:
         workflow.upsert_search_attributes(updates)
-        self._history.add(UPSERT, size=sum(len(repr(update.value)) for update in updates))
+        self._history.add(UPSERT, size=sum(len(repr(update.value).encode()) for update in updates))
 
     def _updates(self, thread: Thread) -> Updates:
         updates: Updates = []

@@ -253,6 +253,9 @@ async def test_a_result_that_is_too_long_is_cut() -> None:
     cut = await verdict(returning("g", call().result("x" * (RESULT_LIMIT + 1))))
     assert isinstance(cut, SetResult)
     assert "[cut: the result has" in cut.result.text
+    chinese = await verdict(returning("g", call().result("漢" * RESULT_LIMIT)))
+    assert isinstance(chinese, SetResult)
+    assert RESULT_LIMIT - 3 < len(chinese.result.text.partition("\n")[0].encode()) <= RESULT_LIMIT
 
 
 async def test_verdicts_come_by_call_id_and_allowed_calls_have_none() -> None:

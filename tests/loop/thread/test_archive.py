@@ -75,6 +75,12 @@ def test_only_messages_after_the_archived_ones_count_as_unarchived() -> None:
     assert unarchived_bytes(SEGMENTS, SPOKEN.tail(0, at_least=1)) == one
 
 
+def test_sizes_are_bytes_and_not_characters() -> None:
+    plain, chinese = transcript("x" * 3_000), transcript("漢" * 1_000)
+    assert unarchived_bytes((), chinese) == unarchived_bytes((), plain)
+    assert len(transcript(*["漢" * 1_000] * 10).tail(10_000).messages) == 3
+
+
 def test_readers_find_the_segments_that_hold_what_they_want() -> None:
     assert holding_messages(SEGMENTS, 0, 6) == SEGMENTS
     assert holding_messages(SEGMENTS, 3, 5) == SEGMENTS[1:]

@@ -2,13 +2,12 @@
 
 from tests.loop.children import agent_message
 from tests.loop.driving import THREAD, Driver, idle
-from wakeful.contract.base import replace
+from wakeful.contract.base import json_bytes, replace
 from wakeful.contract.carryover import (
     CARRYOVER_BYTES,
     FRONTEND_TOOLS_BYTES,
     UNDELIVERED_BYTES,
     Carryover,
-    json_bytes,
     newest_undelivered,
 )
 from wakeful.contract.context import AgentContext, Compaction, CompactionMark, ContextMessage

@@ -1,7 +1,7 @@
 """Hooks in the loop: when lifecycle hooks run in an activity of their own, and how hooks' requests are applied."""
 
 from wakeful.contract import ids
-from wakeful.contract.base import replace
+from wakeful.contract.base import json_bytes, replace
 from wakeful.contract.events import AgentEvent, HookFailed, PluginEvent, StateConflict
 from wakeful.contract.hooks import HookEffects, LifecyclePhase
 from wakeful.contract.permissions import Rule
@@ -12,7 +12,7 @@ from wakeful.loop.machine.stages import BetweenSteps, PendingEnd, RunningHooks
 from wakeful.loop.machine.state import KEPT_RULES, Advance, Run, Thread
 
 CONTEXT_LIMIT = 200_000
-"""Characters of all context messages together."""
+"""Bytes of all context messages together."""
 
 
 def run_at_start(thread: Thread) -> Advance | None:
@@ -121,12 +121,12 @@ def _update_context(thread: Thread, effects: HookEffects, events: list[AgentEven
         messages = messages.removing(key)
     for message in effects.context:
         more = messages.upserting(message)
-        if sum(len(each.model_dump_json()) for each in more.messages) <= CONTEXT_LIMIT:
+        if sum(map(json_bytes, more.messages)) <= CONTEXT_LIMIT:
             messages = more
         else:
             error = (
                 f"context message {message.key!r} is dropped: all of them together may have at most "
-                f"{CONTEXT_LIMIT:,} characters"
+                f"{CONTEXT_LIMIT:,} bytes"
             )
             events.append(HookFailed(plugin="*", phase=source, error=error))
     return replace(thread, context=replace(thread.context, messages=messages))

@@ -3,6 +3,7 @@
 The workflow decides when: see `wakeful_workflows.archives`.
 """
 
+from wakeful.contract.base import json_bytes
 from wakeful.contract.segments import SegmentRef, archived_messages
 from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
 
@@ -40,4 +41,4 @@ def _cut(ref: SegmentRef, end: TranscriptPosition) -> SegmentRef:
 def unarchived_bytes(segments: tuple[SegmentRef, ...], transcript: Transcript) -> int:
     """The bytes of the messages that are not archived."""
     new = transcript.messages[max(0, archived_messages(segments) - transcript.before.length) :]
-    return sum(len(message.model_dump_json()) for message in new)
+    return sum(map(json_bytes, new))

@@ -4,7 +4,7 @@ from itertools import takewhile
 from typing import assert_never
 
 from wakeful.contract import ids
-from wakeful.contract.base import replace
+from wakeful.contract.base import json_bytes, replace
 from wakeful.contract.budgets import Budget
 from wakeful.contract.events import MessageReceived, MessagesRead
 from wakeful.contract.inference import Source
@@ -61,7 +61,7 @@ def accept_late(thread: Thread, fact: MessagesSubmitted, reason: str, *, now: in
 
 def source_of(message: Message, location: ids.Location) -> Source:
     """Where an inference input finds a message: spelled out if it is short, else in history."""
-    return message if len(message.model_dump_json()) <= INLINE_BYTES else ids.source(location)
+    return message if json_bytes(message) <= INLINE_BYTES else ids.source(location)
 
 
 def accept_submitted(thread: Thread, messages: tuple[Submitted, ...], on_busy: OnBusy, *, now: int) -> Advance:

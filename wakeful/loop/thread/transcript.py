@@ -6,7 +6,7 @@ digests continues unbroken.
 
 from dataclasses import dataclass, field
 
-from wakeful.contract.base import replace
+from wakeful.contract.base import json_bytes, replace
 from wakeful.contract.inference import Rewind, Source, TranscriptRef, TranscriptTail
 from wakeful.contract.messages import Message, Role
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
@@ -79,7 +79,7 @@ class Transcript:
         at_least = max(at_least, len(self.unsent))
         total, start, size = len(self.messages), len(self.messages), 0
         for place in reversed(range(total)):
-            size += len(self.messages[place].model_dump_json())
+            size += json_bytes(self.messages[place])
             if size > budget and total - start >= at_least:
                 break
             if self.messages[place].role is not Role.TOOL:
