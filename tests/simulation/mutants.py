@@ -247,9 +247,9 @@ MUTANTS = (
         mutations.LAST_ACT_TOO_EARLY,
     ),
     Mutant(
-        "replaced archive kept",
-        "A closing thread that is archived once more refers to the archive that was replaced.",
-        mutations.REPLACED_ARCHIVE_KEPT,
+        "earlier last archive kept",
+        "A closing thread that is archived once more keeps the last archive that it wrote before.",
+        mutations.EARLIER_LAST_ARCHIVE_KEPT,
     ),
     Mutant(
         "no wait for an archive",

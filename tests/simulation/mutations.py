@@ -34,6 +34,7 @@ from wakeful.contract.base import replace
 from wakeful.contract.errors import ThreadNotFound
 from wakeful.contract.requests import parse_decisions
 from wakeful.contract.runs import RunResult
+from wakeful.history.archive import ArchiveWriter
 from wakeful.history.completed_part import CompletedPart
 from wakeful.loop.machine.facts import DecisionsReceived, Fact
 from wakeful.loop.machine.stages import Cancelling, Done
@@ -117,7 +118,8 @@ def _only_in_future(alarm: Alarm, at: int | None, *, now: int) -> None:
 
 
 _set_alarm = Alarm.set
-_start_archive = Archives.start
+_start_archive = ArchiveWriter._start
+_last_archive = restoring.RestoreActivity._last_archive
 _context = tool_execution._Call.context
 _begin = opening.begin
 _pending = snapshots.pending_commands
@@ -138,13 +140,14 @@ def _context_of_attempt(call: tool_execution._Call) -> ToolContext:
     return dataclasses.replace(context, idempotency_key=f"{context.idempotency_key}/{context.attempt}")
 
 
-async def _without_archives(_restoring: restoring.RestoreActivity, thread_id: str) -> Any:
-    raise ThreadNotFound(thread_id)
+async def _of_known_execution(activity: restoring.RestoreActivity, thread_id: str, run_id: str | None = None) -> Any:
+    if run_id is None:
+        raise ThreadNotFound(thread_id)
+    return await _last_archive(activity, thread_id, run_id)
 
 
-def _keeping_replaced(archives: Archives, thread: Thread, log: Any, *, closes: bool = False) -> None:
-    archives.segments += archives._written
-    _start_archive(archives, thread, log, closes=closes)
+async def _keeping_existing(writer: ArchiveWriter, archive_id: str, header: Any, part: Any, *_policy: Any) -> str:
+    return await _start_archive(writer, archive_id, header, part)
 
 
 def _replacing(owner: object, name: str, value: Any) -> Apply:
@@ -232,11 +235,11 @@ INTERRUPTED_CALLS_LEFT_OPEN = _replacing(restoring, "_interrupted_calls", lambda
 READER_LOOKS_AHEAD = _replacing(reader, "completed_part", lambda events: CompletedPart(events, len(events)))
 RESET_NOT_NOTICED = _replacing(ids, "lineage", lambda _seed: "")
 ROLLBACK_UNDONE = _replacing(agent_run, "still_valid", lambda segments, _transcript: segments)
-RESTORE_NEEDS_ITS_PREDECESSOR = _replacing(restoring.RestoreActivity, "_last_archive", _without_archives)
+RESTORE_NEEDS_ITS_PREDECESSOR = _replacing(restoring.RestoreActivity, "_last_archive", _of_known_execution)
 ARCHIVES_LEFT_BEHIND = _replacing(starting, "end_archive", _nothing_async)
 LAST_ACT_TOO_EARLY = _replacing(
     Archives, "is_closed", lambda archives, _thread: archives._closing is not None and not archives.is_busy
 )
-REPLACED_ARCHIVE_KEPT = _replacing(Archives, "start", _keeping_replaced)
+EARLIER_LAST_ARCHIVE_KEPT = _replacing(ArchiveWriter, "_start", _keeping_existing)
 NO_WAIT_FOR_AN_ARCHIVE = _replacing(agent_run.AgentRun, "_waits_for_archive", lambda _run: False)
 ANSWER_KEEPS_ITS_LINEAGE = _replacing(inference, "on_history_reset", inference.in_lineage)

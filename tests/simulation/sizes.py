@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
+import wakeful_activities.archive as archive
 import wakeful_activities.restore as restore
 import wakeful_workflows.archives as archives
 import wakeful_workflows.continue_as_new as continue_as_new
@@ -11,10 +12,11 @@ import wakeful_workflows.continue_as_new as continue_as_new
 
 @contextmanager
 def carrying(bytes: int) -> Iterator[None]:
-    """Threads carry so much along when they continue as new, or are restored."""
+    """Threads carry so much along when they continue as new, close, or are restored."""
     with (
         patch.object(continue_as_new, "TAILS", (bytes, 0)),
         patch.object(restore, "TAIL_BYTES", bytes),
+        patch.object(archive, "TAIL_BYTES", bytes),
         patch.object(archives, "UNARCHIVED_BYTES", bytes),
     ):
         yield
