@@ -18,6 +18,7 @@ from temporalio.converter import (
 )
 
 from wakeful.storage import DirectoryStore, PayloadStore, S3Store, external_storage
+from wakeful.undecodable import is_permanent
 
 LARGE = Payload(metadata={"encoding": b"binary/plain"}, data=b"x" * 1000)
 READING = StorageDriverRetrieveContext()
@@ -106,9 +107,31 @@ async def test_a_claim_cannot_name_another_file(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(LARGE.SerializeToString())
     store = DirectoryStore(tmp_path / "payloads")
     (claim,) = await store.store(of("t1"), [LARGE])
-    for forged in ({"digest": "../../../secret"}, {"folder": "..", "digest": "0" * 64}):
+    for forged in ({"digest": "../../../secret"}, {"folder": "..", "digest": "0" * 64}, {"digest": ""}):
         with pytest.raises(ValueError, match="is not a stored payload"):
             await store.retrieve(READING, [StorageDriverClaim({**claim.claim_data, **forged})])
+
+
+async def test_a_claim_cannot_name_another_object_or_bucket(s3: FakeS3) -> None:
+    store = S3Store(S3StorageDriver(client=s3, bucket="b"), s3, "b")
+    (claim,) = await store.store(of("t1"), [LARGE])
+    s3.objects["backups/secret"] = LARGE.SerializeToString()
+    for forged in ({"key": "backups/secret"}, {"bucket": "other"}, {"hash_value": "0" * 64}, {"key": ""}):
+        with pytest.raises(ValueError, match="is not a stored payload of the bucket 'b'"):
+            await store.retrieve(READING, [StorageDriverClaim({**claim.claim_data, **forged})])
+
+
+async def test_a_payload_that_was_changed_is_an_error_that_waits_for_its_repair(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    (claim,) = await store.store(of("t1"), [LARGE])
+    stored = tmp_path / claim.claim_data["folder"] / claim.claim_data["digest"]
+    content = stored.read_bytes()
+    stored.write_bytes(content.replace(b"x", b"y", 1))
+    with pytest.raises(OSError, match=r"was changed: its digest is [0-9a-f]{64}; restore it from a backup") as changed:
+        await store.retrieve(READING, [claim])
+    assert not is_permanent(changed.value)
+    stored.write_bytes(content)
+    assert await store.retrieve(READING, [claim]) == [LARGE]
 
 
 async def test_what_s3_does_not_delete_is_an_error(s3: FakeS3) -> None:

@@ -39,6 +39,7 @@ READABLE_LENGTH = 80
 """Characters of a workflow id that its folder's name shows."""
 
 _DIGEST = re.compile("[0-9a-f]{64}")
+_S3_KEY = re.compile("v0/ns/[^/]+/wt/null/wi/[A-Za-z0-9_-]+/ri/null/d/sha256/(?P<digest>[0-9a-f]{64})")
 
 
 class PayloadStore(StorageDriver):
@@ -84,11 +85,18 @@ class DirectoryStore(PayloadStore):
         return StorageDriverClaim({"folder": folder, "digest": digest})
 
     def _read(self, claim: Mapping[str, str]) -> Payload:
-        folder, digest = claim["folder"], claim["digest"]
+        folder, digest = claim.get("folder", ""), claim.get("digest", "")
         # Any client can write a claim into a signal: it must not name another file of this machine.
         if not _DIGEST.fullmatch(digest) or not _is_folder(folder):
             raise ValueError(f"{folder!r} / {digest!r} is not a stored payload")
-        return Payload.FromString((self._directory / folder / digest).read_bytes())
+        path = self._directory / folder / digest
+        data = path.read_bytes()
+        # An OSError: the workflow task has to wait until the file is restored, and not to refuse what it held.
+        if (found := hashlib.sha256(data).hexdigest()) != digest:
+            raise OSError(
+                f"the stored payload {str(path)!r} was changed: its digest is {found}; restore it from a backup"
+            )
+        return Payload.FromString(data)
 
     def _delete(self, folder: Path) -> int:
         stored = sum(_DIGEST.fullmatch(path.name) is not None for path in folder.iterdir()) if folder.exists() else 0
@@ -128,7 +136,15 @@ class S3Store(PayloadStore):
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
+        for claim in claims:
+            self._check(claim.claim_data)
         return await self._driver.retrieve(context, claims)
+
+    def _check(self, claim: Mapping[str, str]) -> None:
+        """The driver compares the content with the claim's hash; but any client can write a claim into a signal."""
+        bucket, key, digest = claim.get("bucket", ""), claim.get("key", ""), claim.get("hash_value", "")
+        if bucket != self._bucket or (named := _S3_KEY.fullmatch(key)) is None or named["digest"] != digest:
+            raise ValueError(f"{bucket!r} / {key!r} is not a stored payload of the bucket {self._bucket!r}")
 
     async def delete(self, namespace: str, workflow_id: str) -> int:
         deleted = 0

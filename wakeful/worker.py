@@ -6,10 +6,10 @@ The only module that imports workflows and activities together. `worker.py` at t
 import asyncio
 import contextlib
 import importlib
+import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib.metadata import version
@@ -18,14 +18,16 @@ from typing import Any
 
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.runtime import Runtime
 from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from wakeful.authoring.profiles import ProfileStore
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.connection import ensure_search_attributes, warn_of_short_retention
 from wakeful.contract.agents import HistoryBudget
-from wakeful.contract.errors import ConfigurationError
+from wakeful.contract.errors import ConfigurationError, WorkerExhausted
 from wakeful.contract.names import DEFAULT_TASK_QUEUE
+from wakeful.health import Health, serving_health
 from wakeful.history.reader import HistoryReader
 from wakeful.profile_stores.worker_profiles import WorkerProfiles
 from wakeful.registry.plugin_lifecycles import PluginLifecycles
@@ -47,10 +49,18 @@ from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks
 from wakeful_activities.providers.built_in import built_in_providers
 from wakeful_activities.sweep.orphans import sweeping
+from wakeful_activities.user_code import MAX_ABANDONED, UserCode
 from wakeful_workflows import AgentRun, ThreadArchive, ToolTask, VersionedThreadArchive
 
 HEARTBEAT_THROTTLE = timedelta(milliseconds=200)
 BUILD_ID = f"wakeful-{version('wakeful')}"
+
+MAX_LOCAL_ACTIVITIES = 100
+"""Local tools and lifecycle hooks that run at a time."""
+
+ABANDONED_METRIC = "wakeful_abandoned_threads"
+
+_logger = logging.getLogger("wakeful")
 
 
 @dataclass(frozen=True)
@@ -59,11 +69,11 @@ class WorkerSettings:
 
     task_queue: str = DEFAULT_TASK_QUEUE
     max_concurrent_activities: int = 100
-    """Model and tool calls at a time; sync tools share as many threads."""
-    hook_threads: int = 32
-    """Threads for sync hooks."""
-    gate_threads: int = 32
-    """Threads for sync gates."""
+    """Model and tool calls at a time."""
+    max_abandoned_threads: int = MAX_ABANDONED
+    """Threads of sync tools, gates and hooks that do not return, before the worker stops with `WorkerExhausted`."""
+    health_port: int | None = None
+    """Where the worker answers the probes of its supervisor over HTTP; None means nowhere."""
     max_cached_workflows: int = 1000
     """Runs in the sticky cache; one that is evicted is replayed for its next workflow task."""
     graceful_shutdown: timedelta = timedelta(seconds=30)
@@ -101,6 +111,7 @@ async def running_worker(
 
     Raises:
         ConfigurationError: the registry has profile keys, and `WAKEFUL_PROFILES` names no known store.
+        WorkerExhausted: too many sync tools, gates or hooks hang. The body is cancelled.
     """
     settings = settings or WorkerSettings()
     worker_profiles = WorkerProfiles(registry, os.environ, store=profiles)
@@ -109,10 +120,9 @@ async def running_worker(
     reader = ThreadReader(client, history=history)
     cache = HistoryCache(client, capacity=settings.cached_threads)
     built_in = built_in_providers(os.environ)
-    threads = _pool("tool", settings.max_concurrent_activities)
-    hook_threads, gate_threads = _pool("hook", settings.hook_threads), _pool("gate", settings.gate_threads)
+    user_code = _user_code(client, settings)
     lifecycles = PluginLifecycles()
-    hooks, gates = Hooks(registry, hook_threads, worker_profiles.open, lifecycles), Gates(registry, gate_threads)
+    hooks, gates = Hooks(registry, user_code, worker_profiles.open, lifecycles), Gates(registry, user_code)
     inference = InferActivity(registry, cache, hooks, gates, built_in)
     has_attributes = await ensure_search_attributes(client)
     if settings.min_retention is not None:
@@ -128,15 +138,22 @@ async def running_worker(
         DeliverActivity(reader).deliver_message,
         inference.infer,
         CompactActivity(inference, cache).compact,
-        ToolActivity(registry, cache, hooks, gates, threads).call_tool,
+        ToolActivity(registry, cache, hooks, gates, user_code).call_tool,
         HooksActivity(cache, hooks).run_hooks,
     ]
     worker = _worker(tolerant_client(client), settings, activities)
+
+    def health() -> Health:
+        is_healthy = worker.is_running and not user_code.is_full.is_set()
+        return is_healthy, {"task_queue": settings.task_queue, "abandoned_threads": user_code.abandoned}
+
     try:
         async with (
+            serving_health(settings.health_port, health),
             lifecycles.running(registry.plugins.values()),
             worker,
             sweeping(reader, settings.task_queue, settings.sweep_interval),
+            _stopping_when_exhausted(user_code),
         ):
             yield worker
     finally:
@@ -144,8 +161,6 @@ async def running_worker(
             await provider.aclose()
         await worker_profiles.aclose()
         await history.aclose()
-        for pool in (threads, hook_threads, gate_threads):
-            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _worker(client: Client, settings: WorkerSettings, activities: Sequence[Callable[..., Any]]) -> Worker:
@@ -157,6 +172,7 @@ def _worker(client: Client, settings: WorkerSettings, activities: Sequence[Calla
         build_id=None if settings.deployment else settings.build_id,
         deployment_config=_deployment(settings),
         max_concurrent_activities=settings.max_concurrent_activities,
+        max_concurrent_local_activities=MAX_LOCAL_ACTIVITIES,
         max_cached_workflows=settings.max_cached_workflows,
         graceful_shutdown_timeout=settings.graceful_shutdown,
         sticky_queue_schedule_to_start_timeout=settings.sticky_timeout,
@@ -166,8 +182,41 @@ def _worker(client: Client, settings: WorkerSettings, activities: Sequence[Calla
     )
 
 
-def _pool(name: str, size: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(size, thread_name_prefix=f"wakeful-{name}")
+def _user_code(client: Client, settings: WorkerSettings) -> UserCode:
+    """Threads for as many sync calls as there can be: an activity makes one at a time."""
+    meter = (client.service_client.config.runtime or Runtime.default()).metric_meter
+    gauge = meter.create_gauge(ABANDONED_METRIC, "Threads of calls that have timed out or were cancelled", "threads")
+    return UserCode(
+        settings.max_concurrent_activities + MAX_LOCAL_ACTIVITIES,
+        max_abandoned=settings.max_abandoned_threads,
+        on_abandoned=lambda count: gauge.set(count, {"task_queue": settings.task_queue}),
+    )
+
+
+@contextlib.asynccontextmanager
+async def _stopping_when_exhausted(user_code: UserCode) -> AsyncIterator[None]:
+    """Cancel the body when too many threads are abandoned, and raise why. Only a process can be stopped for sure."""
+    body = asyncio.current_task()
+    assert body is not None  # a coroutine runs in a task
+
+    async def stop() -> None:
+        await user_code.is_full.wait()
+        _logger.error("worker exhausted: it stops, to be replaced", extra={"abandoned": user_code.abandoned})
+        body.cancel()
+
+    stopping = asyncio.create_task(stop())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not user_code.is_full.is_set() or body.uncancel() > 0:
+            raise
+        raise WorkerExhausted(
+            f"the worker stops, because {user_code.abandoned} sync tools, gates or hooks still run although their "
+            "calls have timed out or were cancelled: start it again, and give that code timeouts of its own (the log "
+            "names it in 'thread abandoned')"
+        ) from None
+    finally:
+        stopping.cancel()
 
 
 def _deployment(settings: WorkerSettings) -> WorkerDeploymentConfig | None:

@@ -1,16 +1,12 @@
 """Turn what a tool or a gate returned into a result that history can hold and a model can read."""
 
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from wakeful.contract.base import json_bytes
 from wakeful.contract.errors import ToolError, ToolErrorKind
 from wakeful.contract.tools import ToolResult
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 RESULT_LIMIT = 256_000
 """Bytes of a tool's result as JSON."""
@@ -37,11 +33,3 @@ def cut_to_fit(result: ToolResult) -> ToolResult:
     note = f"[cut: the result has {size:,} bytes, and the first {RESULT_LIMIT:,} are shown]"
     shown = result.text.encode()[:RESULT_LIMIT].decode(errors="ignore")
     return result.model_copy(update={"data": None, "message": f"{shown}\n{note}"})
-
-
-def returning(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call a function in a thread. A future cannot hold a `StopIteration`: its caller would wait forever."""
-    try:
-        return function(*args, **kwargs)
-    except StopIteration as error:
-        raise RuntimeError("StopIteration: next() found nothing") from error

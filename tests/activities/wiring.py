@@ -1,7 +1,6 @@
 """The activities of a worker, wired as `wakeful.worker` wires them, for tests without a worker."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
@@ -20,6 +19,7 @@ from wakeful.registry.registry import Registry
 from wakeful_activities import HistoryCache, HooksActivity, InferActivity, ToolActivity
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks
+from wakeful_activities.user_code import UserCode
 
 
 class RecordingModel(ScriptedModel):
@@ -46,13 +46,13 @@ def activities(
     registry: Registry, cache: HistoryCache, lifecycles: PluginLifecycles | None = None
 ) -> Iterator[Activities]:
     """The activities over one registry, while the body runs."""
-    with _threads("tool") as tool_threads, _threads("hook") as hook_threads, _threads("gate") as gate_threads:
-        hooks, gates = Hooks(registry, hook_threads, lifecycles=lifecycles), Gates(registry, gate_threads)
-        yield Activities(
-            InferActivity(registry, cache, hooks, gates, {}),
-            ToolActivity(registry, cache, hooks, gates, tool_threads),
-            HooksActivity(cache, hooks),
-        )
+    user_code = UserCode()
+    hooks, gates = Hooks(registry, user_code, lifecycles=lifecycles), Gates(registry, user_code)
+    yield Activities(
+        InferActivity(registry, cache, hooks, gates, {}),
+        ToolActivity(registry, cache, hooks, gates, user_code),
+        HooksActivity(cache, hooks),
+    )
 
 
 def cache_of(*agents: ResolvedAgent) -> HistoryCache:
@@ -73,7 +73,3 @@ def environment(client: TemporalClient | None = None) -> ActivityEnvironment:
 def raw(input: ToolCallInput) -> list[RawValue]:
     """The argument of the dynamic tool activity."""
     return [RawValue(payload) for payload in pydantic_data_converter.payload_converter.to_payloads([input])]
-
-
-def _threads(name: str) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(2, thread_name_prefix=f"wakeful-{name}")

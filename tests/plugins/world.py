@@ -4,7 +4,6 @@ It stands in for the loop, as far as plugins can see it; tests on the real serve
 """
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 from pydantic import JsonValue
@@ -26,6 +25,7 @@ from wakeful.contract.transcript import EMPTY_DIGEST, chained
 from wakeful_activities import HistoryCache, InferActivity, ToolActivity
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks
+from wakeful_activities.user_code import UserCode
 
 IDENTITY = RunIdentity(thread_id="test", run_id="r", agent_id="a")
 
@@ -74,9 +74,8 @@ class World:
             permissions=self.rules,
         )
         self.context = ()
-        with ThreadPoolExecutor(1) as threads:
-            inference = InferActivity(self.registry, self._cache(), *self._hooks_and_gates(threads), {})
-            response = await _environment().run(inference.infer, input)
+        inference = InferActivity(self.registry, self._cache(), *self._hooks_and_gates(UserCode()), {})
+        response = await _environment().run(inference.infer, input)
         self._fold(response.effects)
         return response
 
@@ -91,14 +90,14 @@ class World:
             permissions=self.rules,
         ).model_copy(update=more)
         (payload,) = pydantic_data_converter.payload_converter.to_payloads([input])
-        with ThreadPoolExecutor(1) as threads:
-            execution = ToolActivity(self.registry, self._cache(), *self._hooks_and_gates(threads), threads)
-            outcome = await _environment().run(execution.call_tool, [RawValue(payload)])
+        user_code = UserCode()
+        execution = ToolActivity(self.registry, self._cache(), *self._hooks_and_gates(user_code), user_code)
+        outcome = await _environment().run(execution.call_tool, [RawValue(payload)])
         self._fold(outcome.effects)
         return outcome
 
-    def _hooks_and_gates(self, threads: ThreadPoolExecutor) -> tuple[Hooks, Gates]:
-        return Hooks(self.registry, threads), Gates(self.registry, threads)
+    def _hooks_and_gates(self, user_code: UserCode) -> tuple[Hooks, Gates]:
+        return Hooks(self.registry, user_code), Gates(self.registry, user_code)
 
     def _cache(self) -> HistoryCache:
         cache = HistoryCache(cast("Client", None))  # it has the agent, so it never reads history

@@ -5,7 +5,17 @@ from typing import Any, ClassVar
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from wakeful import BeforeInference, ConfigurationError, HookContext, Plugin, RunEnd, StateKey, tool
+from wakeful import (
+    Agent,
+    BeforeInference,
+    ConfigurationError,
+    HookContext,
+    Plugin,
+    Registry,
+    RunEnd,
+    StateKey,
+    tool,
+)
 from wakeful.authoring.plugin import tools_of
 from wakeful.contract.hooks import LifecyclePhase, Phase, PluginBinding
 from wakeful.registry.plugin_bindings import (
@@ -130,3 +140,19 @@ def test_problems_of_a_plugin_are_listed() -> None:
         "plugin 'Wrong' has on_error 'explode'; use 'skip' or 'fail'",
         "plugin 'Wrong': step_end must take one argument, the context: too many positional arguments",
     ]
+
+
+def test_agents_must_give_a_state_key_the_same_scope() -> None:
+    lasting = StateKey("visits", int, merge="add", default=0, scope="thread")
+
+    class Counter(Plugin):
+        id = "counter"
+        state: ClassVar[list[StateKey[Any]]] = [lasting]
+
+    with pytest.raises(ConfigurationError) as refused:
+        Registry(agents=[Agent(id="a", state=[VISITS]), Agent(id="b", plugins=[Counter()])])
+    assert refused.value.problems == (
+        "state key 'visits' has scope 'run' in agent 'a' and 'thread' in agent 'b': "
+        "declare it with one scope, or rename it",
+    )
+    Registry(agents=[Agent(id="a", state=[lasting]), Agent(id="b", plugins=[Counter()])])

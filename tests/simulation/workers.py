@@ -3,7 +3,6 @@
 import asyncio
 import dataclasses
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -50,12 +49,10 @@ from wakeful_activities import (
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks
 from wakeful_activities.sweep.orphans import OrphanSweep
+from wakeful_activities.user_code import UserCode
 from wakeful_workflows import AgentRun, ThreadArchive, ToolTask
 
 WORKFLOWS = {names.WORKFLOW: AgentRun, names.WORKFLOW_TOOL_TASK: ToolTask, names.WORKFLOW_ARCHIVE: ThreadArchive}
-
-_no_threads = ThreadPoolExecutor(1)
-"""Never used: the virtual loop runs what it is given to execute at once."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,8 @@ class SimulatedWorker:
         history = wakeful.history.reader.HistoryReader(client)  # the simulated one
         reader = ThreadReader(client, history=history)
         cache = HistoryCache(client, capacity=settings.cached_threads)
-        hooks, gates = Hooks(REGISTRY, _no_threads), Gates(REGISTRY, _no_threads)
+        user_code = UserCode()  # without threads: the virtual loop runs what it is given to execute at once
+        hooks, gates = Hooks(REGISTRY, user_code), Gates(REGISTRY, user_code)
         inference = InferActivity(REGISTRY, cache, hooks, gates, {})
         resolve = ResolveActivity(REGISTRY, cache, search_attributes=settings.search_attributes, budget=settings.budget)
         archive = ArchiveActivity(client, history)
@@ -124,7 +122,7 @@ class SimulatedWorker:
             names.ACTIVITY_DELIVER: (DeliverActivity(reader).deliver_message, DeliverInput),
             names.ACTIVITY_HOOKS: (HooksActivity(cache, hooks).run_hooks, HooksInput),
         }
-        self._call_tool = ToolActivity(REGISTRY, cache, hooks, gates, _no_threads).call_tool
+        self._call_tool = ToolActivity(REGISTRY, cache, hooks, gates, user_code).call_tool
         self._sweep = OrphanSweep(reader, TASK_QUEUE, grace=timedelta(0), now=self._now)
         self.local_activities: frozenset[str] | None = None
         """The local activities that it has; None means every one."""

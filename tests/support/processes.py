@@ -63,7 +63,12 @@ def _command(args: tuple[str, ...], env: dict[str, str], out: Path, err: Path) -
 
 @contextlib.asynccontextmanager
 async def worker_process(
-    address: str, task_queue: str, journal: Path, *options: str, app: str = "tests.support.app:registry"
+    address: str,
+    task_queue: str,
+    journal: Path,
+    *options: str,
+    app: str = "tests.support.app:registry",
+    errors: int = asyncio.subprocess.DEVNULL,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """A worker for the tests' agents, in a process of its own. It is killed in the end, if it still runs."""
     process = await asyncio.create_subprocess_exec(
@@ -72,7 +77,7 @@ async def worker_process(
         cwd=ROOT,
         env={**os.environ, JOURNAL: str(journal)},
         stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
+        stderr=errors,
     )
     assert process.stdout is not None
     async with asyncio.timeout(60):

@@ -15,6 +15,7 @@
     ├── ArchiveMissing          an archived part of a thread was deleted
     ├── DoesNotReplay           a history does not replay on the installed code: a worker has to be asked
     ├── NewerRelease            a newer release has written a thread's state: only its workers can continue the thread
+    ├── WorkerExhausted         too many sync tools, gates or hooks hang in a worker: it stops, to be replaced
     ├── ProviderError           the model provider failed; `kind` says how, and whether a retry may help
     ├── ToolError               a tool reports a failure for the model to read
     └── InternalError           a bug in Wakeful
@@ -163,6 +164,10 @@ class NewerRelease(WakefulError):
         )
         self.found = found
         self.known = known
+
+
+class WorkerExhausted(WakefulError):
+    """A worker has stopped, because too many of its threads run code that does not return: start another one."""
 
 
 class ProviderErrorKind(StrEnum):

@@ -14,12 +14,13 @@ from wakeful.authoring.plugin import AnyPlugin, Plugin, tools_of
 from wakeful.authoring.profiles import ProfileKey
 from wakeful.authoring.tool import Tool
 from wakeful.contract.names import RESERVED_TOOL_NAMES
+from wakeful.contract.state import StateScope
 from wakeful.loop.step.stopping import stop_problems
 from wakeful.permissions.rules import rule_problems
 from wakeful.registry.agent_files import location_of, read_agents
 from wakeful.registry.content import BUILT_IN_PROVIDERS, RegistryContent, RegistryParts, matches, output_spec
 from wakeful.registry.located_files import Problem
-from wakeful.registry.plugin_bindings import plugin_problems, usage_problems
+from wakeful.registry.plugin_bindings import declared_keys, plugin_problems, usage_problems
 from wakeful.registry.runtime_tools import runtime_tools, subagent_problems
 
 SUBAGENT_FIELDS = ("delegates", "spawns", "handoffs")
@@ -61,6 +62,7 @@ def collect(parts: RegistryParts) -> tuple[RegistryContent, list[Problem]]:
         *_gate_problems(gates, content.gates),
         *_plugin_problems(plugins, content.plugins),
         *_usage_problems(agents, content, all_are_known=files.is_complete),
+        *_scope_problems(agents, content),
         *_model_problems(content),
         *_profile_problems(parts.get("profile_keys", ()), content.profile_keys),
     ]
@@ -212,6 +214,18 @@ def _plugin_usage_problems(agent: Agent, known: RegistryContent) -> Iterator[Pro
     for problem in usage_problems(agent.id, plugins, settings, agent.state):
         if problem not in reported:
             yield Problem(problem, location_of(agent, "plugin_settings"))
+
+
+def _scope_problems(agents: Sequence[Agent], known: RegistryContent) -> Iterator[Problem]:
+    """State keys with two scopes: a thread that both agents work on would have two values of one key."""
+    first: dict[str, tuple[str, StateScope]] = {}
+    for agent in agents:
+        for key in declared_keys(agent.state, known.plugins_of(agent)):
+            other, scope = first.setdefault(key.key, (agent.id, key.spec.scope))
+            if other != agent.id and scope is not key.spec.scope:
+                scopes = f"scope {scope.value!r} in agent {other!r} and {key.spec.scope.value!r} in agent {agent.id!r}"
+                message = f"state key {key.key!r} has {scopes}: declare it with one scope, or rename it"
+                yield Problem(message, location_of(agent, "id"))
 
 
 def _tool_choice_problems(agent: Agent, known: RegistryContent) -> Iterator[Problem]:

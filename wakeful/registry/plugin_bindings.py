@@ -47,7 +47,7 @@ def bound_settings(plugin: AnyPlugin, binding: PluginBinding) -> BaseModel:
 
 def state_specs(state: Sequence[StateKey[Any]], plugins: Sequence[AnyPlugin]) -> tuple[StateKeySpec, ...]:
     """The state keys of an agent, its plugins and the runtime, sorted by name."""
-    specs = {key.key: key.spec for key in _keys(state, plugins)}
+    specs = {key.key: key.spec for key in declared_keys(state, plugins)}
     if any(name in plugin.hook_names() for plugin in plugins for name in (Phase.STEP_START, Phase.BEFORE_INFERENCE)):
         specs[CONTEXT_THROTTLE.key] = CONTEXT_THROTTLE.spec
     return tuple(specs[key] for key in sorted(specs))
@@ -87,7 +87,7 @@ def usage_problems(
         except ConfigurationError as error:
             problems += [f"agent {agent_id!r}: {problem}" for problem in error.problems]
     known: dict[str, StateKeySpec] = {}
-    for key in _keys(state, plugins):
+    for key in declared_keys(state, plugins):
         if known.setdefault(key.key, key.spec) != key.spec:
             problems.append(f"agent {agent_id!r} declares state key {key.key!r} twice, with different specifications")
         if key.key.startswith(RESERVED_PREFIX):
@@ -96,7 +96,8 @@ def usage_problems(
     return problems
 
 
-def _keys(state: Sequence[StateKey[Any]], plugins: Sequence[AnyPlugin]) -> list[StateKey[Any]]:
+def declared_keys(state: Sequence[StateKey[Any]], plugins: Sequence[AnyPlugin]) -> list[StateKey[Any]]:
+    """The state keys that an agent and its plugins declare; one that both declare comes twice."""
     return [*state, *(key for plugin in plugins for key in plugin.state)]
 
 

@@ -8,8 +8,8 @@ import asyncio
 import copy
 import inspect
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 from temporalio import activity
 
@@ -23,25 +23,19 @@ from wakeful.permissions.parsing import naming
 from wakeful.permissions.rules import evaluate
 from wakeful.registry.registry import Registry
 from wakeful_activities.hooks.hook_run import HookRun
-from wakeful_activities.results import cut_to_fit, returning
+from wakeful_activities.results import cut_to_fit
+from wakeful_activities.user_code import UserCode, contained, described
 
 TIMEOUT_SECONDS = 30.0
 """How long one gate may take."""
 
 
 class Gates:
-    """The gates of this worker's registry.
+    """The gates of this worker's registry."""
 
-    Args:
-        threads: for sync gates. Not those of tools, nor asyncio's own, which resolve host names: gates that hang must
-            not block them.
-    """
-
-    def __init__(
-        self, registry: Registry, threads: ThreadPoolExecutor, *, timeout_seconds: float = TIMEOUT_SECONDS
-    ) -> None:
+    def __init__(self, registry: Registry, user_code: UserCode, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._registry = registry
-        self._threads = threads
+        self._user_code = user_code
         self._timeout_seconds = timeout_seconds
 
     async def verdicts(
@@ -78,7 +72,7 @@ class Gates:
             if deadline.expired():
                 return _failed(name, f"it took longer than {self._timeout_seconds:g} s")
             activity.logger.warning("gate raised", extra={"gate": name}, exc_info=error)
-            return _failed(name, f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+            return _failed(name, described(error))
         match verdict:
             case None | Block() | Suspend():
                 return verdict
@@ -88,11 +82,12 @@ class Gates:
                 return _failed(name, f"it returned a {type(verdict).__name__}, which is no verdict")
 
     async def _call(self, gate: Gate, call: GateCall) -> object:
-        if gate.is_async:
-            returned: object = gate(call)
-        else:
-            returned = await asyncio.get_running_loop().run_in_executor(self._threads, returning, gate, call)
-        return await returned if inspect.isawaitable(returned) else returned
+        with contained():
+            if gate.is_async:
+                returned: object = gate(call)
+            else:
+                returned = await self._user_code.in_thread(f"gate {gate.name}", partial(gate, call))
+            return await returned if inspect.isawaitable(returned) else returned
 
 
 def is_gated(agent: ResolvedAgent, rules: Sequence[Rule]) -> bool:

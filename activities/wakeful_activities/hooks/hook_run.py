@@ -10,7 +10,6 @@ import copy
 import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 
 from pydantic import BaseModel, TypeAdapter
@@ -31,7 +30,8 @@ from wakeful.contract.state import StateView
 from wakeful.registry.plugin_bindings import bound_settings
 from wakeful.registry.plugin_lifecycles import PluginLifecycles
 from wakeful.registry.registry import Registry
-from wakeful_activities.results import cut_to_fit, returning
+from wakeful_activities.results import cut_to_fit
+from wakeful_activities.user_code import UserCode, contained, described
 
 REQUEST_LIMIT = 128_000
 """Bytes of JSON that one hook may request: history records them."""
@@ -55,21 +55,17 @@ _REQUESTS = TypeAdapter(HookRequests)
 
 
 class Hooks:
-    """The plugins of this worker's registry.
-
-    Args:
-        threads: for sync hooks. Not those of tools or gates: hooks that hang must not block them.
-    """
+    """The plugins of this worker's registry."""
 
     def __init__(
         self,
         registry: Registry,
-        threads: ThreadPoolExecutor,
+        user_code: UserCode,
         profiles: OpenProfiles = Profiles,
         lifecycles: PluginLifecycles | None = None,
     ) -> None:
         self._registry = registry
-        self._threads = threads
+        self._user_code = user_code
         self._lifecycles = lifecycles
         self.profiles = profiles
         self._settings: OrderedDict[str, BaseModel] = OrderedDict()
@@ -100,12 +96,13 @@ class Hooks:
 
     async def call(self, plugin: AnyPlugin, hook: str, context: HookContext) -> None:
         function = getattr(plugin, hook)
-        if inspect.iscoroutinefunction(function):
-            returned: object = function(context)
-        else:
-            returned = await asyncio.get_running_loop().run_in_executor(self._threads, returning, function, context)
-        if inspect.isawaitable(returned):
-            returned = await returned
+        with contained():
+            if inspect.iscoroutinefunction(function):
+                returned: object = function(context)
+            else:
+                returned = await self._user_code.in_thread(f"hook {plugin.id}.{hook}", partial(function, context))
+            if inspect.isawaitable(returned):
+                returned = await returned
         if returned is not None:
             raise _HookFailed(
                 f"it returned a {type(returned).__name__}; a hook must return None and call methods of its context"
@@ -211,11 +208,6 @@ class HookRun:
             if deadline.expired():
                 raise _HookFailed(f"it took longer than {plugin.timeout:g} s") from error
             raise
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise  # the activity is cancelled
-            raise _HookFailed("it cancelled itself") from error
 
     def _checked(self, requests: HookRequests, state: State) -> HookRequests:
         """A validated copy of a hook's requests: Python does not enforce their types, and history must hold them."""
@@ -238,7 +230,7 @@ class HookRun:
     def _record_failure(self, binding: PluginBinding, phase: Phase | LifecyclePhase, error: Exception) -> str:
         id = binding.id
         activity.logger.warning("hook failed", extra={"plugin": id, "phase": phase.value}, exc_info=error)
-        reason = str(error) if isinstance(error, _HookFailed) else f"{type(error).__name__}: {error}".removesuffix(": ")
+        reason = str(error) if isinstance(error, _HookFailed) else described(error)
         reason = reason[:REASON_LIMIT].encode(errors="replace").decode()  # history must be able to hold it
         why = f"plugin {id!r} failed at {phase.value}: {reason}"
         # The binding decides: a guard must also hold on a worker that does not have its plugin.

@@ -18,6 +18,7 @@ from wakeful_activities.inference.call_ids import with_own_ids, with_provider_id
 from wakeful_activities.inference.model_choice import IDLE_STALL
 from wakeful_activities.inference.recovery import continuing, interruption_of
 from wakeful_activities.inference.stream_assembly import StreamAssembly
+from wakeful_activities.user_code import contained
 
 _tracer = trace.get_tracer("wakeful")
 
@@ -95,10 +96,11 @@ async def call_provider(
         span.set_attribute("gen_ai.request.model", request.model)
         text = stream.earlier.text if stream.earlier else ""
         continued = continuing(request, text)
-        if isinstance(provider, StreamingProvider):
-            response = await _streamed(provider, model, continued, policy, stream, beats)
-        else:
-            response = await _completed(provider, model, continued, stream)
+        with contained():
+            if isinstance(provider, StreamingProvider):
+                response = await _streamed(provider, model, continued, policy, stream, beats)
+            else:
+                response = await _completed(provider, model, continued, stream)
         if response.stop_reason is StopReason.TOOL_USE and not (response.tool_calls or response.incomplete_calls):
             # As a final answer, it would end the run without the calls that the model meant to make.
             raise ProviderError(

@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -24,9 +23,10 @@ from wakeful_activities.heartbeats import Heartbeats, heartbeating
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks, OpenProfiles
-from wakeful_activities.results import as_result, cut_to_fit, returning
+from wakeful_activities.results import as_result, cut_to_fit
 from wakeful_activities.tools.emit import Emitter, emitting
 from wakeful_activities.tools.hooks import HookedCall
+from wakeful_activities.user_code import UserCode, contained, described
 
 _tracer = trace.get_tracer("wakeful")
 
@@ -46,13 +46,13 @@ class ToolActivity:
         cache: HistoryCache,
         hooks: Hooks,
         gates: Gates,
-        threads: ThreadPoolExecutor,
+        user_code: UserCode,
     ) -> None:
         self._registry = registry
         self._cache = cache
         self._hooks = hooks
         self._gates = gates
-        self._threads = threads
+        self._user_code = user_code
 
     @activity.defn(dynamic=True)
     async def call_tool(self, args: Sequence[RawValue]) -> ToolOutcome:
@@ -142,24 +142,21 @@ class ToolActivity:
             return ToolOutcome(result=ToolResult.error(tool.name, str(error)))
         except Exception as error:  # the boundary: whatever a tool raises, the model reads it
             activity.logger.warning("tool raised", extra={"tool": tool.name}, exc_info=error)
-            described = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            problem = f"{ToolErrorKind.EXECUTION_FAILED}: {described}"
+            problem = f"{ToolErrorKind.EXECUTION_FAILED}: {described(error)}"
             return ToolOutcome(result=ToolResult.error(tool.name, problem))
 
     async def _call_function(self, tool: Tool, arguments: Mapping[str, Any], call: "_Call") -> Any:
         """Run the user's code: an async tool in the event loop, a sync one in a thread."""
         if tool.is_async:
-            return await tool.function(**arguments)
-        loop = asyncio.get_running_loop()
-        running = loop.run_in_executor(self._threads, partial(returning, tool.function, **arguments))
-        try:
-            return await asyncio.shield(running)
-        except asyncio.CancelledError:
-            call.cancelled.set()
-            done, _ = await asyncio.wait([running], timeout=STOP_GRACE_SECONDS)
-            if not done:
-                raise
-            return running.result()  # the tool has taken effect, so its result is recorded although it was cancelled
+            with contained():
+                return await tool.function(**arguments)
+        # If it returns although it was cancelled, it has taken effect, and its result is recorded.
+        return await self._user_code.in_thread(
+            f"tool {tool.name}",
+            partial(tool.function, **arguments),
+            on_cancel=call.cancelled.set,
+            grace_seconds=STOP_GRACE_SECONDS,
+        )
 
 
 class _Call:

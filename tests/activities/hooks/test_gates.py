@@ -1,9 +1,9 @@
 """Permission rules and gates give one verdict on a call; a gate that fails blocks it."""
 
 import asyncio
+import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from wakeful.contract.gates import Block, SetResult, Suspend
 from wakeful.contract.runs import RunIdentity
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.results import RESULT_LIMIT
+from wakeful_activities.user_code import UserCode
 
 IDENTITY = RunIdentity(thread_id="t", run_id="r", agent_id="a")
 RESUMED = ToolCallResume(action=DecisionAction.RESUME)
@@ -40,8 +41,7 @@ async def verdict(
 
 @contextmanager
 def gates_of(registry: Registry) -> Iterator[Gates]:
-    with ThreadPoolExecutor(1, thread_name_prefix="wakeful-gate") as threads:
-        yield Gates(registry, threads, timeout_seconds=1)
+    yield Gates(registry, UserCode(), timeout_seconds=1)
 
 
 def policy(**rules: Behavior) -> PermissionPolicy:
@@ -207,6 +207,16 @@ def hanging_in_a_thread(call: GateCall) -> Verdict | None:
 
 
 @gate
+def exiting(call: GateCall) -> Verdict | None:
+    sys.exit(3)
+
+
+@gate
+async def cancelling_itself(call: GateCall) -> Verdict | None:
+    raise asyncio.CancelledError
+
+
+@gate
 def chatty(call: GateCall) -> Verdict | None:
     return "yes"  # type: ignore[return-value]
 
@@ -224,6 +234,8 @@ def nonsensical(call: GateCall) -> Verdict | None:
         (timing_out, "gate 'timing_out' failed: TimeoutError: the policy server does not answer"),
         (hanging, "gate 'hanging' failed: it took longer than 1 s"),
         (hanging_in_a_thread, "gate 'hanging_in_a_thread' failed: it took longer than 1 s"),
+        (exiting, "gate 'exiting' failed: RuntimeError: SystemExit: it called sys.exit(3)"),
+        (cancelling_itself, "gate 'cancelling_itself' failed: RuntimeError: CancelledError: it cancelled itself"),
         (chatty, "gate 'chatty' failed: it returned a str, which is no verdict"),
         (nonsensical, "gate 'nonsensical' failed: ValueError: on_expiry='deny' needs expires_after, in seconds"),
     ],

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sys
 import threading
 import time
 from typing import Any
@@ -40,7 +41,8 @@ async def cancels_itself(ctx: HookContext) -> None:
         (fails, "RuntimeError: oh no"),
         (hangs, "it took longer than 1 s"),
         (takes_long, "it took longer than 1 s"),
-        (cancels_itself, "it cancelled itself"),
+        (lambda _ctx: sys.exit(3), "RuntimeError: SystemExit: it called sys.exit(3)"),
+        (cancels_itself, "RuntimeError: CancelledError: it cancelled itself"),
         (lambda ctx: ctx.messages, "it returned a tuple; a hook must return None and call methods of its context"),
         (lambda ctx: ctx.state.set(VISITS, 1), "ValueError: state key 'visits' has merge='add': write it with "
          "state.add(), not state.set()"),

@@ -1,5 +1,6 @@
 """What a tool call has besides its result: a handoff, and an entry in the transcript of its thread."""
 
+import asyncio
 from typing import Any, cast
 
 import pytest
@@ -31,7 +32,20 @@ def look() -> str:
     return "up"
 
 
-REGISTRY = Registry(agents=[Agent(id="a", tools=[hand_over, look])])
+@tool
+def misbehave(how: str) -> str:
+    """Raise what a tool must not raise, in a thread."""
+    raise MISBEHAVIOUR[how]
+
+
+@tool
+async def misbehave_in_the_loop(how: str) -> str:
+    """Raise what a tool must not raise, in the event loop."""
+    raise MISBEHAVIOUR[how]
+
+
+MISBEHAVIOUR = {"exit": SystemExit(3), "cancel": asyncio.CancelledError()}
+REGISTRY = Registry(agents=[Agent(id="a", tools=[hand_over, look, misbehave, misbehave_in_the_loop])])
 
 
 async def run(
@@ -86,3 +100,15 @@ async def test_a_call_of_an_unknown_tool_tells_the_model_that_nothing_was_execut
     outcome = await run("fly")
     expected = "The call was not executed: this worker has no tool 'fly'. Use another tool, or report the problem."
     assert outcome == ToolOutcome(result=ToolResult.error("fly", expected))
+
+
+@pytest.mark.parametrize("name", ["misbehave", "misbehave_in_the_loop"])
+@pytest.mark.parametrize(
+    ("how", "problem"),
+    [("exit", "SystemExit: it called sys.exit(3)"), ("cancel", "CancelledError: it cancelled itself")],
+)
+async def test_a_tool_that_exits_or_cancels_itself_has_an_error_as_its_result(
+    name: str, how: str, problem: str
+) -> None:
+    outcome = await run(name, {"how": how})
+    assert outcome == ToolOutcome(result=ToolResult.error(name, f"Execution failed: RuntimeError: {problem}"))

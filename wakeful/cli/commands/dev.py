@@ -34,12 +34,14 @@ def dev(
 
     When a file of --agents changes, new runs use the new agents.
     """
+    from wakeful.cli.logs import LogLevel, set_up_logging
     from wakeful.cli.serving import is_demo, print_reload, registry_of, stop_on_signals
     from wakeful.connection import embedded_server
     from wakeful.registry.reloading import reloading_on_change
     from wakeful.worker import WorkerSettings, serve
 
     registry = registry_of(app, agents)
+    set_up_logging(LogLevel.WARNING)
 
     def on_reload(outcome: ReloadOutcome) -> None:
         if as_json:

@@ -1,12 +1,17 @@
 """`wakeful worker`: a worker for a registry. The repository's `worker.py` is this program, too."""
 
 import asyncio
+import sys
 from typing import Annotated
 
 import typer
 
 from wakeful.cli import options
+from wakeful.cli.logs import LogLevel, set_up_logging
 from wakeful.cli.process import run_and_leave
+
+EXHAUSTED = 75
+"""The exit code (EX_TEMPFAIL) of a worker that has too many hung threads: start it again."""
 
 
 def worker(
@@ -18,6 +23,12 @@ def worker(
     max_concurrent: Annotated[int, typer.Option(min=1, metavar="N", help="Concurrent model and tool calls.")] = 100,
     max_cached: Annotated[int, typer.Option(min=0, metavar="N", help="Workflows in the sticky cache.")] = 1000,
     cached_threads: Annotated[int, typer.Option(min=1, metavar="N", help="Conversations in memory.")] = 512,
+    max_abandoned: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Hung sync tools, gates and hooks, before the worker exits with 75.")
+    ] = 100,
+    health_port: Annotated[
+        int | None, typer.Option(min=1, max=65535, metavar="PORT", help="Answer health checks over HTTP on this port.")
+    ] = None,
     build_id: Annotated[
         str | None,
         typer.Option(metavar="ID", help="The version of your code, for history. [default: Wakeful's version]"),
@@ -26,6 +37,8 @@ def worker(
         str | None,
         typer.Option(metavar="NAME", help="Worker Versioning: the Worker Deployment that --build-id belongs to."),
     ] = None,
+    log_level: Annotated[LogLevel, typer.Option(help="What to log, to stderr.")] = LogLevel.INFO,
+    log_json: Annotated[bool, typer.Option("--log-json", help="Log one JSON object per line.")] = False,
 ) -> None:
     """Run a worker for your agents, until Ctrl-C or SIGTERM.
 
@@ -33,17 +46,20 @@ def worker(
     """
     from wakeful.cli.serving import print_reload, registry_of, stop_on_signals
     from wakeful.connection import Address, connect
-    from wakeful.contract.errors import ConfigurationError
+    from wakeful.contract.errors import ConfigurationError, WorkerExhausted
     from wakeful.registry.reloading import reloading_on_hangup
     from wakeful.worker import BUILD_ID, WorkerSettings, serve
 
     if deployment and not build_id:
         raise ConfigurationError(["--deployment needs --build-id: every version of your code has its own"])
     registry = registry_of(app, agents)
+    set_up_logging(log_level, as_json=log_json)
     settings = WorkerSettings(
         task_queue=task_queue,
         max_concurrent_activities=max_concurrent,
         max_cached_workflows=max_cached,
+        max_abandoned_threads=max_abandoned,
+        health_port=health_port,
         cached_threads=cached_threads,
         build_id=build_id or BUILD_ID,
         deployment=deployment or None,
@@ -59,12 +75,13 @@ def worker(
             await serve(client, registry, settings, until=stop)
         print("worker stopped", flush=True)
 
-    asyncio.run(go())
+    try:
+        asyncio.run(go())
+    except WorkerExhausted as error:
+        print(f"worker: {error}", file=sys.stderr)
+        sys.exit(EXHAUSTED)
 
 
 def main() -> None:
     """The program behind the repository's `worker.py`."""
-    import logging
-
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     run_and_leave(lambda: typer.run(worker), name="worker")

@@ -1,0 +1,154 @@
+"""Run what users write: tools, gates and hooks. Async functions run in the event loop, sync ones in threads.
+
+Python cannot stop a thread. So every sync call has a daemon thread of its own, and a thread whose call has timed out or
+was cancelled is abandoned: it takes no capacity from other calls, but it is counted until it ends. A worker that has
+too many of them stops, so that its supervisor starts another (`wakeful/worker.py`).
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+MAX_THREADS = 200
+"""Sync calls at a time. An activity makes one at a time, so this need not be more than a worker's activities."""
+
+MAX_ABANDONED = 100
+"""Abandoned threads, each of which holds some memory and perhaps a connection, before a worker is replaced."""
+
+_logger = logging.getLogger("wakeful")
+
+
+class UserCode:
+    """Runs the sync functions of a worker's tools, gates and hooks, one thread per call.
+
+    Args:
+        on_abandoned: called with the number of abandoned threads whenever it has changed.
+    """
+
+    def __init__(
+        self,
+        max_threads: int = MAX_THREADS,
+        *,
+        max_abandoned: int = MAX_ABANDONED,
+        on_abandoned: Callable[[int], None] = lambda _count: None,
+    ) -> None:
+        self._free = asyncio.Semaphore(max_threads)
+        self._max_abandoned = max_abandoned
+        self._on_abandoned = on_abandoned
+        self.abandoned = 0
+        """Threads that still run although their calls have timed out or were cancelled."""
+        self.is_full = asyncio.Event()
+        """There are too many of them."""
+
+    async def in_thread(
+        self,
+        name: str,
+        function: Callable[[], T],
+        *,
+        on_cancel: Callable[[], None] = lambda: None,
+        grace_seconds: float = 0.0,
+    ) -> T:
+        """Call a sync function in a thread; if this call is cancelled, abandon the thread.
+
+        Args:
+            name: of the thread and in the log, such as `tool fetch`.
+            on_cancel: called when this call is cancelled.
+            grace_seconds: how long the function may then take to return; if it does, its result counts.
+        """
+        async with self._free:
+            executor = _DaemonThread(f"wakeful-{name}")
+            running = asyncio.get_running_loop().run_in_executor(executor, partial(_call_contained, function))
+            try:
+                return await asyncio.shield(running)
+            except asyncio.CancelledError:
+                on_cancel()
+                if not grace_seconds or not (await asyncio.wait([running], timeout=grace_seconds))[0]:
+                    raise
+                return running.result()
+            finally:
+                if not running.done():
+                    self._abandon(running, name)
+
+    def _abandon(self, running: "asyncio.Future[Any]", name: str) -> None:
+        self._count(1)
+        running.add_done_callback(lambda _: self._count(-1))
+        counts = {"code": name, "abandoned": self.abandoned, "max_abandoned": self._max_abandoned}
+        _logger.warning("thread abandoned", extra=counts)
+        if self.abandoned >= self._max_abandoned:
+            self.is_full.set()
+
+    def _count(self, change: int) -> None:
+        self.abandoned += change
+        self._on_abandoned(self.abandoned)
+
+
+class _DaemonThread(Executor):
+    """Runs each call in a daemon thread of its own: one that hangs keeps neither another nor the process waiting."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future: Future[T] = Future()
+
+        def work() -> None:
+            try:
+                result = fn(*args, **kwargs)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        future.set_running_or_notify_cancel()
+        threading.Thread(target=work, name=self._name, daemon=True).start()
+        return future
+
+
+@contextmanager
+def contained() -> Iterator[None]:
+    """Raise what user code must not raise as a `RuntimeError`.
+
+    A `SystemExit` would end the worker. A `CancelledError` that is not a cancellation of the call would look like one.
+    """
+    try:
+        yield
+    except SystemExit as error:
+        raise RuntimeError(f"SystemExit: it called sys.exit({error.code!r})") from error
+    except asyncio.CancelledError as error:
+        if _is_cancelled():
+            raise
+        raise RuntimeError("CancelledError: it cancelled itself") from error
+
+
+def _call_contained(function: Callable[[], T]) -> T:
+    try:
+        with contained():
+            return function()
+    except StopIteration as error:  # a future cannot hold it: its caller would wait forever
+        raise RuntimeError("StopIteration: next() found nothing") from error
+    except Exception:
+        raise
+    except BaseException as error:  # such as KeyboardInterrupt, which only the main thread is meant to raise
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error
+
+
+def _is_cancelled() -> bool:
+    """Whether the current task is being cancelled; False in a thread."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return False
+    return task is not None and task.cancelling() > 0
+
+
+def described(error: Exception) -> str:
+    """An exception of user code, as a model or a person reads it."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
