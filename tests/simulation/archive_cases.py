@@ -3,7 +3,7 @@
 from tests.simulation.cases import Case
 from tests.simulation.checks import Violated
 from tests.simulation.scenario import Call, Scenario, scenario_of
-from tests.simulation.schedule import ask
+from tests.simulation.schedule import ask, calm_down
 from tests.simulation.sizes import carrying
 from wakeful.contract import names
 from wakeful.contract.runs import ThreadMode
@@ -130,6 +130,27 @@ def replaced_last_act() -> None:
         scenario.end()
 
 
+def sent_while_it_closes() -> None:
+    """A client sends a message to a thread that is closing: it waits, and wakes the thread."""
+    with scenario_of("plain", mode=THREAD) as scenario:
+        scenario.go()
+        scenario.move("close t1", "task t1", "report t1", "send t1 enqueue 1")
+        calm_down(scenario.result)
+        expect(scenario, "hello t1", "done", "message 1", "done")
+        scenario.end()
+
+
+def closed_while_it_is_sent() -> None:
+    """A thread begins to close between a client's look at it and the client's message: the client wakes it."""
+    with scenario_of("plain", mode=THREAD) as scenario:
+        scenario.go()
+        scenario.move("slow network", "send t1 enqueue 1", "rpc person describe")
+        scenario.move("close t1", "task t1", "report t1", "rpc person signal", "fast network")
+        calm_down(scenario.result)
+        expect(scenario, "hello t1", "done", "message 1", "done")
+        scenario.end()
+
+
 def slower_to_archive_than_to_run() -> None:
     """A chat in which two more messages are answered while each archive is written."""
     with carrying(SMALL), scenario_of("plain", events=BUSY_EVENTS, mode=THREAD) as scenario:
@@ -177,6 +198,18 @@ ARCHIVE_CASES = (
         "The woken thread was restored from an archive that had been written too early, and lost a message.",
         "earlier last archive kept",
         "Violated: t1 has the conversation ['hello t1', 'done', 'message 2'",
+    ),
+    Case(
+        sent_while_it_closes,
+        "The message waited in the closed thread for the next one.",
+        "closing not noticed",
+        "Violated: t1 has the conversation ['hello t1', 'done']",
+    ),
+    Case(
+        closed_while_it_is_sent,
+        "The message waited in the closed thread for the next one.",
+        "unread not noticed",
+        "Violated: t1 has the conversation ['hello t1', 'done']",
     ),
     Case(
         slower_to_archive_than_to_run,

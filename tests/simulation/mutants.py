@@ -252,6 +252,16 @@ MUTANTS = (
         mutations.EARLIER_LAST_ARCHIVE_KEPT,
     ),
     Mutant(
+        "closing not noticed",
+        "A client does not see that the thread which it sends to is closing.",
+        mutations.CLOSING_NOT_NOTICED,
+    ),
+    Mutant(
+        "unread not noticed",
+        "A client does not check whether the thread has closed without reading what it was sent.",
+        mutations.UNREAD_NOT_NOTICED,
+    ),
+    Mutant(
         "no wait for an archive",
         "A run takes every step at once, however long the history has grown while an archive is written.",
         mutations.NO_WAIT_FOR_AN_ARCHIVE,

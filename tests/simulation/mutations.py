@@ -12,6 +12,7 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 import wakeful.client.start as starting
+import wakeful.client.wake as waking
 import wakeful.loop.calls.decisions as loop_decisions
 import wakeful.loop.step.inference as inference
 import wakeful.loop.subagents.child_events as child_events
@@ -241,5 +242,7 @@ LAST_ACT_TOO_EARLY = _replacing(
     Archives, "is_closed", lambda archives, _thread: archives._closing is not None and not archives.is_busy
 )
 EARLIER_LAST_ARCHIVE_KEPT = _replacing(ArchiveWriter, "_start", _keeping_existing)
+CLOSING_NOT_NOTICED = _replacing(waking, "_is_closing", lambda _described: False)
+UNREAD_NOT_NOTICED = _replacing(waking, "_came_too_late", _nothing_async)
 NO_WAIT_FOR_AN_ARCHIVE = _replacing(agent_run.AgentRun, "_waits_for_archive", lambda _run: False)
 ANSWER_KEEPS_ITS_LINEAGE = _replacing(inference, "on_history_reset", inference.in_lineage)
