@@ -20,7 +20,7 @@ from wakeful.client.read_or_ask import read_or_ask
 from wakeful.contract.archive import ArchiveInput, ArchiveOutput
 from wakeful.contract.base import Wire, json_bytes
 from wakeful.contract.carryover import Carryover, Counters
-from wakeful.contract.errors import ArchiveMissing, DoesNotReplay, ThreadNotFound, WakefulError
+from wakeful.contract.errors import ArchiveMissing, DoesNotReplay, ReplayTooSlow, ThreadNotFound, WakefulError
 from wakeful.contract.events import EventRecord
 from wakeful.contract.ids import interrupted_message_id, message_id
 from wakeful.contract.inference import RestoreInput, TranscriptTail
@@ -119,6 +119,8 @@ class RestoreActivity:
         try:
             await self._reader.query(thread_id, QUERY_CARRYOVER, Carryover, run_id=closed.run_id)
         except DoesNotReplay as error:
+            if isinstance(error, ReplayTooSlow):
+                raise  # Temporal retries; the thread must not lose its state because a worker was busy
             return await self._left_of_another_release(closed, error)
         return await self._left(closed)
 

@@ -1,5 +1,6 @@
 """Read a closed execution of a thread: its conversation and its carryover, in one activity result that fits."""
 
+import threading
 import uuid
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from temporalio.worker import Worker
 
 from wakeful.contract.base import json_bytes
 from wakeful.contract.carryover import Carryover, Counters
-from wakeful.contract.errors import WakefulError
+from wakeful.contract.errors import ReplayTooSlow, WakefulError
 from wakeful.contract.inference import RestoreInput, TranscriptTail
 from wakeful.contract.messages import Message, Role, TextBlock
 from wakeful.contract.names import QUERY_CARRYOVER, QUERY_EVENTS, QUERY_TRANSCRIPT, WORKFLOW
@@ -55,7 +56,23 @@ class Closed:
         return Carryover(counters=Counters(tasks=3), state={"notes": "x" * self._state_bytes}, mail=mail)
 
 
-async def restore(temporal: Client, *, state_bytes: int, mail: int = 0) -> TranscriptTail:
+@workflow.defn(name=WORKFLOW, sandboxed=False)
+class Slow(Closed):
+    """The same on a machine on which a workflow task takes longer than the SDK allows."""
+
+    @workflow.init
+    def __init__(self, request: dict[str, str]) -> None:
+        super().__init__(request)
+        threading.Event().wait(2.2)
+
+    @workflow.run
+    async def run(self, request: dict[str, str]) -> None:
+        await super().run(request)
+
+
+async def restore(
+    temporal: Client, *, state_bytes: int, mail: int = 0, replayed: type[Closed] = Closed
+) -> TranscriptTail:
     queue = id = f"restoring-{uuid.uuid4().hex}"
     async with Worker(temporal, task_queue=queue, workflows=[Closed]):
         request = {"agent_id": "a", "input": "hello", "title": f"{state_bytes} {mail}"}
@@ -66,7 +83,7 @@ async def restore(temporal: Client, *, state_bytes: int, mail: int = 0) -> Trans
         assert closed.result_run_id is not None
         input = RestoreInput(run_id=closed.result_run_id)
         return await environment.run(
-            RestoreActivity(temporal, HistoryReader(temporal, workflows=[Closed])).restore_thread, input
+            RestoreActivity(temporal, HistoryReader(temporal, workflows=[replayed])).restore_thread, input
         )
 
 
@@ -79,6 +96,12 @@ async def test_the_newest_messages_are_restored_up_to_a_limit(temporal: Client) 
 async def test_a_carryover_that_cannot_be_queried_now_is_not_taken_for_an_empty_one(temporal: Client) -> None:
     with pytest.raises(WakefulError, match="not now"):
         await restore(temporal, state_bytes=0)
+
+
+async def test_a_thread_does_not_lose_its_state_because_a_worker_is_busy(temporal: Client) -> None:
+    """The SDK fails a workflow task that takes more than two seconds: such a replay is repeated."""
+    with pytest.raises(ReplayTooSlow, match="Potential deadlock detected"):
+        await restore(temporal, state_bytes=1, replayed=Slow)
 
 
 async def test_everything_that_is_restored_fits_and_the_conversation_gives_way(temporal: Client) -> None:

@@ -14,6 +14,7 @@
     │   └── NotStarted            no worker has completed a workflow task of the execution yet
     ├── ArchiveMissing          an archived part of a thread was deleted
     ├── DoesNotReplay           a history does not replay on the installed code: a worker has to be asked
+    │   └── ReplayTooSlow         it may replay on this code, but this machine was too busy
     ├── NewerRelease            a newer release has written a thread's state: only its workers can continue the thread
     ├── WorkerExhausted         too many sync tools, gates or hooks hang in a worker: it stops, to be replaced
     ├── ProviderError           the model provider failed; `kind` says how, and whether a retry may help
@@ -152,6 +153,10 @@ class DoesNotReplay(WakefulError):
         self.run_id = run_id
         self.event_id = event_id
         self.reason = reason
+
+
+class ReplayTooSlow(DoesNotReplay):
+    """The replay of an execution took too long on this machine, which says nothing about the code."""
 
 
 class NewerRelease(WakefulError):

@@ -93,7 +93,8 @@ class KeptWorkflow(WorkflowInstance):
         return self._kept.get_info()
 
     def get_thread_id(self) -> int | None:
-        return self._kept.get_thread_id()
+        """Unknown: the SDK would raise an exception in a thread whose activation is slow, in the middle of anything."""
+        return None
 
 
 def _without_jobs(act: WorkflowActivation) -> WorkflowActivation:

@@ -12,7 +12,7 @@ from temporalio.converter import DataConverter, WorkflowSerializationContext
 from temporalio.exceptions import ApplicationError, FailureError
 
 from wakeful.contract import names
-from wakeful.contract.errors import DoesNotReplay, NotStarted, WakefulError
+from wakeful.contract.errors import DoesNotReplay, NotStarted, ReplayTooSlow, WakefulError
 from wakeful.contract.events import EventRecord
 from wakeful.contract.messages import Message
 from wakeful.contract.requests import MAX_PAGE
@@ -25,6 +25,9 @@ from wakeful.history.read_only_replayer import ReadOnlyReplayer
 from wakeful.history.replay_failure import failure_message, named_event
 
 V = TypeVar("V")
+
+DEADLOCK = "[TMPRL1101]"
+"""The SDK's code for a workflow task that takes more than two seconds, as any may on a machine that is busy enough."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,7 @@ async def replay_execution(
     Raises:
         NotStarted: no workflow task has been completed.
         DoesNotReplay: the code does something else than the history records.
+        ReplayTooSlow: the replay took too long.
     """
     part = completed_part(events)
     if part is None:
@@ -169,7 +173,9 @@ def _does_not_replay(execution: ExecutionRef, keeper: Keeper, failure: Exception
     reason = failure_message(str(failure))
     reached = keeper.workflow.reached if keeper.workflow is not None else 1
     event_id = named_event(reason) or reached
-    return DoesNotReplay(execution.thread_id, execution.run_id, event_id=event_id, reason=reason)
+    is_slow = isinstance(failure, TimeoutError) or DEADLOCK in reason
+    kind = ReplayTooSlow if is_slow else DoesNotReplay
+    return kind(execution.thread_id, execution.run_id, event_id=event_id, reason=reason)
 
 
 def drop_all(kept: MutableMapping[str, ReplayedExecution]) -> None:
