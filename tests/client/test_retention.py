@@ -1,6 +1,7 @@
 """A thread outlives its retention: its closed executions are deleted, and nothing that it said is missing."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -25,14 +26,20 @@ from temporalio.client import (
 from temporalio.common import RawValue
 from temporalio.service import RPCError
 
+from tests.support.processes import wakeful
 from tests.support.waiting import BOUND_SECONDS, until
 from wakeful import Agent, ModelResponse, Registry, RunResult, RunStatus, worker
 from wakeful.client.client import Client
+from wakeful.client.queries import query
 from wakeful.contract import ids, names
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.archive import SegmentHeader, ThreadClosed
+from wakeful.contract.carryover import Carryover
+from wakeful.contract.context import DEFAULT_SUMMARIZER_SYSTEM_PROMPT, ContextPolicy
 from wakeful.contract.errors import ThreadExists, ThreadExpired
+from wakeful.contract.events import EventRecord
 from wakeful.contract.inference import ModelRequest
+from wakeful.contract.messages import Message
 from wakeful.contract.runs import ThreadMode
 from wakeful.history.archive import open_archives, read_last_archive
 from wakeful.worker import WorkerSettings, running_worker
@@ -40,13 +47,19 @@ from wakeful_workflows.agent_run import NO_REQUEST, AgentRun
 
 RUNNING = WorkflowExecutionStatus.RUNNING
 LONG = 35_000
+SUMMARY = "<conversation-summary>"
+SUMMARISED = ContextPolicy(max_context_tokens=1_000_000, autocompact_threshold=100_000)
 
 
 class Counting:
-    """A model that says how much of the conversation it was shown."""
+    """A model that says how much of the conversation it was shown, and summarises with the first and the last words."""
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        return ModelResponse(model="m", text=f"shown {len(request.messages)}")
+        if request.instructions == DEFAULT_SUMMARIZER_SYSTEM_PROMPT:
+            said = re.findall(r"message \d+ ", request.messages[0].text)
+            return ModelResponse(model="m", text=f"from {said[0]}to {said[-1]}")
+        summaries = [message.text.splitlines()[1] for message in request.messages if SUMMARY in message.text]
+        return ModelResponse(model="m", text=" ".join([f"shown {len(request.messages)}", *summaries]))
 
 
 @workflow.defn(name=names.WORKFLOW, sandboxed=False)
@@ -67,7 +80,8 @@ def client(temporal: TemporalClient, thread_id: str) -> Client:
 @asynccontextmanager
 async def a_worker(client: Client) -> AsyncIterator[None]:
     """A worker with empty caches, whose threads continue as new after 40 KB."""
-    registry = Registry(agents=[Agent(id="a", model="m")], models={"m": Counting()})
+    agents = [Agent(id="a", model="m"), Agent(id="brief", model="m", context=SUMMARISED)]
+    registry = Registry(agents=agents, models={"m": Counting()})
     budget = HistoryBudget(bytes=40_000)
     settings = WorkerSettings(task_queue=client.task_queue, history_budget=budget, sweep_interval=None)
     async with running_worker(client.temporal, registry, settings):
@@ -84,6 +98,13 @@ async def answered(client: Client, thread_id: str, runs: int) -> str:
     view = await until(client, thread_id, lambda view: view.runs >= runs and view.status is RunStatus.DONE)
     assert view.result is not None
     return view.result.response
+
+
+async def summarised(client: Client, thread_id: str) -> None:
+    """Wait until the thread has its summary."""
+    async with asyncio.timeout(BOUND_SECONDS):
+        while (await query(client.temporal, thread_id, names.QUERY_CARRYOVER, Carryover)).compaction is None:
+            await asyncio.sleep(0.1)
 
 
 async def executions(client: Client, thread_id: str) -> list[tuple[str, WorkflowExecutionStatus | None]]:
@@ -277,17 +298,27 @@ async def test_an_open_thread_does_not_need_its_closed_executions(client: Client
         seen = await client.transcript(thread_id)
     assert sum(len(message.text) for message in seen) > 2_000_000
     assert await delete_closed(client, thread_id) >= 20
+    address = client.temporal.service_client.config.target_host
+    shown = await wakeful("show", thread_id, "--json", address=address)
+    assert [Message.model_validate_json(line) for line in shown.out.splitlines()] == seen
     async with a_worker(client):
         await client.send(thread_id, "still there?")
         assert await answered(client, thread_id, 61) == "shown 121"
         assert (await client.transcript(thread_id))[:120] == seen
         fork = await client.fork(thread_id, at=3, message="instead", mode=ThreadMode.THREAD)
         assert await answered(client, fork, 1) == "shown 7"
+        await client.send(thread_id, "in short?", agent_id="brief")
+        assert await answered(client, thread_id, 62) == "shown 123"
+    async with a_worker(client):
+        await summarised(client, thread_id)
+        await client.send(thread_id, "and now?")
+        assert (await answered(client, thread_id, 63)).endswith("from message 1 to message 60")
         await client.close(thread_id)
-        records = [record async for record in client.watch(thread_id)]
         await client.result(thread_id)
+    watched = await wakeful("watch", thread_id, "--json", address=address)
+    records = [EventRecord.model_validate_json(line) for line in watched.out.splitlines()]
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
-    assert sum(record.event.event_type == "run_start" for record in records) == 61
+    assert sum(record.event.event_type == "run_start" for record in records) == 63
     await delete_closed(client, thread_id)
     async with a_worker(client):
         await client.send(fork, "and without the origin?")
