@@ -37,7 +37,7 @@ async def infer_whole(messages: list[str]) -> ModelAnswer:
 
 @activity.defn
 async def pad(input: PadInput) -> str:
-    return padding(input.size)
+    return padding(input.step, input.size)
 
 
 @workflow.defn

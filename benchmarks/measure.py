@@ -10,6 +10,7 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 from benchmarks.environment import Environment, Side
 from benchmarks.plan import KB, Plan
 from benchmarks.reading import measure_reading
+from benchmarks.rebuilding import measure_rebuild
 from benchmarks.results import HistorySize, Results, Series
 from benchmarks.sampling import OtherLoad, add_sample, cpu_seconds, interleaved, new_series, progress
 from benchmarks.simulating import measure_simulation
@@ -171,6 +172,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "history": measure_history,
     "replay": measure_replay,
     "reading": measure_reading,
+    "rebuild": measure_rebuild,
     "runs": measure_runs,
     "decision": measure_decision,
     "stream": measure_stream,

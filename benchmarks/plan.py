@@ -25,6 +25,8 @@ class Plan:
     )
     """Lengths and sizes at which a run that passes the whole conversation stays within the server's limits."""
     replay_steps: int = 100
+    rebuild_steps: int = 800
+    rebuild_size: int = 10 * KB
     concurrent: tuple[int, ...] = (1, 16, 64)
     concurrent_steps: int = 5
     decisions: int = 3
@@ -54,6 +56,8 @@ QUICK = Plan(
     lengths=(5, 10, 20),
     whole=((5, KB), (10, KB), (20, KB)),
     replay_steps=20,
+    rebuild_steps=40,
+    rebuild_size=100 * KB,
     concurrent=(1, 8),
     concurrent_steps=3,
     decisions=2,

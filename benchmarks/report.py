@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
 from benchmarks.plan import KB
-from benchmarks.results import AnswerHistory, Reading, Results, Series, Simulation, Startup, line, percentile
+from benchmarks.results import AnswerHistory, Reading, Rebuild, Results, Series, Simulation, Startup, line, percentile
 from benchmarks.targets import targets
 from benchmarks.workload import BARE, LOCAL, WAKEFUL, WHOLE, WORKFLOW_STREAMS
 
@@ -45,6 +45,10 @@ def report(results: Results) -> str:
             lines += ["", "CPU time of a command that reads it, which needs no worker", ""]
             rows = [[name, f"{statistics.median(taken):.2f} s"] for name, taken in reading.command_cpu.items()]
             lines += table(["", "median"], rows)
+    if (rebuild := results.rebuild) is not None:
+        title = f"A conversation of {rebuild.messages} messages ({rebuild.steps} steps of {rebuild.kilobytes} KB) on a "
+        lines += ["", title + "worker with an empty cache, as multiples of reading every execution's history", ""]
+        lines += table(["", "every history", "newest history and archives"], [_rebuild(rebuild)])
     if results.startups:
         lines += ["", "CPU time until a command starts its work", ""]
         lines += table(["", "best", "median"], [_startup(startup) for startup in results.startups])
@@ -147,6 +151,11 @@ def _lags(results: Results) -> Iterator[list[str]]:
 def _reading(reading: Reading) -> list[str]:
     reads = (_multiple(reading.multiples(samples)) for samples in (reading.first_read, reading.later_read))
     return ["status", _median_ms(reading.queried), *reads]
+
+
+def _rebuild(rebuild: Rebuild) -> list[str]:
+    label = f"{rebuild.executions} executions, {rebuild.segments} segments"
+    return [label, _median_ms(rebuild.histories), _multiple(rebuild.multiples)]
 
 
 def _simulation(simulation: Simulation) -> list[str]:

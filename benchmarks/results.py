@@ -84,6 +84,26 @@ class Reading(BaseModel):
         return [sample / queried for sample, queried in zip(samples, self.queried, strict=True)]
 
 
+class Rebuild(BaseModel):
+    """Milliseconds that a worker with an empty cache takes to read a conversation, one of each per repeat."""
+
+    steps: int
+    kilobytes: int
+    """Of one tool result."""
+    messages: int
+    executions: int
+    segments: int
+    histories: list[float] = []
+    """It read the histories of all executions."""
+    archives: list[float] = []
+    """It read the newest execution's history and the archives."""
+
+    @property
+    def multiples(self) -> list[float]:
+        """Archives divided by histories, of the same repeat."""
+        return [archives / histories for archives, histories in zip(self.archives, self.histories, strict=True)]
+
+
 class Simulation(BaseModel):
     """How fast the simulation runs and replays schedules, per second, one of each per repeat."""
 
@@ -137,6 +157,7 @@ class Results(BaseModel):
     watched: list[WatchedRun] = []
     startups: list[Startup] = []
     reading: Reading | None = None
+    rebuild: Rebuild | None = None
     simulation: Simulation | None = None
 
     def history(self, side: str, steps: int, size: int) -> HistorySize | None:

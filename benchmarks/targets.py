@@ -34,6 +34,7 @@ def targets(results: Results) -> list[Target]:
         _ratio(results, "step.worker_cpu", WAKEFUL, "worker CPU per step <= 1.3x bare", limit=1.3),
         _replay(results),
         _reading(results),
+        _rebuild(results),
         _wasted(results),
         _streaming(results),
         _watched(results),
@@ -106,6 +107,12 @@ def _reading(results: Results) -> Target:
     reading = results.reading
     ratios = reading.multiples(reading.first_read) if reading is not None else []
     return _judged(name, ratios, lambda ratio: f"{ratio:.2f}x", 1.5) if ratios else Target(name, "", None)
+
+
+def _rebuild(results: Results) -> Target:
+    name = "an empty cache is filled from archives in <= 1x the time of reading every execution's history"
+    ratios = results.rebuild.multiples if results.rebuild is not None else []
+    return _judged(name, ratios, lambda ratio: f"{ratio:.2f}x", 1.0) if ratios else Target(name, "", None)
 
 
 def _wasted(results: Results) -> Target:

@@ -30,16 +30,14 @@ class Script:
 
 async def pad(step: int, size: int) -> str:
     """Return so many bytes."""
-    del step
-    return padding(size)
+    return padding(step, size)
 
 
 async def ask(step: int, size: int, ctx: ToolContext) -> str:
     """Return so many bytes once a person has agreed."""
-    del step
     if ctx.resume_input is None:
         ctx.suspend("May I?")
-    return padding(size)
+    return padding(step, size)
 
 
 def tools() -> list[Tool]:

@@ -8,6 +8,9 @@ model costs the same small constant on every side and in every step.
 import time
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
+from random import Random
+from string import ascii_lowercase
 
 BARE = "bare"
 """The baseline: a hand-written workflow."""
@@ -82,8 +85,18 @@ def scripted_answer(work: Work, done: int) -> ModelAnswer:
     return ModelAnswer(None, {}, f"{time.time():.6f}")
 
 
-def padding(size: int) -> str:
-    return "x" * size
+def padding(step: int, size: int) -> str:
+    """A text of so many bytes, different in each step, which compresses about as well as prose does."""
+    text = _text()
+    start = step * size % (len(text) - size)
+    return text[start : start + size]
+
+
+@cache
+def _text() -> str:
+    random = Random("padding")
+    words = ["".join(random.choices(ascii_lowercase, k=random.randint(2, 9))) for _ in range(4_000)]
+    return " ".join(random.choices(words, k=250_000))
 
 
 def answer_text(tokens: int) -> str:

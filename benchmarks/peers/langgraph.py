@@ -41,7 +41,7 @@ def _answer(messages: list[Message]) -> Message:
 
 
 def _tool_result(call: dict[str, Any]) -> Message:
-    return {"role": "tool", "content": padding(call["args"]["size"]), "tool_call_id": call["id"]}
+    return {"role": "tool", "content": padding(**call["args"]), "tool_call_id": call["id"]}
 
 
 async def model_node(state: State) -> dict[str, list[Message]]:

@@ -51,8 +51,7 @@ class Scripts(ModelProvider):
 @activity.defn
 async def pad(step: int, size: int) -> str:
     """Return so many bytes."""
-    del step
-    return padding(size)
+    return padding(step, size)
 
 
 @workflow.defn

@@ -54,6 +54,16 @@ async def test_reading_from_history_is_measured_beside_a_query_of_a_worker(tmp_p
     assert "a run is read from history in <= 1.5x the time of a worker's query, both by replay: " in output
 
 
+async def test_an_empty_cache_is_filled_from_archives_beside_every_history(tmp_path: Path) -> None:
+    results, output = await _measured(tmp_path, "--only", "rebuild")
+
+    assert results.rebuild is not None
+    assert len(results.rebuild.archives) == len(results.rebuild.histories) == QUICK.repeat
+    assert results.rebuild.executions > 1
+    assert results.rebuild.segments > 1
+    assert f"A conversation of {results.rebuild.messages} messages" in output
+
+
 async def test_the_simulation_is_measured_beside_the_real_core(tmp_path: Path) -> None:
     results, output = await _measured(tmp_path, "--only", "simulation")
 
