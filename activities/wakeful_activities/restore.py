@@ -50,8 +50,9 @@ from wakeful.history.latest_execution import latest_started
 from wakeful.history.moments import CLOSED_FROM_OUTSIDE, ActivityCompleted, ActivityScheduled, Closed
 from wakeful.history.reader import HistoryReader
 from wakeful.loop.thread.archive import archived_position, cut_to
-from wakeful.loop.thread.continue_as_new import TAIL_BYTES
+from wakeful.loop.thread.continue_as_new import TAIL_BYTES, ThreadSnapshot, unpack
 from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
+from wakeful.loop.thread.views import carryover, visible_messages
 from wakeful.rpc_errors import error_of
 from wakeful_activities.heartbeats import heartbeating
 
@@ -113,7 +114,9 @@ class RestoreActivity:
                 raise ThreadNotFound(thread_id) from error
         closed = ExecutionRef(thread_id, start.run_id)
         if not start.has_started:
-            raise _not_restorable(closed, "it never started")
+            if start.snapshot is None:
+                raise _not_restorable(closed, "it never started")
+            return _of_snapshot(unpack(start.snapshot))  # the server has deleted the execution that it continues
         if (archived := await self._last_act(closed)) is not None:
             return archived
         try:
@@ -277,6 +280,13 @@ class RestoreActivity:
         end = archived_messages(segments)
         messages = await self._archives.messages(segments[first:], after=before.length, through=end)
         return _appended(Transcript(digest=before.digest, before=before), messages)
+
+
+def _of_snapshot(snapshot: ThreadSnapshot) -> _Past:
+    """What an execution was given that was closed before its first workflow task."""
+    thread, segments = snapshot.thread, snapshot.segments
+    messages = visible_messages(thread)[archived_messages(segments) - thread.transcript.before.length :]
+    return _Past(carryover(thread), segments, messages, snapshot.events, _interrupted_calls(messages))
 
 
 def _appended(transcript: Transcript, messages: Sequence[Message]) -> Transcript:

@@ -5,10 +5,12 @@ from dataclasses import dataclass, replace
 
 from tests.simulation import people
 from tests.simulation.scenario import CALM, Call, scenario_of
+from wakeful.contract import names
 from wakeful.contract.runs import ThreadMode
 
 ASK: Call = ("ask", {"topic": "plain"})
 ASK_QUICKLY: Call = ("ask", {"topic": "cancels"})
+LOOK: Call = ("look", {"number": 1})
 GLANCE: Call = ("glance", {"number": 1})
 PAY: Call = ("pay", {"number": 1})
 LATER: Call = ("later", {"number": 2})
@@ -147,6 +149,19 @@ def reset_during_an_inference() -> None:
         scenario.end()
 
 
+def terminated_before_it_continued() -> None:
+    """A thread is terminated before the first task of a continued execution, after retention deleted the one before."""
+    with scenario_of("plain", [LOOK], [ASK], events=1, mode=ThreadMode.THREAD) as scenario:
+        scenario.stop_before("awaiting_decisions")
+        earlier = scenario.world.server.executions[:-1]
+        scenario.move(*["delete t1"] * len(earlier), "terminate t1", "send t1 enqueue 1")
+        scenario.go()
+        thread = scenario.world.people.thread_of(scenario.world.server.current["t1"])
+        texts = [message.text for message in thread.transcript.messages] if thread else []
+        assert texts == ["hello t1", "", "2", "", names.TOOL_INTERRUPTED, "message 1", "done"]
+        scenario.end()
+
+
 CASES = (
     Case(
         decisions_for_a_continued_thread,
@@ -209,5 +224,11 @@ CASES = (
         "A call had the id and the idempotency key of another call, which the reset had undone.",
         "answer keeps its lineage",
         "Violated: t1 has two calls with the id 1-1",
+    ),
+    Case(
+        terminated_before_it_continued,
+        "The woken thread waited for ever for an execution that the server had deleted.",
+        "snapshot not read",
+        "AssertionError: there is no end",
     ),
 )

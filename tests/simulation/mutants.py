@@ -237,6 +237,11 @@ MUTANTS = (
         mutations.RESTORE_NEEDS_ITS_PREDECESSOR,
     ),
     Mutant(
+        "snapshot not read",
+        "A thread that was terminated before its execution started is restored only from the one before.",
+        mutations.SNAPSHOT_NOT_READ,
+    ),
+    Mutant(
         "archives left behind",
         "A thread that is started over keeps the archives of before.",
         mutations.ARCHIVES_LEFT_BEHIND,

@@ -141,6 +141,10 @@ def _context_of_attempt(call: tool_execution._Call) -> ToolContext:
     return dataclasses.replace(context, idempotency_key=f"{context.idempotency_key}/{context.attempt}")
 
 
+def _without_snapshot(_snapshot: snapshots.ThreadSnapshot) -> Any:
+    raise ThreadNotFound("the predecessor")
+
+
 async def _of_known_execution(activity: restoring.RestoreActivity, thread_id: str, run_id: str | None = None) -> Any:
     if run_id is None:
         raise ThreadNotFound(thread_id)
@@ -237,6 +241,7 @@ READER_LOOKS_AHEAD = _replacing(reader, "completed_part", lambda events: Complet
 RESET_NOT_NOTICED = _replacing(ids, "lineage", lambda _seed: "")
 ROLLBACK_UNDONE = _replacing(agent_run, "still_valid", lambda segments, _transcript: segments)
 RESTORE_NEEDS_ITS_PREDECESSOR = _replacing(restoring.RestoreActivity, "_last_archive", _of_known_execution)
+SNAPSHOT_NOT_READ = _replacing(restoring, "_of_snapshot", _without_snapshot)
 ARCHIVES_LEFT_BEHIND = _replacing(starting, "end_archive", _nothing_async)
 LAST_ACT_TOO_EARLY = _replacing(
     Archives, "is_closed", lambda archives, _thread: archives._closing is not None and not archives.is_busy

@@ -190,19 +190,11 @@ class World:
                     time_out = partial(self.server.time_out_activity, execution, activity)
                     yield Move(f"activity-lost {label}", time_out)
         for execution in self.server.executions:
-            if execution.status == CONTINUED_AS_NEW and self._is_deletable(execution):
+            if execution.status == CONTINUED_AS_NEW and execution.run_id not in self.server.deleted:
                 yield Move(f"delete {_name(execution)}", partial(self.server.delete, execution))
         yield Move("lag visibility", partial(setattr, self.server, "is_visibility_lagging", True))
         yield Move("slow network", partial(setattr, self.network, "is_slow", True))
         yield Move("fast network", partial(setattr, self.network, "is_slow", False))
-
-    def _is_deletable(self, execution: Execution) -> bool:
-        """Retention takes days: by then, the next execution has completed a workflow task."""
-        continued = execution.history[-1].workflow_execution_continued_as_new_event_attributes
-        following = self.server.find(execution.workflow_id, continued.new_execution_run_id)
-        return (
-            execution.run_id not in self.server.deleted and following is not None and bool(following.previous_started)
-        )
 
     def pass_time(self, milliseconds: int) -> Move:
         return Move(f"wait {milliseconds}", partial(self._wait, milliseconds))

@@ -91,7 +91,7 @@ async def _is_unused(temporal: Client, thread_id: str) -> bool:
     if described is None or described.status is WorkflowExecutionStatus.RUNNING:
         return described is None
     start = await latest_started(temporal, thread_id, described.run_id)
-    if start.has_started:
+    if start.has_started or start.snapshot is not None:
         raise ThreadExists(thread_id)
     if start.predecessor is not None:  # the server has deleted it, but not what it archived
         raise ThreadExpired(thread_id)

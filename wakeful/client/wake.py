@@ -22,6 +22,7 @@ from wakeful.contract.runs import RunResult, ThreadMode
 from wakeful.contract.views import StatusView
 from wakeful.history.archive import last_archive
 from wakeful.history.latest_execution import latest_started
+from wakeful.loop.thread.continue_as_new import unpack
 from wakeful.rpc_errors import describe_execution, error_of
 
 Described = WorkflowExecutionDescription
@@ -152,7 +153,10 @@ async def _start_request(
             raise ThreadExpired(thread_id)
         return _new_thread(thread_id, agent_id)
     start = await latest_started(reader.temporal, thread_id, closed.run_id)
-    if not start.has_started:
+    if not start.has_started and start.snapshot is not None:
+        # The server has deleted the execution that it continues; its own input has everything.
+        agent_id = agent_id or unpack(start.snapshot).thread.identity.agent_id
+    elif not start.has_started:
         request = start.request
         if request is not None and (fork := request.fork) is not None:
             raise CallerError(
@@ -163,7 +167,7 @@ async def _start_request(
             # The server has deleted it; the thread is restored from what it archived.
             return RunRequest(agent_id=agent_id, mode=ThreadMode.THREAD, restore_from=start.predecessor.run_id)
         return _new_thread(thread_id, agent_id)
-    if agent_id is None:
+    elif agent_id is None:
         name, run_id = names.QUERY_STATUS, start.run_id
         status = await reader.query(thread_id, name, StatusView, run_id=run_id, within=QUERY_TIMEOUT)
         agent_id = status.identity.agent_id

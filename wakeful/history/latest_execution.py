@@ -6,6 +6,7 @@ the thread: its predecessor has everything. Read from history alone, so no worke
 
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from temporalio.client import Client
 from temporalio.service import RPCError
@@ -32,6 +33,8 @@ class ExecutionStart:
     """The execution of the same thread that it continues."""
     request: RunRequest | None = None
     """None if it was started with a snapshot, or if the request is malformed."""
+    snapshot: dict[str, Any] | None = None
+    """What it continues with, as continue-as-new has packed it."""
     at: int = 0
     """When it was started, in milliseconds since 1970; of a reset, when the history started that it retains."""
 
@@ -110,7 +113,7 @@ class _Reader:
 
     def _on_input(self, given: object) -> None:
         if isinstance(given, dict) and SNAPSHOT in given:
-            self._is_valid = True
+            self._is_valid, self.start.snapshot = True, given[SNAPSHOT]
             return
         self.start.request = request = parse_request(given)
         self._is_valid = True
