@@ -49,6 +49,20 @@ async def test_run_prints_what_happens_and_the_answer(client: Client, address: s
     ]
 
 
+@pytest.mark.parametrize(
+    ("thread_id", "says"),
+    [
+        ("t" * 201, "has 201 bytes: use at most 200"),
+        ("t\udcff", "wakeful: 't\\udcff' is not valid text: write it in UTF-8"),
+    ],
+)
+async def test_a_thread_id_that_cannot_be_is_refused_in_one_line(address: str, thread_id: str, says: str) -> None:
+    command = ("send", thread_id, "hello", "--agent", "a") if thread_id.isascii() else ("status", thread_id)
+    ran = await wakeful(*command, address=address)
+    assert (ran.code, len(ran.err.splitlines())) == (1, 1)
+    assert says in ran.err
+
+
 async def test_run_prints_json_lines_for_programs(client: Client, address: str) -> None:
     ran = await wakeful("run", "tester", "hi", "--json", address=address)
     *events, result = [json.loads(line) for line in ran.out.splitlines()]

@@ -176,7 +176,15 @@ def test_every_function_that_spells_an_id_is_pinned() -> None:
             "context_message_id",
             "child_thread_id",
         ),
-        *("is_task_message", "is_descendant", "archive_prefix", "archive_id", "last_archive_id", "archived_thread_id"),
+        *(
+            "is_task_message",
+            "is_descendant",
+            "thread_id_problem",
+            "archive_prefix",
+            "archive_id",
+            "last_archive_id",
+            "archived_thread_id",
+        ),
     }
 
 
@@ -276,11 +284,43 @@ def test_an_archive_is_named_after_its_thread() -> None:
     assert ids.archived_thread_id("t1/archive/x/archive/2-d1") == "t1/archive/x"
 
 
+@pytest.mark.parametrize(
+    ("thread_id", "problem"),
+    [
+        ("", "a thread id must not be empty"),
+        ("a\nb", "thread id 'a\\nb' has the character '\\n': leave out control characters, line breaks"),
+        ('a "b"', """has the character '"'"""),
+        ("a\\b", "has the character '\\\\'"),
+        ("\ud800", "has the character '\\ud800'"),
+        ("a\u2028b", "has the character '\\u2028'"),
+        ("漢" * 67, f"thread id '{'漢' * 40}…' has 201 bytes: use at most 200"),
+        ("t1/archive/last", "is like that of an archive: leave out '/archive/'"),
+    ],
+)
+def test_a_thread_id_that_is_not_safe_has_a_problem(thread_id: str, problem: str) -> None:
+    assert problem in (ids.thread_id_problem(thread_id) or "")
+
+
+def test_whatever_is_made_of_a_thread_id_fits_the_stores_of_temporal() -> None:
+    """They keep 255 characters of a workflow id: of archives, of sub-agents at any depth, and of their archives."""
+    longest = "t" * ids.THREAD_ID_BYTES
+    assert ids.thread_id_problem(longest) is None
+    assert ids.thread_id_problem("it's 50%_! 漢字 👩‍🚀") is None
+    parent = root = "t" * 100
+    made = [longest]
+    for _depth in range(20):
+        parent = ids.child_thread_id(parent, root, "n" * 99, "0191a2b3c4d5e6f70191a2b3c4d5e6f7")
+        assert ids.thread_id_problem(parent) is None
+        made.append(parent)
+    made.append(ids.child_thread_id(longest, longest, "n" * 99, "0191a2b3c4d5e6f70191a2b3c4d5e6f7"))
+    assert max(len(ids.archive_id(id, 10**18, "d" * 12).encode()) for id in made) <= 255
+
+
 def test_the_thread_id_of_a_deep_child_stays_short_enough_for_lists() -> None:
     """A path that gets too long starts again below the root, and then by itself."""
-    root, parent = "r" * 200, "r" * 200 + "/" + "p" * 40
+    root, parent = "r" * 150, "r" * 150 + "/" + "p" * 40
     assert ids.child_thread_id(parent, root, "clerk", "0191a2b3c4") == f"{root}/clerk-0191a2b3"
-    assert ids.child_thread_id("p" * 250, "r" * 250, "clerk", "0191a2b3c4") == "clerk-0191a2b3c4"
+    assert ids.child_thread_id("p" * 200, "r" * 200, "clerk", "0191a2b3c4") == "clerk-0191a2b3c4"
     assert ids.child_thread_id("t1", "t1", "é" + "x" * 99, "0191a2b3c4") == f"t1/-{'x' * 39}-0191a2b3"
     assert ids.child_thread_id("t1", "t1", "", "0191a2b3c4") == "t1/task-0191a2b3"
 

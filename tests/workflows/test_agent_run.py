@@ -10,7 +10,7 @@ from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 
 from tests.support.app import TOOLS, Failing, Hanging, Recording, registry
 from tests.support.journal import Journal
-from tests.support.waiting import until_refused, until_status
+from tests.support.waiting import BOUND_SECONDS, until_refused, until_status
 from wakeful import (
     Agent,
     FrontendTool,
@@ -26,6 +26,7 @@ from wakeful import (
     say,
 )
 from wakeful.client.client import Client
+from wakeful.client.deletion.delete import plan_delete
 from wakeful.contract.errors import CallerError
 from wakeful.contract.runs import Errored, StopDetail, Stopped
 from wakeful.worker import WorkerSettings, running_worker
@@ -50,6 +51,31 @@ async def test_any_temporal_client_starts_a_run_with_hand_written_json(
     )
     assert result["response"] == "the sum is 5"
     assert result["termination"] == {"type": "natural_end"}
+
+
+async def test_an_id_that_no_thread_can_have_is_refused_by_the_client_and_by_the_workflow(client: Client) -> None:
+    wrong = "t" * 201
+    refused = (client.send(wrong, "add", agent_id="tester"), client.run("tester", "add", thread_id=wrong))
+    for refusal in (*refused, client.fork("t1", at=1, new_thread_id=wrong)):
+        with pytest.raises(CallerError, match="has 201 bytes: use at most 200"):
+            await refusal
+    request = {"agent_id": "tester", "input": "add"}
+    with pytest.raises(WorkflowFailureError) as failed:
+        await client.temporal.execute_workflow("AgentRun", request, id=wrong, task_queue=client.task_queue)
+    assert "has 201 bytes: use at most 200" in str(failed.value.cause)
+
+
+async def test_a_thread_id_may_have_apostrophes_and_any_script(client: Client) -> None:
+    thread_id = "it's 50%_! 漢字 👩‍🚀"
+    await client.start("tester", "approve", thread_id=thread_id)
+    await until_status(client, thread_id, RunStatus.WAITING)
+    async with asyncio.timeout(BOUND_SECONDS):
+        while not [pending async for pending in client.inbox(thread_id=thread_id)]:
+            await asyncio.sleep(0.05)  # visibility lags behind
+    assert (await client.tree(thread_id)).thread_id == thread_id
+    await client.cancel(thread_id)
+    await client.result(thread_id)
+    assert (await plan_delete(client.temporal, thread_id)).threads == (thread_id,)
 
 
 async def test_a_tool_suspends_the_run_and_a_decision_resumes_it(client: Client, thread_id: str) -> None:

@@ -18,6 +18,9 @@ def run_and_leave(program: Callable[[], None], *, name: str) -> NoReturn:
         code = 130
     except BrokenPipeError:
         exit_broken_pipe()
+    except UnicodeEncodeError as error:  # of an argument: Python keeps bytes that are not UTF-8 as halves of surrogates
+        print(f"{name}: {error.object!r} is not valid text: write it in UTF-8", file=sys.stderr)
+        code = 1
     except Exception as error:
         if not _is_expected(error):
             raise

@@ -18,7 +18,7 @@ from wakeful.client.confirming import DecisionStatus, confirm_message
 from wakeful.client.deletion.delete import DeleteReceipt, delete_thread
 from wakeful.client.diagnosis.causes import Diagnosis
 from wakeful.client.diagnosis.reader import why
-from wakeful.client.start import Handle, rejecting_invalid, start_thread, wait_for_result
+from wakeful.client.start import Handle, check_thread_id, rejecting_invalid, start_thread, wait_for_result
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.tree import TreeNode
 from wakeful.client.tree_reader import TreeReader
@@ -93,7 +93,7 @@ class Client:
             ThreadBusy: the thread already has an active run.
             ThreadExists: the thread is closed and has a conversation.
             ThreadExpired: it was closed, and the server has deleted it.
-            CallerError: the input is empty, or a permission rule cannot be parsed.
+            CallerError: the input is empty, a permission rule cannot be parsed, or no thread can have this id.
         """
         with rejecting_invalid():
             request = RunRequest(
@@ -149,6 +149,7 @@ class Client:
             MessageRefused: with `confirm`, when no run reads it: the thread is busy, or too many messages wait already.
             NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be read.
         """
+        check_thread_id(thread_id)
         message_id = message_id or uuid.uuid4().hex
         with rejecting_invalid():
             message = InputMessage(content=text, id=message_id)

@@ -13,7 +13,7 @@ from temporalio.service import RPCError
 
 from wakeful.client.branching.rewind import has_continued
 from wakeful.client.wake import describe
-from wakeful.contract import names
+from wakeful.contract import ids, names
 from wakeful.contract.errors import (
     CallerError,
     ThreadBusy,
@@ -41,6 +41,12 @@ def rejecting_invalid() -> Iterator[None]:
         raise CallerError("; ".join(validation_problems(error))) from None
 
 
+def check_thread_id(thread_id: str | None) -> None:
+    """Raise a `CallerError` if no thread can have this id; None stands for an id that is made here."""
+    if thread_id is not None and (problem := ids.thread_id_problem(thread_id)) is not None:
+        raise CallerError(problem)
+
+
 async def start_thread(
     temporal: Client, request: RunRequest, thread_id: str | None, *, task_queue: str, again: bool = False
 ) -> str:
@@ -53,10 +59,11 @@ async def start_thread(
         ThreadBusy: the thread already has an active run.
         ThreadExists: the thread is closed and has a conversation, and `again` does not allow to leave it behind.
         ThreadExpired: the same, and the server has deleted the closed thread.
-        CallerError: a permission rule cannot be parsed.
+        CallerError: a permission rule cannot be parsed, or no thread can have this id.
     """
     if problems := rule_problems(request.permissions):
         raise CallerError("; ".join(problems))
+    check_thread_id(thread_id)
     if thread_id is None:
         return await _start(temporal, request, new_thread_id(request.agent_id), task_queue=task_queue)
     if again:

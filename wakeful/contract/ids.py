@@ -10,6 +10,7 @@ a lineage. `tests/contract/test_ids.py` pins the spelling of each.
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
@@ -442,9 +443,34 @@ def context_message_id(key: str) -> str:
     return f"context:{key}"
 
 
+THREAD_ID_BYTES = 200
+"""Of a thread's id, at most: Temporal's SQL stores keep 255 characters of a workflow id, and an archive's is longer."""
+
+_UNSAFE = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Unicode categories whose characters never change: control characters, halves of surrogate pairs, line separators."""
+
+
+def thread_id_problem(thread_id: str) -> str | None:
+    """Why no thread can have this id; None if one can."""
+    if not thread_id:
+        return "a thread id must not be empty"
+    shown = repr(thread_id if len(thread_id) <= CHILD_NAME_LENGTH else f"{thread_id[:CHILD_NAME_LENGTH]}…")
+    if unsafe := next(filter(_is_unsafe, thread_id), None):
+        advice = "leave out control characters, line breaks, double quotes and backslashes"
+        return f"thread id {shown} has the character {unsafe!r}: {advice}"
+    if (size := len(thread_id.encode())) > THREAD_ID_BYTES:
+        return f"thread id {shown} has {size:,} bytes: use at most {THREAD_ID_BYTES}, because longer ids are made of it"
+    if archived_thread_id(thread_id):
+        return f"thread id {shown} is like that of an archive: leave out '/archive/'"
+    return None
+
+
+def _is_unsafe(character: str) -> bool:
+    # Temporal's list queries do not find what has a double quote or a backslash, however it is escaped.
+    return character in '"\\' or unicodedata.category(character) in _UNSAFE
+
+
 CHILD_NAME_LENGTH = 40
-CHILD_ID_BYTES = 250
-"""SQL stores keep 255 characters of a workflow id for lists, fewer than the server accepts."""
 
 
 def child_thread_id(parent: str, root: str, name: str, unique: str) -> str:
@@ -452,7 +478,7 @@ def child_thread_id(parent: str, root: str, name: str, unique: str) -> str:
     readable = re.sub(r"[^A-Za-z0-9_.-]+", "-", name)[:CHILD_NAME_LENGTH] or "task"
     for above in (parent, root):
         id = f"{above}/{readable}-{unique[:8]}"
-        if len(id.encode()) <= CHILD_ID_BYTES:
+        if len(id.encode()) <= THREAD_ID_BYTES:
             return id
     return f"{readable}-{unique}"
 

@@ -135,8 +135,10 @@ class AgentRun(Signals):
             await self._until(self._can_continue)
 
     async def _begin(self, request: RunRequest) -> None:
-        self._visibility.set_title(request)
         thread_id = workflow.info().workflow_id
+        if (problem := ids.thread_id_problem(thread_id)) is not None:
+            raise ApplicationError(problem, type="InvalidRequest", non_retryable=True)
+        self._visibility.set_title(request)
         run_id = thread_id if request.subagent is not None else str(workflow.uuid4())
         transcript = kept = None
         if (past := past_of(request)) is not None:

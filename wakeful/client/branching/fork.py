@@ -15,7 +15,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from wakeful.client.branching.steps import Step, steps_of
-from wakeful.client.start import new_thread_id, rejecting_invalid
+from wakeful.client.start import check_thread_id, new_thread_id, rejecting_invalid
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.wake import Described, describe
 from wakeful.client.watching.reading import read_messages
@@ -51,9 +51,10 @@ async def fork_thread(reader: ThreadReader, thread_id: str, fork: ForkRequest) -
     """Start the fork, on its origin's task queue, and return its thread's id.
 
     Raises:
-        CallerError: there is no such step, it has not ended, it needs a message, or the new id is taken.
+        CallerError: there is no such step, it has not ended, it needs a message, or the new id is taken or not valid.
         ThreadNotFound: there is no such thread.
     """
+    check_thread_id(fork.new_thread_id)
     temporal = reader.temporal
     origin = await describe(temporal, thread_id)
     if origin is None:
