@@ -168,6 +168,18 @@ def slower_to_archive_than_to_run() -> None:
         scenario.end()
 
 
+def archived_in_vain() -> None:
+    """What an archive has to hold is rolled back while it is written, and the next run waits for its end."""
+    with carrying(SMALL), scenario_of("plain", *[[LOOK]] * 3, [ASK], events=BUSY_EVENTS, mode=THREAD) as scenario:
+        scenario.go_without("archive-")
+        scenario.move(*["junk t1 0"] * 2 * BUSY_EVENTS, "send t1 rollback 1")
+        scenario.go_without("archive-")
+        assert scenario.world.people.stage_of(scenario.world.server.current["t1"]) == "resolving"
+        scenario.go()
+        expect(scenario, "message 1", "done")
+        scenario.end()
+
+
 ARCHIVE_CASES = (
     Case(
         rolled_back_into_an_archive,
@@ -216,5 +228,11 @@ ARCHIVE_CASES = (
         "The thread never continued as new: whenever an archive was written, there was enough for the next one.",
         "no wait for an archive",
         "Violated: t1 has not continued as new in time",
+    ),
+    Case(
+        archived_in_vain,
+        "The run waited for ever: an archive that came to nothing did not end the wait.",
+        "held commands forgotten",
+        "Violated: t1 has the conversation",
     ),
 )

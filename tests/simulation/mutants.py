@@ -276,6 +276,11 @@ MUTANTS = (
         "After a reset, calls of an answer that was under way have the ids of those that the reset undid.",
         mutations.ANSWER_KEEPS_ITS_LINEAGE,
     ),
+    Mutant(
+        "held commands forgotten",
+        "Commands that wait for an archive wait for the next fact, if the archive comes to nothing.",
+        mutations.HELD_COMMANDS_FORGOTTEN,
+    ),
 )
 
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}

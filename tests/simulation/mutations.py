@@ -251,3 +251,4 @@ CLOSING_NOT_NOTICED = _replacing(waking, "_is_closing", lambda _described: False
 UNREAD_NOT_NOTICED = _replacing(waking, "_came_too_late", _nothing_async)
 NO_WAIT_FOR_AN_ARCHIVE = _replacing(agent_run.AgentRun, "_waits_for_archive", lambda _run: False)
 ANSWER_KEEPS_ITS_LINEAGE = _replacing(inference, "on_history_reset", inference.in_lineage)
+HELD_COMMANDS_FORGOTTEN = _replacing(agent_run.AgentRun, "_may_perform", lambda _run: False)
