@@ -20,11 +20,11 @@ BUSY_EVENTS = 30
 THREAD = ThreadMode.THREAD
 
 
-def expect(scenario: Scenario, *texts: str) -> None:
-    """Check what a reader gets of the thread."""
-    read = [message.text for message in ask(scenario.result, scenario.world.people.client.transcript("t1"))]
+def expect(scenario: Scenario, *texts: str, thread_id: str = "t1") -> None:
+    """Check what a reader gets of a thread."""
+    read = [message.text for message in ask(scenario.result, scenario.world.people.client.transcript(thread_id))]
     if read != list(texts):
-        raise Violated(f"t1 has the conversation {read}")
+        raise Violated(f"{thread_id} has the conversation {read}")
 
 
 def open_archives(scenario: Scenario) -> list[str]:
@@ -151,6 +151,25 @@ def closed_while_it_is_sent() -> None:
         scenario.end()
 
 
+def forked_from_a_deleted_thread() -> None:
+    """A fork shares an archived past with another thread, which is deleted with all its archives."""
+    with carrying(SMALL), scenario_of("plain", *[[LOOK]] * 6, events=30, mode=THREAD) as scenario:
+        client, server = scenario.world.people.client, scenario.world.server
+        scenario.go()
+        shared = [message.text for message in ask(scenario.result, client.transcript("t1"))][:11]
+        ask(scenario.result, client.fork("t1", at=5, message="instead", new_thread_id="f1", mode=THREAD))
+        scenario.go()
+        scenario.world.people.disturbed.add("t1")
+        for execution in server.open:
+            if execution.workflow_id.startswith("t1"):
+                server.terminate(execution, "deleted")
+        delete_closed(scenario)
+        ask(scenario.result, client.send("f1", "still there?"))
+        scenario.go()
+        expect(scenario, *shared, "instead", "done", "still there?", "done", thread_id="f1")
+        scenario.end()
+
+
 def slower_to_archive_than_to_run() -> None:
     """A chat in which two more messages are answered while each archive is written."""
     with carrying(SMALL), scenario_of("plain", events=BUSY_EVENTS, mode=THREAD) as scenario:
@@ -210,6 +229,12 @@ ARCHIVE_CASES = (
         "The woken thread was restored from an archive that had been written too early, and lost a message.",
         "earlier last archive kept",
         "Violated: t1 has the conversation ['hello t1', 'done', 'message 2'",
+    ),
+    Case(
+        forked_from_a_deleted_thread,
+        "The fork could not be read any more, and its model was not called.",
+        "fork shares archives",
+        "Violated: f1 has the conversation",
     ),
     Case(
         sent_while_it_closes,

@@ -257,6 +257,11 @@ MUTANTS = (
         mutations.EARLIER_LAST_ARCHIVE_KEPT,
     ),
     Mutant(
+        "fork shares archives",
+        "A fork refers to the archives of its origin.",
+        mutations.FORK_SHARES_ARCHIVES,
+    ),
+    Mutant(
         "closing not noticed",
         "A client does not see that the thread which it sends to is closing.",
         mutations.CLOSING_NOT_NOTICED,

@@ -32,9 +32,11 @@ from tests.simulation.workers import WORKFLOWS
 from wakeful.authoring.tool import ToolContext
 from wakeful.contract import ids, names
 from wakeful.contract.base import replace
+from wakeful.contract.carryover import Carryover
 from wakeful.contract.errors import ThreadNotFound
 from wakeful.contract.requests import parse_decisions
 from wakeful.contract.runs import RunResult
+from wakeful.contract.segments import archived_messages
 from wakeful.history.archive import ArchiveWriter
 from wakeful.history.completed_part import CompletedPart
 from wakeful.loop.machine.facts import DecisionsReceived, Fact
@@ -119,6 +121,7 @@ def _only_in_future(alarm: Alarm, at: int | None, *, now: int) -> None:
 
 
 _set_alarm = Alarm.set
+_fork_of = restoring.RestoreActivity._fork_of
 _start_archive = ArchiveWriter._start
 _last_archive = restoring.RestoreActivity._last_archive
 _context = tool_execution._Call.context
@@ -153,6 +156,13 @@ async def _of_known_execution(activity: restoring.RestoreActivity, thread_id: st
 
 async def _keeping_existing(writer: ArchiveWriter, archive_id: str, header: Any, part: Any, *_policy: Any) -> str:
     return await _start_archive(writer, archive_id, header, part)
+
+
+async def _sharing_archives(activity: restoring.RestoreActivity, origin: Any, request: Any) -> Any:
+    past = await _fork_of(activity, origin, request)
+    segments = (await activity._ask(origin, names.QUERY_CARRYOVER, Carryover)).segments
+    shared = tuple(ref for ref in segments if ref.messages <= request.messages)
+    return dataclasses.replace(past, segments=shared, messages=past.messages[archived_messages(shared) :])
 
 
 def _replacing(owner: object, name: str, value: Any) -> Apply:
@@ -247,6 +257,7 @@ LAST_ACT_TOO_EARLY = _replacing(
     Archives, "is_closed", lambda archives, _thread: archives._closing is not None and not archives.is_busy
 )
 EARLIER_LAST_ARCHIVE_KEPT = _replacing(ArchiveWriter, "_start", _keeping_existing)
+FORK_SHARES_ARCHIVES = _replacing(restoring.RestoreActivity, "_fork_of", _sharing_archives)
 CLOSING_NOT_NOTICED = _replacing(waking, "_is_closing", lambda _described: False)
 UNREAD_NOT_NOTICED = _replacing(waking, "_came_too_late", _nothing_async)
 NO_WAIT_FOR_AN_ARCHIVE = _replacing(agent_run.AgentRun, "_waits_for_archive", lambda _run: False)
