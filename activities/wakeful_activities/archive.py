@@ -90,7 +90,7 @@ class ArchiveActivity:
         if not input.closes:
             return ArchiveOutput(segments=written)
         segments = (*input.segments, *written)
-        run_id = await writer.write_last(segments, messages, events, carryover.fitting())
+        run_id = await writer.write_last(segments, messages, events, carryover.fitting(), closed_run_id=thread.run_id)
         archives = {ref.archive_id: ref.run_id for ref in segments} | {ids.last_archive_id(thread.thread_id): run_id}
         await self._release(archives, expired_run_id=thread.run_id if input.expired else None)
         return ArchiveOutput(segments=written, last_run_id=run_id)

@@ -6,7 +6,7 @@ depends on no other execution, which retention will delete.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import reduce
 from typing import TypeVar
@@ -17,7 +17,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from wakeful.client.read_or_ask import read_or_ask
-from wakeful.contract.archive import ArchiveInput, ArchiveOutput
+from wakeful.contract.archive import ArchiveInput, ArchiveOutput, SegmentContent
 from wakeful.contract.base import Wire, json_bytes
 from wakeful.contract.carryover import Carryover, Counters
 from wakeful.contract.errors import ArchiveMissing, DoesNotReplay, ReplayTooSlow, ThreadNotFound, WakefulError
@@ -64,6 +64,9 @@ ANSWER_TIMEOUT = timedelta(seconds=5)
 
 V = TypeVar("V", bound=Wire)
 
+LOST_MOMENTS = 100_000
+"""More events of history than executions of a thread have had that were deleted before it was restored."""
+
 EVENTS_PER_MOMENT = 20
 """More events than one event of history can cause."""
 
@@ -108,10 +111,7 @@ class RestoreActivity:
         try:
             start = await latest_started(self._client, thread_id, run_id)
         except ThreadNotFound:  # the server has deleted it since the thread was woken
-            try:
-                return await self._last_archive(thread_id)
-            except ArchiveMissing as error:
-                raise ThreadNotFound(thread_id) from error
+            return await self._deleted(thread_id, run_id)
         closed = ExecutionRef(thread_id, start.run_id)
         if not start.has_started:
             if start.snapshot is None:
@@ -140,16 +140,30 @@ class RestoreActivity:
                     output = await payloads.value(moment.result, ArchiveOutput)
                     before = inputs[scheduled]
                     is_last = before.closes and output.last_run_id is not None
-                    found = await self._last_archive(closed.thread_id, output.last_run_id) if is_last else None
+                    last = (
+                        await read_last_archive(self._client, closed.thread_id, output.last_run_id) if is_last else None
+                    )
+                    found = _in_last_archive(last) if last is not None else None
                 case Closed(how=how) if how in CLOSED_FROM_OUTSIDE:
                     found = None  # what it was sent after its last act is not archived
         return found
 
-    async def _last_archive(self, thread_id: str, run_id: str | None = None) -> _Past:
-        """What the thread archived as its last act; without `run_id`, when it closed last."""
-        content = await read_last_archive(self._client, thread_id, run_id)
-        assert content.carryover is not None  # a last archive always has it
-        return _Past(content.carryover, content.carryover.segments, content.messages, content.events)
+    async def _deleted(self, thread_id: str, run_id: str) -> _Past:
+        """The thread when it closed last: in this execution, or in an earlier one, if this one was terminated."""
+        try:
+            last = await read_last_archive(self._client, thread_id)
+        except ArchiveMissing as error:
+            raise ThreadNotFound(thread_id) from error
+        past = _in_last_archive(last)
+        if last.closed_run_id in (None, run_id):
+            return past
+        counters = past.carryover.counters
+        counted = _beyond(counters, LOST_MOMENTS).model_copy(update={"events": counters.events})
+        missing = (
+            f"what the thread said after execution {last.closed_run_id!r} is lost: execution {run_id!r} was terminated "
+            "or timed out, and its retention ended before the thread was restored"
+        )
+        return replace(past, carryover=past.carryover.model_copy(update={"counters": counted}), missing=missing)
 
     async def _left(self, closed: ExecutionRef) -> _Past:
         """What the execution has, read by replay."""
@@ -287,6 +301,12 @@ def _of_snapshot(snapshot: ThreadSnapshot) -> _Past:
     thread, segments = snapshot.thread, snapshot.segments
     messages = visible_messages(thread)[archived_messages(segments) - thread.transcript.before.length :]
     return _Past(carryover(thread), segments, messages, snapshot.events, _interrupted_calls(messages))
+
+
+def _in_last_archive(last: SegmentContent) -> _Past:
+    """What a thread archived as its last act."""
+    assert last.carryover is not None  # a last archive always has it
+    return _Past(last.carryover, last.carryover.segments, last.messages, last.events)
 
 
 def _appended(transcript: Transcript, messages: Sequence[Message]) -> Transcript:

@@ -80,6 +80,22 @@ def deleted_before_it_is_restored() -> None:
         scenario.end()
 
 
+def terminated_and_deleted_before_it_is_restored() -> None:
+    """The same after the thread was woken and terminated: what it had said when it closed is left, and it says so."""
+    with scenario_of("plain", mode=THREAD) as scenario:
+        scenario.go()
+        close(scenario)
+        scenario.move("send t1 enqueue 1")
+        scenario.go()
+        scenario.move("terminate t1")
+        wake_without_predecessor(scenario, 2)
+        expect(scenario, "hello t1", "done", "message 2", "done")
+        status = ask(scenario.result, scenario.world.people.client.status("t1"))
+        if not any("is lost" in refusal.reason for refusal in status.refusals):
+            raise Violated("t1 does not say that a part of it is lost")
+        scenario.end()
+
+
 def started_over() -> None:
     """A thread is started over, closed and woken from its archives alone: the conversation before is left behind."""
     with scenario_of("plain", mode=THREAD) as scenario:
@@ -211,6 +227,12 @@ ARCHIVE_CASES = (
         "The woken thread waited for a closed execution that the server no longer has.",
         "restore needs its predecessor",
         "AssertionError: there is no end",
+    ),
+    Case(
+        terminated_and_deleted_before_it_is_restored,
+        "The woken thread continued without its newest messages, and showed no sign of it.",
+        "loss not noticed",
+        "Violated: t1 does not say that a part of it is lost",
     ),
     Case(
         started_over,

@@ -242,6 +242,11 @@ MUTANTS = (
         mutations.SNAPSHOT_NOT_READ,
     ),
     Mutant(
+        "loss not noticed",
+        "A woken thread takes any last archive for that of the execution that it continues.",
+        mutations.LOSS_NOT_NOTICED,
+    ),
+    Mutant(
         "archives left behind",
         "A thread that is started over keeps the archives of before.",
         mutations.ARCHIVES_LEFT_BEHIND,

@@ -31,13 +31,14 @@ from tests.simulation import people, reader
 from tests.simulation.workers import WORKFLOWS
 from wakeful.authoring.tool import ToolContext
 from wakeful.contract import ids, names
+from wakeful.contract.archive import SegmentContent
 from wakeful.contract.base import replace
 from wakeful.contract.carryover import Carryover
 from wakeful.contract.errors import ThreadNotFound
 from wakeful.contract.requests import parse_decisions
 from wakeful.contract.runs import RunResult
 from wakeful.contract.segments import archived_messages
-from wakeful.history.archive import ArchiveWriter
+from wakeful.history.archive import ArchiveWriter, read_last_archive
 from wakeful.history.completed_part import CompletedPart
 from wakeful.loop.machine.facts import DecisionsReceived, Fact
 from wakeful.loop.machine.stages import Cancelling, Done
@@ -123,7 +124,6 @@ def _only_in_future(alarm: Alarm, at: int | None, *, now: int) -> None:
 _set_alarm = Alarm.set
 _fork_of = restoring.RestoreActivity._fork_of
 _start_archive = ArchiveWriter._start
-_last_archive = restoring.RestoreActivity._last_archive
 _context = tool_execution._Call.context
 _begin = opening.begin
 _pending = snapshots.pending_commands
@@ -148,10 +148,13 @@ def _without_snapshot(_snapshot: snapshots.ThreadSnapshot) -> Any:
     raise ThreadNotFound("the predecessor")
 
 
-async def _of_known_execution(activity: restoring.RestoreActivity, thread_id: str, run_id: str | None = None) -> Any:
-    if run_id is None:
-        raise ThreadNotFound(thread_id)
-    return await _last_archive(activity, thread_id, run_id)
+async def _without_archives(_restoring: restoring.RestoreActivity, thread_id: str, _run_id: str) -> Any:
+    raise ThreadNotFound(thread_id)
+
+
+async def _of_any_execution(temporal: Any, thread_id: str, run_id: str | None = None) -> SegmentContent:
+    last = await read_last_archive(temporal, thread_id, run_id)
+    return last.model_copy(update={"closed_run_id": None})
 
 
 async def _keeping_existing(writer: ArchiveWriter, archive_id: str, header: Any, part: Any, *_policy: Any) -> str:
@@ -250,7 +253,8 @@ INTERRUPTED_CALLS_LEFT_OPEN = _replacing(restoring, "_interrupted_calls", lambda
 READER_LOOKS_AHEAD = _replacing(reader, "completed_part", lambda events: CompletedPart(events, len(events)))
 RESET_NOT_NOTICED = _replacing(ids, "lineage", lambda _seed: "")
 ROLLBACK_UNDONE = _replacing(agent_run, "still_valid", lambda segments, _transcript: segments)
-RESTORE_NEEDS_ITS_PREDECESSOR = _replacing(restoring.RestoreActivity, "_last_archive", _of_known_execution)
+RESTORE_NEEDS_ITS_PREDECESSOR = _replacing(restoring.RestoreActivity, "_deleted", _without_archives)
+LOSS_NOT_NOTICED = _replacing(restoring, "read_last_archive", _of_any_execution)
 SNAPSHOT_NOT_READ = _replacing(restoring, "_of_snapshot", _without_snapshot)
 ARCHIVES_LEFT_BEHIND = _replacing(starting, "end_archive", _nothing_async)
 LAST_ACT_TOO_EARLY = _replacing(

@@ -21,6 +21,8 @@ class SegmentContent(Wire):
     """What the thread kept besides its conversation at the segment's end; only the last segment of several has it.
 
     In the last archive, everything that a wake needs."""
+    closed_run_id: Maybe[str] = None
+    """Of the last archive: the execution that closed (a Temporal run id). A later one may have been terminated."""
 
 
 class ArchiveInput(Wire):

@@ -172,6 +172,8 @@ class ArchiveWriter:
         messages: Sequence[Message],
         events: Sequence[EventRecord],
         carryover: Carryover,
+        *,
+        closed_run_id: str,
     ) -> str:
         """Write the last archive of a thread that closes, and return its run id; an earlier one ends.
 
@@ -181,7 +183,9 @@ class ArchiveWriter:
             ThreadNotFound: the thread was deleted meanwhile; nothing stays of what was written.
         """
         kept = carryover.model_copy(update={"segments": segments})
-        content = SegmentContent(messages=tuple(messages), events=tuple(events), carryover=kept)
+        content = SegmentContent(
+            messages=tuple(messages), events=tuple(events), carryover=kept, closed_run_id=closed_run_id
+        )
         archive_id = ids.last_archive_id(self._thread_id)
         run_id = await self._start(
             archive_id, self._header(segments, content), content, WorkflowIDConflictPolicy.TERMINATE_EXISTING
