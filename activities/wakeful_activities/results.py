@@ -1,11 +1,13 @@
 """Turn what a tool or a gate returned into a result that history can hold and a model can read."""
 
+import json
 from typing import Any
 
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from wakeful.contract.base import json_bytes
 from wakeful.contract.errors import ToolError, ToolErrorKind
+from wakeful.contract.limits import depth_problem
 from wakeful.contract.tools import ToolResult
 
 RESULT_LIMIT = 256_000
@@ -18,7 +20,7 @@ def as_result(tool_name: str, returned: Any) -> ToolResult:
         return returned
     try:
         return ToolResult.success(tool_name, to_jsonable_python(returned))
-    except PydanticSerializationError as error:
+    except (PydanticSerializationError, RecursionError, ValueError) as error:
         raise ToolError(
             f"the tool returned a {type(returned).__name__}, which JSON cannot hold: {error}",
             kind=ToolErrorKind.INTERNAL,
@@ -26,10 +28,24 @@ def as_result(tool_name: str, returned: Any) -> ToolResult:
 
 
 def cut_to_fit(result: ToolResult) -> ToolResult:
-    """The result; if it is too long for history and for a model, its beginning and a note."""
-    size = json_bytes(result)
-    if size <= RESULT_LIMIT:
-        return result
-    note = f"[cut: the result has {size:,} bytes, and the first {RESULT_LIMIT:,} are shown]"
-    shown = result.text.encode()[:RESULT_LIMIT].decode(errors="ignore")
-    return result.model_copy(update={"data": None, "message": f"{shown}\n{note}"})
+    """The result, if history can hold it and a model can read it: else its beginning and a note, or an error."""
+    try:
+        result = _in_unicode(result)
+        problem = depth_problem(result.model_dump(mode="json"))
+        if problem is None and (size := json_bytes(result.suspension)) > RESULT_LIMIT:
+            problem = f"the ticket of its suspension has {size:,} bytes; at most {RESULT_LIMIT:,} are accepted"
+    except (PydanticSerializationError, RecursionError, ValueError) as error:
+        problem = f"JSON cannot hold it: {error}"
+    if problem is not None:
+        return ToolResult.error(result.tool_name, f"the tool ran, but its result cannot be recorded: {problem}")
+    return result.cut_to(RESULT_LIMIT)
+
+
+def _in_unicode(result: ToolResult) -> ToolResult:
+    """The result without half surrogate pairs, such as names of files have that are not UTF-8."""
+    try:
+        to_json(result)
+    except PydanticSerializationError:
+        written = json.dumps(result.model_dump(mode="json"), ensure_ascii=False)
+        return ToolResult.model_validate_json(written.encode(errors="replace"))
+    return result

@@ -66,7 +66,7 @@ def test_an_escalation_time_is_positive_and_finite(seconds: float) -> None:
 
 
 def test_a_result_that_is_too_large_for_a_model_is_rejected() -> None:
-    with pytest.raises(ValidationError, match="the result has 256,002 bytes; at most 256,000 are accepted"):
+    with pytest.raises(ValidationError, match="it has 256,002 bytes; at most 256,000 are accepted"):
         Decision(target="1-1", action=DecisionAction.RESUME, result="x" * RESULT_LIMIT)
 
 

@@ -15,7 +15,9 @@ from wakeful.contract.agents import (
     DEFAULT_INFERENCE_TIMEOUT_SECONDS,
     DEFAULT_MAX_CONTINUATIONS,
     DEFAULT_MAX_DEPTH,
+    DEFAULT_MAX_PARALLEL_CALLS,
     DEFAULT_MAX_ROUNDS,
+    MAX_CALLS,
     RetryPolicy,
     ToolMode,
 )
@@ -58,6 +60,8 @@ class Agent(Written):
     """Globs over the same ids. They win over `allowed_tools`."""
     tool_mode: ToolMode = ToolMode.SEQUENTIAL
     """Whether the calls of one step run one after another or in parallel."""
+    max_parallel_calls: int = Field(default=DEFAULT_MAX_PARALLEL_CALLS, ge=1, le=MAX_CALLS)
+    """How many calls of one step run at the same time in parallel mode. The others wait for their turn."""
     permissions: PermissionPolicy | None = None
     """Which tool calls are allowed, denied, or need a person's approval. None allows all."""
     gates: Sequence[Gate | str] = ()

@@ -20,6 +20,11 @@ from wakeful.contract.tools import ToolDescriptor
 DEFAULT_MAX_ROUNDS = 16
 DEFAULT_MAX_CONTINUATIONS = 2
 DEFAULT_MAX_DEPTH = 6
+
+DEFAULT_MAX_PARALLEL_CALLS = 50
+
+MAX_CALLS = 256
+"""Calls of one answer that are executed; the model reads that the others were not."""
 DEFAULT_DELEGATE_TIMEOUT_SECONDS = 7 * 24 * 3600.0
 DEFAULT_INFERENCE_TIMEOUT_SECONDS = 600.0
 DEFAULT_INFERENCE_HEARTBEAT_SECONDS = 30.0
@@ -69,6 +74,10 @@ def _is_usual_patience(value: float) -> bool:
     return value == DEFAULT_DELEGATE_TIMEOUT_SECONDS
 
 
+def _is_usual_parallelism(value: int) -> bool:
+    return value == DEFAULT_MAX_PARALLEL_CALLS
+
+
 class ResolvedAgent(Wire):
     """Everything of an agent that a run depends on; it does not change while the run lasts."""
 
@@ -78,6 +87,8 @@ class ResolvedAgent(Wire):
     tools: Few[tuple[ToolDescriptor, ...]] = ()
     max_rounds: int = DEFAULT_MAX_ROUNDS
     tool_mode: ToolMode = ToolMode.SEQUENTIAL
+    max_parallel_calls: Annotated[int, Field(exclude_if=_is_usual_parallelism)] = DEFAULT_MAX_PARALLEL_CALLS
+    """How many calls of one step run at the same time."""
     context: Maybe[RecordedContextPolicy] = None
     context_messages: Few[tuple[ContextMessage, ...]] = ()
     inference_timeout_seconds: float = DEFAULT_INFERENCE_TIMEOUT_SECONDS

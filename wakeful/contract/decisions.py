@@ -3,14 +3,17 @@
 import hashlib
 import json
 from enum import StrEnum
+from typing import Annotated
 
-from pydantic import AliasChoices, Field, JsonValue, field_validator
+from pydantic import AfterValidator, AliasChoices, Field, JsonValue
 
 from wakeful.contract.base import Few, Maybe, Wire, Written
+from wakeful.contract.limits import cut, within
 from wakeful.contract.messages import ToolCall
 
 RESULT_LIMIT = 256_000
-"""Bytes of a decision's result, which the model may read as the result of the call."""
+"""Bytes of a decision's result, which the model may read as the result of the call, and of the arguments that it
+replaces the model's with."""
 
 
 class ResumeMode(StrEnum):
@@ -91,25 +94,17 @@ class Decision(Written):
 
     target: str = Field(min_length=1, validation_alias=AliasChoices("target", "call_id", "suspension_id"))
     action: DecisionAction
-    result: Maybe[JsonValue] = None
-    reason: Maybe[str] = None
+    result: Annotated[Maybe[JsonValue], AfterValidator(within(RESULT_LIMIT))] = None
+    reason: Maybe[Annotated[str, AfterValidator(cut)]] = None
     decision_id: Maybe[str] = None
-    actor: Maybe[str] = None
+    actor: Maybe[Annotated[str, AfterValidator(cut)]] = None
     """Who decided, as the sender states it."""
-    arguments: Maybe[JsonValue] = None
+    arguments: Annotated[Maybe[JsonValue], AfterValidator(within(RESULT_LIMIT))] = None
     """Run the call with these arguments instead of the model's; history records both."""
     arguments_digest: Maybe[str] = None
     """The digest of the arguments that were shown; if they have changed since, the decision is rejected."""
     always: Few[bool] = False
     """Also allow such calls on this thread from now on."""
-
-    @field_validator("result", mode="after")
-    @classmethod
-    def _fits(cls, result: JsonValue) -> JsonValue:
-        size = len(json.dumps(result, ensure_ascii=False).encode(errors="surrogatepass"))
-        if size > RESULT_LIMIT:
-            raise ValueError(f"the result has {size:,} bytes; at most {RESULT_LIMIT:,} are accepted")
-        return result
 
     def resume(self, at: int) -> "ToolCallResume":
         return ToolCallResume(

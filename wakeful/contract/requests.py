@@ -9,6 +9,7 @@ from wakeful.contract.base import Few, Maybe, Written
 from wakeful.contract.budgets import Budget
 from wakeful.contract.decisions import Decision, Decisions
 from wakeful.contract.errors import CallerError, validation_problems
+from wakeful.contract.limits import cut, depth_problem, within
 from wakeful.contract.mail import AgentMessage, Mail, ReturnedMessage, TaskEvent
 from wakeful.contract.messages import InputMessage, fitting
 from wakeful.contract.model_settings import InferenceOverrides
@@ -16,6 +17,9 @@ from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import LONGEST_EXPIRE_AFTER, OnBusy, Origin, ThreadMode
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult, SubagentContext
 from wakeful.contract.tools import FrontendTool
+
+SETTINGS_BYTES = 150_000
+"""Bytes of a run's overrides, of its rules, and of its frontend tools: every inference is given them."""
 
 
 class Fork(Written):
@@ -44,16 +48,16 @@ class RunRequest(Written):
     fork: Maybe[Fork] = None
     """Continue from a step of another thread."""
     title: Maybe[str] = None
-    frontend_tools: Few[tuple[FrontendTool, ...]] = ()
+    frontend_tools: Annotated[Few[tuple[FrontendTool, ...]], AfterValidator(within(SETTINGS_BYTES))] = ()
     parent_thread_id: Maybe[str] = None
     parent_run_id: Maybe[str] = None
     parent_tool_call_id: Maybe[str] = None
     session_id: Maybe[str] = None
     transport_request_id: Maybe[str] = None
     origin: Origin = Origin.USER
-    overrides: Maybe[InferenceOverrides] = None
+    overrides: Annotated[Maybe[InferenceOverrides], AfterValidator(within(SETTINGS_BYTES))] = None
     """Settings for this run only."""
-    permissions: Few[tuple[Rule, ...]] = ()
+    permissions: Annotated[Few[tuple[Rule, ...]], AfterValidator(within(SETTINGS_BYTES))] = ()
     """Rules for this run only; a rule replaces the agent's or the thread's rule for the same `tool`."""
     budget: Maybe[Budget] = None
     """What this run and its descendants may spend."""
@@ -92,7 +96,7 @@ def title_of(request: RunRequest) -> str:
     """The thread's title: the one that was given, or the first words of the input."""
     said = request.messages[0].as_message("").text if request.messages else ""
     text = request.title or " ".join(said.split())
-    return text if len(text) <= TITLE_LENGTH else text[: TITLE_LENGTH - 1] + "…"
+    return cut(text, TITLE_LENGTH)
 
 
 class Submission(Written):
@@ -102,7 +106,7 @@ class Submission(Written):
     on_busy: OnBusy = OnBusy.ENQUEUE
     agent_id: Maybe[str] = None
     """The agent for the run that they start, if it is to change."""
-    overrides: Maybe[InferenceOverrides] = None
+    overrides: Annotated[Maybe[InferenceOverrides], AfterValidator(within(SETTINGS_BYTES))] = None
     """Settings for the run that they start."""
 
     @property
@@ -119,7 +123,7 @@ def as_messages(written: str | tuple[InputMessage, ...]) -> tuple[InputMessage, 
 class CancelRequest(Written):
     """Cancel the run of a thread."""
 
-    reason: Maybe[str] = None
+    reason: Maybe[Annotated[str, AfterValidator(cut)]] = None
 
 
 class UndeliveredRequest(Written):
@@ -265,6 +269,8 @@ def _parse(kind: type[W], written: object, *, example: str) -> W:
 
 
 def _validated(validate: Callable[[object], T], written: object, *, example: str) -> T:
+    if (problem := depth_problem(written)) is not None:
+        raise CallerError(problem)
     try:
         return validate(written)
     except ValidationError as error:

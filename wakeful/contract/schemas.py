@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from wakeful.contract.limits import cut
+
 MAX_DEPTH = 64
 MAX_STEPS = 100_000
 """Schemas that one check may visit: a schema that refers to itself twice takes exponential time."""
@@ -205,7 +207,7 @@ def _at(place: str, problem: str) -> str:
 
 def _shown(value: JsonValue) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 80 else text[:79] + "…"
+    return cut(text, 80)
 
 
 _Judge = Callable[[JsonValue, JsonValue], str | None]

@@ -6,9 +6,10 @@ from typing import Self
 
 from pydantic import Field, JsonValue, ValidationError
 
-from wakeful.contract.base import Few, Maybe, Wire, Written
+from wakeful.contract.base import Few, Maybe, Wire, Written, json_bytes
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
 from wakeful.contract.hooks import HookEffects
+from wakeful.contract.limits import depth_problem
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.names import OUTCOME_UNKNOWN
 from wakeful.contract.permissions import Rule
@@ -147,6 +148,17 @@ class ToolResult(Wire):
             return self.data
         return json.dumps(self.data, separators=(",", ":"), ensure_ascii=False)
 
+    def cut_to(self, limit: int) -> "ToolResult":
+        """The result; if its JSON has more bytes than `limit`, the beginning of its text and a note."""
+        size = json_bytes(self)
+        if size <= limit:
+            return self
+        shown = self.text.encode(errors="replace")[: limit - 2].decode(errors="ignore")
+        while json_bytes(shown) > limit:  # escapes take up to six bytes for one
+            shown = shown[: len(shown) // 2]
+        message = f"{shown}\n[cut: the result has {size:,} bytes, and its first {len(shown.encode()):,} are shown]"
+        return self.model_copy(update={"data": None, "metadata": {}, "message": message})
+
 
 def outcome_unknown(tool_name: str, reason: str) -> str:
     """What the model reads of a call whose worker was lost."""
@@ -170,15 +182,23 @@ class ToolOutcome(Wire):
     """What the call's hooks and the tool itself request."""
 
 
+FOREIGN_RESULT_BYTES = 300_000
+"""Bytes of a result that a worker in another language may return; our own cuts results to less."""
+
+
 def tool_outcome(tool_name: str, returned: object) -> ToolOutcome:
     """The output of a tool activity, read leniently: a worker in another language may return any JSON as data."""
+    if (problem := depth_problem(returned)) is not None:
+        return ToolOutcome(result=ToolResult.error(tool_name, f"the tool's result cannot be read: {problem}"))
     try:
-        return ToolOutcome.model_validate(returned)
+        outcome = ToolOutcome.model_validate(returned)
     except ValidationError:
         if _is_pending(returned):  # taken as data, it would pass for a completed call
             return ToolOutcome(result=ToolResult.error(tool_name, "the tool returned a malformed suspension"))
         data = {"tool_name": tool_name, "status": ToolStatus.SUCCESS, "data": returned}
-        return ToolOutcome(result=ToolResult.model_validate(data))
+        outcome = ToolOutcome(result=ToolResult.model_validate(data))
+    result = outcome.result.cut_to(FOREIGN_RESULT_BYTES)
+    return outcome if result is outcome.result else outcome.model_copy(update={"result": result})
 
 
 def _is_pending(returned: object) -> bool:

@@ -217,6 +217,7 @@ class Registry:
             model=now.content.binding(agent.model),
             tools=now.content.descriptors(agent, in_task=in_task),
             max_rounds=agent.max_rounds,
+            max_parallel_calls=agent.max_parallel_calls,
             tool_mode=agent.tool_mode,
             context=agent.context,
             context_messages=tuple(agent.context_messages),

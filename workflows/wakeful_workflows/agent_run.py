@@ -18,6 +18,7 @@ from wakeful.contract import ids, names
 from wakeful.contract.carryover import Carryover, Counters
 from wakeful.contract.errors import CallerError
 from wakeful.contract.inference import RestoreInput, TranscriptTail
+from wakeful.contract.limits import IN_FLIGHT_BYTES
 from wakeful.contract.requests import RunRequest, parse_fork_point, parse_outcomes, parse_page, parse_request
 from wakeful.contract.runs import RunResult, ThreadMode
 from wakeful.contract.segments import archived_events
@@ -258,6 +259,7 @@ class AgentRun(Signals):
         return thread.counters.model_copy(update={"events": self._log.last, "archives": self._archives.number})
 
     def _perform(self) -> None:
+        """Perform the pending commands, in order, as long as they have room; cancels need none."""
         identity, commands = self._current().identity, self._pending
         self._pending = []
         cancelled = {command.id for command in commands if isinstance(command, CancelWork)}
@@ -267,10 +269,17 @@ class AgentRun(Signals):
                     self._activities.cancel(id)
                 case _ if command.id in cancelled:
                     self._facts.append(WorkCancelled(command.id))
+                case _ if self._pending or not self._has_room:
+                    self._pending.append(command)
                 case StartChild() | StartTask() | CancelChild() | SendSignal() | NotifyParent():
                     self._children.perform(command, identity)
                 case _:
                     self._activities.start(command, identity)
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether another command may be performed: a workflow task has a limit for the bytes of all its commands."""
+        return self._activities.bytes_in_flight + self._children.bytes_in_flight < IN_FLIGHT_BYTES
 
     async def _until(self, is_met: Callable[[], bool]) -> None:
         """Wait. Temporal's own cancellation is a fact like the `close` signal."""
@@ -290,6 +299,8 @@ class AgentRun(Signals):
 
     def _can_continue(self) -> bool:
         if self._facts or self._archives.has_news or self._may_perform():
+            return True
+        if self._pending and self._has_room and not self._waits_for_archive():
             return True
         return isinstance(self._current().stage, Done) and self._is_quiet() and not self._archives.is_busy
 

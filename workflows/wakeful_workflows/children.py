@@ -49,6 +49,7 @@ class Children:
         self._history = history
         self._newest: dict[str, asyncio.Task[None]] = {}
         """The newest work for each thread; the next waits for it."""
+        self.bytes_in_flight = 0
 
     @property
     def is_busy(self) -> bool:
@@ -58,31 +59,37 @@ class Children:
     def perform(self, command: ChildCommand, identity: RunIdentity) -> None:
         match command:
             case StartChild():
-                self._start(command.id, command.name, identity, partial(self._start_agent, command))
+                start_agent, size = partial(self._start_agent, command), size_of(command.request)
+                self._start(command.id, command.name, identity, start_agent, size=size)
             case StartTask():
-                self._start(command.id, command.tool.name, identity, partial(self._start_task, command, identity))
+                start_task, size = partial(self._start_task, command, identity), size_of(command.call)
+                self._start(command.id, command.tool.name, identity, start_task, size=size)
             case CancelChild(thread_id=thread_id):
                 self._enqueue(thread_id, partial(self._cancel, command))
             case SendSignal(thread_id=thread_id):
-                self._enqueue(thread_id, partial(self._signal, command))
+                self._enqueue(thread_id, partial(self._signal, command), size=size_of(command.payload))
             case NotifyParent(parent_thread_id=thread_id):
-                self._enqueue(thread_id, partial(self._notify_parent, command))
+                self._enqueue(thread_id, partial(self._notify_parent, command), size=size_of(command.result))
             case _:
                 assert_never(command)
 
-    def _start(self, id: str, name: str, identity: RunIdentity, start: Callable[[str], Awaitable[Handle]]) -> None:
+    def _start(
+        self, id: str, name: str, identity: RunIdentity, start: Callable[[str], Awaitable[Handle]], *, size: int
+    ) -> None:
         root = identity.path[0] if identity.path else identity.thread_id
         # A fixed id would fail after a reset, while the old child is still running.
         thread_id = ids.child_thread_id(identity.thread_id, root, name, workflow.uuid4().hex)
         self._report(ChildIdAssigned(id, thread_id))
-        self._enqueue(thread_id, partial(self._started, id, partial(start, thread_id)))
+        self._enqueue(thread_id, partial(self._started, id, partial(start, thread_id)), size=size)
 
-    def _enqueue(self, thread_id: str, work: Callable[[], Awaitable[None]]) -> None:
+    def _enqueue(self, thread_id: str, work: Callable[[], Awaitable[None]], *, size: int = 0) -> None:
         task = asyncio.create_task(_after(self._newest.get(thread_id), work))
         self._newest[thread_id] = task
-        task.add_done_callback(partial(self._on_done, thread_id))
+        self.bytes_in_flight += size
+        task.add_done_callback(partial(self._on_done, thread_id, size))
 
-    def _on_done(self, thread_id: str, task: asyncio.Task[None]) -> None:
+    def _on_done(self, thread_id: str, size: int, task: asyncio.Task[None]) -> None:
+        self.bytes_in_flight -= size
         if self._newest.get(thread_id) is task:
             del self._newest[thread_id]
 

@@ -81,6 +81,7 @@ class Activities:
         self._report = report
         self._history = history
         self._handles: dict[str, Handle] = {}
+        self._sizes: dict[str, int] = {}
         self._deliveries: set[str] = set()
         self._digest: tuple[ResolvedAgent, str] | None = None
         self.worker = WorkerFacts()
@@ -90,7 +91,12 @@ class Activities:
         """A message to another thread is in flight."""
         return bool(self._deliveries)
 
+    @property
+    def bytes_in_flight(self) -> int:
+        return sum(self._sizes.values())
+
     def start(self, command: ActivityCommand, identity: RunIdentity) -> None:
+        before = self._history.bytes
         try:
             handle = self._schedule(command, identity)
         except ActivityNotRegistered:
@@ -100,6 +106,7 @@ class Activities:
             self._report(WorkFailed(command.id, f"it could not be scheduled: {error}"))
             return
         self._handles[command.id] = handle
+        self._sizes[command.id] = self._history.bytes - before
         if isinstance(command, DeliverMessage):
             self._deliveries.add(command.id)
         handle.add_done_callback(lambda _: self._on_done(command, handle))
@@ -245,7 +252,7 @@ class Activities:
             fact = WorkCancelled(command.id)
         except Exception as error:  # a malformed result must not block the run
             fact = WorkFailed(command.id, f"its result is malformed: {error}")
-        del self._handles[command.id]
+        del self._handles[command.id], self._sizes[command.id]
         self._deliveries.discard(command.id)
         self._report(fact)
 

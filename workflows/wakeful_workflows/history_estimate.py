@@ -13,6 +13,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
 
 from wakeful.contract.agents import HistoryBudget
+from wakeful.contract.limits import COMMAND_BYTES
 
 TASK = 3
 """A workflow task is scheduled, started and completed."""
@@ -38,6 +39,10 @@ FAILURE_BYTES = 2_000
 """Of a failure besides its message: a stack trace, and the failures that caused it."""
 
 
+class TooLarge(ValueError):
+    """A command cannot be scheduled, because Temporal would not accept its input."""
+
+
 class HistoryEstimate:
     """The events and bytes of this execution so far, rather too many than too few."""
 
@@ -61,9 +66,15 @@ class HistoryEstimate:
         self.bytes += FAILURE_BYTES + len(str(error).encode()) + len(str(error.__cause__ or "").encode())
 
     def encode(self, events: int, value: Any) -> RawValue:
-        """Count events that have `value` as their payload, and convert it: the SDK then does not convert it again."""
+        """Count events that have `value` as their payload, and convert it: the SDK then does not convert it again.
+
+        Raises:
+            TooLarge: Temporal would not accept it, and the workflow task would fail again and again.
+        """
         payload: Payload = workflow.payload_converter().to_payload(value)
-        self.add(events, size=payload.ByteSize())
+        if (size := payload.ByteSize()) > COMMAND_BYTES:
+            raise TooLarge(f"its input has {size:,} bytes; at most {COMMAND_BYTES:,} are accepted")
+        self.add(events, size=size)
         return RawValue(payload)
 
     def exceeds(self, budget: HistoryBudget, *, times: int = 1) -> bool:

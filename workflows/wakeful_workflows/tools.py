@@ -9,6 +9,7 @@ from temporalio.common import RawValue, RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutError, TimeoutType
 from temporalio.workflow import ActivityCancellationType, ActivityHandle
 
+from wakeful.contract.limits import cut
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.tools import DEFAULT_HEARTBEAT_SECONDS, ToolCallInput, ToolDescriptor, ToolOutcome, tool_outcome
 
@@ -99,4 +100,4 @@ def arguments_summary(call: ToolCall) -> str:
     """A call's arguments, as Temporal UI shows them beside the tool's name."""
     named = call.arguments.items() if isinstance(call.arguments, dict) else ()
     text = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in named)
-    return text if len(text) <= SUMMARY_LENGTH else text[: SUMMARY_LENGTH - 1] + "…"
+    return cut(text, SUMMARY_LENGTH)

@@ -10,6 +10,7 @@ from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 
 from wakeful.contract import names
 from wakeful.contract.ids import ticket_id
+from wakeful.contract.limits import cut
 from wakeful.contract.requests import RunRequest, title_of
 from wakeful.contract.runs import RunStatus
 from wakeful.loop.calls.batch import SuspendedCall
@@ -167,7 +168,7 @@ def _pending(thread_id: str, call: SuspendedCall) -> list[str]:
 
 def _arguments(call: SuspendedCall) -> str:
     arguments = json.dumps(call.ticket.pending.arguments, ensure_ascii=False).replace("`", "'")
-    return arguments if len(arguments) <= ARGUMENTS_LENGTH else arguments[: ARGUMENTS_LENGTH - 1] + "…"
+    return cut(arguments, ARGUMENTS_LENGTH)
 
 
 def _deadline(call: SuspendedCall) -> str:

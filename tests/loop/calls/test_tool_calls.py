@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.loop.driving import AGENT, LOOK, PARALLEL, PAY, Driver, asks, call, ok, pending
-from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.agents import MAX_CALLS, ResolvedAgent
 from wakeful.contract.events import ToolCallDone, ToolCallOutcome
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock
 from wakeful.contract.names import TOOL_INTERRUPTED
@@ -185,3 +185,26 @@ def test_a_repeated_tool_result_is_a_no_op() -> None:
     driver.tool("c1", ok("sunny"))
     before = driver.thread
     assert driver.tool("c1", ok("rainy")) == Advance(before)
+
+
+def test_parallel_calls_wait_while_as_many_run_as_the_agent_allows() -> None:
+    driver = Driver(agent=PARALLEL.model_copy(update={"max_parallel_calls": 2}))
+    driver.model(asks(*(call(f"c{number}") for number in range(4))))
+    assert [command.id for command in driver.last.commands] == [driver.work_id_of("c0"), driver.work_id_of("c1")]
+    driver.tool("c1", ok("sunny"))
+    assert [command.id for command in driver.last.commands] == [driver.work_id_of("c2")]
+    for id in ("c0", "c2", "c3"):
+        driver.tool(id, ok("rain"))
+    assert [id for id, _ in driver.tool_results] == ["c0", "c1", "c2", "c3"]
+
+
+def test_of_too_many_calls_in_one_answer_the_last_are_refused() -> None:
+    driver = Driver(agent=PARALLEL)
+    driver.model(asks(*(call(f"c{number}") for number in range(MAX_CALLS + 2))))
+    refused = [event.id for event in driver.last.events if isinstance(event, ToolCallDone)]
+    assert refused == [f"c{MAX_CALLS}", f"c{MAX_CALLS + 1}"]
+    for number in range(MAX_CALLS):
+        driver.tool(f"c{number}", ok("sunny"))
+    assert isinstance(driver.thread.stage, Inferring)
+    assert [text for _, text in driver.tool_results[:-2]] == ["sunny"] * MAX_CALLS
+    assert "at most 256 of one answer are executed" in driver.tool_results[-1][1]

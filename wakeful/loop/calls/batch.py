@@ -1,13 +1,14 @@
 """The tool calls of one step, each in exactly one state. The results of finished calls are built here, too."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import takewhile
 from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
 from wakeful.contract import ids
-from wakeful.contract.base import replace
+from wakeful.contract.base import json_bytes, replace
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
 from wakeful.contract.events import AgentEvent, ToolCallDone, ToolCallOutcome, ToolCallResumed
 from wakeful.contract.hooks import HookEffects
@@ -22,6 +23,9 @@ Performer = Literal["activity", "subagent", "runtime"]
 
 INLINE_LENGTH = 2_000
 """Characters of a text that inference inputs spell out instead of referring to its place in history."""
+
+INLINE_RESULTS_BYTES = 600_000
+"""Bytes of a step's results that no activity or child returned, such as decisions: inference inputs spell them out."""
 
 
 @dataclass(frozen=True)
@@ -139,9 +143,8 @@ class Batch:
 
     def find(self, target: str) -> Call | None:
         """The call with this id, or else the one that is suspended under this suspension id."""
-        for call in self.calls:
-            if call.call.id == target:
-                return call
+        if (position := self._positions.get(target)) is not None:
+            return self.calls[position]
         for call in self.calls:
             if isinstance(call, SuspendedCall) and call.ticket.suspension.id == target:
                 return call
@@ -149,14 +152,19 @@ class Batch:
 
     def with_call(self, after: Call) -> "Batch":
         """The batch with one call in its next state; the table has to allow it."""
-        moved = []
-        for before in self.calls:
-            if before.call.id == after.call.id:
-                check_tool_call(before.status, after.status)
-                moved.append(after)
-            else:
-                moved.append(before)
-        return replace(self, calls=tuple(moved))
+        position = self._positions[after.call.id]
+        check_tool_call(self.calls[position].status, after.status)
+        return replace(self, calls=(*self.calls[:position], after, *self.calls[position + 1 :]))
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {call.call.id: position for position, call in enumerate(self.calls)}
+
+    @property
+    def inline_room(self) -> int:
+        """How many bytes the results may have that inference inputs spell out, beside those of finished calls."""
+        inline = (call.result for call in self.calls if isinstance(call, FinishedCall) and call.source is None)
+        return INLINE_RESULTS_BYTES - sum(map(json_bytes, inline))
 
     @property
     def running(self) -> tuple[RunningCall, ...]:

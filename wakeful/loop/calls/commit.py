@@ -8,7 +8,16 @@ from wakeful.contract.messages import MessageMetadata
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.tools import ToolResult, outcome_unknown
 from wakeful.contract.transcript import assistant_message, tool_message
-from wakeful.loop.calls.batch import Batch, Call, FinishedCall, RunningCall, Unfinished, finish_event, finished
+from wakeful.loop.calls.batch import (
+    INLINE_LENGTH,
+    Batch,
+    Call,
+    FinishedCall,
+    RunningCall,
+    Unfinished,
+    finish_event,
+    finished,
+)
 from wakeful.loop.machine.events import next_message_id
 from wakeful.loop.machine.stages import AwaitingDecisions, BetweenSteps, CallingTools, Cancelling
 from wakeful.loop.machine.state import Advance, Thread
@@ -32,7 +41,18 @@ def move(thread: Thread, call: Call, *events: AgentEvent) -> Advance:
 
 def finish_call(thread: Thread, call: Unfinished, result: ToolResult) -> Advance:
     """Finish a call with a result."""
-    return move(thread, finished(call, result), finish_event(call, result))
+    after = finished(call, result)
+    if after.source is None:
+        result = within_room(thread, result)
+        after = replace(after, result=result)
+    return move(thread, after, finish_event(call, result))
+
+
+def within_room(thread: Thread, result: ToolResult) -> ToolResult:
+    """The result of a call that the loop itself finishes: it is cut if those of the step become too long together."""
+    if len(result.text) <= INLINE_LENGTH:
+        return result
+    return result.cut_to(max(INLINE_LENGTH, batch_of(thread).inline_room))
 
 
 def finish_lost(thread: Thread, call: RunningCall, reason: str) -> Advance:
@@ -44,14 +64,16 @@ def finish_lost(thread: Thread, call: RunningCall, reason: str) -> Advance:
 def apply_effects_in_order(thread: Thread) -> Advance:
     """Apply the effects of calls in the model's order: up to the first call that is not finished."""
     batch, moved = batch_of(thread), Advance(thread)
-    ready = tuple(takewhile(lambda call: isinstance(call, FinishedCall), batch.calls))
-    if len(ready) == batch.effects_applied:
+    ready = tuple(takewhile(lambda call: isinstance(call, FinishedCall), batch.calls[batch.effects_applied :]))
+    if not ready:
         return moved
-    for call in ready[batch.effects_applied :]:
+    for call in ready:
         assert isinstance(call, FinishedCall)
         if call.effects is not None:
             moved = moved.then(apply_effects, call.effects, source=call.call.id)
-    return replace(moved, thread=_with_batch(moved.thread, replace(batch, effects_applied=len(ready))))
+    return replace(
+        moved, thread=_with_batch(moved.thread, replace(batch, effects_applied=batch.effects_applied + len(ready)))
+    )
 
 
 def commit(thread: Thread) -> Advance:

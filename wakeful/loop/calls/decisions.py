@@ -7,13 +7,14 @@ was applied is a no-op.
 from dataclasses import dataclass
 from typing import assert_never
 
-from wakeful.contract.base import replace
+from wakeful.contract.base import json_bytes, replace
 from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode, ToolCallResume, digest_arguments
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.schemas import mismatch
 from wakeful.contract.tools import ToolResult
 from wakeful.loop.calls.batch import (
+    INLINE_RESULTS_BYTES,
     FinishedCall,
     NewCall,
     ResumingCall,
@@ -22,13 +23,18 @@ from wakeful.loop.calls.batch import (
     resumed_event,
     resumed_with,
 )
-from wakeful.loop.calls.commit import batch_of, move
+from wakeful.loop.calls.commit import batch_of, move, within_room
 from wakeful.loop.calls.tool_calls import continue_batch
 from wakeful.loop.machine.events import run_start
 from wakeful.loop.machine.stages import AwaitingDecisions, CallingTools, Cancelling, Done, Idle
 from wakeful.loop.machine.state import KEPT_RULES, Advance, Thread
 from wakeful.loop.thread.outcomes import record_applied, record_held, record_repeated, refuse_decisions, was_applied
 from wakeful.loop.thread.waiting import no_room_for_batch
+
+_NO_ROOM = (
+    f"the results of this step's decisions would have more than {INLINE_RESULTS_BYTES:,} bytes together; decide it "
+    "with a shorter result, for example with an address where a tool can read the whole"
+)
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,7 @@ def judge(thread: Thread, batch: tuple[Decision, ...]) -> Judgement:
     if isinstance(thread.stage, Cancelling):
         return Refuse("the run is being cancelled")
     targets: dict[str, tuple[SuspendedCall, Decision]] = {}
-    hold = False
+    hold, room = False, thread.batch.inline_room if thread.batch else 0
     for decision in batch:
         call = thread.batch.find(decision.target) if thread.batch else None
         if _was_applied(thread, decision):
@@ -98,6 +104,8 @@ def judge(thread: Thread, batch: tuple[Decision, ...]) -> Judgement:
                     return Refuse(f"two decisions for call {call.call.id!r} in one batch")
                 if (objection := _objection(thread, call, decision)) is not None:
                     return Refuse(f"call {decision.target!r}: {objection}")
+                if (room := room - _inline_bytes(call, decision)) < 0:
+                    return Refuse(f"call {decision.target!r}: {_NO_ROOM}")
                 targets[call.call.id] = (call, decision)
             case NewCall() | RunningCall(resumes=0):
                 hold = True
@@ -125,6 +133,14 @@ def _objection(thread: Thread, call: SuspendedCall, decision: Decision) -> str |
     if decision.arguments is not None and not (resumes and ticket.resume_mode is ResumeMode.REPLAY_TOOL_CALL):
         return "'arguments' are only allowed with the action 'resume' and the resume mode 'replay_tool_call'"
     return _schema_objection(thread, call, decision) if resumes else None
+
+
+def _inline_bytes(call: SuspendedCall, decision: Decision) -> int:
+    """The bytes of the decision that become a result which the next inference input spells out."""
+    is_result = call.ticket.resume_mode is ResumeMode.USE_DECISION_AS_TOOL_RESULT
+    if decision.action is DecisionAction.RESUME and not is_result:
+        return 0
+    return json_bytes(decision.result)
 
 
 def _schema_objection(thread: Thread, call: SuspendedCall, decision: Decision) -> str | None:
@@ -204,7 +220,7 @@ def _cancel_call(thread: Thread, call: SuspendedCall, resume: ToolCallResume) ->
     result = ToolResult.error(call.call.name, message)
     if resume.result is not None:
         result = result.model_copy(update={"data": resume.result})
-    after = FinishedCall(call.call, ToolCallStatus.CANCELLED, result)
+    after = FinishedCall(call.call, ToolCallStatus.CANCELLED, within_room(thread, result))
     return move(thread, after, resumed_with(call.call, result, resume.result))
 
 
@@ -216,6 +232,6 @@ def resume_call(thread: Thread, call: SuspendedCall, resume: ToolCallResume) -> 
     moved = move(thread, ResumingCall(call.call, call.ticket, resume, resumes=call.resumes + 1, edited=edited))
     if call.ticket.resume_mode is not ResumeMode.USE_DECISION_AS_TOOL_RESULT:
         return moved
-    result = ToolResult.success(call.call.name, resume.result)
+    result = within_room(thread, ToolResult.success(call.call.name, resume.result))
     after = FinishedCall(call.call, ToolCallStatus.SUCCEEDED, result)
     return moved.then(move, after, resumed_event(call.call, result))

@@ -22,17 +22,24 @@ def final_verdict(thread: Thread, new: NewCall) -> Verdict | None:
 
 
 def first_to_start(thread: Thread, candidates: Iterable[NewCall]) -> NewCall | None:
-    """Of calls that run in parallel, the next to start: a blocked one first, then any that need not wait."""
-    free = [new for new in candidates if not _has_to_wait(thread, new)]
-    return min(free, key=lambda new: not isinstance(final_verdict(thread, new), Block), default=None)
+    """Of calls that run in parallel, the next to start: a blocked one first, then any that need not wait.
 
-
-def _has_to_wait(thread: Thread, new: NewCall) -> bool:
-    """A call whose gates will be asked again waits until the calls before it have finished or suspended."""
-    if new.call.id not in _verdicts(thread) or final_verdict(thread, new) is not None:
-        return False
-    earlier = batch_of(thread).before(new.call.id)
-    return any(isinstance(call, NewCall | RunningCall | ResumingCall) for call in earlier)
+    A call whose gates will be asked again waits until the calls before it have finished or suspended.
+    """
+    verdicts, free = _verdicts(thread), {new.call.id for new in candidates}
+    runs_before = busy_before = False
+    first = None
+    for call in batch_of(thread).calls:
+        verdict = verdicts.get(call.call.id)
+        if isinstance(call, NewCall) and call.call.id in free:
+            is_final = verdict is not None and not (runs_before and _is_judged_again(thread, call))
+            if is_final and isinstance(verdict, Block):
+                return call
+            if first is None and (verdict is None or is_final or not busy_before):
+                first = call
+        runs_before = runs_before or (verdict is None and _has_activity(thread, call))
+        busy_before = busy_before or isinstance(call, NewCall | RunningCall | ResumingCall)
+    return first
 
 
 def _any_runs_before(thread: Thread, new: NewCall) -> bool:

@@ -5,7 +5,7 @@ from typing import assert_never
 from pydantic import JsonValue
 
 from wakeful.contract import ids
-from wakeful.contract.agents import ToolMode
+from wakeful.contract.agents import MAX_CALLS, ToolMode
 from wakeful.contract.base import replace
 from wakeful.contract.decisions import ResumeMode
 from wakeful.contract.errors import ToolError
@@ -24,6 +24,7 @@ from wakeful.loop.calls.batch import (
     RunningCall,
     Startable,
     blocked,
+    done_event,
     finish_event,
     finished,
 )
@@ -52,11 +53,25 @@ TOOL_HOOKS = (Phase.TOOL_GATE, Phase.BEFORE_TOOL_EXECUTE, Phase.AFTER_TOOL_EXECU
 
 
 def start_batch(thread: Thread, inferring: Inferring, response: ModelResponse, *, now: int) -> Advance:
-    """Start the calls of an answer."""
+    """Start the calls of an answer; too many of them are refused."""
     calls = tuple(NewCall(call) for call in response.tool_calls)
-    source = None if inferring.lineage else inferring.id
-    batch = Batch(inference_id=source, message_id=inferring.message_id, response=response, calls=calls)
-    return continue_batch(thread.entering(CallingTools(batch)), now=now)
+    refused = tuple(finished(new, _too_many(new.call, len(calls))) for new in calls[MAX_CALLS:])
+    batch = Batch(
+        inference_id=None if inferring.lineage else inferring.id,
+        message_id=inferring.message_id,
+        response=response,
+        calls=(*calls[:MAX_CALLS], *refused),
+    )
+    events = tuple(done_event(call.call, call.result) for call in refused)
+    return Advance(thread.entering(CallingTools(batch)), events=events).then(continue_batch, now=now)
+
+
+def _too_many(call: ToolCall, asked: int) -> ToolResult:
+    reason = (
+        f"the call was not executed: your answer has {asked:,} tool calls, and at most {MAX_CALLS} of one answer are "
+        "executed; call the rest in your next answers"
+    )
+    return ToolResult.error(call.name, reason)
 
 
 def continue_batch(thread: Thread, *, now: int) -> Advance:
@@ -132,11 +147,13 @@ def _next_to_start(thread: Thread) -> Startable | None:
             return None
         first = next(iter(batch.startable), None)
         return first if first is not None and not _has_to_queue(thread, first) else None
+    if len(batch.running) >= thread.agent.max_parallel_calls:
+        return None
     resuming = next((call for call in batch.resuming if not _has_to_queue(thread, call)), None)
     if resuming is not None:
         return resuming
-    free = tuple(new for new in batch.new if not _has_to_queue(thread, new))
-    return gates.first_to_start(thread, free) if batch.response.verdicts else next(iter(free), None)
+    free = (new for new in batch.new if not _has_to_queue(thread, new))
+    return gates.first_to_start(thread, free) if batch.response.verdicts else next(free, None)
 
 
 def _has_to_queue(thread: Thread, call: Startable) -> bool:

@@ -27,6 +27,7 @@ from wakeful.contract.events import (
     ToolCallStart,
 )
 from wakeful.contract.inference import ModelResponse, RecoveryPlan
+from wakeful.contract.limits import NAME_LENGTH, cut
 from wakeful.contract.messages import Message, MessageMetadata, Role
 from wakeful.contract.names import AWAITING_TASKS
 from wakeful.contract.runs import NO_USAGE, RunResult, RunStatus, Termination, status_reason
@@ -34,7 +35,6 @@ from wakeful.loop.machine.stages import AwaitingTasks
 from wakeful.loop.machine.state import Advance, Thread
 
 KEPT_REFUSALS = 20
-REFUSAL_LENGTH = 1_000
 
 
 def run_start(thread: Thread, *message_ids: str) -> RunStart:
@@ -150,7 +150,7 @@ def _interruption_events(response: ModelResponse) -> list[AgentEvent]:
 
 def refuse(thread: Thread, signal: str, reason: str, *, now: int) -> Advance:
     """Record that a signal was rejected, and why; nothing else changes."""
-    signal, reason = signal[:REFUSAL_LENGTH], reason[:REFUSAL_LENGTH]  # a client can make both as long as it likes
+    signal, reason = cut(signal, NAME_LENGTH), cut(reason)  # a client can make both as long as it likes
     refusal = Refusal(signal=signal, reason=reason, at=now)
     kept = (*thread.refusals, refusal)[-KEPT_REFUSALS:]
     return Advance(replace(thread, refusals=kept), events=(SignalRefused(signal=signal, reason=reason),))

@@ -16,7 +16,7 @@ from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.step import hooks
 from wakeful.loop.subagents import budgets, ledger
 from wakeful.loop.thread.ending import finish
-from wakeful.loop.thread.submissions import read_messages
+from wakeful.loop.thread.submissions import read_messages, readable
 
 INFERENCE_PHASES = (Phase.STEP_START, Phase.BEFORE_INFERENCE, Phase.AFTER_INFERENCE, Phase.TOOL_GATE)
 
@@ -44,7 +44,8 @@ def next_step(thread: Thread, *, now: int, continuing: bool = False) -> Advance:
 
 
 def _infer(thread: Thread, *, now: int, continuing: bool) -> Advance:
-    reading = read_messages(replace(thread, steering=()), thread.steering)
+    steering = readable(thread.steering)
+    reading = read_messages(replace(thread, steering=thread.steering[len(steering) :]), steering)
     thread = reading.thread
     run = thread.current
     counters = thread.counters.model_copy(update={"steps": thread.counters.steps + 1})

@@ -9,6 +9,7 @@ from wakeful.contract import ids
 from wakeful.contract.base import replace
 from wakeful.contract.errors import ToolError, ToolErrorKind
 from wakeful.contract.events import TaskChanged
+from wakeful.contract.limits import cut
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.names import TASK_NOT_FOUND
 from wakeful.contract.subagents import ChildResult
@@ -87,13 +88,12 @@ def _new_task(
         call_id=call.call.id,
         agent_id=thread.agent.agent_id,
     )
-    short = " ".join(description.split())
     return Task(
         task_id=ids.work_id(ids.Task(thread.counters.tasks)),
         owner_thread_id=identity.thread_id,
         task_type=type,
         name=name,
-        description=short if len(short) <= DESCRIPTION_LENGTH else short[: DESCRIPTION_LENGTH - 1] + "…",
+        description=cut(" ".join(description.split()), DESCRIPTION_LENGTH),
         created_at_ms=now,
         parent_context=context,
         agent_id=agent_id,
@@ -204,7 +204,7 @@ def record_end(thread: Thread, task: Task, child: ChildResult, *, now: int) -> A
         update={
             "status": child.status,
             "result": _cut(child.result),
-            "error": _cut_text(child.error),
+            "error": child.error and cut(child.error, KEPT_RESULT),
             "completed_at_ms": now,
         }
     )
@@ -220,7 +220,3 @@ def _cut(result: JsonValue) -> JsonValue:
     if len(text) <= KEPT_RESULT:
         return result
     return {"cut": text[:KEPT_RESULT] + "…", "note": "the task's event had the whole result"}
-
-
-def _cut_text(error: str | None) -> str | None:
-    return error if error is None or len(error) <= KEPT_RESULT else error[:KEPT_RESULT] + "…"

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from wakeful.contract.base import replace
 from wakeful.contract.decisions import Decision
+from wakeful.contract.limits import cut
 from wakeful.contract.names import SIGNAL_DECIDE, SIGNAL_SUBMIT
 from wakeful.contract.outcomes import REASON_LENGTH, Outcome, OutcomeStatus, remembered_id
 from wakeful.loop.machine.events import refuse
@@ -52,7 +53,11 @@ def count_repeats(thread: Thread, ids: Iterable[str]) -> Thread:
 def refuse_messages(thread: Thread, ids: Iterable[str], reason: str, *, now: int) -> Advance:
     """Refuse a submission; what became of a message that was accepted before does not change."""
     accepted, sent = accepted_ids(thread), tuple(dict.fromkeys(map(remembered_id, ids)))
-    refused = [Outcome(id=id, status=OutcomeStatus.REFUSED, reason=_cut(reason)) for id in sent if id not in accepted]
+    refused = [
+        Outcome(id=id, status=OutcomeStatus.REFUSED, reason=cut(reason, REASON_LENGTH))
+        for id in sent
+        if id not in accepted
+    ]
     return refuse(count_repeats(record(thread, refused), sent), SIGNAL_SUBMIT, reason, now=now)
 
 
@@ -64,7 +69,7 @@ def refuse_decisions(thread: Thread, batch: tuple[Decision, ...], reason: str, *
         for decision in batch
         if not any(_is_of(outcome, decision.decision_id, decision.target) for outcome in applied)
     )
-    refused = _of_decisions(thread, new, OutcomeStatus.REFUSED, reason=_cut(reason))
+    refused = _of_decisions(thread, new, OutcomeStatus.REFUSED, reason=cut(reason, REASON_LENGTH))
     return refuse(record(thread, refused), SIGNAL_DECIDE, reason, now=now)
 
 
@@ -175,7 +180,3 @@ def newest(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
 def _size(outcome: Outcome) -> int:
     texts = (outcome.id, outcome.reason, *outcome.calls)
     return _OVERHEAD + sum(len(text.encode(errors="surrogatepass")) for text in texts)
-
-
-def _cut(reason: str) -> str:
-    return reason if len(reason) <= REASON_LENGTH else reason[: REASON_LENGTH - 1] + "…"

@@ -23,6 +23,12 @@ from wakeful.loop.thread.waiting import no_room_for
 INLINE_BYTES = 2_000
 """Bytes of a message that inference inputs spell out, so that their worker need not read history for it."""
 
+INLINE_GROUP_BYTES = 100_000
+"""Bytes of the messages of one `submit` signal that are spelled out."""
+
+INLINE_READ_BYTES = 300_000
+"""Bytes of waiting messages that a step reads, as far as they are spelled out; the next steps read the rest."""
+
 
 def count_submission(thread: Thread) -> Thread:
     """Every `submit` signal is numbered, also one that is rejected: readers of history count them as well."""
@@ -45,9 +51,10 @@ def refuse_submitted(thread: Thread, fact: MessagesSubmitted, reason: str, *, no
 
 def accept(thread: Thread, fact: MessagesSubmitted, *, now: int) -> Advance:
     """Accept the messages of the newest `submit` signal."""
-    number, submitted = thread.counters.submissions, []
+    number, submitted, room = thread.counters.submissions, [], INLINE_GROUP_BYTES
     for index, message in enumerate(submitted_messages(thread, fact)):
-        source = source_of(message, ids.FromSubmit(number, index))
+        source = source_of(message, ids.FromSubmit(number, index), room=room)
+        room -= _inline_bytes(source)
         submitted.append(Submitted(message, source, str(number), fact.agent_id, fact.overrides))
     return accept_submitted(thread, tuple(submitted), fact.on_busy, now=now)
 
@@ -59,9 +66,23 @@ def accept_late(thread: Thread, fact: MessagesSubmitted, reason: str, *, now: in
     return accept(thread, replace(fact, on_busy=OnBusy.ENQUEUE), now=now)
 
 
-def source_of(message: Message, location: ids.Location) -> Source:
-    """Where an inference input finds a message: spelled out if it is short, else in history."""
-    return message if json_bytes(message) <= INLINE_BYTES else ids.source(location)
+def source_of(message: Message, location: ids.Location, *, room: int = INLINE_BYTES) -> Source:
+    """Where an inference input finds a message: spelled out if it is short and there is room, else in history."""
+    return message if json_bytes(message) <= min(INLINE_BYTES, room) else ids.source(location)
+
+
+def _inline_bytes(source: Source) -> int:
+    return json_bytes(source) if isinstance(source, Message) else 0
+
+
+def readable(messages: tuple[Submitted, ...]) -> tuple[Submitted, ...]:
+    """Of messages that wait, as many of the first as one step can read."""
+    room = INLINE_READ_BYTES
+    for count, submitted in enumerate(messages):
+        room -= _inline_bytes(submitted.source)
+        if room < 0:
+            return messages[: count or 1]
+    return messages
 
 
 def accept_submitted(thread: Thread, messages: tuple[Submitted, ...], on_busy: OnBusy, *, now: int) -> Advance:
@@ -191,7 +212,7 @@ def _needs_own_run(thread: Thread, later: Submitted) -> bool:
 
 def read_queued(thread: Thread) -> Advance:
     """The run under way reads the queued messages that need no run of their own."""
-    mine = for_this_run(thread)
+    mine = readable(for_this_run(thread))
     return read_messages(replace(thread, queued=thread.queued[len(mine) :]), mine)
 
 

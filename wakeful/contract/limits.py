@@ -1,0 +1,64 @@
+"""Limits on everything that enters history, whatever its parts are: bytes, depth, and the length of a reason.
+
+Temporal refuses a payload of two mebibytes and a workflow task of four. What exceeds a limit would leave a run stuck,
+or could be written and never be read again, so it is refused, cut or kept waiting before it is written.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from wakeful.contract.base import json_bytes
+
+T = TypeVar("T")
+
+COMMAND_BYTES = 1_900_000
+"""Bytes of what one activity, child workflow or signal is given."""
+
+IN_FLIGHT_BYTES = 1_500_000
+"""Bytes of commands in flight, after which the next wait: the commands of one workflow task then stay under its limit,
+even with a command that is as large as any may be."""
+
+DEPTH = 100
+"""Levels of nested lists and objects in a value. Readers put it into other values, and JSON parsers stop at 200."""
+
+REASON_LENGTH = 1_000
+"""Characters of a reason that the thread keeps and shows: of a refusal, a decision or a cancel."""
+
+NAME_LENGTH = 200
+"""Characters of a name that a client chooses and the thread keeps."""
+
+
+def within(limit: int) -> Callable[[T], T]:
+    """A validator: the value, if its JSON has at most so many bytes."""
+
+    def check(value: T) -> T:
+        if (size := json_bytes(value)) > limit:
+            raise ValueError(f"it has {size:,} bytes; at most {limit:,} are accepted")
+        return value
+
+    return check
+
+
+def cut(text: str, length: int = REASON_LENGTH) -> str:
+    """The text, or its beginning with an ellipsis."""
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def depth_problem(value: object) -> str | None:
+    """Why a value is nested too deeply; None if it is not. It does not recurse, so that no value can break it."""
+    level = [value]
+    for _ in range(DEPTH + 1):
+        level = [child for parent in level for child in _children(parent)]
+        if not level:
+            return None
+    return f"it is nested more than {DEPTH} levels deep"
+
+
+def _children(value: object) -> Any:
+    match value:
+        case dict():
+            return value.values()
+        case list() | tuple():
+            return value
+        case _:
+            return ()
