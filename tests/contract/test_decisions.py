@@ -72,5 +72,5 @@ def test_a_result_that_is_too_large_for_a_model_is_rejected() -> None:
 
 def test_a_result_is_measured_in_the_bytes_that_it_has_in_history() -> None:
     Decision(target="1-1", action=DecisionAction.RESUME, result="漢" * 85_000)
-    with pytest.raises(ValidationError, match="the result has 258,002 bytes"):
+    with pytest.raises(ValidationError, match="it has 258,002 bytes"):
         Decision(target="1-1", action=DecisionAction.RESUME, result="漢" * 86_000)

@@ -267,7 +267,7 @@ async def test_a_result_that_is_too_long_is_cut() -> None:
     assert "[cut: the result has" in cut.result.text
     chinese = await verdict(returning("g", call().result("漢" * RESULT_LIMIT)))
     assert isinstance(chinese, SetResult)
-    assert RESULT_LIMIT - 3 < len(chinese.result.text.partition("\n")[0].encode()) <= RESULT_LIMIT
+    assert RESULT_LIMIT - 6 < len(chinese.result.text.partition("\n")[0].encode()) <= RESULT_LIMIT
 
 
 async def test_verdicts_come_by_call_id_and_allowed_calls_have_none() -> None:

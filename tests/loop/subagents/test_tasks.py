@@ -264,7 +264,7 @@ def test_a_long_error_is_stored_shortened_and_read_whole() -> None:
         ChildSettled(ChildResult(work_id="bg_0", thread_id=thread_id_of("bg_0"), status=TaskStatus.FAILED, error=error))
     )
     driver.model(says("Oh."))
-    assert driver.thread.children.tasks[0].error == "x" * KEPT_RESULT + "…"
+    assert driver.thread.children.tasks[0].error == "x" * (KEPT_RESULT - 1) + "…"
     assert error in "".join(driver.texts)
     assert driver.inference().appended[-1] == "child:bg_0"
 
