@@ -19,7 +19,7 @@ async def test_a_huge_tool_result_is_cut_with_a_note(usual_client: Client, threa
     await usual_client.run("tester", "flood", thread_id=thread_id)
     (result,) = [message.text for message in await usual_client.transcript(thread_id) if message.tool_call_id]
     assert len(result) < 300_000
-    assert result.endswith("[cut: the result has 3,000,065 bytes, and the first 256,000 are shown]")
+    assert result.endswith("[cut: the result has 3,000,065 bytes, and its first 255,998 are shown]")
 
 
 async def test_the_client_rejects_a_huge_message_and_a_huge_decision(usual_client: Client, thread_id: str) -> None:

@@ -300,13 +300,11 @@ class AgentRun(Signals):
     def _can_continue(self) -> bool:
         if self._facts or self._archives.has_news or self._may_perform():
             return True
-        if self._pending and self._has_room and not self._waits_for_archive():
-            return True
         return isinstance(self._current().stage, Done) and self._is_quiet() and not self._archives.is_busy
 
     def _may_perform(self) -> bool:
-        """Whether commands have waited for an archive that has ended, perhaps with nothing to show for it."""
-        return bool(self._pending) and not self._waits_for_archive()
+        """Whether commands have waited for room, or for an archive that has ended, perhaps with nothing to show."""
+        return bool(self._pending) and self._has_room and not self._waits_for_archive()
 
     def _is_quiet(self) -> bool:
         """Nothing for another thread is in flight."""
