@@ -97,7 +97,14 @@ class ArchiveActivity:
 
     @activity.defn(name=ACTIVITY_CHECK_THREAD)
     async def check_archived_thread(self, thread_id: str) -> ArchivedThread:
-        return await archived_thread(self._client, thread_id, now=datetime.now(UTC))
+        """Whether the thread is open, or can still be woken."""
+        described = await describe_execution(self._client, thread_id)
+        if described is None:
+            return ArchivedThread(is_open=False)
+        if described.status is WorkflowExecutionStatus.RUNNING or described.close_time is None:
+            return ArchivedThread(is_open=True)
+        left = described.close_time + await keep_time(self._client) - datetime.now(UTC)
+        return ArchivedThread(is_open=False, keep_seconds=max(0.0, left.total_seconds()))
 
     @activity.defn(name=ACTIVITY_EXPIRE)
     async def delete_expired_thread(self, input: ExpireInput) -> bool:
@@ -190,14 +197,3 @@ async def keep_time(client: Client) -> timedelta:
     request = DescribeNamespaceRequest(namespace=client.namespace)
     described = await client.workflow_service.describe_namespace(request)
     return (described.config.workflow_execution_retention_ttl.ToTimedelta() or DEFAULT_RETENTION) + WAKE_TIME
-
-
-async def archived_thread(client: Client, thread_id: str, *, now: datetime) -> ArchivedThread:
-    """Whether a thread is open, or can still be woken."""
-    described = await describe_execution(client, thread_id)
-    if described is None:
-        return ArchivedThread(is_open=False)
-    if described.status is WorkflowExecutionStatus.RUNNING or described.close_time is None:
-        return ArchivedThread(is_open=True)
-    left = described.close_time + await keep_time(client) - now
-    return ArchivedThread(is_open=False, keep_seconds=max(0.0, left.total_seconds()))

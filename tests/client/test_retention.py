@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from temporalio import workflow
-from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.common.v1 import Payload, WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client as TemporalClient
 from temporalio.client import (
@@ -43,6 +43,7 @@ from wakeful.contract.messages import Message
 from wakeful.contract.runs import ThreadMode
 from wakeful.history.archive import open_archives, read_last_archive
 from wakeful.worker import WorkerSettings, running_worker
+from wakeful_workflows import thread_archive
 from wakeful_workflows.agent_run import NO_REQUEST, AgentRun
 
 RUNNING = WorkflowExecutionStatus.RUNNING
@@ -258,6 +259,22 @@ async def test_a_thread_that_is_closed_and_woken_again_and_again_has_one_archive
     assert kept is not None
     assert kept.segments == ()
     assert [archive.id async for archive in open_archives(client.temporal, thread_id)] == [f"{thread_id}/archive/last"]
+
+
+async def test_an_archive_looks_for_its_thread_by_itself_and_never_decodes_what_it_holds(
+    client: Client, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that was terminated or deleted sends no signal."""
+    monkeypatch.setattr(thread_archive, "CHECK_SECONDS", 0.1)
+    header = SegmentHeader(thread_id=f"{thread_id}-gone", first_message=0, messages=0, first_event=0, events=0)
+    content = RawValue(Payload(metadata={"encoding": b"unknown"}))
+    archive_id = ids.archive_id(header.thread_id, 1, "a")
+    async with a_worker(client):
+        handle = await client.temporal.start_workflow(
+            names.WORKFLOW_ARCHIVE, args=[header, content], id=archive_id, task_queue=client.task_queue
+        )
+        async with asyncio.timeout(BOUND_SECONDS):
+            await handle.result()
 
 
 async def test_the_archive_of_a_thread_that_is_gone_completes(client: Client, thread_id: str) -> None:

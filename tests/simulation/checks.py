@@ -392,7 +392,7 @@ def check_watchers(world: World) -> None:
 
 def check_closed(world: World) -> None:
     """I-10: a cancel leaves nothing running."""
-    left = [execution.workflow_id for execution in world.server.open if not _awaits_sweep(world, execution)]
+    left = [execution.workflow_id for execution in world.server.open if not _awaits_check(world, execution)]
     if left:
         raise Violated(f"still open after everything was closed: {left}")
     running: list[Any] = [key for worker in world.alive for key in worker.running]
@@ -400,10 +400,10 @@ def check_closed(world: World) -> None:
         raise Violated(f"activities are still running after everything was closed: {running}")
 
 
-def _awaits_sweep(world: World, execution: Execution) -> bool:
+def _awaits_check(world: World, execution: Execution) -> bool:
     """Whether it is an archive that its thread did not release, because it was terminated, or ended while it archived.
 
-    A sweep releases it once the thread can no longer be woken.
+    It looks for its thread by itself, and completes once the thread can no longer be woken.
     """
     thread = world.server.current.get(execution.workflow_id.partition("/archive/")[0])
     is_archive = execution.workflow_type == names.WORKFLOW_ARCHIVE

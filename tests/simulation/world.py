@@ -16,7 +16,7 @@ from tests.simulation.service import Network, PendingQuery
 from tests.simulation.virtual_loop import VirtualLoop
 from tests.simulation.workers import RunningActivity, Settings, SimulatedWorker
 from tests.simulation.workload import Outside, begin
-from wakeful.contract import names
+from wakeful.contract import ids, names
 from wakeful.contract.runs import ThreadMode
 
 CONTINUED_AS_NEW = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW
@@ -201,7 +201,7 @@ class World:
 
     def next_alarm(self) -> int | None:
         """When something becomes due by time alone."""
-        timers = [at for execution in self.server.open for at in execution.timers.values()]
+        timers = [at for each in self.server.open if not self._only_checks(each) for at in each.timers.values()]
         retries = [
             activity.not_before
             for execution in self.server.open
@@ -212,6 +212,11 @@ class World:
         asleep = [] if sleeper is None else [sleeper]
         later = [at for at in (*timers, *retries, *asleep) if at > self.server.now]
         return min(later, default=None)
+
+    def _only_checks(self, execution: Execution) -> bool:
+        """Whether it is the archive of an open thread, which looks for its thread every month, and finds it."""
+        thread = self.server.current.get(ids.archived_thread_id(execution.workflow_id))
+        return execution.workflow_type == names.WORKFLOW_ARCHIVE and thread is not None and thread.is_open
 
     def _has_sleepers(self) -> bool:
         """Whether a task waits for the clock, apart from watchers, which always do."""

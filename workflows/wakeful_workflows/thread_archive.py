@@ -1,18 +1,26 @@
 """`ThreadArchive`: holds a part of a thread in its start input, because Temporal never deletes an open execution.
 
 It does nothing until its thread closes. Then it waits for as long as the thread can be woken, and completes if the
-thread has not been woken. The last archive of a thread that has expired deletes the thread, which cannot delete itself
+thread has not been woken. A thread that was terminated or deleted sends no signal, so each archive also looks for its
+thread about once a month. The last archive of a thread that has expired deletes the thread, which cannot delete itself
 while it runs. Runs unsandboxed, like `AgentRun` and for the same reasons.
+
+The content is never decoded here: the SDK keeps the raw start input of every cached execution, and a decoded copy would
+double that.
 """
 
 from datetime import timedelta
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy, VersioningBehavior
+from temporalio.common import RawValue, RetryPolicy, VersioningBehavior
 
 from wakeful.contract import names
 from wakeful.contract.archive import ArchivedThread, ExpireInput, SegmentHeader, ThreadClosed
 from wakeful_workflows.tools import HEARTBEAT_TIMEOUT
+
+CHECK_SECONDS = timedelta(days=30).total_seconds()
+"""About how often an archive looks for its thread. Up to half of it is added at random: archives that were written
+together do not look at the same time."""
 
 DELETION_TIMEOUT = timedelta(minutes=15)
 """Of one attempt to delete a thread with everything that belongs to it."""
@@ -25,39 +33,38 @@ class ThreadArchive:
     """A segment of a thread. Its arguments are the header and the compressed content."""
 
     @workflow.init
-    def __init__(self, header: SegmentHeader, _content: bytes) -> None:
+    def __init__(self, header: SegmentHeader, _content: RawValue) -> None:
         self._thread_id = header.thread_id
         self._closed: ThreadClosed | None = None
 
     @workflow.run
-    async def run(self, _header: SegmentHeader, _content: bytes) -> None:
+    async def run(self, _header: SegmentHeader, _content: RawValue) -> None:
+        seconds = _until_check()
         while True:
-            await workflow.wait_condition(lambda: self._closed is not None)
-            closed, self._closed = self._closed, None
-            assert closed is not None
-            if closed.expired_run_id is not None:
-                if await self._delete_thread(closed.expired_run_id):
-                    return
-            elif await self._is_closed_for(closed.keep_seconds):
+            closed = await self._closed_within(seconds)
+            if closed is None:
                 thread = await self._check_thread()
-                if thread.is_open or self._closed is not None:
-                    continue
-                if thread.keep_seconds <= 0:
+                if not thread.is_open and thread.keep_seconds <= 0:
                     return
-                # It was woken meanwhile, and then terminated, which sends no signal.
-                self._closed = ThreadClosed(keep_seconds=thread.keep_seconds)
+                seconds = _until_check() if thread.is_open else thread.keep_seconds
+            elif closed.expired_run_id is None:
+                seconds = closed.keep_seconds
+            elif await self._delete_thread(closed.expired_run_id):
+                return
+            else:
+                seconds = _until_check()
 
-    async def _is_closed_for(self, seconds: float) -> bool:
-        """Wait for so long; False if the thread has closed again meanwhile."""
-        if seconds <= 0:
-            return True
-        try:
-            await workflow.wait_condition(
-                lambda: self._closed is not None, timeout=seconds, timeout_summary="its thread can still be woken"
-            )
-        except TimeoutError:
-            return True
-        return False
+    async def _closed_within(self, seconds: float) -> ThreadClosed | None:
+        """Wait for so long for the signal that the thread has closed, and take it; None if there is none."""
+        if seconds > 0:
+            try:
+                await workflow.wait_condition(
+                    lambda: self._closed is not None, timeout=seconds, timeout_summary="is the archive still needed?"
+                )
+            except TimeoutError:
+                return None
+        closed, self._closed = self._closed, None
+        return closed
 
     async def _delete_thread(self, run_id: str) -> bool:
         """Delete the thread with all its archives; False if a message has arrived meanwhile."""
@@ -96,9 +103,13 @@ class VersionedThreadArchive(ThreadArchive):
     """
 
     @workflow.init
-    def __init__(self, header: SegmentHeader, content: bytes) -> None:
+    def __init__(self, header: SegmentHeader, content: RawValue) -> None:
         super().__init__(header, content)
 
     @workflow.run
-    async def run(self, header: SegmentHeader, content: bytes) -> None:
+    async def run(self, header: SegmentHeader, content: RawValue) -> None:
         await super().run(header, content)
+
+
+def _until_check() -> float:
+    return CHECK_SECONDS * (1 + workflow.random().random() / 2)

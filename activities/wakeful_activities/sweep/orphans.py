@@ -3,7 +3,7 @@
 A thread that Wakeful cancels cancels its children by signals. Terminating, resetting or timing out a workflow sends no
 signal, and an execution that continued as new has lost the handles of its children. So every worker regularly checks
 Temporal's visibility lists. The sweep writes to no history unless it has something to repair. `resets.py` is the part
-for threads that were reset, `child_ends.py` reports a child's end, `archives.py` releases archives without a thread.
+for threads that were reset, and `child_ends.py` reports a child's end.
 """
 
 import asyncio
@@ -24,7 +24,6 @@ from wakeful.contract.errors import WakefulError
 from wakeful.contract.views import StatusView
 from wakeful.history.list_queries import quoted
 from wakeful.rpc_errors import describe_execution
-from wakeful_activities.sweep.archives import ArchiveSweep
 from wakeful_activities.sweep.child_ends import CLOSED_FROM_OUTSIDE, report_end, result_in_place_of
 from wakeful_activities.sweep.resets import GRACE, ResetSweep, utc_now
 
@@ -103,7 +102,6 @@ class OrphanSweep:
         self._client = reader.temporal
         self._now = now
         self._resets = ResetSweep(reader, task_queue, grace=grace, now=now)
-        self._archives = ArchiveSweep(self._client, task_queue, now=now)
         self._scope = f"{_CHILDREN} AND TaskQueue = {quoted(task_queue)}"
         self._lookback = FIRST_LOOKBACK
         self._checked: set[tuple[str, str]] = set()
@@ -124,7 +122,6 @@ class OrphanSweep:
         await self._report_ends(await self._list(f"{_CLOSED} AND CloseTime > '{since.isoformat()}'"))
         self._lookback = LOOKBACK
         await self._resets.sweep()
-        await self._archives.sweep()
 
     async def _cancel_orphans(self, children: Sequence[WorkflowExecution]) -> None:
         parents = await self._parents(children)
