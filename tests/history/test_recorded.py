@@ -49,8 +49,9 @@ def history_in(path: Path) -> WorkflowHistory:
 
 
 def is_of(path: Path, workflow_type: str) -> bool:
-    started = history_in(path).events[0].workflow_execution_started_event_attributes
-    return started.workflow_type.name == workflow_type
+    started: dict[str, Any] = json.loads(path.read_text())["events"][0]["workflowExecutionStartedEventAttributes"]
+    name: str = started["workflowType"]["name"]
+    return name == workflow_type
 
 
 THREADS = [path for path in RECORDED if is_of(path, names.WORKFLOW)]

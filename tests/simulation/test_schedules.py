@@ -9,8 +9,8 @@ import pytest
 from tests.simulation.minimise import minimised
 from tests.simulation.schedule import Result, repeat, run
 
-SCHEDULES = int(os.environ.get("WAKEFUL_SCHEDULES", "40"))
-SHARES = 20
+SCHEDULES = int(os.environ.get("WAKEFUL_SCHEDULES", "24"))
+SHARES = 12
 
 
 @pytest.fixture(autouse=True)

@@ -50,6 +50,7 @@ class Terminal:
         self._fd = fd
         self._stream = pyte.ByteStream(self.screen)
         self._began = time.monotonic()
+        self._changed = asyncio.Event()
         asyncio.get_running_loop().add_reader(fd, self._read)
 
     @property
@@ -72,12 +73,16 @@ class Terminal:
         self.type(f"\x1b[200~{text.replace(chr(10), chr(13))}\x1b[201~")
 
     async def until(self, met: Callable[["Terminal"], bool] | str) -> str:
-        """Wait, with a bound, until the screen meets a condition, and return its text."""
+        """Wait, with a bound, until the screen meets a condition, and return its text.
+
+        It looks only when the program has written something: reading an emulated screen takes milliseconds.
+        """
         is_met = (lambda terminal: met in terminal.text) if isinstance(met, str) else met
         try:
             async with asyncio.timeout(BOUND_SECONDS):
                 while not is_met(self):
-                    await asyncio.sleep(0.01)
+                    self._changed.clear()
+                    await self._changed.wait()
         except TimeoutError:
             raise AssertionError(f"never seen: {met!r}; the screen is\n{self.text}") from None
         return self.text
@@ -101,6 +106,7 @@ class Terminal:
             return
         self.raw.append((time.monotonic() - self._began, data))
         self._stream.feed(data)
+        self._changed.set()
 
 
 @contextlib.asynccontextmanager

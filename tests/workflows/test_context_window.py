@@ -27,12 +27,12 @@ class Summarising(Recording):
 async def test_a_woken_thread_still_has_its_summary(temporal: TemporalClient, thread_id: str) -> None:
     """Another worker reads it from the history of the execution that woke."""
     policy = ContextPolicy(max_context_tokens=20_000, max_output_tokens=100, autocompact_threshold=2_000)
-    await talk(temporal, thread_id, Summarising([say("noted")]), policy, turns=10)
+    await talk(temporal, thread_id, Summarising([say("noted")]), policy, turns=4, words=WORDS * 3)
     after = Recording([say("noted")])
-    await talk(temporal, thread_id, after, policy, turns=1, before=10, events=2_000)
+    await talk(temporal, thread_id, after, policy, turns=1, before=4, events=2_000)
     first, *others = after.requests[0].messages
     assert first.text == "<conversation-summary>\nThey said words.\n</conversation-summary>"
-    assert len(others) < 20
+    assert len(others) < 2 * 4
 
 
 async def talk(
@@ -71,9 +71,9 @@ async def test_the_model_sees_what_fits_and_no_call_without_its_result(
     """B-452, B-453"""
     model = Recording([call("echo", text="x" * 400), say("done")])
     policy = ContextPolicy(max_context_tokens=1_500, max_output_tokens=100, min_recent_messages=1)
-    transcript = await talk(temporal, thread_id, model, policy, turns=8)
-    assert len(transcript) == 8 * 4
-    assert max(len(request.messages) for request in model.requests) < 24
+    transcript = await talk(temporal, thread_id, model, policy, turns=4, words=WORDS * 2)
+    assert len(transcript) == 4 * 4
+    assert max(len(request.messages) for request in model.requests) < 3 * 4
     assert all(request.messages[0].role is not Role.TOOL for request in model.requests)
 
 
@@ -85,10 +85,10 @@ async def test_the_system_messages_that_a_thread_begins_with_stay_in_the_window(
     model = Recording([say("noted")])
     policy = ContextPolicy(max_context_tokens=700, max_output_tokens=100, min_recent_messages=1)
     latin = InputMessage(content="Speak Latin.", role=Role.SYSTEM)
-    transcript = await talk(temporal, thread_id, model, policy, turns=10, opening=(latin,), events=events)
-    assert len(transcript) == 1 + 10 * 2
-    assert [request.messages[0].text for request in model.requests] == ["Speak Latin."] * 10
-    assert len(model.requests[-1].messages) < 15
+    transcript = await talk(temporal, thread_id, model, policy, turns=4, opening=(latin,), events=events)
+    assert len(transcript) == 1 + 4 * 2
+    assert [request.messages[0].text for request in model.requests] == ["Speak Latin."] * 4
+    assert len(model.requests[-1].messages) < 1 + 3 * 2
 
 
 async def test_leading_system_messages_are_read_from_the_archive_of_a_long_thread(
@@ -109,8 +109,8 @@ async def test_the_past_is_summarised_and_stays_readable(temporal: TemporalClien
     """B-460 to B-464, H-14"""
     model = Summarising([say("noted")])
     policy = ContextPolicy(max_context_tokens=20_000, max_output_tokens=100, autocompact_threshold=2_000)
-    transcript = await talk(temporal, thread_id, model, policy, turns=10)
-    assert len(transcript) == 10 * 2
+    transcript = await talk(temporal, thread_id, model, policy, turns=4, words=WORDS * 3)
+    assert len(transcript) == 4 * 2
     first = model.requests[-1].messages[0]
     assert first.text == "<conversation-summary>\nThey said words.\n</conversation-summary>"
-    assert len(model.requests[-1].messages) < 19
+    assert len(model.requests[-1].messages) < 7

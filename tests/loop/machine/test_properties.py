@@ -1,6 +1,6 @@
 """The invariants hold in random histories: facts in any order, with failures, repeats, cancels and late arrivals.
 
-`make test` checks 2,000 histories and `make faults` 10,000; to check more, set `WAKEFUL_HISTORIES` and run pytest on
+`make test` checks 1,000 histories and `make faults` 10,000; to check more, set `WAKEFUL_HISTORIES` and run pytest on
 this file. A failure names the seed of its history, and `World(Random(seed))` generates that history again.
 """
 
@@ -16,8 +16,8 @@ from wakeful.contract.runs import RunStatus
 from wakeful.loop.machine.facts import CancelRequested
 from wakeful.loop.machine.stages import Done
 
-HISTORIES = int(os.environ.get("WAKEFUL_HISTORIES", "2000"))
-SHARES = 20
+HISTORIES = int(os.environ.get("WAKEFUL_HISTORIES", "1000"))
+SHARES = 10
 
 
 @pytest.mark.no_cover  # other tests reach every line; counting them here would take most of the time
