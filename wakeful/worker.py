@@ -47,6 +47,7 @@ from wakeful_activities import (
 from wakeful_activities.history_cache import DEFAULT_CAPACITY
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks
+from wakeful_activities.inference.breakers import DEFAULT_COOLDOWN_SECONDS, DEFAULT_FAILURES, CircuitBreakers
 from wakeful_activities.providers.built_in import built_in_providers
 from wakeful_activities.sweep.orphans import sweeping
 from wakeful_activities.user_code import MAX_ABANDONED, UserCode
@@ -90,6 +91,10 @@ class WorkerSettings:
     """PINNED keeps a run on the version it started on, whose workers must then stay up for as long as the run lives."""
     cached_threads: int = DEFAULT_CAPACITY
     """Transcripts in the history cache; one that is evicted is rebuilt from history."""
+    breaker_failures: int = DEFAULT_FAILURES
+    """How many failures in a row open a model's circuit breaker, which spaces the calls of that model."""
+    breaker_cooldown: timedelta = timedelta(seconds=DEFAULT_COOLDOWN_SECONDS)
+    """How long an open breaker lets no call through, unless the provider's `Retry-After` says another time."""
     sweep_interval: timedelta | None = timedelta(seconds=5)
     """How often the worker looks for sub-agents whose parents were terminated; None means never."""
     min_retention: timedelta | None = timedelta(days=3)
@@ -123,7 +128,8 @@ async def running_worker(
     user_code = _user_code(client, settings)
     lifecycles = PluginLifecycles()
     hooks, gates = Hooks(registry, user_code, worker_profiles.open, lifecycles), Gates(registry, user_code)
-    inference = InferActivity(registry, cache, hooks, gates, built_in)
+    breakers = CircuitBreakers(settings.breaker_failures, settings.breaker_cooldown.total_seconds())
+    inference = InferActivity(registry, cache, hooks, gates, built_in, breakers)
     has_attributes = await ensure_search_attributes(client)
     if settings.min_retention is not None:
         await warn_of_short_retention(client, settings.min_retention)

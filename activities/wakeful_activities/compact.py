@@ -15,6 +15,7 @@ from wakeful_activities.heartbeats import heartbeating
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.inference.activity import InferActivity
 from wakeful_activities.inference.attempt import Stream
+from wakeful_activities.inference.patience import shortened
 
 
 class CompactActivity:
@@ -47,14 +48,14 @@ class CompactActivity:
                 messages=(prompt,),
                 settings=ModelSettings(max_tokens=summary.max_tokens),
             )
-            stream = Stream("", activity.info().attempt, None)
+            stream = Stream("", activity.info().attempt)
             try:
                 retry = agent.retry or RetryPolicy()
                 response = await self._models.call(model, request, retry, stream, beats)
             except ProviderError as error:
-                raise ApplicationError(
-                    f"summary failed: {error}", type=error.kind, non_retryable=not error.kind.transient
-                ) from error
+                # Temporal could not keep a whole traceback.
+                message = shortened(f"summary failed: {error}")
+                raise ApplicationError(message, type=error.kind, non_retryable=not error.kind.transient) from None
         concluded = conclude(boundary, response.text, policy, factor=input.token_factor)
         if isinstance(concluded, Skipped):
             return CompactOutput(skipped=concluded.reason, usage=response.usage)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import contextvars
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from temporalio import activity
@@ -15,7 +15,7 @@ INTERVAL_SECONDS = 1.0
 class Heartbeats:
     """Heartbeats with the current `details` until it is stopped."""
 
-    def __init__(self, details: Callable[[], Any]) -> None:
+    def __init__(self, details: Callable[[], Sequence[Any]]) -> None:
         self._details = details
         self._loop = asyncio.get_running_loop()
         self._activity = contextvars.copy_context()  # a thread that reports news has no activity context of its own
@@ -26,11 +26,7 @@ class Heartbeats:
         self._next.cancel()
         self._last = self._loop.time()
         self._next = self._beat_at(self._last + INTERVAL_SECONDS)
-        details = self._details()
-        if details is None:
-            activity.heartbeat()
-        else:
-            activity.heartbeat(details)
+        activity.heartbeat(*self._details())
 
     def news(self, *, within: float) -> None:
         """The details have changed: beat this long after the last heartbeat, unless one is due sooner."""
@@ -49,7 +45,7 @@ class Heartbeats:
 
 
 @contextlib.contextmanager
-def heartbeating(details: Callable[[], Any] = lambda: None) -> Iterator[Heartbeats]:
+def heartbeating(details: Callable[[], Sequence[Any]] = tuple) -> Iterator[Heartbeats]:
     """Heartbeat while the body runs. A body shorter than one interval sends no heartbeat."""
     heartbeats = Heartbeats(details)
     try:

@@ -19,6 +19,7 @@ from wakeful.registry.registry import Registry
 from wakeful_activities import HistoryCache, HooksActivity, InferActivity, ToolActivity
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks
+from wakeful_activities.inference.breakers import CircuitBreakers
 from wakeful_activities.user_code import UserCode
 
 
@@ -43,13 +44,17 @@ class Activities:
 
 @contextmanager
 def activities(
-    registry: Registry, cache: HistoryCache, lifecycles: PluginLifecycles | None = None
+    registry: Registry,
+    cache: HistoryCache,
+    lifecycles: PluginLifecycles | None = None,
+    *,
+    breakers: CircuitBreakers | None = None,
 ) -> Iterator[Activities]:
     """The activities over one registry, while the body runs."""
     user_code = UserCode()
     hooks, gates = Hooks(registry, user_code, lifecycles=lifecycles), Gates(registry, user_code)
     yield Activities(
-        InferActivity(registry, cache, hooks, gates, {}),
+        InferActivity(registry, cache, hooks, gates, {}, breakers),
         ToolActivity(registry, cache, hooks, gates, user_code),
         HooksActivity(cache, hooks),
     )

@@ -26,7 +26,11 @@ AGENT, HELPER, CAREFUL = "talker", "helper", "careful"
 """Agents to chat with: one with a sub-agent, that sub-agent, and one that asks before every call."""
 
 RETRY = RetryPolicy(
-    backoff_base_ms=20, overloaded_backoff_base_ms=20, stream_idle_timeout_secs=1.5, first_token_timeout_secs=1.5
+    patience_secs=0,
+    backoff_base_ms=20,
+    overloaded_backoff_base_ms=20,
+    stream_idle_timeout_secs=1.5,
+    first_token_timeout_secs=1.5,
 )
 
 

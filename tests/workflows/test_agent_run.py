@@ -27,6 +27,7 @@ from wakeful import (
 )
 from wakeful.client.client import Client
 from wakeful.client.deletion.delete import plan_delete
+from wakeful.contract.agents import RetryPolicy
 from wakeful.contract.errors import CallerError
 from wakeful.contract.runs import Errored, StopDetail, Stopped
 from wakeful.worker import WorkerSettings, running_worker
@@ -253,9 +254,11 @@ async def test_a_transient_provider_error_is_retried_by_temporal(temporal: Tempo
     assert result.response == "answered after 2 failures"
 
 
-async def test_retries_end_with_the_last_error(temporal: TemporalClient, thread_id: str) -> None:
+async def test_retries_end_with_the_last_error_if_the_agent_has_no_patience(
+    temporal: TemporalClient, thread_id: str
+) -> None:
     failing = Failing(ProviderErrorKind.OVERLOADED, failures=99)
-    async with worker_with(temporal, thread_id, failing) as client:
+    async with worker_with(temporal, thread_id, failing, RetryPolicy(patience_secs=0)) as client:
         result = await client.run("solo", "hello", thread_id=thread_id)
     assert result.termination == Errored(value="inference failed: failure 3")
 
@@ -473,9 +476,11 @@ async def test_a_bug_of_ours_ends_the_run_with_its_message(
     assert (await client.handle(thread_id).describe()).status is WorkflowExecutionStatus.COMPLETED
 
 
-def worker_with(temporal: TemporalClient, task_queue: str, model: Provider) -> "Running":
+def worker_with(
+    temporal: TemporalClient, task_queue: str, model: Provider, retry: RetryPolicy | None = None
+) -> "Running":
     """A worker of the test's own, with one agent, `solo`."""
-    registry = Registry(agents=[Agent(id="solo", tools=TOOLS)], models={"default": model})
+    registry = Registry(agents=[Agent(id="solo", tools=TOOLS, retry=retry or RetryPolicy())], models={"default": model})
     return Running(temporal, registry, task_queue)
 
 

@@ -1,10 +1,11 @@
 """The agent of a run: resolved once, recorded in history, and referred to by its digest from then on."""
 
 import hashlib
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.budgets import Budget
@@ -45,21 +46,52 @@ class ModelBinding(Wire):
     name: str
 
 
+DEFAULT_PATIENCE_SECONDS = 24 * 3600.0
+DEFAULT_MAX_BACKOFF_SECONDS = 60.0
+
+
+def _is_usual_model_patience(value: float) -> bool:
+    return value == DEFAULT_PATIENCE_SECONDS
+
+
+def _is_usual_backoff(value: float) -> bool:
+    return value == DEFAULT_MAX_BACKOFF_SECONDS
+
+
 class RetryPolicy(Written):
     """How failed model calls are retried."""
 
     max_retries: int = Field(default=2, ge=0)
     """Retries of one model before the next fallback is tried."""
+    patience_secs: Annotated[float, Field(ge=0, allow_inf_nan=False, exclude_if=_is_usual_model_patience)] = (
+        DEFAULT_PATIENCE_SECONDS
+    )
+    """How long transient failures are retried once every model has had its retries; 0 means no longer. Time without a
+    worker does not count."""
     backoff_base_ms: int = Field(default=500, ge=0)
-    """The first backoff, doubled each time up to 8 s; 0 means none. A provider's `Retry-After` is honoured."""
+    """The first backoff, doubled each time; 0 means none. A provider's `Retry-After` is honoured."""
+    max_backoff_secs: Annotated[float, Field(ge=0, allow_inf_nan=False, exclude_if=_is_usual_backoff)] = (
+        DEFAULT_MAX_BACKOFF_SECONDS
+    )
+    """The longest backoff."""
     overloaded_backoff_base_ms: int = Field(default=2000, ge=0)
     """The same while the provider is overloaded."""
     max_stream_retries: int = Field(default=2, ge=0)
-    """How often an interrupted stream is continued."""
+    """How often an interrupted stream is continued at once; further interruptions back off, and use up the patience."""
     stream_idle_timeout_secs: float = Field(default=60, gt=0)
     """How long a stream may be silent before it counts as interrupted; doubled for reasoning models."""
     first_token_timeout_secs: float = Field(default=300, gt=0)
     """How long a provider may take to start its answer."""
+
+
+def _known_settings(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {name: setting for name, setting in value.items() if name in RetryPolicy.model_fields}
+    return value
+
+
+RecordedRetryPolicy = Annotated[RetryPolicy, BeforeValidator(_known_settings)]
+"""A policy as history records it: an older worker ignores settings that it does not know."""
 
 
 def _is_usual(value: int) -> bool:
@@ -95,7 +127,7 @@ class ResolvedAgent(Wire):
     inference_heartbeat_seconds: float = DEFAULT_INFERENCE_HEARTBEAT_SECONDS
     registry_version: int = 1
     settings: Maybe[ModelSettings] = None
-    retry: Maybe[RetryPolicy] = None
+    retry: Maybe[RecordedRetryPolicy] = None
     fallbacks: Few[tuple[ModelBinding, ...]] = ()
     """Models to try, in this order, when the first one fails."""
     summary_model: Maybe[ModelBinding] = None

@@ -188,7 +188,6 @@ class ProviderErrorKind(StrEnum):
     UNAUTHORIZED = "unauthorized"
     MODEL_NOT_FOUND = "model_not_found"
     CONTENT_FILTERED = "content_filtered"
-    ALL_MODELS_UNAVAILABLE = "all_models_unavailable"
 
     @property
     def transient(self) -> bool:
@@ -251,6 +250,9 @@ class IllegalTransition(InternalError):
 RETRY_MAY_HELP = "a retry may help"
 RETRY_LATER = "retry later"
 """How a provider's message begins its advice on failures that may pass; a diagnosis cuts it off there."""
+
+OUTAGE_NOTE = " [failing since "
+"""How the note begins that follows the provider's message while a model call is retried."""
 
 
 def validation_problems(error: ValidationError) -> list[str]:

@@ -87,8 +87,23 @@ class PartialCall(Wire):
     provider_id: Maybe[str] = None
 
 
+class Outage(Wire):
+    """The transient failures of an inference so far: the second part of its heartbeat. Times are in ms since 1970."""
+
+    since: int
+    """When the first attempt failed."""
+    until: int
+    """When the agent's patience ends."""
+    attempt: int
+    """The newest attempt that has failed, or was held back; workers were lost in the attempts after it."""
+    failures: Few[int] = 0
+    """Attempts in which a model failed before anything had arrived of its answer."""
+    not_before: Few[dict[str, int]] = {}
+    """When models that sent a `Retry-After` may be called again."""
+
+
 class StreamCheckpoint(Wire):
-    """The part of an answer that has arrived: the heartbeat of an inference."""
+    """The part of an answer that has arrived: the first part of an inference's heartbeat."""
 
     attempt: int
     model: str

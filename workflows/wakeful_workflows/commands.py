@@ -59,9 +59,9 @@ _HOOK_RETRIES = RetryPolicy(initial_interval=timedelta(milliseconds=200), maximu
 _RESOLVE_RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=10)
 _RESTORE_RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=1))
 """Without a limit: the thread waits until its past can be read, and keeps what is sent to it meanwhile."""
-_INFER_RETRIES = RetryPolicy(
-    initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=8), maximum_attempts=5
-)
+_INFER_RETRIES = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=8))
+"""Without a limit: the activity knows the agent's patience, and fails for good when it is over."""
+_COMPACT_RETRIES = replace(_INFER_RETRIES, maximum_attempts=5)
 
 R = TypeVar("R", Resolution, ModelResponse, CompactOutput, HookEffects, TranscriptTail)
 
@@ -178,7 +178,7 @@ class Activities:
             result_type=RawValue,
             start_to_close_timeout=timedelta(seconds=agent.inference_timeout_seconds),
             heartbeat_timeout=timedelta(seconds=agent.inference_heartbeat_seconds),
-            retry_policy=replace(_INFER_RETRIES, maximum_attempts=command.attempts),
+            retry_policy=_INFER_RETRIES,
             cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             summary=f"step {command.step} · {command.model}",
         )
@@ -217,7 +217,7 @@ class Activities:
             result_type=RawValue,
             start_to_close_timeout=timedelta(seconds=agent.inference_timeout_seconds),
             heartbeat_timeout=timedelta(seconds=agent.inference_heartbeat_seconds),
-            retry_policy=_INFER_RETRIES,
+            retry_policy=_COMPACT_RETRIES,
             summary="summarise the oldest messages",
         )
 

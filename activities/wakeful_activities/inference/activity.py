@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping
-from datetime import timedelta
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -23,12 +22,14 @@ from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.hooks.gates import Gates, is_gated
 from wakeful_activities.hooks.hook_run import HookRun, Hooks
 from wakeful_activities.inference.answer import continued_text, with_output
-from wakeful_activities.inference.attempt import Stream, earlier_attempt
+from wakeful_activities.inference.attempt import Stream, earlier_attempts
+from wakeful_activities.inference.breakers import CircuitBreakers
 from wakeful_activities.inference.build_request import BuiltRequest, RequestShape, build_request, tools_by_id
 from wakeful_activities.inference.hooks import after_inference, before_inference, has_hooks
-from wakeful_activities.inference.model_choice import CircuitBreakers, ModelChoice
+from wakeful_activities.inference.model_choice import ModelChoice, model_key
 from wakeful_activities.inference.models import Models
-from wakeful_activities.inference.recovery import interruption_of, stream_retries
+from wakeful_activities.inference.patience import HeldBack, choose_model, failure, too_many_lost, unexpected
+from wakeful_activities.inference.recovery import interruption_of
 from wakeful_activities.inference.stream_assembly import partial_response, synthesized_response
 
 SQUEEZE = 2.0
@@ -56,15 +57,22 @@ class InferActivity:
     @activity.defn(name=ACTIVITY_INFER)
     async def infer(self, input: InferInput) -> ModelResponse:
         info = activity.info()
-        stream = Stream(_step_label(info.activity_id, input.lineage), info.attempt, earlier_attempt())
+        stream = Stream(_step_label(info.activity_id, input.lineage), info.attempt, *earlier_attempts())
+        if (lost := too_many_lost(stream)) is not None:
+            raise lost
         with heartbeating(stream.heartbeat) as beats:
             try:
                 response = await self._infer(input, stream, beats)
+            except ApplicationError:
+                raise
             except asyncio.CancelledError:
                 cancelled, arrived = activity.cancellation_details(), stream.arrived()
                 if arrived is None or cancelled is None or not cancelled.cancel_requested:
                     raise  # the worker shuts down, or nothing has arrived
                 return self.models.priced(partial_response(arrived), stream.model)
+            except Exception as error:  # the activity's boundary: Temporal could not keep its whole traceback
+                activity.logger.warning("inference raised", exc_info=error)
+                raise unexpected(error, stream) from None
         self._cache.put_answer(info.activity_id, response)
         return response
 
@@ -86,12 +94,12 @@ class InferActivity:
             response = await self._attempt(built.request, choice, stream, beats)
         except ProviderError as error:
             if error.kind is not ProviderErrorKind.CONTEXT_OVERFLOW or agent.context is None:
-                raise _failure(error, choice, stream) from error
+                raise self._failure(error, choice, stream, beats) from None
             built = await build_request(self._cache, input, agent, shape, squeeze=SQUEEZE)
             try:
                 response = await self._attempt(built.request, choice, stream, beats)
             except ProviderError as again:
-                raise _failure(again, choice, stream) from again
+                raise self._failure(again, choice, stream, beats) from None
         if built.report is not None and not response.interruptions:
             response = response.model_copy(update={"context": built.report})
         return await self._checked(response, input, agent, built, hooks)
@@ -105,26 +113,46 @@ class InferActivity:
         self, request: ModelRequest, choice: ModelChoice, stream: Stream, beats: Heartbeats
     ) -> ModelResponse:
         """Call a model, unless an earlier attempt left complete tool calls behind: those are the answer."""
-        stream.model = choice.model(_failed_attempts(stream))
+        stream.model = choice.order(stream.failures)[0]
         if (earlier := stream.earlier) is not None:
             interruption = interruption_of(earlier)
             if interruption.plan is RecoveryPlan.SYNTHESIZE_TOOL_USE:
                 return self.models.priced(synthesized_response(earlier, interruption), stream.model)
-        model = choice.model(_failed_attempts(stream), self.models.is_available)
+        model, waits = choose_model(choice, stream, self.models.wait)
         if model is None:
-            message = "all models unavailable (circuit breakers open)"
-            raise ProviderError(ProviderErrorKind.ALL_MODELS_UNAVAILABLE, message)
+            raise self._held_back(choice, waits)
         try:
             return await self.models.call(model, request, choice.policy, stream, beats)
         except ProviderError as error:
             arrived = stream.interrupted(error) if error.kind.transient else None
             if arrived is None:
                 raise
-            beats.beat()  # the next attempt continues from here
             interruption = interruption_of(arrived)
             if interruption.plan is RecoveryPlan.SYNTHESIZE_TOOL_USE:
                 return self.models.priced(synthesized_response(arrived, interruption), stream.model)
             raise
+
+    def _held_back(self, choice: ModelChoice, waits: Mapping[str, float]) -> HeldBack:
+        """The error if every model has to wait: it quotes the failure of the one that may be called first."""
+        model = min(choice.models, key=lambda each: waits[model_key(each)])
+        wait, last = waits[model_key(model)], self.models.last_failure(model)
+        kind, why = ProviderErrorKind.RATE_LIMITED, "its provider has asked for that"
+        if last is not None:
+            kind, why = (
+                last.kind,
+                f"it has failed {last.failures} times in a row on this worker, at last: {last.message}",
+            )
+        return HeldBack(kind, f"model {model.name!r} is not called for another {wait:.1f} s: {why}", wait=wait)
+
+    def _failure(
+        self, error: ProviderError, choice: ModelChoice, stream: Stream, beats: Heartbeats
+    ) -> ApplicationError:
+        """The activity's failure, in one line of the log; the next attempt finds in the heartbeat what has arrived."""
+        failed = failure(error, choice, stream, self.models.wait)
+        beats.beat()
+        line = " ".join(failed.message.split())
+        activity.logger.warning("%s", line, extra={"kind": failed.type, "is_final": failed.non_retryable})
+        return failed
 
     async def _checked(
         self,
@@ -161,26 +189,6 @@ def _identity(input: InferInput, agent: ResolvedAgent) -> RunIdentity:
     return input.identity or RunIdentity(
         thread_id=info.workflow_id or "", run_id=info.workflow_run_id or "", agent_id=agent.agent_id
     )
-
-
-def _failed_attempts(stream: Stream) -> int:
-    """How many attempts failed before anything arrived; interrupted ones have a retry budget of their own."""
-    earlier = stream.earlier
-    return max(0, stream.attempt - 1 - (len(earlier.interruptions) + 1 if earlier else 0))
-
-
-def _failure(error: ProviderError, choice: ModelChoice, stream: Stream) -> ApplicationError:
-    """The activity's failure: whether Temporal retries it, and when."""
-    failed, arrived = _failed_attempts(stream), stream.interrupted(error) if error.kind.transient else None
-    message = f"inference failed: {error}"
-    if arrived is None:
-        is_final = not error.kind.transient or choice.is_last(failed)
-    else:
-        is_final = stream_retries(arrived) + 1 > choice.policy.max_stream_retries
-        if is_final:
-            message = f"inference failed: stream interrupted ({arrived.broken}): {error}"
-    delay = None if is_final else timedelta(seconds=choice.backoff(failed, error))
-    return ApplicationError(message, type=error.kind, non_retryable=is_final, next_retry_delay=delay)
 
 
 def _gate_calls(response: ModelResponse, input: InferInput, agent: ResolvedAgent) -> list[GateCall]:

@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from typing import TypeVar
 
 from opentelemetry import trace
 from temporalio import activity
@@ -12,13 +13,15 @@ from wakeful.contract.agents import ModelBinding, RetryPolicy
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
 from wakeful.contract.inference import ModelRequest, ModelResponse, StopReason
 from wakeful.contract.model_settings import ReasoningEffort
-from wakeful.contract.streaming import StreamCheckpoint, StreamPart
+from wakeful.contract.streaming import Outage, StreamCheckpoint, StreamPart
 from wakeful_activities.heartbeats import Heartbeats
 from wakeful_activities.inference.call_ids import with_own_ids, with_provider_ids
 from wakeful_activities.inference.model_choice import IDLE_STALL
 from wakeful_activities.inference.recovery import continuing, interruption_of
 from wakeful_activities.inference.stream_assembly import StreamAssembly
 from wakeful_activities.user_code import contained
+
+D = TypeVar("D", StreamCheckpoint, Outage)
 
 _tracer = trace.get_tracer("wakeful")
 
@@ -30,12 +33,15 @@ CHECKPOINT_LIMIT = 400_000
 
 
 class Stream:
-    """The part of an answer that has arrived, in this attempt and in the one before it."""
+    """The part of an answer that has arrived, in this attempt and in the one before it, and how earlier ones failed."""
 
-    def __init__(self, step_label: str, attempt: int, earlier: StreamCheckpoint | None) -> None:
+    def __init__(
+        self, step_label: str, attempt: int, earlier: StreamCheckpoint | None = None, outage: Outage | None = None
+    ) -> None:
         self.step_label = step_label
         self.attempt = attempt
         self.earlier = earlier
+        self.outage = outage
         self.model: ModelBinding | None = None
         """The model that is called: its price applies to the tokens that were used."""
         self._last_checkpoint = earlier
@@ -48,11 +54,25 @@ class Stream:
         self._assembly = StreamAssembly(model, self.step_label, self.earlier, interruption)
         return self._assembly
 
-    def heartbeat(self) -> StreamCheckpoint | None:
+    @property
+    def lost(self) -> int:
+        """How many attempts before this one ended without a report, since the last one that made one."""
+        return self.attempt - 1 - (self.outage.attempt if self.outage else 0)
+
+    @property
+    def failures(self) -> int:
+        """How many attempts failed before anything arrived, also because their workers were lost."""
+        # A lost worker that left a part of the answer behind is an interruption, which counts separately.
+        interrupted = self.earlier is not None and self.earlier.broken is None
+        return (self.outage.failures if self.outage else 0) + max(0, self.lost - interrupted)
+
+    def heartbeat(self) -> tuple[StreamCheckpoint | Outage | None, ...]:
         """The next heartbeat. Until something arrives, that is what the attempt before left behind."""
         if self._assembly is None or self._assembly.size <= CHECKPOINT_LIMIT:
             self._last_checkpoint = self.arrived()
-        return self._last_checkpoint
+        if self.outage is not None:
+            return (self._last_checkpoint, self.outage)
+        return () if self._last_checkpoint is None else (self._last_checkpoint,)
 
     def arrived(self) -> StreamCheckpoint | None:
         """Everything that has arrived, in all attempts."""
@@ -68,12 +88,17 @@ class Stream:
         return self.arrived()
 
 
-def earlier_attempt() -> StreamCheckpoint | None:
-    """What had arrived in the attempt before this one, if anything had."""
+def earlier_attempts() -> tuple[StreamCheckpoint | None, Outage | None]:
+    """What had arrived in the attempt before this one, if anything had, and how earlier ones failed, if they did."""
     info = activity.info()
-    for details in info.heartbeat_details if info.attempt > 1 else ():
-        with contextlib.suppress(ValueError):  # a heartbeat without a checkpoint
-            return StreamCheckpoint.model_validate(details)
+    details = info.heartbeat_details if info.attempt > 1 else ()
+    return _first(details, StreamCheckpoint), _first(details, Outage)
+
+
+def _first(details: Sequence[object], kind: type[D]) -> D | None:
+    for each in details:
+        with contextlib.suppress(ValueError):  # the other kind, or of another version
+            return kind.model_validate(each)
     return None
 
 
@@ -96,11 +121,15 @@ async def call_provider(
         span.set_attribute("gen_ai.request.model", request.model)
         text = stream.earlier.text if stream.earlier else ""
         continued = continuing(request, text)
-        with contained():
-            if isinstance(provider, StreamingProvider):
-                response = await _streamed(provider, model, continued, policy, stream, beats)
-            else:
-                response = await _completed(provider, model, continued, stream)
+        try:
+            with contained():
+                if isinstance(provider, StreamingProvider):
+                    response = await _streamed(provider, model, continued, policy, stream, beats)
+                else:
+                    response = await _completed(provider, model, continued, stream)
+        except OSError as error:  # a provider of the user's own need not translate what every socket can raise
+            message = f"model {request.model!r} could not be reached ({type(error).__name__}: {error})"
+            raise ProviderError(ProviderErrorKind.PROVIDER, message) from error
         if response.stop_reason is StopReason.TOOL_USE and not (response.tool_calls or response.incomplete_calls):
             # As a final answer, it would end the run without the calls that the model meant to make.
             raise ProviderError(

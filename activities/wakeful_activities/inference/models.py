@@ -12,7 +12,8 @@ from wakeful.registry.registry import Registry
 from wakeful_activities.heartbeats import Heartbeats
 from wakeful_activities.inference.answer import priced
 from wakeful_activities.inference.attempt import Stream, call_provider
-from wakeful_activities.inference.model_choice import CircuitBreakers
+from wakeful_activities.inference.breakers import CircuitBreakers, LastFailure
+from wakeful_activities.inference.model_choice import model_key
 
 
 class Models:
@@ -33,14 +34,14 @@ class Models:
         Raises:
             ProviderError: the call failed or was interrupted; `stream` has what arrived.
         """
-        provider, key = self._provider(model), _key(model)
+        provider, key = self._provider(model), model_key(model)
         stream.model = model
         self._breakers.begin(key)
         try:
             response = await call_provider(provider, model, request, policy, stream, beats)
         except ProviderError as error:
             if error.kind.transient:
-                self._breakers.failed(key)
+                self._breakers.failed(key, error)
             else:
                 self._breakers.released(key)
             raise
@@ -50,9 +51,13 @@ class Models:
         self._breakers.succeeded(key)
         return self.priced(response, model)
 
-    def is_available(self, model: ModelBinding) -> bool:
-        """Whether the model's circuit breaker lets a call through."""
-        return self._breakers.is_available(_key(model))
+    def wait(self, model: ModelBinding) -> float:
+        """Seconds until the model's circuit breaker lets a call through."""
+        return self._breakers.wait(model_key(model))
+
+    def last_failure(self, model: ModelBinding) -> LastFailure | None:
+        """How the model has failed on this worker, in any run, since it last answered."""
+        return self._breakers.last_failure(model_key(model))
 
     def priced(self, response: ModelResponse, model: ModelBinding | None) -> ModelResponse:
         """The answer with its cost, over all attempts."""
@@ -70,7 +75,3 @@ class Models:
                 non_retryable=True,
             )
         return provider
-
-
-def _key(model: ModelBinding) -> str:
-    return f"{model.provider}/{model.name}"

@@ -207,9 +207,9 @@ class _Call:
     def _hand_off(self, agent_id: str) -> None:
         self.handoff = agent_id
 
-    def progress(self) -> Mapping[str, JsonValue] | None:
+    def progress(self) -> tuple[Mapping[str, JsonValue], ...]:
         """The details of the next heartbeat."""
-        return self._reported
+        return () if self._reported is None else (self._reported,)
 
 
 def _is_task(input: ToolCallInput) -> bool:

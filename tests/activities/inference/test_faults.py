@@ -215,20 +215,6 @@ async def test_another_model_answers_when_the_first_keeps_failing(
     assert provider.asked[3].format != provider.asked[0].format
 
 
-async def test_a_model_that_keeps_failing_is_not_called_while_its_breaker_is_open(
-    client: Client, provider: FakeProvider, wire: str, thread_id: str
-) -> None:
-    """B-126, B-127"""
-    provider.always(Status(500))
-    model = InferenceOverrides(upstream_model=thread_id)
-    for number in (1, 2):
-        await client.run(wire, "Tell me.", thread_id=f"{thread_id}-{number}", overrides=model)
-    calls = len(provider.asked)
-    result = await client.run(wire, "Tell me.", thread_id=thread_id, overrides=model)
-    assert result.status_reason == "error:inference failed: all models unavailable (circuit breakers open)"
-    assert (calls, len(provider.asked)) == (5, 5)  # the fifth failure in a row opened it
-
-
 async def test_a_conversation_that_overflows_is_cut_once_if_the_agent_has_a_window(
     client: Client, provider: FakeProvider, wire: str, thread_id: str
 ) -> None:

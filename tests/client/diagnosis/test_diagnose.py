@@ -1,5 +1,6 @@
 """Which of the things that a thread waits for is the cause, and how it is worded: evidence in, one diagnosis out."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -37,6 +38,7 @@ from wakeful.contract.runs import (
     Stopped,
     ToolCallStatus,
 )
+from wakeful.contract.streaming import Outage
 from wakeful.contract.subagents import ChildResult
 from wakeful.contract.tasks import Task as BackgroundTask
 from wakeful.contract.tasks import TaskStatus, TaskType
@@ -106,14 +108,17 @@ def test_a_model_that_is_rate_limited_is_explained_in_one_paragraph() -> None:
         attempt=7,
         first_scheduled_at=NOW - 2 * MINUTE,
         next_attempt_at=NOW + 14_000,
-        failure=Failure("inference failed: model 'gpt' at host answered 429: 'slow down'; retry later", "rate_limited"),
+        failure=Failure(
+            "inference failed: model 'gpt' at host answered 429: 'slow down' [failing since …", "rate_limited"
+        ),
         limits=RetryLimits(("gpt",), 10, 300, 60),
+        outage=Outage(since=NOW - MINUTE, until=NOW + 60 * MINUTE, attempt=6, failures=5),
     )
     assert diagnosed(thread(activities=(refused,))).text == (
-        "t is at step 1 and calls model gpt, which has failed 6 times since 07:58:00 UTC (2m00s). The last failure "
-        "(rate limited): model 'gpt' at host answered 429: 'slow down'. Temporal retries it in 14s (08:00:14 UTC); 4 "
-        "attempts are left. The limit is the provider's, not Wakeful's: wait, raise the limit, or give the agent a "
-        "fallback model. `wakeful cancel t` cancels the run."
+        "t is at step 1 and calls model gpt, which has failed 5 times since 07:59:00 UTC (1m00s). The last failure "
+        "(rate limited): model 'gpt' at host answered 429: 'slow down'. Temporal retries it in 14s (08:00:14 UTC), and "
+        "so on until its agent's patience is over in 1h00m (09:00:00 UTC). The limit is the provider's, not Wakeful's: "
+        "wait, raise the limit, or give the agent a fallback model. `wakeful cancel t` cancels the run."
     )
 
 
@@ -133,21 +138,36 @@ def test_without_the_agents_policy_attempts_are_those_that_temporal_allows() -> 
     assert "calls its model" in found.doing
 
 
-def test_attempts_whose_stream_was_interrupted_do_not_count_as_failures() -> None:
-    came = {"attempt": 2, "model": "gpt", "text": "half", "interruptions": [], "broken": "connection reset"}
-    limits = RetryLimits(("gpt", "spare"), 2, 300, 60)
+@pytest.mark.parametrize(
+    ("failures", "blocked", "model"),
+    [
+        (1, (), "gpt"),
+        (2, (), "spare"),
+        (4, (), "gpt"),
+        (5, (), "spare"),
+        (1, ("openai/gpt",), "spare"),
+        (1, ("openai/gpt", "other/spare"), "gpt"),
+    ],
+)
+def test_the_model_that_is_called_next_is_named_if_there_are_several(
+    failures: int, blocked: Sequence[str], model: str
+) -> None:
+    not_before = dict.fromkeys(blocked, NOW + MINUTE)
     refused = activity(
         state=ActivityState.SCHEDULED,
-        attempt=3,
+        attempt=failures + 1,
         next_attempt_at=NOW + 1,
-        failure=Failure("x", "stream_interrupted"),
-        heartbeat=came,
+        failure=Failure("x", "overloaded"),
+        limits=RetryLimits(("gpt", "spare"), 2, 300, 60),
+        outage=Outage(since=NOW, until=NOW, attempt=failures, failures=failures, not_before=not_before),
     )
-    assert (
-        "3 attempts are left, the next with model gpt."
-        in diagnosed(thread(activities=(replace(refused, limits=limits),))).why
-    )
-    asked = activity(attempt=3, heartbeat=came, limits=limits)
+    found = diagnosed(thread(activities=(refused,)))
+    assert f"), with model {model}; its agent's patience is over, so that is the last attempt." in found.why
+
+
+def test_an_interrupted_attempt_is_continued() -> None:
+    came = {"attempt": 2, "model": "gpt", "text": "half", "interruptions": [], "broken": "connection reset"}
+    asked = activity(attempt=3, heartbeat=came, limits=RetryLimits(("gpt", "spare"), 2, 300, 60))
     assert (
         "was interrupted (connection reset) after 4 characters of text; the model is asked to continue from there."
         in diagnosed(thread(activities=(asked,))).why

@@ -6,6 +6,7 @@ import os
 import shlex
 import time
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from temporalio.api.workflowservice.v1 import PauseActivityRequest
 from temporalio.client import Client as TemporalClient
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from tests.support.app import Failing, registry
+from tests.support.app import registry
 from tests.support.diagnoses import until_cause
 from tests.support.fake_provider.script import Answer, Stall, Status
 from tests.support.fake_provider.server import FakeProvider, fake_provider
@@ -109,7 +110,7 @@ async def test_a_model_that_answers_429_is_quoted_with_the_time_of_the_retry(
     assert f"{thread_id} is at step 1 and calls model {thread_id}, which has failed once since" in found.doing
     assert "(rate limited)" in found.why
     assert "Temporal retries it in 1m" in found.why
-    assert "; 2 attempts are left." in found.why
+    assert "and so on until its agent's patience is over in 1d" in found.why or "over in 23h59m" in found.why
     assert (
         "The limit is the provider's, not Wakeful's: wait, raise the limit, or give the agent a fallback model"
         in found.next
@@ -124,8 +125,8 @@ async def test_a_model_with_a_fallback_names_the_one_that_is_called_next(
 ) -> None:
     provider.always(Status(529, message="busy", retry_after=120))
     await ask(asking, "chat-backed", thread_id)
-    found = await until_cause(asking, thread_id, Cause.MODEL_RETRYING, "(overloaded)")
-    assert f"5 attempts are left, the next with model {thread_id}." in found.why
+    found = await until_cause(asking, thread_id, Cause.MODEL_RETRYING, "(overloaded)", "failed twice")
+    assert f", with model {thread_id}" in found.why  # both have to wait, and this one's turn comes first
     assert "a fallback model" not in found.next
     await cancelled(asking, thread_id)
 
@@ -143,7 +144,7 @@ async def test_a_thread_that_has_continued_as_new_still_knows_how_often_its_mode
     agents = Registry(agents=[Agent(id="eager", retry=RetryPolicy(max_retries=4))], models={"default": Refusing()})
     async with working(temporal, thread_id, agents, history_budget=HistoryBudget(events=1)) as client:
         await client.start("eager", "hi", thread_id=thread_id)
-        await until_cause(client, thread_id, Cause.MODEL_RETRYING, "not now, default", "; 4 attempts are left.")
+        await until_cause(client, thread_id, Cause.MODEL_RETRYING, "not now, default", "has failed once since")
         await cancelled(client, thread_id)
 
 
@@ -185,16 +186,26 @@ async def test_a_rejected_api_key_ends_a_run_and_says_what_to_correct(
     await until(asking, thread_id, lambda view: view.result is not None and view.result.response == "here I am")
 
 
-async def test_open_circuit_breakers_are_the_cause_and_not_only_the_provider(
+class Down:
+    """A model that is away, and does not say for how long."""
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        raise ProviderError(ProviderErrorKind.PROVIDER, "we are closed")
+
+
+async def test_a_run_that_a_circuit_breaker_holds_back_quotes_the_provider(
     temporal: TemporalClient, thread_id: str
 ) -> None:
-    agent = Agent(id="hasty", retry=RetryPolicy(max_retries=9, backoff_base_ms=0))
-    broken = Registry(agents=[agent], models={"default": Failing(ProviderErrorKind.PROVIDER, 100)})
-    async with working(temporal, thread_id, broken) as client:
-        await client.run("hasty", "hi", thread_id=thread_id)
-        found = await until_cause(client, thread_id, Cause.BREAKERS_OPEN, "all models unavailable")
-        assert "circuit breaker is open for 30s" in found.why
-        assert "wait 30s, then `wakeful send" in found.next
+    broken = Registry(agents=[Agent(id="solo")], models={"default": Down()})
+    held = f"{thread_id}-2"
+    async with working(temporal, thread_id, broken, breaker_failures=1, breaker_cooldown=timedelta(hours=1)) as client:
+        await client.start("solo", "hi", thread_id=thread_id)
+        await until_cause(client, thread_id, Cause.MODEL_RETRYING, "we are closed")
+        await client.start("solo", "hi", thread_id=held)
+        found = await until_cause(client, held, Cause.MODEL_RETRYING, "it has failed 1 times in a row on this worker")
+        assert "at last: we are closed" in found.why
+        for thread in (thread_id, held):
+            await cancelled(client, thread)
 
 
 async def test_an_approval_that_has_waited_for_an_hour_says_so_and_how_to_answer(

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.loop.driving import AGENT, REQUEST, THREAD, Driver, after_continue_as_new, asks, call, idle, ok, says
-from wakeful.contract.agents import ModelBinding, ResolvedAgent, RetryPolicy
+from tests.loop.driving import REQUEST, THREAD, Driver, after_continue_as_new, asks, call, idle, ok, says
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.outcomes import Outcome, OutcomeStatus
 from wakeful.contract.requests import RunRequest
@@ -100,39 +99,3 @@ def test_the_status_shows_the_overridden_model() -> None:
     assert (driver.inference().model, status_view(driver.thread).doing) == ("model-2", "calling model-2")
     brief = Driver(request=REQUEST.model_copy(update={"overrides": BRIEF}))
     assert (Driver().inference().model, brief.inference().model) == ("model-1", "model-1")
-
-
-FALLBACKS = (ModelBinding(id="b", provider="p", name="model-b"), ModelBinding(id="c", provider="p", name="model-c"))
-
-
-@pytest.mark.parametrize(
-    ("agent", "overrides", "attempts"),
-    [
-        (AGENT, None, 3 * 1 + 2 + 5),
-        (AGENT, BRIEF, 3 * 1 + 2 + 5),
-        (AGENT.model_copy(update={"fallbacks": FALLBACKS}), None, 3 * 3 + 2 + 5),
-        (AGENT.model_copy(update={"fallbacks": FALLBACKS}), BRIEF, 3 * 3 + 2 + 5),
-        (
-            AGENT.model_copy(update={"fallbacks": FALLBACKS}),
-            InferenceOverrides(fallback_upstream_models=()),
-            3 * 1 + 2 + 5,
-        ),
-        (AGENT, InferenceOverrides(fallback_upstream_models=("model-b",)), 3 * 2 + 2 + 5),
-        (AGENT.model_copy(update={"retry": RetryPolicy(max_retries=0, max_stream_retries=1)}), None, 1 + 1 + 5),
-    ],
-    ids=[
-        "usual",
-        "no list",
-        "the agent's list",
-        "the agent's list with other overrides",
-        "an empty list",
-        "the run's list",
-        "a policy",
-    ],
-)
-def test_an_inference_has_attempts_for_every_model_interruption_and_lost_worker(
-    agent: ResolvedAgent, overrides: InferenceOverrides | None, attempts: int
-) -> None:
-    """B-124"""
-    driver = Driver(agent, request=REQUEST.model_copy(update={"overrides": overrides}))
-    assert driver.inference().attempts == attempts

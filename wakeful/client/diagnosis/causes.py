@@ -23,8 +23,6 @@ class Cause(StrEnum):
     """The workflow was terminated from outside, or timed out."""
     FAILED = "failed"
     """The run ended with an error."""
-    BREAKERS_OPEN = "breakers_open"
-    """The run ended because the circuit breakers of all its models are open."""
     BUDGET_SPENT = "budget_spent"
     STOPPED = "stopped"
     """A stop condition, or the limit of rounds."""

@@ -20,9 +20,6 @@ from wakeful.contract.runs import Blocked, Cancelled, Errored, RunResult, Stoppe
 from wakeful.contract.subagents import ChildResult
 from wakeful.contract.tasks import TaskStatus
 
-COOLDOWN = "30s"
-"""How long a circuit breaker stays open."""
-
 INVALID_REQUEST = "InvalidRequest"
 """The failure type of a workflow that was started with something else than a run request."""
 
@@ -128,13 +125,6 @@ def _natural(run: _EndedRun, cancel: CancelRequest | None) -> Finding:
 def _errored(run: _EndedRun, error: str, failure: Failure | None) -> Finding:
     kind = failure.kind if failure and failure.message and failure.message in error else ""
     why = sentence(error)
-    if kind == ProviderErrorKind.ALL_MODELS_UNAVAILABLE:
-        why += (
-            " Each of its models has failed several times in a row, in any run of that worker, so its circuit breaker "
-            f"is open for {COOLDOWN}; then one call may try it."
-        )
-        next = f"Check the provider (the worker's log has its errors), wait {COOLDOWN}, then {run.continues}"
-        return run.finding(Cause.BREAKERS_OPEN, f"failed{run.when}: all its models are unavailable", why, next)
     fix = FIXES.get(ProviderErrorKind(kind), OTHER_FIX) if kind in set(ProviderErrorKind) else OTHER_FIX
     return run.finding(Cause.FAILED, f"ended with an error{run.when}", why, f"{fix} {run.continues}")
 

@@ -11,7 +11,7 @@ from pydantic import JsonValue, ValidationError
 
 from wakeful.contract import names
 from wakeful.contract.runs import RunResult
-from wakeful.contract.streaming import StreamCheckpoint
+from wakeful.contract.streaming import Outage, StreamCheckpoint
 from wakeful.contract.subagents import ChildResult
 from wakeful.contract.views import StatusView
 
@@ -67,7 +67,7 @@ class RetryLimits:
     models: tuple[str, ...]
     """In the order in which they are called."""
     attempts: int
-    """For each of them."""
+    """For each of them, before they take turns."""
     first_token_timeout: float
     idle_timeout: float
 
@@ -99,6 +99,8 @@ class Activity:
     summary: str = ""
     heartbeat: JsonValue = None
     """The details of its newest heartbeat."""
+    outage: Outage | None = None
+    """Of a model call: its transient failures so far."""
     growth: int | None = None
     """Of a streaming answer: by how many characters it grew while it was observed."""
     observed_seconds: float = 0.0

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from wakeful.client.diagnosis.causes import Cause, Finding
-from wakeful.client.diagnosis.evidence import Activity, Failure
+from wakeful.client.diagnosis.evidence import Activity, Failure, RetryLimits
 from wakeful.client.diagnosis.wording import (
     ago,
     capital,
@@ -20,8 +20,8 @@ from wakeful.client.diagnosis.wording import (
     until,
     wakeful,
 )
-from wakeful.contract.errors import RETRY_LATER, RETRY_MAY_HELP, ProviderErrorKind
-from wakeful.contract.streaming import StreamCheckpoint
+from wakeful.contract.errors import OUTAGE_NOTE, RETRY_LATER, RETRY_MAY_HELP, ProviderErrorKind
+from wakeful.contract.streaming import Outage, StreamCheckpoint
 
 PREFIX = "inference failed: "
 KINDS = {
@@ -57,10 +57,15 @@ class ModelCall:
 
     @property
     def failures(self) -> int:
-        """Attempts that got no answer; those whose stream was interrupted have a limit of their own."""
-        earlier = self.activity.checkpoint
-        interrupted = len(earlier.interruptions) + 1 if earlier and earlier.attempt < self.activity.attempt else 0
-        return max(0, self.activity.attempt - 1 - interrupted)
+        """Attempts in which a model failed; Temporal also counts those in which none was called."""
+        outage = self.activity.outage
+        return (outage.failures if outage else 0) or self.activity.attempt - 1
+
+    @property
+    def since(self) -> int | None:
+        """When the first attempt failed, or else when the call was scheduled."""
+        activity = self.activity
+        return activity.outage.since if activity.outage else activity.first_scheduled_at or activity.started_at
 
 
 def backing_off(call: ModelCall, failure: Failure) -> Finding:
@@ -68,16 +73,15 @@ def backing_off(call: ModelCall, failure: Failure) -> Finding:
     activity, now = call.activity, call.now
     kind = _kind(failure)
     named = KINDS.get(kind, failure.kind.replace("_", " ")) if kind else failure.kind
-    since = activity.first_scheduled_at or activity.started_at
     # Only the last failure is quoted: Temporal does not store the earlier ones.
-    doing = f"{call.doing}, which has failed {times(activity.attempt - 1)}{since_then(since, now)}"
+    doing = f"{call.doing}, which has failed {times(call.failures)}{since_then(call.since, now)}"
     due = until(activity.next_attempt_at, now) if activity.next_attempt_at is not None else "now"
-    why = f"The last failure ({named}): {_reason(failure)}. Temporal retries it {due}{_attempts_left(call)}."
+    why = f"The last failure ({named}): {_reason(failure)}. Temporal retries it {due}{_patience(call)}."
     cancel = wakeful("cancel", call.thread_id)
     advice = ADVICE.get(kind, OTHER_ADVICE) if kind else OTHER_ADVICE
     fallback = ", or give the agent a fallback model" if activity.limits and len(activity.limits.models) == 1 else ""
     next = f"{advice.replace('{fallback}', fallback)} {code(cancel)} cancels the run."
-    return Finding(Cause.MODEL_RETRYING, doing, why, next, since, (cancel,))
+    return Finding(Cause.MODEL_RETRYING, doing, why, next, call.since, (cancel,))
 
 
 def in_progress(call: ModelCall) -> Finding:
@@ -156,17 +160,27 @@ def _arrived(checkpoint: StreamCheckpoint) -> str:
     return listed(parts or ["no visible text"]) + (f" ({counted(tokens, 'token')})" if tokens else "")
 
 
-def _attempts_left(call: ModelCall) -> str:
-    """By the agent's retry policy if it is known, else by Temporal's limit."""
-    activity, limits = call.activity, call.activity.limits
-    if limits is not None:
-        left = max(0, limits.attempts * len(limits.models) - call.failures)
-        current = min(call.failures // limits.attempts, len(limits.models) - 1)
-        model = "" if len(limits.models) == 1 else f", the next with model {limits.models[current]}"
-        return f"; {counted(left, 'attempt')} {'is' if left == 1 else 'are'} left{model}"
-    if activity.max_attempts:
-        return f" (attempt {activity.attempt} of at most {activity.max_attempts})"
-    return ""
+def _patience(call: ModelCall) -> str:
+    """Which model is called next, and until when the call is retried, as far as that is known."""
+    activity, limits, outage = call.activity, call.activity.limits, call.activity.outage
+    if outage is None:
+        return f" (attempt {activity.attempt} of at most {activity.max_attempts})" if activity.max_attempts else ""
+    model = ""
+    if limits is not None and len(limits.models) > 1:
+        model = f", with model {_next_model(limits, outage, activity.next_attempt_at or call.now)}"
+    if outage.until <= call.now:
+        return f"{model}; its agent's patience is over, so that is the last attempt"
+    return f"{model}, and so on until its agent's patience is over {until(outage.until, call.now)}"
+
+
+def _next_model(limits: RetryLimits, outage: Outage, at: int) -> str:
+    first_round = limits.attempts * len(limits.models)
+    index = outage.failures // limits.attempts
+    if outage.failures >= first_round:
+        index = (outage.failures - first_round) % len(limits.models)
+    order = (*limits.models[index:], *limits.models[:index])
+    blocked = {key.partition("/")[2] for key, time in outage.not_before.items() if time > at}
+    return next((model for model in order if model not in blocked), order[0])
 
 
 def _time_limit(activity: Activity, now: int) -> str:
@@ -178,7 +192,7 @@ def _time_limit(activity: Activity, now: int) -> str:
 
 def _reason(failure: Failure) -> str:
     """The provider's message, without the advice that our providers append: a diagnosis has its own."""
-    message = failure.message.removeprefix(PREFIX)
+    message = failure.message.removeprefix(PREFIX).partition(OUTAGE_NOTE)[0]
     for advice in (RETRY_MAY_HELP, RETRY_LATER):
         message = message.partition(f"; {advice}")[0]
     return clause(message)

@@ -1,10 +1,12 @@
 """Temporal's answers as evidence: pending activities and workflow tasks, task queues, failures, close statuses."""
 
+import contextlib
+from collections.abc import Sequence
 from datetime import datetime
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 from temporalio.api.enums.v1 import (
     PendingActivityState,
     PendingWorkflowTaskState,
@@ -34,7 +36,7 @@ from wakeful.client.diagnosis.evidence import (
     WorkflowTask,
 )
 from wakeful.client.queries import QUERY_TIMEOUT
-from wakeful.contract.streaming import StreamCheckpoint
+from wakeful.contract.streaming import Outage, StreamCheckpoint
 
 _STATES = {
     PendingActivityState.PENDING_ACTIVITY_STATE_STARTED: ActivityState.STARTED,
@@ -87,6 +89,7 @@ async def activity(temporal: Client, pending: PendingActivityInfo) -> Activity:
     options = pending.activity_options
     state = ActivityState.PAUSED if pending.paused else _STATES.get(pending.state, ActivityState.SCHEDULED)
     has_failed = pending.HasField("last_failure")
+    heartbeat, *more = await _heartbeat(temporal, pending) or [None]
     return Activity(
         id=pending.activity_id,
         type=pending.activity_type.name,
@@ -103,7 +106,8 @@ async def activity(temporal: Client, pending: PendingActivityInfo) -> Activity:
         failure=failure(pending.last_failure, at=pending.last_attempt_complete_time) if has_failed else None,
         worker=pending.last_worker_identity,
         pause=_pause(pending) if pending.paused else None,
-        heartbeat=await _heartbeat(temporal, pending),
+        heartbeat=heartbeat,
+        outage=_outage(more),
     )
 
 
@@ -112,15 +116,18 @@ def _pause(pending: PendingActivityInfo) -> Pause:
     return Pause(millis(info.pause_time), info.manual.identity, info.manual.reason or info.rule.reason)
 
 
-async def _heartbeat(temporal: Client, pending: PendingActivityInfo) -> JsonValue:
-    if not pending.heartbeat_details.payloads:
-        return None
+async def _heartbeat(temporal: Client, pending: PendingActivityInfo) -> list[JsonValue]:
     try:
-        decoded = await temporal.data_converter.decode(pending.heartbeat_details.payloads)
+        return await temporal.data_converter.decode(pending.heartbeat_details.payloads)
     except Exception:  # a tool may heartbeat anything, and this client may not have the codec
-        return None
-    value: JsonValue = decoded[0] if decoded else None
-    return value
+        return []
+
+
+def _outage(details: Sequence[JsonValue]) -> Outage | None:
+    for each in details:
+        with contextlib.suppress(ValidationError):  # of a tool, or of another version
+            return Outage.model_validate(each)
+    return None
 
 
 def failure(failed: TemporalFailure, *, at: Timestamp | None = None) -> Failure:

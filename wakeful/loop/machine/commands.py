@@ -7,7 +7,7 @@ A command that schedules an activity or sends a signal ends as exactly one `Work
 from dataclasses import dataclass
 
 from wakeful.contract import ids
-from wakeful.contract.agents import ResolvedAgent, RetryPolicy
+from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.base import Wire
 from wakeful.contract.context import ContextMessage
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
@@ -24,9 +24,6 @@ from wakeful.contract.subagents import ChildResult
 from wakeful.contract.tools import ToolDescriptor
 
 NOTIFY_PARENT_ID = ids.work_id(ids.NotifyParent())
-
-LOST_WORKERS = 5
-"""How many workers may be lost during one inference."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +59,6 @@ class Infer:
     def model(self) -> str:
         """The model that is tried first, by its provider's name for it."""
         return (self.overrides and self.overrides.upstream_model) or self.agent.model.name
-
-    @property
-    def attempts(self) -> int:
-        """The most attempts that Temporal makes: retries of every model, interrupted streams, and lost workers."""
-        policy = self.agent.retry or RetryPolicy()
-        wanted = self.overrides.fallback_upstream_models if self.overrides else None
-        models = 1 + len(self.agent.fallbacks if wanted is None else wanted)
-        return (1 + policy.max_retries) * models + policy.max_stream_retries + LOST_WORKERS
 
 
 @dataclass(frozen=True)
