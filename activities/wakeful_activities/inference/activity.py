@@ -26,7 +26,7 @@ from wakeful_activities.inference.attempt import Stream, earlier_attempts
 from wakeful_activities.inference.breakers import CircuitBreakers
 from wakeful_activities.inference.build_request import BuiltRequest, RequestShape, build_request, tools_by_id
 from wakeful_activities.inference.hooks import after_inference, before_inference, has_hooks
-from wakeful_activities.inference.model_choice import ModelChoice, model_key
+from wakeful_activities.inference.model_choice import ModelChoice
 from wakeful_activities.inference.models import Models
 from wakeful_activities.inference.patience import HeldBack, choose_model, failure, too_many_lost, unexpected
 from wakeful_activities.inference.recovery import interruption_of
@@ -118,9 +118,9 @@ class InferActivity:
             interruption = interruption_of(earlier)
             if interruption.plan is RecoveryPlan.SYNTHESIZE_TOOL_USE:
                 return self.models.priced(synthesized_response(earlier, interruption), stream.model)
-        model, waits = choose_model(choice, stream, self.models.wait)
+        model = choose_model(choice, stream, self.models.wait)
         if model is None:
-            raise self._held_back(choice, waits)
+            raise self._held_back(choice)
         try:
             return await self.models.call(model, request, choice.policy, stream, beats)
         except ProviderError as error:
@@ -132,17 +132,13 @@ class InferActivity:
                 return self.models.priced(synthesized_response(arrived, interruption), stream.model)
             raise
 
-    def _held_back(self, choice: ModelChoice, waits: Mapping[str, float]) -> HeldBack:
+    def _held_back(self, choice: ModelChoice) -> HeldBack:
         """The error if every model has to wait: it quotes the failure of the one that may be called first."""
-        model = min(choice.models, key=lambda each: waits[model_key(each)])
-        wait, last = waits[model_key(model)], self.models.last_failure(model)
-        kind, why = ProviderErrorKind.RATE_LIMITED, "its provider has asked for that"
-        if last is not None:
-            kind, why = (
-                last.kind,
-                f"it has failed {last.failures} times in a row on this worker, at last: {last.message}",
-            )
-        return HeldBack(kind, f"model {model.name!r} is not called for another {wait:.1f} s: {why}", wait=wait)
+        model = min(choice.models, key=self.models.wait)
+        wait, last = self.models.wait(model), self.models.last_failure(model)
+        assert last is not None  # it has opened the breaker
+        why = f"it has failed {last.failures} times in a row on this worker, at last: {last.message}"
+        return HeldBack(last.kind, f"model {model.name!r} is not called for another {wait:.1f} s: {why}", wait=wait)
 
     def _failure(
         self, error: ProviderError, choice: ModelChoice, stream: Stream, beats: Heartbeats

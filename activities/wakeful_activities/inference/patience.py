@@ -27,11 +27,12 @@ MAX_MESSAGE_BYTES = 2_000
 """Temporal replaces the failure of a pending activity by a note if it has more than about 4,000 bytes."""
 
 JITTER = 0.2
-"""The part of a delay by which runs that failed together are spread."""
+MAX_JITTER_SECONDS = 10.0
+"""The part of a delay, and the time, by which runs that failed together are spread."""
 
 
 class HeldBack(ProviderError):
-    """No model was called: each has to wait, by its `Retry-After` or for its circuit breaker."""
+    """No model was called: each has to wait for its circuit breaker."""
 
     def __init__(self, kind: ProviderErrorKind, message: str, *, wait: float) -> None:
         super().__init__(kind, message, retry_after=wait)
@@ -39,13 +40,15 @@ class HeldBack(ProviderError):
 
 def choose_model(
     choice: ModelChoice, stream: Stream, breaker_wait: Callable[[ModelBinding], float]
-) -> tuple[ModelBinding | None, dict[str, float]]:
-    """The model to call now, if one may be called, and the seconds until each may be."""
-    waits = _waits(choice, stream.outage, breaker_wait)
-    outage = stream.outage
-    if outage is not None and _now() >= outage.until:
-        return choice.order(stream.failures)[0], waits  # its patience is over: one last call
-    return next((model for model in choice.order(stream.failures) if not waits[model_key(model)]), None), waits
+) -> ModelBinding | None:
+    """The model to call now; None if circuit breakers let no call through."""
+    waits, order = _waits(choice, stream.outage, breaker_wait), choice.order(stream.failures)
+    if (free := next((model for model in order if not waits[model_key(model)]), None)) is not None:
+        return free
+    if stream.outage is not None and _now() >= stream.outage.until:
+        return order[0]  # its patience is over: one last call
+    # Temporal has waited for as long as a `Retry-After` says, unless a person has started the attempt earlier.
+    return next((model for model in order if not breaker_wait(model)), None)
 
 
 def failure(
@@ -75,7 +78,7 @@ def failure(
         waits = _waits(choice, outage, breaker_wait)
         is_last = not is_held_back and choice.has_tried_all(failures + 1)
         delay = error.retry_after or 0.0 if is_held_back else choice.delay(failures, error, waits)
-    delay *= 1 + JITTER * _spread()
+    delay += min(JITTER * delay, MAX_JITTER_SECONDS) * _spread()
     if is_last and _now() + delay * 1000 >= outage.until:
         return _application_error(f"{message}{_gave_up(outage, choice)}", error.kind, is_final=True)
     return _application_error(f"{message}{_note(outage)}", error.kind, delay=delay)
