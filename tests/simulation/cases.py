@@ -143,8 +143,7 @@ def reset_during_an_inference() -> None:
         scenario.go()
         scenario.move("decide t1 1-1 resume")
         scenario.go()
-        scenario.world.people.disturbed.add("t1")
-        scenario.world.server.reset(execution, reset_point)
+        scenario.reset_to(execution, reset_point)
         scenario.go()
         scenario.end()
 
@@ -159,6 +158,35 @@ def terminated_before_it_continued() -> None:
         thread = scenario.world.people.thread_of(scenario.world.server.current["t1"])
         texts = [message.text for message in thread.transcript.messages] if thread else []
         assert texts == ["hello t1", "", "2", "", names.TOOL_INTERRUPTED, "message 1", "done"]
+        scenario.end()
+
+
+def messages_without_ids() -> None:
+    """Two executions of a thread are each sent a message without an id: the thread has to tell them apart."""
+    with scenario_of("plain", events=1, mode=ThreadMode.THREAD) as scenario:
+        scenario.go()
+        for number in (1, 2):
+            scenario.move(f"submit t1 enqueue {number}")
+            scenario.go()
+        scenario.end()
+
+
+def decision_before_its_call() -> None:
+    """A decision comes before its call has started, and the thread continues as new before the call suspends."""
+    with scenario_of("plain", [LOOK, ASK], events=1) as scenario:
+        scenario.go_without("tool-1-1")
+        scenario.move("decide t1 1-2 early")
+        scenario.go()
+        scenario.end()
+
+
+def worker_lost_after_an_effect() -> None:
+    """A worker is lost after a tool has acted and before it has reported: the tool, which may repeat, runs again."""
+    with scenario_of("plain", [ASK]) as scenario:
+        scenario.go()
+        scenario.move("decide t1 1-1 resume", "task t1", "report t1", f"activity {scenario.name}")
+        scenario.move("activity-lost t1")
+        scenario.go()
         scenario.end()
 
 
@@ -230,5 +258,23 @@ CASES = (
         "The woken thread waited for ever for an execution that the server had deleted.",
         "snapshot not read",
         "AssertionError: there is no end",
+    ),
+    Case(
+        messages_without_ids,
+        "Two messages had the same id, and the second was taken for a repeated one.",
+        "submissions restart",
+        "Violated: t1: 2 messages without an id, but 1 outcomes",
+    ),
+    Case(
+        decision_before_its_call,
+        "The decision was lost, and the call waited for another one.",
+        "held forgotten",
+        "Violated: t1 has continued as new without its run",
+    ),
+    Case(
+        worker_lost_after_an_effect,
+        "The other system could not tell that the second attempt was the same call.",
+        "key of the attempt",
+        "Violated: one call has several idempotency keys",
     ),
 )

@@ -304,10 +304,12 @@ class People:
     def _stray(self, thread: str, kind: str, number: str) -> None:
         message = _FOREIGN.model_copy(update={"message_id": f"stray{number}", "recipient_thread_id": thread})
         sent = message.model_copy(update={"recipient_thread_id": "t3", "recipient_agent_id": "leaf"})
+        lost = message.model_copy(update={"recipient_thread_id": "missing"})
         asks = BudgetRequest(work_id=f"delegate-{number}", thread_id="elsewhere", spent=Spent())
         signal, payload = {
             "mail": (names.SIGNAL_DELIVER, message),
             "mail-returned": (names.SIGNAL_MAIL_RETURNED, ReturnedMessage(message=sent, error="it has ended")),
+            "mail-to-nowhere": (names.SIGNAL_MAIL_RETURNED, ReturnedMessage(message=lost, error="it is missing")),
             "budget-request": (names.SIGNAL_BUDGET_REQUEST, asks),
             "budget-request-of-t1": (names.SIGNAL_BUDGET_REQUEST, asks.model_copy(update={"thread_id": THREADS[0]})),
             "budget-grant": (names.SIGNAL_BUDGET_GRANT, BudgetGrant(refused="turns")),

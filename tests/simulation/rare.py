@@ -24,6 +24,9 @@ THREAD, RUN = ThreadMode.THREAD, ThreadMode.RUN
 ALMOST_ALL_ROUNDS = [[LOOK]] * 7
 """The agents `plain` and `second` may call tools in 8 rounds."""
 
+LONG: Call = ("look", {"number": 10**400})
+"""A call with a long result."""
+
 ENOUGH: list[list[Call]] = [[("look", {"number": 10**15})] * 8] * 4
 """Calls that make a conversation long enough for a summary."""
 
@@ -187,11 +190,90 @@ def reset_at_the_very_end() -> None:
         scenario.run_activity("infer-1")
         _act(scenario, "stray t1 budget-request 1")
         scenario.go()
-        server = scenario.world.server
-        ended = server.current["t1"]
+        ended = scenario.world.server.current["t1"]
         completed = [event.event_id for event in ended.history if event.event_type == TASK_COMPLETED]
-        scenario.world.people.disturbed.add("t1")
-        server.reset(ended, completed[-1])
+        scenario.reset_to(ended, completed[-1])
+        scenario.go()
+        scenario.end()
+
+
+def summary_while_a_thread_closes() -> None:
+    """A summary is ready while the thread archives itself as its last act."""
+    with scenario_of("lead", *ENOUGH, mode=THREAD) as scenario:
+        scenario.go_without("compact-1")
+        scenario.move("close t1")
+        scenario.go_without("compact-1", "archive-")
+        scenario.run_activity("compact-1")
+        scenario.go()
+        scenario.end()
+
+
+def task_ends_in_hooks() -> None:
+    """A task is terminated after the answer with which its thread hands off: the hooks of the old agent run first."""
+    with scenario_of("lead", [_SPAWN], [HAND_OFF], mode=THREAD) as scenario:
+        scenario.go_without("infer-2", children=False)
+        scenario.run_activity("infer-2")
+        (task,) = (id for id in scenario.world.server.current if id.startswith("t1/task"))
+        _act(scenario, f"terminate {task}", "transfer close")
+        scenario.go()
+        scenario.end()
+
+
+def timeout_while_handing_off() -> None:
+    """The time of a run is up while the agent that takes over is looked up."""
+    with scenario_of("lead", [HAND_OFF], mode=THREAD) as scenario:
+        _handing_off(scenario)
+        _act(scenario, "wait 45000", "timer t1")
+        scenario.go()
+        scenario.end()
+
+
+def budget_time_is_up() -> None:
+    """The wall time of a run is spent while it waits for what its task has not spent of other budgets."""
+    with scenario_of("frugal", *_SPENT, mode=THREAD) as scenario:
+        _waiting_for_children(scenario)
+        _act(scenario, "wait 60000", "timer t1")
+        scenario.go()
+        scenario.end()
+
+
+def _summary_in(reach: Callable[[Scenario], None], agent: str, *answers: list[Call]) -> None:
+    """A summary is ready when nothing else happens to the thread."""
+    with scenario_of(agent, *answers, mode=THREAD) as scenario:
+        reach(scenario)
+        scenario.run_activity("compact-1")
+        scenario.move("task t1", "report t1")
+        scenario.go()
+        scenario.end()
+
+
+def _signal_lost(agent: str, *answers: list[Call]) -> None:
+    """A thread answers another one that does not exist, and learns that when nothing else happens to it."""
+    with scenario_of(agent, *answers, mode=THREAD) as scenario:
+        _waiting_for_children(scenario)
+        scenario.move("stray t1 budget-request 1")
+        _waiting_for_children(scenario)
+        scenario.go()
+        scenario.end()
+
+
+def mail_lost_in_hooks() -> None:
+    """A message that is sent again has no recipient, and the thread learns that together with the last answer."""
+    with scenario_of("lead", mode=THREAD) as scenario:
+        _inferring(scenario)
+        _act(scenario, "stray t1 mail-to-nowhere 1", "undelivered t1")
+        scenario.run_activity("infer-1")
+        scenario.run_activity("resend")
+        scenario.go()
+        scenario.end()
+
+
+def _reset_in(reach: Callable[[Scenario], None], agent: str, *answers: list[Call]) -> None:
+    """Someone resets a thread to a workflow task of this stage."""
+    with scenario_of(agent, *answers, mode=THREAD) as scenario:
+        reach(scenario)
+        _act(scenario, "junk t1 0")
+        scenario.reset_to(scenario.world.server.current["t1"], scenario.length)
         scenario.go()
         scenario.end()
 
@@ -252,6 +334,15 @@ def _awaiting_tasks(scenario: Scenario) -> None:
     scenario.stop_before("awaiting_tasks")
 
 
+def _waiting_for_children(scenario: Scenario) -> None:
+    """Nothing happens to the thread until its task starts."""
+    scenario.go_without("compact-1", children=False)
+
+
+def _handing_off_and_compacting(scenario: Scenario) -> None:
+    scenario.go_without("compact-1", "handoff-1")
+
+
 def _cancelling(scenario: Scenario) -> None:
     scenario.go_without("tool-1-1")
     _act(scenario, f"activity {scenario.name} tool-1-1", "cancel t1")
@@ -265,6 +356,9 @@ def _done(scenario: Scenario) -> None:
 
 
 _SPAWN: Call = ("spawn_agent", {"agent": "leaf", "prompt": "do", "name": "task"})
+
+_SPENT: list[list[Call]] = [[_SPAWN], [LONG], [LONG], [LONG]]
+"""Calls after which the agent `frugal` waits for what its task does not spend."""
 
 
 def _signals_meet(
@@ -282,6 +376,18 @@ def _met(stage: str, play: Callable[[], None]) -> Rare:
     return Rare(play, tuple((stage, fact) for fact in SIGNAL_FACTS), f"signals while {stage}")
 
 
+def _summarised(stage: str, play: Callable[[], None]) -> Rare:
+    return Rare(play, ((stage, "CompactionReturned"),), f"summary while {stage}")
+
+
+def _lost(stage: str, play: Callable[[], None]) -> Rare:
+    return Rare(play, ((stage, "WorkFailed"),), f"signal lost while {stage}")
+
+
+def _reset(stage: str, play: Callable[[], None]) -> Rare:
+    return Rare(play, ((stage, "HistoryReset"),), f"reset while {stage}")
+
+
 RARE = (
     _met("idle", partial(_signals_meet, _idle, "plain")),
     _met("resolving", partial(_signals_meet, _resolving, "plain")),
@@ -291,6 +397,7 @@ RARE = (
     _met("handing_off", partial(_signals_meet, _handing_off, "lead", [HAND_OFF])),
     _met("awaiting_decisions", partial(_signals_meet, _idle, "plain", [ASK])),
     _met("awaiting_tasks", partial(_signals_meet, _awaiting_tasks, "lead", [_SPAWN])),
+    _met("awaiting_budget", partial(_signals_meet, _waiting_for_children, "frugal", *_SPENT)),
     _met("cancelling", partial(_signals_meet, _cancelling, "lead", [HOLD])),
     _met("done", partial(_signals_meet, _done, "plain", mode=RUN)),
     Rare(task_of_the_last_round_of_a_thread, (("idle", "ChildIdAssigned"),), "task_of_the_last_round_of_a_thread"),
@@ -322,4 +429,17 @@ RARE = (
     Rare(blocked_while_a_task_starts, (("cancelling", "ChildIdAssigned"),), "blocked_while_a_task_starts"),
     Rare(rewound_to_a_cancelled_step, (("cancelling", "HistoryReset"),), "rewound_to_a_cancelled_step"),
     Rare(reset_at_the_very_end, (("done", "HistoryReset"),), "reset_at_the_very_end"),
+    Rare(summary_while_a_thread_closes, (("done", "CompactionReturned"),), "summary_while_a_thread_closes"),
+    Rare(task_ends_in_hooks, (("running_hooks", "ChildClosed"),), "task_ends_in_hooks"),
+    Rare(timeout_while_handing_off, (("handing_off", "TimerFired"),), "timeout_while_handing_off"),
+    Rare(budget_time_is_up, (("awaiting_budget", "TimerFired"),), "budget_time_is_up"),
+    _summarised("handing_off", partial(_summary_in, _handing_off_and_compacting, "lead", *ENOUGH, [HAND_OFF])),
+    _summarised("awaiting_budget", partial(_summary_in, _waiting_for_children, "frugal", *_SPENT)),
+    Rare(mail_lost_in_hooks, (("running_hooks", "WorkFailed"),), "mail_lost_in_hooks"),
+    _lost("awaiting_tasks", partial(_signal_lost, "lead", [_SPAWN])),
+    _lost("awaiting_budget", partial(_signal_lost, "frugal", *_SPENT)),
+    _reset("handing_off", partial(_reset_in, _handing_off, "lead", [HAND_OFF])),
+    _reset("awaiting_decisions", partial(_reset_in, _idle, "plain", [ASK])),
+    _reset("awaiting_tasks", partial(_reset_in, _waiting_for_children, "lead", [_SPAWN])),
+    _reset("awaiting_budget", partial(_reset_in, _waiting_for_children, "frugal", *_SPENT)),
 )

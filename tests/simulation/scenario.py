@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from temporalio import activity
 
 from tests.simulation import people, workload
+from tests.simulation.execution import Execution
 from tests.simulation.reader import reading_simulated_histories
 from tests.simulation.schedule import Result, find, finish, make
 from tests.simulation.workers import Settings
@@ -68,11 +69,11 @@ class Scenario:
         """Let an activity of the thread run and end; the workflow task that takes its result is still to come."""
         self.move(f"activity {self.name} {id}", f"end {self.name} {id}")
 
-    def go_without(self, *ids: str) -> None:
-        """Whatever is due happens, except that activities of the thread with such ids do not start."""
+    def go_without(self, *ids: str, children: bool = True) -> None:
+        """Whatever is due happens, except that the thread's activities with such ids, or its children, do not start."""
         for _ in range(MAX_MOVES):
             self.world.settle()
-            held = [f"activity {self.name} {id}" for id in ids]
+            held = [f"activity {self.name} {id}" for id in ids] + ([] if children else ["task t1/"])
             due = (move for move in self.world.due() if not move.key.startswith(tuple(held)))
             if (move := next(due, None)) is None:
                 return
@@ -108,6 +109,11 @@ class Scenario:
         self.world.settle()
         moves = (*self.world.due(), *self.world.faults())
         return next((move for move in moves if move.key.startswith(beginning)), None)
+
+    def reset_to(self, execution: Execution, completed: int) -> None:
+        """Someone resets the thread to the workflow task that this event of an execution has completed."""
+        self.world.people.disturbed.add(execution.workflow_id)
+        self.world.server.reset(execution, completed)
 
     def end(self) -> None:
         """Everything comes to its end, and every check follows."""

@@ -4,7 +4,7 @@ import pytest
 
 from tests.simulation.archive_cases import ARCHIVE_CASES
 from tests.simulation.cases import CASES, Case
-from tests.simulation.mutants import BY_NAME
+from tests.simulation.mutants import BY_NAME, recorded
 
 EVERY = (*CASES, *ARCHIVE_CASES)
 
@@ -19,3 +19,7 @@ def test_a_case_shows_its_defect(case: Case) -> None:
     with BY_NAME[case.mutant].apply(), pytest.raises(Exception) as caught:
         case.play()
     assert f"{caught.typename}: {caught.value}".startswith(case.found_by)
+
+
+def test_every_mutant_is_found_by_a_seed_or_a_case() -> None:
+    assert BY_NAME.keys() == recorded().keys() | {case.mutant for case in EVERY if case.mutant}
