@@ -119,12 +119,6 @@ def test_every_format_is_pinned() -> None:
     assert {packed["format"] for packed in pinned(FORMAT).values()} == {FORMAT}
 
 
-def test_a_snapshot_without_a_format_is_older_than_all() -> None:
-    packed = pack(snapshot_of(between_two_runs().thread))
-    del packed["format"]
-    assert unpack(packed).thread.stage == between_two_runs().thread.stage
-
-
 def test_a_snapshot_of_a_newer_release_is_not_read() -> None:
     """Reading it would drop its fields that this release does not know, and the thread would continue without them."""
     packed = pack(snapshot_of(between_two_runs().thread)) | {"format": FORMAT + 1}

@@ -45,7 +45,7 @@ from wakeful.loop.step.hooks import hooks_command
 from wakeful.loop.step.steps import handoff_command, infer_command
 from wakeful.loop.subagents.mail import resend_command, send_command
 
-FORMAT = 6
+FORMAT = 1
 """The format of snapshots. Raise it when a field of anything in a snapshot is added, changed or removed: an older
 release must not read a snapshot that has more than it knows, because it would drop that. A test compares the fields."""
 
@@ -108,7 +108,7 @@ def unpack(packed: dict[str, Any]) -> ThreadSnapshot:
     Raises:
         NewerRelease: it has a later format, or its run is pinned to rules that this release does not have.
     """
-    if (found := packed.get("format", 0)) > FORMAT:
+    if (found := packed["format"]) > FORMAT:
         raise NewerRelease("format", found, FORMAT)
     snapshot = _SNAPSHOT.validate_python(packed | {"events": ()})
     run = snapshot.thread.run
@@ -116,7 +116,7 @@ def unpack(packed: dict[str, Any]) -> ThreadSnapshot:
         raise NewerRelease("revision", run.revision, REVISION)
     transcript = replace(snapshot.thread.transcript, messages=_expanded(_MESSAGES, packed["messages"]))
     outcomes = _expanded(_OUTCOMES, packed["outcomes"])
-    if run is not None and "before" in packed:
+    if run is not None:
         run = replace(run, before=_expanded(_BEFORE, packed["before"]))
     thread = replace(snapshot.thread, transcript=transcript, outcomes=outcomes, run=run)
     return replace(snapshot, thread=thread, events=_expanded(_EVENTS, packed["events"]))
