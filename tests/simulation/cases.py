@@ -14,6 +14,7 @@ LOOK: Call = ("look", {"number": 1})
 GLANCE: Call = ("glance", {"number": 1})
 PAY: Call = ("pay", {"number": 1})
 LATER: Call = ("later", {"number": 2})
+SPAWN: Call = ("spawn_agent", {"agent": "leaf", "prompt": "do", "name": "task"})
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def woken_in_the_middle_of_calls() -> None:
 
 def task_ends_while_its_thread_is_closed() -> None:
     """A task ends while its thread is terminated; the thread is woken, and has to learn of the end."""
-    with scenario_of("lead", [("spawn_agent", {"agent": "leaf", "prompt": "do", "name": "task"})]) as scenario:
+    with scenario_of("lead", [SPAWN]) as scenario:
         scenario.go_until("task t1/task")
         scenario.move("terminate t1", "terminate t1/")
         scenario.go()
@@ -186,6 +187,35 @@ def worker_lost_after_an_effect() -> None:
         scenario.go()
         scenario.move("decide t1 1-1 resume", "task t1", "report t1", f"activity {scenario.name}")
         scenario.move("activity-lost t1")
+        scenario.go()
+        scenario.end()
+
+
+def worker_lost_after_a_payment() -> None:
+    """The same with a tool that must not run twice: what came of the call is unknown, and the model reads that."""
+    with scenario_of("lead", [PAY]) as scenario:
+        scenario.go_without("tool-1-1")
+        scenario.move(f"activity {scenario.name} tool-1-1", "activity-lost t1")
+        scenario.go()
+        scenario.end()
+
+
+def allowed_always() -> None:
+    """A person allows a tool for ever, and the thread continues as new before the tool is called again."""
+    with scenario_of("plain", [PAY], [PAY], events=1, mode=ThreadMode.THREAD) as scenario:
+        scenario.go()
+        scenario.move("decide t1 1-1 always")
+        scenario.go()
+        scenario.end()
+
+
+def task_terminated_after_its_thread_continued() -> None:
+    """A task is terminated, and the execution that started it has continued as new: only a sweep can notice."""
+    with scenario_of("lead", [SPAWN], events=1) as scenario:
+        scenario.go_until("task t1/task")
+        scenario.move("transfer started", "task t1", "report t1", "junk t1 0", "task t1", "report t1")
+        (task,) = (id for id in scenario.world.server.current if id.startswith("t1/task"))
+        scenario.move(f"terminate {task}")
         scenario.go()
         scenario.end()
 
@@ -276,5 +306,23 @@ CASES = (
         "The other system could not tell that the second attempt was the same call.",
         "key of the attempt",
         "Violated: one call has several idempotency keys",
+    ),
+    Case(
+        worker_lost_after_a_payment,
+        "The tool ran twice.",
+        "effects retried",
+        "Violated: t1 paid twice for 1-1",
+    ),
+    Case(
+        allowed_always,
+        "The tool asked again.",
+        "permissions forgotten",
+        "Violated: t1 has continued as new without its permissions",
+    ),
+    Case(
+        task_terminated_after_its_thread_continued,
+        "The thread waited for its task for ever.",
+        "no sweep",
+        "Stuck: t1 waits for something that never comes",
     ),
 )
