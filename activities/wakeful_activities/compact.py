@@ -29,7 +29,7 @@ class CompactActivity:
     async def compact(self, input: CompactInput) -> CompactOutput:
         with heartbeating() as beats:
             agent = await self._cache.agent(input.agent)
-            policy = agent.context or ContextPolicy()
+            policy = (agent.context or ContextPolicy()).limited(input.limit)
             mark = await self._cache.mark(input.previous) if input.previous else None
             start = mark.through if mark else 0
             known = InferInput.model_construct(transcript=input.transcript, appended=())

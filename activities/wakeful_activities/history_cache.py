@@ -7,7 +7,7 @@ decides whether a transcript is the right one, so a stale or partial cache costs
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
@@ -107,6 +107,10 @@ class CachedTranscript:
     def since(self, number: int) -> tuple[Message, ...]:
         """The entries from `number` on."""
         return tuple(self._thread.messages[number - self.start : self.length - self.start])
+
+    def before(self, number: int) -> Iterator[Message]:
+        """The known entries before `number`, the newest first."""
+        return (self._thread.messages[index] for index in range(number - self.start - 1, -1, -1))
 
     def digest_at(self, number: int) -> str:
         """The digest of the entries before `number`."""

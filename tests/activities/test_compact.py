@@ -44,7 +44,9 @@ def world() -> tuple[Registry, HistoryCache, RecordingModel, RecordingModel]:
     return registry, cache_of(registry.resolve("a")), main, small
 
 
-async def compact(registry: Registry, cache: HistoryCache, *, previous: CompactionMark | None = None) -> CompactOutput:
+async def compact(
+    registry: Registry, cache: HistoryCache, *, previous: CompactionMark | None = None, limit: int | None = None
+) -> CompactOutput:
     async def run(input: CompactInput) -> CompactOutput:
         if previous is not None:
             cache.put_mark("compact-1", previous)
@@ -54,7 +56,7 @@ async def compact(registry: Registry, cache: HistoryCache, *, previous: Compacti
             return await CompactActivity(wired.infer, cache).compact(input)
 
     digest = registry.resolve("a").digest()
-    input = CompactInput(agent=digest, transcript=REF, previous="compact-1" if previous else None)
+    input = CompactInput(agent=digest, transcript=REF, previous="compact-1" if previous else None, limit=limit)
     return await environment().run(run, input)
 
 
@@ -66,6 +68,14 @@ async def test_the_summary_model_summarises_with_the_token_limit_of_the_policy()
     assert (main.requests, request.model, request.settings) == ([], "small", ModelSettings(max_tokens=77))
     assert output.mark is not None
     assert (output.mark.summary, output.mark.through) == ("short", 4)
+
+
+async def test_a_summary_covers_only_as_much_as_the_model_takes() -> None:
+    registry, cache, _, small = world()
+    output = await compact(registry, cache, limit=2_500)
+    assert output.mark is not None
+    assert output.mark.through == 2
+    assert len(small.requests[0].messages[0].text) < 4 * 2_700
 
 
 async def test_a_mark_names_the_digest_of_what_it_covers() -> None:

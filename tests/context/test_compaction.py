@@ -19,7 +19,7 @@ from wakeful.context.compaction import (
 )
 from wakeful.context.tokens import message_tokens, messages_tokens
 from wakeful.context.window import fit, shortened
-from wakeful.contract.context import CompactionMark, CompactionSkip, ContextPolicy
+from wakeful.contract.context import CompactionMark, CompactionSkip, ContextPolicy, ContextReport
 from wakeful.contract.errors import InternalError
 from wakeful.contract.messages import Message, Role, TextBlock, Visibility
 
@@ -32,21 +32,35 @@ def suffix(messages: int) -> ContextPolicy:
     return ContextPolicy(compaction_raw_suffix_messages=messages)
 
 
+def sized(tokens: int, *, limit: int | None = None, dropped: int = 0) -> ContextReport:
+    return ContextReport(estimated_tokens=tokens, history_tokens=tokens, limit=limit, dropped=dropped)
+
+
 @pytest.mark.parametrize(("tokens", "due"), [(999, False), (1000, True), (5000, True)])
 def test_a_conversation_is_compacted_from_the_threshold_on(tokens: int, due: bool) -> None:
     """B-460"""
-    assert should_compact(tokens, POLICY) is due
+    assert should_compact(sized(tokens), POLICY) is due
 
 
 def test_without_a_threshold_nothing_is_compacted() -> None:
     """B-450, B-460"""
-    assert not should_compact(10**9, ContextPolicy())
+    assert not should_compact(sized(10**9), ContextPolicy())
+
+
+def test_a_conversation_that_its_model_rejects_is_compacted_unless_the_policy_says_never() -> None:
+    rejected = sized(500, limit=250, dropped=3)
+    assert should_compact(rejected, None)
+    assert should_compact(rejected, POLICY)
+    assert not should_compact(rejected, ContextPolicy())
+    assert not should_compact(rejected, None, skipped_at=400)
+    assert not should_compact(sized(10**9), None)
+    assert not should_compact(sized(500, limit=250), None)  # a long message was cut, and none was dropped
 
 
 def test_after_a_discarded_summary_the_next_waits_until_there_is_more_to_summarise() -> None:
     """B-463"""
-    assert not should_compact(2000 + MIN_REPLACED_TOKENS - 1, POLICY, skipped_at=2000)
-    assert should_compact(2000 + MIN_REPLACED_TOKENS, POLICY, skipped_at=2000)
+    assert not should_compact(sized(2000 + MIN_REPLACED_TOKENS - 1), POLICY, skipped_at=2000)
+    assert should_compact(sized(2000 + MIN_REPLACED_TOKENS), POLICY, skipped_at=2000)
 
 
 def test_the_tokens_of_a_conversation_are_those_that_requests_include() -> None:

@@ -23,6 +23,15 @@ def test_the_defaults_are_those_of_a_large_model() -> None:
     assert policy.summarizer_user_prompt.endswith("\n\n{messages}")
 
 
+def test_a_policy_can_be_limited_to_what_a_model_takes() -> None:
+    policy = ContextPolicy()
+    assert policy.limited(None) is policy
+    assert policy.limited(10**9) is policy
+    half = policy.limited(10_000)
+    assert (half.max_input_tokens, half.min_recent_messages) == (10_000, 10)
+    assert policy.limited(500).min_recent_messages == 1  # ten messages would not fit
+
+
 @pytest.mark.parametrize(
     ("prompt", "parts"),
     [

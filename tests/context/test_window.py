@@ -1,10 +1,10 @@
 """The request view: what fits, what is left out, and what is always shown."""
 
-from tests.context.conversations import assistant, ids, interrupted, result, system, user
+from tests.context.conversations import assistant, ids, internal, interrupted, result, system, user
 from wakeful.context.tokens import messages_tokens, tool_tokens
-from wakeful.context.window import RequestView, fit, shortened
+from wakeful.context.window import RequestView, beginning_with_user, cut_message, fit, shortened
 from wakeful.contract.context import ContextPolicy
-from wakeful.contract.messages import Message
+from wakeful.contract.messages import ImageBlock, Message, TextBlock, UrlSource
 from wakeful.contract.tools import ToolDescriptor
 
 TOOL = ToolDescriptor(id="look", name="look", description="Look it up.")
@@ -126,3 +126,33 @@ def test_a_whole_conversation_wants_no_more() -> None:
 
 def test_the_view_of_an_empty_conversation_is_empty() -> None:
     assert fit((), (), room(10)) == RequestView((), dropped=0, cut=0, estimated_tokens=0)
+
+
+def test_a_request_that_would_begin_with_an_answer_begins_with_a_note_that_quotes_the_user() -> None:
+    said = [system("s"), assistant("a", "Well."), user("u2", "Go on.")]
+    before = [internal(user("n", "Continue.")), user("u1", "Count to ten."), user("u0", "Hello.")]
+    lead, note, *rest = beginning_with_user(said, lambda: before, chars=100)
+    assert (lead, rest) == (said[0], said[1:])
+    assert note.text == (
+        "[Earlier messages of this conversation are not shown.] The user's last message in them was:\n\nCount to ten."
+    )
+    _, note, *_ = beginning_with_user(said, lambda: [], chars=100)
+    assert note.text == "[Earlier messages of this conversation are not shown.]"
+
+
+def test_a_request_that_begins_with_the_user_has_no_note() -> None:
+    for said in ([system("s"), user("u")], [system("s")], []):
+        assert beginning_with_user(said, lambda: [user("u0", "Hello.")], chars=100) == tuple(said)
+
+
+def test_of_a_text_that_is_too_long_the_beginning_and_the_end_are_left() -> None:
+    picture = ImageBlock(source=UrlSource(url="https://example.com/p.png"))
+    message = user("u").model_copy(update={"content": (TextBlock(text="a" * 50 + "b" * 50), picture)})
+    cut = cut_message(message, 20)
+    assert cut.content == (
+        TextBlock(
+            text=f"{'a' * 10}\n\n[80 characters are left out here: the text is too long]\n\n{'b' * 10}",
+        ),
+        picture,
+    )
+    assert cut_message(message, 100) is message

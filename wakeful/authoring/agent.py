@@ -93,7 +93,8 @@ class Agent(Written):
     stop_conditions: Sequence[StopCondition] = ()
     """Conditions that end a run. They are checked after every answer; the first that is met counts."""
     context: ContextPolicy | None = None
-    """How much of a long conversation a request includes, and when older messages are summarised. None includes all."""
+    """How much of a long conversation a request includes, and when older messages are summarised. None includes all,
+    and summarises what the model rejects."""
     context_messages: Sequence[ContextMessage] = ()
     """Messages that every run adds to its requests, beside the conversation."""
     inference_timeout: float = Field(default=DEFAULT_INFERENCE_TIMEOUT_SECONDS, gt=0)

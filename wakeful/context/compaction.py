@@ -10,7 +10,13 @@ from itertools import accumulate, takewhile
 
 from wakeful.context.tokens import message_tokens, scaled
 from wakeful.context.window import find_rounds, shortened
-from wakeful.contract.context import MESSAGES_PLACEHOLDER, CompactionMark, CompactionSkip, ContextPolicy
+from wakeful.contract.context import (
+    MESSAGES_PLACEHOLDER,
+    CompactionMark,
+    CompactionSkip,
+    ContextPolicy,
+    ContextReport,
+)
 from wakeful.contract.errors import InternalError
 from wakeful.contract.messages import Message, Role, TextBlock, Visibility
 
@@ -61,16 +67,21 @@ def history_tokens(messages: Sequence[Message], *, mark: CompactionMark | None =
     return scaled(_request_tokens(compacted(messages, mark)), factor)
 
 
-def should_compact(tokens: int, policy: ContextPolicy, *, skipped_at: int | None = None) -> bool:
-    """Whether a conversation with this many tokens should be summarised.
+def should_compact(report: ContextReport, policy: ContextPolicy | None, *, skipped_at: int | None = None) -> bool:
+    """Whether a conversation of this size should be summarised: it is too long for its policy, or for its model.
 
     Args:
+        policy: None means that a conversation is summarised if its model rejects it.
         skipped_at: how many tokens it had when the last summary was discarded. The next one waits until there is more
             to summarise: the same summary would be paid for again at every step.
     """
-    if policy.autocompact_threshold is None or tokens < policy.autocompact_threshold:
+    if policy is not None and policy.autocompact_threshold is None:
         return False
-    return skipped_at is None or tokens >= skipped_at + MIN_REPLACED_TOKENS
+    threshold = policy.autocompact_threshold if policy is not None else None
+    is_too_long = threshold is not None and report.history_tokens >= threshold
+    if not is_too_long and not (report.limit is not None and report.dropped):
+        return False
+    return skipped_at is None or report.history_tokens >= skipped_at + MIN_REPLACED_TOKENS
 
 
 def find_boundary(

@@ -3,13 +3,13 @@
 Long tool results are shortened first, then the oldest messages are dropped. A call and its results stay together.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
 from wakeful.context.tokens import message_tokens, scaled, tools_tokens
 from wakeful.contract.context import ContextPolicy
-from wakeful.contract.messages import ContentBlock, Message, Role, TextBlock, ToolCall
+from wakeful.contract.messages import ContentBlock, Message, Role, TextBlock, ToolCall, Visibility
 from wakeful.contract.names import TOOL_INTERRUPTED
 from wakeful.contract.tools import ToolDescriptor, ToolResult
 from wakeful.contract.transcript import tool_message
@@ -21,6 +21,8 @@ MAX_LINES = 24
 _LONG_TOKENS = 2048
 _CHARS_PER_TOKEN = 4
 _INTERRUPTED_ID = "interrupted:"
+OPENING_ID = "opening"
+"""The note in front of a request that would begin with an answer of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,47 @@ def shortened(message: Message) -> Message:
     if message.role is not Role.TOOL or not any(map(_is_long, message.content)):
         return message
     return message.model_copy(update={"content": tuple(map(_shortened_block, message.content))})
+
+
+def beginning_with_user(
+    messages: Sequence[Message], before: Callable[[], Iterable[Message]], *, chars: int
+) -> tuple[Message, ...]:
+    """The messages of a request, with a note in front if they would begin with an answer of the model.
+
+    Providers reject such a conversation, and a model that does not see what was asked goes astray: the note repeats the
+    user's last message before it.
+
+    Args:
+        before: the part of the conversation that the request does not include, the newest first.
+        chars: the most characters that the note may quote.
+    """
+    leading = sum(1 for _ in takewhile(lambda message: message.role is Role.SYSTEM, messages))
+    if leading == len(messages) or messages[leading].role is not Role.ASSISTANT:
+        return tuple(messages)
+    asked = next((each.text for each in before() if each.role is Role.USER and each.visibility is Visibility.ALL), "")
+    quoted = f" The user's last message in them was:\n\n{cut_text(asked, chars)}" if asked else ""
+    content = (TextBlock(text=f"[Earlier messages of this conversation are not shown.]{quoted}"),)
+    note = Message(id=OPENING_ID, role=Role.USER, content=content, visibility=Visibility.INTERNAL)
+    return (*messages[:leading], note, *messages[leading:])
+
+
+def cut_message(message: Message, chars: int) -> Message:
+    """The message; of a text with more characters, its beginning and its end."""
+    if all(len(block.text) <= chars for block in message.content if isinstance(block, TextBlock)):
+        return message
+    blocks = (
+        TextBlock(text=cut_text(block.text, chars)) if isinstance(block, TextBlock) else block
+        for block in message.content
+    )
+    return message.model_copy(update={"content": tuple(blocks)})
+
+
+def cut_text(text: str, chars: int) -> str:
+    if len(text) <= chars:
+        return text
+    half = chars // 2
+    note = f"[{len(text) - 2 * half:,} characters are left out here: the text is too long]"
+    return f"{text[:half]}\n\n{note}\n\n{text[len(text) - half :]}"
 
 
 def find_rounds(messages: Sequence[Message]) -> Rounds:

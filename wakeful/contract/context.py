@@ -11,6 +11,8 @@ from wakeful.contract.ids import context_message_id
 from wakeful.contract.messages import ContentBlock, Message, Role, Visibility
 
 MESSAGES_PLACEHOLDER = "{messages}"
+MIN_MESSAGE_TOKENS = 200
+"""A request that has room for fewer tokens a recent message need not include all of those."""
 
 DEFAULT_SUMMARIZER_SYSTEM_PROMPT = (
     "You summarise long conversations between a user and an AI assistant that uses tools. Your summary replaces the "
@@ -59,6 +61,15 @@ class ContextPolicy(Written):
     @property
     def max_input_tokens(self) -> int:
         return self.max_context_tokens - self.max_output_tokens
+
+    def limited(self, tokens: int | None) -> Self:
+        """The policy for requests of at most this many tokens; None changes nothing."""
+        if tokens is None or tokens >= self.max_input_tokens:
+            return self
+        recent = 1 if self.min_recent_messages * MIN_MESSAGE_TOKENS > tokens else self.min_recent_messages
+        return self.model_copy(
+            update={"max_context_tokens": tokens + self.max_output_tokens, "min_recent_messages": recent}
+        )
 
     @field_validator("summarizer_user_prompt")
     @classmethod
@@ -185,7 +196,9 @@ class ContextReport(Wire):
     dropped: Few[int] = 0
     """Messages that were dropped because they did not fit."""
     cut: Few[int] = 0
-    """Tool results that were shortened."""
+    """Messages that were shortened."""
+    limit: Maybe[int] = None
+    """The provider rejected a longer request, and the conversation was cut to this many tokens."""
 
 
 class CompactionSkip(StrEnum):

@@ -190,6 +190,8 @@ class CompactInput(Wire):
     previous: Maybe[str] = None
     """The activity that made the previous summary."""
     token_factor: float = 1.0
+    limit: Maybe[int] = None
+    """The provider has rejected longer requests than this many tokens."""
 
 
 class CompactOutput(Wire):

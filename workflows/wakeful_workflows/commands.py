@@ -209,6 +209,7 @@ class Activities:
             transcript=command.transcript,
             previous=command.previous,
             token_factor=command.token_factor,
+            limit=command.limit,
         )
         return workflow.start_activity(
             names.ACTIVITY_COMPACT,

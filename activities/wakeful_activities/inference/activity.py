@@ -32,8 +32,8 @@ from wakeful_activities.inference.patience import HeldBack, choose_model, failur
 from wakeful_activities.inference.recovery import interruption_of
 from wakeful_activities.inference.stream_assembly import partial_response, synthesized_response
 
-SQUEEZE = 2.0
-"""A request that overflows the window is cut to what would fit if token estimates were this much too low."""
+MAX_CUTS = 6
+"""How often a request that overflows the model's window is cut to half its size."""
 
 
 class InferActivity:
@@ -90,16 +90,17 @@ class InferActivity:
             if changed != shape:
                 shape, built = changed, await build_request(self._cache, input, agent, changed)
         choice = ModelChoice.of(agent, shape.overrides)
-        try:
-            response = await self._attempt(built.request, choice, stream, beats)
-        except ProviderError as error:
-            if error.kind is not ProviderErrorKind.CONTEXT_OVERFLOW or agent.context is None:
-                raise self._failure(error, choice, stream, beats) from None
-            built = await build_request(self._cache, input, agent, shape, squeeze=SQUEEZE)
+        for cuts in range(MAX_CUTS + 1):
             try:
                 response = await self._attempt(built.request, choice, stream, beats)
-            except ProviderError as again:
-                raise self._failure(again, choice, stream, beats) from None
+                break
+            except ProviderError as error:
+                shorter = None
+                if error.kind is ProviderErrorKind.CONTEXT_OVERFLOW and cuts < MAX_CUTS:
+                    shorter = await build_request(self._cache, input, agent, shape, limit=built.tokens // 2)
+                if shorter is None or shorter.tokens >= built.tokens:
+                    raise self._failure(error, choice, stream, beats) from None
+                built = shorter
         if built.report is not None and not response.interruptions:
             response = response.model_copy(update={"context": built.report})
         return await self._checked(response, input, agent, built, hooks)

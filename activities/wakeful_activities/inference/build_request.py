@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from wakeful.authoring.hook_requests import HookRequests
 from wakeful.context.compaction import summary_message
 from wakeful.context.messages import PlacedMessages, by_place, place
-from wakeful.context.tokens import message_tokens, messages_tokens, scaled
-from wakeful.context.window import fit
+from wakeful.context.tokens import message_tokens, messages_tokens, scaled, tools_tokens
+from wakeful.context.window import beginning_with_user, cut_message, fit, shortened
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.context import CompactionMark, ContextMessage, ContextPolicy, ContextReport
 from wakeful.contract.inference import InferInput, ModelRequest
@@ -17,6 +17,9 @@ from wakeful.contract.permissions import Rule
 from wakeful.contract.tools import ToolDescriptor
 from wakeful.permissions.rules import hidden_tools
 from wakeful_activities.history_cache import CachedTranscript, HistoryCache
+
+QUOTED_CHARS = 4_000
+"""What a request that would begin with an answer quotes of the user's message before it."""
 
 
 @dataclass(frozen=True)
@@ -44,31 +47,35 @@ class BuiltRequest:
     report: ContextReport | None
     history: tuple[Message, ...]
     """The conversation as the request would include it if no hook had rewritten it."""
+    tokens: int
+    """The estimate for the whole request."""
 
 
 async def build_request(
-    cache: HistoryCache, input: InferInput, agent: ResolvedAgent, shape: RequestShape, *, squeeze: float = 1.0
+    cache: HistoryCache, input: InferInput, agent: ResolvedAgent, shape: RequestShape, *, limit: int | None = None
 ) -> BuiltRequest:
-    """Build the request.
+    """Build the request. Without a context policy it includes the whole conversation, from its summary on.
 
     Args:
-        squeeze: cut the conversation to what would fit if token estimates were this much too low.
+        limit: the most tokens of the request, if the provider has rejected a longer one.
     """
     hidden = hidden_tools(agent.permissions, shape.permissions)
     known = sorted(tools_by_id(input, agent).items())
     tools = tuple(tool for id, tool in known if id not in hidden and shape.requests.shows(id))
     emitted, report, rewritten = by_place(shape.context), None, shape.requests.messages
-    if agent.context is None:
-        history = (await cache.transcript(input)).since(0)
+    mark = await cache.mark(input.compaction) if input.compaction else None
+    policy, factor = (agent.context or ContextPolicy()).limited(limit), input.token_factor or 1.0
+    reserved = _reserved_tokens(agent.instructions, emitted)
+    if agent.context is None and limit is None:
+        start = mark.through if mark else 0
+        history = _whole(await cache.transcript(input, is_enough=lambda newest: newest.start <= start), mark)
     else:
-        mark = await cache.mark(input.compaction) if input.compaction else None
-        window = _Window(agent.context, mark, (input.token_factor or 1.0) * squeeze)
-        reserved = _reserved_tokens(agent.instructions, emitted)
+        window = _Window(policy, mark, factor, limit)
         transcript = await cache.transcript(input, is_enough=window.is_enough)
         leading = () if window.uses_mark(transcript) else await cache.leading(transcript)
         history, report = window.view(transcript, leading, tools, reserved)
         if rewritten is not None:
-            view = fit(rewritten, tools, agent.context, factor=window.factor, reserved=reserved)
+            view = fit(rewritten, tools, policy, factor=factor, reserved=reserved)
             rewritten = view.messages
             # The token factor is learned from the request that is sent; compaction depends on the thread's own size.
             sent = {"estimated_tokens": view.estimated_tokens, "dropped": view.dropped, "cut": view.cut}
@@ -83,12 +90,21 @@ async def build_request(
         output=agent.output,
         prompt_cache=not input.continuing and (agent.context is None or agent.context.enable_prompt_cache),
     )
-    return BuiltRequest(request, report if squeeze == 1.0 else None, history)
+    tokens = scaled(reserved + tools_tokens(tools) + messages_tokens(request.messages), factor)
+    return BuiltRequest(request, report, history, tokens)
 
 
 def tools_by_id(input: InferInput, agent: ResolvedAgent) -> dict[str, ToolDescriptor]:
     """The tools that the model may call; the front end's take precedence over the agent's."""
     return {tool.id: tool for tool in (*agent.tools, *input.frontend_tools)}
+
+
+def _whole(known: CachedTranscript, mark: CompactionMark | None) -> tuple[Message, ...]:
+    """The whole conversation, from its summary on if it has one."""
+    if mark is None:
+        return known.since(0)
+    rest = (summary_message(mark), *known.since(mark.through))
+    return beginning_with_user(rest, lambda: known.before(mark.through), chars=QUOTED_CHARS)
 
 
 @dataclass(frozen=True)
@@ -98,6 +114,7 @@ class _Window:
     policy: ContextPolicy
     mark: CompactionMark | None
     factor: float
+    limit: int | None = None
 
     def is_enough(self, known: CachedTranscript) -> bool:
         """Whether the request could not include older messages than these."""
@@ -121,20 +138,22 @@ class _Window:
             head, first = (summary_message(self.mark),), self.mark.through
         fits = known.newest(int(self.policy.max_context_tokens / self.factor))
         newest = max(first, min(fits, known.length - self.policy.min_recent_messages))
-        view = fit(
-            (*head, *known.since(newest)),
-            tools,
-            self.policy,
-            factor=self.factor,
-            reserved=reserved,
-        )
+        tail = known.since(newest)
+        if self.limit is not None:  # a single message may be longer than the model's window
+            tail = tuple(cut_message(shortened(message), self.limit * 2) for message in tail)
+        view = fit((*head, *tail), tools, self.policy, factor=self.factor, reserved=reserved)
+        dropped = view.dropped + newest - first
+        chars = min(QUOTED_CHARS, self.policy.max_input_tokens // 2)
+        messages = beginning_with_user(view.messages, lambda: known.before(first + dropped), chars=chars)
+        added = messages_tokens(messages) - messages_tokens(view.messages)
         report = ContextReport(
-            estimated_tokens=view.estimated_tokens,
+            estimated_tokens=view.estimated_tokens + scaled(added, self.factor),
             history_tokens=scaled(messages_tokens(head) + known.tokens_since(first), self.factor),
-            dropped=view.dropped + newest - first,
+            dropped=dropped,
             cut=view.cut,
+            limit=self.limit,
         )
-        return view.messages, report
+        return messages, report
 
 
 def _reserved_tokens(instructions: str, emitted: PlacedMessages) -> int:

@@ -69,6 +69,14 @@ def test_a_conversation_under_the_threshold_is_not_summarised(policy: ContextPol
     assert compactions(driver) == []
 
 
+def test_a_conversation_that_the_model_rejects_is_summarised_without_a_policy() -> None:
+    driver = Driver(agent(None))
+    report = ContextReport(estimated_tokens=900, history_tokens=4_000, dropped=3, limit=1_000)
+    driver.model(asks(call("c1")).model_copy(update={"context": report}))
+    (command,) = compactions(driver)
+    assert (command.limit, command.token_factor) == (1_000, 1.0)
+
+
 def test_a_summary_is_used_from_the_next_inference_on() -> None:
     """B-464"""
     driver = pressed()

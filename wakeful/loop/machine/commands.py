@@ -70,6 +70,7 @@ class Compact:
     transcript: TranscriptRef
     previous: str | None
     token_factor: float
+    limit: int | None = None
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,9 @@ def compact_after(answered: Advance, asked: Thread, response: ModelResponse) -> 
     """
     thread, policy, report = answered.thread, asked.agent.context, response.context
     context = thread.context
-    if policy is None or report is None or context.compacting or _is_over(thread):
+    if report is None or context.compacting or _is_over(thread):
         return answered
-    if not should_compact(report.history_tokens, policy, skipped_at=context.skipped_at):
+    if not should_compact(report, policy, skipped_at=context.skipped_at):
         return answered
     counters = thread.counters.model_copy(update={"compactions": thread.counters.compactions + 1})
     command = Compact(
@@ -43,7 +43,8 @@ def compact_after(answered: Advance, asked: Thread, response: ModelResponse) -> 
         agent=asked.agent,
         transcript=asked.transcript.ref,
         previous=context.compaction.source if context.compaction else None,
-        token_factor=context.token_factor,
+        token_factor=context.token_factor if policy else 1.0,
+        limit=report.limit,
     )
     context = replace(context, compacting=command.id, pressure=report.history_tokens)
     thread = replace(thread, context=context, counters=counters)
