@@ -49,9 +49,11 @@ class WakefulSide:
     name: str = WAKEFUL
     tool: str = PAD
     agent: str = wakeful_agent.AGENT
+    live: bool = False
+    """Its answers are watched."""
 
     async def start(self, work: Work) -> str:
-        return await self.client.start(self.agent, str(work), thread_id=_id(work))
+        return await self.client.start(self.agent, str(work), thread_id=_id(work), live=self.live)
 
     async def result(self, id: str) -> str:
         result = await self.client.result(id)
@@ -194,7 +196,7 @@ async def environment(*, sandboxed: bool) -> AsyncIterator[Environment]:
 async def streaming_wakeful(env: Environment, agent: str, *provider: str) -> AsyncIterator[WakefulSide]:
     """Wakeful with a streaming worker of its own, on this model provider."""
     async with worker_process(WAKEFUL, env.address, *provider) as pid:
-        yield WakefulSide(Client(env.client, task_queue=streaming_queue(WAKEFUL)), pid, agent=agent)
+        yield WakefulSide(Client(env.client, task_queue=streaming_queue(WAKEFUL)), pid, agent=agent, live=True)
 
 
 @contextlib.asynccontextmanager

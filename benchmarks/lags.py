@@ -15,7 +15,7 @@ from benchmarks.watcher_process import Arrivals, watch
 from benchmarks.workload import ASK, BARE, DIRECT, TOKEN, WAKEFUL, Work, answer_text
 from tests.support.fake_provider.script import Answer
 from tests.support.fake_provider.server import FakeProvider
-from wakeful.client.watching.watcher import POLL_SECONDS
+from wakeful.client.watching.heartbeat_feed import POLL_SECONDS
 from wakeful.contract.events import RunFinish
 
 TOKENS = 400

@@ -21,7 +21,7 @@ from benchmarks import bare, bare_stream, wakeful_agent, wakeful_stream, workflo
 from benchmarks.workload import BARE, BARE_SANDBOXED, WAKEFUL, streaming_queue
 from wakeful.cli.process import run_and_leave
 from wakeful.connection import Address, connect
-from wakeful.worker import HEARTBEAT_THROTTLE, WorkerSettings, running_worker
+from wakeful.worker import WorkerSettings, running_worker
 
 BARE_WORKFLOWS = [
     bare.BareRun,
@@ -47,8 +47,8 @@ async def bare_worker(
         max_cached_workflows=settings.max_cached_workflows,
         graceful_shutdown_timeout=settings.graceful_shutdown,
         sticky_queue_schedule_to_start_timeout=settings.sticky_timeout,
-        max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
-        default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+        max_heartbeat_throttle_interval=settings.live_heartbeat_interval,
+        default_heartbeat_throttle_interval=settings.live_heartbeat_interval,
     )
     async with worker:
         yield

@@ -14,7 +14,7 @@ with workflow.unsafe.imports_passed_through():
 
     from benchmarks.bare_stream import TIMEOUT, stream_deltas
     from benchmarks.workload import WORKFLOW_STREAMS
-    from wakeful.worker import HEARTBEAT_THROTTLE
+    from wakeful.worker import WorkerSettings
 
 TOPIC = "words"
 
@@ -28,7 +28,7 @@ class PublishingModel:
     @activity.defn
     async def publish_answer(self, question: str) -> str:
         text = ""
-        stream = WorkflowStreamClient.from_within_activity(batch_interval=HEARTBEAT_THROTTLE)
+        stream = WorkflowStreamClient.from_within_activity(batch_interval=WorkerSettings.live_heartbeat_interval)
         topic = stream.topic(TOPIC, type=str)
         async with stream:
             async for delta in stream_deltas(self.url, WORKFLOW_STREAMS, question):

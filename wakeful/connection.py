@@ -216,7 +216,7 @@ async def embedded_server(
     from temporalio.testing import WorkflowEnvironment  # here, because it imports Temporal's whole worker
 
     _check_ports(port, ui_port if ui else None)
-    ui_port = ui_port or _free_port()
+    ui_port = ui_port or free_port()
     if database is not None:
         _prepare_database(database)
     try:
@@ -313,7 +313,8 @@ async def _set_retention(client: Client) -> None:
     )
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that no program listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -44,6 +44,7 @@ from wakeful_activities import (
     RestoreActivity,
     ToolActivity,
 )
+from wakeful_activities.heartbeats import INTERVAL_SECONDS, LIVE_INTERVAL_SECONDS, HeartbeatIntervals
 from wakeful_activities.history_cache import DEFAULT_CAPACITY
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks
@@ -53,7 +54,6 @@ from wakeful_activities.sweep.orphans import sweeping
 from wakeful_activities.user_code import MAX_ABANDONED, UserCode
 from wakeful_workflows import AgentRun, ThreadArchive, ToolTask, VersionedThreadArchive
 
-HEARTBEAT_THROTTLE = timedelta(milliseconds=200)
 BUILD_ID = f"wakeful-{version('wakeful')}"
 
 MAX_LOCAL_ACTIVITIES = 100
@@ -77,6 +77,10 @@ class WorkerSettings:
     """Where the worker answers the probes of its supervisor over HTTP; None means nowhere."""
     max_cached_workflows: int = 1000
     """Runs in the sticky cache; one that is evicted is replayed for its next workflow task."""
+    heartbeat_interval: timedelta = timedelta(seconds=INTERVAL_SECONDS)
+    """How often model and tool calls heartbeat: a cancellation takes as long to reach them. Less than 5 seconds."""
+    live_heartbeat_interval: timedelta = timedelta(seconds=LIVE_INTERVAL_SECONDS)
+    """How often they do if there is news, in runs whose sender watches them (`live=True`)."""
     graceful_shutdown: timedelta = timedelta(seconds=30)
     """How long activities may continue when the worker stops."""
     sticky_timeout: timedelta = timedelta(seconds=5)
@@ -129,7 +133,10 @@ async def running_worker(
     lifecycles = PluginLifecycles()
     hooks, gates = Hooks(registry, user_code, worker_profiles.open, lifecycles), Gates(registry, user_code)
     breakers = CircuitBreakers(settings.breaker_failures, settings.breaker_cooldown.total_seconds())
-    inference = InferActivity(registry, cache, hooks, gates, built_in, breakers)
+    intervals = HeartbeatIntervals(
+        settings.heartbeat_interval.total_seconds(), settings.live_heartbeat_interval.total_seconds()
+    )
+    inference = InferActivity(registry, cache, hooks, gates, built_in, breakers, intervals)
     has_attributes = await ensure_search_attributes(client)
     if settings.min_retention is not None:
         await warn_of_short_retention(client, settings.min_retention)
@@ -144,7 +151,7 @@ async def running_worker(
         DeliverActivity(reader).deliver_message,
         inference.infer,
         CompactActivity(inference, cache).compact,
-        ToolActivity(registry, cache, hooks, gates, user_code).call_tool,
+        ToolActivity(registry, cache, hooks, gates, user_code, intervals).call_tool,
         HooksActivity(cache, hooks).run_hooks,
     ]
     worker = _worker(tolerant_client(client), settings, activities)
@@ -182,9 +189,9 @@ def _worker(client: Client, settings: WorkerSettings, activities: Sequence[Calla
         max_cached_workflows=settings.max_cached_workflows,
         graceful_shutdown_timeout=settings.graceful_shutdown,
         sticky_queue_schedule_to_start_timeout=settings.sticky_timeout,
-        # Heartbeats bring cancellation and carry live answers: they must not be throttled for long.
-        max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
-        default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+        # Heartbeats bring cancellation and carry live answers: they must not be throttled for longer.
+        max_heartbeat_throttle_interval=min(settings.live_heartbeat_interval, settings.heartbeat_interval),
+        default_heartbeat_throttle_interval=min(settings.live_heartbeat_interval, settings.heartbeat_interval),
     )
 
 

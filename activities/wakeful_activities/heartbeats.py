@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import contextvars
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from temporalio import activity
@@ -11,26 +12,53 @@ from temporalio import activity
 INTERVAL_SECONDS = 1.0
 """Cancellation reaches an activity only through a heartbeat, so this is also how long a cancel may take."""
 
+LIVE_INTERVAL_SECONDS = 0.2
+"""How far a watcher may lag behind a model or a tool, if the run is watched."""
+
+
+@dataclass(frozen=True)
+class HeartbeatIntervals:
+    """Seconds between two heartbeats of an activity: of any, and of one with news in a run that is watched."""
+
+    usual: float = INTERVAL_SECONDS
+    live: float = LIVE_INTERVAL_SECONDS
+
 
 class Heartbeats:
-    """Heartbeats with the current `details` until it is stopped."""
+    """Heartbeats with the current `details` until it is stopped.
 
-    def __init__(self, details: Callable[[], Sequence[Any]]) -> None:
+    Args:
+        live_interval: how soon a heartbeat with news may follow the last one; None if no one watches.
+    """
+
+    def __init__(
+        self, details: Callable[[], Sequence[Any]], interval: float, live_interval: float | None = None
+    ) -> None:
         self._details = details
+        self._interval = interval
+        self._live_interval = live_interval
+        self._delay = 0.0
         self._loop = asyncio.get_running_loop()
         self._activity = contextvars.copy_context()  # a thread that reports news has no activity context of its own
         self._last = self._loop.time()
-        self._next = self._beat_at(self._last + INTERVAL_SECONDS)
+        self._next = self._beat_at(self._last + interval)
 
     def beat(self) -> None:
+        """Heartbeat the details, and how soon another heartbeat may follow: watchers need not poll before."""
         self._next.cancel()
         self._last = self._loop.time()
-        self._next = self._beat_at(self._last + INTERVAL_SECONDS)
-        activity.heartbeat(*self._details())
+        self._next = self._beat_at(self._last + self._interval)
+        activity.heartbeat(*(self._details() or (None,)), float(self._news_within))
 
-    def news(self, *, within: float) -> None:
-        """The details have changed: beat this long after the last heartbeat, unless one is due sooner."""
-        due = self._last + within
+    @property
+    def _news_within(self) -> float:
+        within = self._interval if self._live_interval is None else self._live_interval + self._delay
+        return min(self._interval, within)
+
+    def news(self, *, delay: float = 0.0) -> None:
+        """The details have changed: if they are watched, beat soon after the last heartbeat, and `delay` later."""
+        self._delay = delay
+        due = self._last + self._news_within
         if (
             not self._next.cancelled() and due < self._next.when()
         ):  # the activity may have ended before the news arrived
@@ -45,9 +73,14 @@ class Heartbeats:
 
 
 @contextlib.contextmanager
-def heartbeating(details: Callable[[], Sequence[Any]] = tuple) -> Iterator[Heartbeats]:
+def heartbeating(
+    details: Callable[[], Sequence[Any]] = tuple, intervals: HeartbeatIntervals | None = None, *, live: bool = False
+) -> Iterator[Heartbeats]:
     """Heartbeat while the body runs. A body shorter than one interval sends no heartbeat."""
-    heartbeats = Heartbeats(details)
+    intervals = intervals or HeartbeatIntervals(INTERVAL_SECONDS)
+    timeout = activity.info().heartbeat_timeout
+    interval = min(intervals.usual, timeout.total_seconds() / 2) if timeout else intervals.usual
+    heartbeats = Heartbeats(details, interval, intervals.live if live else None)
     try:
         yield heartbeats
     finally:

@@ -1,7 +1,6 @@
 """A worker whose threads hang says so, stops and exits, so that its supervisor starts another."""
 
 import asyncio
-import socket
 from pathlib import Path
 
 import httpx
@@ -9,6 +8,7 @@ from temporalio.client import Client as TemporalClient
 
 from tests.support.processes import worker_process
 from wakeful.client.client import Client
+from wakeful.connection import free_port
 
 
 async def test_a_worker_with_too_many_hung_threads_exits_and_says_why(
@@ -16,10 +16,7 @@ async def test_a_worker_with_too_many_hung_threads_exits_and_says_why(
 ) -> None:
     """B-720."""
     client = Client(temporal, task_queue=thread_id)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    address = temporal.service_client.config.target_host
+    address, port = temporal.service_client.config.target_host, free_port()
     options = ("--max-abandoned", "2", "--health-port", str(port))
     async with (
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as http,

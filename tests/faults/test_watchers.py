@@ -147,7 +147,7 @@ def without_deltas(records: Sequence[EventRecord]) -> list[EventRecord]:
 async def watched_run(client: Client, thread_id: str, number: int, disconnects: Disconnects, size: Size) -> int:
     """Run one thread with its watchers and check each of them; returns the number of records."""
     has_children = number % 4 == 3
-    await client.start("talking", written(plan_of(number)), thread_id=thread_id)
+    await client.start("talking", written(plan_of(number)), thread_id=thread_id, live=number % 2 == 0)
     viewers = [
         Viewer(client, thread_id, live, has_children and live, disconnects, size.each) for live in (False, True, True)
     ]

@@ -316,10 +316,11 @@ class Driver:
         on_busy: OnBusy = OnBusy.ENQUEUE,
         agent_id: str | None = None,
         overrides: InferenceOverrides | None = None,
+        live: bool = False,
     ) -> Advance:
         """Messages that arrive in one signal."""
         messages = tuple(input_message(id) for id in ids)
-        return self.feed(MessagesSubmitted(messages, on_busy, agent_id, overrides))
+        return self.feed(MessagesSubmitted(messages, on_busy, agent_id, overrides, live))
 
     def cancel(self, reason: str | None = None, *, close: bool = False) -> Advance:
         return self.feed(CancelRequested(reason, close))

@@ -24,6 +24,7 @@ from wakeful.client.tree import TreeNode
 from wakeful.client.tree_reader import TreeReader
 from wakeful.client.wake import WakeSignal, signal_or_wake
 from wakeful.client.watching.descendants import watch
+from wakeful.client.watching.heartbeat_feed import HeartbeatFeeds
 from wakeful.client.watching.reading import read_events, read_messages
 from wakeful.client.watching.retrying import OutageReporter, SharedCalls
 from wakeful.client.watching.watcher import WatchContext
@@ -56,7 +57,7 @@ class Client:
         self.task_queue = task_queue
         self.reader = ThreadReader(temporal)
         """Answers the queries of threads."""
-        self._shared_calls = SharedCalls()
+        self._shared_calls, self._heartbeat_feeds = SharedCalls(), HeartbeatFeeds()
 
     async def __aenter__(self) -> Self:
         return self
@@ -82,12 +83,15 @@ class Client:
         budget: Budget | None = None,
         expire_after: float | timedelta | None = None,
         again: bool = False,
+        live: bool = False,
     ) -> str:
         """Start a run and return its thread's id. `overrides`, `permissions` and `budget` apply to this run only.
 
         Args:
             expire_after: how long the thread may be idle before it deletes itself, in seconds, instead of its agent's.
             again: start a closed thread over, and leave its conversation behind; `send` continues it.
+            live: you watch the answers while models write them (`watch(live=True)`): workers heartbeat them five times
+                a second, instead of once.
 
         Raises:
             ThreadBusy: the thread already has an active run.
@@ -106,6 +110,7 @@ class Client:
                 permissions=tuple(permissions),
                 budget=budget,
                 expire_after=expire_after.total_seconds() if isinstance(expire_after, timedelta) else expire_after,
+                live=live,
             )
         return await start_thread(self.temporal, request, thread_id, task_queue=self.task_queue, again=again)
 
@@ -135,6 +140,7 @@ class Client:
         message_id: str | None = None,
         overrides: InferenceOverrides | None = None,
         confirm: bool = False,
+        live: bool = False,
     ) -> str:
         """Send a message to a thread in any state: it creates a new thread and wakes a closed one.
 
@@ -143,6 +149,7 @@ class Client:
 
         Args:
             confirm: wait until the thread has handled the message, to see a refusal.
+            live: you watch the run that reads the message while models write its answers, as for `start`.
 
         Raises:
             CallerError: the message is too large, or the thread is new and `agent_id` does not say which agent answers.
@@ -153,7 +160,9 @@ class Client:
         message_id = message_id or uuid.uuid4().hex
         with rejecting_invalid():
             message = InputMessage(content=text, id=message_id)
-            submission = Submission(input=(message,), on_busy=OnBusy(on_busy), agent_id=agent_id, overrides=overrides)
+            submission = Submission(
+                input=(message,), on_busy=OnBusy(on_busy), agent_id=agent_id, overrides=overrides, live=live
+            )
         signal = WakeSignal(names.SIGNAL_SUBMIT, submission, agent_id, text[:TITLE_LENGTH])
         await signal_or_wake(self.reader, thread_id, signal, queue_of=lambda _closed: self.task_queue)
         if confirm:
@@ -220,7 +229,7 @@ class Client:
         Raises:
             ThreadNotFound: no workflow has this id.
         """
-        context = WatchContext(self.reader, self._shared_calls, OutageReporter(on_trouble))
+        context = WatchContext(self.reader, self._shared_calls, self._heartbeat_feeds, OutageReporter(on_trouble))
         return watch(context, thread_id, after=after, live=live, descendants=descendants)
 
     async def tree(self, thread_id: str) -> TreeNode:
@@ -353,6 +362,7 @@ class Client:
         agent_id: str | None = None,
         new_thread_id: str | None = None,
         mode: ThreadMode = ThreadMode.RUN,
+        live: bool = False,
     ) -> str:
         """Start a thread that continues after step `at` of this one, which does not change; 0 is before its first step.
 
@@ -361,11 +371,12 @@ class Client:
         Args:
             message: what the fork is sent after that step; without one, the model continues.
             agent_id: the agent that answers, if not the one of that step.
+            live: you watch the answers while models write them, as for `start`.
 
         Raises:
             CallerError: there is no such step, it has not ended, it needs a message, or `new_thread_id` is taken.
         """
-        return await fork_thread(self.reader, thread_id, ForkRequest(at, message, agent_id, new_thread_id, mode))
+        return await fork_thread(self.reader, thread_id, ForkRequest(at, message, agent_id, new_thread_id, mode, live))
 
     async def rewind(self, thread_id: str, *, to: int, reason: str | None = None) -> Rewound:
         """Undo everything after step `to` of the thread and call the model again from there; 0 is the beginning.

@@ -57,6 +57,7 @@ class UnreadMessage(Wire):
     """Messages of one group start one run together."""
     agent_id: Maybe[str] = None
     overrides: Maybe[InferenceOverrides] = None
+    live: Few[bool] = False
 
 
 class Carryover(Wire):

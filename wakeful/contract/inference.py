@@ -180,6 +180,8 @@ class InferInput(Wire):
     """The previous step, if its `step_end` hooks are still to run."""
     lineage: Few[str] = ""
     """After a Temporal reset: part of the ids of the answer's calls."""
+    live: Few[bool] = False
+    """The answer is watched while it is written: heartbeat it more often."""
 
 
 class CompactInput(Wire):

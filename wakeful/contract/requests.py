@@ -61,6 +61,8 @@ class RunRequest(Written):
     """Rules for this run only; a rule replaces the agent's or the thread's rule for the same `tool`."""
     budget: Maybe[Budget] = None
     """What this run and its descendants may spend."""
+    live: Few[bool] = False
+    """The sender watches the answers while models write them."""
     expire_after: Annotated[Maybe[float], Field(gt=0, le=LONGEST_EXPIRE_AFTER)] = None
     """Seconds that the thread may be idle before it deletes itself, instead of its agent's."""
     subagent: Maybe[SubagentContext] = None
@@ -108,6 +110,8 @@ class Submission(Written):
     """The agent for the run that they start, if it is to change."""
     overrides: Annotated[Maybe[InferenceOverrides], AfterValidator(within(SETTINGS_BYTES))] = None
     """Settings for the run that they start."""
+    live: Few[bool] = False
+    """The sender watches the run that reads them while models write its answers."""
 
     @property
     def messages(self) -> tuple[InputMessage, ...]:

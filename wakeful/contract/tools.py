@@ -226,3 +226,5 @@ class ToolCallInput(Wire):
     """For the tool and hooks; absent if the agent has no state."""
     step: Few[int] = 0
     """For hooks."""
+    live: Few[bool] = False
+    """The run is watched: heartbeat the progress of the call more often."""

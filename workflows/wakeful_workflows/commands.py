@@ -170,6 +170,7 @@ class Activities:
             step=command.step if command.state else 0,
             ended_step=command.ended_step,
             lineage=command.lineage,
+            live=command.live,
         )
         return workflow.start_activity(
             names.ACTIVITY_INFER,
@@ -235,6 +236,7 @@ class Activities:
             permissions=command.permissions,
             state=command.state,
             step=command.step,
+            live=command.live,
         )
 
     def _digest_of(self, agent: ResolvedAgent) -> str:

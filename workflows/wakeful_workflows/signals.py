@@ -84,7 +84,9 @@ def _decoded(payload: Payload) -> Any:
 
 def _submitted(payload: object) -> Fact:
     submission = parse_submission(payload)
-    return MessagesSubmitted(submission.messages, submission.on_busy, submission.agent_id, submission.overrides)
+    return MessagesSubmitted(
+        submission.messages, submission.on_busy, submission.agent_id, submission.overrides, submission.live
+    )
 
 
 def _mail_returned(payload: object) -> Fact:

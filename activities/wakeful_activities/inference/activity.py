@@ -17,7 +17,7 @@ from wakeful.contract.names import ACTIVITY_INFER
 from wakeful.contract.runs import RunIdentity
 from wakeful.permissions.rules import overlaid, rule_problems
 from wakeful.registry.registry import Registry
-from wakeful_activities.heartbeats import Heartbeats, heartbeating
+from wakeful_activities.heartbeats import HeartbeatIntervals, Heartbeats, heartbeating
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.hooks.gates import Gates, is_gated
 from wakeful_activities.hooks.hook_run import HookRun, Hooks
@@ -47,11 +47,13 @@ class InferActivity:
         gates: Gates,
         built_in: Mapping[str, AnyProvider],
         breakers: CircuitBreakers | None = None,
+        intervals: HeartbeatIntervals | None = None,
     ) -> None:
         self._registry = registry
         self._cache = cache
         self._hooks = hooks
         self._gates = gates
+        self._intervals = intervals
         self.models = Models(registry, built_in, breakers)
 
     @activity.defn(name=ACTIVITY_INFER)
@@ -60,7 +62,7 @@ class InferActivity:
         stream = Stream(_step_label(info.activity_id, input.lineage), info.attempt, *earlier_attempts())
         if (lost := too_many_lost(stream)) is not None:
             raise lost
-        with heartbeating(stream.heartbeat) as beats:
+        with heartbeating(stream.heartbeat, self._intervals, live=input.live) as beats:
             try:
                 response = await self._infer(input, stream, beats)
             except ApplicationError:
@@ -68,7 +70,8 @@ class InferActivity:
             except asyncio.CancelledError:
                 cancelled, arrived = activity.cancellation_details(), stream.arrived()
                 if arrived is None or cancelled is None or not cancelled.cancel_requested:
-                    raise  # the worker shuts down, or nothing has arrived
+                    beats.beat()  # the worker shuts down, or nothing has arrived: the next attempt continues from here
+                    raise
                 return self.models.priced(partial_response(arrived), stream.model)
             except Exception as error:  # the activity's boundary: Temporal could not keep its whole traceback
                 activity.logger.warning("inference raised", exc_info=error)

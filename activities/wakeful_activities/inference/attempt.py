@@ -25,9 +25,6 @@ D = TypeVar("D", StreamCheckpoint, Outage)
 
 _tracer = trace.get_tracer("wakeful")
 
-HEARTBEAT_SECONDS = 0.2
-"""How far a watcher, or a checkpoint, may lag behind the model."""
-
 CHECKPOINT_LIMIT = 400_000
 """Characters of an answer that a heartbeat carries; a longer one is continued from there."""
 
@@ -179,7 +176,7 @@ async def _streamed(
                 raise _stalled(request, patience, has_started=assembly.has_news) from error
             assembly.add(part)
             if assembly.has_news:
-                beats.news(within=HEARTBEAT_SECONDS + assembly.size / CHECKPOINT_LIMIT)
+                beats.news(delay=assembly.size / CHECKPOINT_LIMIT)
     if not assembly.is_complete:
         message = f"the answer of model {request.model!r} ended early"
         raise ProviderError(ProviderErrorKind.STREAM_INTERRUPTED, message, cause="connection reset")

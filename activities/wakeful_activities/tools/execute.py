@@ -19,7 +19,7 @@ from wakeful.contract.errors import ToolError, ToolErrorKind
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult, ToolStatus
 from wakeful.registry.registry import Registry
-from wakeful_activities.heartbeats import Heartbeats, heartbeating
+from wakeful_activities.heartbeats import HeartbeatIntervals, Heartbeats, heartbeating
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks, OpenProfiles
@@ -33,9 +33,6 @@ _tracer = trace.get_tracer("wakeful")
 STOP_GRACE_SECONDS = 10.0
 """How long a cancelled sync tool may take to return; then its thread is abandoned."""
 
-PROGRESS_SECONDS = 0.2
-"""How far a watcher may lag behind the progress that a tool reports."""
-
 
 class ToolActivity:
     """The dynamic activity that executes every tool of the registry, if gates and hooks allow it."""
@@ -47,12 +44,14 @@ class ToolActivity:
         hooks: Hooks,
         gates: Gates,
         user_code: UserCode,
+        intervals: HeartbeatIntervals | None = None,
     ) -> None:
         self._registry = registry
         self._cache = cache
         self._hooks = hooks
         self._gates = gates
         self._user_code = user_code
+        self._intervals = intervals
 
     @activity.defn(dynamic=True)
     async def call_tool(self, args: Sequence[RawValue]) -> ToolOutcome:
@@ -74,7 +73,7 @@ class ToolActivity:
         with _tracer.start_as_current_span(f"execute_tool {name}") as span:
             span.set_attribute("gen_ai.tool.name", name)
             span.set_attribute("gen_ai.tool.call.id", input.call.id)
-            with heartbeating(call.progress) as call.beats:
+            with heartbeating(call.progress, self._intervals, live=input.live) as call.beats:
                 if input.agent is None:
                     return await self._execute_emitting(tool, call)
                 return await self._execute_if_allowed(tool, call, input.agent)
@@ -199,7 +198,7 @@ class _Call:
         """Heartbeat the progress soon, from any thread."""
         self._reported = report
         if self.beats is not None:
-            self._loop.call_soon_threadsafe(partial(self.beats.news, within=PROGRESS_SECONDS))
+            self._loop.call_soon_threadsafe(self.beats.news)
 
     def _emit(self, event_type: str, payload: JsonValue) -> bool:
         return self.emitter is not None and self.emitter.emit(event_type, payload)

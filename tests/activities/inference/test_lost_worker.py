@@ -31,7 +31,7 @@ async def test_kill_9_in_the_middle_of_a_streamed_answer(
     address, journal = temporal.service_client.config.target_host, tmp_path / "journal.jsonl"
     async with worker_process(address, thread_id, journal, app=APP) as first:
         for wire in WIRES:
-            await client.start(wire, "Count.", thread_id=f"{thread_id}-{wire}")
+            await client.start(wire, "Count.", thread_id=f"{thread_id}-{wire}", live=True)
         await provider.request(len(WIRES))
         await provider.until(lambda: all(asked.deltas >= 120 for asked in provider.asked))
         await kill(first)

@@ -53,13 +53,7 @@ async def test_a_failure_reaches_every_caller_and_is_not_cached() -> None:
     async def succeed() -> int:
         return 7
 
-    for call in (shared.fresh("key", fail), shared.fresh("key", fail), shared.cached("key", fail, max_age=0)):
+    for call in (shared.fresh("key", fail), shared.fresh("key", fail)):
         with pytest.raises(ValueError, match="no"):
             await call
     assert await shared.fresh("key", succeed) == 7
-
-
-async def test_a_cached_result_is_used_until_it_is_too_old() -> None:
-    shared, counter = SharedCalls(), Counter()
-    counter.may_return.set()
-    assert [await shared.cached("key", counter.call, max_age=60) for _ in range(5)] == [1] * 5

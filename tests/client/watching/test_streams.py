@@ -43,12 +43,13 @@ async def check(client: Client, thread_id: str, records: list[EventRecord]) -> F
     return fold
 
 
-async def test_text_is_shown_before_an_answer_is_complete(
-    client: Client, provider: FakeProvider, thread_id: str
+@pytest.mark.parametrize("live", [True, False])
+async def test_text_is_shown_before_an_answer_is_complete_whether_its_sender_watches_or_not(
+    client: Client, provider: FakeProvider, thread_id: str, live: bool
 ) -> None:
     rest = asyncio.Event()
     provider.will(Answer(TEXT, reasoning="Let me think.", faults=(Hold(20, rest),)))
-    await client.start("chat", "go", thread_id=thread_id)
+    await client.start("chat", "go", thread_id=thread_id, live=live)
     async with Watched(client.watch(thread_id, live=True)) as watched:
         early = await watched.until_type("text_delta", provisional=True)
         assert (early.seq, early.thread_id, early.agent_id) == (3, thread_id, "chat")
@@ -64,7 +65,7 @@ async def test_the_arguments_of_a_call_are_shown_while_the_model_writes_them(
     rest = asyncio.Event()
     call = Call("c1", "add", '{"a": 1234,   "b": 5678}')
     provider.will(Answer(calls=(call,), chunk=2, faults=(Hold(8, rest),)), Answer("Done."))
-    await client.start("chat", "go", thread_id=thread_id)
+    await client.start("chat", "go", thread_id=thread_id, live=True)
     async with Watched(client.watch(thread_id, live=True)) as watched:
         await watched.until_type("tool_call_start", provisional=True)
         started = await watched.until_type("tool_call_delta", provisional=True)
@@ -82,7 +83,7 @@ async def test_calls_to_which_a_provider_gives_the_same_id_have_different_ones_f
     call = Call("c1", "add", '{"a": 1, "b": 2}')
     held = Answer("Again.", calls=(call,), chunk=4, faults=(Hold("content", rest),))
     provider.will(Answer(calls=(call,)), held, Answer("Done."))
-    await client.start("chat", "go", thread_id=thread_id)
+    await client.start("chat", "go", thread_id=thread_id, live=True)
     async with Watched(client.watch(thread_id, live=True)) as watched:
         await watched.until_type("tool_call_start", provisional=True)
         rest.set()
@@ -97,7 +98,7 @@ async def test_what_a_retry_discards_is_reset(client: Client, provider: FakeProv
     rest = asyncio.Event()
     broken = Answer("Never.", reasoning="In vain, all of it.", faults=(Hold(2, rest), Reset(2)))
     provider.will(broken, Answer("Said.", reasoning="Now for good.", chunk=3, pause=0.1))
-    await client.start("chat", "go", thread_id=thread_id)
+    await client.start("chat", "go", thread_id=thread_id, live=True)
     async with Watched(client.watch(thread_id, live=True)) as watched:
         await watched.until_type("reasoning_delta", provisional=True)
         rest.set()
@@ -109,7 +110,7 @@ async def test_what_a_retry_discards_is_reset(client: Client, provider: FakeProv
 async def test_an_answer_that_a_hook_rewrites_is_reset(client: Client, provider: FakeProvider, thread_id: str) -> None:
     rest = asyncio.Event()
     provider.will(Answer(TEXT, faults=(Hold(20, rest),)))
-    await client.start("rewritten", "go", thread_id=thread_id)
+    await client.start("rewritten", "go", thread_id=thread_id, live=True)
     async with Watched(client.watch(thread_id, live=True)) as watched:
         await watched.until_type("text_delta", provisional=True)
         rest.set()
@@ -121,7 +122,7 @@ async def test_an_answer_that_is_cancelled_ends_with_the_part_that_is_recorded(
     client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(Answer(TEXT, faults=(Hold(20, asyncio.Event()),)))
-    await client.start("chat", "go", thread_id=thread_id)
+    await client.start("chat", "go", thread_id=thread_id, live=True)
     async with Watched(client.watch(thread_id, live=True)) as watched:
         await watched.until_type("text_delta", provisional=True)
         await client.cancel(thread_id)
@@ -140,7 +141,7 @@ async def test_the_progress_of_a_tool_is_shown_while_it_runs(
     """B-241"""
     calls = (Call("c1", "dig", '{"depth": 2}'),)
     provider.will(Answer(calls=calls), Answer("Done."))
-    await client.start("digger", "go", thread_id=thread_id)
+    await client.start("digger", "go", thread_id=thread_id, live=True)
     async with Watched(client.watch(thread_id, live=True)) as watched:
         for metre in ("metre 1", "metre 2"):
             await watched.until(partial(_says, metre))
@@ -161,7 +162,7 @@ def _says(message: str, record: EventRecord) -> bool:
 
 async def test_a_tool_in_a_thread_reports_progress_too(client: Client, provider: FakeProvider, thread_id: str) -> None:
     provider.will(Answer(calls=(Call("c1", "dig_in_a_thread", '{"depth": 1}'),)), Answer("Done."))
-    await client.start("digger", "go", thread_id=thread_id)
+    await client.start("digger", "go", thread_id=thread_id, live=True)
     async with Watched(client.watch(thread_id, live=True)) as watched:
         await watched.until(partial(_says, "digging"))
         DIGGING.seen()
@@ -174,7 +175,7 @@ async def test_a_watcher_that_reconnects_after_every_record_gets_the_whole_answe
     calls = (Call("c1", "add", '{"a": 1, "b": 2}'), Call("c2", "add", '{"a": 3, "b": 4}'))
     slow = Answer(TEXT, reasoning="Slowly. " * 6, chunk=6, pause=0.02)
     provider.will(replace(slow, calls=calls), Answer(TEXT, chunk=6, pause=0.02))
-    await client.start("chat", "go", thread_id=thread_id)
+    await client.start("chat", "go", thread_id=thread_id, live=True)
     folding, is_over = Folding(), False
     while not is_over:
         is_over, folding_before = True, folding.after
@@ -196,7 +197,7 @@ async def test_a_run_that_continues_as_new_folds_live_to_what_is_recorded(
     client = Client(temporal, task_queue=thread_id)
     settings = WorkerSettings(task_queue=thread_id, history_budget=HistoryBudget(events=20))
     async with running_worker(temporal, registry_for(provider.port), settings):
-        await client.start("chat", "go", thread_id=thread_id)
+        await client.start("chat", "go", thread_id=thread_id, live=True)
         async with Watched(client.watch(thread_id)) as plain, Watched(client.watch(thread_id, live=True)) as live:
             fold = await check(client, thread_id, await live.to_the_end())
             assert await plain.to_the_end() == await durable(client, thread_id)
@@ -215,7 +216,7 @@ async def test_an_answer_whose_worker_is_killed_continues(
     client = Client(temporal, task_queue=thread_id)
     address, journal = temporal.service_client.config.target_host, tmp_path / "journal.jsonl"
     app = "tests.support.provider_app:registry"
-    await client.start("chat", "go", thread_id=thread_id)
+    await client.start("chat", "go", thread_id=thread_id, live=True)
     async with Watched(client.watch(thread_id, live=True)) as watched:
         async with worker_process(address, thread_id, journal, app=app) as first:
             await watched.until_type("text_delta", provisional=True)

@@ -55,7 +55,7 @@ class Conversation:
 
     async def fork(self, step: int, message: str | None) -> None:
         """Fork the thread after a step, and continue on the fork."""
-        forked = await self.client.fork(self.thread_id, at=step, message=message, mode=ThreadMode.THREAD)
+        forked = await self.client.fork(self.thread_id, at=step, message=message, mode=ThreadMode.THREAD, live=True)
         if self._turns is not None:
             self._turns.close()
         self.view.line(f"⇒ thread {forked}, from step {step} of {self.thread_id}")
@@ -95,7 +95,7 @@ class Conversation:
             if typed.startswith("/"):
                 await run_slash_command(self, typed.strip())
             else:
-                await self.client.send(self.thread_id, typed.strip(), agent_id=self._agent_id)
+                await self.client.send(self.thread_id, typed.strip(), agent_id=self._agent_id, live=True)
                 self._thread_exists = True
                 turns.expect_run()
         except WakefulError as error:

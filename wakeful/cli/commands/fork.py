@@ -45,11 +45,13 @@ def fork(
     The other thread does not change. The steps that the fork shares with it are not run or paid for again.
     """
     from wakeful.cli.session import with_client
+    from wakeful.cli.terminal.event_printer import ViewOptions
     from wakeful.cli.terminal.follow import follow, print_result
     from wakeful.cli.terminal.text import shell_command
 
     async def go(client: Client) -> tuple[str, RunResult | None]:
-        forked = await client.fork(thread, at=at, message=message, agent_id=agent, new_thread_id=new)
+        live = not detach and ViewOptions.default(as_json=as_json).live
+        forked = await client.fork(thread, at=at, message=message, agent_id=agent, new_thread_id=new, live=live)
         if detach:
             return forked, None
         if not as_json:

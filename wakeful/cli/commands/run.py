@@ -36,6 +36,7 @@ def run(
 ) -> None:
     """Start a run, show its events and print its answer."""
     from wakeful.cli.session import with_client
+    from wakeful.cli.terminal.event_printer import ViewOptions
     from wakeful.cli.terminal.follow import follow, print_result
     from wakeful.contract.budgets import Budget
 
@@ -51,7 +52,8 @@ def run(
     async def go(client: Client) -> RunResult | None:
         if thread is not None:
             await _refuse_existing(client, thread, again=again)
-        thread_id = await client.start(agent, text, thread_id=thread, budget=budget, again=again)
+        live = ViewOptions.default(as_json=as_json).live
+        thread_id = await client.start(agent, text, thread_id=thread, budget=budget, again=again, live=live)
         if not as_json:
             print(f"thread {thread_id}", file=sys.stderr)
         return await follow(client, thread_id, wait=wait, as_json=as_json)

@@ -45,6 +45,7 @@ class ForkRequest:
     agent_id: str | None = None
     new_thread_id: str | None = None
     mode: ThreadMode = ThreadMode.RUN
+    live: bool = False
 
 
 async def fork_thread(reader: ThreadReader, thread_id: str, fork: ForkRequest) -> str:
@@ -75,6 +76,7 @@ async def fork_thread(reader: ThreadReader, thread_id: str, fork: ForkRequest) -
             mode=fork.mode,
             fork=Fork(thread_id=thread_id, run_id=run_id, step=fork.at, messages=inherited, digest=digest),
             title=None if fork.message else await _title(origin),
+            live=fork.live,
         )
     return await _start(temporal, request, fork.new_thread_id, task_queue=origin.task_queue)
 

@@ -144,16 +144,18 @@ class Execution:
         """
         described = await self._handle.describe(rpc_timeout=DESCRIBE_TIMEOUT)
         return [
-            ActivityHeartbeat(activity.activity_id, activity.activity_type.name, details, _millis(activity))
+            ActivityHeartbeat(activity.activity_id, activity.activity_type.name, details, _millis(activity), next_in)
             for activity in described.raw_description.pending_activities
-            for details in await self._details(activity)
+            for details, next_in in await self._details(activity)
         ]
 
-    async def _details(self, activity: PendingActivityInfo) -> list[JsonValue]:
+    async def _details(self, activity: PendingActivityInfo) -> list[tuple[JsonValue, float]]:
+        """The details of an activity's heartbeat, and how soon it may be followed by another."""
         if not activity.HasField("heartbeat_details"):
             return []
         try:
-            return (await self._temporal.data_converter.decode(activity.heartbeat_details.payloads))[:1]
+            decoded = await self._temporal.data_converter.decode(activity.heartbeat_details.payloads)
+            return [(decoded[0], decoded[-1] if isinstance(decoded[-1], float) else 0.0)] if decoded else []
         except Exception:  # another version wrote it, or this client does not have the key of the codec
             return []
 

@@ -50,6 +50,8 @@ class ActivityHeartbeat:
     type: str
     details: JsonValue
     at: int
+    next_in: float = 0.0
+    """How many seconds later another may follow, at the earliest."""
 
 
 @dataclass(frozen=True)

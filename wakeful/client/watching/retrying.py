@@ -79,20 +79,12 @@ class SharedCalls:
     def __init__(self) -> None:
         self._in_flight: dict[Hashable, asyncio.Task[Any]] = {}
         self._next: dict[Hashable, asyncio.Task[Any]] = {}
-        self._cached: dict[Hashable, asyncio.Task[Any]] = {}
 
     async def fresh(self, key: Hashable, call: Callable[[], Awaitable[R]]) -> R:
         """The result of a call that is made from now on: one that is in flight may miss what just happened."""
         if (task := self._next.get(key)) is None:
             task = _start(self._call_after(self._in_flight.get(key), key, call))
             (self._next if key in self._in_flight else self._in_flight)[key] = task
-        return cast(R, await asyncio.shield(task))
-
-    async def cached(self, key: Hashable, call: Callable[[], Awaitable[R]], *, max_age: float) -> R:
-        """A result that is at most `max_age` seconds old."""
-        if (task := self._cached.get(key)) is None:
-            task = self._cached[key] = _start(call())
-            asyncio.get_running_loop().call_later(max_age, self._cached.pop, key, None)
         return cast(R, await asyncio.shield(task))
 
     async def _call_after(

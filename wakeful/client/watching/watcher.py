@@ -6,7 +6,7 @@ it is written to history. `descendants.py` watches the sub-agents.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,7 +17,8 @@ from temporalio.service import RPCError
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.watching.detect_reset import Reset, first_reset, last_retained
 from wakeful.client.watching.execution import Execution
-from wakeful.client.watching.live import ActivityHeartbeat, LiveRecords, RecordIdentity
+from wakeful.client.watching.heartbeat_feed import HeartbeatFeed, HeartbeatFeeds
+from wakeful.client.watching.live import LiveRecords, RecordIdentity
 from wakeful.client.watching.reading import ask_for_events, read_events
 from wakeful.client.watching.retrying import OutageReporter, Retrier, SharedCalls
 from wakeful.contract import names
@@ -31,12 +32,6 @@ WORKER_TIMEOUT = timedelta(seconds=2)
 OUTAGE_POLL_SECONDS = 10.0
 """How often a watcher that waits looks whether a worker takes the thread's workflow task."""
 
-POLL_SECONDS = 0.1
-LONG_ANSWER = 400_000
-"""Characters of a streaming answer for which a second is added to the interval: every poll returns all of them."""
-QUIET_SECONDS, SLOW_POLL_SECONDS = 60.0, 0.5
-"""After a minute without news, activities are polled less often."""
-
 
 @dataclass(frozen=True)
 class WatchContext:
@@ -44,6 +39,7 @@ class WatchContext:
 
     reader: ThreadReader
     calls: SharedCalls
+    feeds: HeartbeatFeeds
     outages: OutageReporter
 
 
@@ -56,6 +52,7 @@ class Watcher:
         self._reader = context.reader
         self._temporal = context.reader.temporal
         self._calls = context.calls
+        self._feeds = context.feeds
         self._thread_id = thread_id
         self._is_live = live
         self._stops_at_newest = stop_at_newest
@@ -72,7 +69,6 @@ class Watcher:
         self._is_undone = False
         """The thread has fewer events than were read: a reset has undone the others."""
         self._records = LiveRecords(after)
-        self._poll_interval = PollInterval()
 
     async def records(self) -> AsyncGenerator[EventRecord, None]:
         """The thread's events after the position, until it ends."""
@@ -114,9 +110,10 @@ class Watcher:
             if self._is_done or is_closed or self._stops_at_newest:
                 return
             change = asyncio.create_task(self._wait_for_change(execution))
+            feed = self._feeds.feed((self._thread_id, execution.run_id), execution.read_heartbeats)
             try:
-                while not await self._changed_before_poll(change):
-                    for record in await self._poll_heartbeats(execution):
+                while not change.done():
+                    for record in await self._live_records(feed, change):
                         yield record
             finally:
                 change.cancel()
@@ -139,23 +136,24 @@ class Watcher:
                     error = NoAnswer(f"no worker takes the next workflow task of thread {self._thread_id!r}")
                     self._outages.call_failed(self, error)
 
-    async def _changed_before_poll(self, change: asyncio.Task[None]) -> bool:
-        """Wait for the change, but no longer than until the next poll of heartbeats is due."""
-        polls = self._is_live and self._records.awaits_heartbeats
-        await asyncio.wait({change}, timeout=self._poll_interval.seconds if polls else None)
-        return change.done()
-
-    async def _poll_heartbeats(self, execution: Execution) -> list[EventRecord]:
+    async def _live_records(self, feed: HeartbeatFeed, change: asyncio.Task[None]) -> list[EventRecord]:
+        """What the next poll of heartbeats adds; nothing if history changes first."""
+        if not (self._is_live and self._records.awaits_heartbeats):
+            await asyncio.wait({change})
+            return []
+        polling = asyncio.create_task(feed.next())
         try:
-            key, max_age = (self._thread_id, execution.run_id), POLL_SECONDS / 2
-            heartbeats = await self._calls.cached(key, execution.read_heartbeats, max_age=max_age)
+            await asyncio.wait({change, polling}, return_when=asyncio.FIRST_COMPLETED)
+            if change.done():
+                return []
+            heartbeats = await polling
             if self._records.identity is None and heartbeats:
                 self._records.identity = await self._read_identity()
         except (RPCError, WakefulError):
             return []  # if the outage lasts, the long poll of history reports it
-        records = [record for heartbeat in heartbeats for record in self._records.on_heartbeat(heartbeat)]
-        self._poll_interval.update(heartbeats, is_news=bool(records))
-        return records
+        finally:
+            polling.cancel()
+        return [record for heartbeat in heartbeats for record in self._records.on_heartbeat(heartbeat)]
 
     async def _read_identity(self) -> RecordIdentity:
         view = await self._reader.query(self._thread_id, names.QUERY_STATUS, StatusView)
@@ -248,22 +246,3 @@ def confirmed(page: EventsPage, until: int) -> EventsPage:
     if len(events) == len(page.events):
         return page
     return EventsPage(events=events, last=page.last - (len(page.events) - len(events)), done=False)
-
-
-class PollInterval:
-    """How often pending activities are polled for heartbeats."""
-
-    def __init__(self) -> None:
-        self._size = 0
-        self._quiet_seconds = 0.0
-
-    @property
-    def seconds(self) -> float:
-        """Longer for a long answer, and for activities without news."""
-        if self._quiet_seconds > QUIET_SECONDS:
-            return SLOW_POLL_SECONDS
-        return POLL_SECONDS + self._size / LONG_ANSWER
-
-    def update(self, heartbeats: Sequence[ActivityHeartbeat], *, is_news: bool) -> None:
-        self._quiet_seconds = 0.0 if is_news else self._quiet_seconds + self.seconds
-        self._size = max((len(str(heartbeat.details)) for heartbeat in heartbeats), default=0)

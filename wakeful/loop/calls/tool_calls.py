@@ -137,6 +137,7 @@ def call_command(thread: Thread, call: RunningCall) -> CallTool:
         permissions=rules,
         state=thread.agent_state.view if agent.state_keys or has_hooks else None,
         step=thread.current.step.number if has_hooks else 0,
+        live=thread.current.is_live,
     )
 
 

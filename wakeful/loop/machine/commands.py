@@ -54,6 +54,7 @@ class Infer:
     ended_step: int = 0
     """The previous step, if its `step_end` hooks run with this inference."""
     lineage: str = ""
+    live: bool = False
 
     @property
     def model(self) -> str:
@@ -90,6 +91,7 @@ class CallTool:
     state: StateView | None = None
     """For the tool and for hooks."""
     step: int = 0
+    live: bool = False
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,7 @@ class MessagesSubmitted:
     on_busy: OnBusy = OnBusy.ENQUEUE
     agent_id: str | None = None
     overrides: InferenceOverrides | None = None
+    live: bool = False
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,8 @@ class Submitted:
     """It is mail: no person asked for the run that it starts."""
     passive: bool = False
     """It is read with the next step, but is no reason for one."""
+    live: bool = False
+    """Its sender watches the run that reads it."""
 
 
 @dataclass(frozen=True)

@@ -220,6 +220,8 @@ class Run:
     """Ids of the mail that the run has read."""
     requested_end: Termination | None = None
     """How hooks want the run to end before its next step."""
+    is_live: bool = False
+    """The sender of a message that it has read watches it."""
     has_deactivated: bool = False
     """The `on_deactivate` hooks of the agent that hands the run off have run."""
     receipt: CancelReceipt | None = None

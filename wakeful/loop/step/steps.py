@@ -91,6 +91,7 @@ def infer_command(thread: Thread, stage: Inferring) -> Infer:
         state=thread.agent_state.view if has_hooks else None,
         ended_step=stage.ended_step,
         lineage=thread.counters.lineage,
+        live=run.is_live,
     )
 
 

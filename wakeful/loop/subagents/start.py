@@ -94,6 +94,7 @@ def start_subagent(
             origin=Origin.SUBAGENT,
             permissions=tuple(rule for rule in run.permissions if rule.behavior is Behavior.DENY),
             subagent=context,
+            live=run.is_live,
         )
     except ValidationError as error:
         raise ToolError(f"no sub-agent was started: {validation_problems(error)[0]}") from error

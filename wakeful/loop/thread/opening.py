@@ -38,6 +38,7 @@ def begin(
             overrides=request.overrides,
             permissions=request.permissions,
             budget=request.budget,
+            live=request.live,
         )
         for index, written in enumerate(request.messages)
     )
@@ -86,7 +87,7 @@ def _unread(unread: UnreadMessage) -> Submitted:
     """A message that no run had read: the woken thread starts a run with it."""
     message = unread.message
     source = submissions.source_of(message, ids.FromSnapshot(message.id))
-    return Submitted(message, source, unread.group, unread.agent_id, unread.overrides)
+    return Submitted(message, source, unread.group, unread.agent_id, unread.overrides, live=unread.live)
 
 
 def _kept_compaction(transcript: Transcript, kept: Carryover) -> Compaction | None:

@@ -55,7 +55,7 @@ def accept(thread: Thread, fact: MessagesSubmitted, *, now: int) -> Advance:
     for index, message in enumerate(submitted_messages(thread, fact)):
         source = source_of(message, ids.FromSubmit(number, index), room=room)
         room -= _inline_bytes(source)
-        submitted.append(Submitted(message, source, str(number), fact.agent_id, fact.overrides))
+        submitted.append(Submitted(message, source, str(number), fact.agent_id, fact.overrides, live=fact.live))
     return accept_submitted(thread, tuple(submitted), fact.on_busy, now=now)
 
 
@@ -167,6 +167,7 @@ def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | R
         started_at_position=thread.transcript.position,
         before=thread.before_run,
         overrides=first.overrides,
+        is_live=first.live,
         permissions=(*inherited, *first.permissions),
         usage=thread.context.unpaid,
         budget=Ledger(
@@ -230,5 +231,7 @@ def _appending(thread: Thread, messages: tuple[Submitted, ...]) -> Thread:
     for submitted in messages:
         transcript = transcript.appending(submitted.message, submitted.source)
     mail = tuple(submitted.message.id for submitted in messages if submitted.internal)
-    thread = replace(thread, transcript=transcript, run=replace(run, read_mail=(*run.read_mail, *mail)))
+    is_live = run.is_live or any(submitted.live for submitted in messages)
+    run = replace(run, read_mail=(*run.read_mail, *mail), is_live=is_live)
+    thread = replace(thread, transcript=transcript, run=run)
     return record_messages(thread, messages, OutcomeStatus.READ, run=run.number)

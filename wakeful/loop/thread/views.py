@@ -115,7 +115,13 @@ def carryover(thread: Thread) -> Carryover:
 
 
 def _unread(later: Submitted) -> UnreadMessage:
-    return UnreadMessage(message=later.message, group=later.group, agent_id=later.agent_id, overrides=later.overrides)
+    return UnreadMessage(
+        message=later.message,
+        group=later.group,
+        agent_id=later.agent_id,
+        overrides=later.overrides,
+        live=later.live,
+    )
 
 
 def doing(thread: Thread) -> str:
