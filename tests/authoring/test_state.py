@@ -170,3 +170,13 @@ def test_a_write_that_would_make_the_state_too_large_is_rejected() -> None:
     full = state(seen=["x" * STATE_LIMIT])
     full.reset(SEEN)
     full.append(NOTES, "there is room again")
+
+
+@pytest.mark.parametrize("levels", [150, 5_000])
+def test_a_value_that_is_nested_too_deeply_is_rejected(levels: int) -> None:
+    value: Any = "leaf"
+    for _ in range(levels):
+        value = [value]
+    with pytest.raises(ValueError, match=r"state key 'tree' cannot hold .{1,210}: ") as raised:
+        StateKey("tree", Any, default=None).written(value)
+    assert len(str(raised.value)) < 500

@@ -13,6 +13,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from wakeful.authoring.state_types import json_bytes, to_json_value, type_problem
 from wakeful.contract.errors import ConfigurationError, validation_problems
+from wakeful.contract.limits import NAME_LENGTH, cut, depth_problem
 from wakeful.contract.state import (
     STATE_LIMIT,
     StateAction,
@@ -103,9 +104,13 @@ class StateKey(Generic[T]):
             ValueError: it is not of the type, or JSON cannot represent it.
         """
         try:
-            return to_json_value(self._adapter, value)
-        except (PydanticSerializationError, TypeError, ValueError) as error:
-            raise ValueError(f"state key {self.key!r} cannot hold {value!r}: {_problem(error)}") from error
+            written = to_json_value(self._adapter, value)
+            if (problem := depth_problem(written)) is not None:
+                raise ValueError(problem)
+        except (PydanticSerializationError, TypeError, ValueError, RecursionError) as error:
+            shown = cut(repr(value), NAME_LENGTH) if not isinstance(error, RecursionError) else "it"
+            raise ValueError(f"state key {self.key!r} cannot hold {shown}: {_problem(error)}") from error
+        return written
 
     def __repr__(self) -> str:
         return f"StateKey({self.key!r}, scope={self.spec.scope.value!r}, merge={self.spec.merge.value!r})"

@@ -26,6 +26,7 @@ from wakeful.loop.calls.batch import INLINE_RESULTS_BYTES
 from wakeful.loop.machine.commands import CallTool, Infer
 from wakeful.loop.machine.facts import AgentResolved, MessagesSubmitted
 from wakeful.loop.machine.stages import AwaitingDecisions, Inferring
+from wakeful.loop.thread.views import status_view
 
 STATEFUL = PARALLEL.model_copy(
     update={
@@ -102,3 +103,20 @@ def test_of_many_messages_in_one_signal_only_the_first_are_spelled_out() -> None
     spelled_out = [entry for entry in infer.appended if isinstance(entry, Message)]
     assert 0 < len(spelled_out) < 100
     assert len(infer.appended) == 500
+
+
+def test_a_status_shows_the_first_tickets_whole_and_cuts_the_rest() -> None:
+    driver = Driver(agent=PARALLEL)
+    driver.model(asks(*(call(f"c{number}", "pick", {"page": "x" * 120_000}) for number in range(8))))
+    tickets = status_view(driver.thread).pending
+    assert json_bytes(status_view(driver.thread)) < 1_000_000
+    whole = [ticket for ticket in tickets if ticket.pending.arguments == {"page": "x" * 120_000}]
+    assert tickets[: len(whole)] == tuple(whole)
+    assert 0 < len(whole) < len(tickets) == 8
+    last, suspended = tickets[-1], driver.thread.batch and driver.thread.batch.suspended[-1]
+    assert suspended
+    assert last.arguments_digest == suspended.ticket.arguments_digest
+    assert str(last.pending.arguments).startswith("{'cut': '{\"page\":\"xxx")
+    digest = last.arguments_digest
+    driver.decide(*(resume(f"c{n}", "y").model_copy(update={"arguments_digest": digest}) for n in (7,)))
+    assert not driver.thread.refusals

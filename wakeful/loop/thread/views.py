@@ -3,9 +3,15 @@
 from itertools import takewhile
 from typing import assert_never
 
+from pydantic import JsonValue
+from pydantic_core import to_json
+
 from wakeful.contract import ids
+from wakeful.contract.base import json_bytes
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.carryover import Carryover, UnreadMessage
+from wakeful.contract.decisions import Suspension, SuspensionTicket
+from wakeful.contract.limits import cut
 from wakeful.contract.mail import UndeliveredMessage
 from wakeful.contract.messages import Message, MessageMetadata
 from wakeful.contract.runs import Usage
@@ -34,6 +40,9 @@ from wakeful.loop.subagents import ledger
 CONTENT_LENGTH = 500
 """Characters of an undelivered message that a status shows: many clients query it, often."""
 
+TICKETS_BYTES = 600_000
+"""Bytes of the tickets that a status shows whole."""
+
 
 def status_view(thread: Thread) -> StatusView:
     run = thread.run
@@ -45,7 +54,7 @@ def status_view(thread: Thread) -> StatusView:
         waiting_for=_waiting_for(thread),
         steps=run.step.number if run else 0,
         usage=run.usage if run else Usage(),
-        calls=tuple(map(_call_view, thread.batch.calls if thread.batch else ())),
+        calls=_call_views(thread.batch.calls if thread.batch else ()),
         queued=len(thread.queued) + len(thread.steering),
         runs=thread.counters.runs,
         refusals=thread.refusals,
@@ -55,6 +64,31 @@ def status_view(thread: Thread) -> StatusView:
         undelivered=tuple(map(_cut, thread.mail.undelivered)),
         spent=ledger.spent(run) if run else Spent(),
         budget=None if limit == Budget() else limit,
+    )
+
+
+def _call_views(calls: tuple[Call, ...]) -> tuple[ToolCallView, ...]:
+    """The calls, with tickets that stay readable together: the arguments of later ones are cut."""
+    room, views = TICKETS_BYTES, []
+    for call in calls:
+        view = _call_view(call)
+        if view.ticket is not None:
+            room -= json_bytes(view.ticket)
+            view = view if room >= 0 else view.model_copy(update={"ticket": _cut_ticket(view.ticket)})
+        views.append(view)
+    return tuple(views)
+
+
+def _cut_ticket(ticket: SuspensionTicket) -> SuspensionTicket:
+    """The ticket without what can be long; its digest still is of the whole arguments."""
+    suspension, pending = ticket.suspension, ticket.pending
+    message = suspension.message and cut(suspension.message, CONTENT_LENGTH)
+    shown: JsonValue = {"cut": cut(to_json(pending.arguments).decode(), CONTENT_LENGTH)}
+    return ticket.model_copy(
+        update={
+            "suspension": Suspension(id=suspension.id, action=cut(suspension.action), message=message),
+            "pending": pending.model_copy(update={"arguments": shown}),
+        }
     )
 
 

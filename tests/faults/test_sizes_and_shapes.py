@@ -1,0 +1,205 @@
+"""Anything that people, models, tools and hooks can say, in any size, depth, number and unicode: no run gets stuck.
+
+WAKEFUL_FUZZ_SECONDS=1800 WAKEFUL_FUZZ_SEED=7 make faults is a long run.
+"""
+
+import asyncio
+import os
+import random
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client as TemporalClient
+from temporalio.client import WorkflowExecutionStatus
+from temporalio.common import RawValue
+from temporalio.service import RPCError
+
+from tests.support.waiting import until
+from wakeful import Agent, Plugin, Registry, RunStatus, StateKey, ToolContext, ToolMode, tool
+from wakeful.client.client import Client
+from wakeful.contract.errors import WakefulError
+from wakeful.contract.inference import ModelRequest, ModelResponse, StopReason
+from wakeful.contract.messages import Role, ToolCall
+from wakeful.contract.tools import FrontendTool
+from wakeful.worker import WorkerSettings, running_worker
+
+SECONDS = int(os.environ.get("WAKEFUL_FUZZ_SECONDS", "60"))
+SEED = int(os.environ.get("WAKEFUL_FUZZ_SEED", "1"))
+THREADS = 6
+USUAL = (
+    WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND,
+    WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND,
+)
+"""The server hands a task out again if a signal arrived meanwhile, or signals of more than two megabytes did."""
+QUEUE = "sizes-and-shapes"
+
+NOTES: StateKey[Any] = StateKey("notes", Any, default=None, scope="thread")
+
+SIZES = (0, 1, 1_990, 2_010, 30_000, 250_000, 256_100, 600_000, 1_000_100, 1_900_000)
+DEPTHS = (1, 60, 99, 101, 150, 240, 1_500)
+TEXTS = ("x", "é", "漢", "\U0001f600", "\x00", "\ud83d", "\u202e", '"', "\\", "</task-event>")
+
+
+def text(chance: random.Random, *, most: int = 2_000_000) -> str:
+    unit = chance.choice(TEXTS)
+    size = min(chance.choice(SIZES), most)
+    return unit * (size // len(unit.encode(errors="surrogatepass")))
+
+
+def nested(depth: int) -> Any:
+    value: Any = "leaf"
+    for level in range(depth):
+        value = {"child": value} if level % 2 else [value]
+    return value
+
+
+def value(chance: random.Random) -> Any:
+    match chance.randrange(6):
+        case 0:
+            return nested(chance.choice(DEPTHS))
+        case 1:
+            return [text(chance, most=30_000) for _ in range(chance.randrange(40))]
+        case 2:
+            return {text(chance, most=2_000): text(chance, most=300_000)}
+        case 3:
+            return chance.choice([None, float("inf"), -0.0, 10**400, True])
+        case _:
+            return text(chance)
+
+
+class Anything:
+    """A model that asks for anything, until it has asked often enough."""
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        asked = sum(message.role is Role.ASSISTANT for message in request.messages)
+        said = next(message.text for message in reversed(request.messages) if message.role is Role.USER)
+        if said.startswith("ping"):
+            return ModelResponse(model="m", text="pong")
+        chance = random.Random(f"{SEED}:{said[:50]}:{asked}:{len(request.messages)}")
+        if chance.random() < 0.4:
+            return ModelResponse(model="m", text=text(chance, most=900_000))
+        count = chance.choice((1, 1, 2, 5, 60, 300))
+        names = ("echo", "keep", "screenshot", "nothing", text(chance, most=300))
+        calls = tuple(
+            ToolCall(
+                id=chance.choice((f"c{number}", "same", "c" * 1_500, f"n{number}\x00")),
+                name=chance.choice(names),
+                arguments={"seed": chance.randrange(10**9), "given": value(chance) if count < 10 else number},
+            )
+            for number in range(count)
+        )
+        return ModelResponse(model="m", tool_calls=calls, stop_reason=StopReason.TOOL_USE)
+
+
+@tool
+async def echo(seed: int, given: Any = None) -> Any:
+    """Return anything."""
+    return value(random.Random(seed))
+
+
+@tool
+async def keep(ctx: ToolContext, seed: int, given: Any = None) -> str:
+    """Write anything to the state."""
+    ctx.state.set(NOTES, value(random.Random(seed)))
+    return "kept"
+
+
+class Noisy(Plugin):
+    """Adds context messages of any size."""
+
+    id = "noisy"
+
+    def before_inference(self, ctx: Any) -> None:
+        ctx.add_context(f"k{ctx.step % 3}", text(random.Random(ctx.step), most=300_000))
+
+
+def registry() -> Registry:
+    agent = Agent(id="a", model="m", tools=[echo, keep], state=[NOTES], plugins=[Noisy()], tool_mode=ToolMode.PARALLEL)
+    return Registry(agents=[agent], models={"m": Anything()})
+
+
+async def disturb(client: Client, thread: str, chance: random.Random, sent: Counter[str]) -> None:
+    """Send one thing, as any client could."""
+    handle = client.handle(thread)
+    kind = chance.choice(("submit", "submit", "decide", "decide", "raw", "cancel", "steer", "many", "unknown"))
+    sent[kind] += 1
+    match kind:
+        case "submit" | "steer":
+            on_busy = "steer" if kind == "steer" else chance.choice(("enqueue", "interrupt", "rollback", "reject"))
+            await handle.signal("submit", {"input": text(chance, most=1_900_000), "on_busy": on_busy})
+        case "many":
+            said = [{"content": text(chance, most=2_000)} for _ in range(chance.choice((10, 500, 700)))]
+            await handle.signal("submit", {"input": said})
+        case "decide":
+            calls = (await client.status(thread)).calls
+            target = chance.choice(calls).call_id if calls else "1-1"
+            decision = {"call_id": target, "action": chance.choice(("resume", "cancel")), "reason": text(chance)}
+            await handle.signal("decide", {**decision, chance.choice(("result", "arguments")): value(chance)})
+        case "cancel":
+            await handle.signal("cancel", {"reason": text(chance)})
+        case "raw":
+            data = chance.choice((b"\xff\xfe", b"[" * 5_000, b'{"input": "\\ud83d"}', b"", b"null"))
+            payload = Payload(metadata={"encoding": b"json/plain"}, data=data)
+            await handle.signal(chance.choice(("submit", "decide", "cancel")), RawValue(payload))
+        case _:
+            await handle.signal(text(chance, most=300).replace("\ud83d", "") or "nothing", value(chance))
+
+
+async def calm(client: Client, thread: str) -> int:
+    """Cancel every run, until no message waits for another. Returns how many runs there were."""
+    async with asyncio.timeout(300):
+        while (view := await client.status(thread)).status is not RunStatus.DONE or view.queued:
+            await client.handle(thread).signal("cancel", {"reason": "enough"})
+            await asyncio.sleep(0.5)
+    return view.runs
+
+
+async def problems(temporal: TemporalClient, thread: str) -> list[str]:
+    """Failed workflow tasks of all its executions, and executions that the server ended."""
+    found = []
+    async for execution in temporal.list_workflows(f"WorkflowId = '{thread}'"):
+        if execution.status in (WorkflowExecutionStatus.TERMINATED, WorkflowExecutionStatus.TIMED_OUT):
+            found.append(f"{thread}: {execution.status.name}")
+        handle = temporal.get_workflow_handle(thread, run_id=execution.run_id)
+        found += [f"{thread}: {failed}" async for event in handle.fetch_history_events() if (failed := _failed(event))]
+    return found
+
+
+def _failed(event: HistoryEvent) -> str:
+    if event.event_type != EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+        return ""
+    failed = event.workflow_task_failed_event_attributes
+    if failed.cause in USUAL:
+        return ""
+    return f"event {event.event_id}: {WorkflowTaskFailedCause.Name(failed.cause)}: {failed.failure.message[:300]}"
+
+
+@pytest.mark.faults
+async def test_no_size_depth_number_or_unicode_leaves_a_run_stuck(temporal: TemporalClient) -> None:
+    chance, sent, ends = random.Random(SEED), Counter[str](), time.monotonic() + SECONDS
+    client = Client(temporal, task_queue=QUEUE)
+    threads = [f"shapes-{SEED}-{number}" for number in range(THREADS)]
+    async with running_worker(temporal, registry(), WorkerSettings(task_queue=QUEUE)):
+        for thread in threads:
+            screenshot = FrontendTool(id="screenshot")
+            await client.start("a", "begin", thread_id=thread, mode="thread", frontend_tools=[screenshot])  # type: ignore[arg-type]
+        while time.monotonic() < ends:
+            try:
+                await disturb(client, chance.choice(threads), chance, sent)
+            except (WakefulError, RPCError, ValueError, UnicodeError, RuntimeError) as error:
+                sent[f"refused by {type(error).__name__}"] += 1
+            await asyncio.sleep(chance.random() / 5)
+        for number, thread in enumerate(threads):
+            runs = await calm(client, thread)
+            await client.send(thread, f"ping {number}")
+            view = await until(client, thread, lambda view, runs=runs: view.runs > runs and view.result is not None)  # type: ignore[misc]
+            assert view.result is not None
+            assert view.result.response == "pong", view.result
+            assert (await client.transcript(thread))[-1].text == "pong"
+    print(f"\n{sum(sent.values()):,} inputs in {SECONDS} s: {dict(sorted(sent.items()))}")
+    assert [problem for thread in threads for problem in await problems(temporal, thread)] == []
