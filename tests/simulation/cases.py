@@ -220,6 +220,24 @@ def task_terminated_after_its_thread_continued() -> None:
         scenario.end()
 
 
+def tasks_of_two_executions() -> None:
+    """A thread starts a task in each of two executions: the second must not have the id of the first."""
+    with scenario_of("lead", [LATER], [ASK], [LATER], events=1) as scenario:
+        scenario.go()
+        scenario.move("decide t1 2-1 resume")
+        scenario.go()
+        scenario.end()
+
+
+def deadline_between_two_executions() -> None:
+    """A deadline passes after a thread has continued as new, and before the first task of the next execution."""
+    with scenario_of("plain", [ASK_QUICKLY], events=1) as scenario:
+        scenario.stop_before("awaiting_decisions")
+        scenario.move("wait 6000")
+        scenario.go()
+        scenario.end()
+
+
 CASES = (
     Case(
         decisions_for_a_continued_thread,
@@ -324,5 +342,17 @@ CASES = (
         "The thread waited for its task for ever.",
         "no sweep",
         "Stuck: t1 waits for something that never comes",
+    ),
+    Case(
+        tasks_of_two_executions,
+        "The end of one task was taken for the end of the other.",
+        "tasks restart",
+        "Violated: t1 has several tasks with the id bg_0",
+    ),
+    Case(
+        deadline_between_two_executions,
+        "The call waited for a decision for ever.",
+        "overdue alarm dropped",
+        "Violated: t1 has missed an alarm",
     ),
 )

@@ -304,7 +304,9 @@ def recorded() -> dict[str, Found]:
 def record(found: dict[str, Found]) -> None:
     known = {mutant.name: found[mutant.name] for mutant in MUTANTS if mutant.name in found}
     written = {name: {"seed": each.seed, "error": each.error} for name, each in known.items()}
-    RECORDED.write_text(json.dumps(written, indent=2) + "\n")
+    new = RECORDED.with_suffix(".new")
+    new.write_text(json.dumps(written, indent=2) + "\n")
+    new.replace(RECORDED)  # in one step: other processes read it meanwhile
 
 
 def find(mutant: Mutant, limit: int = SCHEDULES, *, first: int = 0) -> Found | None:
