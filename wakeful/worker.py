@@ -45,7 +45,7 @@ from wakeful_activities import (
     ToolActivity,
 )
 from wakeful_activities.heartbeats import INTERVAL_SECONDS, LIVE_INTERVAL_SECONDS, HeartbeatIntervals
-from wakeful_activities.history_cache import DEFAULT_CAPACITY
+from wakeful_activities.history_cache import MAX_CACHED_BYTES
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks
 from wakeful_activities.inference.breakers import DEFAULT_COOLDOWN_SECONDS, DEFAULT_FAILURES, CircuitBreakers
@@ -93,8 +93,8 @@ class WorkerSettings:
     """The Worker Deployment of which `build_id` is a version; None means no Worker Versioning."""
     versioning: VersioningBehavior = VersioningBehavior.AUTO_UPGRADE
     """PINNED keeps a run on the version it started on, whose workers must then stay up for as long as the run lives."""
-    cached_threads: int = DEFAULT_CAPACITY
-    """Transcripts in the history cache; one that is evicted is rebuilt from history."""
+    max_cached_bytes: int = MAX_CACHED_BYTES
+    """Of conversations in the history cache; one that is evicted is rebuilt from history."""
     breaker_failures: int = DEFAULT_FAILURES
     """How many failures in a row open a model's circuit breaker, which spaces the calls of that model."""
     breaker_cooldown: timedelta = timedelta(seconds=DEFAULT_COOLDOWN_SECONDS)
@@ -127,7 +127,7 @@ async def running_worker(
     worker_profiles.open()  # a wrong address fails here, and not in the first tool
     history = HistoryReader(client)
     reader = ThreadReader(client, history=history)
-    cache = HistoryCache(client, capacity=settings.cached_threads)
+    cache = HistoryCache(client, max_bytes=settings.max_cached_bytes)
     built_in = built_in_providers(os.environ)
     user_code = _user_code(client, settings)
     lifecycles = PluginLifecycles()

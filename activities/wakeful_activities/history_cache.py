@@ -6,7 +6,6 @@ decides whether a transcript is the right one, so a stale or partial cache costs
 """
 
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
@@ -18,6 +17,7 @@ from temporalio.exceptions import ApplicationError
 from wakeful.context.tokens import message_tokens
 from wakeful.context.window import shortened
 from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.base import json_bytes
 from wakeful.contract.context import CompactionMark
 from wakeful.contract.errors import InternalError
 from wakeful.contract.inference import InferInput, ModelResponse, Rewind, Source, TranscriptRef
@@ -30,8 +30,12 @@ from wakeful.history.conversation import UNKNOWN_DIGEST, Conversation, read_conv
 from wakeful.history.decoder import ExecutionRef
 from wakeful.loop.thread.archive import archived_position
 from wakeful.loop.thread.transcript import TranscriptPosition
+from wakeful_activities.bounded_cache import BoundedCache
 
-DEFAULT_CAPACITY = 512
+MAX_CACHED_BYTES = 256 * 2**20
+
+MESSAGE_BYTES = 1_000
+"""The memory that a message takes besides its content."""
 
 
 @dataclass
@@ -43,7 +47,11 @@ class _Thread:
     digests: list[str] = field(default_factory=list)
     tokens: list[int] = field(default_factory=lambda: [0])
     """The estimated tokens of the first n messages, so that no request has to count a long thread again."""
+    sizes: list[int] = field(default_factory=lambda: [0])
+    """The bytes of the first n messages."""
     results: dict[str, Message] = field(default_factory=dict)
+    other_bytes: int = 0
+    """Of results and marks."""
     marks: dict[tuple[str, str], CompactionMark] = field(default_factory=dict)
     """By execution and activity: after a reset, another activity may have the same id."""
     segments: tuple[SegmentRef, ...] = ()
@@ -55,8 +63,29 @@ class _Thread:
     def length(self) -> int:
         return self.start.length + len(self.messages)
 
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory it takes."""
+        return self.sizes[-1] + self.other_bytes
+
+    def add_result(self, id: str, message: Message) -> None:
+        self.take_result(id)
+        self.results[id] = message
+        self.other_bytes += _size(message)
+
+    def take_result(self, id: str) -> Message | None:
+        if (message := self.results.pop(id, None)) is not None:
+            self.other_bytes -= _size(message)
+        return message
+
+    def add_mark(self, key: tuple[str, str], mark: CompactionMark) -> None:
+        if key not in self.marks:
+            self.other_bytes += json_bytes(mark)
+        self.marks[key] = mark
+
     def append(self, message: Message) -> None:
         self.messages.append(message)
+        self.sizes.append(self.sizes[-1] + _size(message))
         self.digests.append(chained(self.digests[-1] if self.digests else self.start.digest, message))
         self.tokens.append(self.tokens[-1] + message_tokens(shortened(message)))
 
@@ -74,13 +103,13 @@ class _Thread:
             last = new[rewinds[-1]]
             assert isinstance(last, Rewind)
             keep = max(0, last.rewind - self.start.length)
-            del self.messages[keep:], self.digests[keep:], self.tokens[keep + 1 :]
+            del self.messages[keep:], self.digests[keep:], self.tokens[keep + 1 :], self.sizes[keep + 1 :]
             new = new[rewinds[-1] + 1 :]
         known = self.length - (length - len(new))
         if known < 0:
             return
         for source in new[known:]:
-            message = self.results.pop(source, None) if isinstance(source, str) else source
+            message = self.take_result(source) if isinstance(source, str) else source
             if not isinstance(message, Message):
                 return
             self.append(message)
@@ -94,6 +123,7 @@ class _Thread:
             raise _mismatch(f"the archive ends at {older.length} with a different digest")
         self.messages[:0], self.digests[:0], self.start = older.messages, older.digests, start
         self.tokens = older.tokens[:-1] + [older.tokens[-1] + tokens for tokens in self.tokens]
+        self.sizes = older.sizes[:-1] + [older.sizes[-1] + size for size in self.sizes]
 
 
 class CachedTranscript:
@@ -127,46 +157,55 @@ class CachedTranscript:
 
 
 class HistoryCache:
-    """A bounded cache, backed by history."""
+    """A cache of conversations, and one of agents, each bounded by bytes and backed by history."""
 
-    def __init__(self, client: Client, *, capacity: int = DEFAULT_CAPACITY) -> None:
+    def __init__(self, client: Client, *, max_bytes: int = MAX_CACHED_BYTES) -> None:
         self._client = client
         self._archives = ArchiveReader(client)
-        self._capacity = capacity
-        self._threads: OrderedDict[str, _Thread] = OrderedDict()
-        self._agents: OrderedDict[str, ResolvedAgent] = OrderedDict()
+        self._threads: BoundedCache[str, _Thread] = BoundedCache(max_bytes, lambda thread: thread.size)
+        self._agents: BoundedCache[str, ResolvedAgent] = BoundedCache(max_bytes, json_bytes)
 
     def put_agent(self, agent: ResolvedAgent) -> None:
-        self._agents[agent.digest()] = agent
-        _trim(self._agents, self._capacity)
+        self._agents.put(agent.digest(), agent)
 
     def put_answer(self, id: str, response: ModelResponse) -> None:
-        self._thread().results[id] = assistant_message(response)
+        self._add_result(id, assistant_message(response))
 
     def put_outcome(self, id: str, call_id: str, outcome: ToolOutcome) -> None:
-        self._thread().results[id] = tool_message(call_id, outcome.result)
+        self._add_result(id, tool_message(call_id, outcome.result))
+
+    def _add_result(self, id: str, message: Message) -> None:
+        thread = self._thread()
+        thread.add_result(id, message)
+        self._keep(thread)
 
     def put_mark(self, id: str, mark: CompactionMark) -> None:
-        self._thread().marks[_here().run_id, id] = mark
+        thread = self._thread()
+        thread.add_mark((_here().run_id, id), mark)
+        self._keep(thread)
 
     async def agent(self, digest: str) -> ResolvedAgent:
         """The agent that a run is bound to, even if the registry has changed since."""
-        if digest not in self._agents:
-            for agent in (await self._read(_here())).agents:
-                self.put_agent(agent)
-        if digest not in self._agents:
+        if (known := self._agents.get(digest)) is not None:
+            return known
+        found: ResolvedAgent | None = None
+        for agent in (await self._read(_here())).agents:
+            self.put_agent(agent)
+            found = agent if agent.digest() == digest else found
+        if found is None:
             raise _mismatch(f"the resolved agent {digest} is not in the workflow's history")
-        self._agents.move_to_end(digest)
-        return self._agents[digest]
+        return found
 
     async def mark(self, id: str) -> CompactionMark:
         """The summary that the activity with this id made."""
-        marks, here = self._thread().marks, _here()
-        if (here.run_id, id) not in marks:
-            marks.update({(here.run_id, made): mark for made, mark in (await self._read(here)).marks.items()})
-        if (here.run_id, id) not in marks:
+        thread, here = self._thread(), _here()
+        if (here.run_id, id) not in thread.marks:
+            for made, mark in (await self._read(here)).marks.items():
+                thread.add_mark((here.run_id, made), mark)
+            self._keep(thread)
+        if (here.run_id, id) not in thread.marks:
             raise _mismatch(f"the summary {id} is not in the workflow's history")
-        return marks[here.run_id, id]
+        return thread.marks[here.run_id, id]
 
     async def transcript(
         self, input: InferInput, *, is_enough: Callable[[CachedTranscript], bool] = lambda _newest: False
@@ -182,6 +221,7 @@ class HistoryCache:
             thread = await self._rebuild(ref)
         while thread.start.length > 0 and not is_enough(CachedTranscript(thread, ref.length)):
             await self._read_older(thread)
+        self._keep(thread)
         return CachedTranscript(thread, ref.length)
 
     async def leading(self, transcript: CachedTranscript) -> tuple[Message, ...]:
@@ -211,7 +251,7 @@ class HistoryCache:
             thread.append(message)
         if not thread.matches(ref):
             raise _mismatch(f"history has {thread.length} messages, which do not match {ref.digest} at {ref.length}")
-        self._threads[_here().thread_id] = thread
+        self._keep(thread)
         return thread
 
     async def _read_rolled_back(self, thread: _Thread) -> None:
@@ -235,11 +275,18 @@ class HistoryCache:
         return await read_conversation(self._client, execution)
 
     def _thread(self) -> _Thread:
-        thread_id = _here().thread_id
-        thread = self._threads.setdefault(thread_id, _Thread())
-        self._threads.move_to_end(thread_id)
-        _trim(self._threads, self._capacity)
+        if (thread := self._threads.get(_here().thread_id)) is None:
+            thread = _Thread()
+            self._keep(thread)
         return thread
+
+    def _keep(self, thread: _Thread) -> None:
+        """Keep the conversation of this activity's thread, which may have grown."""
+        self._threads.put(_here().thread_id, thread)
+
+
+def _size(message: Message) -> int:
+    return json_bytes(message) + MESSAGE_BYTES
 
 
 def _system_prefix(messages: Iterable[Message]) -> tuple[Message, ...]:
@@ -264,8 +311,3 @@ def _here() -> ExecutionRef:
     info = activity.info()
     assert info.workflow_id is not None  # our activities are always scheduled by a workflow
     return ExecutionRef(info.workflow_id, info.workflow_run_id or "")
-
-
-def _trim(cache: OrderedDict[str, _Thread] | OrderedDict[str, ResolvedAgent], capacity: int) -> None:
-    while len(cache) > capacity:
-        cache.popitem(last=False)

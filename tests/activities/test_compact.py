@@ -92,7 +92,7 @@ async def test_what_the_last_mark_covers_is_not_read_again() -> None:
     known = _Thread(start=start)
     for message in SAID[2:]:
         known.append(message)
-    cache._threads["test"] = known
+    cache._threads.put("test", known)
     before = CompactionMark(through=2, summary="Before.", pre_tokens=4_000, post_tokens=50)
     output = await compact(registry, cache, previous=before)
     (request,) = small.requests

@@ -68,7 +68,7 @@ async def test_two_workers_with_caches_of_one_thread_and_one_of_them_killed(
     """Workers rebuild every conversation from history, many times, and every digest matches."""
     client = Client(temporal, task_queue=thread_id)
     address, path = temporal.service_client.config.target_host, tmp_path / "journal.jsonl"
-    tiny_caches = ("--cached-threads", "1", "--max-cached", "1")
+    tiny_caches = ("--max-cached-mb", "0", "--max-cached", "1")
     threads = [f"{thread_id}-{number}" for number in range(4)]
     async with (
         worker_process(address, thread_id, path, *tiny_caches) as first,

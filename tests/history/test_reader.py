@@ -202,13 +202,14 @@ async def test_the_event_loop_keeps_running_during_a_replay(
     assert asyncio.get_running_loop().is_running()
 
 
-async def test_a_reader_keeps_a_bounded_number_of_executions(
-    client: Client, thread_id: str, replays: list[str]
+@pytest.mark.parametrize("bound", [{"max_kept": 1}, {"max_kept_bytes": 1}])
+async def test_a_reader_keeps_a_bounded_number_of_executions_and_bytes(
+    client: Client, thread_id: str, replays: list[str], bound: dict[str, Any]
 ) -> None:
     first, second = f"{thread_id}-1", f"{thread_id}-2"
     for thread in (first, second):
         await client.run("tester", "hello", thread_id=thread)
-    reader = HistoryReader(client.temporal, max_kept=1)
+    reader = HistoryReader(client.temporal, **bound)
     one = await reader.read(first)
     (kept,) = reader._kept.values()
     assert (await reader.read(second)).execution.thread_id == second

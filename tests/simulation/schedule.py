@@ -116,7 +116,9 @@ def options_of(seed: str) -> Options:
     aim = random.choice(list(AIMS)) if random.random() < AIMED else ""
     agent, budgets = AIMS[aim] if aim else ("", ANY_BUDGET)
     budget = HistoryBudget(events=random.choice(budgets))
-    settings = Settings(budget=budget, search_attributes=random.random() < 0.5, cached_threads=random.choice([1, 512]))
+    settings = Settings(
+        budget=budget, search_attributes=random.random() < 0.5, max_cached_bytes=random.choice([0, 2**20])
+    )
     return Options(
         settings=settings,
         workers=random.choice([1, 2, 3]),

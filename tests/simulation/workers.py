@@ -61,7 +61,7 @@ class Settings:
 
     budget: HistoryBudget = HistoryBudget()
     search_attributes: bool = True
-    cached_threads: int = 512
+    max_cached_bytes: int = 2**20
 
 
 @dataclass
@@ -104,7 +104,7 @@ class SimulatedWorker:
         client = client_of(self.service)
         history = wakeful.history.reader.HistoryReader(client)  # the simulated one
         reader = ThreadReader(client, history=history)
-        cache = HistoryCache(client, capacity=settings.cached_threads)
+        cache = HistoryCache(client, max_bytes=settings.max_cached_bytes)
         user_code = UserCode()  # without threads: the virtual loop runs what it is given to execute at once
         hooks, gates = Hooks(REGISTRY, user_code), Gates(REGISTRY, user_code)
         inference = InferActivity(REGISTRY, cache, hooks, gates, {})

@@ -36,6 +36,9 @@ A = TypeVar("A")
 MAX_KEPT = 32
 """Executions that a reader keeps in memory."""
 
+MAX_KEPT_BYTES = 64 * 2**20
+"""Of their histories; a replayed execution takes several times as much memory."""
+
 NEWEST_EVENTS = 50
 """A page of newest events; the newest workflow task is usually among them."""
 
@@ -47,6 +50,7 @@ class HistoryReader:
         temporal: has the data converter of the namespace's workers.
         workflows: the workflow code, if not the installed one.
         max_kept: how many executions it keeps in memory; it drops those that were read the longest time ago.
+        max_kept_bytes: how many bytes the histories of those may have; the newest is kept in any case.
         handled_within: seconds for which a read waits for a workflow task that was just scheduled, so that it shows
             what was sent before it; without a worker, it then shows what the task before left.
     """
@@ -57,12 +61,14 @@ class HistoryReader:
         *,
         workflows: Sequence[type] = WORKFLOWS,
         max_kept: int = MAX_KEPT,
+        max_kept_bytes: int = MAX_KEPT_BYTES,
         handled_within: float = 0.0,
     ) -> None:
         self.temporal = temporal
         self._handled_within = handled_within
         self.replayer = ReadOnlyReplayer(temporal.data_converter, namespace=temporal.namespace, workflows=workflows)
         self._max_kept = max_kept
+        self._max_kept_bytes = max_kept_bytes
         self._kept: OrderedDict[str, ReplayedExecution] = OrderedDict()
         """By Temporal's run id, the last read one last."""
         self._broken: OrderedDict[str, DoesNotReplay] = OrderedDict()
@@ -219,10 +225,14 @@ class HistoryReader:
     async def _keep(self, run_id: str, replayed: ReplayedExecution) -> None:
         left = [before] if (before := self._kept.pop(run_id, None)) is not None else []
         self._kept[run_id] = replayed
-        if len(self._kept) > self._max_kept:
+        while len(self._kept) > 1 and self._is_full():
             left.append(self._kept.popitem(last=False)[1])
         for each in left:
             await self._drop_if_unused(each)
+
+    def _is_full(self) -> bool:
+        history_bytes = sum(replayed.history_bytes for replayed in self._kept.values())
+        return len(self._kept) > self._max_kept or history_bytes > self._max_kept_bytes
 
     async def _drop_if_unused(self, replayed: ReplayedExecution) -> None:
         is_kept = self._kept.get(replayed.execution.run_id) is replayed

@@ -67,6 +67,7 @@ class ReplayedExecution:
     """The event that completed its last workflow task."""
     length: int
     """How many events the history had when no later task had been completed."""
+    history_bytes: int = 0
     readers: int = 0
 
     async def query(self, name: str, kind: type[V], argument: object = None) -> V:
@@ -166,7 +167,9 @@ async def replay_execution(
         raise _does_not_replay(execution, keeper, failure) from failure
     context = WorkflowSerializationContext(namespace=replayer.namespace, workflow_id=execution.thread_id)
     converter = replayer.converter.with_context(context)
-    return ReplayedExecution(execution, keeper.workflow, converter, part.completed, len(events))
+    return ReplayedExecution(
+        execution, keeper.workflow, converter, part.completed, len(events), sum(event.ByteSize() for event in events)
+    )
 
 
 def _does_not_replay(execution: ExecutionRef, keeper: Keeper, failure: Exception | None) -> DoesNotReplay:

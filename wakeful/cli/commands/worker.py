@@ -22,7 +22,7 @@ def worker(
     task_queue: options.TaskQueueOption = options.TASK_QUEUE,
     max_concurrent: Annotated[int, typer.Option(min=1, metavar="N", help="Concurrent model and tool calls.")] = 100,
     max_cached: Annotated[int, typer.Option(min=0, metavar="N", help="Workflows in the sticky cache.")] = 1000,
-    cached_threads: Annotated[int, typer.Option(min=1, metavar="N", help="Conversations in memory.")] = 512,
+    max_cached_mb: Annotated[int, typer.Option(min=0, metavar="MB", help="Conversations in memory.")] = 256,
     max_abandoned: Annotated[
         int, typer.Option(min=1, metavar="N", help="Hung sync tools, gates and hooks, before the worker exits with 75.")
     ] = 100,
@@ -60,7 +60,7 @@ def worker(
         max_cached_workflows=max_cached,
         max_abandoned_threads=max_abandoned,
         health_port=health_port,
-        cached_threads=cached_threads,
+        max_cached_bytes=max_cached_mb * 2**20,
         build_id=build_id or BUILD_ID,
         deployment=deployment or None,
     )
