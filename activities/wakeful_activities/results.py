@@ -1,14 +1,16 @@
 """Turn what a tool or a gate returned into a result that history can hold and a model can read."""
 
 import json
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
-from wakeful.contract.base import json_bytes
+from wakeful.contract.base import Wire, json_bytes
 from wakeful.contract.errors import ToolError, ToolErrorKind
 from wakeful.contract.limits import depth_problem
 from wakeful.contract.tools import ToolResult
+
+W = TypeVar("W", bound=Wire)
 
 RESULT_LIMIT = 256_000
 """Bytes of a tool's result as JSON."""
@@ -30,7 +32,7 @@ def as_result(tool_name: str, returned: Any) -> ToolResult:
 def cut_to_fit(result: ToolResult) -> ToolResult:
     """The result, if history can hold it and a model can read it: else its beginning and a note, or an error."""
     try:
-        result = _in_unicode(result)
+        result = in_unicode(result)
         problem = depth_problem(result.model_dump(mode="json"))
         if problem is None and (size := json_bytes(result.suspension)) > RESULT_LIMIT:
             problem = f"the ticket of its suspension has {size:,} bytes; at most {RESULT_LIMIT:,} are accepted"
@@ -41,11 +43,11 @@ def cut_to_fit(result: ToolResult) -> ToolResult:
     return result.cut_to(RESULT_LIMIT)
 
 
-def _in_unicode(result: ToolResult) -> ToolResult:
-    """The result without half surrogate pairs, such as names of files have that are not UTF-8."""
+def in_unicode(value: W) -> W:
+    """The value without half surrogate pairs, such as names of files have that are not UTF-8."""
     try:
-        to_json(result)
+        to_json(value)
     except PydanticSerializationError:
-        written = json.dumps(result.model_dump(mode="json"), ensure_ascii=False)
-        return ToolResult.model_validate_json(written.encode(errors="replace"))
-    return result
+        written = json.dumps(value.model_dump(mode="json"), ensure_ascii=False)
+        return type(value).model_validate_json(written.encode(errors="replace"))
+    return value

@@ -250,8 +250,9 @@ async def test_a_confirmed_decision_is_refused_when_the_run_ends_meanwhile(
 
 
 async def test_a_decision_that_is_too_large_for_a_signal_is_not_sent(client: Client, thread_id: str) -> None:
+    decisions = [Decision(target=f"1-{n}", action=DecisionAction.RESUME, result="x" * 250_000) for n in range(8)]
     with pytest.raises(CallerError, match=r"the decision has 2,0.* bytes, but the limit is 1,900,000"):
-        await client.decide(thread_id, "1-1", "resume", arguments={"text": "x" * 2_000_000})
+        await client.decide_many(thread_id, decisions)
     with pytest.raises(CallerError, match="there is no decision to send"):
         await client.decide_many(thread_id, [], confirm=True)
 

@@ -12,6 +12,10 @@ MESSAGE_LIMIT = 1_000_000
 """Bytes of one message, or of several submitted together: well under Temporal's payload limit."""
 
 
+ID_LENGTH = 1_000
+"""Characters of an id that a client gives a message."""
+
+
 class Role(StrEnum):
     SYSTEM = "system"
     USER = "user"
@@ -150,7 +154,7 @@ class InputMessage(Written):
 
     content: Annotated[str | tuple[ContentBlock, ...], AfterValidator(fitting)]
     role: Literal[Role.USER, Role.SYSTEM] = Role.USER
-    id: Maybe[str] = None
+    id: Maybe[Annotated[str, Field(max_length=ID_LENGTH)]] = None
     visibility: Visibility = Visibility.ALL
 
     def as_message(self, fallback_id: str) -> Message:

@@ -21,7 +21,7 @@ from wakeful_activities.heartbeats import HeartbeatIntervals, Heartbeats, heartb
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.hooks.gates import Gates, is_gated
 from wakeful_activities.hooks.hook_run import HookRun, Hooks
-from wakeful_activities.inference.answer import continued_text, with_output
+from wakeful_activities.inference.answer import continued_text, recordable, with_output
 from wakeful_activities.inference.attempt import Stream, earlier_attempts
 from wakeful_activities.inference.breakers import CircuitBreakers
 from wakeful_activities.inference.build_request import BuiltRequest, RequestShape, build_request, tools_by_id
@@ -106,7 +106,7 @@ class InferActivity:
                 built = shorter
         if built.report is not None and not response.interruptions:
             response = response.model_copy(update={"context": built.report})
-        return await self._checked(response, input, agent, built, hooks)
+        return recordable(await self._checked(recordable(response), input, agent, built, hooks))
 
     def _begin_hooks(self, input: InferInput, agent: ResolvedAgent) -> HookRun | None:
         if not has_hooks(agent, input):

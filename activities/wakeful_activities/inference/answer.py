@@ -7,18 +7,25 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 from pydantic import JsonValue
 from pydantic_core import from_json
+from temporalio.exceptions import ApplicationError
 
+from wakeful.contract.base import json_bytes
 from wakeful.contract.budgets import Price
 from wakeful.contract.inference import ModelResponse, OutputSpec
+from wakeful.contract.limits import depth_problem
 from wakeful.contract.messages import Message, Role
 from wakeful.contract.runs import Usage
 from wakeful.loop.step.model_notes import CONTINUE
+from wakeful_activities.results import in_unicode
 
 Check = Callable[[JsonValue], str | None]
 """What is wrong with a value that matches the schema; None if nothing is."""
 
 _FENCED = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL | re.IGNORECASE)
 _MILLION = 1_000_000
+
+ANSWER_LIMIT = 1_000_000
+"""Bytes of an answer with its calls, verdicts and parsed output: a run's result repeats a part of it."""
 
 
 def with_output(
@@ -38,6 +45,27 @@ def with_output(
     if problem is not None:
         return response.model_copy(update={"output_problem": problem})
     return response.model_copy(update={"output": value})
+
+
+def recordable(response: ModelResponse) -> ModelResponse:
+    """The answer, if history can hold it. Calls whose arguments are nested too deeply are not executed.
+
+    Raises:
+        ApplicationError: it is too large, which calling the model again would not change.
+    """
+    response = in_unicode(response)
+    deep = [call for call in response.tool_calls if depth_problem(call.arguments) is not None]
+    if deep:
+        response = response.model_copy(
+            update={
+                "tool_calls": tuple(call for call in response.tool_calls if call not in deep),
+                "incomplete_calls": (*response.incomplete_calls, *(call.name for call in deep)),
+            }
+        )
+    if (size := json_bytes(response)) > ANSWER_LIMIT:
+        message = f"the model's answer has {size:,} bytes; at most {ANSWER_LIMIT:,} are accepted"
+        raise ApplicationError(message, type="AnswerTooLarge", non_retryable=True)
+    return response
 
 
 def continued_text(messages: Sequence[Message]) -> str:

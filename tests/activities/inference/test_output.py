@@ -1,10 +1,12 @@
 """An answer is parsed as the agent's output type, or carries the reason why it does not match."""
 
 import pytest
+from pydantic import JsonValue
+from temporalio.exceptions import ApplicationError
 
 from wakeful.contract.inference import ModelResponse, OutputSpec, StopReason
 from wakeful.contract.messages import ToolCall
-from wakeful_activities.inference.answer import with_output
+from wakeful_activities.inference.answer import ANSWER_LIMIT, recordable, with_output
 
 SPEC = OutputSpec(
     name="Answer",
@@ -47,3 +49,23 @@ def test_the_agents_own_type_may_check_more_than_the_schema() -> None:
 def test_an_answer_with_tool_calls_is_not_checked() -> None:
     calls = answer("no", tool_calls=[ToolCall(id="1", name="add")], stop_reason=StopReason.TOOL_USE)
     assert with_output(calls, SPEC) == calls
+
+
+def test_half_a_surrogate_pair_in_an_answer_is_replaced() -> None:
+    assert recordable(answer("x").model_copy(update={"text": "caf\udce9"})).text == "caf?"
+
+
+def test_a_call_whose_arguments_are_nested_too_deeply_is_not_executed() -> None:
+    deep: JsonValue = "leaf"
+    for _ in range(150):
+        deep = [deep]
+    calls = (ToolCall(id="1-1", name="add"), ToolCall(id="1-2", name="draw", arguments={"tree": deep}))
+    response = recordable(ModelResponse(model="m", tool_calls=calls))
+    assert [call.name for call in response.tool_calls] == ["add"]
+    assert response.incomplete_calls == ("draw",)
+
+
+def test_an_answer_that_history_cannot_hold_ends_the_run_with_its_size() -> None:
+    with pytest.raises(ApplicationError, match=r"the model's answer has 1,000,0.. bytes; at most 1,000,000") as raised:
+        recordable(answer("x" * ANSWER_LIMIT))
+    assert raised.value.non_retryable
