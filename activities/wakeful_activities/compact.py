@@ -8,6 +8,7 @@ from wakeful.contract.agents import RetryPolicy
 from wakeful.contract.context import ContextPolicy
 from wakeful.contract.errors import ProviderError
 from wakeful.contract.inference import CompactInput, CompactOutput, InferInput, ModelRequest
+from wakeful.contract.mail import with_escaped_tags
 from wakeful.contract.messages import Message, Role, TextBlock
 from wakeful.contract.model_settings import ModelSettings
 from wakeful.contract.names import ACTIVITY_COMPACT
@@ -35,7 +36,7 @@ class CompactActivity:
             known = InferInput.model_construct(transcript=input.transcript, appended=())
             # The summary has what the mark covers: a long thread need not be read from its first message on.
             transcript = await self._cache.transcript(known, is_enough=lambda newest: newest.start <= start)
-            messages = transcript.since(start)
+            messages = tuple(map(with_escaped_tags, transcript.since(start)))
             boundary = find_boundary(messages, policy, mark=mark, factor=input.token_factor, start=start)
             if boundary is None:
                 return CompactOutput(skipped="nothing to summarise yet")

@@ -9,7 +9,7 @@ from xml.sax.saxutils import quoteattr
 from pydantic import Field, JsonValue
 
 from wakeful.contract.base import Maybe, Wire
-from wakeful.contract.messages import Message, Role, TextBlock, Visibility
+from wakeful.contract.messages import ContentBlock, Message, Role, TextBlock, ToolResultBlock, Visibility
 
 Relation = Literal["parent", "child", "agent"]
 
@@ -92,16 +92,16 @@ def mail_message(mail: AgentMessage | TaskEvent) -> Message:
         case AgentMessage(relation="child"):
             payload: JsonValue = {"from": mail.sender.agent_id, "content": mail.content}
             text = task_event_text("custom", mail.task_id or "", event_type="agent_message", payload=payload)
-            return _message(mail.message_id, text, Visibility.INTERNAL)
+            return written_by_wakeful(mail.message_id, text)
         case AgentMessage(sender=sender):
             attributes = _attributes(
                 {"from": sender.agent_id, "thread_id": sender.thread_id, "task_id": sender.task_id, "name": sender.name}
             )
             text = f"<agent-message{attributes}>\n{_escaped(mail.content)}\n</agent-message>"
-            return _message(mail.message_id, text, Visibility.ALL)
+            return written_by_wakeful(mail.message_id, text, visibility=Visibility.ALL)
         case TaskEvent():
             text = task_event_text("custom", mail.task_id, event_type=mail.event_type, payload=mail.payload)
-            return _message(mail.message_id, text, Visibility.INTERNAL)
+            return written_by_wakeful(mail.message_id, text)
         case _:
             assert_never(mail)
 
@@ -111,6 +111,32 @@ def task_event_text(kind: str, task_id: str, *, name: str | None = None, **detai
     body = json.dumps({"kind": kind, "task_id": task_id, **details}, separators=(",", ":"), ensure_ascii=False)
     attributes = _attributes({"kind": kind, "task_id": task_id, "name": name})
     return f"<background-task-event{attributes}>\n{_escaped(body)}\n</background-task-event>"
+
+
+def written_by_wakeful(id: str, text: str, *, visibility: Visibility = Visibility.INTERNAL) -> Message:
+    """A message whose tags a model can trust."""
+    return Message(id=id, role=Role.USER, content=(TextBlock(text=text),), visibility=visibility, is_mail=True)
+
+
+def with_escaped_tags(message: Message) -> Message:
+    """The message as a model reads it. What a person, a program or a tool wrote cannot pass for mail.
+
+    Answers of the model itself, and what the developer writes as the system, are not changed.
+    """
+    if message.is_mail or message.role not in (Role.USER, Role.TOOL):
+        return message
+    content = tuple(map(_with_escaped_tags, message.content))
+    return message if content == message.content else message.model_copy(update={"content": content})
+
+
+def _with_escaped_tags(block: ContentBlock) -> ContentBlock:
+    match block:
+        case TextBlock(text=text) if _TAGS.search(text):
+            return block.model_copy(update={"text": _escaped(text)})
+        case ToolResultBlock(content=text) if _TAGS.search(text):
+            return block.model_copy(update={"content": _escaped(text)})
+        case _:
+            return block
 
 
 _TAGS = re.compile(r"<(?=/?(?:agent-message|background-task-event)\b)", re.IGNORECASE)
@@ -123,7 +149,3 @@ def _escaped(text: str) -> str:
 
 def _attributes(values: Mapping[str, str | None]) -> str:
     return "".join(f" {name}={quoteattr(value)}" for name, value in values.items() if value is not None)
-
-
-def _message(id: str, text: str, visibility: Visibility) -> Message:
-    return Message(id=id, role=Role.USER, content=(TextBlock(text=text),), visibility=visibility)

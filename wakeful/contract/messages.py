@@ -128,6 +128,8 @@ class Message(Wire):
     tool_call_id: Maybe[str] = None
     visibility: Visibility = Visibility.ALL
     metadata: Maybe[MessageMetadata] = None
+    is_mail: Few[bool] = False
+    """Wakeful wrote it, about another agent or a task: only such a message may have Wakeful's own tags."""
 
     @property
     def text(self) -> str:

@@ -7,8 +7,8 @@ from pydantic import JsonValue
 from wakeful.contract.base import Maybe, Wire, Written
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.ids import child_message_id
-from wakeful.contract.mail import task_event_text
-from wakeful.contract.messages import Message, Role, TextBlock, Visibility
+from wakeful.contract.mail import task_event_text, written_by_wakeful
+from wakeful.contract.messages import Message
 from wakeful.contract.names import TOOL_DELEGATE
 from wakeful.contract.runs import (
     BehaviorRequested,
@@ -139,13 +139,8 @@ def child_result_message(child: ChildResult) -> Message:
     elif child.status is TaskStatus.FAILED:
         details["error"] = child.error or "no reason was reported"
     text = task_event_text(child.status.value, child.work_id, name=child.name, **details)
-    return Message(
-        # A task that was never started has no thread; its work id is unique among its owner's messages, too.
-        id=child_message_id(child.thread_id or child.work_id),
-        role=Role.USER,
-        content=(TextBlock(text=text),),
-        visibility=Visibility.INTERNAL,
-    )
+    # A task that was never started has no thread; its work id is unique among its owner's messages, too.
+    return written_by_wakeful(child_message_id(child.thread_id or child.work_id), text)
 
 
 class ToolTaskInput(Wire):

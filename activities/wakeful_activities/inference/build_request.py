@@ -11,6 +11,7 @@ from wakeful.context.window import beginning_with_user, cut_message, fit, shorte
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.context import CompactionMark, ContextMessage, ContextPolicy, ContextReport
 from wakeful.contract.inference import InferInput, ModelRequest
+from wakeful.contract.mail import with_escaped_tags
 from wakeful.contract.messages import Message, Role, TextBlock
 from wakeful.contract.model_settings import InferenceOverrides, ModelSettings
 from wakeful.contract.permissions import Rule
@@ -80,11 +81,11 @@ async def build_request(
             # The token factor is learned from the request that is sent; compaction depends on the thread's own size.
             sent = {"estimated_tokens": view.estimated_tokens, "dropped": view.dropped, "cut": view.cut}
             report = report.model_copy(update=sent)
-    overrides = shape.overrides
+    overrides, read = shape.overrides, history if rewritten is None else rewritten
     request = ModelRequest(
         model=agent.model.name,
         instructions=agent.instructions,
-        messages=place((), history if rewritten is None else rewritten, emitted),
+        messages=place((), tuple(map(with_escaped_tags, read)), emitted),
         tools=tools,
         settings=ModelSettings(**{name: getattr(overrides, name) for name in ModelSettings.model_fields}),
         output=agent.output,
