@@ -48,6 +48,12 @@ def test_a_negative_usage_report_is_ignored() -> None:
     assert total == Usage(prompt_tokens=10, completion_tokens=0)
 
 
+def test_a_sum_with_an_estimate_is_an_estimate() -> None:
+    estimate = Usage(prompt_tokens=5, estimated=True)
+    assert Usage(prompt_tokens=10).plus(estimate) == Usage(prompt_tokens=15, estimated=True)
+    assert estimate.plus(Usage(prompt_tokens=10)) == Usage(prompt_tokens=15, estimated=True)
+
+
 def test_usage_that_is_not_reported_stays_absent() -> None:
     assert Usage().plus(Usage()) == Usage()
 

@@ -10,7 +10,7 @@ from wakeful.contract.context import CompactionMark, ContextMessage, ContextRepo
 from wakeful.contract.events import EventRecord
 from wakeful.contract.gates import Verdict
 from wakeful.contract.hooks import HookEffects
-from wakeful.contract.messages import Message, ThinkingBlock, ToolCall
+from wakeful.contract.messages import LeftOut, Message, ThinkingBlock, ToolCall
 from wakeful.contract.model_settings import InferenceOverrides, ModelSettings
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity, Usage
@@ -100,6 +100,8 @@ class ModelResponse(Wire):
     """The gates' verdicts by call id, before any call runs; calls that are not listed are allowed."""
     effects: Maybe[HookEffects] = None
     """What the hooks of the inference request."""
+    left_out: Few[tuple[LeftOut, ...]] = ()
+    """Content that the request did not include because the provider rejected it."""
     skipped: Few[bool] = False
     """A hook stopped the inference before the model was called; there is no answer."""
 

@@ -118,6 +118,15 @@ class MessageMetadata(Wire):
     step_index: int
 
 
+class LeftOut(Wire):
+    """Content that the provider rejected, and that an answer therefore had to do without."""
+
+    content: str
+    """A tool call's id, or the digest of a message."""
+    media_only: Few[bool] = False
+    """Only the message's pictures, documents, audio and video; not its text."""
+
+
 class Message(Wire):
     """One entry of a thread's transcript."""
 
@@ -130,6 +139,8 @@ class Message(Wire):
     metadata: Maybe[MessageMetadata] = None
     is_mail: Few[bool] = False
     """Wakeful wrote it, about another agent or a task: only such a message may have Wakeful's own tags."""
+    left_out: Few[tuple[LeftOut, ...]] = ()
+    """Of an answer: what its request did not include; later requests do not include it either."""
 
     @property
     def text(self) -> str:

@@ -100,7 +100,7 @@ class RunIdentity(Wire):
 
 
 class Usage(Wire):
-    """Tokens as the provider counts them, and their cost; a field is absent if the provider does not report it."""
+    """Tokens as the provider counts them, and their cost; a field is absent if it is not known."""
 
     prompt_tokens: Maybe[int] = None
     completion_tokens: Maybe[int] = None
@@ -110,16 +110,20 @@ class Usage(Wire):
     thinking_tokens: Maybe[int] = None
     cost: Maybe[float] = None
     """In the currency of the registry's prices."""
+    estimated: Few[bool] = False
+    """Tokens of at least one call are estimated, because its provider did not report them."""
 
     def plus(self, other: "Usage") -> "Usage":
         """The sum, field by field; negative reports are ignored."""
         if other is NO_USAGE or other == NO_USAGE:
             return self
         counts = {
-            name: _sum(getattr(self, name), getattr(other, name)) for name in Usage.model_fields if name != "cost"
+            name: _sum(getattr(self, name), getattr(other, name))
+            for name in Usage.model_fields
+            if name not in ("cost", "estimated")
         }
         cost = self.cost if other.cost is None else round((self.cost or 0.0) + max(0.0, other.cost), 9)
-        return Usage(**counts, cost=cost)
+        return Usage(**counts, cost=cost, estimated=self.estimated or other.estimated)
 
 
 NO_USAGE = Usage()

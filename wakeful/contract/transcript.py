@@ -29,4 +29,11 @@ def assistant_message(response: ModelResponse, *, id: str = "", metadata: Messag
         blocks.append(ThinkingBlock(thinking=response.reasoning))
     if response.text:
         blocks.append(TextBlock(text=response.text))
-    return Message(id=id, role=Role.ASSISTANT, content=tuple(blocks), tool_calls=response.tool_calls, metadata=metadata)
+    return Message(
+        id=id,
+        role=Role.ASSISTANT,
+        content=tuple(blocks),
+        tool_calls=response.tool_calls,
+        metadata=metadata,
+        left_out=response.left_out,
+    )

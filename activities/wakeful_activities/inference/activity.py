@@ -1,18 +1,20 @@
 """The `infer` activity: build the request, call a model, check its answer. Temporal does the retries."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from wakeful.authoring.gate import GateCall
 from wakeful.authoring.provider import AnyProvider
+from wakeful.context.rejected import reductions, without_rejected
 from wakeful.contract import ids
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
 from wakeful.contract.hooks import Phase
 from wakeful.contract.inference import InferInput, ModelRequest, ModelResponse, RecoveryPlan
+from wakeful.contract.messages import LeftOut
 from wakeful.contract.names import ACTIVITY_INFER
 from wakeful.contract.runs import RunIdentity
 from wakeful.permissions.rules import overlaid, rule_problems
@@ -93,17 +95,14 @@ class InferActivity:
             if changed != shape:
                 shape, built = changed, await build_request(self._cache, input, agent, changed)
         choice = ModelChoice.of(agent, shape.overrides)
-        for cuts in range(MAX_CUTS + 1):
-            try:
-                response = await self._attempt(built.request, choice, stream, beats)
-                break
-            except ProviderError as error:
-                shorter = None
-                if error.kind is ProviderErrorKind.CONTEXT_OVERFLOW and cuts < MAX_CUTS:
-                    shorter = await build_request(self._cache, input, agent, shape, limit=built.tokens // 2)
-                if shorter is None or shorter.tokens >= built.tokens:
-                    raise self._failure(error, choice, stream, beats) from None
-                built = shorter
+
+        async def shorten(tokens: int) -> BuiltRequest:
+            return await build_request(self._cache, input, agent, shape, limit=tokens)
+
+        try:
+            response, built = await self._answer(built, shorten, choice, stream, beats)
+        except ProviderError as error:
+            raise self._failure(error, choice, stream, beats) from None
         if built.report is not None and not response.interruptions:
             response = response.model_copy(update={"context": built.report})
         return recordable(await self._checked(recordable(response), input, agent, built, hooks))
@@ -112,6 +111,42 @@ class InferActivity:
         if not has_hooks(agent, input):
             return None
         return self._hooks.begin(agent, _identity(input, agent), input.step, input.state)
+
+    async def _answer(
+        self,
+        built: BuiltRequest,
+        shorten: Callable[[int], Awaitable[BuiltRequest]],
+        choice: ModelChoice,
+        stream: Stream,
+        beats: Heartbeats,
+    ) -> tuple[ModelResponse, BuiltRequest]:
+        """The answer, and the request that got it: what is too long is cut, and what the provider rejects is left out.
+
+        Raises:
+            ProviderError: the call failed; for content that is rejected in any case, with the first rejection.
+        """
+        left: tuple[LeftOut, ...] = ()
+        rejected, less, cuts = None, reductions(built.request.messages), 0
+        while True:
+            messages = without_rejected(built.request.messages, left)
+            request = built.request.model_copy(update={"messages": messages})
+            try:
+                response = await self._attempt(request, choice, stream, beats)
+                return response.model_copy(update={"left_out": left}), built
+            except ProviderError as error:
+                match error.kind:
+                    case ProviderErrorKind.CONTEXT_OVERFLOW if cuts < MAX_CUTS:
+                        cuts += 1
+                        shorter = await shorten(built.tokens // 2)
+                        if shorter.tokens >= built.tokens:
+                            raise
+                        built = shorter
+                    case ProviderErrorKind.INVALID_REQUEST | ProviderErrorKind.CONTENT_FILTERED:
+                        rejected = rejected or error
+                        if not (left := next(less, ())):
+                            raise rejected from None
+                    case _:
+                        raise
 
     async def _attempt(
         self, request: ModelRequest, choice: ModelChoice, stream: Stream, beats: Heartbeats

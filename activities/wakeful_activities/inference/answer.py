@@ -9,12 +9,14 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 from temporalio.exceptions import ApplicationError
 
+from wakeful.context.tokens import message_tokens, messages_tokens, tools_tokens
 from wakeful.contract.base import json_bytes
 from wakeful.contract.budgets import Price
-from wakeful.contract.inference import ModelResponse, OutputSpec
+from wakeful.contract.inference import ModelRequest, ModelResponse, OutputSpec
 from wakeful.contract.limits import depth_problem
-from wakeful.contract.messages import Message, Role
+from wakeful.contract.messages import Message, Role, TextBlock
 from wakeful.contract.runs import Usage
+from wakeful.contract.transcript import assistant_message
 from wakeful.loop.step.model_notes import CONTINUE
 from wakeful_activities.results import in_unicode
 
@@ -76,6 +78,20 @@ def continued_text(messages: Sequence[Message]) -> str:
         parts.append(rest[-2].text)
         del rest[-2:]
     return "".join(reversed(parts))
+
+
+def with_estimate(response: ModelResponse, request: ModelRequest) -> ModelResponse:
+    """The answer; if the provider has counted no tokens, with estimates: a token budget must not be void."""
+    usage = response.usage
+    if any(count is not None for count in (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens)):
+        return response
+    system = Message(id="", role=Role.SYSTEM, content=(TextBlock(text=request.instructions),))
+    prompt = messages_tokens((system, *request.messages)) + tools_tokens(request.tools)
+    completion = message_tokens(assistant_message(response))
+    counted = Usage(
+        prompt_tokens=prompt, completion_tokens=completion, total_tokens=prompt + completion, estimated=True
+    )
+    return response.model_copy(update={"usage": counted})
 
 
 def priced(usage: Usage, price: Price | None) -> Usage:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from wakeful.authoring.hook_requests import HookRequests
 from wakeful.context.compaction import summary_message
 from wakeful.context.messages import PlacedMessages, by_place, place
+from wakeful.context.rejected import without_rejected
 from wakeful.context.tokens import message_tokens, messages_tokens, scaled, tools_tokens
 from wakeful.context.window import beginning_with_user, cut_message, fit, shortened
 from wakeful.contract.agents import ResolvedAgent
@@ -85,7 +86,7 @@ async def build_request(
     request = ModelRequest(
         model=agent.model.name,
         instructions=agent.instructions,
-        messages=place((), tuple(map(with_escaped_tags, read)), emitted),
+        messages=place((), without_rejected(tuple(map(with_escaped_tags, read))), emitted),
         tools=tools,
         settings=ModelSettings(**{name: getattr(overrides, name) for name in ModelSettings.model_fields}),
         output=agent.output,

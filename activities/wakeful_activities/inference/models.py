@@ -10,7 +10,7 @@ from wakeful.contract.errors import ProviderError
 from wakeful.contract.inference import ModelRequest, ModelResponse
 from wakeful.registry.registry import Registry
 from wakeful_activities.heartbeats import Heartbeats
-from wakeful_activities.inference.answer import priced
+from wakeful_activities.inference.answer import priced, with_estimate
 from wakeful_activities.inference.attempt import Stream, call_provider
 from wakeful_activities.inference.breakers import CircuitBreakers, LastFailure
 from wakeful_activities.inference.model_choice import model_key
@@ -49,7 +49,7 @@ class Models:
             self._breakers.released(key)
             raise
         self._breakers.succeeded(key)
-        return self.priced(response, model)
+        return self.priced(with_estimate(response, request), model)
 
     def wait(self, model: ModelBinding) -> float:
         """Seconds until the model's circuit breaker lets a call through."""

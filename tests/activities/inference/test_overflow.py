@@ -7,6 +7,7 @@ from tests.activities.wiring import activities, cache_of, environment
 from tests.context.conversations import assistant, result, user
 from tests.loop.provider_rules import check_anthropic
 from wakeful import Agent, ContextPolicy, ModelRequest, ModelResponse, ProviderError, ProviderErrorKind, Registry
+from wakeful.authoring.provider import AnyProvider
 from wakeful.contract.inference import InferInput, TranscriptRef
 from wakeful.contract.messages import Message
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
@@ -29,7 +30,7 @@ class Small:
         return ModelResponse(model=request.model, text="hello")
 
 
-async def infer(model: Small, messages: list[Message], policy: ContextPolicy | None) -> ModelResponse:
+async def infer(model: AnyProvider, messages: list[Message], policy: ContextPolicy | None) -> ModelResponse:
     registry = Registry(agents=[Agent(id="a", model="m", context=policy)], models={"m": model})
     resolved = registry.resolve("a")
     digest = EMPTY_DIGEST

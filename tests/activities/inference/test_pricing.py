@@ -112,6 +112,18 @@ async def test_an_answer_has_its_cost_if_its_model_has_a_price() -> None:
     assert (await infer(models, {})).usage == USED
 
 
+class Silent:
+    """A provider that does not say how many tokens it used."""
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        return ModelResponse(model=request.model, text="x" * 400)
+
+
+async def test_tokens_that_the_provider_does_not_report_are_estimated_and_marked() -> None:
+    usage = (await infer({"m": Silent()}, {"m": PRICE}, instructions="y" * 4_000)).usage
+    assert usage == Usage(prompt_tokens=1_008, completion_tokens=104, total_tokens=1_112, estimated=True, cost=0.003056)
+
+
 async def test_a_fallback_has_its_own_price() -> None:
     models = {"m": Answering(ProviderErrorKind.OVERLOADED), "n": Answering()}
     prices = {"m": Price(input=99, output=99), "n": PRICE}

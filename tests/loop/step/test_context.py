@@ -225,6 +225,14 @@ def test_estimates_are_corrected_by_what_the_provider_reports() -> None:
     assert factor > 1.0
 
 
+def test_estimates_are_not_corrected_by_estimates() -> None:
+    driver = Driver(agent())
+    answer = reporting(asks(call("c1")), 1_000)
+    driver.model(answer.model_copy(update={"usage": Usage(prompt_tokens=2_000, estimated=True)}))
+    driver.tool("c1", ok("sunny"))
+    assert driver.inference().token_factor == 1.0
+
+
 def test_context_messages_are_sent_and_their_cooldown_is_kept() -> None:
     """B-480, B-483"""
     reminder = ContextMessage(key="tone", content=(TextBlock(text="Be kind."),), persistent=True, cooldown_turns=2)

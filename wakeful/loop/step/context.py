@@ -20,7 +20,8 @@ from wakeful.loop.thread.transcript import Transcript
 
 def with_estimates(thread: Thread, response: ModelResponse, report: ContextReport) -> Thread:
     """The thread with its token estimates corrected by what the provider has counted."""
-    factor = calibrated(thread.context.token_factor, report.estimated_tokens, response.usage.prompt_tokens)
+    counted = None if response.usage.estimated else response.usage.prompt_tokens
+    factor = calibrated(thread.context.token_factor, report.estimated_tokens, counted)
     return replace(thread, context=replace(thread.context, token_factor=factor))
 
 

@@ -40,6 +40,7 @@ from wakeful_activities.providers.shared.writing import (
     as_json,
     document_text,
     effort_name,
+    left_out,
     numbered,
     sorted_tools,
     without_nulls,
@@ -179,7 +180,7 @@ def _blocks(message: Message, ref: MessageRef) -> Iterator[Json]:
     match message.role:
         case Role.USER:
             for block in message.content:
-                yield from _part(block, ref)
+                yield from _part(block)
         case Role.SYSTEM:
             text = ref.text_of(message)
             yield from [_text(f"<system>\n{text}\n</system>")] if text.strip() else []
@@ -210,21 +211,21 @@ def _call_id(id: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_-]", "_", id)
 
 
-def _part(block: ContentBlock, ref: MessageRef) -> Iterator[Json]:
+def _part(block: ContentBlock) -> Iterator[Json]:
     match block:
         case TextBlock(text=text):
             yield from [_text(text)] if text.strip() else []
         case ImageBlock(source=source):
             yield {"type": "image", "source": _source(source)}
         case DocumentBlock(source=source, title=title):
-            content = document_text(block, ref)
+            content = document_text(block)
             plain: Json = {"type": "text", "media_type": "text/plain", "data": content}
             from_source = _source(source) if content is None else plain
             yield without_nulls({"type": "document", "source": from_source, "title": title})
         case ThinkingBlock():
             pass
         case AudioBlock() | VideoBlock() | ToolUseBlock() | ToolResultBlock():
-            raise ref.cannot_send(block)
+            yield _text(left_out(block))
         case _:
             assert_never(block)
 

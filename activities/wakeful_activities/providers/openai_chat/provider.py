@@ -33,6 +33,7 @@ from wakeful_activities.providers.shared.writing import (
     document_text,
     effort_name,
     file_name,
+    left_out,
     numbered,
     schema_name,
     sorted_tools,
@@ -94,7 +95,7 @@ def _tool(tool: ToolDescriptor) -> JsonValue:
 def _message(message: Message, ref: MessageRef) -> JsonValue:
     match message.role:
         case Role.USER | Role.SYSTEM:
-            return {"role": message.role.value, "content": _content(message, ref)}
+            return {"role": message.role.value, "content": _content(message)}
         case Role.ASSISTANT:
             text = ref.text_of(message)
             if not message.tool_calls:
@@ -112,8 +113,8 @@ def _call(call: ToolCall) -> JsonValue:
     return {"id": call.id, "type": "function", "function": function}
 
 
-def _content(message: Message, ref: MessageRef) -> JsonValue:
-    parts: list[JsonValue] = [part for block in message.content if (part := _part(block, ref))]
+def _content(message: Message) -> JsonValue:
+    parts: list[JsonValue] = [part for block in message.content if (part := _part(block))]
     match parts:
         case []:
             return ""
@@ -123,22 +124,22 @@ def _content(message: Message, ref: MessageRef) -> JsonValue:
             return parts
 
 
-def _part(block: ContentBlock, ref: MessageRef) -> JsonValue:
+def _part(block: ContentBlock) -> JsonValue:
     match block:
         case TextBlock(text=text):
             return {"type": "text", "text": text}
         case ImageBlock(source=source):
             return {"type": "image_url", "image_url": {"url": url_of(source)}}
         case DocumentBlock(source=source):
-            content = document_text(block, ref)
+            content = document_text(block)
             if content is not None:
                 return {"type": "text", "text": titled(block, content)}
             if isinstance(source, Base64Source):
                 return {"type": "file", "file": {"filename": file_name(block), "file_data": url_of(source)}}
-            raise ref.cannot_send(block)
+            return {"type": "text", "text": left_out(block)}
         case ThinkingBlock():
             return None
         case AudioBlock() | VideoBlock() | ToolUseBlock() | ToolResultBlock():
-            raise ref.cannot_send(block)
+            return {"type": "text", "text": left_out(block)}
         case _:
             assert_never(block)

@@ -35,6 +35,7 @@ from wakeful_activities.providers.shared.writing import (
     document_text,
     effort_name,
     file_name,
+    left_out,
     numbered,
     schema_name,
     sorted_tools,
@@ -107,7 +108,7 @@ def _tool(tool: ToolDescriptor) -> JsonValue:
 def _items(message: Message, ref: MessageRef) -> Iterator[JsonValue]:
     match message.role:
         case Role.USER | Role.SYSTEM:
-            yield {"role": message.role.value, "content": _content(message, ref)}
+            yield {"role": message.role.value, "content": _content(message)}
         case Role.ASSISTANT:
             yield from _assistant(message, ref)
         case Role.TOOL:
@@ -128,29 +129,29 @@ def _assistant(message: Message, ref: MessageRef) -> Iterator[JsonValue]:
         yield {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments}
 
 
-def _content(message: Message, ref: MessageRef) -> JsonValue:
-    parts: list[JsonValue] = [part for block in message.content if (part := _part(block, ref))]
+def _content(message: Message) -> JsonValue:
+    parts: list[JsonValue] = [part for block in message.content if (part := _part(block))]
     return parts or ""
 
 
-def _part(block: ContentBlock, ref: MessageRef) -> JsonValue:
+def _part(block: ContentBlock) -> JsonValue:
     match block:
         case TextBlock(text=text):
             return {"type": "input_text", "text": text}
         case ImageBlock(source=source):
             return {"type": "input_image", "image_url": url_of(source), "detail": "auto"}
         case DocumentBlock():
-            return _document(block, ref)
+            return _document(block)
         case ThinkingBlock():
             return None
         case AudioBlock() | VideoBlock() | ToolUseBlock() | ToolResultBlock():
-            raise ref.cannot_send(block)
+            return {"type": "input_text", "text": left_out(block)}
         case _:
             assert_never(block)
 
 
-def _document(document: DocumentBlock, ref: MessageRef) -> JsonValue:
-    text = document_text(document, ref)
+def _document(document: DocumentBlock) -> JsonValue:
+    text = document_text(document)
     if text is not None:
         return {"type": "input_text", "text": titled(document, text)}
     match document.source:

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
+from wakeful.context.rejected import block_note
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
 from wakeful.contract.inference import ModelRequest, OutputSpec
 from wakeful.contract.messages import (
@@ -40,19 +41,13 @@ class MessageRef:
     number: int
     role: Role
 
-    def cannot_send(self, block: ContentBlock) -> ProviderError:
-        return ProviderError(
-            ProviderErrorKind.INVALID_REQUEST,
-            f"message {self.number} (role {self.role.value!r}) has a {block.type!r} block, which {self.api} cannot "
-            "send there; write it as text, or use a provider that supports it",
-        )
-
     def text_of(self, message: Message) -> str:
         """The text of a message that may contain only text; reasoning is left out."""
-        for block in message.content:
-            if not isinstance(block, TextBlock | ThinkingBlock):
-                raise self.cannot_send(block)
-        return message.text
+        return "".join(
+            block.text if isinstance(block, TextBlock) else left_out(block)
+            for block in message.content
+            if not isinstance(block, ThinkingBlock)
+        )
 
     def call_id_of(self, message: Message) -> str:
         """The id of the call that a tool's result belongs to."""
@@ -60,6 +55,11 @@ class MessageRef:
             problem = f"message {self.number} is a tool's result without a tool call; set its tool_call_id"
             raise ProviderError(ProviderErrorKind.INVALID_REQUEST, problem)
         return message.tool_call_id
+
+
+def left_out(block: ContentBlock, problem: str = "you cannot read it here") -> str:
+    """What the model reads in place of a block that its API cannot send: an error would end every later run, too."""
+    return block_note(block, problem)
 
 
 def numbered(request: ModelRequest, api: str) -> Iterator[tuple[Message, MessageRef]]:
@@ -111,16 +111,15 @@ def url_of(source: MediaSource) -> str:
             assert_never(source)
 
 
-def document_text(document: DocumentBlock, message: MessageRef) -> str | None:
+def document_text(document: DocumentBlock) -> str | None:
     """The text of a plain-text document; None for other documents, which only the model can read."""
     source = document.source
     if not isinstance(source, Base64Source) or not source.media_type.startswith("text/"):
         return None
     try:
         return base64.b64decode(source.data, validate=True).decode()
-    except ValueError as error:
-        problem = f"message {message.number} has a {source.media_type!r} document that is not text in base64"
-        raise ProviderError(ProviderErrorKind.INVALID_REQUEST, f"{problem}: {error}") from error
+    except ValueError:
+        return left_out(document, f"its source is not base64 of {source.media_type!r}")
 
 
 def titled(document: DocumentBlock, text: str) -> str:

@@ -4,9 +4,8 @@ import pytest
 from pydantic import JsonValue
 
 from tests.activities.providers.anthropic.wire import CACHED, HELLO_CLAUDE, assistant, result, sent, system, turns
-from tests.activities.providers.calls import parts, text, user
+from tests.activities.providers.calls import text, user
 from tests.support.fake_provider.server import FakeProvider
-from wakeful.contract.errors import ProviderError
 from wakeful.contract.inference import ModelRequest
 from wakeful.contract.messages import (
     Base64Source,
@@ -145,13 +144,16 @@ async def test_images_and_documents_have_the_apis_form(anthropic: AnthropicMessa
     assert await turns(anthropic, fake, user(*blocks)) == [{"role": "user", "content": content}]
 
 
-async def test_a_block_that_cannot_be_sent_is_named_before_anything_is_sent(
+async def test_a_block_that_cannot_be_sent_is_left_out_with_a_note(
     anthropic: AnthropicMessages, fake: FakeProvider
 ) -> None:
-    request = ModelRequest(model="m", messages=(user(VideoBlock(source=UrlSource(url="https://example.com/a"))),))
-    with pytest.raises(ProviderError, match="has a 'video' block, which AnthropicMessages cannot send there"):
-        await parts(anthropic, request)
-    assert fake.asked == []
+    note = (
+        "[A block of type 'video' was left out: you cannot read it here."
+        " If it matters, say so, and ask for it as text.]"
+    )
+    assert await turns(anthropic, fake, user(VideoBlock(source=UrlSource(url="https://example.com/a")))) == [
+        {"role": "user", "content": [{"type": "text", "text": note}]}
+    ]
 
 
 ADAPTIVE: JsonValue = {"type": "adaptive", "display": "summarized"}

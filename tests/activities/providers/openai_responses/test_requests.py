@@ -1,6 +1,5 @@
 """`OpenAIResponses`: the requests it sends."""
 
-import pytest
 from pydantic import JsonValue
 
 from tests.activities.providers.calls import HELLO, parts, text, user
@@ -9,7 +8,6 @@ from tests.support.fake_provider.asked import Format
 from tests.support.fake_provider.official import body_problem
 from tests.support.fake_provider.script import Raw
 from tests.support.fake_provider.server import FakeProvider
-from wakeful.contract.errors import ProviderError
 from wakeful.contract.inference import ModelRequest, OutputSpec
 from wakeful.contract.messages import (
     AudioBlock,
@@ -118,13 +116,16 @@ async def test_images_and_documents_have_the_apis_form(responses: OpenAIResponse
     assert body["input"] == [{"role": "user", "content": content}]
 
 
-async def test_a_block_that_cannot_be_sent_is_named_before_anything_is_sent(
+async def test_a_block_that_cannot_be_sent_is_left_out_with_a_note(
     responses: OpenAIResponses, fake: FakeProvider
 ) -> None:
     request = ModelRequest(model="m", messages=(user(AudioBlock(source=UrlSource(url="https://example.com/a"))),))
-    with pytest.raises(ProviderError, match="has a 'audio' block, which OpenAIResponses cannot send there"):
-        await parts(responses, request)
-    assert fake.asked == []
+    body = await sent(responses, fake, request)
+    note = (
+        "[A block of type 'audio' was left out: you cannot read it here."
+        " If it matters, say so, and ask for it as text.]"
+    )
+    assert body["input"] == [{"role": "user", "content": [{"type": "input_text", "text": note}]}]
 
 
 async def test_settings_and_the_output_type_are_sent(responses: OpenAIResponses, fake: FakeProvider) -> None:
