@@ -37,9 +37,14 @@ def _every() -> dict[tuple[str, str], str]:
     found |= {("done", "WorkCancelled"): "a run is done when everything that it has cancelled has ended"}
     alarm = (
         "an alarm is taken before all else of its activation, except signals; after these it is set again, and this "
-        "stage has none, or hooks end it within the same workflow task"
+        "stage has none"
     )
-    found |= _impossible(("idle", "running_hooks", "cancelling", "done"), "TimerFired", alarm)
+    found |= _impossible(("idle", "cancelling", "done"), "TimerFired", alarm)
+    reset = (
+        "a reset is the first fact of a workflow task, and in the simulation hooks end within theirs; an execution "
+        "that starts in hooks takes a reset to its start without a fact"
+    )
+    found |= {("running_hooks", "HistoryReset"): reset}
     started = "a thread waits for tasks after an answer without calls, and by then every task has its id"
     found |= {("awaiting_tasks", "ChildIdAssigned"): started}
     heartbeat = (

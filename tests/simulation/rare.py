@@ -228,6 +228,15 @@ def timeout_while_handing_off() -> None:
         scenario.end()
 
 
+def timeout_in_hooks() -> None:
+    """A decision ends the step with which a thread hands off, and the time of the run is up in the same task."""
+    with scenario_of("lead", [("ask", {"topic": "result"}), HAND_OFF], mode=THREAD) as scenario:
+        scenario.go()
+        _act(scenario, "wait 45000", "timer t1", "decide t1 1-1 resume")
+        scenario.go()
+        scenario.end()
+
+
 def budget_time_is_up() -> None:
     """The wall time of a run is spent while it waits for what its task has not spent of other budgets."""
     with scenario_of("frugal", *_SPENT, mode=THREAD) as scenario:
@@ -432,6 +441,7 @@ RARE = (
     Rare(summary_while_a_thread_closes, (("done", "CompactionReturned"),), "summary_while_a_thread_closes"),
     Rare(task_ends_in_hooks, (("running_hooks", "ChildClosed"),), "task_ends_in_hooks"),
     Rare(timeout_while_handing_off, (("handing_off", "TimerFired"),), "timeout_while_handing_off"),
+    Rare(timeout_in_hooks, (("running_hooks", "TimerFired"),), "timeout_in_hooks"),
     Rare(budget_time_is_up, (("awaiting_budget", "TimerFired"),), "budget_time_is_up"),
     _summarised("handing_off", partial(_summary_in, _handing_off_and_compacting, "lead", *ENOUGH, [HAND_OFF])),
     _summarised("awaiting_budget", partial(_summary_in, _waiting_for_children, "frugal", *_SPENT)),
