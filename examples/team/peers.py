@@ -44,8 +44,8 @@ seller_script = ScriptedModel(
 
 registry = Registry(
     agents=[
-        Agent(id="buyer", model="buyer", tools=[ponder], messages=True),
-        Agent(id="seller", model="seller", tools=[ponder], messages=True),
+        Agent(id="buyer", model="buyer", tools=[ponder], messages=["any"]),
+        Agent(id="seller", model="seller", tools=[ponder], messages=["any"]),
     ],
     models={"buyer": buyer_script, "seller": seller_script},
 )

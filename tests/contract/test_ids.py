@@ -178,6 +178,7 @@ def test_every_function_that_spells_an_id_is_pinned() -> None:
         ),
         *(
             "is_task_message",
+            "is_child",
             "is_descendant",
             "thread_id_problem",
             "archive_prefix",
@@ -270,10 +271,13 @@ def test_messages_of_a_task_are_recognised_by_its_thread() -> None:
     assert [ids.is_task_message(id, "t1/report") for id in (end, event, "msg_1")] == [False, False, False]
 
 
-def test_a_descendant_is_recognised_by_its_thread_id() -> None:
+def test_a_child_and_a_descendant_are_recognised_by_their_thread_ids() -> None:
     child = ids.child_thread_id("t1", "t1", "clerk", "0191a2b3c4")
     assert [ids.is_descendant(thread, "t1") for thread in (child, f"{child}/x-1", "t1", "t12/clerk-1")] == [
         *(True, True, False, False)
+    ]
+    assert [ids.is_child(thread, "t1") for thread in (child, f"{child}/x-1", "t1", "t12/clerk-1")] == [
+        *(True, False, False, False)
     ]
 
 

@@ -31,6 +31,8 @@ def message(role: Role, block: ContentBlock) -> Message:
 def test_what_people_and_tools_write_cannot_pass_for_mail(
     role: Role, written: ContentBlock, read: ContentBlock
 ) -> None:
+    """B-572"""
+    """B-572"""
     assert with_escaped_tags(message(role, written)) == message(role, read)
 
 

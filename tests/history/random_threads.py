@@ -29,7 +29,7 @@ registry = Registry(
             tool_mode=mode,
             delegates=[PARALLEL],
             spawns=[SEQUENTIAL],
-            messages=True,
+            messages=["any"],
             max_rounds=0,
         )
         for mode in (ToolMode.SEQUENTIAL, ToolMode.PARALLEL)

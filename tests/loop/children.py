@@ -37,7 +37,7 @@ TOOLS = (
     cancel_task_tool(),
     list_tasks_tool(),
     task_result_tool(),
-    send_message_tool(),
+    send_message_tool("any"),
     recover_messages_tool(),
 )
 

@@ -9,6 +9,7 @@ from jsonschema import Draft202012Validator
 from pydantic import JsonValue, ValidationError
 
 from wakeful import Agent, ConfigurationError, Registry, tool
+from wakeful.contract.mail import Recipients
 from wakeful.contract.names import (
     TOOL_CANCEL_TASK,
     TOOL_LIST_TASKS,
@@ -40,7 +41,7 @@ def resolved(*, in_task: bool = False, **fields: Any) -> dict[str, ToolDescripto
     return {descriptor.id: descriptor for descriptor in agent.tools}
 
 
-ALL_TOOLS = resolved(delegates=["clerk"], handoffs=["clerk"], spawns=["clerk", "mute"], messages=True)
+ALL_TOOLS = resolved(delegates=["clerk"], handoffs=["clerk"], spawns=["clerk", "mute"], messages=["any"])
 
 
 def problems(**fields: Any) -> tuple[str, ...]:
@@ -62,6 +63,8 @@ def test_an_agent_without_subagents_gets_no_runtime_tools() -> None:
         ({"tools": [render]}, [TOOL_CANCEL_TASK, TOOL_LIST_TASKS, "render", TOOL_TASK_RESULT]),
         ({"in_task": True}, [TOOL_CANCEL_TASK]),
         ({"messages": True}, [TOOL_RECOVER_MESSAGES, TOOL_SEND_MESSAGE]),
+        ({"messages": ["parent"]}, [TOOL_RECOVER_MESSAGES, TOOL_SEND_MESSAGE]),
+        ({"messages": []}, []),
     ],
 )
 def test_an_agent_gets_the_tools_that_its_fields_ask_for_sorted_by_id(fields: dict[str, Any], given: list[str]) -> None:
@@ -187,6 +190,31 @@ def test_spawn_agent_has_the_ids_that_it_may_start() -> None:
     assert resolved(spawns=["mute", "clerk"])[TOOL_SPAWN].runtime == RuntimeTool(
         kind=RuntimeKind.SPAWN, agent_ids=("mute", "clerk")
     )
+
+
+@pytest.mark.parametrize(
+    ("messages", "relations", "recipients"),
+    [
+        (True, ["parent", "child", "agent"], ("tree",)),
+        (["parent", "parent"], ["parent"], ("parent",)),
+        (["children"], ["child"], ("children",)),
+        (["siblings", "parent"], ["parent", "agent"], ("siblings", "parent")),
+        (["any"], ["parent", "child", "agent"], ("any",)),
+    ],
+)
+def test_send_message_offers_the_recipients_that_the_agent_may_write_to(
+    messages: Any, relations: list[str], recipients: tuple[Recipients, ...]
+) -> None:
+    sends = resolved(messages=messages)[TOOL_SEND_MESSAGE]
+    (to, _) = parameters_of(sends)
+    assert [option["properties"]["relation"]["const"] for option in to["oneOf"]] == relations
+    assert ("agent_id" in json.dumps(sends.parameters)) == ("any" in recipients)
+    assert sends.runtime == RuntimeTool(kind=RuntimeKind.SEND_MESSAGE, recipients=recipients)
+
+
+def parameters_of(descriptor: ToolDescriptor) -> list[Any]:
+    properties: Any = descriptor.parameters["properties"]
+    return list(properties.values())
 
 
 def test_an_agents_own_tool_replaces_the_runtimes() -> None:

@@ -24,6 +24,7 @@ from wakeful.contract.agents import (
 from wakeful.contract.base import Written
 from wakeful.contract.budgets import Budget
 from wakeful.contract.context import ContextMessage, ContextPolicy
+from wakeful.contract.mail import Recipients
 from wakeful.contract.model_settings import ModelSettings
 from wakeful.contract.permissions import PermissionPolicy
 from wakeful.contract.runs import LONGEST_EXPIRE_AFTER
@@ -78,8 +79,11 @@ class Agent(Written):
     """Agents it can start as background tasks, by id, with `spawn_agent`. It reads their results as they end."""
     handoffs: Sequence[str] = ()
     """Agents it can hand the conversation off to, by id. They take over the run from its next step."""
-    messages: bool = False
-    """Whether it can send messages to other agents: its parent, its tasks, and any thread whose id it knows."""
+    messages: bool | Sequence[Recipients] = False
+    """Whom it can send messages to: `parent`, `children`, `siblings`, `tree`, or `any` thread of the namespace.
+
+    True means `tree`: the agents of the tree that its thread belongs to.
+    """
     budget: Budget | None = None
     """What a run and its descendants may spend together. None sets no limit."""
     max_depth: int = Field(default=DEFAULT_MAX_DEPTH, ge=1)

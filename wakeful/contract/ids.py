@@ -503,6 +503,11 @@ def archived_thread_id(archive_id: str) -> str:
     return archive_id.rpartition("/archive/")[0]
 
 
+def is_child(thread_id: str, parent: str) -> bool:
+    """Whether a thread is a child of another, by its id."""
+    return thread_id.rpartition("/")[0] == parent
+
+
 def is_descendant(thread_id: str, ancestor: str) -> bool:
     """Whether a thread is a descendant of another, by its id."""
     return thread_id.startswith(f"{ancestor}/")

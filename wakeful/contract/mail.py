@@ -13,6 +13,9 @@ from wakeful.contract.messages import ContentBlock, Message, Role, TextBlock, To
 
 Relation = Literal["parent", "child", "agent"]
 
+Recipients = Literal["parent", "children", "siblings", "tree", "any"]
+"""Whom an agent may write to: threads around its own, the tree that its thread belongs to, or any thread."""
+
 AGENT_MESSAGE_LIMIT = 200_000
 """Characters of one message between agents, and of one event of a task."""
 

@@ -10,6 +10,7 @@ from wakeful.contract.base import Few, Maybe, Wire, Written, json_bytes
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
 from wakeful.contract.hooks import HookEffects
 from wakeful.contract.limits import depth_problem
+from wakeful.contract.mail import Recipients
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.names import OUTCOME_UNKNOWN
 from wakeful.contract.permissions import Rule
@@ -60,6 +61,8 @@ class RuntimeTool(Wire):
     """The target of a delegation or a handoff."""
     agent_ids: Few[tuple[str, ...]] = ()
     """The agents that `spawn_agent` may start."""
+    recipients: Few[tuple[Recipients, ...]] = ()
+    """Whom `send_message` may write to; absent in runs that started when it could write to any thread."""
 
 
 class ToolDescriptor(Wire):

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pydantic import JsonValue
 
 from wakeful.authoring.agent import Agent
+from wakeful.contract.mail import Recipients
 from wakeful.contract.names import (
     TOOL_CANCEL_TASK,
     TOOL_DELEGATE,
@@ -56,7 +57,7 @@ def _tools(
         yield list_tasks_tool()
         yield task_result_tool()
     if agent.messages:
-        yield send_message_tool()
+        yield send_message_tool(*(("tree",) if agent.messages is True else agent.messages))
         yield recover_messages_tool()
 
 
@@ -143,7 +144,7 @@ def task_result_tool() -> ToolDescriptor:
     return _tool(TOOL_TASK_RESULT, description, RuntimeTool(kind=RuntimeKind.TASK_RESULT), _object({"task": task}))
 
 
-def send_message_tool() -> ToolDescriptor:
+def send_message_tool(*recipients: Recipients) -> ToolDescriptor:
     """B-560."""
     description = (
         "Send a message to another agent, for example to report progress, to ask a question, or to pass on what it "
@@ -151,23 +152,36 @@ def send_message_tool() -> ToolDescriptor:
         "reply; a reply arrives later as a message of its own. Undelivered messages to a parent or to another agent "
         f"are kept: send them again with {TOOL_RECOVER_MESSAGES}."
     )
-    parent = _object({"relation": {"const": "parent"}}, description="The agent that started you.")
-    child = _object(
-        {"relation": {"const": "child"}, "name": _text("The task's name or id.")},
-        description="An agent that you started in the background and that is still running.",
-    )
-    agent = _object(
-        {
-            "relation": {"const": "agent"},
-            "thread_id": _text("The recipient's thread id, such as the `thread_id` of a message that you received."),
-            "agent_id": _text("The agent to start on that thread if the thread does not exist yet."),
-        },
-        optional=("agent_id",),
-        description="Any other agent.",
-    )
     message = _text("The text. The recipient sees nothing of this conversation: include what it needs to know.")
-    parameters = _object({"to": {"oneOf": [parent, child, agent]}, "message": message})
-    return _tool(TOOL_SEND_MESSAGE, description, RuntimeTool(kind=RuntimeKind.SEND_MESSAGE), parameters)
+    parameters = _object({"to": {"oneOf": list(_addresses(recipients))}, "message": message})
+    runtime = RuntimeTool(kind=RuntimeKind.SEND_MESSAGE, recipients=tuple(dict.fromkeys(recipients)))
+    return _tool(TOOL_SEND_MESSAGE, description, runtime, parameters)
+
+
+def _addresses(recipients: Collection[Recipients]) -> Iterator[JsonValue]:
+    """The forms of `to` that reach one of these recipients."""
+    if {"parent", "tree", "any"} & {*recipients}:
+        yield _object({"relation": {"const": "parent"}}, description="The agent that started you.")
+    if {"children", "tree", "any"} & {*recipients}:
+        yield _object(
+            {"relation": {"const": "child"}, "name": _text("The task's name or id.")},
+            description="An agent that you started in the background and that is still running.",
+        )
+    whom = next((_OTHERS[each] for each in _OTHERS if each in recipients), None)
+    if whom is None:
+        return
+    thread_id = _text("The recipient's thread id, such as the `thread_id` of a message that you received.")
+    properties: dict[str, JsonValue] = {"relation": {"const": "agent"}, "thread_id": thread_id}
+    if "any" in recipients:
+        properties["agent_id"] = _text("The agent to start on that thread if the thread does not exist yet.")
+    yield _object(properties, optional=("agent_id",), description=whom)
+
+
+_OTHERS: Mapping[Recipients, str] = {
+    "any": "Any other agent.",
+    "tree": "Another agent that works on the same job: the agent at its root, or one that it or its agents started.",
+    "siblings": "Another agent that your parent started.",
+}
 
 
 def recover_messages_tool() -> ToolDescriptor:

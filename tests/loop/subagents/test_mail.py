@@ -29,11 +29,19 @@ from tests.loop.driving import (
     resume,
     says,
     snapshot_of,
+    thread_id_of,
 )
 from wakeful.contract.agents import ToolMode
 from wakeful.contract.base import replace
 from wakeful.contract.gates import Suspend
-from wakeful.contract.mail import AGENT_MESSAGE_LIMIT, AgentMessage, ReturnedMessage, Sender, UndeliveredMessage
+from wakeful.contract.mail import (
+    AGENT_MESSAGE_LIMIT,
+    AgentMessage,
+    Recipients,
+    ReturnedMessage,
+    Sender,
+    UndeliveredMessage,
+)
 from wakeful.contract.messages import Visibility
 from wakeful.contract.names import SIGNAL_DELIVER, SIGNAL_MAIL_RETURNED
 from wakeful.contract.requests import RunRequest
@@ -54,6 +62,7 @@ from wakeful.loop.machine.state import Advance
 from wakeful.loop.subagents.mail import KEPT_UNDELIVERED
 from wakeful.loop.thread.continue_as_new import pack, pending_commands, size_of
 from wakeful.loop.thread.views import CONTENT_LENGTH, carryover, status_view
+from wakeful.registry.runtime_tools import send_message_tool
 
 TO_AGENT: JsonValue = {"relation": "agent", "thread_id": "t5"}
 TO_CHILD: JsonValue = {"relation": "child", "name": "scout"}
@@ -143,6 +152,76 @@ def test_a_message_without_a_recipient_has_a_failed_receipt(to: JsonValue, error
         [],
         (),
     )
+
+
+def writing(to: JsonValue, *recipients: Recipients) -> Driver:
+    """A sub-agent of `t9/lead-1`, in the tree of `t9`, that may write to these and has a task `scout`; it writes."""
+    tools = tuple(tool for tool in PARENT.tools if tool.id != "send_message")
+    agent = PARENT.model_copy(update={"tools": (*tools, send_message_tool(*recipients))})
+    context = SubagentContext(path=("t9", "t9/lead-1"), work_id="bg_3", task_id="bg_3")
+    driver = Driver(agent, request=SUB_AGENT.model_copy(update={"parent_thread_id": "t9/lead-1", "subagent": context}))
+    driver.model(asks(spawn_call("c1", "scout")))
+    driver.model(asks(send_call("c2", to)))
+    return driver
+
+
+@pytest.mark.parametrize(
+    ("to", "recipients"),
+    [
+        (TO_PARENT, ("parent",)),
+        (TO_PARENT, ("tree",)),
+        (TO_CHILD, ("children",)),
+        (TO_CHILD, ("tree",)),
+        ({"relation": "agent", "thread_id": "t9/lead-1"}, ("parent",)),
+        ({"relation": "agent", "thread_id": thread_id_of("bg_0")}, ("parent", "children")),
+        ({"relation": "agent", "thread_id": "t1/old-1"}, ("children",)),
+        ({"relation": "agent", "thread_id": "t9/lead-1/b-2"}, ("siblings",)),
+        ({"relation": "agent", "thread_id": "t9"}, ("tree",)),
+        ({"relation": "agent", "thread_id": "t9/b-1/c-2"}, ("tree",)),
+        ({"relation": "agent", "thread_id": thread_id_of("bg_0")}, ("tree",)),
+        ({"relation": "agent", "thread_id": "t5", "agent_id": "clerk"}, ("any",)),
+        ({"relation": "agent", "thread_id": "t5"}, ()),
+    ],
+)
+def test_an_agent_writes_to_the_threads_that_it_may_write_to(to: JsonValue, recipients: tuple[Recipients, ...]) -> None:
+    """B-571; a run that started before there was a choice may write to any thread."""
+    assert message_of(writing(to, *recipients)).content == "Hurry!"
+
+
+@pytest.mark.parametrize(
+    ("to", "recipients", "whom", "needed"),
+    [
+        (TO_PARENT, ("children", "siblings"), "your parent", "parent"),
+        (TO_CHILD, ("siblings",), "a task of yours", "children"),
+        (TO_AGENT, ("tree",), "thread 't5'", "any"),
+        ({"relation": "agent", "thread_id": "t9x"}, ("tree",), "thread 't9x'", "any"),
+        ({"relation": "agent", "thread_id": "t9/b-1"}, ("siblings",), "thread 't9/b-1'", "any"),
+        (
+            {"relation": "agent", "thread_id": "t9/new", "agent_id": "clerk"},
+            ("tree",),
+            "a thread that the message starts with agent 'clerk' (leave out 'agent_id')",
+            "any",
+        ),
+    ],
+)
+def test_a_message_to_another_thread_is_refused_with_what_would_allow_it(
+    to: JsonValue, recipients: tuple[Recipients, ...], whom: str, needed: str
+) -> None:
+    """B-571"""
+    driver = writing(to, *recipients)
+    ((_, refused),) = [result for result in driver.tool_results if result[0] == "c2"]
+    assert refused.startswith("Denied: the message was not sent: you may write to the ")
+    assert f"and not to {whom}. Do not try again." in refused
+    assert refused.endswith(f"the developer of agent 'assistant' has to add '{needed}' to its `messages`.")
+    assert driver.commands_of(DeliverMessage) + driver.commands_of(SendSignal) == []
+
+
+def test_an_agent_at_the_root_of_a_tree_writes_to_the_tree_only() -> None:
+    """B-571"""
+    tools = tuple(tool for tool in PARENT.tools if tool.id != "send_message")
+    driver = Driver(PARENT.model_copy(update={"tools": (*tools, send_message_tool("tree", "siblings"))}))
+    driver.model(asks(send_call("c1", TO_AGENT), send_call("c2", {"relation": "agent", "thread_id": "t1/a-1/b-2"})))
+    assert message_of(driver).recipient_thread_id == "t1/a-1/b-2"
 
 
 def test_a_run_with_a_parent_run_but_no_parent_thread_cannot_message_its_parent() -> None:

@@ -273,7 +273,7 @@ def _perform_runtime_tool(
         case RuntimeKind.TASK_RESULT:
             return tasks.task_result(thread, call, executed)
         case RuntimeKind.SEND_MESSAGE:
-            return mail.send_message(thread, call, executed)
+            return mail.send_message(thread, call, executed, tool)
         case RuntimeKind.RECOVER_MESSAGES:
             return mail.recover_messages(thread, call, executed)
         case RuntimeKind.HANDOFF:

@@ -1,6 +1,8 @@
 """Messages between agents: send them, and keep those that could not be delivered."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
 
 from pydantic import JsonValue
 
@@ -8,11 +10,11 @@ from wakeful.contract import ids
 from wakeful.contract.base import replace
 from wakeful.contract.carryover import newest_undelivered
 from wakeful.contract.errors import ToolError, ToolErrorKind
-from wakeful.contract.mail import AGENT_MESSAGE_LIMIT, AgentMessage, Relation, Sender, UndeliveredMessage
+from wakeful.contract.mail import AGENT_MESSAGE_LIMIT, AgentMessage, Recipients, Relation, Sender, UndeliveredMessage
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.names import RECIPIENT_NOT_FOUND, RECIPIENT_UNAVAILABLE, SIGNAL_DELIVER
 from wakeful.contract.tasks import TaskType
-from wakeful.contract.tools import ToolResult
+from wakeful.contract.tools import RuntimeTool, ToolResult
 from wakeful.loop.calls.batch import ResumingCall, RunningCall, Startable
 from wakeful.loop.calls.commit import finish_call, move
 from wakeful.loop.machine.commands import Command, DeliverMessage, SendSignal
@@ -23,13 +25,20 @@ KEPT_UNDELIVERED = 100
 """Undelivered messages that a thread keeps, if they are not too long; of more, the oldest are dropped."""
 
 
-def send_message(thread: Thread, call: Startable, executed: ToolCall) -> Advance:
-    """Send a message; the receipt comes when it is delivered, or cannot be."""
+def send_message(thread: Thread, call: Startable, executed: ToolCall, tool: RuntimeTool) -> Advance:
+    """Send a message; the receipt comes when it is delivered, or cannot be.
+
+    Raises:
+        ToolError: it is malformed, or the agent may not write to the recipient.
+    """
     to, text = _address(executed)
+    may_reach = _Reach(thread, tool.recipients or ("any",))
     match to["relation"]:
         case "child":
+            may_reach.check("children", "a task of yours")
             return _send_to_child(thread, call, str(to["name"]), text)
         case "parent":
+            may_reach.check("parent", "your parent")
             parent = thread.identity.parent_thread_id
             if parent is None:
                 return _fail(thread, call, RECIPIENT_UNAVAILABLE)
@@ -38,9 +47,65 @@ def send_message(thread: Thread, call: Startable, executed: ToolCall) -> Advance
             thread_id, agent_id = str(to["thread_id"]), to.get("agent_id")
             if not thread_id:
                 return _fail(thread, call, RECIPIENT_NOT_FOUND)
-            message = _message(thread, call.call, "agent", thread_id, text)
             named = agent_id if isinstance(agent_id, str) and agent_id else None
+            may_reach.check_thread(thread_id, starts=named)
+            message = _message(thread, call.call, "agent", thread_id, text)
             return _send(thread, call, message.model_copy(update={"recipient_agent_id": named}))
+
+
+@dataclass(frozen=True)
+class _Reach:
+    """Whom the agent may write to."""
+
+    thread: Thread
+    recipients: tuple[Recipients, ...]
+
+    def check(self, kind: Recipients, whom: str) -> None:
+        if not {kind, "tree", "any"} & {*self.recipients}:
+            raise self._refused(whom, kind)
+
+    def check_thread(self, thread_id: str, *, starts: str | None) -> None:
+        if not any(self._includes(each, thread_id) for each in self.recipients):
+            raise self._refused(f"thread {thread_id!r}", "any")
+        if starts is not None and "any" not in self.recipients:
+            raise self._refused(f"a thread that the message starts with agent {starts!r} (leave out 'agent_id')", "any")
+
+    def _includes(self, recipients: Recipients, thread_id: str) -> bool:
+        """Whether the thread is one of these, by its id or because this thread knows it."""
+        identity = self.thread.identity
+        parent, children = identity.parent_thread_id, {task.thread_id for task in self.thread.children.tasks}
+        match recipients:
+            case "parent":
+                return thread_id == parent
+            case "children":
+                return thread_id in children or ids.is_child(thread_id, identity.thread_id)
+            case "siblings":
+                return parent is not None and ids.is_child(thread_id, parent)
+            case "tree":
+                known = {*identity.path, parent, identity.thread_id, *children}
+                root = identity.path[0] if identity.path else identity.thread_id
+                return thread_id in known or ids.is_descendant(thread_id, root)
+            case "any":
+                return True
+            case _:
+                assert_never(recipients)
+
+    def _refused(self, whom: str, needed: Recipients) -> ToolError:
+        allowed = " and ".join(_WHOM[each] for each in self.recipients)
+        return ToolError(
+            f"the message was not sent: you may write to {allowed}, and not to {whom}. Do not try again. To allow it, "
+            f"the developer of agent {self.thread.agent.agent_id!r} has to add {needed!r} to its `messages`.",
+            kind=ToolErrorKind.DENIED,
+        )
+
+
+_WHOM: Mapping[Recipients, str] = {
+    "parent": "your parent",
+    "children": "the agents that you started",
+    "siblings": "the other agents that your parent started",
+    "tree": "the agents of your own tree",
+    "any": "any agent",
+}
 
 
 def _address(call: ToolCall) -> tuple[Mapping[str, JsonValue], str]:
