@@ -31,11 +31,15 @@ def block_note(block: ContentBlock, problem: str) -> str:
     return f"[A block of type {kind!r} was left out: {problem}. If it matters, say so, and ask for it as text.]"
 
 
-def without_rejected(messages: Sequence[Message], more: Sequence[LeftOut] = ()) -> tuple[Message, ...]:
-    """The messages without what their answers had to do without, and without `more`."""
-    left = {each.content: each for message in messages for each in message.left_out}
-    left |= {each.content: each for each in more}
-    return tuple(_without(message, left) for message in messages) if left else tuple(messages)
+def without_rejected(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages without what their answers had to do without."""
+    return without(messages, [each for message in messages for each in message.left_out])
+
+
+def without(messages: Sequence[Message], left: Sequence[LeftOut]) -> tuple[Message, ...]:
+    """The messages without this content, and with notes in its place."""
+    by_content = {each.content: each for each in left}
+    return tuple(_without(message, by_content) for message in messages) if left else tuple(messages)
 
 
 def reductions(messages: Sequence[Message]) -> Iterator[tuple[LeftOut, ...]]:

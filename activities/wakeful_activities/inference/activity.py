@@ -8,7 +8,7 @@ from temporalio.exceptions import ApplicationError
 
 from wakeful.authoring.gate import GateCall
 from wakeful.authoring.provider import AnyProvider
-from wakeful.context.rejected import reductions, without_rejected
+from wakeful.context.rejected import reductions, without
 from wakeful.contract import ids
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
@@ -128,7 +128,7 @@ class InferActivity:
         left: tuple[LeftOut, ...] = ()
         rejected, less, cuts = None, reductions(built.request.messages), 0
         while True:
-            messages = without_rejected(built.request.messages, left)
+            messages = without(built.request.messages, left)
             request = built.request.model_copy(update={"messages": messages})
             try:
                 response = await self._attempt(request, choice, stream, beats)

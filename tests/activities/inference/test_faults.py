@@ -32,12 +32,13 @@ from tests.support.fake_provider.script import (
     unknown_event,
 )
 from tests.support.fake_provider.server import FakeProvider
+from tests.support.waiting import until
 from wakeful.client.client import Client
 from wakeful.contract.events import StreamReset
 from wakeful.contract.inference import StopReason
-from wakeful.contract.messages import InputMessage, Visibility
+from wakeful.contract.messages import AudioBlock, Base64Source, InputMessage, Visibility
 from wakeful.contract.model_settings import InferenceOverrides
-from wakeful.contract.runs import RunResult
+from wakeful.contract.runs import RunResult, ThreadMode
 
 TEXT = "Füchse 🦊 springen über den faulen Hund, immer wieder, bis es dämmert und niemand mehr zählt."
 WHOLE = Answer(TEXT)
@@ -190,6 +191,21 @@ async def test_a_permanent_failure_ends_the_run_at_once_and_says_what_to_do(
     assert result.status_reason.startswith("error:inference failed: ")
     assert advice in result.status_reason
     assert len(provider.asked) == 1
+
+
+async def test_audio_for_a_model_that_reads_text_is_left_out_and_ends_no_run(
+    client: Client, provider: FakeProvider, wire: str, thread_id: str
+) -> None:
+    provider.always(WHOLE)
+    audio = AudioBlock(source=Base64Source(media_type="audio/wav", data="AAAA"))
+    await client.start(wire, [InputMessage(content=(audio,))], thread_id=thread_id, mode=ThreadMode.THREAD)
+    await until(client, thread_id, lambda view: view.runs == 1 and view.result is not None)
+    await client.send(thread_id, "Did you hear me?")
+    view = await until(client, thread_id, lambda view: view.runs == 2 and view.result is not None)
+    assert view.result is not None
+    assert view.result.status_reason == "natural"
+    assert "[A block of type 'audio' was left out" in provider.asked[0].turns[0].text
+    assert (await client.transcript(thread_id))[0].content == (audio,)  # the thread keeps it
 
 
 async def test_a_provider_that_stays_down_ends_the_run_with_its_last_error(
