@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.permissions.parsing import parse_pattern
-from wakeful.permissions.rules import Ruling, evaluate, hidden_tools, overlaid, rule_problems
+from wakeful.permissions.rules import Ruling, evaluate, hidden_tools, merged, overlaid, rule_problems
 from wakeful.permissions.text_matcher import TEXT_LIMIT, PatternError
 
 ALLOW, ASK, DENY = Behavior.ALLOW, Behavior.ASK, Behavior.DENY
@@ -46,17 +46,19 @@ def test_deny_wins_then_allow_then_ask_and_the_most_specific_rule_counts(
     assert evaluate(given, (), "shell", {"command": "git push"}) == ruling
 
 
-def test_a_rule_of_the_thread_or_run_replaces_the_agents_with_the_same_text() -> None:
+def test_a_rule_of_the_thread_or_run_replaces_the_agents_with_the_same_text_except_one_that_denies() -> None:
     """B-803."""
     agent = policy(deny="shell", ask="mail", allow="read")
     over = rules(allow="shell mail", deny="read")
     assert [evaluate(agent, over, name, None).behavior for name in ("shell", "mail", "read", "x")] == [
-        *(ALLOW, ALLOW, DENY),
+        *(DENY, ALLOW, DENY),
         ASK,
     ]
     assert evaluate(agent, rules(allow="shell(*)"), "shell", None).behavior is DENY
-    last = (Rule(tool="x", behavior=ALLOW), Rule(tool="x", behavior=DENY))
-    assert overlaid(agent, last).rules == (*agent.rules, last[1])
+    deny = Rule(tool="x", behavior=DENY)
+    for last in (rules(allow="x", deny="x"), rules(deny="x", ask="x"), rules(deny="x", allow="x")):
+        assert overlaid(agent, last).rules == (*agent.rules, deny)
+    assert merged(rules(ask="x y", allow="x")) == rules(allow="x", ask="y")
 
 
 def test_an_agent_without_a_policy_allows_what_no_rule_matches() -> None:
@@ -69,7 +71,7 @@ def test_exact_denies_without_conditions_hide_their_tools() -> None:
     """B-802."""
     agent = policy(deny="shell mail(*) pay(x*) rm_* /^fly$/", allow="read", ask="write")
     assert hidden_tools(agent, ()) == {"shell", "mail"}
-    assert hidden_tools(agent, rules(allow="shell", deny="read")) == {"mail", "read"}
+    assert hidden_tools(agent, rules(allow="shell", deny="read")) == {"shell", "mail", "read"}
     assert hidden_tools(None, ()) == frozenset()
 
 
@@ -108,8 +110,9 @@ def test_the_ruling_is_that_of_the_strongest_tier_and_its_most_specific_rule(
     agent: PermissionPolicy, over: tuple[Rule, ...], call: tuple[str, JsonValue]
 ) -> None:
     ruling = evaluate(agent, over, *call)
-    replaced = {rule.tool: rule for rule in over}
-    effective = [*(rule for rule in agent.rules if rule.tool not in replaced), *replaced.values()]
+    replaced = {rule.tool: rule for rule in over} | {rule.tool: rule for rule in over if rule.behavior is DENY}
+    kept = (rule for rule in agent.rules if rule.behavior is DENY or rule.tool not in replaced)
+    effective = [*kept, *replaced.values()]
     matching = [rule for rule in effective if parse_pattern(rule.tool).matches(*call)]
     behaviors = {rule.behavior for rule in matching}
     expected = next((tier for tier in (DENY, ALLOW, ASK) if tier in behaviors), agent.default_behavior)
@@ -131,6 +134,17 @@ def test_the_order_of_different_rules_does_not_matter(
     chance.shuffle(shuffled)
     again = PermissionPolicy(default_behavior=effective.default_behavior, rules=tuple(shuffled))
     assert evaluate(again, (), *call).behavior is evaluate(agent, over, *call).behavior
+
+
+@given(policies, some_rules, calls)
+def test_no_rule_of_a_request_allows_what_the_agent_denies(
+    agent: PermissionPolicy, over: tuple[Rule, ...], call: tuple[str, JsonValue]
+) -> None:
+    denied = PermissionPolicy(
+        default_behavior=ALLOW, rules=tuple(rule for rule in agent.rules if rule.behavior is DENY)
+    )
+    if evaluate(denied, (), *call).behavior is DENY:
+        assert evaluate(agent, over, *call).behavior is DENY
 
 
 @given(policies, calls)

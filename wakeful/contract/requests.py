@@ -58,7 +58,7 @@ class RunRequest(Written):
     overrides: Annotated[Maybe[InferenceOverrides], AfterValidator(within(SETTINGS_BYTES))] = None
     """Settings for this run only."""
     permissions: Annotated[Few[tuple[Rule, ...]], AfterValidator(within(SETTINGS_BYTES))] = ()
-    """Rules for this run only; a rule replaces the agent's or the thread's rule for the same `tool`."""
+    """Rules for this run only; one replaces the agent's or the thread's for the same `tool`, except one that denies."""
     budget: Maybe[Budget] = None
     """What this run and its descendants may spend."""
     live: Few[bool] = False

@@ -1,6 +1,6 @@
 """Which permission rule applies to a call: one that denies wins, then one that allows, then one that asks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -45,16 +45,26 @@ def evaluate(policy: PermissionPolicy | None, rules: Sequence[Rule], tool_name: 
 
 
 def overlaid(policy: PermissionPolicy | None, rules: Sequence[Rule]) -> PermissionPolicy:
-    """The policy overlaid with `rules`: a rule replaces those of the policy and earlier ones with the same `tool` text.
+    """The policy overlaid with `rules`: a rule replaces those with the same `tool` text, except one that denies.
 
     An agent without a policy allows everything that the rules do not restrict.
     """
     policy = policy or _ALLOW_ALL
     if not rules:
         return policy
-    over = {rule.tool: rule for rule in rules}
-    remaining = (rule for rule in policy.rules if rule.tool not in over)
-    return PermissionPolicy(default_behavior=policy.default_behavior, rules=(*remaining, *over.values()))
+    over = merged(rules)
+    replaced = {rule.tool for rule in over}
+    remaining = (rule for rule in policy.rules if rule.behavior is Behavior.DENY or rule.tool not in replaced)
+    return PermissionPolicy(default_behavior=policy.default_behavior, rules=(*remaining, *over))
+
+
+def merged(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """One rule for each `tool` text: the last one, or the first that denies."""
+    last: dict[str, Rule] = {}
+    for rule in rules:
+        if rule.tool not in last or last[rule.tool].behavior is not Behavior.DENY:
+            last[rule.tool] = rule
+    return tuple(last.values())
 
 
 def hidden_tools(policy: PermissionPolicy | None, rules: Sequence[Rule]) -> frozenset[str]:

@@ -153,15 +153,15 @@ async def test_rules_come_before_gates_and_hide_tools_that_they_always_deny() ->
     )
 
 
-async def test_a_run_and_its_thread_may_hide_and_show_tools() -> None:
+async def test_a_run_and_its_thread_may_hide_tools_and_show_none_that_the_agent_denies() -> None:
     """B-803."""
     run = [Rule(tool="look", behavior=ALLOW), Rule(tool="pay", behavior=DENY), Rule(tool="draw", behavior=DENY)]
     frontend = (FrontendTool(id="draw").descriptor(), FrontendTool(id="show").descriptor())
     response, model = await infer(
         call("look", where="up"), permissions=policy(look=DENY), run=run, frontend_tools=frontend
     )
-    assert [tool.id for tool in model.requests[0].tools] == ["look", "show"]
-    assert response.verdicts == {}
+    assert [tool.id for tool in model.requests[0].tools] == ["show"]
+    assert [verdict.verdict for verdict in response.verdicts.values()] == ["block"]
 
 
 async def test_gates_see_calls_of_front_end_tools_and_of_unknown_tools() -> None:

@@ -19,6 +19,7 @@ from tests.loop.driving import (
 )
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.decisions import Decision
+from wakeful.contract.hooks import HookEffects
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.loop.machine.state import KEPT_RULES
 
@@ -61,6 +62,14 @@ def test_a_rule_of_the_run_overrides_the_threads_for_the_same_tool_and_ends_with
     driver.submit("m1")
     driver.resolve()
     assert driver.inference().permissions == (rule("look"),)
+
+
+def test_a_rule_that_a_hook_adds_does_not_replace_one_of_the_request_that_denies() -> None:
+    """B-803"""
+    driver = Driver(request=REQUEST.model_copy(update={"permissions": (rule("look", "deny"), rule("pay", "ask"))}))
+    effects = HookEffects(permissions=(rule("look"), rule("pay")))
+    driver.model(asks(call("c1")).model_copy(update={"effects": effects}))
+    assert driver.tool_commands("c1")[-1].permissions == (rule("look", "deny"), rule("pay"))
 
 
 def test_a_thread_keeps_each_rule_once_and_a_limited_number() -> None:

@@ -10,6 +10,7 @@ from tests.loop.children import (
     agent_message,
     awaiting_tasks,
     child_settled,
+    delegate_call,
     idle_with_task,
     mail_received,
     make_parent,
@@ -251,11 +252,13 @@ def test_a_task_name_cannot_look_like_a_task_id(name: str) -> None:
     assert f"'{name}' is a reserved name" in driver.tool_results[0][1]
 
 
-def test_a_sub_agent_inherits_the_deny_rules_of_the_run() -> None:
-    deny, allow = Rule(tool="pay", behavior=Behavior.DENY), Rule(tool="look", behavior=Behavior.ALLOW)
-    driver = Driver(PARENT, request=REQUEST.model_copy(update={"permissions": (deny, allow)}))
-    driver.model(asks(spawn_call("c1")))
-    assert [command.request.permissions for command in driver.commands_of(StartChild)] == [(deny,)]
+def test_sub_agents_inherit_the_rules_of_the_run_that_deny_or_ask() -> None:
+    """B-513"""
+    deny, ask, allow = (Rule(tool=behavior.value, behavior=behavior) for behavior in reversed(Behavior))
+    request = REQUEST.model_copy(update={"permissions": (deny, ask, allow)})
+    driver = Driver(PARALLEL_PARENT, request=request)
+    driver.model(asks(spawn_call("c1"), delegate_call("c2")))
+    assert [command.request.permissions for command in driver.commands_of(StartChild)] == [(deny, ask)] * 2
 
 
 def test_a_task_event_after_the_end_is_kept_in_the_carryover() -> None:

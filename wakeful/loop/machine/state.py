@@ -53,6 +53,7 @@ from wakeful.loop.machine.transitions import STAGES, check_stage
 from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.thread.fork_points import ForkPoint
 from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
+from wakeful.permissions.rules import merged
 
 REVISION = 2
 """The revision of the loop that new runs are pinned to. Raise it with every change of what `advance` does, and branch
@@ -208,7 +209,7 @@ class Run:
     resolved: ResolvedAgent | None = None
     overrides: InferenceOverrides | None = None
     permissions: tuple[Rule, ...] = ()
-    """Rules for this run; a rule replaces the thread's for the same tool."""
+    """Rules for this run; a rule replaces the thread's for the same tool, except one that denies."""
     step: Step = Step()
     budget: Ledger = Ledger()
     usage: Usage = Usage()
@@ -347,7 +348,7 @@ class Thread:
     @property
     def rules(self) -> tuple[Rule, ...]:
         """The permission rules on top of the agent's: the thread's, overridden by the run's."""
-        return tuple({rule.tool: rule for rule in (*self.permissions, *self.current.permissions)}.values())
+        return merged((*self.permissions, *self.current.permissions))
 
     @property
     def before_run(self) -> BeforeRun:

@@ -10,6 +10,7 @@ from wakeful.loop.machine.commands import RunHooks
 from wakeful.loop.machine.facts import HooksReturned, WorkFact
 from wakeful.loop.machine.stages import BetweenSteps, PendingEnd, RunningHooks
 from wakeful.loop.machine.state import KEPT_RULES, Advance, Run, Thread
+from wakeful.permissions.rules import merged
 
 CONTEXT_LIMIT = 200_000
 """Bytes of all context messages together."""
@@ -142,4 +143,4 @@ def requested_end(effects: HookEffects) -> Termination | None:
 
 
 def _with_rules(rules: tuple[Rule, ...], new: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    return tuple({rule.tool: rule for rule in (*rules, *new)}.values())[-KEPT_RULES:]
+    return merged((*rules, *new))[-KEPT_RULES:]

