@@ -50,7 +50,7 @@ from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks
 from wakeful_activities.inference.breakers import DEFAULT_COOLDOWN_SECONDS, DEFAULT_FAILURES, CircuitBreakers
 from wakeful_activities.providers.built_in import built_in_providers
-from wakeful_activities.sweep.orphans import sweeping
+from wakeful_activities.sweep.rounds import sweeping
 from wakeful_activities.user_code import MAX_ABANDONED, UserCode
 from wakeful_workflows import AgentRun, ThreadArchive, ToolTask, VersionedThreadArchive
 
@@ -83,8 +83,8 @@ class WorkerSettings:
     """How often they do if there is news, in runs whose sender watches them (`live=True`)."""
     graceful_shutdown: timedelta = timedelta(seconds=30)
     """How long activities may continue when the worker stops."""
-    sticky_timeout: timedelta = timedelta(seconds=5)
-    """How long a workflow task waits for a worker that has died before another worker gets it."""
+    sticky_timeout: timedelta = timedelta(seconds=1)
+    """How long a workflow task waits for the worker that has its run in the cache before another worker gets it."""
     history_budget: HistoryBudget = HistoryBudget()
     """How long an execution's history may get before its thread continues as new."""
     build_id: str = BUILD_ID
@@ -100,7 +100,7 @@ class WorkerSettings:
     breaker_cooldown: timedelta = timedelta(seconds=DEFAULT_COOLDOWN_SECONDS)
     """How long an open breaker lets no call through, unless the provider's `Retry-After` says another time."""
     sweep_interval: timedelta | None = timedelta(seconds=5)
-    """How often the worker looks for sub-agents whose parents were terminated; None means never."""
+    """How often all workers of the queue together look for what was ended from outside; None: this one never does."""
     min_retention: timedelta | None = timedelta(days=3)
     """The worker logs a warning when it starts if the namespace keeps closed threads for less; None means never."""
 

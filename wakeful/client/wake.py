@@ -75,13 +75,18 @@ async def signal_or_wake(
             id=thread_id,
             task_queue=queue,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            memo={names.MEMO_TITLE: signal.title},
+            memo=_memo(signal.title, described),
             static_summary=f"{request.agent_id}: {signal.title}",
             start_signal=signal.signal,
             start_signal_args=[signal.payload],
         )
     except RPCError as error:
         raise error_of(error, thread_id) from error
+
+
+def _memo(title: str, closed: Described | None) -> dict[str, str]:
+    woken_from = {} if closed is None else {names.MEMO_WOKEN_FROM: closed.run_id}
+    return {names.MEMO_TITLE: title} | woken_from
 
 
 async def _after_closing(temporal: Client, thread_id: str) -> Described | None:

@@ -1,16 +1,18 @@
 """The sweep: cancel sub-agents whose parents ended without cancelling them, and report ends that parents have missed.
 
 A thread that Wakeful cancels cancels its children by signals. Terminating, resetting or timing out a workflow sends no
-signal, and an execution that continued as new has lost the handles of its children. So every worker regularly checks
-Temporal's visibility lists. The sweep writes to no history unless it has something to repair. `resets.py` is the part
-for threads that were reset, and `child_ends.py` reports a child's end.
+signal, and an execution that continued as new has lost the handles of its children. So workers regularly list the
+executions that were closed from outside, reset or woken since the last round, and look for *their* children: a round
+costs the same however many sub-agents are asleep. The sweep writes to no history unless it has something to repair.
+
+The parent is a thread of ours, or the sweep leaves its children alone: agents that a user's own workflow has started
+belong to that workflow. `resets.py` is the part for threads that were reset or woken, `child_ends.py` reports a child's
+end, and `rounds.py` says when a worker sweeps.
 """
 
 import asyncio
-import contextlib
 import logging
-import random
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
 
@@ -20,45 +22,27 @@ from temporalio.service import RPCError, RPCStatusCode
 from wakeful.client.statuses import MAX_CONCURRENT_READS, Statuses
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
-from wakeful.contract.errors import WakefulError
 from wakeful.contract.views import StatusView
-from wakeful.history.list_queries import quoted
+from wakeful.history.list_queries import any_of, quoted
 from wakeful.rpc_errors import describe_execution
 from wakeful_activities.sweep.child_ends import CLOSED_FROM_OUTSIDE, report_end, result_in_place_of
-from wakeful_activities.sweep.resets import GRACE, ResetSweep, utc_now
+from wakeful_activities.sweep.ownership import owner_of
+from wakeful_activities.sweep.resets import GRACE, OVERLAP, ResetSweep, utc_now
 
 PARENT_ENDED = "its parent has ended"
 UNKNOWN_TO_PARENT = "its parent no longer knows it"
 
-LOOKBACK = timedelta(minutes=15)
-"""How far back a round looks for closed children."""
 FIRST_LOOKBACK = timedelta(days=1)
-"""The same for a worker's first round: perhaps no worker has been running for a while."""
+"""How far back a worker's first round looks for executions that were closed from outside: perhaps no worker has been
+running for a while. It is also for how long the sweep tries to read a parent that does not answer."""
 
-_CHILDREN = f"WorkflowType IN ('{names.WORKFLOW}', '{names.WORKFLOW_TOOL_TASK}') AND ParentWorkflowId IS NOT NULL"
+_OURS = f"WorkflowType IN ('{names.WORKFLOW}', '{names.WORKFLOW_TOOL_TASK}')"
 _CLOSED = "ExecutionStatus IN ('Terminated', 'Failed', 'TimedOut', 'Canceled')"
 
 _logger = logging.getLogger("wakeful")
 
 Parents = dict[str, WorkflowExecution | None]
 """The newest execution of each parent, by thread id; None if there is none any more."""
-
-
-@contextlib.asynccontextmanager
-async def sweeping(
-    reader: ThreadReader, task_queue: str, interval: timedelta | None, *, jitter: Callable[[], float] = random.random
-) -> AsyncIterator[None]:
-    """Sweep about every `interval` while the body runs; None means never."""
-    if interval is None:
-        yield
-        return
-    task = asyncio.create_task(_sweep_forever(OrphanSweep(reader, task_queue), interval, jitter))
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
 class Assessment(Enum):
@@ -73,7 +57,7 @@ class Assessment(Enum):
 
 
 def assess(child: WorkflowExecution, parent: WorkflowExecution | None) -> Assessment:
-    """Whether an open child is an orphan, if `parent` is the newest execution of its parent."""
+    """Whether an open child of a thread is an orphan, if `parent` is the newest execution of that thread."""
     if parent is None or parent.status in CLOSED_FROM_OUTSIDE:
         return Assessment.ORPHAN
     if parent.status is WorkflowExecutionStatus.COMPLETED:
@@ -85,9 +69,10 @@ def assess(child: WorkflowExecution, parent: WorkflowExecution | None) -> Assess
 def may_have_missed_end(child: WorkflowExecution, parent: WorkflowExecution | None) -> bool:
     """Whether the parent may still wait for a child that was closed from outside.
 
-    The execution that started the child has its handle, which reports the end.
+    The execution that started the child has its handle, which reports the end. A workflow that is not ours waits for
+    the child by its handle, too.
     """
-    if parent is None or parent.status in CLOSED_FROM_OUTSIDE:
+    if parent is None or parent.workflow_type != names.WORKFLOW or parent.status in CLOSED_FROM_OUTSIDE:
         return False
     return parent.status is WorkflowExecutionStatus.COMPLETED or parent.run_id != child.parent_run_id
 
@@ -102,14 +87,23 @@ class OrphanSweep:
         self._client = reader.temporal
         self._now = now
         self._resets = ResetSweep(reader, task_queue, grace=grace, now=now)
-        self._scope = f"{_CHILDREN} AND TaskQueue = {quoted(task_queue)}"
-        self._lookback = FIRST_LOOKBACK
+        self._scope = f"{_OURS} AND TaskQueue = {quoted(task_queue)}"
+        self._since = now() - FIRST_LOOKBACK
+        self._seen: set[str] = set()
+        """Run ids of executions that were closed from outside, as the last round listed them."""
+        self._suspects: dict[str, datetime] = {}
+        """Threads that were closed from outside, reset or woken, by id, and until when new children may be listed."""
         self._checked: set[tuple[str, str]] = set()
         """Open children that need no further check while their parent's execution stays the same (`_key`)."""
         self._unknown: set[tuple[str, str]] = set()
         """Open children that their parent did not know in an earlier round."""
-        self._reported: set[tuple[str, str]] = set()
-        """Closed children, by id and run id, whose ends their parents know."""
+        self._ended: dict[str, WorkflowExecution] = {}
+        """Children that were closed from outside, by run id, whose parents may not know it."""
+
+    @property
+    def has_unfinished(self) -> bool:
+        """Whether it has found something that the next round decides."""
+        return bool(self._unknown or self._ended) or self._resets.has_unfinished
 
     async def sweep(self) -> None:
         """Do one round.
@@ -117,13 +111,47 @@ class OrphanSweep:
         Raises:
             RPCError: the server refused a request, or is unreachable.
         """
-        await self._cancel_orphans(await self._list("ExecutionStatus = 'Running'"))
-        since = self._now() - self._lookback
-        await self._report_ends(await self._list(f"{_CLOSED} AND CloseTime > '{since.isoformat()}'"))
-        self._lookback = LOOKBACK
-        await self._resets.sweep()
+        await self._find_closed()
+        self._suspect(await self._resets.find())
+        await self._cancel_orphans()
+        await self._report_ends()
+        await self._resets.report()
 
-    async def _cancel_orphans(self, children: Sequence[WorkflowExecution]) -> None:
+    async def sweep_all(self) -> None:
+        """Look at every open child: no list shows a parent that was deleted, or closed before the first lookback.
+
+        Raises:
+            RPCError: the server refused a request, or is unreachable.
+        """
+        children = await self._list("ExecutionStatus = 'Running' AND ParentWorkflowId IS NOT NULL")
+        parents = await self._listed_parents({child.parent_id or "" for child in children})
+        for child in children:
+            parent = parents[child.parent_id or ""]
+            if parent is None:
+                # Its type is gone with it, so the child says whose it is.
+                if await owner_of(self._client, child) == child.parent_id:
+                    await self._cancel(child, PARENT_ENDED)
+            elif parent.workflow_type == names.WORKFLOW and parent.status is not WorkflowExecutionStatus.RUNNING:
+                self._suspects[parent.id] = self._now()
+        await self._cancel_orphans()
+
+    async def _find_closed(self) -> None:
+        now = self._now()
+        closed = await self._list(f"{_CLOSED} AND CloseTime > '{self._since.isoformat()}'")
+        new = [execution for execution in closed if execution.run_id not in self._seen]
+        self._ended |= {execution.run_id: execution for execution in new if execution.parent_id is not None}
+        threads = [execution for execution in new if execution.workflow_type == names.WORKFLOW]
+        self._suspect({thread.id: thread.close_time or now for thread in threads})
+        self._seen, self._since = {execution.run_id for execution in closed}, now - OVERLAP
+
+    def _suspect(self, disturbed: dict[str, datetime]) -> None:
+        """Check the children of these threads: for a while, because a list lags behind."""
+        for thread_id, at in disturbed.items():
+            self._suspects[thread_id] = max(at + OVERLAP, self._suspects.get(thread_id, at))
+
+    async def _cancel_orphans(self) -> None:
+        """Cancel the orphans among the open children of all suspects, and drop the suspects that need no more check."""
+        now, children = self._now(), await self._open_children(sorted(self._suspects))
         parents = await self._parents(children)
         by_key = {_key(child, parents): child for child in children}
         self._checked &= by_key.keys()
@@ -132,6 +160,7 @@ class OrphanSweep:
         for key, child in by_key.items():
             if key not in self._checked:
                 assessed[assess(child, parents[child.parent_id or ""])].append(child)
+        self._checked |= {_key(child, parents) for child in assessed[Assessment.NO_ORPHAN]}
         orphans = [(child, PARENT_ENDED) for child in assessed[Assessment.ORPHAN]]
         delegates = await self._delegates(assessed[Assessment.UNLESS_TASK], parents)
         orphans += [(child, PARENT_ENDED) for child in delegates]
@@ -140,6 +169,13 @@ class OrphanSweep:
         for child, reason in orphans:
             await self._cancel(child, reason)
             self._checked.add(_key(child, parents))
+        self._unknown -= self._checked
+        undecided = {child.parent_id for key, child in by_key.items() if key not in self._checked}
+        self._suspects = {
+            thread_id: until
+            for thread_id, until in self._suspects.items()
+            if until > now or (thread_id in undecided and until > now - FIRST_LOOKBACK)
+        }
 
     async def _delegates(self, children: Sequence[WorkflowExecution], parents: Parents) -> list[WorkflowExecution]:
         """The children that are not background tasks."""
@@ -179,25 +215,27 @@ class OrphanSweep:
             if error.status is not RPCStatusCode.NOT_FOUND:  # else it has just closed
                 raise
 
-    async def _report_ends(self, closed: Sequence[WorkflowExecution]) -> None:
-        self._reported &= {(child.id, child.run_id) for child in closed}
-        new = [child for child in closed if (child.id, child.run_id) not in self._reported]
-        parents = await self._parents(new)
-        missed = [child for child in new if may_have_missed_end(child, parents[child.parent_id or ""])]
+    async def _report_ends(self) -> None:
+        """Report the ends of children that were closed from outside, and keep those that have to be tried again."""
+        now, ended = self._now(), list(self._ended.values())
+        parents = await self._parents(ended)
+        missed = [child for child in ended if may_have_missed_end(child, parents[child.parent_id or ""])]
         views = await self._views(missed, parents)
-        unreported = {(child.id, child.run_id) for child in missed}
-        for child in missed:
+        awaited = {child.run_id for child in missed}
+        for child in ended:
+            is_too_old = (child.close_time or now) < now - FIRST_LOOKBACK
             view = views.get(child.parent_id or "")
-            if view is None or view.runs == 0:
-                continue
-            result = result_in_place_of(child, view)
-            if (
-                result is None
-                or await self._was_reset(child)
-                or await report_end(self._reader, view.identity.thread_id, result)
-            ):
-                unreported.discard((child.id, child.run_id))
-        self._reported |= {(child.id, child.run_id) for child in new} - unreported
+            if child.run_id not in awaited or await self._is_reported(child, view) or is_too_old:
+                del self._ended[child.run_id]
+
+    async def _is_reported(self, child: WorkflowExecution, parent: StatusView | None) -> bool:
+        """Report the child's end to its parent; False if that must be tried again."""
+        if parent is None or parent.runs == 0:
+            return False
+        result = result_in_place_of(child, parent)
+        if result is None or await self._was_reset(child):
+            return True
+        return await report_end(self._reader, parent.identity.thread_id, result)
 
     async def _was_reset(self, child: WorkflowExecution) -> bool:
         """Whether a reset terminated the execution: the newer one has the same parent, and reports its own end to it.
@@ -207,21 +245,38 @@ class OrphanSweep:
         newest = await describe_execution(self._client, child.id)
         return newest is not None and newest.run_id != child.run_id and newest.parent_id is not None
 
+    async def _open_children(self, thread_ids: Sequence[str]) -> list[WorkflowExecution]:
+        """Our open children of these threads. A child that was woken has no parent any more, and belongs to itself."""
+        found = []
+        for condition in any_of("ParentWorkflowId", thread_ids):
+            found += await self._list(f"ExecutionStatus = 'Running' AND {condition}")
+        return found
+
     async def _list(self, condition: str) -> list[WorkflowExecution]:
         return [execution async for execution in self._client.list_workflows(f"{self._scope} AND {condition}")]
 
     async def _parents(self, children: Iterable[WorkflowExecution]) -> Parents:
-        listed = {child.id: child for child in children}
-        parent_ids = sorted({child.parent_id or "" for child in listed.values()})
+        return await self._described({child.parent_id or "" for child in children})
+
+    async def _listed_parents(self, thread_ids: set[str]) -> Parents:
+        """The newest execution of each, as lists show it; one that no list shows is described."""
+        listed: Parents = {}
+        for condition in any_of("WorkflowId", sorted(thread_ids)):
+            async for execution in self._client.list_workflows(condition):
+                newest = listed.get(execution.id)
+                if newest is None or newest.start_time < execution.start_time:
+                    listed[execution.id] = execution
+        return listed | await self._described(thread_ids - listed.keys())
+
+    async def _described(self, thread_ids: set[str]) -> Parents:
         limit = asyncio.Semaphore(MAX_CONCURRENT_READS)
 
         async def described(id: str) -> WorkflowExecution | None:
-            if (known := listed.get(id)) is not None and known.status is WorkflowExecutionStatus.RUNNING:
-                return known
             async with limit:
                 return await describe_execution(self._client, id)
 
-        return dict(zip(parent_ids, await asyncio.gather(*map(described, parent_ids)), strict=True))
+        ids = sorted(thread_ids)
+        return dict(zip(ids, await asyncio.gather(*map(described, ids)), strict=True))
 
     async def _views(self, children: Iterable[WorkflowExecution], parents: Parents) -> dict[str, StatusView]:
         """The status of these children's parents, by id; a parent that does not answer is absent."""
@@ -234,22 +289,3 @@ def _key(child: WorkflowExecution, parents: Parents) -> tuple[str, str]:
     """The child, and its parent's execution: if that changes, the child is checked again."""
     parent = parents[child.parent_id or ""]
     return child.id, "" if parent is None else f"{parent.run_id} {parent.status}"
-
-
-async def _sweep_forever(sweep: OrphanSweep, interval: timedelta, jitter: Callable[[], float]) -> None:
-    has_failed = False
-    while True:
-        # Jitter: the workers of a task queue should not all find the same orphan at the same time.
-        await asyncio.sleep(interval.total_seconds() * (0.5 + jitter()))
-        try:
-            await sweep.sweep()
-            has_failed = False
-        except Exception as error:  # a failed sweep must not stop the worker; logged once, until a sweep succeeds
-            if not has_failed:
-                _logger.warning("orphan sweep failed", extra={"reason": str(error)}, exc_info=_unexpected(error))
-            has_failed = True
-
-
-def _unexpected(error: Exception) -> Exception | None:
-    """The error, if its traceback is worth logging."""
-    return None if isinstance(error, RPCError | WakefulError) else error

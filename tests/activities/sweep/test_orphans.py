@@ -126,8 +126,12 @@ class Tree:
         """Start the parent again, as a message does that wakes a closed thread."""
         closed = (await self.parent.describe()).run_id
         does = {"knows": knows, "restore_from": closed}
-        await self._temporal.start_workflow(names.WORKFLOW, does, id=self._root, task_queue=self._queue)
-        await self.listed("Running", 1)
+        woken = await self._temporal.start_workflow(names.WORKFLOW, does, id=self._root, task_queue=self._queue)
+        async with asyncio.timeout(BOUND_SECONDS):
+            while (newest := await woken.describe()).run_id == closed or not [
+                each async for each in self._temporal.list_workflows(f"RunId = '{newest.run_id}'")
+            ]:
+                await asyncio.sleep(0.05)
 
     async def continue_as_new(self) -> None:
         await self.parent.signal("leave", "continue")
@@ -184,9 +188,9 @@ async def test_of_a_parent_that_completed_delegates_are_cancelled_and_background
     await tree.start("task", "delegate")
     await tree.parent.signal("leave", "end")
     await tree.listed("Completed", 1)
-    await tree.sweep.sweep()
+    await tree.sweep.sweep_all()
     assert await tree.child("delegate").result() == [PARENT_ENDED]
-    await tree.sweep.sweep()
+    await tree.sweep.sweep_all()
     assert await tree.signals(tree.child("task")) == 0
 
 
@@ -201,8 +205,9 @@ async def test_children_of_a_parent_that_continued_as_new_keep_running_while_it_
 async def test_a_child_that_its_parent_does_not_know_in_two_rounds_is_cancelled(
     tree: Tree,
 ) -> None:
-    await tree.start("task", knows=())
-    await tree.continue_as_new()
+    await tree.start("task")
+    await tree.parent.terminate()
+    await tree.wake()
     await tree.sweep.sweep()
     assert await tree.signals(tree.child("task")) == 0
     await tree.sweep.sweep()
