@@ -41,7 +41,7 @@ async def sweeping(
     if interval is None:
         yield
         return
-    task = asyncio.create_task(_Rounds(reader, task_queue, interval, jitter).run())
+    task = asyncio.create_task(Rounds(reader, task_queue, interval, jitter=jitter).run())
     try:
         yield
     finally:
@@ -50,7 +50,7 @@ async def sweeping(
             await task
 
 
-class _Rounds:
+class Rounds:
     """The rounds of one worker, and how many workers share them."""
 
     def __init__(self, reader: ThreadReader, task_queue: str, interval: timedelta, jitter: Callable[[], float]) -> None:
@@ -60,20 +60,19 @@ class _Rounds:
         self._interval = interval.total_seconds()
         self._full = max(FULL_INTERVAL.total_seconds(), self._interval)
         self._jitter = jitter
-        self._workers = 1
         self._quick = 0
 
     async def run(self) -> None:
-        loop, has_failed = asyncio.get_running_loop(), False
+        loop, workers, has_failed = asyncio.get_running_loop(), 1, False
         # At random, so that a fleet which restarts does not look at everything at once.
         next_full = loop.time() + self._full * self._jitter()
         while True:
-            await asyncio.sleep(self._pause())
+            await asyncio.sleep(self.pause(workers=workers, has_unfinished=self._sweep.has_unfinished))
             try:
-                self._workers = await count_workers(self._client, self._task_queue)
+                workers = await count_workers(self._client, self._task_queue)
                 await self._sweep.sweep()
                 if loop.time() >= next_full:
-                    next_full = loop.time() + self._full * self._workers * (0.5 + self._jitter())
+                    next_full = loop.time() + self._full * workers * (0.5 + self._jitter())
                     await self._sweep.sweep_all()
                 has_failed = False
             except Exception as error:  # a failed sweep must not stop the worker; logged once, until a sweep succeeds
@@ -81,12 +80,12 @@ class _Rounds:
                     _logger.warning("orphan sweep failed", extra={"reason": str(error)}, exc_info=_unexpected(error))
                 has_failed = True
 
-    def _pause(self) -> float:
+    def pause(self, *, workers: int, has_unfinished: bool = False) -> float:
         """Seconds until the next round. What this worker has found, it does not leave to the others."""
-        self._quick = self._quick + 1 if self._sweep.has_unfinished else 0
-        workers = 1 if 0 < self._quick <= QUICK_ROUNDS else self._workers
+        self._quick = self._quick + 1 if has_unfinished else 0
+        shared_by = 1 if 0 < self._quick <= QUICK_ROUNDS else workers
         # Jitter: the workers of a task queue should not all find the same orphan at the same time.
-        return self._interval * workers * (0.5 + self._jitter())
+        return self._interval * shared_by * (0.5 + self._jitter())
 
 
 async def count_workers(client: Client, task_queue: str) -> int:

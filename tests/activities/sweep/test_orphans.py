@@ -9,11 +9,12 @@ import pytest
 from temporalio import workflow
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import ResetReapplyType
-from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest, ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Worker
 from temporalio.workflow import ParentClosePolicy
 
+from tests.support.counting import counting_client
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
@@ -21,6 +22,7 @@ from wakeful.contract.runs import RunIdentity, RunStatus, TaskRef, ToolCallStatu
 from wakeful.contract.subagents import ChildResult
 from wakeful.contract.tasks import Task, TaskStatus, TaskType
 from wakeful.contract.views import StatusView, ToolCallView
+from wakeful.rpc_errors import describe_execution
 from wakeful_activities.sweep.orphans import PARENT_ENDED, UNKNOWN_TO_PARENT, OrphanSweep
 
 QUEUE = "orphans"
@@ -41,7 +43,10 @@ class FakeThread:
         for name in does.get("starts", ()):
             child = f"{workflow.info().workflow_id}/{name}"
             handle = await workflow.start_child_workflow(
-                names.WORKFLOW, {"is": name}, id=child, parent_close_policy=ParentClosePolicy.ABANDON
+                names.WORKFLOW,
+                {"is": name, "subagent": {"path": [workflow.info().workflow_id]}},
+                id=child,
+                parent_close_policy=ParentClosePolicy.ABANDON,
             )
             handle.add_done_callback(lambda done: done.cancelled() or done.exception())
         await workflow.wait_condition(lambda: self._leaving is not None or bool(self._signals))
@@ -91,6 +96,19 @@ class FakeThread:
         )
 
 
+@workflow.defn(name="Order", sandboxed=False)
+class Order:
+    """A user's own workflow, which starts an agent and leaves it running."""
+
+    @workflow.run
+    async def run(self) -> None:
+        child, does = f"{workflow.info().workflow_id}/agent", {"is": "agent"}
+        await workflow.start_child_workflow(
+            names.WORKFLOW, does, id=child, parent_close_policy=ParentClosePolicy.ABANDON
+        )
+        await workflow.wait_condition(lambda: False)
+
+
 def _task(owner: str, child: str) -> Task:
     return Task(task_id="bg_1", owner_thread_id=owner, task_type=TaskType.SUB_AGENT, name="scout", thread_id=child)
 
@@ -108,7 +126,8 @@ class Tree:
         self._temporal = temporal
         self._root = root
         self._queue = queue
-        self.sweep = OrphanSweep(ThreadReader(temporal), queue, grace=timedelta(0))
+        counted, self.calls = counting_client(temporal)
+        self.sweep = OrphanSweep(ThreadReader(counted), queue, grace=timedelta(0))
 
     @property
     def parent(self) -> WorkflowHandle[Any, Any]:
@@ -121,6 +140,23 @@ class Tree:
         does = {"starts": children, "knows": knows}
         await self._temporal.start_workflow(names.WORKFLOW, does, id=self._root, task_queue=self._queue)
         await self.listed("Running", 1 + len(children))
+
+    async def start_order(self) -> None:
+        await self._temporal.start_workflow(Order.run, id=self._root, task_queue=self._queue)
+        await self.listed("Running", 2)
+
+    async def delete_parent(self) -> None:
+        described = await self.parent.describe()
+        execution = WorkflowExecution(workflow_id=described.id, run_id=described.run_id)
+        request = DeleteWorkflowExecutionRequest(namespace=self._temporal.namespace, workflow_execution=execution)
+        await self._temporal.workflow_service.delete_workflow_execution(request)
+        async with asyncio.timeout(BOUND_SECONDS):
+            query = f"WorkflowId = '{self._root}'"
+            while [each async for each in self._temporal.list_workflows(query)] or await self._is_there():
+                await asyncio.sleep(0.05)
+
+    async def _is_there(self) -> bool:
+        return await describe_execution(self._temporal, self._root) is not None
 
     async def wake(self, *knows: str) -> None:
         """Start the parent again, as a message does that wakes a closed thread."""
@@ -172,7 +208,7 @@ class Tree:
 @pytest.fixture
 async def tree(temporal: Client, thread_id: str) -> AsyncIterator[Tree]:
     queue = f"{QUEUE}-{thread_id}"
-    async with Worker(temporal, task_queue=queue, workflows=[FakeThread]):
+    async with Worker(temporal, task_queue=queue, workflows=[FakeThread, Order]):
         yield Tree(temporal, thread_id, queue)
 
 
@@ -321,3 +357,41 @@ async def test_where_there_is_nothing_to_repair_nothing_is_written(tree: Tree) -
     for _ in range(3):
         await tree.sweep.sweep()
     assert await tree.signals(tree.parent, tree.child("task"), tree.child("delegate")) == 0
+
+
+async def test_the_full_pass_cancels_the_children_of_a_deleted_parent(tree: Tree) -> None:
+    await tree.start("task", "delegate")
+    await tree.delete_parent()
+    await tree.sweep.sweep_all()
+    assert [await tree.child(name).result() for name in ("task", "delegate")] == [[PARENT_ENDED], [PARENT_ENDED]]
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+async def test_an_agent_that_another_workflow_has_started_outlives_it(tree: Tree, is_deleted: bool) -> None:
+    await tree.start_order()
+    if is_deleted:
+        await tree.delete_parent()
+    else:
+        await tree.parent.terminate()
+        await tree.listed("Terminated", 1)
+    for _ in range(3):
+        await tree.sweep.sweep()
+        await tree.sweep.sweep_all()
+    assert await tree.signals(tree.child("agent")) == 0
+
+
+async def test_a_round_costs_two_lists_however_many_children_are_asleep(tree: Tree) -> None:
+    children = tuple(f"task-{number}" for number in range(20))
+    await tree.start(*children, knows=children)
+    await tree.continue_as_new()
+    await tree.sweep.sweep()  # the first round has seen them start
+    tree.calls.clear()
+    await tree.sweep.sweep()
+    assert tree.calls == {"list_workflow_executions": 2}
+
+
+async def test_a_full_pass_describes_no_parent_that_a_list_shows(tree: Tree) -> None:
+    await tree.start("task-1", "task-2", "task-3")
+    tree.calls.clear()
+    await tree.sweep.sweep_all()
+    assert tree.calls == {"list_workflow_executions": 2}
