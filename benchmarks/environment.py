@@ -65,7 +65,7 @@ class WakefulSide:
         async def met() -> bool:
             return (await self.client.status(id)).status is RunStatus.WAITING
 
-        await _until(met)
+        await until(met)
 
     async def decide(self, id: str) -> None:
         await self.client.decide(id, "1-1", "resume")
@@ -92,7 +92,7 @@ class BareSide:
 
     async def until_waiting(self, id: str) -> None:
         handle = self.client.get_workflow_handle_for(bare.BareRun.run, id)
-        await _until(lambda: handle.query(bare.BareRun.waiting))
+        await until(lambda: handle.query(bare.BareRun.waiting))
 
     async def decide(self, id: str) -> None:
         await self.client.get_workflow_handle_for(bare.BareRun.run, id).signal(bare.BareRun.decide)
@@ -241,7 +241,7 @@ async def child_process(module: str, *arguments: str) -> AsyncIterator[tuple[int
             await process.wait()
 
 
-async def _until(met: Callable[[], Awaitable[bool]]) -> None:
+async def until(met: Callable[[], Awaitable[bool]]) -> None:
     async with asyncio.timeout(TIMEOUT_SECONDS):
         while True:
             if await met():

@@ -8,6 +8,7 @@ from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from benchmarks.environment import Environment, Side
+from benchmarks.fleet import measure_fleet
 from benchmarks.plan import KB, Plan
 from benchmarks.reading import measure_reading
 from benchmarks.rebuilding import measure_rebuild
@@ -177,6 +178,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "decision": measure_decision,
     "stream": measure_stream,
     "watching": measure_watching,
+    "fleet": measure_fleet,
     "startup": measure_startup,
     "simulation": measure_simulation,
 }

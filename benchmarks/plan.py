@@ -46,6 +46,14 @@ class Plan:
     """Starts per command."""
     schedules: int = 10
     """Simulated schedules per repeat."""
+    sleeping: tuple[int, ...] = (0, 100, 1_000)
+    """Sub-agents that are asleep while a fleet is idle."""
+    fleets: tuple[int, ...] = (1, 4)
+    """Workers."""
+    idle_seconds: float = 60.0
+    fleet_kills: int = 4
+    runs_per_kill: int = 10
+    """Sleeping runs that a killed worker has in its cache."""
 
 
 QUICK = Plan(
@@ -67,4 +75,9 @@ QUICK = Plan(
     pause=0.005,
     starts=2,
     schedules=3,
+    sleeping=(0, 20),
+    fleets=(1, 2),
+    idle_seconds=10.0,
+    fleet_kills=1,
+    runs_per_kill=3,
 )

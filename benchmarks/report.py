@@ -4,7 +4,18 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
 from benchmarks.plan import KB
-from benchmarks.results import AnswerHistory, Reading, Rebuild, Results, Series, Simulation, Startup, line, percentile
+from benchmarks.results import (
+    AnswerHistory,
+    IdleFleet,
+    Reading,
+    Rebuild,
+    Results,
+    Series,
+    Simulation,
+    Startup,
+    line,
+    percentile,
+)
 from benchmarks.targets import targets
 from benchmarks.workload import BARE, LOCAL, WAKEFUL, WHOLE, WORKFLOW_STREAMS
 
@@ -59,6 +70,12 @@ def report(results: Results) -> str:
             ["", "schedules per second", "real core, activations per second", "model of core"],
             [_simulation(simulation)],
         )
+    if results.idle_fleets:
+        lines += ["", "Calls of an idle fleet, besides its polls for tasks", ""]
+        lines += table(["", "calls per second", "in all"], [_idle(fleet) for fleet in results.idle_fleets])
+    if results.recovery is not None and (taken := results.recovery.seconds):
+        lines += ["", f"From a decision to the end of its run, after kill -9 of its worker ({len(taken)} runs)", ""]
+        lines += table(["", "p50", "p95"], [["sleeping run", *(f"{percentile(taken, p):.1f} s" for p in (50, 95))]])
     lines += ["", "Targets", ""]
     lines += [str(target) for target in targets(results)]
     return "\n".join(lines)
@@ -161,6 +178,12 @@ def _rebuild(rebuild: Rebuild) -> list[str]:
 def _simulation(simulation: Simulation) -> list[str]:
     run, real = statistics.median(simulation.run), statistics.median(simulation.real)
     return ["simulation", f"{run:.2f}", f"{real:,.0f}", _multiple(simulation.multiples)]
+
+
+def _idle(fleet: IdleFleet) -> list[str]:
+    workers = "1 worker" if fleet.workers == 1 else f"{fleet.workers} workers"
+    called = ", ".join(f"{count} {name}" for name, count in sorted(fleet.calls.items()))
+    return [f"{workers}, {fleet.children:,} sleeping sub-agents", f"{fleet.rate:.2f}", called]
 
 
 def _startup(startup: Startup) -> list[str]:

@@ -126,6 +126,27 @@ class Simulation(BaseModel):
         return [model / real for model, real in zip(self.model, self.real, strict=True)]
 
 
+class IdleFleet(BaseModel):
+    """What workers with nothing to do call, besides polling for tasks."""
+
+    workers: int
+    children: int
+    """Sub-agents that are asleep."""
+    seconds: float
+    calls: dict[str, int]
+
+    @property
+    def rate(self) -> float:
+        """Calls per second of the whole fleet."""
+        return sum(self.calls.values()) / self.seconds
+
+
+class Recovery(BaseModel):
+    """Seconds from a decision to the end of its run, whose worker was killed before."""
+
+    seconds: list[float] = []
+
+
 class Startup(BaseModel):
     """The CPU time that a command uses until it starts its work. Other load on the machine can only add to it."""
 
@@ -159,6 +180,8 @@ class Results(BaseModel):
     reading: Reading | None = None
     rebuild: Rebuild | None = None
     simulation: Simulation | None = None
+    idle_fleets: list[IdleFleet] = []
+    recovery: Recovery | None = None
 
     def history(self, side: str, steps: int, size: int) -> HistorySize | None:
         key = (side, steps, size)

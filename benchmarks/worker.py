@@ -1,7 +1,8 @@
-"""One side's worker, in a process of its own: `python -m benchmarks.worker SIDE ADDRESS [PROVIDER [STICKY_SECONDS]]`.
+"""One side's worker, in a process of its own: `python -m benchmarks.worker SIDE ADDRESS [PROVIDER [STICKY [QUEUE]]]`.
 
 It prints `ready` and serves until its standard input closes, so it never outlives the benchmark. With the address of a
-model provider it is the side's streaming worker, on a task queue of its own; STICKY_SECONDS is its sticky timeout.
+model provider it is the side's streaming worker, on a task queue of its own. STICKY is its sticky
+timeout in seconds; an empty argument means the default.
 """
 
 import asyncio
@@ -54,27 +55,31 @@ async def bare_worker(
         yield
 
 
-async def serve(side: str, address: str, provider: str | None = None, sticky: str | None = None) -> None:
+async def serve(
+    side: str, address: str, provider: str | None = None, sticky: str | None = None, queue: str | None = None
+) -> None:
     async with contextlib.AsyncExitStack() as stack:
         if side == WAKEFUL:
             client = await connect(Address(address=address))
             registry = wakeful_stream.registry_for(provider) if provider else wakeful_agent.registry
-            await stack.enter_async_context(running_worker(client, registry, _settings(WAKEFUL, provider, sticky)))
+            await stack.enter_async_context(
+                running_worker(client, registry, _settings(WAKEFUL, provider, sticky, queue))
+            )
         else:
             client = await Client.connect(address, data_converter=pydantic_data_converter)
             activities: list[Callable[..., Any]] = [bare.infer, bare.infer_whole, bare.pad]
             if provider:
                 model, publisher = bare_stream.BareModel(provider), workflow_stream.PublishingModel(provider)
                 activities += [model.stream_answer, model.heartbeat_answer, publisher.publish_answer]
-            settings = _settings(BARE, provider, sticky)
+            settings = _settings(BARE, provider, sticky, queue)
             await stack.enter_async_context(bare_worker(client, settings, activities, sandboxed=side == BARE_SANDBOXED))
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.read)
 
 
-def _settings(side: str, provider: str | None, sticky: str | None) -> WorkerSettings:
-    settings = WorkerSettings(task_queue=streaming_queue(side) if provider else side)
-    return settings if sticky is None else replace(settings, sticky_timeout=timedelta(seconds=float(sticky)))
+def _settings(side: str, provider: str | None, sticky: str | None, queue: str | None) -> WorkerSettings:
+    settings = WorkerSettings(task_queue=queue or (streaming_queue(side) if provider else side))
+    return settings if not sticky else replace(settings, sticky_timeout=timedelta(seconds=float(sticky)))
 
 
 if __name__ == "__main__":

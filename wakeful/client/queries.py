@@ -21,7 +21,7 @@ from wakeful.rpc_errors import error_of
 V = TypeVar("V", bound=Wire)
 
 QUERY_TIMEOUT = timedelta(seconds=7)
-"""Longer than the sticky timeout, after which another worker answers for one that has died."""
+"""Longer than a usual sticky timeout, after which another worker answers for one that has died."""
 
 EARLY_PAUSES_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 """Before a query that came too early is asked again."""

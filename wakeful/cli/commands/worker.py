@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from datetime import timedelta
 from typing import Annotated
 
 import typer
@@ -29,6 +30,12 @@ def worker(
     health_port: Annotated[
         int | None, typer.Option(min=1, max=65535, metavar="PORT", help="Answer health checks over HTTP on this port.")
     ] = None,
+    sweep_interval: Annotated[
+        float,
+        typer.Option(
+            min=0, metavar="SECONDS", help="How often all workers of the task queue together sweep it; 0: this one never."
+        ),
+    ] = 5.0,
     build_id: Annotated[
         str | None,
         typer.Option(metavar="ID", help="The version of your code, for history. [default: Wakeful's version]"),
@@ -61,6 +68,7 @@ def worker(
         max_abandoned_threads=max_abandoned,
         health_port=health_port,
         max_cached_bytes=max_cached_mb * 2**20,
+        sweep_interval=timedelta(seconds=sweep_interval) if sweep_interval else None,
         build_id=build_id or BUILD_ID,
         deployment=deployment or None,
     )
