@@ -1,6 +1,7 @@
 """A fleet of workers: the calls that it makes while it has nothing to do, and how it recovers from `kill -9`.
 
-The calls are those that workers make of themselves, without the long polls that every Temporal worker makes. Sleeping sub-agents are stand-ins: child workflows of the same type, on the same task queue.
+The calls are those that workers make of themselves, without the long polls that every Temporal worker makes. Sleeping
+sub-agents are stand-ins: child workflows of the same type, on the same task queue.
 """
 
 import asyncio

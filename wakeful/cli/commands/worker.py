@@ -33,7 +33,7 @@ def worker(
     sweep_interval: Annotated[
         float,
         typer.Option(
-            min=0, metavar="SECONDS", help="How often all workers of the task queue together sweep it; 0: this one never."
+            min=0, metavar="SECONDS", help="How often all workers together sweep the task queue; 0: this one never."
         ),
     ] = 5.0,
     build_id: Annotated[
