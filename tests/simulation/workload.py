@@ -25,6 +25,7 @@ from wakeful.authoring.hook_contexts import (
     StepEnd,
     ToolGate,
 )
+from wakeful.context.rejected import MESSAGE_NOTE
 from wakeful.context.window import OPENING_ID
 from wakeful.contract.context import DEFAULT_SUMMARIZER_SYSTEM_PROMPT
 from wakeful.contract.decisions import ResumeMode
@@ -151,7 +152,8 @@ def check_request(request: ModelRequest) -> None:
     try:
         check_every_provider([*before, *messages])
         meant = outside.transcripts.get((thread, activity.info().activity_id))
-        is_cut = any(message.id == OPENING_ID for message in messages)
+        # The beginning is left out, or what the provider may have rejected.
+        is_cut = any(message.id == OPENING_ID or message.text == MESSAGE_NOTE for message in messages)
         if meant is not None and len(messages) == meant.length and not is_cut:
             assert reduce(chained, messages, EMPTY_DIGEST) == meant.digest, "the model is not shown its transcript"
     except AssertionError as error:
