@@ -94,6 +94,18 @@ def worker_without_a_local_tool() -> None:
         scenario.end()
 
 
+def worker_of_the_release_before() -> None:
+    """A thread continued as new on the newer of two releases, and its next task reaches a worker of the older one."""
+    options = replace(CALM, workers=2, has_older_release=True)
+    with scenario_of("plain", [ASK], events=1, options=options, mode=ThreadMode.THREAD) as scenario:
+        scenario.go()
+        scenario.move("send t1 enqueue 1")
+        scenario.go()
+        scenario.move("unstick t1", "decide t1 1-1 resume", f"task {scenario.name} on w2")
+        scenario.go()
+        scenario.end()
+
+
 def woken_in_the_middle_of_calls() -> None:
     """A thread that was terminated in the middle of a tool call is woken: its model has to see a result."""
     with scenario_of("plain", [ASK]) as scenario:
@@ -270,6 +282,12 @@ CASES = (
         "The run was stuck: on one worker the tool had failed, on the other it had not.",
         "unregistered is a fact",
         "Nondeterminism: history has event",
+    ),
+    Case(
+        worker_of_the_release_before,
+        "The older release dropped what it did not know, and the thread continued without it.",
+        "newer state accepted",
+        "Violated",
     ),
     Case(
         woken_in_the_middle_of_calls,

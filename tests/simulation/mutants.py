@@ -91,6 +91,11 @@ MUTANTS = (
         mutations.CONTINUE_IN_FLIGHT,
     ),
     Mutant(
+        "newer state accepted",
+        "An older release reads a newer release's snapshot, and drops what it does not know.",
+        mutations.NEWER_STATE_ACCEPTED,
+    ),
+    Mutant(
         "unregistered is a fact",
         "A worker without a local tool reports that the tool failed.",
         mutations.UNREGISTERED_IS_A_FACT,

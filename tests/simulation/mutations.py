@@ -3,8 +3,8 @@
 import dataclasses
 import uuid
 from collections import deque
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -27,7 +27,7 @@ import wakeful_workflows.children as child_workflows
 import wakeful_workflows.early_activations as early_activations
 import wakeful_workflows.signals as signals
 import wakeful_workflows.tools as tool_activities
-from tests.simulation import people, reader
+from tests.simulation import people, reader, workers
 from tests.simulation.workers import WORKFLOWS
 from wakeful.authoring.tool import ToolContext
 from wakeful.contract import ids, names
@@ -208,6 +208,18 @@ async def _has_newer_execution(sweep: OrphanSweep, child: Any) -> bool:
     return newest is not None and newest.run_id != child.run_id
 
 
+@contextmanager
+def _careless_release() -> Iterator[None]:
+    """The release before does not notice that a newer one has written a snapshot, and drops what it does not know."""
+
+    def read(packed: dict[str, Any]) -> snapshots.ThreadSnapshot:
+        snapshot = snapshots.unpack(packed)
+        return replace(snapshot, thread=replace(snapshot.thread, queued=()))
+
+    with patch.object(agent_run, "unpack", read):
+        yield
+
+
 DECISIONS_BY_UPDATE = _together(
     (WORKFLOWS, names.WORKFLOW, _RunWithUpdate),
     (reader._WORKFLOWS, names.WORKFLOW, _RunWithUpdate),
@@ -222,6 +234,7 @@ CONTINUE_BY_LENGTH = _together((EarlyActivations, "check", _check_late), (Histor
 CONTINUE_IN_FLIGHT = _replacing(
     agent_run, "is_possible", lambda thread, _pending: not isinstance(thread.stage, Done | Cancelling)
 )
+NEWER_STATE_ACCEPTED = _replacing(workers, "older_release", _careless_release)
 UNREGISTERED_IS_A_FACT = _replacing(tool_activities, "ActivityNotRegistered", ValueError)
 STEPS_RESTART = _restarting("steps")
 SUBMISSIONS_RESTART = _restarting("submissions")

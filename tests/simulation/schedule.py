@@ -131,6 +131,7 @@ def options_of(seed: str) -> Options:
         mode=ThreadMode.THREAD if aim == Idle.kind else None,
         away=random.random() < 0.3,
         curious=random.random() < CURIOUS,
+        has_older_release=random.random() < 0.2,
     )
 
 

@@ -2,11 +2,13 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -20,6 +22,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
 import wakeful.history.reader
+import wakeful.loop.thread.continue_as_new as continue_as_new
 from tests.simulation import workload
 from tests.simulation.core import ActivationFailed, Core
 from tests.simulation.execution import ActivityTask, Execution
@@ -62,6 +65,13 @@ class Settings:
     budget: HistoryBudget = HistoryBudget()
     search_attributes: bool = True
     max_cached_bytes: int = 2**20
+
+
+@contextmanager
+def older_release() -> Iterator[None]:
+    """Workflows run as in the release before: it neither writes nor reads the newest format of snapshots."""
+    with patch.object(continue_as_new, "FORMAT", continue_as_new.FORMAT - 1):
+        yield
 
 
 @dataclass
@@ -124,6 +134,8 @@ class SimulatedWorker:
         }
         self._call_tool = ToolActivity(REGISTRY, cache, hooks, gates, user_code).call_tool
         self._sweep = OrphanSweep(reader, TASK_QUEUE, grace=timedelta(0), now=self._now)
+        self.release: Callable[[], AbstractContextManager[None]] = nullcontext
+        """The release of its workflows; its activities are of the newest."""
         self.local_activities: frozenset[str] | None = None
         """The local activities that it has; None means every one."""
         self.sweeping: asyncio.Task[None] | None = None
@@ -139,7 +151,8 @@ class SimulatedWorker:
         core = self._core(execution)
         last = history[-1].event_id
         updates = [Update(request.meta.update_id, request, last - 1) for request in execution.updates]
-        core.handle(history, previous_started=execution.previous_started, updates=updates)
+        with self.release():
+            core.handle(history, previous_started=execution.previous_started, updates=updates)
         commands = core.queue.to_send()
         queries = [query for query in self._network.queries if query.with_task and query.execution is execution]
         self.handled[execution.run_id] = HandledTask(execution, core, commands, queries)
@@ -175,7 +188,8 @@ class SimulatedWorker:
         if core is None or core.instance is None:
             core = self._core(execution, is_query=True)
             try:
-                core.handle(list(execution.history), previous_started=execution.previous_started)
+                with self.release():
+                    core.handle(list(execution.history), previous_started=execution.previous_started)
             except ActivationFailed as error:
                 self._fail_query(query, str(error))
                 self.evict(execution)

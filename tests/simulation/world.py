@@ -8,6 +8,7 @@ from typing import Any
 
 from temporalio.api.enums.v1 import WorkflowExecutionStatus
 
+from tests.simulation import workers
 from tests.simulation.core import ActivationFailed
 from tests.simulation.execution import Execution
 from tests.simulation.people import People
@@ -48,6 +49,8 @@ class Options:
     strict: bool = True
     lacks_local_tool: bool = False
     """The last of several workers was deployed without the local tool."""
+    has_older_release: bool = False
+    """The last of several workers runs the release before."""
     haste: float = 0
     """How often people do the next thing at once, before anything else happens."""
     pace: float = 0.6
@@ -88,6 +91,8 @@ class World:
         worker = SimulatedWorker(name, self.network, self.loop, options.settings, strict=options.strict)
         if options.lacks_local_tool and 0 < place == options.workers - 1:
             worker.local_activities = frozenset({names.ACTIVITY_HOOKS})
+        if options.has_older_release and 0 < place == options.workers - 1:
+            worker.release = workers.older_release
         return worker
 
     def count(self, what: str) -> None:
