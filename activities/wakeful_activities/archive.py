@@ -7,7 +7,7 @@ it in its cache; if none answers, its history is read.
 import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import reduce
 from typing import TypeVar
 
@@ -103,7 +103,8 @@ class ArchiveActivity:
             return ArchivedThread(is_open=False)
         if described.status is WorkflowExecutionStatus.RUNNING or described.close_time is None:
             return ArchivedThread(is_open=True)
-        left = described.close_time + await keep_time(self._client) - datetime.now(UTC)
+        # By the server's clock, which has the time of the close, too.
+        left = described.close_time + await keep_time(self._client) - activity.info().started_time
         return ArchivedThread(is_open=False, keep_seconds=max(0.0, left.total_seconds()))
 
     @activity.defn(name=ACTIVITY_EXPIRE)
