@@ -28,7 +28,8 @@ async def test_calls_that_hang_leave_every_thread_to_other_calls(hang: Callable[
     user_code = UserCode(max_threads=1)
     for _ in range(40):
         await cut_off(user_code, hang)
-    assert await user_code.in_thread("gate allow", lambda: "allowed") == "allowed"
+    async with asyncio.timeout(10):
+        assert await user_code.in_thread("gate allow", lambda: "allowed") == "allowed"
 
 
 async def test_only_so_many_calls_run_at_a_time() -> None:
