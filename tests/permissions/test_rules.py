@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.permissions.parsing import parse_pattern
-from wakeful.permissions.rules import Ruling, evaluate, hidden_tools, merged, overlaid, rule_problems
+from wakeful.permissions.rules import Ruling, evaluate, hidden_tools, judge, merged, overlaid, rule_problems
 from wakeful.permissions.text_matcher import TEXT_LIMIT, PatternError
 
 ALLOW, ASK, DENY = Behavior.ALLOW, Behavior.ASK, Behavior.DENY
@@ -97,6 +97,10 @@ def test_all_malformed_rules_are_reported() -> None:
     ]
     with pytest.raises(PatternError):
         evaluate(policy(deny="t()"), (), "t", None)
+    problem = "'t()', character 3: there is nothing between the parentheses; write (*) for any arguments"
+    assert judge(policy(deny="t()"), (), "t", None).denial_of("t") == (
+        f"Tool 't' denied: its permission rules could not be evaluated: {problem}"
+    )
 
 
 tools = st.sampled_from(["t", "u", "t(a*)", "t(b)", 't(x = "a")', 't(x != "a")', "*", "?", "/t|u/", "[!t]", "*(a)"])

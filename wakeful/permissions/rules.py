@@ -19,6 +19,24 @@ class Ruling:
 
     behavior: Behavior
     rule: Rule | None = None
+    problem: str | None = None
+    """Why the rules could not be evaluated, if they could not."""
+
+    def denial_of(self, tool_name: str) -> str | None:
+        """Why a call of the tool is denied; None if it is not."""
+        if self.behavior is not Behavior.DENY:
+            return None
+        if self.problem is not None:
+            return f"Tool '{tool_name}' denied: its permission rules could not be evaluated: {self.problem}"
+        return f"Tool '{tool_name}' denied by permission rules"
+
+
+def judge(policy: PermissionPolicy | None, rules: Sequence[Rule], tool_name: str, arguments: JsonValue) -> Ruling:
+    """Like `evaluate`, but rules that cannot be evaluated deny the call."""
+    try:
+        return evaluate(policy, rules, tool_name, arguments)
+    except (ValueError, RecursionError) as error:
+        return Ruling(Behavior.DENY, problem=str(error))
 
 
 def evaluate(policy: PermissionPolicy | None, rules: Sequence[Rule], tool_name: str, arguments: JsonValue) -> Ruling:

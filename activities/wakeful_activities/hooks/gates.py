@@ -20,7 +20,7 @@ from wakeful.contract.decisions import ResumeMode, Suspension, SuspensionTicket
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.permissions.parsing import naming
-from wakeful.permissions.rules import evaluate
+from wakeful.permissions.rules import judge
 from wakeful.registry.registry import Registry
 from wakeful_activities.hooks.hook_run import HookRun
 from wakeful_activities.results import cut_to_fit
@@ -96,18 +96,11 @@ def is_gated(agent: ResolvedAgent, rules: Sequence[Rule]) -> bool:
 
 
 def _permission(agent: ResolvedAgent, rules: Sequence[Rule], call: GateCall) -> Verdict | None:
-    name = call.tool_name
-    try:
-        ruling = evaluate(agent.permissions, rules, name, call.arguments)
-    except (ValueError, RecursionError) as error:
-        return Block(reason=f"Tool '{name}' denied: its permission rules could not be evaluated: {error}")
-    match ruling.behavior:
-        case Behavior.ALLOW:
-            return None
-        case Behavior.DENY:
-            return Block(reason=f"Tool '{name}' denied by permission rules")
-        case Behavior.ASK:
-            return None if call.approved else Suspend(ticket=_permission_ticket(call))
+    ruling = judge(agent.permissions, rules, call.tool_name, call.arguments)
+    if (reason := ruling.denial_of(call.tool_name)) is not None:
+        return Block(reason=reason)
+    is_asked = ruling.behavior is Behavior.ASK and not call.approved
+    return Suspend(ticket=_permission_ticket(call)) if is_asked else None
 
 
 def _permission_ticket(call: GateCall) -> SuspensionTicket:

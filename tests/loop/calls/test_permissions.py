@@ -1,13 +1,17 @@
 """Permission rules: commands that gates check have those of the thread and the run, and a decision can add one."""
 
 import pytest
+from pydantic import JsonValue
 
+from tests.loop.children import PARENT, delegate_call
 from tests.loop.driving import (
+    LOOK,
     REQUEST,
     THREAD,
     Driver,
     after_continue_as_new,
     asks,
+    asks_gated,
     awaiting_decisions,
     call,
     make_agent,
@@ -18,10 +22,14 @@ from tests.loop.driving import (
     resume,
 )
 from wakeful.contract.agents import ResolvedAgent
-from wakeful.contract.decisions import Decision
-from wakeful.contract.hooks import HookEffects
+from wakeful.contract.decisions import Decision, ResumeMode
+from wakeful.contract.gates import Suspend
+from wakeful.contract.hooks import HookEffects, Phase, PluginBinding
+from wakeful.contract.messages import ToolCall
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
-from wakeful.loop.machine.state import KEPT_RULES
+from wakeful.loop.machine.commands import CallTool, StartChild, StartTask
+from wakeful.loop.machine.stages import Done
+from wakeful.loop.machine.state import KEPT_RULES, REVISION
 
 
 def rule(tool: str, behavior: str = "allow") -> Rule:
@@ -116,3 +124,100 @@ def test_a_tool_call_has_the_agent_whose_gates_run_before_it(
     driver.model(asks(call("c1")))
     (run,) = driver.tool_commands("c1")
     assert (run.agent, run.permissions) == (agent if is_told else None, permissions)
+
+
+def resumed_with(
+    agent: ResolvedAgent,
+    asked: ToolCall,
+    arguments: JsonValue,
+    *,
+    mode: str = "replay_tool_call",
+    revision: int = REVISION,
+) -> Driver:
+    """A run of an agent that denies "secret" in any call; its call `c1` was suspended, and is resumed with these."""
+    agent = agent.model_copy(update={"permissions": NO_SECRETS})
+    driver = Driver(agent, request=REQUEST, revision=revision)
+    driver.model(asks_gated(asked, c1=Suspend(ticket=make_ticket("s1", mode=ResumeMode(mode)))))
+    edited = {"arguments": arguments} if mode == "replay_tool_call" else {"result": arguments}
+    driver.decide(resume("c1").model_copy(update=edited))
+    return driver
+
+
+NO_SECRETS = PermissionPolicy(default_behavior=Behavior.ALLOW, rules=(rule("/./(*secret*)", "deny"),))
+DENIED = "blocked:Tool {!r} denied by permission rules"
+FOREIGN = make_agent().model_copy(update={"tools": (LOOK.model_copy(update={"task_queue": "elsewhere"}),)})
+UNJUDGED = pytest.mark.parametrize(
+    ("agent", "asked"),
+    [
+        (PARENT, delegate_call("c1")),
+        (PARENT, call("c1", "dig")),
+        (PARENT, call("c1", "pick")),
+        (FOREIGN, call("c1")),
+    ],
+    ids=["runtime", "background", "frontend", "another task queue"],
+)
+
+
+@UNJUDGED
+@pytest.mark.parametrize("mode", ["replay_tool_call", "pass_decision_to_tool"])
+def test_a_rule_that_denies_holds_for_the_arguments_of_a_decision_where_no_activity_checks_them(
+    agent: ResolvedAgent, asked: ToolCall, mode: str
+) -> None:
+    """B-805"""
+    driver = resumed_with(agent, asked, {"prompt": "the secret"}, mode=mode)
+    assert driver.result.status_reason == DENIED.format(asked.name)
+    assert driver.tool_results == [("c1", f"Tool {asked.name!r} denied by permission rules")]
+    assert driver.event_types.count("tool_call_resumed") == 1
+    assert [command for command in driver.commands if isinstance(command, StartChild | StartTask | CallTool)] == []
+
+
+@UNJUDGED
+def test_other_arguments_of_a_decision_are_used(agent: ResolvedAgent, asked: ToolCall) -> None:
+    driver = resumed_with(agent, asked, {"prompt": "the weather"})
+    assert (driver.refusal_reasons, isinstance(driver.thread.stage, Done)) == ([], False)
+
+
+def test_a_rule_that_a_hook_added_since_holds_for_a_resumed_call_without_an_activity() -> None:
+    driver = Driver(PARENT)
+    ticket = Suspend(ticket=make_ticket("s1"))
+    driver.model(asks_gated(call("c0"), delegate_call("c1"), c1=ticket))
+    driver.tool("c0", ok("done"), HookEffects(permissions=(rule("agent_run_*", "deny"),)))
+    driver.decide(resume("c1"))
+    assert driver.result.status_reason == DENIED.format("agent_run_researcher")
+
+
+def test_a_run_of_an_earlier_revision_performs_the_call() -> None:
+    """Its history has the command."""
+    driver = resumed_with(PARENT, delegate_call("c1"), {"prompt": "the secret"}, revision=2)
+    assert [command.request.input for command in driver.commands_of(StartChild)] == ["the secret"]
+
+
+@pytest.mark.parametrize(
+    "guarded",
+    [
+        {"gates": ("modest",)},
+        {"plugins": (PluginBinding(id="guard", phases=(Phase.TOOL_GATE,)),)},
+    ],
+    ids=["gates", "tool_gate hooks"],
+)
+@pytest.mark.parametrize("name", ["agent_run_researcher", "dig", "pick"])
+def test_arguments_that_no_gate_could_check_are_refused(guarded: dict[str, object], name: str) -> None:
+    """B-805"""
+    agent = PARENT.model_copy(update=guarded)
+    driver = resumed_with(agent, call("c1", name, {"prompt": "Go."}), {"prompt": "the weather"})
+    assert driver.refusal_reasons == [
+        f"call 'c1': tool {name!r} runs without an activity, so the agent's gates could not check other arguments: "
+        "resume the call without 'arguments', or cancel it"
+    ]
+    driver.decide(resume("c1"))
+    assert len(driver.refusal_reasons) == 1
+
+
+def test_gates_check_other_arguments_in_the_activity_of_the_call() -> None:
+    agent = make_agent(gates=("modest",))
+    driver = resumed_with(agent, call("c1"), {"at": "Rome"})
+    assert driver.tool_commands("c1")[-1].call.arguments == {"at": "Rome"}
+    earlier = resumed_with(
+        PARENT.model_copy(update={"gates": ("modest",)}), delegate_call("c1"), {"prompt": "Go on."}, revision=2
+    )
+    assert len(earlier.commands_of(StartChild)) == 1

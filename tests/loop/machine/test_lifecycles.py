@@ -92,10 +92,21 @@ def test_every_edge_of_the_table_is_taken(monkeypatch: pytest.MonkeyPatch) -> No
         world = World(Random(seed))
         world.make_moves()
         world.finish_all_work()
-    for scenario in (cancel_while_waiting_for_a_grant, cancel_while_tasks_hold_the_budget, fail_while_waiting):
+    for scenario in (
+        cancel_while_handing_off,
+        cancel_while_waiting_for_a_grant,
+        cancel_while_tasks_hold_the_budget,
+        fail_while_waiting,
+    ):
         scenario()
     edges = {(before, after) for before, follows in STAGE_EDGES.items() for after in follows}
     assert edges - taken == set()
+
+
+def cancel_while_handing_off() -> None:
+    driver = Driver(PARENT)
+    driver.model(asks(call("c1", "handoff_to_billing")))
+    driver.cancel()
 
 
 def cancel_while_waiting_for_a_grant() -> None:

@@ -237,7 +237,7 @@ def _resumed_payload(result: ToolResult) -> JsonValue:
     return {"data": result.data, "metadata": result.metadata} if result.metadata else result.data
 
 
-def blocked(call: NewCall | RunningCall, reason: str, effects: HookEffects | None = None) -> FinishedCall:
+def blocked(call: Unfinished, reason: str, effects: HookEffects | None = None) -> FinishedCall:
     """A call that a gate blocked: the loop itself makes its result."""
     result = ToolResult.error(call.call.name, reason)
     return replace(finished(call, result), source=None, effects=effects)

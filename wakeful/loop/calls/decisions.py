@@ -13,6 +13,7 @@ from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.schemas import mismatch
 from wakeful.contract.tools import ToolResult
+from wakeful.loop.calls import gates
 from wakeful.loop.calls.batch import (
     INLINE_RESULTS_BYTES,
     FinishedCall,
@@ -132,6 +133,11 @@ def _objection(thread: Thread, call: SuspendedCall, decision: Decision) -> str |
         return "its ticket names no rule to remember, so 'always' is not possible"
     if decision.arguments is not None and not (resumes and ticket.resume_mode is ResumeMode.REPLAY_TOOL_CALL):
         return "'arguments' are only allowed with the action 'resume' and the resume mode 'replay_tool_call'"
+    if decision.arguments is not None and gates.cannot_judge_edited(thread, call):
+        return (
+            f"tool {call.call.name!r} runs without an activity, so the agent's gates could not check other arguments: "
+            "resume the call without 'arguments', or cancel it"
+        )
     return _schema_objection(thread, call, decision) if resumes else None
 
 

@@ -1,16 +1,20 @@
-"""When the verdicts of gates apply.
+"""When the verdicts of gates apply, and what the loop itself judges.
 
 Gates judge the calls of a step together with the model's answer, before any call runs. A call that runs may change what
 they say about a later one. So where earlier calls run, a verdict is not final: the call starts, and its activity asks
-the gates again.
+the gates again. A call without such an activity is judged once; if a decision resumes it, the loop asks the permission
+rules again, with the arguments that it runs with.
 """
 
 from collections.abc import Iterable, Mapping
 
 from wakeful.contract.gates import Block, Verdict
-from wakeful.loop.calls.batch import Call, NewCall, ResumingCall, RunningCall
+from wakeful.contract.hooks import Phase
+from wakeful.contract.messages import ToolCall
+from wakeful.loop.calls.batch import Call, NewCall, ResumingCall, RunningCall, SuspendedCall
 from wakeful.loop.calls.commit import batch_of
 from wakeful.loop.machine.state import Thread
+from wakeful.permissions.rules import judge
 
 
 def final_verdict(thread: Thread, new: NewCall) -> Verdict | None:
@@ -42,16 +46,30 @@ def first_to_start(thread: Thread, candidates: Iterable[NewCall]) -> NewCall | N
     return first
 
 
+def denial_of_resumed(thread: Thread, call: ResumingCall, executed: ToolCall) -> str | None:
+    """Why the permission rules deny a resumed call that no activity judges again; `executed` has its arguments."""
+    if thread.current.revision < 3 or _is_judged_again(thread, call):
+        return None
+    ruling = judge(thread.agent.permissions, thread.rules, executed.name, executed.arguments)
+    return ruling.denial_of(executed.name)
+
+
+def cannot_judge_edited(thread: Thread, call: SuspendedCall) -> bool:
+    """Whether the agent has gates that could not judge other arguments for the call: it has no activity to do so."""
+    has_gates = bool(thread.agent.gates) or thread.agent.has_hooks(Phase.TOOL_GATE)
+    return has_gates and not _has_activity(thread, call) and thread.current.revision >= 3
+
+
 def _any_runs_before(thread: Thread, new: NewCall) -> bool:
     verdicts = _verdicts(thread)
     earlier = batch_of(thread).before(new.call.id)
     return any(call.call.id not in verdicts and _has_activity(thread, call) for call in earlier)
 
 
-def _is_judged_again(thread: Thread, new: NewCall) -> bool:
+def _is_judged_again(thread: Thread, call: Call) -> bool:
     """Whether its activity will ask the gates; one on another task queue is not ours and asks none."""
-    tool = thread.tool(new.call.name)
-    return _has_activity(thread, new) and tool is not None and tool.task_queue is None
+    tool = thread.tool(call.call.name)
+    return _has_activity(thread, call) and tool is not None and tool.task_queue is None
 
 
 def _has_activity(thread: Thread, call: Call) -> bool:
