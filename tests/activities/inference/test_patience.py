@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from pydantic_core import to_json
 from temporalio.exceptions import ApplicationError
 
 from tests.activities.wiring import activities, cache_of, environment
@@ -65,7 +66,7 @@ class Worker:
         )
 
         def beat(*details: Any) -> None:
-            self.beats[run] = [json.loads(each.model_dump_json()) if each is not None else None for each in details]
+            self.beats[run] = [json.loads(to_json(each)) for each in details]
 
         running.on_heartbeat = beat
         try:

@@ -76,7 +76,7 @@ async def test_the_key_is_in_no_error_and_no_log(
     fake: FakeProvider, reply: Reply, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    chat = OpenAIChat(api_key=CANARY, base_url=fake.chat_url, timeout=0.2)
+    chat = OpenAIChat(api_key=CANARY, base_url=fake.chat_url, timeout=1.0)
     error: BaseException | None = await failure(chat, fake, reply)
     await chat.aclose()
     assert fake.asked[0].headers["authorization"] == f"Bearer {CANARY}"
