@@ -18,7 +18,7 @@ from temporalio.converter import (
 )
 
 from wakeful.storage import DirectoryStore, PayloadStore, S3Store, external_storage
-from wakeful.undecodable import is_permanent
+from wakeful.undecodable import Undecodable, checked, is_permanent
 
 LARGE = Payload(metadata={"encoding": b"binary/plain"}, data=b"x" * 1000)
 READING = StorageDriverRetrieveContext()
@@ -103,13 +103,22 @@ async def test_any_id_has_a_folder_of_its_own(store: PayloadStore) -> None:
         assert await store.delete("default", id) == 1
 
 
+async def assert_refused(
+    store: PayloadStore, claim: StorageDriverClaim, forged: Mapping[str, str], reason: str
+) -> None:
+    """A forged claim does not block the workflow task that reads it: the signal is refused."""
+    read = await store.retrieve(READING, [claim, StorageDriverClaim({**claim.claim_data, **forged}), claim])
+    assert (read[0], read[2]) == (LARGE, LARGE)
+    with pytest.raises(Undecodable, match=reason):
+        checked(read[1])
+
+
 async def test_a_claim_cannot_name_another_file(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(LARGE.SerializeToString())
     store = DirectoryStore(tmp_path / "payloads")
     (claim,) = await store.store(of("t1"), [LARGE])
     for forged in ({"digest": "../../../secret"}, {"folder": "..", "digest": "0" * 64}, {"digest": ""}):
-        with pytest.raises(ValueError, match="is not a stored payload"):
-            await store.retrieve(READING, [StorageDriverClaim({**claim.claim_data, **forged})])
+        await assert_refused(store, claim, forged, "is not a stored payload")
 
 
 async def test_a_claim_cannot_name_another_object_or_bucket(s3: FakeS3) -> None:
@@ -117,8 +126,7 @@ async def test_a_claim_cannot_name_another_object_or_bucket(s3: FakeS3) -> None:
     (claim,) = await store.store(of("t1"), [LARGE])
     s3.objects["backups/secret"] = LARGE.SerializeToString()
     for forged in ({"key": "backups/secret"}, {"bucket": "other"}, {"hash_value": "0" * 64}, {"key": ""}):
-        with pytest.raises(ValueError, match="is not a stored payload of the bucket 'b'"):
-            await store.retrieve(READING, [StorageDriverClaim({**claim.claim_data, **forged})])
+        await assert_refused(store, claim, forged, "is not a stored payload of the bucket 'b'")
 
 
 async def test_a_payload_that_was_changed_is_an_error_that_waits_for_its_repair(tmp_path: Path) -> None:

@@ -31,6 +31,8 @@ from temporalio.converter import (
 )
 
 from wakeful.contract.errors import ConfigurationError
+from wakeful.contract.limits import NAME_LENGTH, cut
+from wakeful.undecodable import marked
 
 VARIABLE = "WAKEFUL_PAYLOAD_STORE"
 THRESHOLD_BYTES = 128 * 1024
@@ -86,9 +88,9 @@ class DirectoryStore(PayloadStore):
 
     def _read(self, claim: Mapping[str, str]) -> Payload:
         folder, digest = claim.get("folder", ""), claim.get("digest", "")
-        # Any client can write a claim into a signal: it must not name another file of this machine.
+        # Any client can write a claim into a signal: it must not name another file of this machine, nor block the run.
         if not _DIGEST.fullmatch(digest) or not _is_folder(folder):
-            raise ValueError(f"{folder!r} / {digest!r} is not a stored payload")
+            return marked(f"{cut(folder, NAME_LENGTH)!r} / {cut(digest, NAME_LENGTH)!r} is not a stored payload")
         path = self._directory / folder / digest
         data = path.read_bytes()
         # An OSError: the workflow task has to wait until the file is restored, and not to refuse what it held.
@@ -136,15 +138,18 @@ class S3Store(PayloadStore):
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
-        for claim in claims:
-            self._check(claim.claim_data)
-        return await self._driver.retrieve(context, claims)
+        forged = [self._problem(claim.claim_data) for claim in claims]
+        sound = [claim for claim, problem in zip(claims, forged, strict=True) if problem is None]
+        found = iter(await self._driver.retrieve(context, sound) if sound else ())
+        return [next(found) if problem is None else marked(problem) for problem in forged]
 
-    def _check(self, claim: Mapping[str, str]) -> None:
+    def _problem(self, claim: Mapping[str, str]) -> str | None:
         """The driver compares the content with the claim's hash; but any client can write a claim into a signal."""
         bucket, key, digest = claim.get("bucket", ""), claim.get("key", ""), claim.get("hash_value", "")
-        if bucket != self._bucket or (named := _S3_KEY.fullmatch(key)) is None or named["digest"] != digest:
-            raise ValueError(f"{bucket!r} / {key!r} is not a stored payload of the bucket {self._bucket!r}")
+        named = _S3_KEY.fullmatch(key)
+        if bucket == self._bucket and named is not None and named["digest"] == digest:
+            return None
+        return f"{cut(key, NAME_LENGTH)!r} is not a stored payload of the bucket {self._bucket!r}"
 
     async def delete(self, namespace: str, workflow_id: str) -> int:
         deleted = 0

@@ -26,7 +26,7 @@ from temporalio.converter import (
 )
 
 ENCODING = b"wakeful/undecodable"
-"""The encoding of a payload that the codec could not decode; its data is the name of the error. Never in history."""
+"""The encoding of a payload that can never be decoded; its data is the reason. Never in history."""
 
 _PERMANENT = (ValueError, TypeError, LookupError, AssertionError, DecodeError, struct.error, zlib.error, binascii.Error)
 _CRYPTOGRAPHY = frozenset({"cryptography", "nacl", "Crypto", "Cryptodome"})
@@ -83,7 +83,8 @@ class TolerantCodec(PayloadCodec, WithSerializationContext):
             if not self._marks or not is_permanent(error):
                 raise
             if len(payloads) == 1:
-                return [_marked(error)]
+                # Without the message, which may differ from worker to worker.
+                return [marked(f"the payload codec cannot decode it ({type(error).__name__})")]
         return [decoded for payload in payloads for decoded in await self.decode([payload])]
 
     def with_context(self, context: SerializationContext) -> "TolerantCodec":
@@ -93,9 +94,9 @@ class TolerantCodec(PayloadCodec, WithSerializationContext):
         )
 
 
-def _marked(error: Exception) -> Payload:
-    # Without the message, which may differ from worker to worker.
-    return Payload(metadata={"encoding": ENCODING}, data=type(error).__name__.encode())
+def marked(reason: str) -> Payload:
+    """What takes the place of a payload that can never be decoded, for the same reason on every worker."""
+    return Payload(metadata={"encoding": ENCODING}, data=reason.encode())
 
 
 class Undecodable(ValueError):
@@ -109,5 +110,5 @@ def checked(payload: Payload) -> Payload:
         Undecodable: it is marked.
     """
     if payload.metadata.get("encoding") == ENCODING:
-        raise Undecodable(f"the payload codec cannot decode it ({payload.data.decode()})")
+        raise Undecodable(payload.data.decode())
     return payload
