@@ -291,9 +291,12 @@ class Driver:
         """The hooks in flight return, with effects or without."""
         return self.feed(HooksReturned(self._newest(RunHooks).id, effects or HookEffects()))
 
-    def block(self, call_id: str, reason: str, effects: HookEffects | None = None) -> Advance:
-        """A gate blocks the call just before its tool would run."""
-        outcome = ToolOutcome(result=ToolResult.error("look", reason), blocked=reason, effects=effects)
+    def block(
+        self, call_id: str, reason: str, effects: HookEffects | None = None, *, result: ToolResult | None = None
+    ) -> Advance:
+        """A gate blocks the call just before its tool would run; `result` is what hooks made of the error."""
+        made = result or ToolResult.error("look", reason)
+        outcome = ToolOutcome(result=made, blocked=reason, effects=effects)
         return self.feed(ToolReturned(self.work_id_of(call_id), outcome))
 
     def wait(self, milliseconds: int) -> Advance:

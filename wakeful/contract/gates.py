@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from wakeful.contract.base import Wire
+from wakeful.contract.base import Maybe, Wire
 from wakeful.contract.decisions import SuspensionTicket
 from wakeful.contract.tools import ToolResult
 
@@ -14,6 +14,8 @@ class Block(Wire):
 
     verdict: Literal["block"] = "block"
     reason: str
+    result: Maybe[ToolResult] = None
+    """What `after_tool_execute` hooks made of the error result."""
 
 
 class Suspend(Wire):

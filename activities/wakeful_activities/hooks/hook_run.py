@@ -17,16 +17,19 @@ from pydantic_core import PydanticSerializationError, to_json
 from temporalio import activity
 
 from wakeful.authoring.gate import GateCall, stronger
-from wakeful.authoring.hook_contexts import HookContext, ToolGate
+from wakeful.authoring.hook_contexts import AfterToolExecute, HookContext, ToolGate
 from wakeful.authoring.hook_requests import HookRequests
 from wakeful.authoring.plugin import AnyPlugin, hook_name
 from wakeful.authoring.profiles import Profiles
 from wakeful.authoring.state import State
 from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.decisions import ToolCallResume
 from wakeful.contract.gates import Block, SetResult, Verdict
 from wakeful.contract.hooks import HookEffects, HookFailure, LifecyclePhase, Phase, PluginBinding
+from wakeful.contract.messages import ToolCall
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.state import StateView
+from wakeful.contract.tools import ToolDescriptor, ToolResult, ToolStatus
 from wakeful.registry.plugin_bindings import bound_settings
 from wakeful.registry.plugin_lifecycles import PluginLifecycles
 from wakeful.registry.registry import Registry
@@ -194,6 +197,25 @@ class HookRun:
                 verdict = SetResult(result=cut_to_fit(verdict.result))
             strongest = stronger(strongest, verdict)
         return strongest
+
+    async def result(
+        self, call: ToolCall, tool: ToolDescriptor | None, result: ToolResult, resume: ToolCallResume | None = None
+    ) -> ToolResult:
+        """The result as `after_tool_execute` hooks leave it. They do not run for a suspended call."""
+        if result.status is ToolStatus.PENDING:
+            return result
+        for binding in self.bindings(Phase.AFTER_TOOL_EXECUTE):
+            # Copies: a hook that changes what it is given must not change what other hooks see or what is recorded.
+            make: MakeContext = partial(
+                AfterToolExecute,
+                call=call.model_copy(deep=True),
+                tool=copy.deepcopy(tool),
+                resume=copy.deepcopy(resume),
+                result=result.model_copy(deep=True),
+            )
+            replaced = (await self.run(binding, Phase.AFTER_TOOL_EXECUTE, make)).result
+            result = result if replaced is None else cut_to_fit(replaced)
+        return result
 
     @cached_property
     def _agent_copy(self) -> ResolvedAgent:

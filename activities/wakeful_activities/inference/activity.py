@@ -27,7 +27,7 @@ from wakeful_activities.inference.answer import continued_text, recordable, with
 from wakeful_activities.inference.attempt import Stream, earlier_attempts
 from wakeful_activities.inference.breakers import CircuitBreakers
 from wakeful_activities.inference.build_request import BuiltRequest, RequestShape, build_request, tools_by_id
-from wakeful_activities.inference.hooks import after_inference, before_inference, has_hooks
+from wakeful_activities.inference.hooks import after_inference, after_verdicts, before_inference, has_hooks
 from wakeful_activities.inference.model_choice import ModelChoice
 from wakeful_activities.inference.models import Models
 from wakeful_activities.inference.patience import HeldBack, choose_model, failure, too_many_lost, unexpected
@@ -206,6 +206,8 @@ class InferActivity:
                 return response.model_copy(update={"effects": hooks.effects})
         if response.tool_calls and (is_gated(agent, rules) or agent.has_hooks(Phase.TOOL_GATE)):
             verdicts = await self._gates.verdicts(agent, rules, _gate_calls(response, input, agent), hooks)
+            if hooks is not None and not hooks.ends_run:
+                verdicts = await after_verdicts(hooks, response.tool_calls, verdicts, tools_by_id(input, agent))
             response = response.model_copy(update={"verdicts": verdicts})
         if agent.output is not None:
             before = continued_text(built.history) if input.continuing else ""

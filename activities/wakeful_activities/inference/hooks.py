@@ -1,6 +1,10 @@
-"""Hooks around a model call: those before it change the request, those after it change the answer."""
+"""Hooks around a model call: those before it change the request, those after it change the answer.
+
+Results that gates set together with the answer have hooks of `after_tool_execute`, as those of tools have.
+"""
 
 import contextlib
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from wakeful.authoring.hook_contexts import AfterInference, BeforeInference, StepEnd, StepStart
@@ -8,15 +12,18 @@ from wakeful.authoring.hook_requests import HookRequests
 from wakeful.context.messages import ContextMessages
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.context import ContextMessage, LastShown
+from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
 from wakeful.contract.hooks import LifecyclePhase, Phase
 from wakeful.contract.inference import InferInput, ModelResponse
-from wakeful.contract.messages import Message, Role
+from wakeful.contract.messages import Message, Role, ToolCall
+from wakeful.contract.tools import ToolDescriptor, ToolResult
+from wakeful.loop.calls.gates import final_calls
 from wakeful.registry.plugin_bindings import CONTEXT_THROTTLE
 from wakeful_activities.hooks.hook_run import HookRun, MakeContext
 from wakeful_activities.inference.build_request import RequestShape
 
 PHASES_BEFORE = (Phase.STEP_START, Phase.BEFORE_INFERENCE)
-PHASES = (*PHASES_BEFORE, Phase.AFTER_INFERENCE, Phase.TOOL_GATE)
+PHASES = (*PHASES_BEFORE, Phase.AFTER_INFERENCE, Phase.TOOL_GATE, Phase.AFTER_TOOL_EXECUTE)
 
 
 def has_hooks(agent: ResolvedAgent, input: InferInput) -> bool:
@@ -58,6 +65,33 @@ async def after_inference(hooks: HookRun, response: ModelResponse) -> ModelRespo
         if text is not None:
             response = response.model_copy(update={"text": text})
     return response
+
+
+async def after_verdicts(
+    hooks: HookRun,
+    calls: Sequence[ToolCall],
+    verdicts: Mapping[str, Verdict],
+    tools: Mapping[str, ToolDescriptor],
+) -> Mapping[str, Verdict]:
+    """The verdicts with results as hooks of `after_tool_execute` leave them, where no activity runs for the call.
+
+    A verdict that the call's own activity gives again is not changed: the hooks run there.
+    """
+    final, changed = final_calls(calls, verdicts, tools.get), dict(verdicts)
+    for call in calls:
+        tool = tools.get(call.name)
+        if call.id not in final or tool is None:
+            continue
+        match verdicts[call.id]:
+            case SetResult(result=result):
+                changed[call.id] = SetResult(result=await hooks.result(call, tool, result))
+            case Block(reason=reason):
+                error = ToolResult.error(call.name, reason)
+                result = await hooks.result(call, tool, error)
+                changed[call.id] = Block(reason=reason, result=None if result == error else result)
+            case Suspend():
+                pass
+    return changed
 
 
 def _shaped(hooks: HookRun, shape: RequestShape, *, step: int) -> RequestShape:

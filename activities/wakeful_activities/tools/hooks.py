@@ -3,10 +3,10 @@
 import copy
 from functools import partial
 
-from wakeful.authoring.hook_contexts import AfterToolExecute, BeforeToolExecute
+from wakeful.authoring.hook_contexts import BeforeToolExecute
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.hooks import Phase
-from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult, ToolStatus
+from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult
 from wakeful_activities.hooks.hook_run import HookRun, MakeContext
 from wakeful_activities.results import cut_to_fit
 
@@ -41,15 +41,9 @@ class HookedCall:
         return None
 
     async def after(self, outcome: ToolOutcome) -> ToolOutcome:
-        """The outcome as `after_tool_execute` hooks leave it. They do not run for a suspended call."""
-        if outcome.result.status is ToolStatus.PENDING:
-            return outcome
-        for binding in self.hooks.bindings(Phase.AFTER_TOOL_EXECUTE):
-            make = self._making(partial(AfterToolExecute, result=outcome.result.model_copy(deep=True)))
-            result = (await self.hooks.run(binding, Phase.AFTER_TOOL_EXECUTE, make)).result
-            if result is not None:
-                outcome = outcome.model_copy(update={"result": cut_to_fit(result)})
-        return outcome
+        """The outcome as `after_tool_execute` hooks leave it."""
+        result = await self.hooks.result(self.input.call, self.tool, outcome.result, self.input.resume)
+        return outcome if result is outcome.result else outcome.model_copy(update={"result": result})
 
     def _making(self, kind: MakeContext) -> MakeContext:
         # Copies: a hook that changes the arguments must not change what other hooks see or what runs.

@@ -7,6 +7,7 @@ import pytest
 from tests.activities.hooks.world import VISITS, Manner, World, adding, plugin
 from wakeful import (
     AfterInference,
+    AfterToolExecute,
     BeforeInference,
     Behavior,
     GateCall,
@@ -21,12 +22,15 @@ from wakeful import (
     say,
 )
 from wakeful.contract.context import ContextMessage, ContextPolicy, ContextTarget
+from wakeful.contract.gates import Block, SetResult
 from wakeful.contract.hooks import EmittedEvent, HookEffects
 from wakeful.contract.inference import TranscriptRef
 from wakeful.contract.messages import Message, Role, TextBlock
 from wakeful.contract.runs import StopDetail
 from wakeful.contract.state import StateView
+from wakeful.contract.tools import ToolResult
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
+from wakeful.permissions.patterns import primary
 from wakeful.registry.plugin_bindings import CONTEXT_THROTTLE
 
 
@@ -198,6 +202,55 @@ async def test_tool_gate_hooks_run_after_gates_and_a_block_goes_before_a_suspens
     assert [verdict.verdict for verdict in response.verdicts.values()] == ["suspend", "block", "block"]
     assert evaluated == [("p", "pay"), ("q", "pay"), ("p", "pay"), ("q", "pay")]
     assert response.effects is None
+
+
+async def test_after_tool_execute_sees_results_that_gates_set_with_the_answer_and_can_replace_them() -> None:
+    """B-238."""
+
+    def redact(ctx: AfterToolExecute) -> None:
+        seen.append((ctx.call.arguments, ctx.tool and ctx.tool.id, ctx.result.text))
+        ctx.emit("seen")
+        ctx.set_result("[card]")
+
+    @gate
+    def cards(call: GateCall) -> Verdict | None:
+        verdicts: dict[str, Verdict] = {
+            "0": call.result("card 7"),
+            "1": call.block("card 8"),
+            "2": call.suspend("card 9?"),
+        }
+        return verdicts.get(primary(call.arguments))
+
+    seen: list[Any] = []
+    turn = call("pay", amount=0) & call("pay", amount=1) & call("pay", amount=2)
+    world = World(plugin("p", after_tool_execute=redact), turn=turn, gates=[cards])
+    response = await world.infer()
+    assert [verdict.model_dump(exclude={"ticket"}) for verdict in response.verdicts.values()] == [
+        SetResult(result=ToolResult.success("pay", "[card]")).model_dump(),
+        Block(reason="card 8", result=ToolResult.success("pay", "[card]")).model_dump(),
+        {"verdict": "suspend"},
+    ]
+    assert seen == [({"amount": 0}, "pay", "card 7"), ({"amount": 1}, "pay", "card 8")]
+    assert response.effects == HookEffects(base=4, events=(EmittedEvent(plugin="p", name="seen"),) * 2)
+
+    seen.clear()
+    world = World(plugin("p", after_tool_execute=redact), turn=call("look", where="up") & turn, gates=[cards])
+    assert len((await world.infer()).verdicts) == 3
+    assert seen == [], "each call has an activity, which asks the gates and runs the hooks again"
+
+
+async def test_after_tool_execute_does_not_run_for_calls_of_an_answer_that_is_discarded_or_of_unknown_tools() -> None:
+    seen: list[str] = []
+    after = plugin("q", after_tool_execute=lambda ctx: seen.append(ctx.result.text))
+
+    @gate
+    def known(call: GateCall) -> Verdict:
+        return call.result("known")
+
+    for stops, turn in ((True, call("pay", amount=1)), (False, call("fly"))):
+        stop = plugin("p", tool_gate=lambda ctx, stops=stops: ctx.stop("enough") if stops else None)
+        assert len((await World(stop, after, turn=turn, gates=[known]).infer()).verdicts) == 1
+    assert seen == []
 
 
 async def test_a_permission_rule_that_a_hook_adds_holds_at_once() -> None:

@@ -28,6 +28,7 @@ from wakeful.contract.names import TOOL_INTERRUPTED
 from wakeful.contract.runs import Blocked, Cancelled, RunStatus, ToolCallStatus
 from wakeful.contract.tools import ToolResult
 from wakeful.loop.machine.stages import AwaitingDecisions, Cancelling, Idle, Inferring
+from wakeful.loop.machine.state import REVISION
 
 NO = Block(reason="not here")
 ASK = Suspend(ticket=make_ticket("s"))
@@ -86,6 +87,27 @@ def test_a_call_that_is_blocked_when_gated_again_ends_the_run_and_earlier_result
     assert driver.result.termination == Blocked(value="still not here")
 
 
+REDACTED = ToolResult.error("look", "[card]")
+
+
+@pytest.mark.parametrize(
+    ("made", "revision", "read"),
+    [(REDACTED, REVISION, "[card]"), (pending("s1"), REVISION, "card 8"), (REDACTED, 2, "card 8")],
+    ids=["replaced", "a blocked call is not suspended", "an earlier revision"],
+)
+@pytest.mark.parametrize("with_answer", [True, False], ids=["with the answer", "just before"])
+def test_the_model_reads_what_hooks_made_of_the_error_of_a_blocked_call(
+    made: ToolResult, revision: int, read: str, with_answer: bool
+) -> None:
+    """B-238"""
+    driver = Driver(request=THREAD, revision=revision)
+    driver.model(asks_gated(call("c1"), **({"c1": Block(reason="card 8", result=made)} if with_answer else {})))
+    if not with_answer:
+        driver.block("c1", "card 8", result=made)
+    assert driver.tool_results == [("c1", read)]
+    assert driver.result.termination == Blocked(value="card 8")
+
+
 def test_a_gate_can_block_a_call_that_it_allowed_before() -> None:
     """B-231: an earlier call may lock a later one."""
     driver = Driver()
@@ -124,8 +146,8 @@ def test_a_call_that_is_blocked_during_a_cancel_has_that_result_and_the_run_is_c
     driver = Driver()
     driver.model(asks_gated(call("c1")))
     driver.cancel()
-    driver.block("c1", "not here")
-    assert (driver.tool_results, driver.result.termination) == ([("c1", "not here")], Cancelled())
+    driver.block("c1", "not here", result=REDACTED)
+    assert (driver.tool_results, driver.result.termination) == ([("c1", "[card]")], Cancelled())
 
 
 def test_a_thread_whose_run_was_blocked_accepts_the_next_message() -> None:

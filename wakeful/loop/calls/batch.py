@@ -237,10 +237,11 @@ def _resumed_payload(result: ToolResult) -> JsonValue:
     return {"data": result.data, "metadata": result.metadata} if result.metadata else result.data
 
 
-def blocked(call: Unfinished, reason: str, effects: HookEffects | None = None) -> FinishedCall:
-    """A call that a gate blocked: the loop itself makes its result."""
-    result = ToolResult.error(call.call.name, reason)
-    return replace(finished(call, result), source=None, effects=effects)
+def blocked(call: Unfinished, reason: str, result: ToolResult | None = None) -> FinishedCall:
+    """A call that a gate blocked, with what hooks made of its result; else the loop itself makes the result."""
+    if result is not None and result.status is not ToolStatus.PENDING:
+        return finished(call, result)
+    return replace(finished(call, ToolResult.error(call.call.name, reason)), source=None)
 
 
 _OUTCOMES = {

@@ -4,6 +4,7 @@ from itertools import takewhile
 
 from wakeful.contract.base import replace
 from wakeful.contract.events import AgentEvent
+from wakeful.contract.hooks import HookEffects
 from wakeful.contract.messages import MessageMetadata
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.tools import ToolResult, outcome_unknown
@@ -15,6 +16,7 @@ from wakeful.loop.calls.batch import (
     FinishedCall,
     RunningCall,
     Unfinished,
+    blocked,
     finish_event,
     finished,
 )
@@ -46,6 +48,20 @@ def finish_call(thread: Thread, call: Unfinished, result: ToolResult) -> Advance
         result = within_room(thread, result)
         after = replace(after, result=result)
     return move(thread, after, finish_event(call, result))
+
+
+def finish_blocked(
+    thread: Thread,
+    call: Unfinished,
+    reason: str,
+    result: ToolResult | None = None,
+    effects: HookEffects | None = None,
+) -> Advance:
+    """Finish a call that rules or a gate do not allow; `result` is what hooks made of its error."""
+    after = blocked(call, reason, result if thread.current.revision >= 3 else None)
+    if after.source is None:
+        after = replace(after, result=within_room(thread, after.result))
+    return move(thread, replace(after, effects=effects), finish_event(call, after.result))
 
 
 def within_room(thread: Thread, result: ToolResult) -> ToolResult:

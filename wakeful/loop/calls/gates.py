@@ -6,23 +6,35 @@ the gates again. A call without such an activity is judged once; if a decision r
 rules again, with the arguments that it runs with.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from wakeful.contract.gates import Block, Verdict
 from wakeful.contract.hooks import Phase
 from wakeful.contract.messages import ToolCall
-from wakeful.loop.calls.batch import Call, NewCall, ResumingCall, RunningCall, SuspendedCall
+from wakeful.contract.tools import ToolDescriptor
+from wakeful.loop.calls.batch import NewCall, ResumingCall, RunningCall, SuspendedCall
 from wakeful.loop.calls.commit import batch_of
 from wakeful.loop.machine.state import Thread
 from wakeful.permissions.rules import judge
 
 
+def final_calls(
+    calls: Iterable[ToolCall], verdicts: Mapping[str, Verdict], tool: Callable[[str], ToolDescriptor | None]
+) -> frozenset[str]:
+    """The calls of an answer whose verdicts, which come with it, are final: no call that runs before changes them."""
+    final, runs_before = set(), False
+    for call in calls:
+        descriptor = tool(call.name)
+        if call.id not in verdicts:
+            runs_before = runs_before or _has_activity(descriptor)
+        elif not (runs_before and _is_judged_again(descriptor)):
+            final.add(call.id)
+    return frozenset(final)
+
+
 def final_verdict(thread: Thread, new: NewCall) -> Verdict | None:
     """What happens instead of running the call; None if it runs, perhaps to be judged again."""
-    verdict = _verdicts(thread).get(new.call.id)
-    if verdict is None or (_is_judged_again(thread, new) and _any_runs_before(thread, new)):
-        return None
-    return verdict
+    return _verdicts(thread)[new.call.id] if new.call.id in _final(thread) else None
 
 
 def first_to_start(thread: Thread, candidates: Iterable[NewCall]) -> NewCall | None:
@@ -30,25 +42,23 @@ def first_to_start(thread: Thread, candidates: Iterable[NewCall]) -> NewCall | N
 
     A call whose gates will be asked again waits until the calls before it have finished or suspended.
     """
-    verdicts, free = _verdicts(thread), {new.call.id for new in candidates}
-    runs_before = busy_before = False
-    first = None
+    verdicts, final, free = _verdicts(thread), _final(thread), {new.call.id for new in candidates}
+    busy_before, first = False, None
     for call in batch_of(thread).calls:
         verdict = verdicts.get(call.call.id)
         if isinstance(call, NewCall) and call.call.id in free:
-            is_final = verdict is not None and not (runs_before and _is_judged_again(thread, call))
+            is_final = call.call.id in final
             if is_final and isinstance(verdict, Block):
                 return call
             if first is None and (verdict is None or is_final or not busy_before):
                 first = call
-        runs_before = runs_before or (verdict is None and _has_activity(thread, call))
         busy_before = busy_before or isinstance(call, NewCall | RunningCall | ResumingCall)
     return first
 
 
 def denial_of_resumed(thread: Thread, call: ResumingCall, executed: ToolCall) -> str | None:
     """Why the permission rules deny a resumed call that no activity judges again; `executed` has its arguments."""
-    if thread.current.revision < 3 or _is_judged_again(thread, call):
+    if thread.current.revision < 3 or _is_judged_again(thread.tool(call.call.name)):
         return None
     ruling = judge(thread.agent.permissions, thread.rules, executed.name, executed.arguments)
     return ruling.denial_of(executed.name)
@@ -57,25 +67,21 @@ def denial_of_resumed(thread: Thread, call: ResumingCall, executed: ToolCall) ->
 def cannot_judge_edited(thread: Thread, call: SuspendedCall) -> bool:
     """Whether the agent has gates that could not judge other arguments for the call: it has no activity to do so."""
     has_gates = bool(thread.agent.gates) or thread.agent.has_hooks(Phase.TOOL_GATE)
-    return has_gates and not _has_activity(thread, call) and thread.current.revision >= 3
+    return has_gates and not _has_activity(thread.tool(call.call.name)) and thread.current.revision >= 3
 
 
-def _any_runs_before(thread: Thread, new: NewCall) -> bool:
-    verdicts = _verdicts(thread)
-    earlier = batch_of(thread).before(new.call.id)
-    return any(call.call.id not in verdicts and _has_activity(thread, call) for call in earlier)
+def _is_judged_again(tool: ToolDescriptor | None) -> bool:
+    """Whether the activity of a call asks the gates; one on another task queue is not ours and asks none."""
+    return _has_activity(tool) and tool is not None and tool.task_queue is None
 
 
-def _is_judged_again(thread: Thread, call: Call) -> bool:
-    """Whether its activity will ask the gates; one on another task queue is not ours and asks none."""
-    tool = thread.tool(call.call.name)
-    return _has_activity(thread, call) and tool is not None and tool.task_queue is None
-
-
-def _has_activity(thread: Thread, call: Call) -> bool:
+def _has_activity(tool: ToolDescriptor | None) -> bool:
     """Frontend tools, runtime tools, background tools and unknown tools have none in this workflow."""
-    tool = thread.tool(call.call.name)
     return tool is not None and not (tool.frontend or tool.runtime or tool.background)
+
+
+def _final(thread: Thread) -> frozenset[str]:
+    return final_calls(batch_of(thread).response.tool_calls, _verdicts(thread), thread.tool)
 
 
 def _verdicts(thread: Thread) -> Mapping[str, Verdict]:

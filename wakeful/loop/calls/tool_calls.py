@@ -10,7 +10,7 @@ from wakeful.contract.base import replace
 from wakeful.contract.decisions import ResumeMode
 from wakeful.contract.errors import ToolError
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
-from wakeful.contract.hooks import HookEffects, Phase
+from wakeful.contract.hooks import Phase
 from wakeful.contract.inference import ModelResponse
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.names import TOOL_INTERRUPTED
@@ -23,8 +23,6 @@ from wakeful.loop.calls.batch import (
     ResumingCall,
     RunningCall,
     Startable,
-    Unfinished,
-    blocked,
     done_event,
     finish_event,
     finished,
@@ -33,6 +31,7 @@ from wakeful.loop.calls.commit import (
     apply_effects_in_order,
     batch_of,
     commit,
+    finish_blocked,
     finish_call,
     finish_lost,
     move,
@@ -100,7 +99,8 @@ def on_tool_returned(thread: Thread, fact: ToolReturned, *, now: int) -> Advance
     if outcome.handoff is not None:
         thread = replace(thread, requested_agent=outcome.handoff)
     if outcome.blocked is not None:
-        return _block(thread, call, outcome.blocked, outcome.effects, now=now)
+        stopped = finish_blocked(thread, call, outcome.blocked, outcome.result, outcome.effects)
+        return stopped.then(cancelling.block, outcome.blocked, now=now)
     if outcome.result.status is ToolStatus.PENDING:
         # At once: the effects of the calls after it would otherwise have to wait for the decision.
         requested = apply_effects(thread, outcome.effects, source=call.call.id)
@@ -200,7 +200,7 @@ def _start_again(thread: Thread, call: ResumingCall, *, now: int) -> Advance:
     """Run a call that a decision resumed. A frontend tool that a gate had suspended now waits for the front end."""
     tool, executed = thread.tool(call.call.name), _as_executed(call)
     if (reason := gates.denial_of_resumed(thread, call, executed)) is not None:
-        return _block(thread, call, reason, now=now)
+        return finish_blocked(thread, call, reason).then(cancelling.block, reason, now=now)
     if tool is not None and tool.frontend:
         return suspend(thread, call, frontend_result(tool, executed), now=now)
     if tool is not None and _is_performed_here(tool):
@@ -230,8 +230,8 @@ def _apply_verdict(thread: Thread, new: NewCall, verdict: Verdict, *, now: int) 
     """Do what a gate says instead of running the call."""
     name = new.call.name
     match verdict:
-        case Block(reason=reason):
-            return _block(thread, new, reason, now=now)
+        case Block(reason=reason, result=made):
+            return finish_blocked(thread, new, reason, made).then(cancelling.block, reason, now=now)
         case Suspend(ticket=ticket):
             return suspend(thread, new, ToolResult.suspended(name, ticket), now=now, gated=True)
         case SetResult(result=result) if result.status is ToolStatus.PENDING:
@@ -240,13 +240,6 @@ def _apply_verdict(thread: Thread, new: NewCall, verdict: Verdict, *, now: int) 
             return finish_call(thread, new, result)
         case _:
             assert_never(verdict)
-
-
-def _block(thread: Thread, call: Unfinished, reason: str, effects: HookEffects | None = None, *, now: int) -> Advance:
-    """Finish a call that rules or a gate do not allow, and end the run."""
-    after = blocked(call, reason, effects)
-    stopped = move(thread, after, finish_event(call, after.result))
-    return stopped.then(cancelling.block, reason, now=now)
 
 
 def _is_performed_here(tool: ToolDescriptor) -> bool:

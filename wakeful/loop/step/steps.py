@@ -18,7 +18,13 @@ from wakeful.loop.subagents import budgets, ledger
 from wakeful.loop.thread.ending import finish
 from wakeful.loop.thread.submissions import read_messages, readable
 
-INFERENCE_PHASES = (Phase.STEP_START, Phase.BEFORE_INFERENCE, Phase.AFTER_INFERENCE, Phase.TOOL_GATE)
+INFERENCE_PHASES = (
+    Phase.STEP_START,
+    Phase.BEFORE_INFERENCE,
+    Phase.AFTER_INFERENCE,
+    Phase.TOOL_GATE,
+    Phase.AFTER_TOOL_EXECUTE,
+)
 
 
 def next_step(thread: Thread, *, now: int, continuing: bool = False) -> Advance:

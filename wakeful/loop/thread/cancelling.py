@@ -4,8 +4,8 @@ from wakeful.contract.base import replace
 from wakeful.contract.names import SIGNAL_CANCEL
 from wakeful.contract.runs import Blocked, Cancelled, Stopped
 from wakeful.contract.tools import ToolOutcome, ToolStatus
-from wakeful.loop.calls.batch import RunningCall, blocked, finish_event, finished
-from wakeful.loop.calls.commit import finish_lost, move, running_call
+from wakeful.loop.calls.batch import RunningCall, finish_event, finished
+from wakeful.loop.calls.commit import finish_blocked, finish_lost, move, running_call
 from wakeful.loop.machine.events import answer_events, refuse
 from wakeful.loop.machine.facts import HooksReturned, InferenceReturned, ToolReturned, WorkFact, WorkFailed
 from wakeful.loop.machine.stages import AfterRun, Cancelling, Done, Idle, PendingEnd, RunningHooks
@@ -138,8 +138,7 @@ def _record(thread: Thread, cancelling: Cancelling, fact: WorkFact, *, now: int)
 
 def _record_outcome(thread: Thread, call: RunningCall, outcome: ToolOutcome) -> Advance:
     if outcome.blocked is not None:
-        after = blocked(call, outcome.blocked, outcome.effects)
-        return move(thread, after, finish_event(call, after.result))
+        return finish_blocked(thread, call, outcome.blocked, outcome.result, outcome.effects)
     if outcome.result.status is ToolStatus.PENDING:
         return apply_effects(thread, outcome.effects, source=call.call.id)
     after = replace(finished(call, outcome.result), effects=outcome.effects)
