@@ -60,17 +60,23 @@ async def measure_fleet(env: Environment, plan: Plan, results: Results) -> None:
 
 
 async def _put_to_sleep(client: TemporalClient, queue: str, children: int) -> None:
-    """Start so many children, a hundred to a parent, and wait until lists show them."""
+    """Start so many children, a hundred to a parent, and wait until lists show them, and no task is left to do."""
     async with Worker(client, task_queue=queue, workflows=[Sleeper]):
         for parent in range(0, children, CHILDREN_PER_PARENT):
             count = min(CHILDREN_PER_PARENT, children - parent)
             await client.start_workflow(names.WORKFLOW, count, id=f"{queue}-{parent}", task_queue=queue)
-        query = f"TaskQueue = '{queue}' AND ParentWorkflowId IS NOT NULL"
+        query = f"TaskQueue = '{queue}'"
 
-        async def are_listed() -> bool:
-            return (await client.count_workflows(query)).count >= children
+        async def are_asleep() -> bool:
+            listed = [execution.id async for execution in client.list_workflows(query)]
+            return len(listed) >= children + -(-children // CHILDREN_PER_PARENT) and not any(
+                await asyncio.gather(*map(has_task, listed))
+            )
 
-        await until(are_listed)
+        async def has_task(id: str) -> bool:
+            return (await client.get_workflow_handle(id).describe()).raw_description.HasField("pending_workflow_task")
+
+        await until(are_asleep)
 
 
 async def _idle_calls(address: str, queue: str, workers: int, seconds: float) -> Counter[str]:

@@ -338,7 +338,10 @@ class Server:
             case Kind.MEMO:
                 for name, value in command.upserted_memo.fields.items():
                     attributes.upserted_memo.fields[name].CopyFrom(value)
-                    execution.memo.fields[name].CopyFrom(value)
+                    if value.metadata.get("encoding") == b"binary/null":
+                        execution.memo.fields.pop(name, None)
+                    else:
+                        execution.memo.fields[name].CopyFrom(value)
             case Kind.ACCEPT_UPDATE:
                 assert machine.update is not None
                 attributes.protocol_instance_id = machine.update.protocol_id

@@ -1,7 +1,8 @@
 """The decisions that runs wait for, and the answers to them. `Client` has the verbs.
 
-Nothing stores an inbox: the waiting runs are the inbox. They are found by search attribute and read from history; a
-run that cannot be read is listed with the reason.
+Nothing stores an inbox: the waiting runs are the inbox. One list query finds them by search attribute, and their memos
+say what they wait for. Only runs without such a memo are read from history, and those that the caller opens: a run that
+cannot be read is listed with the reason.
 """
 
 import uuid
@@ -24,18 +25,14 @@ from wakeful.contract.decisions import Decision, Decisions, ResumeMode, Suspensi
 from wakeful.contract.errors import CallerError, DecisionRefused, WakefulError
 from wakeful.contract.ids import is_descendant, ticket_id
 from wakeful.contract.runs import RunIdentity
-from wakeful.contract.views import StatusView, ToolCallView
+from wakeful.contract.views import PendingView, StatusView, ToolCallView
 from wakeful.rpc_errors import error_of, is_run_ended
 
 SIGNAL_LIMIT = 1_900_000
 """Bytes: the server rejects a payload of more than two megabytes."""
 
-# Runs that started while the attributes could not be registered have none: they are queried, too.
-# A call may wait for a decision while other calls of its step are running.
-_WAITING = (
-    f"{OPEN_RUNS} AND ({names.ATTRIBUTE_STATUS} = 'waiting' OR {names.ATTRIBUTE_STATUS} IS NULL"
-    f" OR {names.ATTRIBUTE_PENDING} IS NOT NULL)"
-)
+# Runs that started while the attributes could not be registered have none: they are read.
+_WAITING = f"{OPEN_RUNS} AND ({names.ATTRIBUTE_STATUS} IS NULL OR {names.ATTRIBUTE_PENDING} IS NOT NULL)"
 
 _AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
 _PENDING = SearchAttributeKey.for_keyword_list(names.ATTRIBUTE_PENDING)
@@ -68,6 +65,8 @@ class PendingDecision(Wire):
     remember: Maybe[str] = None
     """The permission rule that a decision with `always` would add."""
     response_schema: Maybe[JsonValue] = None
+    cut: Few[bool] = False
+    """The message and the arguments are only a part, without the schema. The inbox of the thread has the whole."""
     unknown: Maybe[str] = None
     """Why nothing more is known: the run cannot be read. You can send the decision nevertheless."""
 
@@ -82,7 +81,7 @@ async def pending_decisions(
 ) -> AsyncIterator[PendingDecision]:
     """Yield the pending decisions, oldest first, then an entry for each run that cannot be read.
 
-    With `thread_id`, only those of that thread and its descendants.
+    With `thread_id`, only those of that thread and its descendants, and none of them is cut.
 
     Raises:
         ThreadNotFound: no workflow has this id.
@@ -94,11 +93,16 @@ async def pending_decisions(
         if thread_id is not None:
             raise error_of(error, thread_id) from error
         raise WakefulError(f"Temporal does not list the waiting runs: {error.message}") from error
-    answers = await Statuses(reader.temporal, reader=reader).of(executions)
+    listed = {execution.run_id: await reader.pending.of(execution) for execution in executions}
+    unlisted = [
+        each for each in executions if not _is_enough(each, listed[each.run_id], is_opened=thread_id is not None)
+    ]
+    answers = await Statuses(reader.temporal, reader=reader).of(unlisted)
+    read = {execution.run_id: answer for execution, answer in zip(unlisted, answers, strict=True)}
     found = [
         entry
-        for execution, answer in zip(executions, answers, strict=True)
-        for entry in (_unknown(execution, answer.reason) if isinstance(answer, Unanswered) else _entries(answer))
+        for execution in executions
+        for entry in _entries(execution, listed[execution.run_id], read.get(execution.run_id))
         if thread_id is None or _is_in_tree(entry, thread_id)
     ]
     wanted = [
@@ -141,10 +145,15 @@ def _with_id(decision: Decision) -> Decision:
     return decision if decision.decision_id else decision.model_copy(update={"decision_id": uuid.uuid4().hex})
 
 
-def pending_of(view: StatusView) -> tuple[PendingDecision, ...]:
-    """The decisions that a run with this status waits for."""
+def pending_of(view: StatusView | PendingView) -> tuple[PendingDecision, ...]:
+    """The decisions that a run with this status, or with this memo, waits for."""
     now = int(time() * 1000)
-    return tuple(_entry(view.identity, call, call.ticket, now) for call in view.calls if call.ticket is not None)
+    cut = view.cut if isinstance(view, PendingView) else ()
+    return tuple(
+        _entry(view.identity, call, call.ticket, now, cut=call.call_id in cut)
+        for call in view.calls
+        if call.ticket is not None
+    )
 
 
 async def _list_waiting(temporal: TemporalClient, thread_id: str | None) -> list[WorkflowExecution]:
@@ -160,8 +169,23 @@ async def _list_waiting(temporal: TemporalClient, thread_id: str | None) -> list
         return [execution async for execution in temporal.list_workflows(OPEN_RUNS + tree)]
 
 
-def _entries(view: StatusView | None) -> tuple[PendingDecision, ...]:
-    return pending_of(view) if view is not None else ()
+def _is_enough(execution: WorkflowExecution, listed: PendingView | None, *, is_opened: bool) -> bool:
+    """Whether the memo has what the caller needs: every call, and of a thread that is opened the whole of each."""
+    if listed is None or (is_opened and listed.cut):
+        return False
+    shown = {call.call_id for call in listed.calls}
+    return shown >= set(execution.typed_search_attributes.get(_PENDING) or ())
+
+
+def _entries(
+    execution: WorkflowExecution, listed: PendingView | None, read: StatusView | Unanswered | None
+) -> tuple[PendingDecision, ...]:
+    """What the run was read to wait for; else what its memo says, or its search attributes."""
+    if isinstance(read, StatusView):
+        return pending_of(read)
+    if listed is not None:
+        return pending_of(listed)
+    return _unknown(execution, read.reason) if read is not None else ()
 
 
 def _is_in_tree(entry: PendingDecision, thread_id: str) -> bool:
@@ -186,7 +210,9 @@ def _unknown(execution: WorkflowExecution, reason: str) -> tuple[PendingDecision
     )
 
 
-def _entry(identity: RunIdentity, call: ToolCallView, ticket: SuspensionTicket, now: int) -> PendingDecision:
+def _entry(
+    identity: RunIdentity, call: ToolCallView, ticket: SuspensionTicket, now: int, *, cut: bool
+) -> PendingDecision:
     suspension = ticket.suspension
     return PendingDecision(
         ticket=ticket_id(identity.thread_id, call.call_id),
@@ -207,4 +233,5 @@ def _entry(identity: RunIdentity, call: ToolCallView, ticket: SuspensionTicket, 
         resume_mode=ticket.resume_mode,
         remember=ticket.remember,
         response_schema=suspension.response_schema,
+        cut=cut,
     )

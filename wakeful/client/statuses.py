@@ -59,6 +59,8 @@ class Statuses:
                 return await self._ask_instead(execution, error)
             except WakefulError as error:
                 return Unanswered(str(error))
+            except Exception as error:  # whatever is wrong with one thread, the others are still listed
+                return Unanswered(f"it cannot be read: {type(error).__name__}: {error}")
 
     async def _ask_instead(self, execution: WorkflowExecution, error: DoesNotReplay) -> StatusView | Unanswered:
         try:

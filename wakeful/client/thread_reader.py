@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from wakeful.client.pending_memos import PendingMemos
 from wakeful.client.read_or_ask import read_or_ask
 from wakeful.contract import names
 from wakeful.contract.base import Wire
@@ -51,6 +52,8 @@ class ThreadReader:
         self.temporal = temporal
         self.archives = ArchiveReader(temporal)
         """Reads what threads have archived."""
+        self.pending = PendingMemos(temporal)
+        """Reads what lists show of pending decisions."""
         self._given = history
         self._own: HistoryReader | None = None
 

@@ -86,6 +86,8 @@ KEYWORD_LIST_ATTRIBUTES = (ATTRIBUTE_PENDING,)
 
 MEMO_TITLE = "title"
 MEMO_FORKED_FROM = "forked_from"
+MEMO_PENDING = "pending"
+"""Of a thread with calls that wait for a decision: what lists show of them."""
 MEMO_WOKEN_FROM = "woken_from"
 """Of a thread that was woken: the run id of its closed execution."""
 MEMO_CLOSING = "closing"

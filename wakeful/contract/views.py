@@ -29,6 +29,16 @@ class ToolCallView(Wire):
     """The parent's id for that sub-agent."""
 
 
+class PendingView(Wire):
+    """The calls of a thread that wait for a decision, as lists show them: the thread's memo has it."""
+
+    identity: RunIdentity
+    calls: tuple[ToolCallView, ...]
+    """Those that fit."""
+    cut: Few[tuple[str, ...]] = ()
+    """Ids of calls whose ticket is cut; the status of the thread has the whole."""
+
+
 class WaitingFor(StrEnum):
     """What a run is blocked on."""
 

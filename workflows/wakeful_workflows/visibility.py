@@ -9,13 +9,15 @@ from temporalio import workflow
 from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 
 from wakeful.contract import names
+from wakeful.contract.base import json_bytes
 from wakeful.contract.ids import ticket_id
 from wakeful.contract.limits import cut
 from wakeful.contract.requests import RunRequest, title_of
 from wakeful.contract.runs import RunStatus
+from wakeful.contract.views import PendingView
 from wakeful.loop.calls.batch import SuspendedCall
 from wakeful.loop.machine.state import Thread
-from wakeful.loop.thread.views import doing
+from wakeful.loop.thread.views import doing, pending_view
 from wakeful_workflows.history_estimate import UPSERT, HistoryEstimate
 
 AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
@@ -32,6 +34,9 @@ ARGUMENTS_LENGTH = 600
 
 LISTED_CHILDREN = 20
 """Sub-agents and tasks in the details."""
+
+LISTED_SINCE = 3
+"""The revision of the loop from which on the memo has what lists show of pending decisions."""
 
 Updates = list[SearchAttributeUpdate[str] | SearchAttributeUpdate[Sequence[str]]]
 
@@ -74,6 +79,16 @@ class Visibility:
         if search_attributes and (updates := self._updates(thread)):
             self._upsert(updates)
             self.status = thread.status
+        if search_attributes and (thread.run is None or thread.run.revision >= LISTED_SINCE):
+            self._show_pending(pending_view(thread))
+
+    def _show_pending(self, view: PendingView | None) -> None:
+        """Keep what lists show of pending decisions in the memo, so that an inbox reads no thread."""
+        pending = None if view is None else view.model_dump(mode="json")
+        # Temporal passes the memo on to the next execution, too.
+        if pending != workflow.memo_value(names.MEMO_PENDING, None):
+            workflow.upsert_memo({names.MEMO_PENDING: pending})
+            self._history.add(UPSERT, size=json_bytes(pending))
 
     def _upsert(self, updates: Updates) -> None:
         workflow.upsert_search_attributes(updates)

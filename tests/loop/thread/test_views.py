@@ -9,22 +9,32 @@ from tests.loop.driving import (
     asks,
     awaiting_decisions,
     call,
+    calling_tools,
     done,
     idle,
     inferring,
     ok,
     pending,
     resume,
+    two_suspended,
     with_digest,
 )
+from wakeful.contract.base import json_bytes
 from wakeful.contract.budgets import Spent
 from wakeful.contract.decisions import Refusal
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock
 from wakeful.contract.runs import OnBusy, RunStatus, ToolCallStatus, Usage
-from wakeful.contract.views import StatusView, ToolCallView, WaitingFor
+from wakeful.contract.views import PendingView, StatusView, ToolCallView, WaitingFor
 from wakeful.loop.machine.facts import SignalMalformed
 from wakeful.loop.machine.stages import BetweenSteps, Inferring
-from wakeful.loop.thread.views import doing, status_view, visible_messages
+from wakeful.loop.thread.views import (
+    LISTED_BYTES,
+    LISTED_LENGTH,
+    doing,
+    pending_view,
+    status_view,
+    visible_messages,
+)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +121,43 @@ def test_the_status_of_a_waiting_run_names_what_it_waits_for() -> None:
         refusals=(Refusal(signal="decide", reason="not a decision", at=driver.now),),
         spent=Spent(tokens=5, turns=1, tool_calls=2),
     )
+
+
+def test_lists_show_whole_what_is_short() -> None:
+    driver = two_suspended()
+    assert pending_view(driver.thread) == PendingView(
+        identity=driver.thread.identity, calls=status_view(driver.thread).calls
+    )
+    assert pending_view(inferring().thread) is None
+    assert pending_view(calling_tools().thread) is None
+
+
+def test_lists_show_the_beginning_of_a_long_question_with_the_digest_of_the_whole() -> None:
+    driver = Driver()
+    driver.model(asks(call("c1")))
+    driver.tool("c1", pending("s1", message="May I? " * 1000))
+    (whole,) = status_view(driver.thread).pending
+    shown = pending_view(driver.thread)
+    assert shown is not None
+    assert shown.cut == ("c1",)
+    ticket = shown.calls[0].ticket
+    assert ticket is not None
+    assert ticket.suspension.message == ("May I? " * 1000)[: LISTED_LENGTH - 1] + "…"
+    assert ticket.pending.arguments == {"cut": "null"}
+    assert ticket.arguments_digest == whole.arguments_digest
+
+
+def test_lists_show_only_as_many_calls_as_fit() -> None:
+    driver = Driver(PARALLEL)
+    calls = [f"c{number}" for number in range(60)]
+    driver.model(asks(*map(call, calls)))
+    for id in calls:
+        driver.tool(id, pending(f"s-{id}", message="May I? " * 100))
+    shown = pending_view(driver.thread)
+    assert shown is not None
+    assert LISTED_BYTES / 2 < json_bytes(shown.calls) <= LISTED_BYTES
+    assert 0 < len(shown.calls) < len(calls)
+    assert len(status_view(driver.thread).pending) == len(calls)
 
 
 def test_the_status_of_a_finished_run_holds_its_result() -> None:

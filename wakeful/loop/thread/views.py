@@ -16,7 +16,7 @@ from wakeful.contract.mail import UndeliveredMessage
 from wakeful.contract.messages import Message, MessageMetadata
 from wakeful.contract.runs import Usage
 from wakeful.contract.transcript import assistant_message, tool_message
-from wakeful.contract.views import ASKING_PARENT, CALLING, StatusView, ToolCallView, WaitingFor
+from wakeful.contract.views import ASKING_PARENT, CALLING, PendingView, StatusView, ToolCallView, WaitingFor
 from wakeful.loop.calls.batch import Call, FinishedCall, RunningCall, SuspendedCall
 from wakeful.loop.machine.facts import Submitted
 from wakeful.loop.machine.stages import (
@@ -42,6 +42,11 @@ CONTENT_LENGTH = 500
 
 TICKETS_BYTES = 600_000
 """Bytes of the tickets that a status shows whole."""
+
+LISTED_BYTES = 8_000
+LISTED_CALL_BYTES = 2_000
+LISTED_LENGTH = 200
+"""Of the calls that lists show: bytes of all, bytes of one that is not cut, characters of its text if it is cut."""
 
 
 def status_view(thread: Thread) -> StatusView:
@@ -79,17 +84,32 @@ def _call_views(calls: tuple[Call, ...]) -> tuple[ToolCallView, ...]:
     return tuple(views)
 
 
-def _cut_ticket(ticket: SuspensionTicket) -> SuspensionTicket:
+def _cut_ticket(ticket: SuspensionTicket, length: int = CONTENT_LENGTH) -> SuspensionTicket:
     """The ticket without what can be long; its digest still is of the whole arguments."""
     suspension, pending = ticket.suspension, ticket.pending
-    message = suspension.message and cut(suspension.message, CONTENT_LENGTH)
-    shown: JsonValue = {"cut": cut(to_json(pending.arguments).decode(), CONTENT_LENGTH)}
+    message = suspension.message and cut(suspension.message, length)
+    shown: JsonValue = {"cut": cut(to_json(pending.arguments).decode(), length)}
     return ticket.model_copy(
         update={
             "suspension": Suspension(id=suspension.id, action=cut(suspension.action), message=message),
             "pending": pending.model_copy(update={"arguments": shown}),
         }
     )
+
+
+def pending_view(thread: Thread) -> PendingView | None:
+    """What lists show of the calls that wait for a decision, as far as it fits; None if none waits."""
+    room, shown, is_cut = LISTED_BYTES, [], []
+    for call in thread.batch.suspended if thread.batch else ():
+        view = _call_view(call)
+        if json_bytes(view) > min(room, LISTED_CALL_BYTES):
+            view = view.model_copy(update={"ticket": _cut_ticket(call.ticket, LISTED_LENGTH)})
+            is_cut.append(view.call_id)
+        room -= json_bytes(view)
+        if room < 0:  # a client that lists them reads the thread instead
+            break
+        shown.append(view)
+    return PendingView(identity=thread.identity, calls=tuple(shown), cut=tuple(is_cut)) if shown else None
 
 
 def _call_view(call: Call) -> ToolCallView:
