@@ -1,15 +1,19 @@
 """The decisions that runs wait for, across all threads, and answers that confirm what became of them."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import accumulate
 
 import pytest
+from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType, IndexedValueType
 from temporalio.client import Client as TemporalClient
+from temporalio.converter import PayloadCodec
 
-from tests.support.app import registry
+from tests.support.app import approve, registry
+from tests.support.counting import counting_client
 from tests.support.namespaces import empty_namespace, register, until_known
 from tests.support.waiting import BOUND_SECONDS, until_status
 from wakeful import (
@@ -25,17 +29,18 @@ from wakeful import (
     ToolContext,
     ToolMode,
     call,
+    say,
     tool,
 )
 from wakeful.client import confirming
-from wakeful.client.approvals import PendingDecision
+from wakeful.client.approvals import PendingDecision, pending_of
 from wakeful.client.client import Client
 from wakeful.connection import ensure_search_attributes
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError, DecisionRefused, NoAnswer
 from wakeful.contract.inference import StopReason
 from wakeful.contract.messages import ToolCall
-from wakeful.contract.views import OutcomesView
+from wakeful.contract.views import OutcomesView, PendingView
 from wakeful.worker import WorkerSettings, running_worker
 from wakeful_workflows.visibility import LIST_LIMIT
 
@@ -337,3 +342,75 @@ async def test_without_search_attributes_all_open_runs_are_queried(temporal: Tem
         assert [name for name in described.search_attributes if name.startswith("Wakeful")] == []
         await client.decide(thread_id, entry.call_id, "resume")
         assert (await client.result(thread_id)).status_reason == "natural"
+
+
+async def test_a_look_at_the_inbox_is_one_call_however_many_runs_wait(temporal: TemporalClient) -> None:
+    namespace = await empty_namespace(temporal)
+    async with running_worker(namespace, registry):
+        for number in range(5):
+            await Client(namespace).start("parallel", "two approvals", thread_id=f"t{number}")
+        await listed(Client(namespace), None, lambda found: len(found) == 10)
+        counted, calls = counting_client(namespace)
+        found = [entry async for entry in Client(counted).inbox()]
+        assert calls == {"list_workflow_executions": 1}
+        whole = [pending for number in range(5) for pending in pending_of(await Client(namespace).status(f"t{number}"))]
+        assert sorted(map(_without_age, found)) == sorted(map(_without_age, whole))
+
+
+def _without_age(pending: PendingDecision) -> str:
+    return pending.model_copy(update={"age": None}).model_dump_json()
+
+
+async def test_a_long_question_is_cut_in_the_inbox_and_whole_in_that_of_its_thread(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    long = "launch " * 1000
+    turns = [call("approve", what=long), say("done")]
+    agents = Registry(agents=[Agent(id="a", tools=[approve])], models={"default": ScriptedModel(turns)})
+    client = Client(await empty_namespace(temporal))
+    async with running_worker(client.temporal, agents):
+        await client.start("a", "pay", thread_id=thread_id)
+        (shown,) = await listed(client, None)
+        (opened,) = [entry async for entry in client.inbox(thread_id=thread_id)]
+    assert (shown.cut, opened.cut) == (True, False)
+    assert opened.arguments == {"what": long}
+    assert len(shown.model_dump_json()) < 1500
+    assert shown.arguments_digest == opened.arguments_digest
+
+
+class WithoutOneKey(PayloadCodec):
+    """A codec that cannot reach the key of what mentions a secret."""
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return list(payloads)
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        if any(b"secret" in payload.data for payload in payloads):
+            raise OSError("the key service does not answer")
+        return list(payloads)
+
+
+async def test_a_run_that_cannot_be_read_leaves_the_rest_of_the_inbox_readable(temporal: TemporalClient) -> None:
+    namespace = await empty_namespace(temporal)
+    converter = replace(namespace.data_converter, payload_codec=WithoutOneKey())
+    other = TemporalClient(namespace.service_client, namespace=namespace.namespace, data_converter=converter)
+    async with running_worker(namespace, registry):
+        for thread_id in ("secret", "public"):
+            await Client(namespace).start("tester", f"approve the {thread_id}", thread_id=thread_id)
+        await listed(Client(namespace), None, lambda entries: len(entries) == 2)
+        found = [entry async for entry in Client(other).inbox()]
+    assert [(entry.ticket, entry.unknown) for entry in found] == [
+        ("public/1-1", None),
+        ("secret/1-1", "it cannot be read: OSError: the key service does not answer"),
+    ]
+
+
+async def test_the_memo_has_what_a_run_waits_for_until_it_is_decided(client: Client, thread_id: str) -> None:
+    await client.start("tester", "approve", thread_id=thread_id)
+    await until_pending(client, thread_id, ["1-1"])
+    memo = await client.handle(thread_id).describe()
+    view = await memo.memo_value(names.MEMO_PENDING, type_hint=PendingView)
+    assert [each.call_id for each in view.calls] == ["1-1"]
+    await client.decide(thread_id, "1-1", "resume")
+    await client.result(thread_id)
+    assert names.MEMO_PENDING not in await (await client.handle(thread_id).describe()).memo()

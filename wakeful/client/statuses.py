@@ -50,17 +50,21 @@ class Statuses:
     async def _status(self, execution: WorkflowExecution) -> StatusView | Unanswered | None:
         async with self._slots:
             try:
-                if self._reader is None:
-                    return await self._ask(execution)
-                return await self._reader.history.query(execution.id, names.QUERY_STATUS, StatusView)
+                return await self._read(execution)
             except ThreadNotFound:
                 return None
-            except DoesNotReplay as error:
-                return await self._ask_instead(execution, error)
             except WakefulError as error:
                 return Unanswered(str(error))
-            except Exception as error:  # whatever is wrong with one thread, the others are still listed
+            except Exception as error:  # whatever is wrong with one thread, such as its codec, the others are listed
                 return Unanswered(f"it cannot be read: {type(error).__name__}: {error}")
+
+    async def _read(self, execution: WorkflowExecution) -> StatusView | Unanswered:
+        if self._reader is None:
+            return await self._ask(execution)
+        try:
+            return await self._reader.history.query(execution.id, names.QUERY_STATUS, StatusView)
+        except DoesNotReplay as error:
+            return await self._ask_instead(execution, error)
 
     async def _ask_instead(self, execution: WorkflowExecution, error: DoesNotReplay) -> StatusView | Unanswered:
         try:

@@ -35,7 +35,7 @@ ARGUMENTS_LENGTH = 600
 LISTED_CHILDREN = 20
 """Sub-agents and tasks in the details."""
 
-LISTED_SINCE = 3
+LISTED_SINCE = 4
 """The revision of the loop from which on the memo has what lists show of pending decisions."""
 
 Updates = list[SearchAttributeUpdate[str] | SearchAttributeUpdate[Sequence[str]]]
