@@ -138,7 +138,7 @@ class Approvals:
 
     async def _post_new(self, http: httpx.AsyncClient, posted: set[str]) -> set[str]:
         """Post the new questions; returns the ids of all pending questions that were posted."""
-        waiting = [question(pending) async for pending in self.client.inbox() if pending.unknown is None]
+        waiting = [question(await self._whole(each)) async for each in self.client.inbox() if each.unknown is None]
         for asked in waiting:
             if asked.decision_id not in posted:
                 body = asked.model_dump_json().encode()
@@ -148,6 +148,14 @@ class Approvals:
                 except httpx.HTTPError:
                     _logger.warning("cannot post a question to the chat; retrying", exc_info=True)
         return posted & {asked.decision_id for asked in waiting}
+
+    async def _whole(self, pending: PendingDecision) -> PendingDecision:
+        """The decision with all its arguments: a person has to see what they decide about."""
+        if pending.cut:
+            async for each in self.client.inbox(thread_id=pending.thread_id):
+                if each.ticket == pending.ticket:
+                    return each
+        return pending
 
     async def clicked(self, headers: Mapping[str, str], body: bytes) -> tuple[int, str]:
         """The HTTP status, and a text for the user who clicked."""

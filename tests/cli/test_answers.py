@@ -248,6 +248,14 @@ def test_what_a_model_wrote_cannot_move_the_cursor() -> None:
     ]
 
 
+def test_an_entry_of_which_only_a_part_is_listed_says_where_the_whole_is() -> None:
+    pending = PendingDecision(ticket="t/c", thread_id="t", path=("t",), call_id="c", message="Pay 1…", cut=True)
+    assert inbox_lines([pending])[2:4] == [
+        "      Pay 1…",
+        "      only a part is shown; see all: wakeful inbox --thread t --json",
+    ]
+
+
 @pytest.mark.parametrize(
     ("seconds", "says"), [(0.4, "0s"), (59, "59s"), (61, "1m"), (7500, "2h05m"), (86_400 * 6 + 5, "6d")]
 )

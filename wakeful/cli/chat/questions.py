@@ -1,7 +1,6 @@
 """Ask for decisions in `wakeful chat`. An answer is bound to what was shown, as that of `wakeful approve` is."""
 
 import json
-import shlex
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +12,15 @@ from wakeful.cli.terminal.live_view import LiveView
 from wakeful.cli.terminal.pending_lines import seconds_left
 from wakeful.cli.terminal.render import PROMPT
 from wakeful.cli.terminal.screen import display_width, truncated
-from wakeful.cli.terminal.text import call_text, compact, duration, escape_invisible, printable, thread_path
+from wakeful.cli.terminal.text import (
+    call_text,
+    compact,
+    duration,
+    escape_invisible,
+    printable,
+    thread_path,
+    whole_command,
+)
 from wakeful.client.approvals import PendingDecision
 from wakeful.client.client import Client
 from wakeful.contract.decisions import DecisionAction, ResumeMode
@@ -138,7 +145,7 @@ def question_lines(pending: PendingDecision, columns: int) -> list[str]:
     if (left := seconds_left(pending)) is not None:
         lines.append(f"  {duration(max(0.0, left))} left")
     if not is_whole:
-        whole = shlex.join(["wakeful", "inbox", "--thread", pending.thread_id, "--json"])
+        whole = whole_command(pending.thread_id)
         name = printable(pending.tool_name)
         lines.append(f"  ! only a part of {name} is shown, which has {len(call):,} characters; see all: {whole}")
     return lines

@@ -10,6 +10,7 @@ from wakeful.cli.terminal.text import (
     printable,
     short_call,
     thread_path,
+    whole_command,
 )
 from wakeful.client.approvals import PendingDecision
 
@@ -65,5 +66,6 @@ def _deadline(pending: PendingDecision) -> str:
 def _lines_under(pending: PendingDecision) -> list[str]:
     if not pending.call_id:
         return [printable(pending.unknown or "")]
-    question = pending.unknown or pending.message or pending.action
-    return [printable(question), approve_command(pending.ticket), deny_command(pending.ticket)]
+    question = printable(pending.unknown or pending.message or pending.action)
+    whole = [f"only a part is shown; see all: {whole_command(pending.thread_id)}"] if pending.cut else []
+    return [question, *whole, approve_command(pending.ticket), deny_command(pending.ticket)]

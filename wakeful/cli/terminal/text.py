@@ -109,6 +109,11 @@ def deny_command(ticket: str) -> str:
     return shell_command("deny", ids=[ticket])
 
 
+def whole_command(thread_id: str) -> str:
+    """Prints the pending decisions of a thread with all their arguments."""
+    return shlex.join(["wakeful", "inbox", "--thread", thread_id, "--json"])
+
+
 def send_command(thread_id: str) -> str:
     """The command that sends a message to a thread, up to the message."""
     return f"{shell_command('send', ids=[thread_id])} …"
