@@ -19,6 +19,7 @@ from temporalio.service import RPCError
 
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract.errors import WakefulError
+from wakeful.rpc_errors import RETRYABLE
 from wakeful_activities.sweep.orphans import OrphanSweep
 
 FULL_INTERVAL = timedelta(hours=1)
@@ -63,7 +64,7 @@ class Rounds:
         self._quick = 0
 
     async def run(self) -> None:
-        loop, workers, has_failed = asyncio.get_running_loop(), 1, False
+        loop, workers, failures = asyncio.get_running_loop(), 1, 0
         # At random, so that a fleet which restarts does not look at everything at once.
         next_full = loop.time() + self._full * self._jitter()
         while True:
@@ -74,11 +75,12 @@ class Rounds:
                 if loop.time() >= next_full:
                     next_full = loop.time() + self._full * workers * (0.5 + self._jitter())
                     await self._sweep.sweep_all()
-                has_failed = False
+                failures = 0
             except Exception as error:  # a failed sweep must not stop the worker; logged once, until a sweep succeeds
-                if not has_failed:
+                failures += 1
+                # One call in a while fails because the server closes the connection.
+                if failures == (2 if isinstance(error, RPCError) and error.status in RETRYABLE else 1):
                     _logger.warning("orphan sweep failed", extra={"reason": str(error)}, exc_info=_unexpected(error))
-                has_failed = True
 
     def pause(self, *, workers: int, has_unfinished: bool = False) -> float:
         """Seconds until the next round. What this worker has found, it does not leave to the others."""
