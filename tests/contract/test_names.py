@@ -55,6 +55,8 @@ def test_the_names_in_history_never_change() -> None:
         "KEYWORD_LIST_ATTRIBUTES": ("WakefulPending",),
         "MEMO_TITLE": "title",
         "MEMO_FORKED_FROM": "forked_from",
+        "MEMO_PENDING": "pending",
+        "MEMO_WOKEN_FROM": "woken_from",
         "MEMO_CLOSING": "closing",
         "TOOL_DELEGATE": "agent_run_",
         "TOOL_HANDOFF": "handoff_to_",
