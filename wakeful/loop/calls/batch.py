@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
 from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
@@ -186,10 +185,6 @@ class Batch:
     def startable(self) -> tuple[Startable, ...]:
         """The calls that have yet to start: first the resumed ones, then the new ones in the model's order."""
         return (*self.resuming, *self.new)
-
-    def before(self, id: str) -> tuple[Call, ...]:
-        """The calls that the model asked for before this one."""
-        return tuple(takewhile(lambda call: call.call.id != id, self.calls))
 
 
 def finished(call: Unfinished, result: ToolResult) -> FinishedCall:

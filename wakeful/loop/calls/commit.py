@@ -43,11 +43,7 @@ def move(thread: Thread, call: Call, *events: AgentEvent) -> Advance:
 
 def finish_call(thread: Thread, call: Unfinished, result: ToolResult) -> Advance:
     """Finish a call with a result."""
-    after = finished(call, result)
-    if after.source is None:
-        result = within_room(thread, result)
-        after = replace(after, result=result)
-    return move(thread, after, finish_event(call, result))
+    return _finish(thread, call, finished(call, result))
 
 
 def finish_blocked(
@@ -59,9 +55,13 @@ def finish_blocked(
 ) -> Advance:
     """Finish a call that rules or a gate do not allow; `result` is what hooks made of its error."""
     after = blocked(call, reason, result if thread.current.revision >= 3 else None)
+    return _finish(thread, call, replace(after, effects=effects))
+
+
+def _finish(thread: Thread, call: Unfinished, after: FinishedCall) -> Advance:
     if after.source is None:
         after = replace(after, result=within_room(thread, after.result))
-    return move(thread, replace(after, effects=effects), finish_event(call, after.result))
+    return move(thread, after, finish_event(call, after.result))
 
 
 def within_room(thread: Thread, result: ToolResult) -> ToolResult:
