@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 
 from temporalio import workflow
+from temporalio.api.enums.v1 import TimeoutType
 from temporalio.client import Client as TemporalClient
 from temporalio.worker import Worker
 from temporalio.workflow import ParentClosePolicy
@@ -56,7 +57,8 @@ async def measure_fleet(env: Environment, plan: Plan, results: Results) -> None:
     results.recovery = Recovery()
     for number in range(plan.fleet_kills):
         progress(f"fleet: kill {number + 1} of {plan.fleet_kills}")
-        results.recovery.seconds += await _recovery(env, plan.runs_per_kill)
+        for seconds, was_in_progress in await _recovery(env, plan.runs_per_kill):
+            (results.recovery.in_progress if was_in_progress else results.recovery.sleeping).append(seconds)
 
 
 async def _put_to_sleep(client: TemporalClient, queue: str, children: int) -> None:
@@ -85,7 +87,7 @@ async def _idle_calls(address: str, queue: str, workers: int, seconds: float) ->
         counts = [await stack.enter_async_context(_counted_worker(address, queue, n)) for n in range(workers)]
 
         async def have_swept() -> bool:
-            return all(calls["list_workflow_executions"] for calls in counts)
+            return all(calls["describe_task_queue"] > 1 for calls in counts)
 
         await until(have_swept)
         for calls in counts:
@@ -102,18 +104,25 @@ async def _counted_worker(address: str, queue: str, number: int) -> AsyncIterato
         yield calls
 
 
-async def _recovery(env: Environment, runs: int) -> list[float]:
-    """Seconds from a decision to the end of its run, of runs that slept in the cache of a worker that was killed."""
+async def _recovery(env: Environment, runs: int) -> list[tuple[float, bool]]:
+    """Seconds from a decision to the end of its run, of runs that slept in the cache of a worker that was killed.
+
+    Each with whether the server had handed out a task of it to the killed worker, whose polls it still took for open.
+    """
     async with worker_process(WAKEFUL, env.address, "", "", "killed") as pid:
         side = WakefulSide(Client(env.client, task_queue="killed"), pid)
         ids = await asyncio.gather(*(env.suspend(side) for _ in range(runs)))
         async with worker_process(WAKEFUL, env.address, "", "", "killed"):
             os.kill(pid, signal.SIGKILL)
-            return list(await asyncio.gather(*(_decided(side, id) for id in ids)))
+            return list(await asyncio.gather(*(_decided(env.client, side, id) for id in ids)))
 
 
-async def _decided(side: WakefulSide, id: str) -> float:
+async def _decided(client: TemporalClient, side: WakefulSide, id: str) -> tuple[float, bool]:
     before = time.perf_counter()
     await side.decide(id)
     await side.result(id)
-    return round(time.perf_counter() - before, 3)
+    seconds = round(time.perf_counter() - before, 3)
+    history = await client.get_workflow_handle(id).fetch_history()
+    timeouts = [event.workflow_task_timed_out_event_attributes.timeout_type for event in history.events]
+    retried = [event.activity_task_started_event_attributes.attempt > 1 for event in history.events]
+    return seconds, TimeoutType.TIMEOUT_TYPE_START_TO_CLOSE in timeouts or any(retried)

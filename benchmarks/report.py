@@ -9,6 +9,7 @@ from benchmarks.results import (
     IdleFleet,
     Reading,
     Rebuild,
+    Recovery,
     Results,
     Series,
     Simulation,
@@ -73,9 +74,9 @@ def report(results: Results) -> str:
     if results.idle_fleets:
         lines += ["", "Calls of an idle fleet, besides its polls for tasks", ""]
         lines += table(["", "calls per second", "in all"], [_idle(fleet) for fleet in results.idle_fleets])
-    if results.recovery is not None and (taken := results.recovery.seconds):
-        lines += ["", f"From a decision to the end of its run, after kill -9 of its worker ({len(taken)} runs)", ""]
-        lines += table(["", "p50", "p95"], [["sleeping run", *(f"{percentile(taken, p):.1f} s" for p in (50, 95))]])
+    if results.recovery is not None:
+        lines += ["", "From a decision to the end of its run, after kill -9 of its worker", ""]
+        lines += table(["", "p50", "p95"], list(_recovery(results.recovery)))
     lines += ["", "Targets", ""]
     lines += [str(target) for target in targets(results)]
     return "\n".join(lines)
@@ -178,6 +179,12 @@ def _rebuild(rebuild: Rebuild) -> list[str]:
 def _simulation(simulation: Simulation) -> list[str]:
     run, real = statistics.median(simulation.run), statistics.median(simulation.real)
     return ["simulation", f"{run:.2f}", f"{real:,.0f}", _multiple(simulation.multiples)]
+
+
+def _recovery(recovery: Recovery) -> Iterator[list[str]]:
+    for name, taken in (("asleep", recovery.sleeping), ("given a task", recovery.in_progress)):
+        if taken:
+            yield [f"{name}, {len(taken)} runs", *(f"{percentile(taken, percent):.1f} s" for percent in (50, 95))]
 
 
 def _idle(fleet: IdleFleet) -> list[str]:

@@ -144,7 +144,9 @@ class IdleFleet(BaseModel):
 class Recovery(BaseModel):
     """Seconds from a decision to the end of its run, whose worker was killed before."""
 
-    seconds: list[float] = []
+    sleeping: list[float] = []
+    in_progress: list[float] = []
+    """Of runs of which the killed worker was given a task."""
 
 
 class Startup(BaseModel):

@@ -5,6 +5,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from datetime import datetime
 from typing import Any
 from unittest.mock import patch
 
@@ -203,6 +204,10 @@ class _RunWithUpdate(agent_run.AgentRun):
         return "taken"
 
 
+async def _no_resets(_sweep: ResetSweep) -> dict[str, datetime]:
+    return {}
+
+
 async def _has_newer_execution(sweep: OrphanSweep, child: Any) -> bool:
     newest = await describe_execution(sweep._client, child.id)
     return newest is not None and newest.run_id != child.run_id
@@ -259,7 +264,7 @@ ROLLBACK_KEEPS_MESSAGES = _replacing(Transcript, "rewound", lambda transcript, _
 EFFECTS_RETRIED = _replacing(tool_activities, "_ONCE", tool_activities._REPEATABLE)
 KEY_OF_THE_ATTEMPT = _replacing(tool_execution._Call, "context", _context_of_attempt)
 NO_SWEEP = _replacing(OrphanSweep, "sweep", _nothing_async)
-WOKEN_THREADS_NOT_SWEPT = _replacing(ResetSweep, "_find_resets", _nothing_async)
+WOKEN_THREADS_NOT_SWEPT = _replacing(ResetSweep, "_find_resets", _no_resets)
 WOKEN_IS_RESET = _replacing(OrphanSweep, "_was_reset", _has_newer_execution)
 CARRYOVER_IGNORED = _replacing(agent_run, "begin", lambda *args, **given: _begin(*args, **given | {"carryover": None}))
 INTERRUPTED_CALLS_LEFT_OPEN = _replacing(restoring, "_interrupted_calls", lambda _messages: [])

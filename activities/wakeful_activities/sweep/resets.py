@@ -72,7 +72,7 @@ class ResetSweep:
         Raises:
             RPCError: the server refused a request, or is unreachable.
         """
-        found = await self._find_resets() or {}
+        found = await self._find_resets()
         for thread_id, at in found.items():
             self._reset[thread_id] = max(at, self._reset.get(thread_id, at))
         return found
