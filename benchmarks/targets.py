@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from benchmarks.plan import KB
-from benchmarks.results import Results, line
+from benchmarks.results import Results, line, percentile
 from benchmarks.startup import COMMAND_HELP, COMPLETION, HELP, SDK, STATUS
 from benchmarks.workload import BARE, COMPLETE, LOCAL, STREAMED, WAKEFUL
 
@@ -39,6 +39,9 @@ def targets(results: Results) -> list[Target]:
         _streaming(results),
         _watched(results),
         _lag(results),
+        _idle(results),
+        _recovery(results, 50, limit=2.0),
+        _recovery(results, 95, limit=6.0),
         *(_startup(results, command, limit=0.35) for command in (HELP, COMMAND_HELP, COMPLETION)),
         _startup(results, STATUS, limit=0.8),
     ]
@@ -155,6 +158,23 @@ def _lag(results: Results) -> Target:
     return (
         _judged(name, series.samples[WAKEFUL], lambda ms: f"{ms:.0f} ms", 500.0) if series else Target(name, "", None)
     )
+
+
+def _idle(results: Results) -> Target:
+    """Whatever the number of workers and of sub-agents, there are three calls in about five seconds."""
+    name = "calls of an idle fleet <= 1 per second"
+    rates = [fleet.rate for fleet in results.idle_fleets]
+    if not rates:
+        return Target(name, "", None)
+    return Target(name, f"{min(rates):.2f} to {max(rates):.2f} per second", max(rates) <= 1)
+
+
+def _recovery(results: Results, percent: int, *, limit: float) -> Target:
+    name = f"sleeping run of a killed worker, p{percent} <= {limit:.0f} s"
+    if results.recovery is None or not results.recovery.sleeping:
+        return Target(name, "", None)
+    seconds = percentile(results.recovery.sleeping, percent)
+    return Target(name, f"{seconds:.1f} s", seconds <= limit)
 
 
 def _startup(results: Results, command: str, *, limit: float) -> Target:

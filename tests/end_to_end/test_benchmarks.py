@@ -72,6 +72,19 @@ async def test_the_simulation_is_measured_beside_the_real_core(tmp_path: Path) -
     assert f"The simulation: {QUICK.schedules} schedules" in output
 
 
+async def test_an_idle_fleet_makes_only_the_calls_of_the_sweep(tmp_path: Path) -> None:
+    results, output = await _measured(tmp_path, "--only", "fleet")
+
+    assert {call for fleet in results.idle_fleets for call in fleet.calls} <= {
+        "describe_task_queue",
+        "list_workflow_executions",
+    }
+    assert [fleet.workers for fleet in results.idle_fleets] == [*QUICK.fleets]
+    assert results.recovery is not None
+    assert len(results.recovery.sleeping) + len(results.recovery.in_progress) == QUICK.runs_per_kill
+    assert "calls of an idle fleet <= 1 per second: " in output
+
+
 async def test_the_start_of_commands_is_measured_beside_python_and_the_sdk(tmp_path: Path) -> None:
     results, output = await _measured(tmp_path, "--only", "startup")
 
