@@ -124,7 +124,7 @@ class OrphanSweep:
             RPCError: the server refused a request, or is unreachable.
         """
         children = await self._list("ExecutionStatus = 'Running' AND ParentWorkflowId IS NOT NULL")
-        parents = await self._listed_parents({child.parent_id or "" for child in children})
+        parents = await self._listed_parents(_parent_ids(children))
         for child in children:
             parent = parents[child.parent_id or ""]
             if parent is None:
@@ -152,7 +152,7 @@ class OrphanSweep:
     async def _cancel_orphans(self) -> None:
         """Cancel the orphans among the open children of all suspects, and drop the suspects that need no more check."""
         now, children = self._now(), await self._open_children(sorted(self._suspects))
-        parents = await self._parents(children)
+        parents = await self._described(_parent_ids(children))
         by_key = {_key(child, parents): child for child in children}
         self._checked &= by_key.keys()
         self._unknown &= by_key.keys()
@@ -218,7 +218,10 @@ class OrphanSweep:
     async def _report_ends(self) -> None:
         """Report the ends of children that were closed from outside, and keep those that have to be tried again."""
         now, ended = self._now(), list(self._ended.values())
-        parents = await self._parents(ended)
+        recent = [child for child in ended if (child.close_time or now) > now - OVERLAP]
+        # A list is enough for what ended long ago, as a worker's first round may find in masses.
+        parents = await self._listed_parents(_parent_ids(ended) - _parent_ids(recent))
+        parents |= await self._described(_parent_ids(recent))
         missed = [child for child in ended if may_have_missed_end(child, parents[child.parent_id or ""])]
         views = await self._views(missed, parents)
         awaited = {child.run_id for child in missed}
@@ -255,9 +258,6 @@ class OrphanSweep:
     async def _list(self, condition: str) -> list[WorkflowExecution]:
         return [execution async for execution in self._client.list_workflows(f"{self._scope} AND {condition}")]
 
-    async def _parents(self, children: Iterable[WorkflowExecution]) -> Parents:
-        return await self._described({child.parent_id or "" for child in children})
-
     async def _listed_parents(self, thread_ids: set[str]) -> Parents:
         """The newest execution of each, as lists show it; one that no list shows is described."""
         listed: Parents = {}
@@ -283,6 +283,10 @@ class OrphanSweep:
         queried = {parent.id: parent for child in children if (parent := parents[child.parent_id or ""]) is not None}
         answers = await Statuses(self._client).of(queried.values())
         return {id: view for id, view in zip(queried, answers, strict=True) if isinstance(view, StatusView)}
+
+
+def _parent_ids(children: Iterable[WorkflowExecution]) -> set[str]:
+    return {child.parent_id or "" for child in children}
 
 
 def _key(child: WorkflowExecution, parents: Parents) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -125,7 +125,7 @@ class Tree:
     def __init__(self, temporal: Client, root: str, queue: str) -> None:
         self._temporal = temporal
         self._root = root
-        self._queue = queue
+        self.queue = queue
         counted, self.calls = counting_client(temporal)
         self.sweep = OrphanSweep(ThreadReader(counted), queue, grace=timedelta(0))
 
@@ -138,11 +138,11 @@ class Tree:
 
     async def start(self, *children: str, knows: tuple[str, ...] = ()) -> None:
         does = {"starts": children, "knows": knows}
-        await self._temporal.start_workflow(names.WORKFLOW, does, id=self._root, task_queue=self._queue)
+        await self._temporal.start_workflow(names.WORKFLOW, does, id=self._root, task_queue=self.queue)
         await self.listed("Running", 1 + len(children))
 
     async def start_order(self) -> None:
-        await self._temporal.start_workflow(Order.run, id=self._root, task_queue=self._queue)
+        await self._temporal.start_workflow(Order.run, id=self._root, task_queue=self.queue)
         await self.listed("Running", 2)
 
     async def delete_parent(self) -> None:
@@ -162,7 +162,7 @@ class Tree:
         """Start the parent again, as a message does that wakes a closed thread."""
         closed = (await self.parent.describe()).run_id
         does = {"knows": knows, "restore_from": closed}
-        woken = await self._temporal.start_workflow(names.WORKFLOW, does, id=self._root, task_queue=self._queue)
+        woken = await self._temporal.start_workflow(names.WORKFLOW, does, id=self._root, task_queue=self.queue)
         async with asyncio.timeout(BOUND_SECONDS):
             while (newest := await woken.describe()).run_id == closed or not [
                 each async for each in self._temporal.list_workflows(f"RunId = '{newest.run_id}'")
@@ -194,7 +194,7 @@ class Tree:
 
     async def listed(self, status: str, count: int) -> None:
         """Wait until this many executions are listed: visibility lags behind."""
-        query = f"TaskQueue = '{self._queue}' AND ExecutionStatus = '{status}'"
+        query = f"TaskQueue = '{self.queue}' AND ExecutionStatus = '{status}'"
         async with asyncio.timeout(BOUND_SECONDS):
             while len([each async for each in self._temporal.list_workflows(query)]) < count:
                 await asyncio.sleep(0.05)
@@ -395,3 +395,14 @@ async def test_a_full_pass_describes_no_parent_that_a_list_shows(tree: Tree) -> 
     tree.calls.clear()
     await tree.sweep.sweep_all()
     assert tree.calls == {"list_workflow_executions": 2}
+
+
+async def test_of_children_that_ended_long_ago_no_parent_is_described(tree: Tree, temporal: Client) -> None:
+    await tree.start("task", knows=("task",))
+    await tree.child("task").terminate()
+    await tree.listed("Terminated", 1)
+    counted, calls = counting_client(temporal)
+    later = OrphanSweep(ThreadReader(counted), tree.queue, now=lambda: datetime.now(UTC) + timedelta(minutes=5))
+    await later.sweep()
+    assert calls.keys() == {"list_workflow_executions"}
+    assert not later.has_unfinished
