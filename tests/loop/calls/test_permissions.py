@@ -80,6 +80,15 @@ def test_a_rule_that_a_hook_adds_does_not_replace_one_of_the_request_that_denies
     assert driver.tool_commands("c1")[-1].permissions == (rule("look", "deny"), rule("pay"))
 
 
+def test_of_too_many_rules_those_that_allow_are_dropped_first() -> None:
+    """B-803: a hook that adds many rules does not lift those of the request."""
+    deny, ask = rule("look", "deny"), rule("pay", "ask")
+    driver = Driver(request=REQUEST.model_copy(update={"permissions": (deny, ask)}))
+    many = tuple(rule(f"tool_{number}") for number in range(KEPT_RULES))
+    driver.model(asks(call("c1")), HookEffects(permissions=many))
+    assert driver.tool_commands("c1")[-1].permissions == (deny, ask, *many[2:])
+
+
 def test_a_thread_keeps_each_rule_once_and_a_limited_number() -> None:
     driver = Driver(make_agent(max_rounds=0))
     for number in range(KEPT_RULES + 1):

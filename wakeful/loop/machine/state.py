@@ -63,7 +63,7 @@ REMEMBERED_SUSPENSIONS = 2000
 """How many ids of suspensions a thread remembers; it may live for years."""
 
 KEPT_RULES = 200
-"""How many permission rules a thread keeps of decisions, and a run of its hooks; the oldest are dropped."""
+"""How many permission rules a thread keeps of decisions, and a run in all; the oldest that allow are dropped first."""
 
 KEPT_CONTEXTS = 4
 """Of how many agents that do not answer now a thread keeps the context messages."""

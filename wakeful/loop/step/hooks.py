@@ -4,7 +4,7 @@ from wakeful.contract import ids
 from wakeful.contract.base import json_bytes, replace
 from wakeful.contract.events import AgentEvent, HookFailed, PluginEvent, StateConflict
 from wakeful.contract.hooks import HookEffects, LifecyclePhase
-from wakeful.contract.permissions import Rule
+from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.runs import Blocked, Errored, Stopped, Termination
 from wakeful.loop.machine.commands import RunHooks
 from wakeful.loop.machine.facts import HooksReturned, WorkFact
@@ -143,4 +143,11 @@ def requested_end(effects: HookEffects) -> Termination | None:
 
 
 def _with_rules(rules: tuple[Rule, ...], new: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    return merged((*rules, *new))[-KEPT_RULES:]
+    """The rules with new ones. Of too many, the oldest that allow are dropped first, and then the oldest that ask."""
+    together = merged((*rules, *new))
+    excess = max(0, len(together) - KEPT_RULES)
+    dropped = sorted(together, key=lambda rule: _DROPPED.index(rule.behavior))[:excess]
+    return tuple(rule for rule in together if rule not in dropped)
+
+
+_DROPPED = (Behavior.ALLOW, Behavior.ASK, Behavior.DENY)
