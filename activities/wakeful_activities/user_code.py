@@ -79,11 +79,16 @@ class UserCode:
 
     def _abandon(self, running: "asyncio.Future[Any]", name: str) -> None:
         self._count(1)
-        running.add_done_callback(lambda _: self._count(-1))
+        running.add_done_callback(self._on_abandoned_ended)
         counts = {"code": name, "abandoned": self.abandoned, "max_abandoned": self._max_abandoned}
         _logger.warning("thread abandoned", extra=counts)
         if self.abandoned >= self._max_abandoned:
             self.is_full.set()
+
+    def _on_abandoned_ended(self, running: "asyncio.Future[Any]") -> None:
+        self._count(-1)
+        if not running.cancelled():
+            running.exception()  # its call has ended long ago: asyncio would log that it was never retrieved
 
     def _count(self, change: int) -> None:
         self.abandoned += change

@@ -85,6 +85,8 @@ class ModelResponse(Wire):
     tool_calls: Few[tuple[ToolCall, ...]] = ()
     incomplete_calls: Few[tuple[str, ...]] = ()
     """Names of tools that were called with malformed arguments; those calls are not executed."""
+    dropped_calls: Few[int] = 0
+    """How many calls after the last of `tool_calls` there were; they are not executed."""
     stop_reason: StopReason = StopReason.END_TURN
     usage: Usage = Usage()
     request_id: Maybe[str] = None
@@ -104,6 +106,11 @@ class ModelResponse(Wire):
     """Content that the request did not include because the provider rejected it."""
     skipped: Few[bool] = False
     """A hook stopped the inference before the model was called; there is no answer."""
+
+    @property
+    def has_unexecuted_calls(self) -> bool:
+        """Whether the model has to be told of calls that it asked for and that are not executed."""
+        return bool(self.incomplete_calls or self.interruptions or self.dropped_calls)
 
 
 class TranscriptRef(Wire):

@@ -18,6 +18,10 @@ IN_FLIGHT_BYTES = 1_500_000
 """Bytes of commands in flight, after which the next wait: the commands of one workflow task then stay under its limit,
 even with a command that is as large as any may be."""
 
+LOCAL_RESULTS_BYTES = 1_000_000
+MAX_RUNNING_LOCAL = 8
+"""Results of local tools in one workflow task: bytes, and calls whose results are still to come."""
+
 DEPTH = 100
 """Levels of nested lists and objects in a value. Readers put it into other values, and JSON parsers stop at 200."""
 

@@ -152,10 +152,11 @@ class ToolResult(Wire):
         return json.dumps(self.data, separators=(",", ":"), ensure_ascii=False)
 
     def cut_to(self, limit: int) -> "ToolResult":
-        """The result; if its JSON has more bytes than `limit`, the beginning of its text and a note."""
-        size = json_bytes(self)
-        if size <= limit:
+        """The result; if its JSON has more bytes than `limit`, only its text, or the beginning of that and a note."""
+        if json_bytes(self) <= limit:
             return self
+        if (size := json_bytes(self.text)) <= limit:
+            return self.model_copy(update={"data": None, "metadata": {}, "message": self.text})
         shown = self.text.encode(errors="replace")[: limit - 2].decode(errors="ignore")
         while json_bytes(shown) > limit:  # escapes take up to six bytes for one
             shown = shown[: len(shown) // 2]

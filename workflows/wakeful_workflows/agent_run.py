@@ -126,12 +126,12 @@ class AgentRun(Signals):
                 self._continue_as_new_if_due(thread)
             search_attributes = self._activities.worker.search_attributes
             self._visibility.show_run_ends(thread, search_attributes=search_attributes)
-            if not self._waits_for_archive():
-                self._perform()
+            self._perform()
             self._alarm.set(thread.next_alarm, now=_now())
             self._visibility.show(thread, search_attributes=search_attributes)
             self._visibility.show_closing(thread)
-            if isinstance(thread.stage, Done) and self._is_quiet() and not self._facts and self._has_archived(thread):
+            is_left = bool(self._facts or self._pending)
+            if isinstance(thread.stage, Done) and self._is_quiet() and not is_left and self._has_archived(thread):
                 return thread.stage.result
             await self._until(self._can_continue)
 
@@ -259,8 +259,8 @@ class AgentRun(Signals):
         return thread.counters.model_copy(update={"events": self._log.last, "archives": self._archives.number})
 
     def _perform(self) -> None:
-        """Perform the pending commands, in order, as long as they have room; cancels need none."""
-        identity, commands = self._current().identity, self._pending
+        """Perform the pending commands, in order, as long as they have room; cancels wait for nothing."""
+        identity, commands, is_held = self._current().identity, self._pending, self._waits_for_archive()
         self._pending = []
         cancelled = {command.id for command in commands if isinstance(command, CancelWork)}
         for command in commands:
@@ -268,8 +268,9 @@ class AgentRun(Signals):
                 case CancelWork(id=id):
                     self._activities.cancel(id)
                 case _ if command.id in cancelled:
-                    self._facts.append(WorkCancelled(command.id))
-                case _ if self._pending or not self._has_room:
+                    self._facts.append(WorkCancelled(command.id, was_scheduled=False))
+                case _ if is_held or not (self._has_room or isinstance(command, CancelChild)):
+                    is_held = True
                     self._pending.append(command)
                 case StartChild() | StartTask() | CancelChild() | SendSignal() | NotifyParent():
                     self._children.perform(command, identity)

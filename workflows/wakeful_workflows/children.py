@@ -62,7 +62,8 @@ class Children:
                 start_agent, size = partial(self._start_agent, command), size_of(command.request)
                 self._start(command.id, command.name, identity, start_agent, size=size)
             case StartTask():
-                start_task, size = partial(self._start_task, command, identity), size_of(command.call)
+                start_task = partial(self._start_task, command, identity)
+                size = size_of(command.call) + size_of(command.tool)
                 self._start(command.id, command.tool.name, identity, start_task, size=size)
             case CancelChild(thread_id=thread_id):
                 self._enqueue(thread_id, partial(self._cancel, command))

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TypeVar, assert_never
 
@@ -22,6 +22,7 @@ from wakeful.contract.inference import (
     RestoreInput,
     TranscriptTail,
 )
+from wakeful.contract.limits import LOCAL_RESULTS_BYTES, MAX_RUNNING_LOCAL
 from wakeful.contract.mail import DeliverInput
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tools import ToolCallInput
@@ -74,6 +75,26 @@ class WorkerFacts:
     budget: HistoryBudget = HistoryBudget()
 
 
+@dataclass(slots=True)
+class LocalResults:
+    """The results of local tools: one workflow task may have to hold all of them. Beyond its room, tools are not local.
+
+    Room for results that are as large as any may be is left for those that are running.
+    """
+
+    running: set[str] = field(default_factory=set)
+    bytes: int = 0
+
+    @property
+    def has_room(self) -> bool:
+        return len(self.running) < MAX_RUNNING_LOCAL and self.bytes < LOCAL_RESULTS_BYTES
+
+    def add(self, id: str, returned: RawValue) -> None:
+        if id in self.running:
+            self.running.remove(id)
+            self.bytes += returned.payload.ByteSize()
+
+
 class Activities:
     """The activities in flight, by command id. The end of each is reported as one fact."""
 
@@ -82,6 +103,7 @@ class Activities:
         self._history = history
         self._handles: dict[str, Handle] = {}
         self._sizes: dict[str, int] = {}
+        self._local = LocalResults()
         self._deliveries: set[str] = set()
         self._digest: tuple[ResolvedAgent, str] | None = None
         self.worker = WorkerFacts()
@@ -103,7 +125,7 @@ class Activities:
             raise
         except Exception as error:  # what cannot be scheduled ends as a failure, and does not block the run
             workflow.logger.exception("an activity cannot be scheduled", extra={"command": command.id})
-            self._report(WorkFailed(command.id, f"it could not be scheduled: {error}"))
+            self._report(WorkFailed(command.id, f"it could not be scheduled: {error}", was_scheduled=False))
             return
         self._handles[command.id] = handle
         self._sizes[command.id] = self._history.bytes - before
@@ -132,13 +154,19 @@ class Activities:
                     summary=f"look up agent {command.agent_id}",
                 )
             case Infer():
+                self._local.bytes = 0  # its own workflow task completes the one that the local results are in
                 return self._schedule_inference(command, identity)
             case Compact():
                 return self._schedule_compaction(command)
             case CallTool(tool=tool):
                 input = self._tool_input(command, identity)
+                if tool.local and not self._local.has_room:
+                    tool = tool.model_copy(update={"local": False})
                 encoded = self._history.encode(LOCAL_ACTIVITY if tool.local else ACTIVITY, input)
-                return start_tool(tool, input, id=command.id, encoded=encoded)
+                handle = start_tool(tool, input, id=command.id, encoded=encoded)
+                if tool.local:
+                    self._local.running.add(command.id)
+                return handle
             case RunHooks():
                 return self._schedule_hooks(command, identity)
             case DeliverMessage(message=message):
@@ -256,6 +284,7 @@ class Activities:
         except Exception as error:  # a malformed result must not block the run
             fact = WorkFailed(command.id, f"its result is malformed: {error}")
         del self._handles[command.id], self._sizes[command.id]
+        self._local.running.discard(command.id)
         self._deliveries.discard(command.id)
         self._report(fact)
 
@@ -263,6 +292,7 @@ class Activities:
         """Results are taken raw and decoded here: a malformed one must fail the command, not the workflow task."""
         if isinstance(returned, RawValue):
             self._history.add_result(returned)
+            self._local.add(command.id, returned)
         match command:
             case ResolveAgent():
                 resolution = _decoded(returned, Resolution)

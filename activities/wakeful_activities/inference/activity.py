@@ -67,8 +67,10 @@ class InferActivity:
         with heartbeating(stream.heartbeat, self._intervals, live=input.live) as beats:
             try:
                 response = await self._infer(input, stream, beats)
-            except ApplicationError:
-                raise
+            except ApplicationError as error:
+                if error.non_retryable or stream.outage is not None:
+                    raise
+                raise unexpected(error, stream) from None  # such as a history that does not match
             except asyncio.CancelledError:
                 cancelled, arrived = activity.cancellation_details(), stream.arrived()
                 if arrived is None or cancelled is None or not cancelled.cancel_requested:

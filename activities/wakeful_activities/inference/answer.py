@@ -10,6 +10,7 @@ from pydantic_core import from_json
 from temporalio.exceptions import ApplicationError
 
 from wakeful.context.tokens import message_tokens, messages_tokens, tools_tokens
+from wakeful.contract.agents import MAX_CALLS
 from wakeful.contract.base import json_bytes
 from wakeful.contract.budgets import Price
 from wakeful.contract.inference import ModelRequest, ModelResponse, OutputSpec
@@ -64,6 +65,9 @@ def recordable(response: ModelResponse) -> ModelResponse:
                 "incomplete_calls": (*response.incomplete_calls, *(call.name for call in deep)),
             }
         )
+    if (dropped := len(response.tool_calls) - MAX_CALLS) > 0:
+        kept = response.tool_calls[:MAX_CALLS]
+        response = response.model_copy(update={"tool_calls": kept, "dropped_calls": response.dropped_calls + dropped})
     if (size := json_bytes(response)) > ANSWER_LIMIT:
         message = f"the model's answer has {size:,} bytes; at most {ANSWER_LIMIT:,} are accepted"
         raise ApplicationError(message, type="AnswerTooLarge", non_retryable=True)

@@ -32,7 +32,7 @@ class CircuitBreakers:
     def wait(self, model: str) -> float:
         """Seconds until the model may be called; 0 means now. Asking does not use up the probe."""
         breaker = self._breakers.get(model)
-        return max(0.0, breaker.closed_until - self._clock()) if breaker else 0.0
+        return max(0.0, breaker.open_until - self._clock()) if breaker else 0.0
 
     def last_failure(self, model: str) -> "LastFailure | None":
         """How the model has failed since it last answered, if it has."""
@@ -43,7 +43,7 @@ class CircuitBreakers:
         """A call begins. If the breaker is open, it is the probe, and others wait for its outcome or for a cooldown."""
         breaker = self._breakers.get(model)
         if breaker is not None and breaker.is_open:
-            breaker.closed_until = self._clock() + self._cooldown
+            breaker.open_until = self._clock() + self._cooldown
 
     def succeeded(self, model: str) -> None:
         self._breakers.pop(model, None)
@@ -57,12 +57,12 @@ class CircuitBreakers:
         if last.failures >= self._failures:
             breaker.is_open = True
             cooldown = self._cooldown if error.retry_after is None else error.retry_after
-            breaker.closed_until = self._clock() + cooldown
+            breaker.open_until = self._clock() + cooldown
 
     def released(self, model: str) -> None:
         """The call ended in a way that says nothing about the model, such as a cancellation: another may probe."""
         if breaker := self._breakers.get(model):
-            breaker.closed_until = 0.0
+            breaker.open_until = 0.0
 
 
 @dataclass(frozen=True)
@@ -78,5 +78,5 @@ class LastFailure:
 class _Breaker:
     last: LastFailure
     is_open: bool = False
-    closed_until: float = 0.0
+    open_until: float = 0.0
     """Until when it lets no call through."""

@@ -87,6 +87,8 @@ def failure(
 def unexpected(error: Exception, stream: Stream) -> ApplicationError:
     """The activity's failure for an error that is not a provider's: a bug of a provider, or history cannot be read."""
     is_final = stream.lost >= LOST_WORKERS
+    if isinstance(error, ApplicationError):
+        return _application_error(error.message, error.type or "ApplicationError", is_final=is_final)
     return _application_error(f"{type(error).__name__}: {error}", type(error).__name__, is_final=is_final)
 
 

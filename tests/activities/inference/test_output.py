@@ -4,6 +4,7 @@ import pytest
 from pydantic import JsonValue
 from temporalio.exceptions import ApplicationError
 
+from wakeful.contract.agents import MAX_CALLS
 from wakeful.contract.inference import ModelResponse, OutputSpec, StopReason
 from wakeful.contract.messages import ToolCall
 from wakeful_activities.inference.answer import ANSWER_LIMIT, recordable, with_output
@@ -69,3 +70,10 @@ def test_an_answer_that_history_cannot_hold_ends_the_run_with_its_size() -> None
     with pytest.raises(ApplicationError, match=r"the model's answer has 1,000,0.. bytes; at most 1,000,000") as raised:
         recordable(answer("x" * ANSWER_LIMIT))
     assert raised.value.non_retryable
+
+
+def test_of_too_many_calls_the_last_are_dropped_and_counted() -> None:
+    calls = tuple(ToolCall(id=f"1-{number}", name="add") for number in range(8_000))
+    response = recordable(ModelResponse(model="m", tool_calls=calls))
+    assert response.tool_calls == calls[:MAX_CALLS]
+    assert response.dropped_calls == 8_000 - MAX_CALLS

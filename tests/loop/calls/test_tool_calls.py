@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.loop.driving import AGENT, LOOK, PARALLEL, PAY, Driver, asks, call, ok, pending
-from wakeful.contract.agents import MAX_CALLS, ResolvedAgent
+from tests.loop.driving import AGENT, LOOK, PARALLEL, PAY, THREAD, Driver, asks, call, ok, pending
+from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.events import ToolCallDone, ToolCallOutcome
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock
 from wakeful.contract.names import TOOL_INTERRUPTED
 from wakeful.contract.tools import ToolResult
-from wakeful.loop.machine.commands import CallTool
+from wakeful.loop.machine.commands import CallTool, Infer
 from wakeful.loop.machine.facts import AgentResolved, Fact, WorkCancelled, WorkFailed
 from wakeful.loop.machine.stages import CallingTools, Inferring
 from wakeful.loop.machine.state import Advance
@@ -198,13 +198,28 @@ def test_parallel_calls_wait_while_as_many_run_as_the_agent_allows() -> None:
     assert [id for id, _ in driver.tool_results] == ["c0", "c1", "c2", "c3"]
 
 
-def test_of_too_many_calls_in_one_answer_the_last_are_refused() -> None:
+def test_the_model_reads_how_many_of_its_calls_were_dropped() -> None:
     driver = Driver(agent=PARALLEL)
-    driver.model(asks(*(call(f"c{number}") for number in range(MAX_CALLS + 2))))
-    refused = [event.id for event in driver.last.events if isinstance(event, ToolCallDone)]
-    assert refused == [f"c{MAX_CALLS}", f"c{MAX_CALLS + 1}"]
-    for number in range(MAX_CALLS):
-        driver.tool(f"c{number}", ok("sunny"))
-    assert isinstance(driver.thread.stage, Inferring)
-    assert [text for _, text in driver.tool_results[:-2]] == ["sunny"] * MAX_CALLS
-    assert "at most 256 of one answer are executed" in driver.tool_results[-1][1]
+    driver.model(asks(call("c1")).model_copy(update={"dropped_calls": 44}))
+    driver.tool("c1", ok("sunny"))
+    note = driver.thread.transcript.messages[-1]
+    assert note.text.startswith("Only the first 1 tool calls of your last response were executed, and 44 were not.")
+
+
+@pytest.mark.parametrize("fact", [WorkFailed("infer-2", "too large", was_scheduled=False), None])
+def test_what_an_inference_was_given_that_was_never_scheduled_is_given_to_the_next_one(fact: Fact | None) -> None:
+    driver = Driver(request=THREAD)
+    driver.model(asks(call("c1")))
+    driver.tool("c1", ok("sunny"))
+    (infer,) = driver.last.commands
+    assert isinstance(infer, Infer)
+    if fact is None:
+        driver.cancel("stop")
+        fact = WorkCancelled(infer.id, was_scheduled=False)
+    driver.feed(fact)
+    driver.submit("m1")
+    driver.feed(AgentResolved(driver.last.commands[-1].id, AGENT, 1))
+    (again,) = driver.last.commands
+    assert isinstance(again, Infer)
+    assert again.appended[: len(infer.appended)] == infer.appended
+    assert len(again.appended) == again.transcript.length - 1

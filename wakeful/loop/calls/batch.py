@@ -163,7 +163,7 @@ class Batch:
     def inline_room(self) -> int:
         """How many bytes the results may have that inference inputs spell out, beside those of finished calls."""
         inline = (call.result for call in self.calls if isinstance(call, FinishedCall) and call.source is None)
-        return INLINE_RESULTS_BYTES - sum(map(json_bytes, inline))
+        return INLINE_RESULTS_BYTES - sum(json_bytes(result.text) for result in inline)
 
     @property
     def running(self) -> tuple[RunningCall, ...]:

@@ -2,7 +2,7 @@
 
 from itertools import takewhile
 
-from wakeful.contract.base import replace
+from wakeful.contract.base import json_bytes, replace
 from wakeful.contract.events import AgentEvent
 from wakeful.contract.hooks import HookEffects
 from wakeful.contract.messages import MessageMetadata
@@ -66,9 +66,9 @@ def _finish(thread: Thread, call: Unfinished, after: FinishedCall) -> Advance:
 
 def within_room(thread: Thread, result: ToolResult) -> ToolResult:
     """The result of a call that the loop itself finishes: it is cut if those of the step become too long together."""
-    if len(result.text) <= INLINE_LENGTH:
+    if (size := json_bytes(result.text)) <= INLINE_LENGTH or size <= (room := batch_of(thread).inline_room):
         return result
-    return result.cut_to(max(INLINE_LENGTH, batch_of(thread).inline_room))
+    return result.cut_to(max(INLINE_LENGTH, room))
 
 
 def finish_lost(thread: Thread, call: RunningCall, reason: str) -> Advance:

@@ -105,7 +105,7 @@ def judge(thread: Thread, batch: tuple[Decision, ...]) -> Judgement:
                     return Refuse(f"two decisions for call {call.call.id!r} in one batch")
                 if (objection := _objection(thread, call, decision)) is not None:
                     return Refuse(f"call {decision.target!r}: {objection}")
-                if (room := room - _inline_bytes(call, decision)) < 0:
+                if call.call.id not in targets and (room := room - _inline_bytes(call, decision)) < 0:
                     return Refuse(f"call {decision.target!r}: {_NO_ROOM}")
                 targets[call.call.id] = (call, decision)
             case NewCall() | RunningCall(resumes=0):
@@ -144,9 +144,9 @@ def _objection(thread: Thread, call: SuspendedCall, decision: Decision) -> str |
 def _inline_bytes(call: SuspendedCall, decision: Decision) -> int:
     """The bytes of the decision that become a result which the next inference input spells out."""
     is_result = call.ticket.resume_mode is ResumeMode.USE_DECISION_AS_TOOL_RESULT
-    if decision.action is DecisionAction.RESUME and not is_result:
+    if decision.action is DecisionAction.CANCEL or not is_result:
         return 0
-    return json_bytes(decision.result)
+    return json_bytes(ToolResult.success(call.call.name, decision.result).text)
 
 
 def _schema_objection(thread: Thread, call: SuspendedCall, decision: Decision) -> str | None:
@@ -226,7 +226,7 @@ def _cancel_call(thread: Thread, call: SuspendedCall, resume: ToolCallResume) ->
     result = ToolResult.error(call.call.name, message)
     if resume.result is not None:
         result = result.model_copy(update={"data": resume.result})
-    after = FinishedCall(call.call, ToolCallStatus.CANCELLED, within_room(thread, result))
+    after = FinishedCall(call.call, ToolCallStatus.CANCELLED, result)
     return move(thread, after, resumed_with(call.call, result, resume.result))
 
 

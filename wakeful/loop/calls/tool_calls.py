@@ -5,7 +5,7 @@ from typing import assert_never
 from pydantic import JsonValue
 
 from wakeful.contract import ids
-from wakeful.contract.agents import MAX_CALLS, ToolMode
+from wakeful.contract.agents import ToolMode
 from wakeful.contract.base import replace
 from wakeful.contract.decisions import ResumeMode
 from wakeful.contract.errors import ToolError
@@ -23,7 +23,6 @@ from wakeful.loop.calls.batch import (
     ResumingCall,
     RunningCall,
     Startable,
-    done_event,
     finish_event,
     finished,
 )
@@ -53,25 +52,11 @@ TOOL_HOOKS = (Phase.TOOL_GATE, Phase.BEFORE_TOOL_EXECUTE, Phase.AFTER_TOOL_EXECU
 
 
 def start_batch(thread: Thread, inferring: Inferring, response: ModelResponse, *, now: int) -> Advance:
-    """Start the calls of an answer; too many of them are refused."""
+    """Start the calls of an answer."""
     calls = tuple(NewCall(call) for call in response.tool_calls)
-    refused = tuple(finished(new, _too_many(new.call, len(calls))) for new in calls[MAX_CALLS:])
-    batch = Batch(
-        inference_id=None if inferring.lineage else inferring.id,
-        message_id=inferring.message_id,
-        response=response,
-        calls=(*calls[:MAX_CALLS], *refused),
-    )
-    events = tuple(done_event(call.call, call.result) for call in refused)
-    return Advance(thread.entering(CallingTools(batch)), events=events).then(continue_batch, now=now)
-
-
-def _too_many(call: ToolCall, asked: int) -> ToolResult:
-    reason = (
-        f"the call was not executed: your answer has {asked:,} tool calls, and at most {MAX_CALLS} of one answer are "
-        "executed; call the rest in your next answers"
-    )
-    return ToolResult.error(call.name, reason)
+    source = None if inferring.lineage else inferring.id
+    batch = Batch(inference_id=source, message_id=inferring.message_id, response=response, calls=calls)
+    return continue_batch(thread.entering(CallingTools(batch)), now=now)
 
 
 def continue_batch(thread: Thread, *, now: int) -> Advance:
@@ -88,7 +73,7 @@ def continue_batch(thread: Thread, *, now: int) -> Advance:
     if batch.suspended:
         return moved.then(_pause)
     committed = moved.then(commit).then(end_step)
-    if batch.response.incomplete_calls or batch.response.interruptions:
+    if batch.response.has_unexecuted_calls:
         committed = committed.then(append_notes, *unexecuted_call_notes(batch.response))
     return committed.then(record_fork_point).then(next_step, now=now)
 

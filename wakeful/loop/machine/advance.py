@@ -87,6 +87,8 @@ def advance(thread: Thread, fact: Fact, *, now: int) -> Advance:
         ):
             if fact.id == thread.context.compacting:
                 return context.on_compaction_ended(thread, fact)
+            if _was_never_asked(fact):
+                thread = replace(thread, transcript=thread.transcript.not_sent())
             moved = _on_work_ended(thread, fact, now=now)
         case HistoryReset(lineage=lineage):
             return Advance(inference.on_history_reset(thread, lineage))
@@ -129,6 +131,13 @@ def advance(thread: Thread, fact: Fact, *, now: int) -> Advance:
     if isinstance(moved.thread.stage, Done) and (moved.thread.queued or moved.thread.steering):
         return replace(moved, thread=outcomes.without_unread(moved.thread))
     return moved
+
+
+def _was_never_asked(fact: WorkFact) -> bool:
+    """Whether it is the end of an inference whose input is not in history."""
+    if not isinstance(fact, WorkFailed | WorkCancelled) or fact.was_scheduled:
+        return False
+    return isinstance(ids.parse_work(fact.id), ids.Infer)
 
 
 def _refuse_lost(thread: Thread, failed: LoopFailed, *, now: int) -> Advance:

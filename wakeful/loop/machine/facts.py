@@ -67,6 +67,8 @@ class WorkFailed:
 
     id: str
     error: str
+    was_scheduled: bool = True
+    """Whether history has the command's input."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ class WorkCancelled:
     """A command was cancelled before it had a result."""
 
     id: str
+    was_scheduled: bool = True
+    """Whether history has the command's input."""
 
 
 WorkFact = (

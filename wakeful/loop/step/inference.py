@@ -18,7 +18,7 @@ from wakeful.loop.step.hooks import apply_effects
 from wakeful.loop.step.model_notes import CONTINUE, append_notes, output_note, unexecuted_call_notes
 from wakeful.loop.step.steps import next_step
 from wakeful.loop.thread.ending import finish
-from wakeful.loop.thread.submissions import for_this_run, read_messages, read_queued
+from wakeful.loop.thread.submissions import for_this_run, read_queued
 
 
 def on_inference_returned(thread: Thread, inferring: Inferring, response: ModelResponse, *, now: int) -> Advance:
@@ -176,7 +176,7 @@ def _is_cut_off(response: ModelResponse) -> bool:
 def _end_or_continue(thread: Thread, response: ModelResponse, *, now: int) -> Advance:
     """The model is done: end the run, unless messages arrived for it, or its background tasks are still running."""
     if thread.mode is ThreadMode.RUN and thread.queued:
-        return read_messages(replace(thread, queued=()), thread.queued).then(next_step, now=now)
+        return read_queued(thread).then(next_step, now=now)
     if thread.steering:
         return next_step(thread, now=now)
     if not thread.children.running:

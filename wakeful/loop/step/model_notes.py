@@ -44,6 +44,11 @@ def unexecuted_call_notes(response: ModelResponse) -> tuple[str, ...]:
             f"{cut_off}These tool calls were not executed because their arguments are not valid JSON: {tools}. If you "
             f"still need them, call the tools again with complete, valid JSON arguments.{shorter}"
         )
+    if response.dropped_calls:
+        notes.append(
+            f"Only the first {len(response.tool_calls)} tool calls of your last response were executed, and "
+            f"{response.dropped_calls} were not. If you still need those, call the tools again, fewer at once."
+        )
     return tuple(notes)
 
 

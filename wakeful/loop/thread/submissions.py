@@ -139,11 +139,13 @@ def start_next_run(thread: Thread, *, interrupted: bool = False) -> Advance:
     A message that interrupted the last run comes first; those that steer are then read with the run's first step.
     """
     if any(not later.passive for later in thread.steering) and not interrupted:
-        taken, left = thread.steering, replace(thread, steering=())
+        taken = readable(thread.steering)
+        left = replace(thread, steering=thread.steering[len(taken) :])
     else:
         group = thread.queued[0].group
         count = next((n for n, later in enumerate(thread.queued) if later.group != group), len(thread.queued))
-        taken, left = thread.queued[:count], replace(thread, queued=thread.queued[count:])
+        taken = readable(thread.queued[:count])
+        left = replace(thread, queued=thread.queued[len(taken) :])
     return start_run(left, taken, next(later for later in taken if not later.passive))
 
 

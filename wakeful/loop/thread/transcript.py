@@ -22,11 +22,15 @@ class TranscriptPosition:
 
 @dataclass(frozen=True)
 class Transcript:
-    """`unsent` has the sources of the entries that no inference has been given yet."""
+    """`unsent` has the sources of the entries that no inference has been given yet.
+
+    `sent_last` has those that the newest inference was given, in case it is never scheduled.
+    """
 
     messages: tuple[Message, ...] = ()
     digest: str = EMPTY_DIGEST
     unsent: tuple[Source, ...] = ()
+    sent_last: tuple[Source, ...] = field(default=(), compare=False)
     before: TranscriptPosition = field(default_factory=TranscriptPosition)
 
     @property
@@ -60,7 +64,11 @@ class Transcript:
         )
 
     def sent(self) -> "Transcript":
-        return replace(self, unsent=())
+        return replace(self, unsent=(), sent_last=self.unsent)
+
+    def not_sent(self) -> "Transcript":
+        """The newest inference was never scheduled: the next one is given its entries, too."""
+        return replace(self, unsent=(*self.sent_last, *self.unsent), sent_last=())
 
     def rewound(self, position: TranscriptPosition) -> "Transcript":
         """Without the entries after `position`; the next inference input records the rewind."""
@@ -94,4 +102,4 @@ def transcript_of(tail: TranscriptTail) -> Transcript:
     transcript = Transcript(digest=tail.digest, before=TranscriptPosition(tail.length, tail.digest))
     for message in tail.messages:
         transcript = transcript.appending(message, message.id)
-    return transcript.sent()
+    return replace(transcript, unsent=())
