@@ -1,25 +1,43 @@
 """Too much of anything is cut or refused where it enters, in words, and never leaves a run stuck."""
 
 import os
+import random
+import string
 import subprocess
 import sys
+from functools import reduce
+from operator import and_
 from pathlib import Path
 
 import pytest
+from temporalio.client import Client as TemporalClient
 
+from tests.support.app import registry as app_registry
 from tests.support.processes import ROOT
-from tests.support.waiting import until_refused, until_status
-from wakeful import ConfigurationError, RunStatus
+from tests.support.waiting import until, until_refused, until_status
+from wakeful import (
+    Agent,
+    ConfigurationError,
+    Registry,
+    RunStatus,
+    ScriptedModel,
+    ThreadMode,
+    ToolMode,
+    call,
+    say,
+    tool,
+)
 from wakeful.client.client import Client
 from wakeful.contract.errors import CallerError
 from wakeful.storage import data_converter
+from wakeful.worker import WorkerSettings, running_worker
 
 
 async def test_a_huge_tool_result_is_cut_with_a_note(usual_client: Client, thread_id: str) -> None:
     await usual_client.run("tester", "flood", thread_id=thread_id)
     (result,) = [message.text for message in await usual_client.transcript(thread_id) if message.tool_call_id]
     assert len(result) < 300_000
-    assert result.endswith("[cut: the result has 3,000,065 bytes, and its first 255,998 are shown]")
+    assert result.endswith("[cut: the result has 3,000,002 bytes, and its first 255,998 are shown]")
 
 
 async def test_the_client_rejects_a_huge_message_and_a_huge_decision(usual_client: Client, thread_id: str) -> None:
@@ -55,3 +73,42 @@ def test_large_payloads_can_be_kept_outside_history(tmp_path: Path) -> None:
 async def test_an_unknown_place_for_payloads_is_named(place: str) -> None:
     with pytest.raises(ConfigurationError, match="write it as dir:/path or s3://bucket"):
         await data_converter({"WAKEFUL_PAYLOAD_STORE": place})
+
+
+@tool(read_only=True, local=True)
+def read_page(page: int) -> str:
+    """Read a page; it does not compress."""
+    return "".join(random.Random(page).choices(string.ascii_letters, k=200_000))
+
+
+async def test_results_of_many_local_calls_at_once_fit_a_workflow_task(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    """The server terminates a thread whose workflow task would have more than four megabytes."""
+    asks = reduce(and_, (call("read_page", page=page) for page in range(25)))
+    agent = Agent(id="reader", tools=[read_page], tool_mode=ToolMode.PARALLEL)
+    registry = Registry(agents=[agent], models={"default": ScriptedModel([asks, say("read")])})
+    client = Client(temporal, task_queue=thread_id)
+    async with running_worker(temporal, registry, WorkerSettings(task_queue=thread_id)):
+        result = await client.run("reader", "go", thread_id=thread_id)
+        assert (result.status_reason, result.response) == ("natural", "read")
+        messages = await client.transcript(thread_id)
+    assert [len(message.text) for message in messages if message.tool_call_id] == [200_000] * 25
+
+
+async def test_a_cancel_in_the_task_that_would_call_the_model_loses_no_message(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    """What the model was about to be given was in no inference's input, and no later one found it in history."""
+    client, settings = Client(temporal, task_queue=thread_id), WorkerSettings(task_queue=thread_id)
+    async with running_worker(temporal, app_registry, settings):
+        await client.start("tester", "approve", thread_id=thread_id, mode=ThreadMode.THREAD)
+        await until_status(client, thread_id, RunStatus.WAITING)
+    await client.handle(thread_id).signal("decide", {"target": "1-1", "action": "cancel"})
+    await client.handle(thread_id).signal("cancel", {"reason": "stop"})
+    async with running_worker(temporal, app_registry, settings):
+        await until_status(client, thread_id, RunStatus.DONE)
+        await client.send(thread_id, "hello")
+        view = await until(client, thread_id, lambda view: view.runs == 2 and view.result is not None)
+    assert view.result is not None
+    assert view.result.status_reason == "natural"
