@@ -35,9 +35,6 @@ ARGUMENTS_LENGTH = 600
 LISTED_CHILDREN = 20
 """Sub-agents and tasks in the details."""
 
-LISTED_SINCE = 4
-"""The revision of the loop from which on the memo has what lists show of pending decisions."""
-
 Updates = list[SearchAttributeUpdate[str] | SearchAttributeUpdate[Sequence[str]]]
 
 
@@ -79,7 +76,7 @@ class Visibility:
         if search_attributes and (updates := self._updates(thread)):
             self._upsert(updates)
             self.status = thread.status
-        if search_attributes and (thread.run is None or thread.run.revision >= LISTED_SINCE):
+        if search_attributes:
             self._show_pending(pending_view(thread))
 
     def _show_pending(self, view: PendingView | None) -> None:

@@ -29,8 +29,8 @@ CITY: dict[str, JsonValue] = {"type": "object", "properties": {"at": {"type": "s
 TYPED = AGENT.model_copy(update={"tools": (LOOK.model_copy(update={"parameters": CITY}),)})
 
 
-def waiting(ticket: SuspensionTicket, *, revision: int = 3) -> Driver:
-    driver = Driver(TYPED, revision=revision)
+def waiting(ticket: SuspensionTicket) -> Driver:
+    driver = Driver(TYPED)
     driver.model(asks(call("c1", arguments={"at": "Paris"})))
     driver.tool("c1", pending_with(ticket))
     return driver

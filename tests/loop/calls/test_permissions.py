@@ -29,7 +29,7 @@ from wakeful.contract.messages import ToolCall
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.loop.machine.commands import CallTool, StartChild, StartTask
 from wakeful.loop.machine.stages import Done
-from wakeful.loop.machine.state import KEPT_RULES, REVISION
+from wakeful.loop.machine.state import KEPT_RULES
 
 
 def rule(tool: str, behavior: str = "allow") -> Rule:
@@ -141,11 +141,10 @@ def resumed_with(
     arguments: JsonValue,
     *,
     mode: str = "replay_tool_call",
-    revision: int = REVISION,
 ) -> Driver:
     """A run of an agent that denies "secret" in any call; its call `c1` was suspended, and is resumed with these."""
     agent = agent.model_copy(update={"permissions": NO_SECRETS})
-    driver = Driver(agent, request=REQUEST, revision=revision)
+    driver = Driver(agent, request=REQUEST)
     driver.model(asks_gated(asked, c1=Suspend(ticket=make_ticket("s1", mode=ResumeMode(mode)))))
     edited = {"arguments": arguments} if mode == "replay_tool_call" else {"result": arguments}
     driver.decide(resume("c1").model_copy(update=edited))
@@ -195,12 +194,6 @@ def test_a_rule_that_a_hook_added_since_holds_for_a_resumed_call_without_an_acti
     assert driver.result.status_reason == DENIED.format("agent_run_researcher")
 
 
-def test_a_run_of_an_earlier_revision_performs_the_call() -> None:
-    """Its history has the command."""
-    driver = resumed_with(PARENT, delegate_call("c1"), {"prompt": "the secret"}, revision=2)
-    assert [command.request.input for command in driver.commands_of(StartChild)] == ["the secret"]
-
-
 @pytest.mark.parametrize(
     "guarded",
     [
@@ -226,7 +219,3 @@ def test_gates_check_other_arguments_in_the_activity_of_the_call() -> None:
     agent = make_agent(gates=("modest",))
     driver = resumed_with(agent, call("c1"), {"at": "Rome"})
     assert driver.tool_commands("c1")[-1].call.arguments == {"at": "Rome"}
-    earlier = resumed_with(
-        PARENT.model_copy(update={"gates": ("modest",)}), delegate_call("c1"), {"prompt": "Go on."}, revision=2
-    )
-    assert len(earlier.commands_of(StartChild)) == 1

@@ -15,7 +15,6 @@ from tests.loop.driving import (
 from wakeful.contract.gates import Block, Suspend
 from wakeful.contract.messages import Message
 from wakeful.contract.runs import Blocked
-from wakeful.contract.tools import ToolResult
 from wakeful.loop.machine.commands import CallTool, Infer
 from wakeful.loop.machine.facts import HistoryReset
 from wakeful.loop.machine.stages import AwaitingDecisions, Done, Inferring
@@ -104,12 +103,3 @@ def test_an_inference_that_the_next_execution_starts_labels_the_calls_itself() -
     stage = after_continue_as_new(driver.thread).stage
     assert isinstance(stage, Inferring)
     assert stage.lineage == ""
-
-
-def test_a_run_of_an_earlier_revision_keeps_the_ids_of_an_answer_that_was_under_way() -> None:
-    driver = Driver(revision=1)
-    driver.feed(RESET)
-    driver.model(asks(call("1-1")))
-    assert [command.call.id for command in driver.commands_of(CallTool)] == ["1-1"]
-    driver.tool("1-1", ToolResult.success("look", "sunny"))
-    assert driver.inference().appended[0] == "infer-1"

@@ -7,7 +7,7 @@ from wakeful.loop.machine.facts import AgentResolved
 from wakeful.loop.machine.state import REVISION
 
 
-@pytest.mark.parametrize(("recorded", "pinned"), [(1, 1), (REVISION, REVISION), (REVISION + 1, REVISION)])
+@pytest.mark.parametrize(("recorded", "pinned"), [(REVISION, REVISION), (REVISION + 1, REVISION)])
 def test_a_run_is_pinned_to_the_recorded_revision_or_the_newest_that_the_code_knows(recorded: int, pinned: int) -> None:
     assert Driver(revision=recorded).thread.current.revision == pinned
 

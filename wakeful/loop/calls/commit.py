@@ -54,7 +54,7 @@ def finish_blocked(
     effects: HookEffects | None = None,
 ) -> Advance:
     """Finish a call that rules or a gate do not allow; `result` is what hooks made of its error."""
-    after = blocked(call, reason, result if thread.current.revision >= 3 else None)
+    after = blocked(call, reason, result)
     return _finish(thread, call, replace(after, effects=effects))
 
 

@@ -58,7 +58,7 @@ def first_to_start(thread: Thread, candidates: Iterable[NewCall]) -> NewCall | N
 
 def denial_of_resumed(thread: Thread, call: ResumingCall, executed: ToolCall) -> str | None:
     """Why the permission rules deny a resumed call that no activity judges again; `executed` has its arguments."""
-    if thread.current.revision < 3 or _is_judged_again(thread.tool(call.call.name)):
+    if _is_judged_again(thread.tool(call.call.name)):
         return None
     ruling = judge(thread.agent.permissions, thread.rules, executed.name, executed.arguments)
     return ruling.denial_of(executed.name)
@@ -67,7 +67,7 @@ def denial_of_resumed(thread: Thread, call: ResumingCall, executed: ToolCall) ->
 def cannot_judge_edited(thread: Thread, call: SuspendedCall) -> bool:
     """Whether the agent has gates that could not judge other arguments for the call: it has no activity to do so."""
     has_gates = bool(thread.agent.gates) or thread.agent.has_hooks(Phase.TOOL_GATE)
-    return has_gates and not _has_activity(thread.tool(call.call.name)) and thread.current.revision >= 3
+    return has_gates and not _has_activity(thread.tool(call.call.name))
 
 
 def _is_judged_again(tool: ToolDescriptor | None) -> bool:

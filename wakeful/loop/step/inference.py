@@ -36,7 +36,7 @@ def on_history_reset(thread: Thread, lineage: str) -> Thread:
     idempotency keys, of other calls that the reset has undone.
     """
     thread = in_lineage(thread, lineage)
-    if not isinstance(thread.stage, Inferring) or thread.current.revision < 2:
+    if not isinstance(thread.stage, Inferring):
         return thread
     return thread.entering(replace(thread.stage, lineage=lineage))
 
