@@ -25,7 +25,7 @@ KILLED_AFTER = (114, 117, 120, 123, 126)
 """Tokens. They vary because some 13 tokens come between two heartbeats, and one number would always hit one phase."""
 KILLED_PAUSE = 0.015
 STICKY_SECONDS = "1"
-"""The sticky timeout, which the default of five seconds would add to the recovery of both sides."""
+"""The sticky timeout of both sides; the SDK's default of ten seconds would be added to the recovery of bare."""
 HISTORY_TOKENS = 2_000
 HISTORY_PAUSE = 0.001
 """Seconds between tokens: slow enough for many heartbeats to carry a part of the answer."""
