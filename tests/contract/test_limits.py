@@ -61,3 +61,8 @@ def test_a_long_result_of_a_tool_in_another_language_is_cut(character: str) -> N
 def test_a_cut_result_is_not_cut_again() -> None:
     result = ToolResult.success("look", "x" * 1_000_000).cut_to(256_000)
     assert tool_outcome("look", {"result": result.model_dump(mode="json")}).result == result
+
+
+def test_a_short_text_with_long_data_keeps_its_text() -> None:
+    long = ToolResult.success("look", {"rows": "x" * 1_000}, "ten rows")
+    assert long.cut_to(500) == ToolResult.success("look", None, "ten rows")

@@ -11,13 +11,16 @@ from tests.loop.driving import (
     Driver,
     asks,
     call,
+    make_ticket,
     ok,
+    pending_with,
     resume,
     set_op,
     state_effects,
 )
 from wakeful.contract.base import json_bytes
 from wakeful.contract.context import ContextMessage
+from wakeful.contract.decisions import Expiry, ExpiryAction, ResumeMode
 from wakeful.contract.hooks import Phase, PluginBinding
 from wakeful.contract.limits import COMMAND_BYTES
 from wakeful.contract.messages import InputMessage, Message, TextBlock
@@ -120,3 +123,20 @@ def test_a_status_shows_the_first_tickets_whole_and_cuts_the_rest() -> None:
     digest = last.arguments_digest
     driver.decide(*(resume(f"c{n}", "y").model_copy(update={"arguments_digest": digest}) for n in (7,)))
     assert not driver.thread.refusals
+
+
+def test_results_that_the_loop_itself_makes_are_cut_once_they_are_too_large_together() -> None:
+    """A deadline that decides for a person has no one to refuse."""
+    driver = Driver(agent=PARALLEL)
+    expiry = Expiry(after_seconds=60, then=ExpiryAction.RESUME, result="x" * 250_000)
+    ticket = make_ticket("s", expiry=expiry, mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT)
+    driver.model(asks(*(call(f"c{number}") for number in range(4))))
+    for number in range(4):
+        driver.tool(f"c{number}", pending_with(ticket))
+    driver.wait(61_000)
+    assert isinstance(driver.thread.stage, Inferring)
+    lengths = [len(text) for _, text in driver.tool_results]
+    assert lengths[:2] == [250_000, 250_000]
+    assert sum(lengths) < INLINE_RESULTS_BYTES + 5_000
+    assert "[cut: the result has" in driver.tool_results[2][1]
+    check(driver)
