@@ -14,7 +14,6 @@ from typing import TypeVar
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
-from temporalio.service import RPCError
 
 from wakeful.client.read_or_ask import read_or_ask
 from wakeful.contract.archive import ArchiveInput, ArchiveOutput, SegmentContent
@@ -53,7 +52,7 @@ from wakeful.loop.thread.archive import archived_position, cut_to
 from wakeful.loop.thread.continue_as_new import TAIL_BYTES, ThreadSnapshot, unpack
 from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
 from wakeful.loop.thread.views import carryover, visible_messages
-from wakeful.rpc_errors import error_of
+from wakeful.rpc_errors import describe_execution
 from wakeful_activities.heartbeats import heartbeating
 
 RESTORED_BYTES = 1_500_000
@@ -207,13 +206,13 @@ class RestoreActivity:
         try:
             return await self._fork_of(origin, request)
         except ThreadNotFound:  # the server has deleted the execution since
-            try:
-                newest = (await self._client.get_workflow_handle(origin.thread_id).describe()).run_id
-            except RPCError as error:
-                raise error_of(error, origin.thread_id) from error
-            if newest == origin.run_id:
+            newest = await describe_execution(self._client, origin.thread_id)
+            if newest is None or newest.run_id == origin.run_id:
                 raise
-        return await self._fork_of(ExecutionRef(origin.thread_id, newest), request)
+        start = await latest_started(self._client, origin.thread_id, newest.run_id)
+        if not start.has_started and newest.close_time is not None:
+            raise _not_restorable(origin, "it was deleted, and the execution that continues it never started")
+        return await self._fork_of(ExecutionRef(origin.thread_id, start.run_id), request)
 
     async def _fork_of(self, origin: ExecutionRef, request: ForkPointRequest) -> _Past:
         messages = (await self._messages(origin, after=0, through=request.messages))[: request.messages]
