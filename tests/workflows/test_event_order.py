@@ -97,7 +97,7 @@ class Threads:
     async def _quiet(self, id: str) -> None:
         """Wait until nothing is due: the newest event completed a workflow task."""
         async with asyncio.timeout(BOUND_SECONDS):
-            while (await self.kinds(id))[-1] not in ("WORKFLOW_TASK_COMPLETED", "TIMER_STARTED", UPSERTED):
+            while (await self.kinds(id))[-1] not in QUIET:
                 await asyncio.sleep(0.05)
 
     async def _never_stuck(self, id: str) -> None:
@@ -106,6 +106,8 @@ class Threads:
 
 
 UPSERTED = "UPSERT_WORKFLOW_SEARCH_ATTRIBUTES"
+QUIET = ("WORKFLOW_TASK_COMPLETED", "TIMER_STARTED", UPSERTED, "WORKFLOW_PROPERTIES_MODIFIED")
+"""What the newest event can be while nothing is due: the last of what a completed workflow task has made."""
 
 
 async def decide(threads: Threads, id: str, call_id: str, actor: str, *, confirm: bool) -> str | None:
