@@ -39,7 +39,8 @@ MAX_PAUSE_SECONDS = 0.5
 PAGE = 50
 
 DecisionStatus = Literal["applied", "held", "repeated"]
-"""What became of a decision: `held` for a call that has not suspended yet, `repeated` if it had been applied before."""
+"""What became of a decision: `held` for a call that has not suspended yet, `repeated` if it is applied and its id was
+sent more than once."""
 
 _ENDED_BY_FORCE = frozenset(
     {
