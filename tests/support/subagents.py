@@ -39,7 +39,8 @@ async def until_pending(client: Client, root: str) -> PendingDecision:
     async with asyncio.timeout(BOUND_SECONDS):
         while True:
             async for pending in client.inbox(thread_id=root):
-                return pending
+                if pending.unknown is None:  # else it cannot be read just now, because it continues as new
+                    return pending
             await asyncio.sleep(0.1)
 
 
