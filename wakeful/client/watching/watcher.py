@@ -173,9 +173,11 @@ class Watcher:
         async def read() -> EventsPage:
             if is_in_memory:
                 with suppress(NoAnswer):
-                    return await ask_for_events(
+                    page = await ask_for_events(
                         self._reader, self._thread_id, after=after, run_id=run_id, within=WORKER_TIMEOUT
                     )
+                    if page.last >= after:  # else another worker answered, which has the run as it was earlier
+                        return page
             return await read_events(self._reader, self._thread_id, after=after, run_id=run_id)
 
         return await self._retrier.call(lambda: self._calls.fresh((self._thread_id, run_id, after), read))
