@@ -13,10 +13,12 @@ from tests.support.waiting import BOUND_SECONDS, until, until_status
 from tests.support.watched import Watched
 from wakeful import NoAnswer, RunStatus, ThreadNotFound
 from wakeful.client.client import Client
+from wakeful.client.watching import watcher
 from wakeful.connection import Address, connect, embedded_server
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.events import EventRecord, RunFinish, StreamReset
 from wakeful.contract.runs import ThreadMode
+from wakeful.contract.views import EventsPage
 from wakeful.worker import WorkerSettings, running_worker
 
 
@@ -217,3 +219,20 @@ async def until_quiet(client: Client, thread_id: str) -> int:
         if isinstance(record.event, RunFinish) and record.run_id.endswith(".2"):
             break
     return number
+
+
+async def test_a_worker_that_has_the_run_as_it_was_earlier_undoes_nothing(
+    usual_client: Client, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[int]()
+
+    async def earlier(*_args: object, after: int, **_how: object) -> EventsPage:
+        asked.append(after)
+        return EventsPage(events=(), last=max(0, after - 1), done=False)
+
+    monkeypatch.setattr(watcher, "ask_for_events", earlier)
+    await usual_client.start("tester", "count", thread_id=thread_id)
+    async with Watched(usual_client.watch(thread_id)) as watched:
+        records = await watched.to_the_end()
+    assert [record.seq for record in records] == list(range(1, len(records) + 1))
+    assert any(asked)
