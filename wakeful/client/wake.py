@@ -176,6 +176,9 @@ async def _start_request(
         name, run_id = names.QUERY_STATUS, start.run_id
         status = await reader.query(thread_id, name, StatusView, run_id=run_id, within=QUERY_TIMEOUT)
         agent_id = status.identity.agent_id
+    if start.run_id != closed.run_id:
+        # The server may delete it before the thread is restored; a snapshot that it left behind stays for longer.
+        start = await latest_started(reader.temporal, thread_id, closed.run_id, or_snapshot=True)
     return RunRequest(agent_id=agent_id, mode=ThreadMode.THREAD, restore_from=start.run_id)
 
 

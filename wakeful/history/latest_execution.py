@@ -39,8 +39,11 @@ class ExecutionStart:
     """When it was started, in milliseconds since 1970; of a reset, when the history started that it retains."""
 
 
-async def latest_started(temporal: Client, thread_id: str, run_id: str) -> ExecutionStart:
+async def latest_started(temporal: Client, thread_id: str, run_id: str, *, or_snapshot: bool = False) -> ExecutionStart:
     """The newest execution that started, from this one back; the oldest that is left, if none did.
+
+    Args:
+        or_snapshot: or the newest that was started with a snapshot, which has the thread, too.
 
     Raises:
         ThreadNotFound: there is no such execution.
@@ -52,7 +55,7 @@ async def latest_started(temporal: Client, thread_id: str, run_id: str) -> Execu
     start = ExecutionStart(run_id)
     try:
         async for start in walk_chain(read, ExecutionRef(thread_id, run_id)):
-            if start.has_started:
+            if start.has_started or (or_snapshot and start.snapshot is not None):
                 break
     except ThreadNotFound:  # the server has deleted the predecessor
         if start.run_id == run_id and start.predecessor is None:
