@@ -21,7 +21,9 @@ from wakeful import (
     Registry,
     RunStatus,
     ScriptedModel,
+    StateKey,
     ThreadMode,
+    ToolContext,
     ToolMode,
     call,
     say,
@@ -94,6 +96,33 @@ async def test_results_of_many_local_calls_at_once_fit_a_workflow_task(
         assert (result.status_reason, result.response) == ("natural", "read")
         messages = await client.transcript(thread_id)
     assert [len(message.text) for message in messages if message.tool_call_id] == [200_000] * 25
+
+
+NOTES = StateKey("notes", str, default="", scope="thread")
+
+
+@tool(idempotent=True)
+async def keep(ctx: ToolContext, size: int) -> str:
+    """Keep notes of this size, if it is not zero."""
+    if size:
+        ctx.state.set(NOTES, "n" * size)
+    return f"{len(ctx.state.get(NOTES)):,} kept"
+
+
+async def test_calls_whose_inputs_would_not_fit_a_workflow_task_wait_for_room(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    """Each call is given the whole state: twelve of them at once would be 4.7 megabytes."""
+    many = reduce(and_, (call("keep", size=0) for _ in range(12)))
+    agent = Agent(id="keeper", tools=[keep], state=[NOTES], tool_mode=ToolMode.PARALLEL)
+    model = ScriptedModel([call("keep", size=390_000), many, say("kept")])
+    client = Client(temporal, task_queue=thread_id)
+    registry = Registry(agents=[agent], models={"default": model})
+    async with running_worker(temporal, registry, WorkerSettings(task_queue=thread_id)):
+        result = await client.run("keeper", "go", thread_id=thread_id)
+        messages = await client.transcript(thread_id)
+    assert (result.status_reason, result.response) == ("natural", "kept")
+    assert [message.text for message in messages if message.tool_call_id] == ["390,000 kept"] * 13
 
 
 async def test_a_cancel_in_the_task_that_would_call_the_model_loses_no_message(
