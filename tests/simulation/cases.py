@@ -174,6 +174,19 @@ def terminated_before_it_continued() -> None:
         scenario.end()
 
 
+def predecessor_deleted_after_the_wake() -> None:
+    """The same, but retention deletes the execution before only after the thread was woken."""
+    with scenario_of("plain", [LOOK], [ASK], events=1, mode=ThreadMode.THREAD) as scenario:
+        scenario.stop_before("awaiting_decisions")
+        earlier = scenario.world.server.executions[:-1]
+        scenario.move("terminate t1", "send t1 enqueue 1", *["delete t1"] * len(earlier))
+        scenario.go()
+        thread = scenario.world.people.thread_of(scenario.world.server.current["t1"])
+        texts = [message.text for message in thread.transcript.messages] if thread else []
+        assert texts == ["hello t1", "", "2", "", names.TOOL_INTERRUPTED, "message 1", "done"]
+        scenario.end()
+
+
 def messages_without_ids() -> None:
     """Two executions of a thread are each sent a message without an id: the thread has to tell them apart."""
     with scenario_of("plain", events=1, mode=ThreadMode.THREAD) as scenario:
@@ -323,6 +336,12 @@ CASES = (
         terminated_before_it_continued,
         "The woken thread waited for ever for an execution that the server had deleted.",
         "snapshot not read",
+        "AssertionError: there is no end",
+    ),
+    Case(
+        predecessor_deleted_after_the_wake,
+        "The woken thread waited for ever for an execution that the server had deleted.",
+        "wake names what started",
         "AssertionError: there is no end",
     ),
     Case(

@@ -247,6 +247,11 @@ MUTANTS = (
         mutations.SNAPSHOT_NOT_READ,
     ),
     Mutant(
+        "wake names what started",
+        "A wake restores from the newest execution that started, and not from a newer snapshot.",
+        mutations.WAKE_NAMES_WHAT_STARTED,
+    ),
+    Mutant(
         "loss not noticed",
         "A woken thread takes any last archive for that of the execution that it continues.",
         mutations.LOSS_NOT_NOTICED,

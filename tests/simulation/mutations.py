@@ -41,6 +41,7 @@ from wakeful.contract.runs import RunResult
 from wakeful.contract.segments import archived_messages
 from wakeful.history.archive import ArchiveWriter, read_last_archive
 from wakeful.history.completed_part import CompletedPart
+from wakeful.history.latest_execution import latest_started
 from wakeful.loop.machine.facts import DecisionsReceived, Fact
 from wakeful.loop.machine.stages import Cancelling, Done
 from wakeful.loop.machine.state import Children, Thread
@@ -273,6 +274,9 @@ RESET_NOT_NOTICED = _replacing(ids, "lineage", lambda _seed: "")
 ROLLBACK_UNDONE = _replacing(agent_run, "still_valid", lambda segments, _transcript: segments)
 RESTORE_NEEDS_ITS_PREDECESSOR = _replacing(restoring.RestoreActivity, "_deleted", _without_archives)
 LOSS_NOT_NOTICED = _replacing(restoring, "read_last_archive", _of_any_execution)
+WAKE_NAMES_WHAT_STARTED = _replacing(
+    waking, "latest_started", lambda temporal, thread_id, run_id, **_how: latest_started(temporal, thread_id, run_id)
+)
 SNAPSHOT_NOT_READ = _replacing(restoring, "_of_snapshot", _without_snapshot)
 ARCHIVES_LEFT_BEHIND = _replacing(starting, "end_archive", _nothing_async)
 LAST_ACT_TOO_EARLY = _replacing(
