@@ -81,8 +81,9 @@ class WorkerSettings:
     """How often model and tool calls heartbeat: a cancellation takes as long to reach them. Less than 5 seconds."""
     live_heartbeat_interval: timedelta = timedelta(seconds=LIVE_INTERVAL_SECONDS)
     """How often they do if there is news, in runs whose sender watches them (`live=True`)."""
-    graceful_shutdown: timedelta = timedelta(seconds=30)
-    """How long activities may continue when the worker stops."""
+    graceful_shutdown: timedelta = timedelta(seconds=20)
+    """How long activities may continue when the worker stops. Then they are cancelled, which takes a moment, too:
+    Kubernetes kills a pod 30 seconds after SIGTERM."""
     sticky_timeout: timedelta = timedelta(seconds=1)
     """How long a workflow task waits for the worker that has its run in the cache before another worker gets it."""
     history_budget: HistoryBudget = HistoryBudget()

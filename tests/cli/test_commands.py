@@ -179,6 +179,7 @@ async def test_close_ends_a_thread_that_a_message_wakes_again(client: Client, ad
         (["decide", "t", "c", "resume", "--result", "{oops"], "wakeful: --result is not JSON: "),
         (["approve", "t/1-1", "--arguments", "{n:1}"], "wakeful: --arguments must be a JSON object, with names and"),
         (["approve", "t/1-1", "--arguments", "[1]"], "wakeful: --arguments must be a JSON object, with names and"),
+        (["worker"], "wakeful: a worker needs your agents: name your registry with --app module:registry or --app"),
         (["worker", "--deployment", "agents"], "wakeful: --deployment needs --build-id: every version of your code"),
         (["worker", "--app", "nothing"], "wakeful: --app 'nothing' must be written as module:registry or path/to"),
         (
@@ -203,7 +204,7 @@ async def test_a_mistake_is_one_clear_line_on_stderr(client: Client, address: st
     [
         *(
             ["run", "tester", "hi"],
-            ["worker"],
+            ["worker", "--app", "tests.support.app:registry"],
             ["status", "t"],
             ["approve", "t/1-1"],
             ["why", "t"],

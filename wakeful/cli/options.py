@@ -36,6 +36,14 @@ AppOption = Annotated[
         help="Your registry: module:registry or path/to/file.py:registry. [default: the demo]",
     ),
 ]
+RequiredAppOption = Annotated[
+    str | None,
+    typer.Option(
+        "--app",
+        metavar="REGISTRY",
+        help="Your registry: module:registry or path/to/file.py:registry. Required, unless --agents names files.",
+    ),
+]
 AgentsOption = Annotated[
     list[Path] | None,
     typer.Option("--agents", metavar="PATH", help="File or directory of agents in TOML or YAML. Repeatable."),

@@ -14,9 +14,14 @@ from wakeful.cli.process import run_and_leave
 EXHAUSTED = 75
 """The exit code (EX_TEMPFAIL) of a worker that has too many hung threads: start it again."""
 
+NO_REGISTRY = (
+    "a worker needs your agents: name your registry with --app module:registry or --app path/to/file.py:registry, or "
+    f"files of agents with --agents. For the demo's agents, write --app {options.DEMO_APP}."
+)
+
 
 def worker(
-    app: options.AppOption = None,
+    app: options.RequiredAppOption = None,
     agents: options.AgentsOption = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
@@ -30,6 +35,14 @@ def worker(
     health_port: Annotated[
         int | None, typer.Option(min=1, max=65535, metavar="PORT", help="Answer health checks over HTTP on this port.")
     ] = None,
+    graceful_shutdown: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help="How long running model and tool calls may continue after SIGTERM, before they are cancelled.",
+        ),
+    ] = 20.0,
     sweep_interval: Annotated[
         float,
         typer.Option(
@@ -49,7 +62,7 @@ def worker(
 ) -> None:
     """Run a worker for your agents, until Ctrl-C or SIGTERM.
 
-    It finishes running tools before it stops. On SIGHUP it reads the files of --agents again, for new runs.
+    Before it stops, it lets running calls finish. On SIGHUP it reads the files of --agents again, for new runs.
     """
     from wakeful.cli.serving import print_reload, registry_of, stop_on_signals
     from wakeful.connection import Address, connect
@@ -59,6 +72,8 @@ def worker(
 
     if deployment and not build_id:
         raise ConfigurationError(["--deployment needs --build-id: every version of your code has its own"])
+    if not (app or agents):
+        raise ConfigurationError([NO_REGISTRY])
     registry = registry_of(app, agents)
     set_up_logging(log_level, as_json=log_json)
     settings = WorkerSettings(
@@ -67,6 +82,7 @@ def worker(
         max_cached_workflows=max_cached,
         max_abandoned_threads=max_abandoned,
         health_port=health_port,
+        graceful_shutdown=timedelta(seconds=graceful_shutdown),
         max_cached_bytes=max_cached_mb * 2**20,
         sweep_interval=timedelta(seconds=sweep_interval) if sweep_interval else None,
         build_id=build_id or BUILD_ID,
