@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from pydantic import JsonValue
 
+from wakeful.contract.inference import ModelRequest
 from wakeful.contract.messages import ContentBlock, Message, TextBlock, ToolCall
 from wakeful.contract.tools import ToolDescriptor
 
@@ -29,6 +30,16 @@ def message_tokens(message: Message) -> int:
 
 def messages_tokens(messages: Iterable[Message]) -> int:
     return sum(map(message_tokens, messages))
+
+
+def text_tokens(text: str) -> int:
+    """The estimate for a message that is nothing but this text."""
+    return _MESSAGE_OVERHEAD + len(text) // _CHARS_PER_TOKEN
+
+
+def request_tokens(request: ModelRequest) -> int:
+    """The estimate for a whole request."""
+    return text_tokens(request.instructions) + tools_tokens(request.tools) + messages_tokens(request.messages)
 
 
 def tool_tokens(tool: ToolDescriptor) -> int:

@@ -128,18 +128,27 @@ def with_escaped_tags(message: Message) -> Message:
     """
     if message.is_mail or message.role not in (Role.USER, Role.TOOL):
         return message
-    content = tuple(map(_with_escaped_tags, message.content))
-    return message if content == message.content else message.model_copy(update={"content": content})
+    if not any(_TAGS.search(_text_of(block)) for block in message.content):
+        return message
+    return message.model_copy(update={"content": tuple(map(_with_escaped_tags, message.content))})
 
 
 def _with_escaped_tags(block: ContentBlock) -> ContentBlock:
     match block:
-        case TextBlock(text=text) if _TAGS.search(text):
+        case TextBlock(text=text):
             return block.model_copy(update={"text": _escaped(text)})
-        case ToolResultBlock(content=text) if _TAGS.search(text):
+        case ToolResultBlock(content=text):
             return block.model_copy(update={"content": _escaped(text)})
         case _:
             return block
+
+
+def _text_of(block: ContentBlock) -> str:
+    match block:
+        case TextBlock(text=text) | ToolResultBlock(content=text):
+            return text
+        case _:
+            return ""
 
 
 _TAGS = re.compile(r"<(?=/?(?:agent-message|background-task-event)\b)", re.IGNORECASE)

@@ -9,13 +9,13 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 from temporalio.exceptions import ApplicationError
 
-from wakeful.context.tokens import message_tokens, messages_tokens, tools_tokens
+from wakeful.context.tokens import message_tokens, request_tokens
 from wakeful.contract.agents import MAX_CALLS
 from wakeful.contract.base import json_bytes
 from wakeful.contract.budgets import Price
 from wakeful.contract.inference import ModelRequest, ModelResponse, OutputSpec
 from wakeful.contract.limits import depth_problem
-from wakeful.contract.messages import Message, Role, TextBlock
+from wakeful.contract.messages import Message, Role
 from wakeful.contract.runs import Usage
 from wakeful.contract.transcript import assistant_message
 from wakeful.loop.step.model_notes import CONTINUE
@@ -89,8 +89,7 @@ def with_estimate(response: ModelResponse, request: ModelRequest) -> ModelRespon
     usage = response.usage
     if any(count is not None for count in (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens)):
         return response
-    system = Message(id="", role=Role.SYSTEM, content=(TextBlock(text=request.instructions),))
-    prompt = messages_tokens((system, *request.messages)) + tools_tokens(request.tools)
+    prompt = request_tokens(request)
     completion = message_tokens(assistant_message(response))
     counted = Usage(
         prompt_tokens=prompt, completion_tokens=completion, total_tokens=prompt + completion, estimated=True

@@ -7,13 +7,13 @@ from wakeful.authoring.hook_requests import HookRequests
 from wakeful.context.compaction import summary_message
 from wakeful.context.messages import PlacedMessages, by_place, place
 from wakeful.context.rejected import without_rejected
-from wakeful.context.tokens import message_tokens, messages_tokens, scaled, tools_tokens
+from wakeful.context.tokens import messages_tokens, request_tokens, scaled, text_tokens
 from wakeful.context.window import beginning_with_user, cut_message, fit, shortened
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.context import CompactionMark, ContextMessage, ContextPolicy, ContextReport
 from wakeful.contract.inference import InferInput, ModelRequest
 from wakeful.contract.mail import with_escaped_tags
-from wakeful.contract.messages import Message, Role, TextBlock
+from wakeful.contract.messages import Message
 from wakeful.contract.model_settings import InferenceOverrides, ModelSettings
 from wakeful.contract.permissions import Rule
 from wakeful.contract.tools import ToolDescriptor
@@ -49,8 +49,13 @@ class BuiltRequest:
     report: ContextReport | None
     history: tuple[Message, ...]
     """The conversation as the request would include it if no hook had rewritten it."""
-    tokens: int
-    """The estimate for the whole request."""
+    factor: float
+    """The calibrated factor of token estimates."""
+
+    @property
+    def tokens(self) -> int:
+        """The estimate for the whole request. Counting takes time, so do it only where it is needed."""
+        return scaled(request_tokens(self.request), self.factor)
 
 
 async def build_request(
@@ -67,12 +72,11 @@ async def build_request(
     emitted, report, rewritten = by_place(shape.context), None, shape.requests.messages
     mark = await cache.mark(input.compaction) if input.compaction else None
     policy, factor = (agent.context or ContextPolicy()).limited(limit), input.token_factor or 1.0
-    reserved = _reserved_tokens(agent.instructions, emitted)
     if agent.context is None and limit is None:
         start = mark.through if mark else 0
         history = _whole(await cache.transcript(input, is_enough=lambda newest: newest.start <= start), mark)
     else:
-        window = _Window(policy, mark, factor, limit)
+        window, reserved = _Window(policy, mark, factor, limit), _reserved_tokens(agent.instructions, emitted)
         transcript = await cache.transcript(input, is_enough=window.is_enough)
         leading = () if window.uses_mark(transcript) else await cache.leading(transcript)
         history, report = window.view(transcript, leading, tools, reserved)
@@ -92,8 +96,7 @@ async def build_request(
         output=agent.output,
         prompt_cache=not input.continuing and (agent.context is None or agent.context.enable_prompt_cache),
     )
-    tokens = scaled(reserved + tools_tokens(tools) + messages_tokens(request.messages), factor)
-    return BuiltRequest(request, report, history, tokens)
+    return BuiltRequest(request, report, history, factor)
 
 
 def tools_by_id(input: InferInput, agent: ResolvedAgent) -> dict[str, ToolDescriptor]:
@@ -160,5 +163,4 @@ class _Window:
 
 def _reserved_tokens(instructions: str, emitted: PlacedMessages) -> int:
     """The tokens of what every request includes: the instructions and the context messages."""
-    prompt = Message(id="", role=Role.SYSTEM, content=(TextBlock(text=instructions),))
-    return message_tokens(prompt) + messages_tokens(emitted.messages)
+    return text_tokens(instructions) + messages_tokens(emitted.messages)
