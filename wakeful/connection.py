@@ -135,28 +135,49 @@ async def _check_namespace(client: Client) -> None:
         ) from error
 
 
-async def ensure_search_attributes(client: Client) -> bool:
-    """Register our search attributes. False unless all of them are registered: then runs must not write any.
+async def ensure_search_attributes(client: Client) -> tuple[str, ...]:
+    """Register our search attributes, each on its own, and return the names of those that the namespace now has.
 
-    An attribute that is missing or has another type would block every run that writes it.
+    A run must write no other one: an attribute that is missing or has another type would block it.
     """
     try:
-        known = await client.operator_service.list_search_attributes(
-            ListSearchAttributesRequest(namespace=client.namespace)
-        )
-        missing = {name: kind for name, kind in SEARCH_ATTRIBUTES.items() if name not in known.custom_attributes}
-        if missing:
-            await client.operator_service.add_search_attributes(
-                AddSearchAttributesRequest(namespace=client.namespace, search_attributes=missing)
-            )
+        known = await _known_attributes(client)
+        refused = {
+            name: reason
+            for name, kind in SEARCH_ATTRIBUTES.items()
+            if name not in known and (reason := await _register(client, name, kind)) is not None
+        }
+        if refused:  # perhaps because another worker registered them at the same time
+            known = await _known_attributes(client)
     except RPCError as error:
-        _logger.warning("runs have no search attributes", extra={"reason": error.message})
-        return False
-    registered = known.custom_attributes
-    wrong = [name for name, kind in SEARCH_ATTRIBUTES.items() if name in registered and registered[name] != kind]
-    if wrong:
-        _logger.warning("runs have no search attributes", extra={"of_another_type": wrong})
-    return not wrong
+        _logger.warning("runs have no search attributes: %s", error.message)
+        return ()
+    missing = {name: reason for name, reason in refused.items() if name not in known}
+    missing |= {name: "it has another type" for name in known if known[name] != SEARCH_ATTRIBUTES.get(name)}
+    for name, reason in sorted(missing.items()):
+        kind = IndexedValueType.Name(SEARCH_ATTRIBUTES[name]).removeprefix("INDEXED_VALUE_TYPE_")
+        _logger.warning(
+            "runs have no search attribute %s (%s) in namespace %r: %s", name, kind, client.namespace, reason
+        )
+    return tuple(sorted(SEARCH_ATTRIBUTES.keys() - missing.keys()))
+
+
+async def _known_attributes(client: Client) -> dict[str, IndexedValueType.ValueType]:
+    listed = await client.operator_service.list_search_attributes(
+        ListSearchAttributesRequest(namespace=client.namespace)
+    )
+    return {name: kind for name, kind in listed.custom_attributes.items() if name in SEARCH_ATTRIBUTES}
+
+
+async def _register(client: Client, name: str, kind: IndexedValueType.ValueType) -> str | None:
+    """Register one search attribute, or return why that is refused."""
+    try:
+        await client.operator_service.add_search_attributes(
+            AddSearchAttributesRequest(namespace=client.namespace, search_attributes={name: kind})
+        )
+    except RPCError as error:
+        return error.message
+    return None
 
 
 async def warn_of_short_retention(client: Client, at_least: timedelta) -> None:

@@ -138,11 +138,11 @@ async def running_worker(
         settings.heartbeat_interval.total_seconds(), settings.live_heartbeat_interval.total_seconds()
     )
     inference = InferActivity(registry, cache, hooks, gates, built_in, breakers, intervals)
-    has_attributes = await ensure_search_attributes(client)
+    attributes = await ensure_search_attributes(client)
     if settings.min_retention is not None:
         await warn_of_short_retention(client, settings.min_retention)
     archive = ArchiveActivity(client, history)
-    resolve = ResolveActivity(registry, cache, search_attributes=has_attributes, budget=settings.history_budget)
+    resolve = ResolveActivity(registry, cache, search_attributes=attributes, budget=settings.history_budget)
     activities: list[Callable[..., Any]] = [
         resolve.resolve_agent,
         RestoreActivity(client, history).restore_thread,

@@ -15,7 +15,7 @@ class ResolveActivity:
     """The `resolve_agent` activity."""
 
     def __init__(
-        self, registry: Registry, cache: HistoryCache, *, search_attributes: bool, budget: HistoryBudget
+        self, registry: Registry, cache: HistoryCache, *, search_attributes: tuple[str, ...], budget: HistoryBudget
     ) -> None:
         self._registry = registry
         self._cache = cache

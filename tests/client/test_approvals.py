@@ -35,7 +35,7 @@ from wakeful import (
 from wakeful.client import confirming
 from wakeful.client.approvals import PendingDecision, pending_of
 from wakeful.client.client import Client
-from wakeful.connection import ensure_search_attributes
+from wakeful.connection import SEARCH_ATTRIBUTES, ensure_search_attributes
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError, DecisionRefused, NoAnswer
 from wakeful.contract.inference import StopReason
@@ -324,12 +324,27 @@ async def test_several_decisions_are_applied_together_or_not_at_all(client: Clie
 async def test_a_namespace_that_lacks_a_search_attribute_gets_it(temporal: TemporalClient) -> None:
     namespace = await empty_namespace(temporal)
     await register(namespace, WakefulAgent=KEYWORD, WakefulStatus=KEYWORD, WakefulParent=KEYWORD)
-    assert await ensure_search_attributes(namespace)
+    assert await ensure_search_attributes(namespace) == tuple(sorted(SEARCH_ATTRIBUTES))
     await until_known(namespace, WakefulPending=KEYWORD_LIST)
 
 
-async def test_without_search_attributes_all_open_runs_are_queried(temporal: TemporalClient, thread_id: str) -> None:
-    """At first no attribute is registered; then one has another type, so that runs write none."""
+async def test_a_refused_search_attribute_is_named_in_the_log_and_the_others_are_used(
+    temporal: TemporalClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    namespace = await empty_namespace(temporal)
+    ours = {f"WakefulMine{number}": KEYWORD for number in range(10 - 3)}  # a SQL store has room for ten keywords
+    await register(namespace, **ours)
+    found = await ensure_search_attributes(namespace)
+    keywords = [name for name, kind in SEARCH_ATTRIBUTES.items() if kind == KEYWORD]
+    assert found == tuple(sorted([*keywords[:3], "WakefulPending"]))
+    refused = [record.args[0] for record in caplog.records if isinstance(record.args, tuple) and record.args]
+    assert refused == sorted(keywords[3:])
+
+
+async def test_an_inbox_lists_runs_whose_namespace_lacks_the_attribute_of_pending_calls(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    """At first no attribute is registered; then one has another type, so that runs do not write it."""
     namespace = await empty_namespace(temporal)
     client = Client(namespace)
     assert [entry async for entry in client.inbox()] == []
@@ -339,7 +354,7 @@ async def test_without_search_attributes_all_open_runs_are_queried(temporal: Tem
         (entry,) = await listed(client, None, lambda found: bool(found) and found[0].unknown is None)
         assert (entry.ticket, entry.message) == (f"{thread_id}/1-1", "May I launch?")
         described = await client.handle(thread_id).describe()
-        assert [name for name in described.search_attributes if name.startswith("Wakeful")] == []
+        assert sorted(described.search_attributes) == ["BuildIds", "WakefulAgent", "WakefulStatus"]
         await client.decide(thread_id, entry.call_id, "resume")
         assert (await client.result(thread_id)).status_reason == "natural"
 

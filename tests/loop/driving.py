@@ -215,7 +215,7 @@ def call_resumed(id: str, result: JsonValue, text: str | None = None, *, has_fai
 def snapshot_of(state: Thread) -> ThreadSnapshot:
     """What the thread passes to its next execution."""
     budget = HistoryBudget(events=9, bytes=99)
-    return ThreadSnapshot(state, search_attributes=True, status=RunStatus.WAITING, budget=budget)
+    return ThreadSnapshot(state, search_attributes=("WakefulStatus",), status=RunStatus.WAITING, budget=budget)
 
 
 def segment_of(state: Thread, *, messages: int) -> SegmentRef:

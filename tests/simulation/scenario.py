@@ -26,7 +26,7 @@ Call = tuple[str, Mapping[str, JsonValue]]
 
 MAX_MOVES = 500
 
-CALM = Options(settings=Settings(budget=HistoryBudget(events=2000), search_attributes=False), workers=1)
+CALM = Options(settings=Settings(budget=HistoryBudget(events=2000), search_attributes=()), workers=1)
 
 
 class Scenario:

@@ -24,6 +24,7 @@ from tests.simulation.reader import reading_simulated_histories
 from tests.simulation.sizes import carrying
 from tests.simulation.workers import Settings
 from tests.simulation.world import Move, Options, Stuck, World
+from wakeful.connection import SEARCH_ATTRIBUTES
 from wakeful.contract import names
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.runs import ThreadMode
@@ -110,15 +111,20 @@ class Result:
         return f"{type(self.error).__name__}: {re.sub(r'[0-9a-f]*[0-9][0-9a-f]*', '#', str(self.error))[:90]}"
 
 
+def _attributes(share: float, random: Random) -> tuple[str, ...]:
+    """The search attributes that the namespace has: often all, sometimes a few, often none."""
+    few = [name for name in sorted(SEARCH_ATTRIBUTES) if random.random() < 0.5]
+    return tuple(sorted(SEARCH_ATTRIBUTES) if share < 0.4 else few if share < 0.5 else ())
+
+
 def options_of(seed: str) -> Options:
     """Workers differ: tight budgets, small caches, no search attributes."""
     random = Random(f"{seed}/options")
     aim = random.choice(list(AIMS)) if random.random() < AIMED else ""
     agent, budgets = AIMS[aim] if aim else ("", ANY_BUDGET)
     budget = HistoryBudget(events=random.choice(budgets))
-    settings = Settings(
-        budget=budget, search_attributes=random.random() < 0.5, max_cached_bytes=random.choice([0, 2**20])
-    )
+    attributes = _attributes(random.random(), Random(f"{seed}/attributes"))
+    settings = Settings(budget=budget, search_attributes=attributes, max_cached_bytes=random.choice([0, 2**20]))
     return Options(
         settings=settings,
         workers=random.choice([1, 2, 3]),

@@ -32,6 +32,7 @@ from tests.simulation.service import CONVERTER, Network, PendingQuery, Simulated
 from tests.simulation.virtual_loop import VirtualLoop
 from tests.simulation.workload import REGISTRY
 from wakeful.client.thread_reader import ThreadReader
+from wakeful.connection import SEARCH_ATTRIBUTES
 from wakeful.contract import names
 from wakeful.contract.agents import HistoryBudget, ResolveInput
 from wakeful.contract.archive import ArchiveInput, ExpireInput
@@ -63,7 +64,7 @@ class Settings:
     """How the workers are configured."""
 
     budget: HistoryBudget = HistoryBudget()
-    search_attributes: bool = True
+    search_attributes: tuple[str, ...] = tuple(sorted(SEARCH_ATTRIBUTES))
     max_cached_bytes: int = 2**20
 
 

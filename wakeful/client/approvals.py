@@ -24,16 +24,20 @@ from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.decisions import Decision, Decisions, ResumeMode, SuspensionTicket
 from wakeful.contract.errors import CallerError, DecisionRefused, WakefulError
 from wakeful.contract.ids import is_descendant, ticket_id
-from wakeful.contract.runs import RunIdentity
+from wakeful.contract.runs import RunIdentity, RunStatus
 from wakeful.contract.views import PendingView, StatusView, ToolCallView
 from wakeful.rpc_errors import error_of, is_run_ended
 
 SIGNAL_LIMIT = 1_900_000
 """Bytes: the server rejects a payload of more than two megabytes."""
 
-# Runs that started while the attributes could not be registered have none: they are read.
-_WAITING = f"{OPEN_RUNS} AND ({names.ATTRIBUTE_STATUS} IS NULL OR {names.ATTRIBUTE_PENDING} IS NOT NULL)"
+# Runs that started while an attribute could not be registered do not have it: they are listed without it.
+_WAITING = (
+    f"{OPEN_RUNS} AND ({names.ATTRIBUTE_STATUS} IS NULL OR {names.ATTRIBUTE_STATUS} = '{RunStatus.WAITING}' "
+    f"OR {names.ATTRIBUTE_PENDING} IS NOT NULL)"
+)
 
+_STATUS = SearchAttributeKey.for_keyword(names.ATTRIBUTE_STATUS)
 _AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
 _PENDING = SearchAttributeKey.for_keyword_list(names.ATTRIBUTE_PENDING)
 
@@ -162,11 +166,17 @@ async def _list_waiting(temporal: TemporalClient, thread_id: str | None) -> list
         described = await temporal.get_workflow_handle(thread_id).describe()
         tree = f" AND {in_tree(thread_id, described.root_id)}"
     try:
-        return [execution async for execution in temporal.list_workflows(_WAITING + tree)]
+        return [each async for each in temporal.list_workflows(_WAITING + tree) if _may_wait(each)]
     except RPCError as error:
         if error.status is not RPCStatusCode.INVALID_ARGUMENT:
             raise
         return [execution async for execution in temporal.list_workflows(OPEN_RUNS + tree)]
+
+
+def _may_wait(execution: WorkflowExecution) -> bool:
+    """Whether a run may wait for a decision. One that waits for its tasks has neither ids of calls nor a memo."""
+    attributes, memo = execution.typed_search_attributes, execution.raw_info.memo.fields
+    return attributes.get(_STATUS) is None or attributes.get(_PENDING) is not None or names.MEMO_PENDING in memo
 
 
 def _is_enough(execution: WorkflowExecution, listed: PendingView | None, *, is_opened: bool) -> bool:

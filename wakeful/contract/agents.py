@@ -187,8 +187,8 @@ class Resolution(Wire):
     """What `resolve_agent` records: the agent, and facts about the worker and the cluster."""
 
     agent: ResolvedAgent
-    search_attributes: bool = False
-    """Our search attributes are registered in the namespace; an unregistered one would leave the run stuck."""
+    search_attributes: Few[tuple[str, ...]] = ()
+    """Those of our search attributes that the namespace has; one that it lacks would leave the run stuck."""
     budget: HistoryBudget = HistoryBudget()
     revision: int = 1
     """The revision of the loop that the run is pinned to."""

@@ -80,8 +80,18 @@ RESERVED_TOOL_NAMES = frozenset(
 ATTRIBUTE_AGENT = "WakefulAgent"
 ATTRIBUTE_STATUS = "WakefulStatus"
 ATTRIBUTE_PARENT = "WakefulParent"
+ATTRIBUTE_OUTCOME = "WakefulOutcome"
+"""How the newest run ended; absent while a run is under way."""
+ATTRIBUTE_REASON = "WakefulReason"
+"""A short code that says more of the outcome."""
 ATTRIBUTE_PENDING = "WakefulPending"
-KEYWORD_ATTRIBUTES = (ATTRIBUTE_AGENT, ATTRIBUTE_STATUS, ATTRIBUTE_PARENT)
+KEYWORD_ATTRIBUTES = (
+    ATTRIBUTE_AGENT,
+    ATTRIBUTE_STATUS,
+    ATTRIBUTE_PARENT,
+    ATTRIBUTE_OUTCOME,
+    ATTRIBUTE_REASON,
+)
 KEYWORD_LIST_ATTRIBUTES = (ATTRIBUTE_PENDING,)
 
 MEMO_TITLE = "title"

@@ -124,11 +124,11 @@ class AgentRun(Signals):
             thread = self._current()
             if has_advanced:
                 self._continue_as_new_if_due(thread)
-            search_attributes = self._activities.worker.search_attributes
-            self._visibility.show_run_ends(thread, search_attributes=search_attributes)
+            attributes = self._activities.worker.search_attributes
+            self._visibility.show_run_ends(thread, attributes)
             self._perform()
             self._alarm.set(thread.next_alarm, now=_now())
-            self._visibility.show(thread, search_attributes=search_attributes)
+            self._visibility.show(thread, attributes)
             self._visibility.show_closing(thread)
             is_left = bool(self._facts or self._pending)
             if isinstance(thread.stage, Done) and self._is_quiet() and not is_left and self._has_archived(thread):

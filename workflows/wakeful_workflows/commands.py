@@ -71,7 +71,8 @@ R = TypeVar("R", Resolution, ModelResponse, CompactOutput, HookEffects, Transcri
 class WorkerFacts:
     """What the worker that resolved the agent knows about itself and the namespace."""
 
-    search_attributes: bool = False
+    search_attributes: tuple[str, ...] = ()
+    """Those of ours that the namespace has."""
     budget: HistoryBudget = HistoryBudget()
 
 

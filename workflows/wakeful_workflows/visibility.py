@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 
 from temporalio import workflow
@@ -63,20 +63,20 @@ class Visibility:
             workflow.upsert_memo({names.MEMO_CLOSING: True})
             self._history.add(UPSERT)
 
-    def show_run_ends(self, thread: Thread, *, search_attributes: bool) -> None:
+    def show_run_ends(self, thread: Thread, attributes: Collection[str]) -> None:
         """Show that a run has ended although the next one started at once."""
         runs = thread.counters.runs
-        if search_attributes and runs > self._runs and self.status not in (None, RunStatus.DONE):
-            self._upsert([STATUS.value_set(RunStatus.DONE.value)])
+        if attributes and runs > self._runs and self.status not in (None, RunStatus.DONE):
+            self._upsert([STATUS.value_set(RunStatus.DONE.value)], attributes)
             self.status = RunStatus.DONE
         self._runs = runs
 
-    def show(self, thread: Thread, *, search_attributes: bool) -> None:
+    def show(self, thread: Thread, attributes: Collection[str]) -> None:
+        """Show the thread, with those search attributes that the namespace has."""
         workflow.set_current_details(details(thread))
-        if search_attributes and (updates := self._updates(thread)):
-            self._upsert(updates)
+        if attributes:
+            self._upsert(self._updates(thread), attributes)
             self.status = thread.status
-        if search_attributes:
             self._show_pending(pending_view(thread))
 
     def _show_pending(self, view: PendingView | None) -> None:
@@ -87,7 +87,10 @@ class Visibility:
             workflow.upsert_memo({names.MEMO_PENDING: pending})
             self._history.add(UPSERT, size=json_bytes(pending))
 
-    def _upsert(self, updates: Updates) -> None:
+    def _upsert(self, updates: Updates, attributes: Collection[str]) -> None:
+        updates = [update for update in updates if update.key.name in attributes]
+        if not updates:
+            return
         workflow.upsert_search_attributes(updates)
         self._history.add(UPSERT, size=sum(len(repr(update.value).encode()) for update in updates))
 

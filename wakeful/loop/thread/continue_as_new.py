@@ -58,7 +58,8 @@ class ThreadSnapshot:
     """A thread between two executions of its workflow; no command is in flight."""
 
     thread: Thread
-    search_attributes: bool
+    search_attributes: tuple[str, ...]
+    """Those of our search attributes that the namespace has."""
     status: RunStatus | None
     """The status that the search attributes show."""
     budget: HistoryBudget
