@@ -28,6 +28,8 @@ from temporalio.common import SearchAttributeKey
 from temporalio.envconfig import ClientConfigProfile
 from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
+from wakeful.client_factory import VARIABLE as FACTORY_VARIABLE
+from wakeful.client_factory import call_factory
 from wakeful.contract.errors import ConfigurationError, ConnectionFailed
 from wakeful.contract.names import KEYWORD_ATTRIBUTES, KEYWORD_LIST_ATTRIBUTES
 from wakeful.storage import data_converter
@@ -73,19 +75,41 @@ class Address:
     api_key: str | None = None
     tls: bool = False
     profile: str | None = None
+    client: str | None = None
+    """`module:factory`, which connects instead: see `wakeful.client_factory`."""
+
+    @property
+    def given(self) -> dict[str, object]:
+        """What is set of it, by name, except for the factory."""
+        named = {"address": self.address, "namespace": self.namespace, "api_key": self.api_key, "tls": self.tls}
+        return {name: value for name, value in {**named, "profile": self.profile}.items() if value}
 
 
 async def connect(where: Address | None = None) -> Client:
     """A client for any cluster.
 
     `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_…` and the profiles of Temporal's own
-    configuration file are read as every Temporal tool reads them; `where` takes precedence.
+    configuration file are read as every Temporal tool reads them; `where` takes precedence. If `where` or
+    `WAKEFUL_CLIENT` names a factory, that connects instead, with what is set of `where` as keyword arguments.
 
     Raises:
         ConnectionFailed: Temporal does not answer there, the namespace does not exist, or the configuration cannot be
             read.
+        ConfigurationError: the factory cannot be imported or called, or returns something else than a client.
     """
     where = where or Address()
+    factory = factory_of(where)
+    client = await (call_factory(factory, where.given) if factory else _connect(where))
+    await _check_namespace(client)
+    return client
+
+
+def factory_of(where: Address) -> str | None:
+    """The client factory that `where` or `WAKEFUL_CLIENT` names, if one does."""
+    return where.client or os.environ.get(FACTORY_VARIABLE) or None
+
+
+async def _connect(where: Address) -> Client:
     try:
         profile = ClientConfigProfile.load(profile=where.profile)
         config = profile.to_client_connect_config()
@@ -96,7 +120,7 @@ async def connect(where: Address | None = None) -> Client:
     tls: bool | TLSConfig | None = True if where.tls else config.get("tls")
     api_key = where.api_key or config.get("api_key")
     try:
-        client = await Client.connect(
+        return await Client.connect(
             address,
             namespace=namespace,
             api_key=api_key,
@@ -107,8 +131,6 @@ async def connect(where: Address | None = None) -> Client:
         )
     except (RuntimeError, ValueError) as error:
         raise ConnectionFailed(_unreachable(address, namespace)) from error
-    await _check_namespace(client)
-    return client
 
 
 def _unreachable(address: str, namespace: str) -> str:
@@ -120,14 +142,16 @@ def _unreachable(address: str, namespace: str) -> str:
 
 async def _check_namespace(client: Client) -> None:
     """Fail now if the namespace does not exist: later calls would report a missing thread, or crash the worker."""
+    address = client.service_client.config.target_host
     try:
         await client.workflow_service.describe_namespace(
             DescribeNamespaceRequest(namespace=client.namespace), timeout=NAMESPACE_TIMEOUT
         )
+    except RuntimeError as error:  # a factory's lazy client connects now
+        raise ConnectionFailed(_unreachable(address, client.namespace)) from error
     except RPCError as error:  # one who may not describe the namespace may still use it
         if error.status is not RPCStatusCode.NOT_FOUND:
             return
-        address = client.service_client.config.target_host
         create = shlex.join(["temporal", "operator", "namespace", "create", "-n", client.namespace])
         raise ConnectionFailed(
             f"namespace {client.namespace!r} does not exist at {address}. Name another with --namespace or "

@@ -42,13 +42,20 @@ def tolerant(converter: DataConverter) -> DataConverter:
 
 
 def tolerant_client(client: Client) -> Client:
-    """The same client, for a worker. Its plugins have configured it already, and are not applied again."""
-    config = client.config(active_config=True)
-    converter = tolerant(config["data_converter"])
-    if converter is config["data_converter"]:
+    """The same client, for a worker."""
+    return with_converter(client, tolerant(client.data_converter))
+
+
+def with_converter(client: Client, converter: DataConverter) -> Client:
+    """The same client, with another converter. Its plugins have configured it already, and still configure workers."""
+    if converter is client.data_converter:
         return client
+    config = client.config(active_config=True)
     config["data_converter"] = converter
-    config["plugins"] = []
+    if plugins := list(client.config()["plugins"]):
+        from wakeful.applied_plugin import worker_plugins  # it imports Temporal's whole worker
+
+        config["plugins"] = worker_plugins(plugins)
     return Client(**config)
 
 

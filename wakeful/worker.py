@@ -5,10 +5,8 @@ The only module that imports workflows and activities together. `worker.py` at t
 
 import asyncio
 import contextlib
-import importlib
 import logging
 import os
-import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,6 +27,7 @@ from wakeful.contract.errors import ConfigurationError, WorkerExhausted
 from wakeful.contract.names import DEFAULT_TASK_QUEUE
 from wakeful.health import Health, serving_health
 from wakeful.history.reader import HistoryReader
+from wakeful.imported import import_named
 from wakeful.profile_stores.worker_profiles import WorkerProfiles
 from wakeful.registry.plugin_lifecycles import PluginLifecycles
 from wakeful.registry.registry import Registry
@@ -259,37 +258,13 @@ def load_registry(app: str | None, *, agent_files: Sequence[Path] = ()) -> Regis
     Raises:
         ConfigurationError: it cannot be imported, is missing, is not a registry, or conflicts with the files.
     """
-    registry = Registry() if app is None else _imported(app)
+    registry = Registry() if app is None else _registry(app)
     return registry.copy(agent_files=[*registry.agent_files, *agent_files]) if agent_files else registry
 
 
-def _imported(app: str) -> Registry:
-    module_name, _, attribute = app.partition(":")
-    if not (module_name and attribute):
-        forms = "module:registry or path/to/file.py:registry"
-        example = f"{app.rstrip(':')}:registry" if module_name else "myapp:registry"
-        raise ConfigurationError([f"--app {app!r} must be written as {forms}, for example {example}"])
-    module_path = Path(module_name)
-    if module_path.suffix == ".py":
-        if not module_path.is_file():  # its import would miss a module instead
-            raise ConfigurationError([f"--app {app!r}: the file {module_name!r} does not exist"])
-        sys.path.insert(0, str(module_path.parent.resolve()))
-        module_name = module_path.stem
-    elif "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name != module_name.partition(".")[0] and error.name != module_name:
-            raise ConfigurationError(
-                [f"--app {app!r}: {module_name} needs {error.name!r}, which is missing"]
-            ) from error
-        raise ConfigurationError([f"--app {app!r}: there is no module {module_name!r} here or on the path"]) from error
-    except SyntaxError as error:
-        where = f"{error.filename}, line {error.lineno}"
-        raise ConfigurationError([f"--app {app!r}: syntax error in {where}: {error.msg}"]) from error
-    registry = getattr(module, attribute, None)
-    if not isinstance(registry, Registry):
-        found = "is missing" if registry is None else f"is a {type(registry).__name__}"
-        raise ConfigurationError([f"--app {app!r}: {attribute!r} {found}; it must be a wakeful.Registry"])
-    return registry
+def _registry(app: str) -> Registry:
+    found = import_named("--app", app, example="registry")
+    if not isinstance(found, Registry):
+        name, kind = app.partition(":")[2], "is missing" if found is None else f"is a {type(found).__name__}"
+        raise ConfigurationError([f"--app {app!r}: {name!r} {kind}; it must be a wakeful.Registry"])
+    return found

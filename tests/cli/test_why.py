@@ -13,6 +13,7 @@ from tests.support.processes import ROOT, wakeful
 from tests.support.stand_ins import Part, asking_call, delegate_call, stand, stand_ins, view_of
 from tests.support.waiting import until_status
 from wakeful.cli.commands.why import with_cluster_options
+from wakeful.cli.options import Cluster
 from wakeful.client.client import Client
 from wakeful.client.diagnosis.causes import Cause, Diagnosis
 from wakeful.contract.runs import RunStatus
@@ -106,10 +107,11 @@ def test_temporal_s_commands_take_the_cluster_options_at_their_end() -> None:
         at=0,
         commands=("temporal activity unpause --activity-id a", "wakeful cancel -- -t"),
     )
-    assert with_cluster_options(found, address="h:1", namespace=None).next == (
-        "`temporal activity unpause --activity-id a --address h:1` does, `wakeful cancel --address h:1 -- -t` stops it."
+    assert with_cluster_options(found, Cluster(address="h:1", client_factory="m:f")).next == (
+        "`temporal activity unpause --activity-id a --address h:1` does, "
+        "`wakeful cancel --address h:1 --client m:f -- -t` stops it."
     )
-    assert with_cluster_options(found, address=None, namespace=None) == found
+    assert with_cluster_options(found, Cluster()) == found
 
 
 def test_every_cause_is_in_the_docs() -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import typer
 from pydantic import JsonValue
 
+from wakeful.cli.options import Cluster
 from wakeful.cli.session import read_status, with_client
 from wakeful.cli.terminal.text import call_text, printable
 from wakeful.client.approvals import PendingDecision, pending_of
@@ -62,13 +63,13 @@ def current_user() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def answer_tickets(tickets: list[str], answer: Answer, *, address: str | None, namespace: str | None) -> None:
+def answer_tickets(tickets: list[str], answer: Answer, cluster: Cluster) -> None:
     """Give the same answer to every ticket, print each outcome, and exit with 1 if one failed."""
 
     async def go(client: Client) -> list[str | WakefulError]:
         return await asyncio.gather(*(_answer_ticket(client, ticket, answer) for ticket in tickets))
 
-    outcomes = with_client(address, namespace, go)
+    outcomes = with_client(cluster, go)
     for ticket, outcome in zip(tickets, outcomes, strict=True):
         if isinstance(outcome, DecisionRefused):
             print(f"wakeful: {ticket}: refused: {outcome.reason}", file=sys.stderr)

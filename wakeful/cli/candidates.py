@@ -65,7 +65,9 @@ def recent_agents(params: Params, prefix: str) -> list[str]:
 
 
 def _find(params: Params, search: Callable[[Client], AsyncIterator[str]], prefix: str) -> list[str]:
-    address = Address(address=params.get("address"), namespace=params.get("namespace"))
+    address = Address(
+        address=params.get("address"), namespace=params.get("namespace"), client=params.get("client_factory")
+    )
     found: dict[str, None] = {}
 
     async def collect() -> None:

@@ -1,5 +1,6 @@
 """Options and arguments that several commands share. It imports only what `--help` needs."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,22 @@ from wakeful.contract.names import DEFAULT_TASK_QUEUE
 TASK_QUEUE = DEFAULT_TASK_QUEUE
 DEMO_APP = "wakeful.cli.demo_app:registry"
 
+
+@dataclass(frozen=True)
+class Cluster:
+    """What the options of a command say about how to reach Temporal."""
+
+    address: str | None = None
+    namespace: str | None = None
+    client_factory: str | None = None
+
+    @property
+    def words(self) -> list[str]:
+        """The same options, for another command."""
+        named = {"--address": self.address, "--namespace": self.namespace, "--client": self.client_factory}
+        return [word for name, value in named.items() if value for word in (name, value)]
+
+
 AddressOption = Annotated[
     str | None,
     typer.Option(
@@ -21,6 +38,14 @@ NamespaceOption = Annotated[
     str | None,
     typer.Option(
         "--namespace", "-n", metavar="NAME", help="Temporal namespace. [default: $TEMPORAL_NAMESPACE or default]"
+    ),
+]
+ClientOption = Annotated[
+    str | None,
+    typer.Option(
+        "--client",
+        metavar="FACTORY",
+        help="Your function that connects: module:function or path/to/file.py:function. [default: $WAKEFUL_CLIENT]",
     ),
 ]
 TaskQueueOption = Annotated[

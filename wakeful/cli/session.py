@@ -28,11 +28,7 @@ TIMEOUT_VARIABLE = "WAKEFUL_QUERY_TIMEOUT"
 
 
 def with_client(
-    address: str | None,
-    namespace: str | None,
-    use: Callable[[Client], Awaitable[T]],
-    *,
-    task_queue: str = options.TASK_QUEUE,
+    cluster: options.Cluster, use: Callable[[Client], Awaitable[T]], *, task_queue: str = options.TASK_QUEUE
 ) -> T:
     """Run a coroutine with a client of the cluster that the options name."""
 
@@ -42,16 +38,18 @@ def with_client(
         # Not closed: what the client keeps in memory ends with the process.
         return await use(Client(temporal, task_queue=task_queue))
 
-    return with_temporal(address, namespace, go)
+    return with_temporal(cluster, go)
 
 
-def with_temporal(address: str | None, namespace: str | None, use: Callable[[TemporalClient], Awaitable[T]]) -> T:
+def with_temporal(cluster: options.Cluster, use: Callable[[TemporalClient], Awaitable[T]]) -> T:
     """Run a coroutine with Temporal's client of the cluster that the options name."""
     from wakeful.connection import Address, connect
 
+    where = Address(address=cluster.address, namespace=cluster.namespace, client=cluster.client_factory)
+
     async def go() -> T:
         try:
-            return await use(await connect(Address(address=address, namespace=namespace)))
+            return await use(await connect(where))
         except BrokenPipeError:
             exit_broken_pipe()
 

@@ -16,6 +16,7 @@ def approve(
     actor: options.ActorOption = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
+    client_factory: options.ClientOption = None,
 ) -> None:
     """Resume suspended tool calls."""
     from wakeful.cli.answers import Answer, answer_tickets, current_user
@@ -30,4 +31,4 @@ def approve(
         always=always,
         actor=actor or current_user(),
     )
-    answer_tickets(tickets, answer, address=address, namespace=namespace)
+    answer_tickets(tickets, answer, options.Cluster(address, namespace, client_factory))

@@ -18,6 +18,7 @@ def cancel(
     wait: Annotated[bool, typer.Option(help="Wait until the run, or the tasks of an idle thread, have ended.")] = True,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
+    client_factory: options.ClientOption = None,
 ) -> None:
     """Cancel the run of a thread and everything it started."""
     from wakeful.cli.session import with_client
@@ -33,4 +34,4 @@ def cancel(
             stopped = await cancel_and_wait(client, thread, reason=reason, on_trouble=notice.on_trouble)
         return "\n".join(stopped_lines(stopped))
 
-    print(f"thread {thread}: {with_client(address, namespace, go)}")
+    print(f"thread {thread}: {with_client(options.Cluster(address, namespace, client_factory), go)}")

@@ -25,6 +25,7 @@ def chat(
     ] = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
+    client_factory: options.ClientOption = None,
     task_queue: options.TaskQueueOption = options.TASK_QUEUE,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -37,10 +38,8 @@ def chat(
     from wakeful.cli.session import with_client
     from wakeful.cli.terminal.screen import can_redraw
 
-    used = [("--address", address), ("--namespace", namespace)]
-    if task_queue != options.TASK_QUEUE:
-        used.append(("--task-queue", task_queue))
-    cluster_options = [word for name, value in used if value for word in (name, value)]
+    cluster = options.Cluster(address, namespace, client_factory)
+    cluster_options = [*cluster.words, *(["--task-queue", task_queue] if task_queue != options.TASK_QUEUE else [])]
 
     async def go(client: Client) -> None:
         if as_json or not (sys.stdin.isatty() and can_redraw(sys.stdout)):
@@ -52,4 +51,4 @@ def chat(
 
             await Conversation(client, agent, cluster_options=cluster_options).talk(thread)
 
-    with_client(address, namespace, go, task_queue=task_queue)
+    with_client(cluster, go, task_queue=task_queue)

@@ -18,6 +18,7 @@ def close(
     wait: Annotated[bool, typer.Option(help="Wait until the thread is closed.")] = True,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
+    client_factory: options.ClientOption = None,
 ) -> None:
     """Cancel the run of a thread, if any, and close the thread.
 
@@ -34,4 +35,4 @@ def close(
         result = await wait_for_result(client, thread)
         return "\n".join(["closed", *(f"  {line}" for line in receipt_lines(result.receipt))])
 
-    print(f"thread {thread}: {with_client(address, namespace, go)}")
+    print(f"thread {thread}: {with_client(options.Cluster(address, namespace, client_factory), go)}")

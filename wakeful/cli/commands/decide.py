@@ -28,6 +28,7 @@ def decide(
     actor: options.ActorOption = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
+    client_factory: options.ClientOption = None,
 ) -> None:
     """Resume or cancel one tool call, even before it suspends."""
     from wakeful.cli.answers import Answer, current_user, find_pending, send_answer
@@ -51,4 +52,4 @@ def decide(
             shown = error
         return await send_answer(client, thread, call, answer, shown=shown)
 
-    print(with_client(address, namespace, go))
+    print(with_client(options.Cluster(address, namespace, client_factory), go))

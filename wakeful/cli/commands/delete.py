@@ -28,6 +28,7 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
+    client_factory: options.ClientOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Delete threads with everything that belongs to them.
@@ -63,7 +64,7 @@ def delete(
             print(receipt.model_dump_json() if as_json else "\n".join(receipt_lines(receipt)), flush=True)
         return receipts
 
-    receipts = with_client(address, namespace, go)
+    receipts = with_client(options.Cluster(address, namespace, client_factory), go)
     if receipts is None:
         print("nothing is deleted", file=sys.stderr)
         raise typer.Exit(1)

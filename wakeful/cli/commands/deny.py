@@ -9,6 +9,7 @@ def deny(
     actor: options.ActorOption = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
+    client_factory: options.ClientOption = None,
 ) -> None:
     """Cancel suspended tool calls.
 
@@ -18,4 +19,4 @@ def deny(
     from wakeful.contract.decisions import DecisionAction
 
     answer = Answer(DecisionAction.CANCEL, reason=reason, actor=actor or current_user())
-    answer_tickets(tickets, answer, address=address, namespace=namespace)
+    answer_tickets(tickets, answer, options.Cluster(address, namespace, client_factory))

@@ -27,6 +27,7 @@ def dev(
     ] = None,
     port: Annotated[int, typer.Option(metavar="PORT", help="Temporal's port; 0 takes a free one.")] = 7233,
     ui_port: Annotated[int, typer.Option(metavar="PORT", help="The web UI's port; 0 takes a free one.")] = 8233,
+    client_factory: options.ClientOption = None,
     task_queue: options.TaskQueueOption = options.TASK_QUEUE,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -36,7 +37,7 @@ def dev(
     """
     from wakeful.cli.logs import LogLevel, set_up_logging
     from wakeful.cli.serving import is_demo, print_reload, registry_of, stop_on_signals
-    from wakeful.connection import embedded_server
+    from wakeful.connection import Address, connect, embedded_server, factory_of
     from wakeful.registry.reloading import reloading_on_change
     from wakeful.worker import WorkerSettings, serve
 
@@ -52,6 +53,8 @@ def dev(
     async def go() -> None:
         async with embedded_server(database=db, port=port or None, ui_port=ui_port or None) as server:
             stop = stop_on_signals()
+            address = Address(address=server.address, namespace=server.namespace, client=client_factory)
+            client = await connect(address) if factory_of(address) else server.client
             where = {
                 "address": server.address,
                 "ui": server.ui,
@@ -64,7 +67,7 @@ def dev(
                 text = DEMO_TEXT if is_demo(app, agents) else "hello"
                 _print_start(where, database=db, example=f"{min(registry.agents, default='AGENT')} '{text}'")
             async with reloading_on_change(registry, on_reload):
-                await serve(server.client, registry, WorkerSettings(task_queue=task_queue), until=stop)
+                await serve(client, registry, WorkerSettings(task_queue=task_queue), until=stop)
 
     asyncio.run(go())
 

@@ -24,6 +24,7 @@ def diff(
     b: Annotated[str, typer.Argument(metavar="B", help="Another's.", autocompletion=completion.complete_thread)],
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
+    client_factory: options.ClientOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Compare two threads side by side.
@@ -44,7 +45,7 @@ def diff(
         side_b = Side(thread_id=b, steps=compared.steps_b, status=view_b)
         return Difference(a=side_a, b=side_b, compared=compared)
 
-    found = with_client(address, namespace, go)
+    found = with_client(options.Cluster(address, namespace, client_factory), go)
     if as_json:
         print(found.model_dump_json())
         return

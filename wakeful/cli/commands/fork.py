@@ -38,6 +38,7 @@ def fork(
     detach: Annotated[bool, typer.Option("--detach", help="Do not wait for the run.")] = False,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
+    client_factory: options.ClientOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Start a new thread from a step of another.
@@ -58,7 +59,7 @@ def fork(
             print(f"thread {forked}", file=sys.stderr)
         return forked, await follow(client, forked, wait=True, as_json=as_json)
 
-    forked, result = with_client(address, namespace, go)
+    forked, result = with_client(options.Cluster(address, namespace, client_factory), go)
     compare = f"compare: {shell_command('diff', ids=[thread, forked])}"
     if result is not None:
         print_result(result, as_json=as_json, last_line=compare)

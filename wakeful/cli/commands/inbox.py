@@ -32,6 +32,7 @@ def inbox(
     watch: Annotated[bool, typer.Option("--watch", help="Stay, and print new decisions until Ctrl-C.")] = False,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
+    client_factory: options.ClientOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """List every pending decision, oldest first.
@@ -50,7 +51,7 @@ def inbox(
             if watch:
                 await asyncio.sleep(POLL_SECONDS)
 
-    with_client(address, namespace, go)
+    with_client(options.Cluster(address, namespace, client_factory), go)
 
 
 def _key(pending: PendingDecision) -> tuple[str, int | None]:

@@ -21,6 +21,7 @@ from wakeful.contract.names import WORKFLOW
 
 if TYPE_CHECKING:
     from temporalio.client import Client as TemporalClient
+    from temporalio.converter import DataConverter
 
     from wakeful.connection import Address
     from wakeful.history.replay import Source
@@ -79,6 +80,7 @@ def replay(
     ] = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
+    client_factory: options.ClientOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Replay histories on the installed code, before a deploy.
@@ -104,7 +106,7 @@ def replay(
     # We print what the SDK logs about a broken history, which would come with a traceback.
     logging.getLogger("temporalio").setLevel(logging.CRITICAL)
     try:
-        where = Address(address=address, namespace=namespace)
+        where = Address(address=address, namespace=namespace, client=client_factory)
         outcomes = asyncio.run(_replay_all(selection, where, as_json=as_json))
     except WakefulError as error:  # 1 would mean that a history is broken
         print(f"wakeful: {error}", file=sys.stderr)
@@ -122,10 +124,9 @@ async def _replay_all(selection: Selection, where: Address, *, as_json: bool) ->
     from wakeful.cli.terminal.replay_lines import replay_summary, replayed_lines
     from wakeful.connection import connect
     from wakeful.history.replay import HistoryReplayer
-    from wakeful.storage import data_converter
 
     client = await connect(where) if selection.needs_server else None
-    converter = client.data_converter if client else await data_converter(os.environ)
+    converter = client.data_converter if client else await _converter_for_files(where)
     replaying = HistoryReplayer(converter, namespace=client.namespace if client else "replay")
     outcomes: Counter[str] = Counter()
     reported = monotonic()
@@ -137,6 +138,16 @@ async def _replay_all(selection: Selection, where: Address, *, as_json: bool) ->
             print(f"{replay_summary(outcomes)} …", file=sys.stderr, flush=True)
     print(replay_summary(outcomes) if outcomes else "nothing to replay", file=sys.stderr, flush=True)
     return outcomes
+
+
+async def _converter_for_files(where: Address) -> DataConverter:
+    """That of the client factory; without one, Wakeful's own."""
+    from wakeful.client_factory import call_factory
+    from wakeful.connection import factory_of
+    from wakeful.storage import data_converter
+
+    factory = factory_of(where)
+    return (await call_factory(factory, where.given)).data_converter if factory else await data_converter(os.environ)
 
 
 async def _sources(selection: Selection, client: TemporalClient | None) -> AsyncIterator[Source]:

@@ -21,6 +21,7 @@ def rewind(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
+    client_factory: options.ClientOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Undo every step of a thread after a given one.
@@ -43,7 +44,7 @@ def rewind(
                 return None
         return await perform(client.reader, plan, reason=reason)
 
-    rewound = with_client(address, namespace, go)
+    rewound = with_client(options.Cluster(address, namespace, client_factory), go)
     if rewound is None:
         print("nothing is undone", file=sys.stderr)
         raise typer.Exit(1)

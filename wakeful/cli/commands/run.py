@@ -31,6 +31,7 @@ def run(
     budget_seconds: options.BudgetSeconds = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
+    client_factory: options.ClientOption = None,
     task_queue: options.TaskQueueOption = options.TASK_QUEUE,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -58,7 +59,7 @@ def run(
             print(f"thread {thread_id}", file=sys.stderr)
         return await follow(client, thread_id, wait=wait, as_json=as_json)
 
-    result = with_client(address, namespace, go, task_queue=task_queue)
+    result = with_client(options.Cluster(address, namespace, client_factory), go, task_queue=task_queue)
     if result is not None:
         print_result(result, as_json=as_json)
 

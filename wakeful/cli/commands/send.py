@@ -34,6 +34,7 @@ def send(
     ] = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
+    client_factory: options.ClientOption = None,
     task_queue: options.TaskQueueOption = options.TASK_QUEUE,
 ) -> None:
     """Send a message to a thread, and do not wait for the answer.
@@ -45,4 +46,5 @@ def send(
     async def go(client: Client) -> str:
         return await client.send(thread, text, agent_id=agent, on_busy=on_busy, message_id=message_id)
 
-    print(f"sent: message {with_client(address, namespace, go, task_queue=task_queue)} to thread {thread}")
+    sent = with_client(options.Cluster(address, namespace, client_factory), go, task_queue=task_queue)
+    print(f"sent: message {sent} to thread {thread}")

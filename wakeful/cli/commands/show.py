@@ -21,6 +21,7 @@ def show(
     ] = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
+    client_factory: options.ClientOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Print the whole conversation of a thread.
@@ -55,4 +56,4 @@ def show(
         if lines:
             print("\n".join(["", *lines]))
 
-    with_client(address, namespace, go)
+    with_client(options.Cluster(address, namespace, client_factory), go)

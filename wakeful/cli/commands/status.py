@@ -15,6 +15,7 @@ def status(
     thread: options.ThreadArgument,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
+    client_factory: options.ClientOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Show what a thread is doing and what it waits for."""
@@ -34,4 +35,4 @@ def status(
         lines = [*status_lines(thread, view), *await read_related_lines(reader, thread, view)]
         print("\n".join(colours_of(sys.stdout).labelled(line) for line in lines))
 
-    with_temporal(address, namespace, go)
+    with_temporal(options.Cluster(address, namespace, client_factory), go)

@@ -25,6 +25,7 @@ def tree(
     ids: Annotated[bool, typer.Option("--ids", help="Print the thread of every node, too.")] = False,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
+    client_factory: options.ClientOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Show a thread with all its sub-agents and background tasks.
@@ -48,7 +49,7 @@ def tree(
             root = await client.tree(thread)
             print(root.model_dump_json() if as_json else "\n".join(lines(root)))
 
-    with_client(address, namespace, go)
+    with_client(options.Cluster(address, namespace, client_factory), go)
 
 
 async def _redraw(trees: AsyncIterator[TreeNode], lines: Callable[[TreeNode], list[str]]) -> None:

@@ -33,6 +33,7 @@ def undelivered(
     clear: Annotated[bool, typer.Option("--clear", help="Drop the thread's undelivered messages.")] = False,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
+    client_factory: options.ClientOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """List messages between agents that were not delivered."""
@@ -40,15 +41,16 @@ def undelivered(
     from wakeful.cli.terminal.undelivered_lines import undelivered_json, undelivered_lines
     from wakeful.contract.errors import CallerError
 
+    cluster = options.Cluster(address, namespace, client_factory)
     if replay and clear:
         raise CallerError("--replay sends messages again and --clear drops them: choose one")
     if replay or clear:
         action: Action = "replay" if replay else "clear"
         if thread is None:
             raise CallerError(f"name the thread: wakeful undelivered THREAD --{action}")
-        print(with_client(address, namespace, lambda client: _recover(client, thread, action)))
+        print(with_client(cluster, lambda client: _recover(client, thread, action)))
         return
-    found = with_client(address, namespace, lambda client: _read(client, thread))
+    found = with_client(cluster, lambda client: _read(client, thread))
     if as_json:
         for line in undelivered_json(found):
             print(line)

@@ -28,6 +28,7 @@ def watch(
     descendants: Annotated[bool, typer.Option("--descendants", help="Show all sub-agents, too.")] = False,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
+    client_factory: options.ClientOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Show the events of a thread, live, until it ends.
@@ -50,7 +51,7 @@ def watch(
             seen[record.thread_id or thread] = record.seq
 
     try:
-        with_client(address, namespace, go)
+        with_client(options.Cluster(address, namespace, client_factory), go)
     except KeyboardInterrupt:
         printer.finish()
         print(f"continue with:  {_continue_command(thread, seen, descendants=descendants)}", file=sys.stderr)

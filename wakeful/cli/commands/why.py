@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wakeful.cli import options
@@ -18,6 +17,7 @@ def why(
     thread: options.ThreadArgument,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
+    client_factory: options.ClientOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Explain why a thread is not making progress.
@@ -30,7 +30,8 @@ def why(
     async def go(client: Client) -> Diagnosis:
         return await client.why(thread)
 
-    found = with_cluster_options(with_client(address, namespace, go), address=address, namespace=namespace)
+    cluster = options.Cluster(address, namespace, client_factory)
+    found = with_cluster_options(with_client(cluster, go), cluster)
     if as_json:
         print(found.model_dump_json())
         return
@@ -39,17 +40,18 @@ def why(
         print(f"could not read: {printable(problem)}", file=sys.stderr)
 
 
-def with_cluster_options(found: Diagnosis, *, address: str | None, namespace: str | None) -> Diagnosis:
+def with_cluster_options(found: Diagnosis, cluster: options.Cluster) -> Diagnosis:
     """The diagnosis, with commands that reach the same cluster as this one."""
-    named = [*(["--address", address] if address else []), *(["--namespace", namespace] if namespace else [])]
-    commands = {command: _with_options(command, named) for command in found.commands}
+    commands = {command: _with_options(command, cluster) for command in found.commands}
     next = found.next
     for command, whole in commands.items():
         next = next.replace(f"`{command}`", f"`{whole}`")
     return found.model_copy(update={"next": next, "commands": tuple(commands.values())})
 
 
-def _with_options(command: str, named: Sequence[str]) -> str:
-    """Ours take options before a possible `--` and the ids; Temporal's take them at the end."""
+def _with_options(command: str, cluster: options.Cluster) -> str:
+    """Ours take options before a possible `--` and the ids; Temporal's take them at the end, and no factory."""
     program, verb, *rest = shlex.split(command)
-    return shlex.join([program, verb, *named, *rest] if program == "wakeful" else [program, verb, *rest, *named])
+    if program == "wakeful":
+        return shlex.join([program, verb, *cluster.words, *rest])
+    return shlex.join([program, verb, *rest, *options.Cluster(cluster.address, cluster.namespace).words])

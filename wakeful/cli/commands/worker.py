@@ -25,6 +25,7 @@ def worker(
     agents: options.AgentsOption = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
+    client_factory: options.ClientOption = None,
     task_queue: options.TaskQueueOption = options.TASK_QUEUE,
     max_concurrent: Annotated[int, typer.Option(min=1, metavar="N", help="Concurrent model and tool calls.")] = 100,
     max_cached: Annotated[int, typer.Option(min=0, metavar="N", help="Workflows in the sticky cache.")] = 1000,
@@ -90,7 +91,7 @@ def worker(
     )
 
     async def go() -> None:
-        client = await connect(Address(address=address, namespace=namespace))
+        client = await connect(Address(address=address, namespace=namespace, client=client_factory))
         stop = stop_on_signals()
         host = client.service_client.config.target_host
         known = ", ".join(sorted(registry.agents))
