@@ -215,6 +215,18 @@ def archived_in_vain() -> None:
         scenario.end()
 
 
+def terminated_twice() -> None:
+    """A thread is terminated during its calls and woken, and terminated again before it has said anything more."""
+    with carrying(3 * SMALL), scenario_of("plain", [LOOK, LOOK], mode=THREAD) as scenario:
+        scenario.go_without("tool-")
+        scenario.move("terminate t1", "send t1 enqueue 1")
+        scenario.go_without("resolve-2")
+        scenario.move("terminate t1", "send t1 enqueue 2")
+        scenario.go()
+        close(scenario)
+        scenario.end()
+
+
 ARCHIVE_CASES = (
     Case(
         rolled_back_into_an_archive,
@@ -226,6 +238,12 @@ ARCHIVE_CASES = (
         deleted_before_it_is_restored,
         "The woken thread waited for a closed execution that the server no longer has.",
         "restore needs its predecessor",
+        "AssertionError: there is no end",
+    ),
+    Case(
+        terminated_twice,
+        "The results of the interrupted calls were neither archived nor passed on, and the thread could not close.",
+        "results after an archive",
         "AssertionError: there is no end",
     ),
     Case(

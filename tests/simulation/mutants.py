@@ -242,6 +242,11 @@ MUTANTS = (
         mutations.RESTORE_NEEDS_ITS_PREDECESSOR,
     ),
     Mutant(
+        "results after an archive",
+        "A restored thread does not get the results that follow the archived message with their calls.",
+        mutations.RESULTS_AFTER_AN_ARCHIVE,
+    ),
+    Mutant(
         "snapshot not read",
         "A thread that was terminated before its execution started is restored only from the one before.",
         mutations.SNAPSHOT_NOT_READ,

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import datetime
+from itertools import takewhile
 from typing import Any
 from unittest.mock import patch
 
@@ -36,6 +37,7 @@ from wakeful.contract.archive import SegmentContent
 from wakeful.contract.base import replace
 from wakeful.contract.carryover import Carryover
 from wakeful.contract.errors import ThreadNotFound
+from wakeful.contract.messages import Role
 from wakeful.contract.requests import parse_decisions
 from wakeful.contract.runs import RunResult
 from wakeful.contract.segments import archived_messages
@@ -144,6 +146,17 @@ def _find_ended(thread: Thread, work_id: str) -> Any:
 def _context_of_attempt(call: tool_execution._Call) -> ToolContext:
     context = _context(call)
     return dataclasses.replace(context, idempotency_key=f"{context.idempotency_key}/{context.attempt}")
+
+
+_tail = Transcript.tail
+
+
+def _beginning_with_calls(transcript: Transcript, budget: int, *, at_least: int = 0) -> Transcript:
+    tail = _tail(transcript, budget, at_least=at_least)
+    results = len(list(takewhile(lambda message: message.role is Role.TOOL, tail.messages)))
+    before = tail.position_at(tail.before.length + results)
+    assert before is not None
+    return Transcript(messages=tail.messages[results:], digest=tail.digest, before=before)
 
 
 def _without_snapshot(_snapshot: snapshots.ThreadSnapshot) -> Any:
@@ -277,6 +290,7 @@ LOSS_NOT_NOTICED = _replacing(restoring, "read_last_archive", _of_any_execution)
 WAKE_NAMES_WHAT_STARTED = _replacing(
     waking, "latest_started", lambda temporal, thread_id, run_id, **_how: latest_started(temporal, thread_id, run_id)
 )
+RESULTS_AFTER_AN_ARCHIVE = _replacing(Transcript, "tail", _beginning_with_calls)
 SNAPSHOT_NOT_READ = _replacing(restoring, "_of_snapshot", _without_snapshot)
 ARCHIVES_LEFT_BEHIND = _replacing(starting, "end_archive", _nothing_async)
 LAST_ACT_TOO_EARLY = _replacing(

@@ -107,6 +107,16 @@ def test_entries_that_were_not_sent_stay_in_the_tail_whatever_their_size() -> No
     assert [len(long_conversation().tail(0, at_least=n).messages) for n in (0, 1, 2, 3)] == [0, 1, 4, 4]
 
 
+def test_the_tail_has_results_whose_calls_are_archived() -> None:
+    whole = long_conversation()
+    calls = next(number for number, message in enumerate(whole.messages) if message.tool_calls)
+    before = whole.position_at(calls + 1)
+    assert before is not None
+    rest = Transcript(messages=whole.messages[calls + 1 : calls + 3], digest="", before=before)
+    assert [message.role for message in rest.messages] == [Role.TOOL, Role.TOOL]
+    assert rest.tail(0, at_least=2).messages == rest.messages
+
+
 def test_the_tail_of_a_tail_is_a_tail() -> None:
     whole = long_conversation()
     assert whole.tail(2000).tail(1000) == whole.tail(1000)

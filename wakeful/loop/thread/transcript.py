@@ -92,6 +92,7 @@ class Transcript:
                 break
             if self.messages[place].role is not Role.TOOL:
                 start = place
+        start = min(start, total - at_least)  # results may come first, if the message with their calls is archived
         before = self.position_at(self.before.length + start)
         assert before is not None  # it is one of its own positions
         return Transcript(messages=self.messages[start:], digest=self.digest, before=before)
