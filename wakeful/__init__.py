@@ -19,11 +19,13 @@ if TYPE_CHECKING:
         BeforeInference,
         BeforeToolExecute,
         HookContext,
+        NoSettings,
         RunEnd,
         StepEnd,
         StepStart,
         ToolGate,
     )
+    from wakeful.authoring.instructions import InstructionsContext
     from wakeful.authoring.plugin import Plugin
     from wakeful.authoring.profiles import (
         ProfileConflict,
@@ -180,6 +182,7 @@ __all__ = [
     "InferenceComplete",
     "InferenceOverrides",
     "InputMessage",
+    "InstructionsContext",
     "LoopDetection",
     "MaxRounds",
     "Message",
@@ -190,6 +193,7 @@ __all__ = [
     "ModelResponse",
     "ModelSettings",
     "NoAnswer",
+    "NoSettings",
     "OnBusy",
     "OpenAIChat",
     "OpenAIResponses",
@@ -298,9 +302,10 @@ _EXPORTS = {
     "wakeful.authoring.agent": "Agent",
     "wakeful.authoring.gate": "Gate GateCall gate",
     "wakeful.authoring.hook_contexts": (
-        "AfterInference AfterToolExecute BeforeInference BeforeToolExecute HookContext RunEnd StepEnd StepStart "
-        "ToolGate"
+        "AfterInference AfterToolExecute BeforeInference BeforeToolExecute HookContext NoSettings RunEnd StepEnd "
+        "StepStart ToolGate"
     ),
+    "wakeful.authoring.instructions": "InstructionsContext",
     "wakeful.authoring.plugin": "Plugin",
     "wakeful.authoring.profiles": (
         "ProfileConflict ProfileEntry ProfileKey ProfileKeyNotFound ProfileStore ProfileStoreFailed ProfileUnreadable "

@@ -29,6 +29,7 @@ from wakeful.health import Health, serving_health
 from wakeful.history.reader import HistoryReader
 from wakeful.imported import import_named
 from wakeful.profile_stores.worker_profiles import WorkerProfiles
+from wakeful.registry.dependencies import Dependencies
 from wakeful.registry.plugin_lifecycles import PluginLifecycles
 from wakeful.registry.registry import Registry
 from wakeful.undecodable import tolerant_client
@@ -119,7 +120,8 @@ async def running_worker(
         profiles: the profile store, instead of the one that `WAKEFUL_PROFILES` names; you close it yourself.
 
     Raises:
-        ConfigurationError: the registry has profile keys, and `WAKEFUL_PROFILES` names no known store.
+        ConfigurationError: the registry has profile keys, and `WAKEFUL_PROFILES` names no known store; or the
+            registry's lifespan raised.
         WorkerExhausted: too many sync tools, gates or hooks hang. The body is cancelled.
     """
     settings = settings or WorkerSettings()
@@ -129,7 +131,8 @@ async def running_worker(
     reader = ThreadReader(client, history=history)
     cache = HistoryCache(client, max_bytes=settings.max_cached_bytes)
     built_in = built_in_providers(os.environ)
-    user_code = _user_code(client, settings)
+    dependencies = Dependencies(registry.lifespan)
+    user_code = _user_code(client, settings, dependencies)
     lifecycles = PluginLifecycles()
     hooks, gates = Hooks(registry, user_code, worker_profiles.open, lifecycles), Gates(registry, user_code)
     breakers = CircuitBreakers(settings.breaker_failures, settings.breaker_cooldown.total_seconds())
@@ -141,7 +144,7 @@ async def running_worker(
     if settings.min_retention is not None:
         await warn_of_short_retention(client, settings.min_retention)
     archive = ArchiveActivity(client, history)
-    resolve = ResolveActivity(registry, cache, search_attributes=attributes, budget=settings.history_budget)
+    resolve = ResolveActivity(registry, cache, user_code, search_attributes=attributes, budget=settings.history_budget)
     activities: list[Callable[..., Any]] = [
         resolve.resolve_agent,
         RestoreActivity(client, history).restore_thread,
@@ -163,6 +166,7 @@ async def running_worker(
     try:
         async with (
             serving_health(settings.health_port, health),
+            dependencies.running(registry),
             lifecycles.running(registry.plugins.values()),
             worker,
             sweeping(reader, settings.task_queue, settings.sweep_interval),
@@ -195,7 +199,7 @@ def _worker(client: Client, settings: WorkerSettings, activities: Sequence[Calla
     )
 
 
-def _user_code(client: Client, settings: WorkerSettings) -> UserCode:
+def _user_code(client: Client, settings: WorkerSettings, dependencies: Dependencies) -> UserCode:
     """Threads for as many sync calls as there can be: an activity makes one at a time."""
     meter = (client.service_client.config.runtime or Runtime.default()).metric_meter
     gauge = meter.create_gauge(ABANDONED_METRIC, "Threads of calls that have timed out or were cancelled", "threads")
@@ -203,6 +207,7 @@ def _user_code(client: Client, settings: WorkerSettings) -> UserCode:
         settings.max_concurrent_activities + MAX_LOCAL_ACTIVITIES,
         max_abandoned=settings.max_abandoned_threads,
         on_abandoned=lambda count: gauge.set(count, {"task_queue": settings.task_queue}),
+        dependencies=dependencies,
     )
 
 

@@ -6,6 +6,7 @@ too many of them stops, so that its supervisor starts another (`wakeful/worker.p
 """
 
 import asyncio
+import inspect
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -14,8 +15,11 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
+from wakeful.registry.dependencies import Dependencies
+
 P = ParamSpec("P")
 T = TypeVar("T")
+A = TypeVar("A")
 
 MAX_THREADS = 200
 """Sync calls at a time. An activity makes one at a time, so this need not be more than a worker's activities."""
@@ -39,14 +43,26 @@ class UserCode:
         *,
         max_abandoned: int = MAX_ABANDONED,
         on_abandoned: Callable[[int], None] = lambda _count: None,
+        dependencies: Dependencies | None = None,
     ) -> None:
         self._free = asyncio.Semaphore(max_threads)
         self._max_abandoned = max_abandoned
         self._on_abandoned = on_abandoned
+        self.dependencies = dependencies or Dependencies()
+        """What tools, gates, hooks and dynamic instructions receive as `deps`."""
         self.abandoned = 0
         """Threads that still run although their calls have timed out or were cancelled."""
         self.is_full = asyncio.Event()
         """There are too many of them."""
+
+    async def call(self, name: str, function: Callable[[A], Any], argument: A) -> Any:
+        """Call a function with one argument: an async one in the event loop, a sync one in a thread."""
+        with contained():
+            if inspect.iscoroutinefunction(function):
+                returned: object = function(argument)
+            else:
+                returned = await self.in_thread(name, partial(function, argument))
+            return await returned if inspect.isawaitable(returned) else returned
 
     async def in_thread(
         self,

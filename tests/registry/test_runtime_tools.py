@@ -73,7 +73,7 @@ def test_an_agent_gets_the_tools_that_its_fields_ask_for_sorted_by_id(fields: di
 
 def test_delegates_and_handoffs_are_described_by_the_beginning_of_their_instructions() -> None:
     """B-500."""
-    excerpt = f'Its instructions begin: "{CLERK.instructions.strip()[:100]}…"'
+    excerpt = f'Its instructions begin: "{CLERK.description.strip()[:100]}…"'
     tools = resolved(delegates=["clerk", "mute"], handoffs=["clerk", "mute"], spawns=["clerk", "mute"])
     for id in ("agent_run_", "handoff_to_"):
         assert excerpt in tools[f"{id}clerk"].description

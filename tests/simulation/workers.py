@@ -119,7 +119,9 @@ class SimulatedWorker:
         user_code = UserCode()  # without threads: the virtual loop runs what it is given to execute at once
         hooks, gates = Hooks(REGISTRY, user_code), Gates(REGISTRY, user_code)
         inference = InferActivity(REGISTRY, cache, hooks, gates, {})
-        resolve = ResolveActivity(REGISTRY, cache, search_attributes=settings.search_attributes, budget=settings.budget)
+        resolve = ResolveActivity(
+            REGISTRY, cache, user_code, search_attributes=settings.search_attributes, budget=settings.budget
+        )
         archive = ArchiveActivity(client, history)
         self._client = client
         self._activities: dict[str, tuple[Callable[..., Any], Any]] = {

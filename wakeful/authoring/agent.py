@@ -1,11 +1,13 @@
 """`Agent`: instructions, a model, tools and other agents, with permissions, limits and plugins."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from wakeful.authoring.gate import Gate
+from wakeful.authoring.instructions import InstructionsFunction
 from wakeful.authoring.plugin import Plugin
 from wakeful.authoring.state import StateKey
 from wakeful.authoring.tool import Tool
@@ -37,8 +39,9 @@ class Agent(Written):
     model_config = ConfigDict(arbitrary_types_allowed=True, use_attribute_docstrings=True)
 
     id: str = Field(min_length=1)
-    instructions: str = ""
-    """The system prompt. Other agents read its beginning as the description of this one."""
+    instructions: str | InstructionsFunction = ""
+    """The system prompt, or a function that writes it when a run starts. Other agents read its beginning, or the
+    function's docstring, as the description of this one."""
     model: str = "default"
     """The id of a model in the registry."""
     fallbacks: Sequence[str] = ()
@@ -67,7 +70,7 @@ class Agent(Written):
     """Which tool calls are allowed, denied, or need a person's approval. None allows all."""
     gates: Sequence[Gate | str] = ()
     """`@gate` functions, or names of gates in the registry. They check every tool call, in this order."""
-    plugins: Sequence[Plugin[Any] | str] = ()
+    plugins: Sequence[Plugin[Any, Any] | str] = ()
     """Plugins, or ids of plugins in the registry. Their hooks run in this order."""
     plugin_settings: Mapping[str, Any] = {}
     """Settings of its plugins, by plugin id: the plugin's settings model, or a mapping."""
@@ -139,6 +142,11 @@ class Agent(Written):
                     f"the settings of {id!r} are a {type(given).__name__}: pass a mapping or a pydantic model"
                 )
         return settings
+
+    @property
+    def description(self) -> str:
+        """What the agent is for, as other agents read it."""
+        return self.instructions if isinstance(self.instructions, str) else inspect.getdoc(self.instructions) or ""
 
     @property
     def plugin_ids(self) -> tuple[str, ...]:

@@ -7,10 +7,11 @@ but they can be called any number of times, so they must have no side effects. A
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import Any, Generic, cast, overload
 
 from pydantic_core import to_jsonable_python
 
+from wakeful.authoring.lifespan import D_co, asked_type, first_parameter
 from wakeful.authoring.suspend import SuspendableCall
 from wakeful.contract.decisions import DecisionAction, SuspensionTicket, ToolCallResume
 from wakeful.contract.errors import ConfigurationError
@@ -19,8 +20,11 @@ from wakeful.contract.tools import ToolDescriptor, ToolResult
 
 
 @dataclass(frozen=True)
-class GateCall(SuspendableCall[Suspend]):
-    """A tool call that has not run yet. Return None to allow it, or a verdict: `block`, `suspend` or `result`."""
+class GateCall(SuspendableCall[Suspend], Generic[D_co]):
+    """A tool call that has not run yet. Return None to allow it, or a verdict: `block`, `suspend` or `result`.
+
+    `GateCall[Database]` says what `deps` is: the value that the registry's lifespan yields.
+    """
 
     tool: ToolDescriptor | None = None
     """The tool's descriptor; None if the agent has no such tool."""
@@ -28,6 +32,8 @@ class GateCall(SuspendableCall[Suspend]):
     """The decision that resumed the call, if it was suspended before."""
     is_first_check: bool = True
     """True when the model has just asked for the call, False just before it runs: earlier calls have run since."""
+    deps: D_co = field(default=cast("D_co", None), repr=False)
+    """The value of the registry's lifespan; None if it has none."""
 
     @property
     def approved(self) -> bool:
@@ -48,7 +54,7 @@ class GateCall(SuspendableCall[Suspend]):
         return Suspend(ticket=ticket)
 
 
-GateFunction = Callable[[GateCall], Verdict | Awaitable[Verdict | None] | None]
+GateFunction = Callable[[GateCall[Any]], Verdict | Awaitable[Verdict | None] | None]
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,12 @@ class Gate:
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(self.function)
 
-    def __call__(self, call: GateCall) -> Any:
+    @property
+    def deps_type(self) -> object:
+        """The type in `GateCall[…]`: what the registry's lifespan has to yield."""
+        return asked_type(first_parameter(self.function), GateCall)
+
+    def __call__(self, call: GateCall[Any]) -> Any:
         """Call the plain function, for example in a unit test."""
         return self.function(call)
 

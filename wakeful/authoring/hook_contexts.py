@@ -5,13 +5,14 @@ discarded.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Generic, overload
+from typing import Any, Generic, cast, overload
 
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypeVar
 
 from wakeful.authoring.hook_requests import HookRequests
+from wakeful.authoring.lifespan import D_co
 from wakeful.authoring.profiles import Profiles
 from wakeful.authoring.state import State
 from wakeful.authoring.suspend import SuspendableCall
@@ -39,7 +40,7 @@ S = TypeVar("S", bound=BaseModel, default=NoSettings)
 
 
 @dataclass(frozen=True, kw_only=True)
-class HookContext(Generic[S]):
+class HookContext(Generic[S, D_co]):
     """What every hook gets; `run_start`, `on_activate` and `on_deactivate` get nothing more."""
 
     identity: RunIdentity
@@ -53,6 +54,8 @@ class HookContext(Generic[S]):
     """The agent's state. Writes are discarded if the hook fails."""
     profiles: Profiles = field(default_factory=Profiles, repr=False)
     """Data that is shared across threads. Sync hooks use `profiles.wait`. Writes stay, even if the hook fails."""
+    deps: D_co = field(default=cast("D_co", None), repr=False)
+    """The value of the registry's lifespan; None if it has none."""
     requests: HookRequests = field(default_factory=HookRequests, repr=False)
     """The requests that the hook has made so far."""
 
@@ -138,7 +141,7 @@ class HookContext(Generic[S]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepStart(HookContext[S]):
+class StepStart(HookContext[S, D_co]):
     """A step starts: the request to the model is being built."""
 
     messages: tuple[Message, ...]
@@ -158,7 +161,7 @@ class StepStart(HookContext[S]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BeforeInference(StepStart[S]):
+class BeforeInference(StepStart[S, D_co]):
     """The model is about to be called."""
 
     def rewrite_messages(self, messages: tuple[Message, ...]) -> None:
@@ -167,7 +170,7 @@ class BeforeInference(StepStart[S]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AfterInference(HookContext[S]):
+class AfterInference(HookContext[S, D_co]):
     """The model has answered; the answer is not recorded yet, and none of its tool calls has run."""
 
     response: ModelResponse
@@ -183,7 +186,7 @@ class AfterInference(HookContext[S]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToolGate(SuspendableCall[None], HookContext[S]):
+class ToolGate(SuspendableCall[None], HookContext[S, D_co]):
     """A tool call that has not run yet: checked when the model asks for it, and again just before it runs."""
 
     tool: ToolDescriptor | None = None
@@ -211,7 +214,7 @@ class ToolGate(SuspendableCall[None], HookContext[S]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BeforeToolExecute(HookContext[S]):
+class BeforeToolExecute(HookContext[S, D_co]):
     """A tool call is about to run: gates and permission rules have allowed it."""
 
     call: ToolCall
@@ -225,7 +228,7 @@ class BeforeToolExecute(HookContext[S]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AfterToolExecute(HookContext[S]):
+class AfterToolExecute(HookContext[S, D_co]):
     """A tool call has returned a result."""
 
     call: ToolCall
@@ -239,7 +242,7 @@ class AfterToolExecute(HookContext[S]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepEnd(HookContext[S]):
+class StepEnd(HookContext[S, D_co]):
     """A step has ended: the answer is recorded and its tool calls have finished."""
 
     response: str
@@ -247,7 +250,7 @@ class StepEnd(HookContext[S]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunEnd(HookContext[S]):
+class RunEnd(HookContext[S, D_co]):
     """The run ends."""
 
     result: RunResult

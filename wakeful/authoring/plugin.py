@@ -28,6 +28,7 @@ from wakeful.authoring.hook_contexts import (
     StepStart,
     ToolGate,
 )
+from wakeful.authoring.lifespan import D, asked_type
 from wakeful.authoring.state import StateKey
 from wakeful.authoring.tool import Tool
 from wakeful.contract.errors import ConfigurationError
@@ -40,12 +41,13 @@ SIMILARITY = 0.8
 """How similar to a hook's name, by difflib, a method's name must be to count as a misspelt hook."""
 
 
-class Plugin(Generic[S]):
+class Plugin(Generic[S, D]):
     """A set of hooks. An agent that lists it in `plugins` also gets its tools and state keys.
 
     `class Reminder(Plugin[ReminderSettings])` declares settings, a pydantic model. Agents set them in
     `plugin_settings`; hooks read them from `ctx.settings`. One instance serves all runs of a worker at once, so do not
-    store anything about a run on it: use state.
+    store anything about a run on it: use state. `class Audit(Plugin[NoSettings, Database])` says what `ctx.deps` is:
+    the value that the registry's lifespan yields.
 
     If a hook raises or takes longer than `timeout` seconds, it is skipped and a `hook_failed` event is emitted; a
     `tool_gate` that fails blocks its call. Set `on_error = "fail"` to fail the run instead, for example in a guardrail.
@@ -57,6 +59,7 @@ class Plugin(Generic[S]):
     timeout: ClassVar[float] = 5.0
     on_error: ClassVar[Literal["skip", "fail"]] = "skip"
     settings_type: ClassVar[type[BaseModel]] = NoSettings
+    deps_type: ClassVar[object] = None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -67,6 +70,8 @@ class Plugin(Generic[S]):
             is_plugin = isinstance(origin, type) and issubclass(origin, Plugin)
             if is_plugin and isinstance(arguments[0], type) and issubclass(arguments[0], BaseModel):
                 cls.settings_type = arguments[0]
+            if is_plugin and len(arguments) > 1:
+                cls.deps_type = asked_type(base, Plugin)
 
     async def setup(self) -> None:
         """Called once per worker process before the plugin's first hook, usually when the worker starts."""
@@ -74,37 +79,37 @@ class Plugin(Generic[S]):
     async def shutdown(self) -> None:
         """Called once per worker process, after the worker has stopped."""
 
-    def on_activate(self, ctx: HookContext[S]) -> HookReturn:
+    def on_activate(self, ctx: HookContext[S, D]) -> HookReturn:
         """The agent takes over the run: when the run starts, or by a handoff."""
 
-    def run_start(self, ctx: HookContext[S]) -> HookReturn:
+    def run_start(self, ctx: HookContext[S, D]) -> HookReturn:
         """A run starts."""
 
-    def step_start(self, ctx: StepStart[S]) -> HookReturn:
+    def step_start(self, ctx: StepStart[S, D]) -> HookReturn:
         """A step starts."""
 
-    def before_inference(self, ctx: BeforeInference[S]) -> HookReturn:
+    def before_inference(self, ctx: BeforeInference[S, D]) -> HookReturn:
         """The model is about to be called."""
 
-    def after_inference(self, ctx: AfterInference[S]) -> HookReturn:
+    def after_inference(self, ctx: AfterInference[S, D]) -> HookReturn:
         """The model has answered."""
 
-    def tool_gate(self, ctx: ToolGate[S]) -> HookReturn:
+    def tool_gate(self, ctx: ToolGate[S, D]) -> HookReturn:
         """Decide whether a tool call may run. Called with the answer and again before the call: no side effects."""
 
-    def before_tool_execute(self, ctx: BeforeToolExecute[S]) -> HookReturn:
+    def before_tool_execute(self, ctx: BeforeToolExecute[S, D]) -> HookReturn:
         """A tool call is about to run."""
 
-    def after_tool_execute(self, ctx: AfterToolExecute[S]) -> HookReturn:
+    def after_tool_execute(self, ctx: AfterToolExecute[S, D]) -> HookReturn:
         """A tool call has returned a result; not called when it is suspended."""
 
-    def step_end(self, ctx: StepEnd[S]) -> HookReturn:
+    def step_end(self, ctx: StepEnd[S, D]) -> HookReturn:
         """A step has ended."""
 
-    def run_end(self, ctx: RunEnd[S]) -> HookReturn:
+    def run_end(self, ctx: RunEnd[S, D]) -> HookReturn:
         """The run ends."""
 
-    def on_deactivate(self, ctx: HookContext[S]) -> HookReturn:
+    def on_deactivate(self, ctx: HookContext[S, D]) -> HookReturn:
         """The agent leaves the run: when the run ends, or by a handoff."""
 
     @classmethod
@@ -113,7 +118,7 @@ class Plugin(Generic[S]):
         return tuple(name for name in _HOOKS if getattr(cls, name) is not getattr(Plugin, name))
 
 
-AnyPlugin = Plugin[Any]
+AnyPlugin = Plugin[Any, Any]
 
 _LIFECYCLE_HOOKS = {
     LifecyclePhase.ACTIVATE: "on_activate",

@@ -1,7 +1,9 @@
 """The interface between Wakeful and a model: implement `complete` or `stream`, and raise `ProviderError` on failure."""
 
-from collections.abc import AsyncIterator
-from typing import Protocol, runtime_checkable
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Protocol, runtime_checkable
+
+from typing_extensions import TypeIs
 
 from wakeful.contract.inference import ModelRequest, ModelResponse
 from wakeful.contract.streaming import StreamPart
@@ -35,3 +37,11 @@ class StreamingProvider(Protocol):
 
 
 AnyProvider = Provider | StreamingProvider
+
+ProviderFactory = Callable[[Any], AnyProvider]
+"""Makes a provider from the value of the registry's lifespan, once per worker: a function, or the provider's class."""
+
+
+def is_factory(source: AnyProvider | ProviderFactory) -> TypeIs[ProviderFactory]:
+    """Whether this makes a provider, and is none itself."""
+    return isinstance(source, type) or not isinstance(source, Provider | StreamingProvider)

@@ -8,11 +8,12 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, Protocol, overload
+from typing import Any, Generic, NoReturn, Protocol, cast, overload
 
 import docstring_parser
 from pydantic import BaseModel, JsonValue, ValidationError
 
+from wakeful.authoring.lifespan import D_co, asked_type
 from wakeful.authoring.profiles import Profiles
 from wakeful.authoring.state import State
 from wakeful.authoring.suspend import SuspendableCall
@@ -85,7 +86,7 @@ def tool(
             )
         if local and background:
             raise ConfigurationError([f"tool {id!r} is local: it cannot run in the background"])
-        arguments, context_parameter = argument_model(id, function, context=ToolContext)
+        arguments, context_parameter, hint = argument_model(id, function, context=ToolContext)
         documented = docstring_parser.parse(inspect.getdoc(function) or "")
         descriptor = ToolDescriptor(
             id=id,
@@ -100,7 +101,7 @@ def tool(
             local=local,
             background=background,
         )
-        return Tool(descriptor, function, arguments, context_parameter)
+        return Tool(descriptor, function, arguments, context_parameter, asked_type(hint, ToolContext))
 
     return make if function is None else make(function)
 
@@ -113,6 +114,8 @@ class Tool:
     function: ToolFunction = field(repr=False)
     arguments: type[BaseModel] = field(repr=False)
     context_parameter: str | None = None
+    deps_type: object = field(default=None, repr=False)
+    """The type in `ToolContext[…]`: what the registry's lifespan has to yield."""
 
     @property
     def name(self) -> str:
@@ -153,8 +156,10 @@ class EmitSink(Protocol):
 
 
 @dataclass(frozen=True)
-class ToolContext(SuspendableCall[NoReturn]):
+class ToolContext(SuspendableCall[NoReturn], Generic[D_co]):
     """What a running call can use. Add a parameter of this type to your tool.
+
+    `ToolContext[Database]` says what `deps` is: the value that the registry's lifespan yields.
 
     `suspend` raises, so the tool stops there. By default it runs again from its beginning after the decision, which it
     finds in `resume_input`.
@@ -162,6 +167,8 @@ class ToolContext(SuspendableCall[NoReturn]):
 
     idempotency_key: str
     """The same for every attempt of this call, and for no other call. Pass it to the service that you change."""
+    deps: D_co = field(default=cast("D_co", None), repr=False)
+    """The value of the registry's lifespan; None if it has none."""
     attempt: int = 1
     """Above 1 if a worker was lost during an earlier attempt."""
     resume_input: ToolCallResume | None = None

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 import docstring_parser
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, create_model
@@ -11,8 +11,10 @@ from pydantic.errors import PydanticUserError
 from wakeful.contract.errors import ConfigurationError
 
 
-def argument_model(tool_id: str, function: Callable[..., Any], *, context: type) -> tuple[type[BaseModel], str | None]:
-    """A model of the function's parameters, and the name of the parameter of type `context`, if it has one.
+def argument_model(
+    tool_id: str, function: Callable[..., Any], *, context: type
+) -> tuple[type[BaseModel], str | None, object]:
+    """A model of the function's parameters, and the name and type of the one of type `context`, if it has one.
 
     Raises:
         ConfigurationError: a parameter has no type, or its type has no JSON schema.
@@ -26,7 +28,7 @@ def argument_model(tool_id: str, function: Callable[..., Any], *, context: type)
             problems.append(f"tool {tool_id!r}: parameter {parameter} is not supported; name every parameter")
         elif parameter.name not in hints:
             problems.append(f"tool {tool_id!r}: parameter {parameter.name!r} needs a type")
-        elif hints[parameter.name] is context:
+        elif context in (hints[parameter.name], get_origin(hints[parameter.name])):
             context_parameter = parameter.name
         else:
             default = ... if parameter.default is parameter.empty else parameter.default
@@ -39,7 +41,7 @@ def argument_model(tool_id: str, function: Callable[..., Any], *, context: type)
         model.model_json_schema()
     except PydanticUserError as error:
         raise ConfigurationError([f"tool {tool_id!r}: its parameters have no JSON schema: {error.message}"]) from error
-    return model, context_parameter
+    return model, context_parameter, hints.get(context_parameter or "")
 
 
 def parameters_schema(arguments: type[BaseModel]) -> dict[str, JsonValue]:

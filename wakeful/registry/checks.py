@@ -1,6 +1,8 @@
 """Check that the parts of a registry go together. All problems are listed at once, with their locations."""
 
+import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -10,6 +12,7 @@ from pydantic.errors import PydanticUserError
 
 from wakeful.authoring.agent import Agent
 from wakeful.authoring.gate import Gate
+from wakeful.authoring.lifespan import Lifespan, type_name
 from wakeful.authoring.plugin import AnyPlugin, Plugin, tools_of
 from wakeful.authoring.profiles import ProfileKey
 from wakeful.authoring.tool import Tool
@@ -65,6 +68,7 @@ def collect(parts: RegistryParts) -> tuple[RegistryContent, list[Problem]]:
         *_scope_problems(agents, content),
         *_model_problems(content),
         *_profile_problems(parts.get("profile_keys", ()), content.profile_keys),
+        *_lifespan_problems(parts.get("lifespan"), content),
     ]
     return content, problems
 
@@ -125,6 +129,22 @@ def _profile_problems(keys: Sequence[ProfileKey[Any]], known: Mapping[str, Profi
     for key in keys:
         if known[key.key] is not key:
             yield Problem(f"profile key {key.key!r} is registered twice, as two different keys")
+
+
+def _lifespan_problems(lifespan: Lifespan | None, content: RegistryContent) -> Iterator[Problem]:
+    if lifespan is not None:
+        if inspect.isasyncgenfunction(lifespan) or inspect.isgeneratorfunction(lifespan):
+            remedy = "decorate it with @contextlib.asynccontextmanager"
+            yield Problem(f"the lifespan {lifespan.__name__!r} is a plain generator function: {remedy}")
+        elif isinstance(lifespan, AbstractAsyncContextManager) or not callable(lifespan):
+            remedy = "pass the function that returns the async context manager, without calling it"
+            yield Problem(f"the lifespan is a {type(lifespan).__name__}: {remedy}")
+        return
+    for what, asked in content.asked_types():
+        remedy = f"pass one that yields a {type_name(asked)}, as Registry(lifespan=…)"
+        yield Problem(f"{what} takes a {type_name(asked)}, and the registry has no lifespan: {remedy}")
+    for name, _ in content.provider_factories():
+        yield Problem(f"the provider of {name!r} is a factory, and the registry has no lifespan: pass a provider")
 
 
 def _usage_problems(agents: Sequence[Agent], known: RegistryContent, *, all_are_known: bool) -> Iterator[Problem]:

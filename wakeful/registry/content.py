@@ -5,9 +5,10 @@ stays available to the runs that are bound to it (`Retired`).
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -15,9 +16,11 @@ from pydantic import TypeAdapter
 
 from wakeful.authoring.agent import Agent
 from wakeful.authoring.gate import Gate
+from wakeful.authoring.instructions import InstructionsContext
+from wakeful.authoring.lifespan import Lifespan, asked_type, first_parameter
 from wakeful.authoring.plugin import AnyPlugin, tools_of
 from wakeful.authoring.profiles import ProfileKey
-from wakeful.authoring.provider import AnyProvider
+from wakeful.authoring.provider import AnyProvider, ProviderFactory, is_factory
 from wakeful.authoring.tool import Tool
 from wakeful.contract.agents import ModelBinding
 from wakeful.contract.budgets import Price
@@ -32,8 +35,8 @@ BUILT_IN_PROVIDERS: Mapping[str, str] = {
 }
 """The providers that every worker has, by the name that models use. A new one needs a folder and a line here."""
 
-ModelSource = str | AnyProvider
-"""`"provider/name"` for a registered or built-in provider, or a provider for this model only."""
+ModelSource = str | AnyProvider | ProviderFactory
+"""`"provider/name"` for a registered or built-in provider, or a provider for this model only, or what makes one."""
 
 
 class RegistryParts(TypedDict, total=False):
@@ -45,9 +48,10 @@ class RegistryParts(TypedDict, total=False):
     gates: Sequence[Gate]
     plugins: Sequence[AnyPlugin]
     models: Mapping[str, ModelSource]
-    providers: Mapping[str, AnyProvider]
+    providers: Mapping[str, AnyProvider | ProviderFactory]
     prices: Mapping[str, Price]
     profile_keys: Sequence[ProfileKey[Any]]
+    lifespan: Lifespan | None
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class RegistryContent:
     gates: dict[str, Gate] = field(default_factory=dict)
     plugins: dict[str, AnyPlugin] = field(default_factory=dict)
     models: dict[str, ModelSource] = field(default_factory=dict)
-    providers: dict[str, AnyProvider] = field(default_factory=dict)
+    providers: dict[str, AnyProvider | ProviderFactory] = field(default_factory=dict)
     prices: dict[str, Price] = field(default_factory=dict)
     profile_keys: dict[str, ProfileKey[Any]] = field(default_factory=dict)
     sources: tuple[Path, ...] = ()
@@ -75,7 +79,7 @@ class RegistryContent:
         model_id = agent.context.summary_model if agent.context else None
         return None if model_id is None else self.binding(model_id)
 
-    def provider(self, binding: ModelBinding) -> AnyProvider | None:
+    def provider(self, binding: ModelBinding) -> AnyProvider | ProviderFactory | None:
         source = self.models.get(binding.id)
         if binding.provider == binding.id and source is not None and not isinstance(source, str):
             return source
@@ -87,6 +91,23 @@ class RegistryContent:
         same = (id for id, known in bound if (known.provider, known.name) == (binding.provider, binding.name))
         return next((self.prices[id] for id in same), None)
 
+    def asked_types(self) -> Iterator[tuple[str, object]]:
+        """What takes the value of the lifespan, and of which type: `("tool 'refund'", Database)`."""
+        tools = ((f"tool {name!r}", tool.deps_type) for name, tool in self.tools.items())
+        gates = ((f"gate {name!r}", gate.deps_type) for name, gate in self.gates.items())
+        plugins = ((f"plugin {id!r}", plugin.deps_type) for id, plugin in self.plugins.items())
+        prompts = (
+            (f"the instructions of agent {id!r}", asked_type(first_parameter(agent.instructions), InstructionsContext))
+            for id, agent in self.agents.items()
+            if not isinstance(agent.instructions, str)
+        )
+        return ((what, asked) for what, asked in chain(tools, gates, plugins, prompts) if asked is not None)
+
+    def provider_factories(self) -> Iterator[tuple[str, ProviderFactory]]:
+        """What makes a provider from the value of the lifespan, with the name of its model or provider."""
+        sources: Mapping[str, ModelSource] = {**self.models, **self.providers}
+        return ((name, made) for name, made in sources.items() if not isinstance(made, str) and is_factory(made))
+
     def plugins_of(self, agent: Agent) -> tuple[AnyPlugin, ...]:
         """The agent's plugins, in its order; unknown ids are left out."""
         return tuple(self.plugins[id] for id in agent.plugin_ids if id in self.plugins)
@@ -95,7 +116,7 @@ class RegistryContent:
         """The agent's tools and the runtime's, sorted by id. An agent's own tool replaces one of the runtime's."""
         names = (*agent.tool_names, *(tool.name for tool in tools_of(self.plugins_of(agent))))
         own = {name: self.tools[name].descriptor for name in names if _has_tool(agent, name)}
-        instructions = {id: other.instructions for id, other in self.agents.items()}
+        instructions = {id: other.description for id, other in self.agents.items()}
         has_background = any(descriptor.background for descriptor in own.values())
         given = runtime_tools(agent, instructions, has_background=has_background, in_task=in_task)
         tools = {**{tool.id: tool for tool in given if _has_tool(agent, tool.id)}, **own}
@@ -110,9 +131,9 @@ class Retired:
     tools: dict[str, Tool] = field(default_factory=dict)
     gates: dict[str, Gate] = field(default_factory=dict)
     plugins: dict[str, AnyPlugin] = field(default_factory=dict)
-    models: dict[str, AnyProvider] = field(default_factory=dict)
+    models: dict[str, AnyProvider | ProviderFactory] = field(default_factory=dict)
     """Only models with a provider of their own."""
-    providers: dict[str, AnyProvider] = field(default_factory=dict)
+    providers: dict[str, AnyProvider | ProviderFactory] = field(default_factory=dict)
     prices: dict[ModelBinding, Price] = field(default_factory=dict)
     profile_keys: dict[str, ProfileKey[Any]] = field(default_factory=dict)
 
@@ -129,7 +150,7 @@ class Retired:
             profile_keys={**self.profile_keys, **old.profile_keys},
         )
 
-    def provider(self, binding: ModelBinding) -> AnyProvider | None:
+    def provider(self, binding: ModelBinding) -> AnyProvider | ProviderFactory | None:
         alone = self.models.get(binding.id) if binding.provider == binding.id else None
         return alone or self.providers.get(binding.provider)
 

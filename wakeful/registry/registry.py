@@ -5,7 +5,7 @@ bound to when it started.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,9 +16,11 @@ from pydantic_core import to_json
 
 from wakeful.authoring.agent import Agent
 from wakeful.authoring.gate import Gate
+from wakeful.authoring.instructions import InstructionsFunction
+from wakeful.authoring.lifespan import Lifespan
 from wakeful.authoring.plugin import AnyPlugin
 from wakeful.authoring.profiles import ProfileKey
-from wakeful.authoring.provider import AnyProvider
+from wakeful.authoring.provider import AnyProvider, ProviderFactory
 from wakeful.authoring.scripted import ScriptedModel, say
 from wakeful.authoring.tool import Tool
 from wakeful.contract.agents import ModelBinding, ResolvedAgent, RetryPolicy
@@ -67,12 +69,14 @@ class Registry:
         agents: agents that are defined in code.
         agent_files: TOML and YAML files, or directories of them, with more agents.
         tools: tools that agents refer to by name.
-        models: by id, `"provider/name"` or a provider.
+        models: by id, `"provider/name"`, a provider, or a function that makes one from the lifespan's value.
         providers: providers by the name that `models` uses, in addition to the built-in ones.
         gates: gates that agents refer to by name.
         plugins: plugins that agents refer to by id.
         prices: what models cost, by their id in `models`; a budget's `cost` counts only models with a price.
         profile_keys: the keys that tools and hooks use with `ctx.profiles`.
+        lifespan: returns an async context manager, which a worker enters when it starts and exits when it has stopped.
+            Tools, gates, hooks and dynamic instructions receive its value as `deps`.
 
     Raises:
         ConfigurationError: lists all problems, such as unknown, reserved or repeated names and invalid files, rules or
@@ -86,11 +90,12 @@ class Registry:
         agent_files: Sequence[Path | str] = (),
         tools: Sequence[Tool] = (),
         models: Mapping[str, ModelSource] | None = None,
-        providers: Mapping[str, AnyProvider] | None = None,
+        providers: Mapping[str, AnyProvider | ProviderFactory] | None = None,
         gates: Sequence[Gate] = (),
         plugins: Sequence[AnyPlugin] = (),
         prices: Mapping[str, Price] | None = None,
         profile_keys: Sequence[ProfileKey[Any]] = (),
+        lifespan: Lifespan | None = None,
     ) -> None:
         parts = RegistryParts(
             agents=tuple(agents),
@@ -102,6 +107,7 @@ class Registry:
             providers=dict(providers or {}),
             prices=dict(prices or {}),
             profile_keys=tuple(profile_keys),
+            lifespan=lifespan,
         )
         content, problems = collect(parts)
         if problems:
@@ -112,6 +118,10 @@ class Registry:
     def version(self) -> int:
         """Starts at 1 in every process; each replacement increments it."""
         return self._now.version
+
+    @property
+    def lifespan(self) -> Lifespan | None:
+        return self._now.parts.get("lifespan")
 
     @property
     def agents(self) -> Mapping[str, Agent]:
@@ -134,7 +144,7 @@ class Registry:
         return self._now.content.models
 
     @property
-    def providers(self) -> Mapping[str, AnyProvider]:
+    def providers(self) -> Mapping[str, AnyProvider | ProviderFactory]:
         return self._now.content.providers
 
     @property
@@ -178,7 +188,7 @@ class Registry:
         """Replace the whole content atomically. Runs that start from now on use it.
 
         A run in flight keeps its agent. Its tools, gates, plugins and providers are looked up by name; those that the
-        new content lacks stay available to it.
+        new content lacks stay available to it. A worker that has started keeps the lifespan that it entered.
 
         Args:
             other: the registry whose content to use; by default this one, with its agent files read again.
@@ -213,7 +223,7 @@ class Registry:
         plugins = now.content.plugins_of(agent)
         return ResolvedAgent(
             agent_id=agent.id,
-            instructions=agent.instructions,
+            instructions=agent.description,
             model=now.content.binding(agent.model),
             tools=now.content.descriptors(agent, in_task=in_task),
             max_rounds=agent.max_rounds,
@@ -241,6 +251,19 @@ class Registry:
             stop_conditions=tuple(agent.stop_conditions),
         )
 
+    def instructions(self, agent_id: str) -> InstructionsFunction | None:
+        """The function that writes the agent's instructions, if they are dynamic."""
+        agent = self._now.content.agents.get(agent_id)
+        return None if agent is None or isinstance(agent.instructions, str) else agent.instructions
+
+    def asked_types(self) -> Iterator[tuple[str, object]]:
+        """What takes the value of the lifespan, and of which type: `("tool 'refund'", Database)`."""
+        return self._now.content.asked_types()
+
+    def provider_factories(self) -> Iterator[tuple[str, ProviderFactory]]:
+        """What makes a provider from the value of the lifespan, with the name of its model or provider."""
+        return self._now.content.provider_factories()
+
     def tool(self, name: str) -> Tool | None:
         """The tool with this name, from the current version or else from an older one."""
         now = self._now
@@ -256,8 +279,8 @@ class Registry:
         now = self._now
         return now.content.plugins.get(id) or now.retired.plugins.get(id)
 
-    def provider(self, binding: ModelBinding) -> AnyProvider | None:
-        """The provider that a run's model is bound to; None if it is built in or was removed."""
+    def provider(self, binding: ModelBinding) -> AnyProvider | ProviderFactory | None:
+        """The provider that a run's model is bound to, or what makes it; None if it is built in or was removed."""
         now = self._now
         return now.content.provider(binding) or now.retired.provider(binding)
 

@@ -6,14 +6,13 @@ registry blocks the call. A plugin's hook that fails blocks it too, or fails the
 
 import asyncio
 import copy
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from typing import Any
 
 from temporalio import activity
 
-from wakeful.authoring.gate import Gate, GateCall, stronger
+from wakeful.authoring.gate import GateCall, stronger
 from wakeful.contract import ids
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.decisions import ResumeMode, Suspension, SuspensionTicket
@@ -24,7 +23,7 @@ from wakeful.permissions.rules import judge
 from wakeful.registry.registry import Registry
 from wakeful_activities.hooks.hook_run import HookRun
 from wakeful_activities.results import cut_to_fit
-from wakeful_activities.user_code import UserCode, contained, described
+from wakeful_activities.user_code import UserCode, described
 
 TIMEOUT_SECONDS = 30.0
 """How long one gate may take."""
@@ -66,8 +65,7 @@ class Gates:
             return _failed(name, "it is not in this worker's registry; is the registry up to date?")
         try:
             async with asyncio.timeout(self._timeout_seconds) as deadline:
-                # A copy: a gate that changes the arguments must not change what other gates see or what runs.
-                verdict = await self._call(gate, replace(call, arguments=copy.deepcopy(call.arguments)))
+                verdict = await self._user_code.call(f"gate {name}", gate.function, self._own(call))
         except Exception as error:  # the boundary: whatever a gate raises, it blocks the call
             if deadline.expired():
                 return _failed(name, f"it took longer than {self._timeout_seconds:g} s")
@@ -81,13 +79,9 @@ class Gates:
             case _:
                 return _failed(name, f"it returned a {type(verdict).__name__}, which is no verdict")
 
-    async def _call(self, gate: Gate, call: GateCall) -> object:
-        with contained():
-            if gate.is_async:
-                returned: object = gate(call)
-            else:
-                returned = await self._user_code.in_thread(f"gate {gate.name}", partial(gate, call))
-            return await returned if inspect.isawaitable(returned) else returned
+    def _own(self, call: GateCall) -> GateCall[Any]:
+        """A copy: a gate that changes the arguments must not change what other gates see or what runs."""
+        return replace(call, arguments=copy.deepcopy(call.arguments), deps=self._user_code.dependencies.value)
 
 
 def is_gated(agent: ResolvedAgent, rules: Sequence[Rule]) -> bool:

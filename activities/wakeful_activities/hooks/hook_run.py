@@ -7,10 +7,10 @@ that fails never fails the activity: it is skipped and reported, or, if its plug
 
 import asyncio
 import copy
-import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
+from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticSerializationError, to_json
@@ -34,7 +34,7 @@ from wakeful.registry.plugin_bindings import bound_settings
 from wakeful.registry.plugin_lifecycles import PluginLifecycles
 from wakeful.registry.registry import Registry
 from wakeful_activities.results import cut_to_fit
-from wakeful_activities.user_code import UserCode, contained, described
+from wakeful_activities.user_code import UserCode, described
 
 REQUEST_LIMIT = 128_000
 """Bytes of JSON that one hook may request: history records them."""
@@ -51,7 +51,7 @@ CACHED_SETTINGS = 1024
 OpenProfiles = Callable[[], Profiles]
 """Opens the profiles for a tool call or a hook."""
 
-MakeContext = Callable[..., HookContext]
+MakeContext = Callable[..., HookContext[Any, Any]]
 """Makes a hook's context from the fields that all contexts have."""
 
 _REQUESTS = TypeAdapter(HookRequests)
@@ -71,6 +71,7 @@ class Hooks:
         self._user_code = user_code
         self._lifecycles = lifecycles
         self.profiles = profiles
+        self.dependencies = user_code.dependencies
         self._settings: OrderedDict[str, BaseModel] = OrderedDict()
 
     def begin(self, agent: ResolvedAgent, identity: RunIdentity, step: int, view: StateView | None) -> "HookRun":
@@ -97,15 +98,8 @@ class Hooks:
         if self._lifecycles is not None:
             await self._lifecycles.set_up(plugin)
 
-    async def call(self, plugin: AnyPlugin, hook: str, context: HookContext) -> None:
-        function = getattr(plugin, hook)
-        with contained():
-            if inspect.iscoroutinefunction(function):
-                returned: object = function(context)
-            else:
-                returned = await self._user_code.in_thread(f"hook {plugin.id}.{hook}", partial(function, context))
-            if inspect.isawaitable(returned):
-                returned = await returned
+    async def call(self, plugin: AnyPlugin, hook: str, context: HookContext[Any, Any]) -> None:
+        returned = await self._user_code.call(f"hook {plugin.id}.{hook}", getattr(plugin, hook), context)
         if returned is not None:
             raise _HookFailed(
                 f"it returned a {type(returned).__name__}; a hook must return None and call methods of its context"
@@ -165,6 +159,7 @@ class HookRun:
                 step=self._step,
                 state=state,
                 profiles=self._hooks.profiles(),
+                deps=self._hooks.dependencies.value,
                 requests=requests,
             )
             await self._call(plugin, hook_name(phase), context)
@@ -222,7 +217,7 @@ class HookRun:
         """The agent as hooks see it: a hook that changes it must not change the worker's cache."""
         return self._agent.model_copy(deep=True)
 
-    async def _call(self, plugin: AnyPlugin, hook: str, context: HookContext) -> None:
+    async def _call(self, plugin: AnyPlugin, hook: str, context: HookContext[Any, Any]) -> None:
         try:
             async with asyncio.timeout(plugin.timeout) as deadline:
                 await self._hooks.call(plugin, hook, context)

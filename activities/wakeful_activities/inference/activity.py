@@ -56,7 +56,7 @@ class InferActivity:
         self._hooks = hooks
         self._gates = gates
         self._intervals = intervals
-        self.models = Models(registry, built_in, breakers)
+        self.models = Models(registry, built_in, breakers, hooks.dependencies)
 
     @activity.defn(name=ACTIVITY_INFER)
     async def infer(self, input: InferInput) -> ModelResponse:

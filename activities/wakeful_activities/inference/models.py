@@ -8,6 +8,7 @@ from wakeful.authoring.provider import AnyProvider
 from wakeful.contract.agents import ModelBinding, RetryPolicy
 from wakeful.contract.errors import ProviderError
 from wakeful.contract.inference import ModelRequest, ModelResponse
+from wakeful.registry.dependencies import Dependencies
 from wakeful.registry.registry import Registry
 from wakeful_activities.heartbeats import Heartbeats
 from wakeful_activities.inference.answer import priced, with_estimate
@@ -20,11 +21,16 @@ class Models:
     """Models of the registry's providers and of the built-in ones."""
 
     def __init__(
-        self, registry: Registry, built_in: Mapping[str, AnyProvider], breakers: CircuitBreakers | None = None
+        self,
+        registry: Registry,
+        built_in: Mapping[str, AnyProvider],
+        breakers: CircuitBreakers | None = None,
+        dependencies: Dependencies | None = None,
     ) -> None:
         self._registry = registry
         self._built_in = built_in
         self._breakers = breakers or CircuitBreakers()
+        self._dependencies = dependencies or Dependencies()
 
     async def call(
         self, model: ModelBinding, request: ModelRequest, policy: RetryPolicy, stream: Stream, beats: Heartbeats
@@ -65,8 +71,8 @@ class Models:
         return response.model_copy(update={"usage": priced(response.usage, price)})
 
     def _provider(self, model: ModelBinding) -> AnyProvider:
-        provider = self._registry.provider(model) or self._built_in.get(model.provider)
-        if provider is None:
+        source = self._registry.provider(model) or self._built_in.get(model.provider)
+        if source is None:
             known = ", ".join(sorted({*self._registry.providers, *self._built_in})) or "none"
             raise ApplicationError(
                 f"model {model.id!r} needs provider {model.provider!r}, which this worker does not have; "
@@ -74,4 +80,4 @@ class Models:
                 type="ProviderNotFound",
                 non_retryable=True,
             )
-        return provider
+        return self._dependencies.provider(source)

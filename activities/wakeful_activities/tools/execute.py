@@ -69,7 +69,7 @@ class ToolActivity:
                 f"The call was not executed: this worker has no tool {name!r}. Use another tool, or report the problem."
             )
             return ToolOutcome(result=ToolResult.error(name, missing))
-        call = _Call(input, self._hooks.profiles)
+        call = _Call(input, self._hooks.profiles, self._hooks.dependencies.value)
         with _tracer.start_as_current_span(f"execute_tool {name}") as span:
             span.set_attribute("gen_ai.tool.name", name)
             span.set_attribute("gen_ai.tool.call.id", input.call.id)
@@ -161,9 +161,10 @@ class ToolActivity:
 class _Call:
     """A call while it runs: its context, the progress it last reported, and whether it is cancelled."""
 
-    def __init__(self, input: ToolCallInput, profiles: OpenProfiles) -> None:
+    def __init__(self, input: ToolCallInput, profiles: OpenProfiles, deps: Any) -> None:
         self.input = input
         self._profiles = profiles
+        self._deps = deps
         self.cancelled = threading.Event()
         self.beats: Heartbeats | None = None
         self._loop = asyncio.get_running_loop()
@@ -174,7 +175,7 @@ class _Call:
         """The tool neither raised nor suspended: its state and its handoff take effect."""
         self._reported: Mapping[str, JsonValue] | None = None
 
-    def context(self) -> ToolContext:
+    def context(self) -> ToolContext[Any]:
         input = self.input
         return ToolContext(
             identity=input.identity,
@@ -186,6 +187,7 @@ class _Call:
             resume_input=input.resume,
             suspension_id=input.suspension_id,
             suspension_reason=input.suspension_reason,
+            deps=self._deps,
             state=self.state,
             profiles=self._profiles(),
             progress_sink=self._report,

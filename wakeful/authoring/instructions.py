@@ -1,0 +1,20 @@
+"""Dynamic instructions: a function that writes an agent's system prompt when a run starts."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Generic, cast
+
+from wakeful.authoring.lifespan import D_co
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstructionsContext(Generic[D_co]):
+    """What dynamic instructions can read. `InstructionsContext[Database]` says what `deps` is."""
+
+    agent_id: str
+    deps: D_co = field(default=cast("D_co", None), repr=False)
+    """The value of the registry's lifespan; None if it has none."""
+
+
+InstructionsFunction = Callable[[InstructionsContext[Any]], str | Awaitable[str]]
+"""Sync or async. It runs once per run, in an activity, and history records what it returned."""
