@@ -26,6 +26,13 @@ def test_media_are_left_out_first_and_the_text_beside_them_stays() -> None:
     assert note.text.startswith("[A block of type 'image' was left out: the provider rejected it.")
 
 
+def test_a_picture_that_was_answered_is_left_out_only_after_the_new_ones() -> None:
+    said = [with_picture(user("u0", "Look.")), assistant("a0", "Nice."), with_picture(user("u1", "And this?"))]
+    new, media = reductions(said)
+    assert (len(new), len(media)) == (1, 2)
+    assert without(said, new)[:2] == tuple(said[:2])
+
+
 def test_then_every_message_that_no_answer_has_accepted_except_what_the_user_said_last() -> None:
     said = [user("u0", "fine"), assistant("a0"), user("u1", "awful"), system("s"), user("u2", "Are you there?")]
     [left] = reductions(said)

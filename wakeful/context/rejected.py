@@ -43,24 +43,30 @@ def without(messages: Sequence[Message], left: Sequence[LeftOut]) -> tuple[Messa
 
 
 def reductions(messages: Sequence[Message]) -> Iterator[tuple[LeftOut, ...]]:
-    """What to leave out of a request that the provider has rejected: pictures and other media, then also messages.
+    """What to leave out of a request that the provider has rejected: new media, all media, then also new messages.
 
-    Every message before the newest answer has been accepted once. After it, what the user has said last is always sent:
-    without it there is nothing to answer.
+    Every message before the newest answer has been accepted once, though perhaps by another model. After it, what the
+    user has said last is always sent: without it there is nothing to answer.
     """
-    media = tuple(
-        LeftOut(content=_key(message), media_only=True)
-        for message in messages
-        if any(isinstance(block, _MEDIA) for block in message.content)
-    )
-    if media:
-        yield media
     answered = max((at for at, message in enumerate(messages) if message.role is Role.ASSISTANT), default=-1)
+    new, media = _media(messages[answered + 1 :]), _media(messages)
+    if new:
+        yield new
+    if media != new:
+        yield media
     suspects = [message for message in messages[answered + 1 :] if message.role in (Role.USER, Role.TOOL)]
     newest = max((at for at, message in enumerate(suspects) if message.role is Role.USER), default=-1)
     whole = tuple(LeftOut(content=_key(message)) for at, message in enumerate(suspects) if at != newest)
     if whole:
         yield (*media, *whole)
+
+
+def _media(messages: Sequence[Message]) -> tuple[LeftOut, ...]:
+    return tuple(
+        LeftOut(content=_key(message), media_only=True)
+        for message in messages
+        if any(isinstance(block, _MEDIA) for block in message.content)
+    )
 
 
 def _without(message: Message, left: Mapping[str, LeftOut]) -> Message:

@@ -142,7 +142,7 @@ class InferActivity:
                         shorter = await shorten(built.tokens // 2)
                         if shorter.tokens >= built.tokens:
                             raise
-                        built = shorter
+                        built, left, less = shorter, (), reductions(shorter.request.messages)
                     case ProviderErrorKind.INVALID_REQUEST | ProviderErrorKind.CONTENT_FILTERED:
                         rejected = rejected or error
                         if not (left := next(less, ())):

@@ -72,6 +72,23 @@ async def test_a_rejected_result_of_a_tool_does_not_end_the_run() -> None:
     assert model.last == ["Look.", "", MESSAGE_NOTE]
 
 
+async def test_a_request_that_was_too_long_can_be_rejected_and_still_be_answered() -> None:
+    class Narrow(Prudish):
+        async def complete(self, request: ModelRequest) -> ModelResponse:
+            if any(len(message.text) > 1_000 for message in request.messages):
+                self.requests.append(request)
+                raise ProviderError(ProviderErrorKind.CONTEXT_OVERFLOW, "too long")
+            if any("awful" in message.text for message in request.messages):
+                self.requests.append(request)
+                raise ProviderError(self.kind, "rejected")
+            return await super().complete(request)
+
+    model = Narrow(ProviderErrorKind.INVALID_REQUEST)
+    said = [user("u0", "awful " * 1_000), user("u1", "Are you there?")]
+    assert (await infer(model, said, None)).text == "hello"
+    assert model.last == [MESSAGE_NOTE, "Are you there?"]
+
+
 async def test_a_request_that_is_rejected_whatever_it_says_fails_with_the_first_rejection() -> None:
     model = Prudish(ProviderErrorKind.INVALID_REQUEST, takes_nothing=True)
     with pytest.raises(ApplicationError) as failed:
