@@ -105,6 +105,11 @@ class WorkerSettings:
     min_retention: timedelta | None = timedelta(days=3)
     """The worker logs a warning when it starts if the namespace keeps closed threads for less; None means never."""
 
+    @property
+    def heartbeat_throttle(self) -> timedelta:
+        """How often the SDK may have to send a heartbeat."""
+        return min(self.live_heartbeat_interval, self.heartbeat_interval)
+
 
 @contextlib.asynccontextmanager
 async def running_worker(
@@ -125,67 +130,101 @@ async def running_worker(
         WorkerExhausted: too many sync tools, gates or hooks hang. The body is cancelled.
     """
     settings = settings or WorkerSettings()
-    worker_profiles = WorkerProfiles(registry, os.environ, store=profiles)
-    worker_profiles.open()  # a wrong address fails here, and not in the first tool
-    history = HistoryReader(client)
-    reader = ThreadReader(client, history=history)
-    cache = HistoryCache(client, max_bytes=settings.max_cached_bytes)
-    built_in = built_in_providers(os.environ)
-    dependencies = Dependencies(registry.lifespan)
-    user_code = _user_code(client, settings, dependencies)
-    lifecycles = PluginLifecycles()
-    hooks, gates = Hooks(registry, user_code, worker_profiles.open, lifecycles), Gates(registry, user_code)
-    breakers = CircuitBreakers(settings.breaker_failures, settings.breaker_cooldown.total_seconds())
-    intervals = HeartbeatIntervals(
-        settings.heartbeat_interval.total_seconds(), settings.live_heartbeat_interval.total_seconds()
-    )
-    inference = InferActivity(registry, cache, hooks, gates, built_in, breakers, intervals)
-    attributes = await ensure_search_attributes(client)
-    if settings.min_retention is not None:
-        await warn_of_short_retention(client, settings.min_retention)
-    archive = ArchiveActivity(client, history)
-    resolve = ResolveActivity(registry, cache, user_code, search_attributes=attributes, budget=settings.history_budget)
-    activities: list[Callable[..., Any]] = [
-        resolve.resolve_agent,
-        RestoreActivity(client, history).restore_thread,
-        archive.archive_thread,
-        archive.check_archived_thread,
-        archive.delete_expired_thread,
-        DeliverActivity(reader).deliver_message,
-        inference.infer,
-        CompactActivity(inference, cache).compact,
-        ToolActivity(registry, cache, hooks, gates, user_code, intervals).call_tool,
-        HooksActivity(cache, hooks).run_hooks,
-    ]
-    worker = _worker(tolerant_client(client), settings, activities)
-
-    def health() -> Health:
-        is_healthy = worker.is_running and not user_code.is_full.is_set()
-        return is_healthy, {"task_queue": settings.task_queue, "abandoned_threads": user_code.abandoned}
-
-    try:
-        async with (
-            serving_health(settings.health_port, health),
-            dependencies.running(registry),
-            lifecycles.running(registry.plugins.values()),
-            worker,
-            sweeping(reader, settings.task_queue, settings.sweep_interval),
-            _stopping_when_exhausted(user_code),
-        ):
-            yield worker
-    finally:
-        for provider in built_in.values():
-            await provider.aclose()
-        await worker_profiles.aclose()
-        await history.aclose()
+    parts = WorkerParts(client, registry, settings, profiles=profiles)
+    worker = _worker(tolerant_client(client), settings, parts)
+    async with parts.running(worker), worker, _stopping_when_exhausted(parts.user_code):
+        yield worker
 
 
-def _worker(client: Client, settings: WorkerSettings, activities: Sequence[Callable[..., Any]]) -> Worker:
+class WorkerParts:
+    """What agents need of a worker: workflows and activities, and what runs beside them.
+
+    `running_worker` makes a worker of them, and `WakefulPlugin` adds them to a worker of the user's own.
+    """
+
+    def __init__(
+        self, client: Client, registry: Registry, settings: WorkerSettings, *, profiles: ProfileStore | None = None
+    ) -> None:
+        self._client = client
+        self._registry = registry
+        self._settings = settings
+        self._profiles = WorkerProfiles(registry, os.environ, store=profiles)
+        self._profiles.open()  # a wrong address fails here, and not in the first tool
+        self._history = HistoryReader(client)
+        self._reader = ThreadReader(client, history=self._history)
+        self._built_in = built_in_providers(os.environ)
+        self._dependencies = Dependencies(registry.lifespan)
+        self._lifecycles = PluginLifecycles()
+        self.user_code = _user_code(client, settings, self._dependencies)
+        cache = HistoryCache(client, max_bytes=settings.max_cached_bytes)
+        self._resolve = ResolveActivity(registry, cache, self.user_code, budget=settings.history_budget)
+        self.workflows: list[type] = [
+            AgentRun,
+            ToolTask,
+            VersionedThreadArchive if settings.deployment else ThreadArchive,
+        ]
+        self.activities = self._activities(cache)
+
+    def _activities(self, cache: HistoryCache) -> list[Callable[..., Any]]:
+        registry, settings, user_code = self._registry, self._settings, self.user_code
+        hooks = Hooks(registry, user_code, self._profiles.open, self._lifecycles)
+        gates = Gates(registry, user_code)
+        breakers = CircuitBreakers(settings.breaker_failures, settings.breaker_cooldown.total_seconds())
+        intervals = HeartbeatIntervals(
+            settings.heartbeat_interval.total_seconds(), settings.live_heartbeat_interval.total_seconds()
+        )
+        inference = InferActivity(registry, cache, hooks, gates, self._built_in, breakers, intervals)
+        archive = ArchiveActivity(self._client, self._history)
+        return [
+            self._resolve.resolve_agent,
+            RestoreActivity(self._client, self._history).restore_thread,
+            archive.archive_thread,
+            archive.check_archived_thread,
+            archive.delete_expired_thread,
+            DeliverActivity(self._reader).deliver_message,
+            inference.infer,
+            CompactActivity(inference, cache).compact,
+            ToolActivity(registry, cache, hooks, gates, user_code, intervals).call_tool,
+            HooksActivity(cache, hooks).run_hooks,
+        ]
+
+    @contextlib.asynccontextmanager
+    async def running(self, worker: Worker) -> AsyncIterator[None]:
+        """Everything beside the worker, from before its first task until after its last: run the worker in the body.
+
+        Raises:
+            ConfigurationError: the registry's lifespan raised.
+        """
+        settings = self._settings
+
+        def health() -> Health:
+            is_healthy = worker.is_running and not self.user_code.is_full.is_set()
+            return is_healthy, {"task_queue": settings.task_queue, "abandoned_threads": self.user_code.abandoned}
+
+        try:
+            self._resolve.search_attributes = await ensure_search_attributes(self._client)
+            if settings.min_retention is not None:
+                await warn_of_short_retention(self._client, settings.min_retention)
+            async with (
+                serving_health(settings.health_port, health),
+                self._dependencies.running(self._registry),
+                self._lifecycles.running(self._registry.plugins.values()),
+                sweeping(self._reader, settings.task_queue, settings.sweep_interval),
+            ):
+                yield
+        finally:
+            for provider in self._built_in.values():
+                await provider.aclose()
+            await self._profiles.aclose()
+            await self._history.aclose()
+
+
+def _worker(client: Client, settings: WorkerSettings, parts: WorkerParts) -> Worker:
     return Worker(
         client,
         task_queue=settings.task_queue,
-        workflows=[AgentRun, ToolTask, VersionedThreadArchive if settings.deployment else ThreadArchive],
-        activities=activities,
+        workflows=parts.workflows,
+        activities=parts.activities,
         build_id=None if settings.deployment else settings.build_id,
         deployment_config=_deployment(settings),
         max_concurrent_activities=settings.max_concurrent_activities,
@@ -194,8 +233,8 @@ def _worker(client: Client, settings: WorkerSettings, activities: Sequence[Calla
         graceful_shutdown_timeout=settings.graceful_shutdown,
         sticky_queue_schedule_to_start_timeout=settings.sticky_timeout,
         # Heartbeats bring cancellation and carry live answers: they must not be throttled for longer.
-        max_heartbeat_throttle_interval=min(settings.live_heartbeat_interval, settings.heartbeat_interval),
-        default_heartbeat_throttle_interval=min(settings.live_heartbeat_interval, settings.heartbeat_interval),
+        max_heartbeat_throttle_interval=settings.heartbeat_throttle,
+        default_heartbeat_throttle_interval=settings.heartbeat_throttle,
     )
 
 
@@ -218,8 +257,7 @@ async def _stopping_when_exhausted(user_code: UserCode) -> AsyncIterator[None]:
     assert body is not None  # a coroutine runs in a task
 
     async def stop() -> None:
-        await user_code.is_full.wait()
-        _logger.error("worker exhausted: it stops, to be replaced", extra={"abandoned": user_code.abandoned})
+        await until_exhausted(user_code)
         body.cancel()
 
     stopping = asyncio.create_task(stop())
@@ -228,13 +266,23 @@ async def _stopping_when_exhausted(user_code: UserCode) -> AsyncIterator[None]:
     except asyncio.CancelledError:
         if not user_code.is_full.is_set() or body.uncancel() > 0:
             raise
-        raise WorkerExhausted(
-            f"the worker stops, because {user_code.abandoned} sync tools, gates or hooks still run although their "
-            "calls have timed out or were cancelled: start it again, and give that code timeouts of its own (the log "
-            "names it in 'thread abandoned')"
-        ) from None
+        raise exhausted(user_code) from None
     finally:
         stopping.cancel()
+
+
+async def until_exhausted(user_code: UserCode) -> None:
+    """Wait until too many threads are abandoned."""
+    await user_code.is_full.wait()
+    _logger.error("worker exhausted: it stops, to be replaced", extra={"abandoned": user_code.abandoned})
+
+
+def exhausted(user_code: UserCode) -> WorkerExhausted:
+    return WorkerExhausted(
+        f"the worker stops, because {user_code.abandoned} sync tools, gates or hooks still run although their calls "
+        "have timed out or were cancelled: start it again, and give that code timeouts of its own (the log names it in "
+        "'thread abandoned')"
+    )
 
 
 def _deployment(settings: WorkerSettings) -> WorkerDeploymentConfig | None:

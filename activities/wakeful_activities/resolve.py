@@ -27,13 +27,14 @@ class ResolveActivity:
         cache: HistoryCache,
         user_code: UserCode,
         *,
-        search_attributes: tuple[str, ...],
+        search_attributes: tuple[str, ...] = (),
         budget: HistoryBudget,
     ) -> None:
         self._registry = registry
         self._cache = cache
         self._user_code = user_code
-        self._search_attributes = search_attributes
+        self.search_attributes = search_attributes
+        """Those that the namespace has; a worker finds out before it takes its first task."""
         self._budget = budget
 
     @activity.defn(name=ACTIVITY_RESOLVE_AGENT)
@@ -51,7 +52,7 @@ class ResolveActivity:
         self._cache.put_agent(agent)
         return Resolution(
             agent=agent,
-            search_attributes=self._search_attributes,
+            search_attributes=self.search_attributes,
             budget=self._budget,
             revision=min(REVISION, input.revision),
         )
