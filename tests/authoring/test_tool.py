@@ -121,6 +121,23 @@ def test_options_reach_the_descriptor() -> None:
     descriptor = _pay.descriptor
     assert (descriptor.id, descriptor.description, descriptor.effects) == ("pay", "Pay.", Effects.IDEMPOTENT)
     assert (descriptor.timeout_seconds, descriptor.heartbeat_seconds, descriptor.task_queue) == (5, 2, "bank")
+    assert (descriptor.queue_seconds, descriptor.retries) == (900, 0)
+
+
+def test_a_tool_of_another_task_queue_says_how_long_it_may_be_queued_and_how_often_its_errors_are_retried() -> None:
+    @tool(read_only=True, task_queue="bank", queue_timeout=60, retries=3)
+    def rate() -> None: ...
+
+    assert (rate.descriptor.queue_seconds, rate.descriptor.retries) == (60, 3)
+    assert "queue_seconds" not in tool(lambda: None).descriptor.model_dump_json()
+
+
+@pytest.mark.parametrize("options", [{"task_queue": "bank"}, {"read_only": True}])
+def test_only_a_tool_that_may_run_twice_on_another_task_queue_has_retries(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="tool 'rate' has retries: it must be read_only or idempotent"):
+
+        @tool(retries=1, **options)
+        def rate() -> None: ...
 
 
 def test_all_unsupported_parameters_are_reported() -> None:

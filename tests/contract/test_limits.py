@@ -46,7 +46,7 @@ def test_a_reason_is_cut() -> None:
 def test_a_deep_result_of_a_tool_in_another_language_is_an_error() -> None:
     result = tool_outcome("look", {"result": {"data": nested(150)}}).result
     assert result.status is ToolStatus.ERROR
-    assert result.text == "the tool's result cannot be read: it is nested more than 100 levels deep"
+    assert "its result cannot be read: it is nested more than 100 levels deep" in result.text
 
 
 @pytest.mark.parametrize("character", ["x", "é", "\U0001f600", "\x01"])

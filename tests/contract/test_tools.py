@@ -1,6 +1,7 @@
 """What the model reads of a tool's result, and which tools may run again."""
 
 import pytest
+from pydantic import JsonValue
 
 from wakeful.contract.decisions import Suspension, SuspensionTicket
 from wakeful.contract.messages import ToolCall
@@ -55,14 +56,40 @@ def test_any_other_json_is_the_data_of_a_success(returned: object) -> None:
     assert read.result.model_dump() == {"tool_name": "look", "status": "success", "data": returned, "message": None}
 
 
-def test_data_that_only_resembles_an_outcome_is_data() -> None:
-    returned = {"result": {"status": "shipped"}}
-    assert tool_outcome("track", returned) == ToolOutcome(
-        result=ToolResult(tool_name="track", status=ToolStatus.SUCCESS, data={"result": {"status": "shipped"}})
-    )
+@pytest.mark.parametrize(
+    "returned",
+    [
+        {"result": {"status": "shipped"}},
+        {"result": {"status": "pending"}, "blocked": "by the carrier"},
+        {"result": {"tool_name": "hammer", "status": "success", "data": None}, "handoff": "clerk"},
+        {"result": {"tool_name": "track"}},
+    ],
+)
+def test_data_that_only_resembles_an_outcome_is_data(returned: JsonValue) -> None:
+    assert tool_outcome("track", returned) == ToolOutcome(result=ToolResult.success("track", returned))
 
 
-def test_a_malformed_suspension_is_an_error_and_never_a_success() -> None:
-    ticket = {"suspension": {"id": "s", "action": "a", "expiry": {"after_seconds": None}}, "pending": {}}
-    returned = {"result": {"tool_name": "pay", "status": "pending", "suspension": ticket}}
-    assert tool_outcome("pay", returned).result.status is ToolStatus.ERROR
+TICKET = {"suspension": {"id": "s", "action": "a"}, "pending": {"id": "1-1", "name": "pay", "arguments": {}}}
+
+
+@pytest.mark.parametrize(
+    ("returned", "problem"),
+    [
+        (b"\x00\x01", "it is binary data of 2 bytes, and not JSON"),
+        (
+            {"result": {"tool_name": "pay", "status": "paid", "data": 7}},
+            "result.status: Input should be 'success', 'pending' or 'error'",
+        ),
+        (
+            {"result": {"tool_name": "pay", "status": "pending", "suspension": {"suspension": {}}}},
+            "result.suspension.suspension.id: Field required",
+        ),
+        ({"result": {"status": "pending", "suspension": TICKET}}, 'its suspension lacks "tool_name": "pay"'),
+        ({"result": {"tool_name": "pay", "status": "success", "data": object()}}, "result.data: "),
+    ],
+)
+def test_a_malformed_outcome_is_an_error_and_never_a_success(returned: object, problem: str) -> None:
+    result = tool_outcome("pay", returned).result
+    assert result.status is ToolStatus.ERROR
+    assert result.text.startswith(f"The tool ran, but its result cannot be read: {problem}")
+    assert result.text.endswith(". Check what it did before you call it again.")

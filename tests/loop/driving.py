@@ -304,8 +304,8 @@ class Driver:
         self.now += milliseconds - TICK
         return self.feed(TimerFired(self.now + TICK))
 
-    def tool_failed(self, call_id: str, error: str) -> Advance:
-        return self.feed(WorkFailed(self.work_id_of(call_id), error))
+    def tool_failed(self, call_id: str, error: str, *, is_result: bool = False) -> Advance:
+        return self.feed(WorkFailed(self.work_id_of(call_id), error, is_result=is_result))
 
     def tool_cancelled(self, call_id: str) -> Advance:
         return self.feed(WorkCancelled(self.work_id_of(call_id)))

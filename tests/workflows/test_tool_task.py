@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 from temporalio import activity, workflow
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowHandle
+from temporalio.common import RawValue
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 from temporalio.workflow import ParentClosePolicy
@@ -19,7 +23,7 @@ from wakeful.contract.messages import ToolCall
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.subagents import ChildResult, ToolTaskInput
 from wakeful.contract.tasks import TaskStatus
-from wakeful.contract.tools import ToolCallInput, ToolDescriptor, ToolOutcome, ToolResult
+from wakeful.contract.tools import Effects, ToolCallInput, ToolDescriptor, ToolOutcome, ToolResult
 from wakeful_activities import DeliverActivity
 from wakeful_workflows import ToolTask
 
@@ -78,6 +82,27 @@ async def silent(input: ToolCallInput) -> ToolOutcome:
 
 
 @activity.defn
+async def raising(_input: Any) -> None:
+    raise ApplicationError("no order 7", type="OrderNotFound")
+
+
+@activity.defn
+async def drawing(_input: Any) -> RawValue:
+    return RawValue(Payload(metadata={"encoding": b"json/plain"}, data=b"\xff"))
+
+
+@activity.defn
+async def silent_at_first(_input: Any) -> int:
+    if (task := activity.info().workflow_id) not in SILENT:
+        SILENT.add(task or "")
+        await asyncio.sleep(60)
+    return 7
+
+
+SILENT: set[str] = set()
+
+
+@activity.defn
 async def lasting(input: ToolCallInput) -> ToolOutcome:
     while True:
         activity.heartbeat()
@@ -86,7 +111,7 @@ async def lasting(input: ToolCallInput) -> ToolOutcome:
 
 @pytest.fixture(scope="module")
 async def tasks(temporal: Client) -> AsyncIterator[Client]:
-    tools = [fine, wordy, broken, asking, silent, lasting]
+    tools = [fine, wordy, broken, asking, silent, lasting, raising, drawing, silent_at_first]
     activities: list[Callable[..., Any]] = [*tools, DeliverActivity(ThreadReader(temporal)).deliver_message]
     worker = Worker(
         temporal,
@@ -99,11 +124,11 @@ async def tasks(temporal: Client) -> AsyncIterator[Client]:
         yield temporal
 
 
-def given(tool: str, owner: str, *, heartbeat: float = 30) -> ToolTaskInput:
+def given(tool: str, owner: str, *, heartbeat: float = 30, **more: Any) -> ToolTaskInput:
     return ToolTaskInput(
         owner_thread_id=owner,
         task_id="bg_0",
-        tool=ToolDescriptor(id=tool, name=tool, heartbeat_seconds=heartbeat),
+        tool=ToolDescriptor(id=tool, name=tool, heartbeat_seconds=heartbeat, **more),
         input=ToolCallInput(
             call=ToolCall(id="c1", name=tool, arguments={"n": 1}),
             identity=RunIdentity(thread_id=owner, run_id="r1", agent_id="tester"),
@@ -112,8 +137,11 @@ def given(tool: str, owner: str, *, heartbeat: float = 30) -> ToolTaskInput:
     )
 
 
-async def owning(tasks: Client, owner: str, tool: str, *, heartbeat: float = 30) -> WorkflowHandle[Any, Any]:
-    return await tasks.start_workflow("Owner", given(tool, owner, heartbeat=heartbeat), id=owner, task_queue=QUEUE)
+async def owning(
+    tasks: Client, owner: str, tool: str, *, heartbeat: float = 30, **more: Any
+) -> WorkflowHandle[Any, Any]:
+    task = given(tool, owner, heartbeat=heartbeat, **more)
+    return await tasks.start_workflow("Owner", task, id=owner, task_queue=QUEUE)
 
 
 async def running(tasks: Client, owner: str) -> WorkflowHandle[Any, Any]:
@@ -149,6 +177,39 @@ async def test_of_a_tool_whose_worker_was_lost_the_outcome_is_unknown(tasks: Cli
     handle = await owning(tasks, thread_id, "silent", heartbeat=0.5)
     (told,) = await handle.result()
     assert (told["status"], told["error"]) == ("failed", UNKNOWN.format("its worker was lost"))
+
+
+@pytest.mark.parametrize(
+    ("tool", "error"),
+    [
+        ("raising", "Execution failed: OrderNotFound: no order 7"),
+        ("drawing", "The tool ran, but its result cannot be read: Invalid JSON: expected value at line 1 column 1"),
+    ],
+)
+async def test_an_error_of_a_tool_of_another_worker_is_the_error_of_its_task(
+    tasks: Client, thread_id: str, tool: str, error: str
+) -> None:
+    handle = await owning(tasks, thread_id, tool, task_queue=QUEUE)
+    (told,) = await handle.result()
+    assert (told["status"], told["error"].partition(". Check")[0]) == ("failed", error)
+
+
+async def test_a_repeatable_tool_whose_other_worker_was_lost_runs_again(tasks: Client, thread_id: str) -> None:
+    effects = Effects.READ_ONLY
+    handle = await owning(tasks, thread_id, "silent_at_first", heartbeat=0.5, task_queue=QUEUE, effects=effects)
+    (told,) = await handle.result()
+    assert (told["status"], told["result"]) == ("completed", 7)
+
+
+async def test_a_cancelled_task_does_not_start_its_tool_again(tasks: Client, thread_id: str) -> None:
+    effects = Effects.READ_ONLY
+    handle = await owning(tasks, thread_id, "silent", heartbeat=0.5, task_queue=QUEUE, effects=effects)
+    task = await running(tasks, thread_id)
+    await task.signal("cancel", {})
+    (told,) = await handle.result()
+    assert (told["status"], told["error"]) == ("failed", UNKNOWN.format("its worker was lost"))
+    events = [event.event_type async for event in task.fetch_history_events()]
+    assert events.count(EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED) == 1
 
 
 @pytest.mark.parametrize("by", ["signal", "temporal"])

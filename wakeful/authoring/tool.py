@@ -21,7 +21,13 @@ from wakeful.authoring.tool_schema import argument_model, parameters_schema
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
 from wakeful.contract.errors import ConfigurationError, ToolError, ToolErrorKind, validation_problems
 from wakeful.contract.mail import AGENT_MESSAGE_LIMIT
-from wakeful.contract.tools import DEFAULT_HEARTBEAT_SECONDS, DEFAULT_TIMEOUT_SECONDS, Effects, ToolDescriptor
+from wakeful.contract.tools import (
+    DEFAULT_HEARTBEAT_SECONDS,
+    DEFAULT_QUEUE_SECONDS,
+    DEFAULT_TIMEOUT_SECONDS,
+    Effects,
+    ToolDescriptor,
+)
 
 ToolFunction = Callable[..., Any]
 
@@ -39,6 +45,8 @@ def tool(
     heartbeat_timeout: float = DEFAULT_HEARTBEAT_SECONDS,
     category: str | None = None,
     task_queue: str | None = None,
+    queue_timeout: float = DEFAULT_QUEUE_SECONDS,
+    retries: int = 0,
     local: bool = False,
     background: bool = False,
 ) -> "Callable[[ToolFunction], Tool]": ...
@@ -54,6 +62,8 @@ def tool(
     heartbeat_timeout: float = DEFAULT_HEARTBEAT_SECONDS,
     category: str | None = None,
     task_queue: str | None = None,
+    queue_timeout: float = DEFAULT_QUEUE_SECONDS,
+    retries: int = 0,
     local: bool = False,
     background: bool = False,
 ) -> "Tool | Callable[[ToolFunction], Tool]":
@@ -67,7 +77,12 @@ def tool(
         timeout: seconds that one attempt may take.
         heartbeat_timeout: seconds without a heartbeat after which its worker counts as lost.
         category: a label for your own use, such as in gates.
-        task_queue: the task queue of another worker that runs it.
+        task_queue: the task queue of other workers that run it, which may be programs in another language; they run an
+            activity of the tool's name (docs/foreign-tools.md).
+        queue_timeout: seconds that a call may wait for a worker of its `task_queue`. Then the model reads that it was
+            not executed.
+        retries: how often Temporal runs a call on its `task_queue` again if the tool raised an error that can be
+            retried. By default the model reads the error at once.
         local: run it as a local activity, at about half the cost. Only for calls that take milliseconds and can be
             repeated: the run handles no signal meanwhile, and a lost worker means that it runs again.
         background: run each call as a background task. The model gets the task's id at once, continues, and reads the
@@ -84,6 +99,10 @@ def tool(
             raise ConfigurationError(
                 [f"tool {id!r} is local: it must be read_only or idempotent, and cannot have a task_queue"]
             )
+        if retries and (not effects.may_repeat or task_queue is None):
+            raise ConfigurationError(
+                [f"tool {id!r} has retries: it must be read_only or idempotent, and have a task_queue"]
+            )
         if local and background:
             raise ConfigurationError([f"tool {id!r} is local: it cannot run in the background"])
         arguments, context_parameter, hint = argument_model(id, function, context=ToolContext)
@@ -98,6 +117,8 @@ def tool(
             timeout_seconds=timeout,
             heartbeat_seconds=heartbeat_timeout,
             task_queue=task_queue,
+            queue_seconds=queue_timeout if task_queue is not None else None,
+            retries=retries,
             local=local,
             background=background,
         )

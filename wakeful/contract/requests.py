@@ -256,15 +256,16 @@ def read_signal(payloads: Sequence[P], decode: Callable[[P], Any], parse: Callab
     except CallerError:
         raise
     except Exception as error:  # no signal, whatever its payload, may block the thread or its readers
-        raise CallerError(f"its payload cannot be read: {_reason(error)}") from error
+        raise CallerError(f"its payload cannot be read: {payload_problem(error)}") from error
 
 
-def _reason(error: BaseException) -> str:
-    """The first cause has the detail; converters wrap it."""
+def payload_problem(error: BaseException) -> str:
+    """Why a payload could not be decoded. The first cause has the detail; converters wrap it."""
     while error.__cause__ is not None:
         error = error.__cause__
     if isinstance(error, ValidationError):
-        return "; ".join(validation_problems(error))
+        problems = "; ".join(validation_problems(error))
+        return f"{problems} (half a surrogate pair, as of a cut emoji)" if "hex escape" in problems else problems
     return ", ".join(map(str, error.args)) or type(error).__name__
 
 

@@ -8,8 +8,9 @@ from pydantic import Field, JsonValue, ValidationError
 
 from wakeful.contract.base import Few, Maybe, Wire, Written, json_bytes
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
+from wakeful.contract.errors import validation_problems
 from wakeful.contract.hooks import HookEffects
-from wakeful.contract.limits import depth_problem
+from wakeful.contract.limits import cut, depth_problem
 from wakeful.contract.mail import Recipients
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.names import OUTCOME_UNKNOWN
@@ -19,6 +20,8 @@ from wakeful.contract.state import StateView
 
 DEFAULT_TIMEOUT_SECONDS = 600.0
 DEFAULT_HEARTBEAT_SECONDS = 30.0
+DEFAULT_QUEUE_SECONDS = 900.0
+"""How long a call waits for a worker of its tool's own task queue."""
 
 
 def no_parameters() -> dict[str, JsonValue]:
@@ -79,6 +82,11 @@ class ToolDescriptor(Wire):
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
     heartbeat_seconds: float = DEFAULT_HEARTBEAT_SECONDS
     task_queue: Maybe[str] = None
+    """Of the workers that run it, which may be programs in another language; absent if the run's own workers do."""
+    queue_seconds: Maybe[float] = None
+    """How long a call may wait for a worker of that task queue; absent for any time."""
+    retries: Few[int] = 0
+    """How often Temporal runs a call on that task queue again if the tool raised an error that can be retried."""
     local: Few[bool] = False
     """Run it as a local activity: half the cost, for repeatable calls that take milliseconds."""
     result_schema: Maybe[dict[str, JsonValue]] = None
@@ -172,6 +180,14 @@ def outcome_unknown(tool_name: str, reason: str) -> str:
     )
 
 
+def never_started(tool: ToolDescriptor) -> str:
+    """What the model reads of a call that no worker of its tool's task queue has started in time."""
+    return (
+        f"The call was not executed: no worker of task queue {tool.task_queue!r} has started it within "
+        f"{tool.queue_seconds:g} seconds. Use another tool, or report the problem."
+    )
+
+
 class ToolOutcome(Wire):
     """The output of a tool activity."""
 
@@ -191,23 +207,43 @@ FOREIGN_RESULT_BYTES = 300_000
 
 
 def tool_outcome(tool_name: str, returned: object) -> ToolOutcome:
-    """The output of a tool activity, read leniently: a worker in another language may return any JSON as data."""
+    """The output of a tool activity. A worker in another language may return any JSON, which is then the data.
+
+    A `ToolOutcome` has a `result` that names this tool and has a status. Whatever else looks like one is data.
+    """
+    if isinstance(returned, bytes):
+        return _unreadable(tool_name, f"it is binary data of {len(returned):,} bytes, and not JSON")
     if (problem := depth_problem(returned)) is not None:
-        return ToolOutcome(result=ToolResult.error(tool_name, f"the tool's result cannot be read: {problem}"))
+        return _unreadable(tool_name, problem)
+    if (claimed := _claimed_result(tool_name, returned)) is None:
+        returned = {"result": {"tool_name": tool_name, "status": ToolStatus.SUCCESS, "data": returned}}
+    elif "tool_name" not in claimed:  # taken as data, it would pass for a completed call
+        return _unreadable(tool_name, f'its suspension lacks "tool_name": {json.dumps(tool_name)}')
     try:
         outcome = ToolOutcome.model_validate(returned)
-    except ValidationError:
-        if _is_pending(returned):  # taken as data, it would pass for a completed call
-            return ToolOutcome(result=ToolResult.error(tool_name, "the tool returned a malformed suspension"))
-        data = {"tool_name": tool_name, "status": ToolStatus.SUCCESS, "data": returned}
-        outcome = ToolOutcome(result=ToolResult.model_validate(data))
+    except ValidationError as error:
+        return _unreadable(tool_name, "; ".join(validation_problems(error)))
     result = outcome.result.cut_to(FOREIGN_RESULT_BYTES)
     return outcome if result is outcome.result else outcome.model_copy(update={"result": result})
 
 
-def _is_pending(returned: object) -> bool:
+def unreadable_result(problem: str) -> str:
+    """What the model reads of a call whose result is malformed."""
+    return f"The tool ran, but its result cannot be read: {cut(problem)}. Check what it did before you call it again."
+
+
+def _unreadable(tool_name: str, problem: str) -> ToolOutcome:
+    return ToolOutcome(result=ToolResult.error(tool_name, unreadable_result(problem)))
+
+
+def _claimed_result(tool_name: str, returned: object) -> dict[str, object] | None:
+    """The `result` of what claims to be a `ToolOutcome` of this tool; None of data."""
     result = returned.get("result") if isinstance(returned, dict) else None
-    return isinstance(result, dict) and result.get("status") == ToolStatus.PENDING.value
+    if not isinstance(result, dict):
+        return None
+    if "tool_name" not in result:
+        return result if result.get("status") == ToolStatus.PENDING.value and "suspension" in result else None
+    return result if result["tool_name"] == tool_name and "status" in result else None
 
 
 class ToolCallInput(Wire):

@@ -24,8 +24,9 @@ from wakeful.contract.inference import (
 )
 from wakeful.contract.limits import LOCAL_RESULTS_BYTES, MAX_RUNNING_LOCAL
 from wakeful.contract.mail import DeliverInput
+from wakeful.contract.requests import payload_problem
 from wakeful.contract.runs import RunIdentity
-from wakeful.contract.tools import ToolCallInput
+from wakeful.contract.tools import ToolCallInput, unreadable_result
 from wakeful.loop.machine.commands import CallTool, Compact, DeliverMessage, Infer, ResolveAgent, RunHooks
 from wakeful.loop.machine.facts import (
     AgentResolved,
@@ -48,8 +49,10 @@ from wakeful_workflows.tools import (
     Handle,
     failure_reason,
     read_outcome,
+    runs_again,
     start_local,
     start_tool,
+    tool_failure,
 )
 
 ActivityCommand = ResolveAgent | Infer | Compact | CallTool | DeliverMessage | RunHooks
@@ -103,6 +106,9 @@ class Activities:
         self._report = report
         self._history = history
         self._handles: dict[str, Handle] = {}
+        self._attempts: dict[str, int] = {}
+        """How often the run has started each."""
+        self._cancelling: set[str] = set()
         self._sizes: dict[str, int] = {}
         self._local = LocalResults()
         self._deliveries: set[str] = set()
@@ -129,15 +135,17 @@ class Activities:
             self._report(WorkFailed(command.id, f"it could not be scheduled: {error}", was_scheduled=False))
             return
         self._handles[command.id] = handle
+        self._attempts[command.id] = self._attempts.get(command.id, 0) + 1
         self._sizes[command.id] = self._history.bytes - before
         if isinstance(command, DeliverMessage):
             self._deliveries.add(command.id)
-        handle.add_done_callback(lambda _: self._on_done(command, handle))
+        handle.add_done_callback(lambda _: self._on_done(command, identity, handle))
 
     def cancel(self, id: str) -> None:
         """Request the cancellation of an activity; its fact follows when it has stopped."""
         if handle := self._handles.get(id):
             self._history.add(CANCEL)
+            self._cancelling.add(id)
             handle.cancel()
 
     def _schedule(self, command: ActivityCommand, identity: RunIdentity) -> Handle:
@@ -274,20 +282,29 @@ class Activities:
             self._digest = (agent, agent.digest())
         return self._digest[1]
 
-    def _on_done(self, command: ActivityCommand, handle: Handle) -> None:
+    def _on_done(self, command: ActivityCommand, identity: RunIdentity, handle: Handle) -> None:
         try:
             fact = self._result_fact(command, handle.result())
         except ActivityError as error:
             self._history.add_failure(error)
-            fact = _failure_fact(command, error)
+            if self._runs_again(command, error):
+                self.start(command, identity)
+                return
+            fact = _failure_fact(command, error, attempts=self._attempts[command.id])
         except asyncio.CancelledError:
             fact = WorkCancelled(command.id)
         except Exception as error:  # a malformed result must not block the run
-            fact = WorkFailed(command.id, f"its result is malformed: {error}")
-        del self._handles[command.id], self._sizes[command.id]
+            fact = _malformed_fact(command, error)
+        del self._handles[command.id], self._sizes[command.id], self._attempts[command.id]
+        self._cancelling.discard(command.id)
         self._local.running.discard(command.id)
         self._deliveries.discard(command.id)
         self._report(fact)
+
+    def _runs_again(self, command: ActivityCommand, error: ActivityError) -> bool:
+        if not isinstance(command, CallTool) or command.id in self._cancelling:
+            return False
+        return runs_again(command.tool, error, attempts=self._attempts[command.id])
 
     def _result_fact(self, command: ActivityCommand, returned: RawValue) -> WorkFact:
         """Results are taken raw and decoded here: a malformed one must fail the command, not the workflow task."""
@@ -319,9 +336,20 @@ def _decoded(returned: RawValue, kind: type[R]) -> R:
     return decoded
 
 
-def _failure_fact(command: ActivityCommand, error: ActivityError) -> WorkFact:
+def _failure_fact(command: ActivityCommand, error: ActivityError, *, attempts: int) -> WorkFact:
+    if isinstance(command, CallTool):
+        failure = tool_failure(command.tool, error, attempts=attempts)
+        return (
+            WorkFailed(command.id, failure.error, is_result=failure.is_result) if failure else WorkCancelled(command.id)
+        )
     reason = delivery_failure(error) if isinstance(command, DeliverMessage) else failure_reason(error)
     return WorkCancelled(command.id) if reason is None else WorkFailed(command.id, reason)
+
+
+def _malformed_fact(command: ActivityCommand, error: Exception) -> WorkFact:
+    if isinstance(command, CallTool):
+        return WorkFailed(command.id, unreadable_result(payload_problem(error)), is_result=True)
+    return WorkFailed(command.id, f"its result is malformed: {error}")
 
 
 async def restore(past: RestoreInput, history: HistoryEstimate) -> TranscriptTail:

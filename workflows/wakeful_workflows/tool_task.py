@@ -12,12 +12,13 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError
 
 from wakeful.contract import names
+from wakeful.contract.requests import payload_problem
 from wakeful.contract.subagents import ChildResult, EndStatus, ToolTaskInput
 from wakeful.contract.tasks import TaskStatus
-from wakeful.contract.tools import ToolResult, ToolStatus, outcome_unknown
+from wakeful.contract.tools import ToolResult, ToolStatus, outcome_unknown, unreadable_result
 from wakeful_workflows.early_activations import EarlyActivations
 from wakeful_workflows.signalling import notify_parent
-from wakeful_workflows.tools import Handle, failure_reason, read_outcome, start_tool
+from wakeful_workflows.tools import Handle, ToolFailure, read_outcome, runs_again, start_tool, tool_failure
 
 CANNOT_SUSPEND = "a background tool cannot wait for a decision"
 
@@ -44,22 +45,25 @@ class ToolTask:
     async def _execute(self, input: ToolTaskInput) -> ChildResult:
         if self._is_cancelled:
             return self._result(TaskStatus.CANCELLED)
-        self._activity = start_tool(input.tool, input.input, id=input.task_id)
-        await self._wait_for(self._activity)
-        name = input.input.call.name
-        try:
-            returned = read_outcome(name, self._activity.result()).result
-        except ActivityError as error:
-            reason = failure_reason(error)
-        except asyncio.CancelledError:
-            reason = None
-        except Exception as error:  # a malformed result must not block the task
-            reason = f"its result is malformed: {error}"
-        else:
-            return self._returned(returned)
-        if reason is None:
-            return self._result(TaskStatus.CANCELLED)
-        return self._result(TaskStatus.FAILED, error=outcome_unknown(name, reason))
+        name, attempts = input.input.call.name, 0
+        while True:
+            self._activity = start_tool(input.tool, input.input, id=input.task_id)
+            attempts += 1
+            await self._wait_for(self._activity)
+            try:
+                return self._returned(read_outcome(name, self._activity.result()).result)
+            except ActivityError as error:
+                if not self._is_cancelled and runs_again(input.tool, error, attempts=attempts):
+                    continue
+                failure = tool_failure(input.tool, error, attempts=attempts)
+            except asyncio.CancelledError:
+                failure = None
+            except Exception as error:  # a malformed result must not block the task
+                failure = ToolFailure(unreadable_result(payload_problem(error)), is_result=True)
+            if failure is None:
+                return self._result(TaskStatus.CANCELLED)
+            message = failure.error if failure.is_result else outcome_unknown(name, failure.error)
+            return self._result(TaskStatus.FAILED, error=message)
 
     def _returned(self, returned: ToolResult) -> ChildResult:
         match returned.status:

@@ -1,6 +1,7 @@
 """Schedule a tool's activity, and read what it returns; for runs, and for background tools."""
 
 import json
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -9,12 +10,29 @@ from temporalio.common import RawValue, RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutError, TimeoutType
 from temporalio.workflow import ActivityCancellationType, ActivityHandle
 
+from wakeful.contract.errors import ToolErrorKind
 from wakeful.contract.limits import cut
 from wakeful.contract.messages import ToolCall
-from wakeful.contract.tools import DEFAULT_HEARTBEAT_SECONDS, ToolCallInput, ToolDescriptor, ToolOutcome, tool_outcome
+from wakeful.contract.tools import (
+    DEFAULT_HEARTBEAT_SECONDS,
+    ToolCallInput,
+    ToolDescriptor,
+    ToolOutcome,
+    never_started,
+    tool_outcome,
+)
 
-_REPEATABLE = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_attempts=10)
+MAX_ATTEMPTS = 10
+_REPEATABLE = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_attempts=MAX_ATTEMPTS)
 _ONCE = RetryPolicy(maximum_attempts=1)
+
+_WORKER_SHUTDOWN = "WorkerShutdown"
+"""The type with which Temporal's SDKs fail an activity that did not end before its worker stopped."""
+_ANY_ERROR = frozenset({None, "", "Error"})
+"""Types of errors that say nothing to a model."""
+
+ERROR_LENGTH = 10_000
+"""Characters of an error that a tool of another worker raised."""
 
 SUMMARY_LENGTH = 120
 LOCAL_TIMEOUT_SECONDS = 5.0
@@ -47,12 +65,25 @@ def start_tool(tool: ToolDescriptor, input: ToolCallInput, *, id: str, encoded: 
         activity_id=id,
         result_type=RawValue,
         task_queue=tool.task_queue,
+        schedule_to_start_timeout=timedelta(seconds=tool.queue_seconds) if tool.queue_seconds else None,
         start_to_close_timeout=timedelta(seconds=tool.timeout_seconds),
         heartbeat_timeout=timedelta(seconds=tool.heartbeat_seconds),
-        retry_policy=_REPEATABLE if tool.effects.may_repeat else _ONCE,
+        retry_policy=_retry_policy(tool),
         cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
         summary=summary,
     )
+
+
+def _retry_policy(tool: ToolDescriptor) -> RetryPolicy:
+    """How Temporal retries the tool.
+
+    Temporal cannot tell an error that a tool raised from a lost worker. On a task queue of its own, a tool raises its
+    errors, and the run itself retries what a worker has lost (`runs_again`). Our own workers return a tool's errors as
+    results.
+    """
+    if tool.task_queue is not None:
+        return replace(_REPEATABLE, maximum_attempts=1 + tool.retries)
+    return _REPEATABLE if tool.effects.may_repeat else _ONCE
 
 
 def start_local(
@@ -75,6 +106,53 @@ def start_local(
         )
     except ValueError as error:  # the argument is converted, so it is the worker's registry that the SDK objects to
         raise ActivityNotRegistered(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFailure:
+    """Why a tool's activity failed."""
+
+    error: str
+    is_result: bool = False
+    """The tool raised it, or never ran: the model reads it. Else the outcome is unknown."""
+
+
+def tool_failure(tool: ToolDescriptor, error: ActivityError, *, attempts: int) -> ToolFailure | None:
+    """How a call failed for good; None if it was cancelled.
+
+    Args:
+        attempts: how often the run has started it.
+    """
+    reason = failure_reason(error)
+    if reason is None:
+        return None
+    if tool.task_queue is None or _is_lost(error):
+        return ToolFailure(reason)
+    match error.cause:
+        case TimeoutError(type=TimeoutType.SCHEDULE_TO_START, cause=None) if attempts == 1:
+            return ToolFailure(never_started(tool), is_result=True)
+        case ApplicationError(type=type, message=message):
+            named = message if type in _ANY_ERROR else f"{type}: {message}" if message else type
+            return ToolFailure(cut(f"{ToolErrorKind.EXECUTION_FAILED}: {named}", ERROR_LENGTH), is_result=True)
+        case _:
+            return ToolFailure(reason)
+
+
+def runs_again(tool: ToolDescriptor, error: ActivityError, *, attempts: int) -> bool:
+    """Whether the run starts a call again whose worker on another task queue was lost."""
+    may_repeat = tool.task_queue is not None and tool.effects.may_repeat
+    return may_repeat and attempts < MAX_ATTEMPTS and _is_lost(error)
+
+
+def _is_lost(error: ActivityError) -> bool:
+    """Whether the worker was lost, or did not end the call in time."""
+    match error.cause:
+        case TimeoutError(type=TimeoutType.HEARTBEAT | TimeoutType.START_TO_CLOSE):
+            return True
+        case ApplicationError(type=type):
+            return type == _WORKER_SHUTDOWN
+        case _:
+            return False
 
 
 def read_outcome(tool_name: str, returned: RawValue) -> ToolOutcome:

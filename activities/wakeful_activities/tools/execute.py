@@ -56,7 +56,7 @@ class ToolActivity:
     @activity.defn(dynamic=True)
     async def call_tool(self, args: Sequence[RawValue]) -> ToolOutcome:
         input = activity.payload_converter().from_payload(args[0].payload, ToolCallInput)
-        outcome = await self._outcome(input)
+        outcome = _naming(input.call.name, await self._outcome(input))
         if not _is_task(input):
             self._cache.put_outcome(activity.info().activity_id, input.call.id, outcome)
         return outcome
@@ -217,6 +217,14 @@ def _is_task(input: ToolCallInput) -> bool:
     """Whether the call is a background task, in a workflow of its own: its result is not a transcript entry."""
     task = input.identity.task
     return task is not None and task.thread_id == activity.info().workflow_id
+
+
+def _naming(tool_name: str, outcome: ToolOutcome) -> ToolOutcome:
+    """The outcome with the name of its tool, by which a run tells it from data: tools and hooks may write another."""
+    if outcome.result.tool_name == tool_name:
+        return outcome
+    result = outcome.result.model_copy(update={"tool_name": tool_name})
+    return outcome.model_copy(update={"result": result})
 
 
 def _outcome_of(tool_name: str, verdict: Verdict | None) -> ToolOutcome | None:

@@ -270,6 +270,15 @@ def test_a_worker_that_is_listed_but_has_not_polled_since_is_not_reported_as_bus
     assert diagnosed(thread(activities=(again,), queues=listed)).cause is Cause.BACKLOG
 
 
+def test_a_worker_of_another_task_queue_that_has_not_polled_since_is_not_reported_as_busy() -> None:
+    far = activity("copy", ActivityState.SCHEDULED, queue="gpu", queue_timeout=900)
+    polled = {("gpu", QueueKind.ACTIVITY): TaskQueue("gpu", QueueKind.ACTIVITY, (Poller("w2", NOW - 65_000),))}
+    found = diagnosed(thread(activities=(far,), queues=queue(QueueKind.WORKFLOW, 3) | polled))
+    assert found.cause is Cause.WORKER_SILENT
+    assert "w2, polled 1m05s ago (07:58:55 UTC). It has stopped, or all its slots are taken." in found.why
+    assert "If no worker starts it, the call fails in 14m (08:14:00 UTC)" in found.why
+
+
 def test_a_run_that_would_not_replay_is_known_before_its_next_workflow_task() -> None:
     failure = "its status query failed: [TMPRL1100] Nondeterminism error: timer"
     found = diagnosed(thread(view=None, has_answered=True, no_status=failure, pending_calls=("c",)))

@@ -329,6 +329,7 @@ async def test_a_tool_without_a_worker_is_another_cause_than_a_run_without_one(
         await until(client, thread_id, lambda view: view.doing == "running far")
         found = await until_cause(client, thread_id, Cause.NO_TOOL_WORKER, "tool far")
         assert "Tool far runs on task queue 'why-no-worker', which no worker polls" in found.why
+        assert "If no worker starts it, the call fails in 14m" in found.why
         assert found.commands == ("wakeful worker --app module:registry --task-queue why-no-worker",)
         await client.handle(thread_id).terminate("enough", reason="enough of it")
         ended = await until_cause(client, thread_id, Cause.TERMINATED, "The reason that was given: enough of it")

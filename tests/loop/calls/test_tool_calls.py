@@ -120,6 +120,14 @@ def test_a_tools_own_error_is_a_result_and_not_the_end_of_the_run() -> None:
     assert driver.tool_results == [("c1", "[E7] no such city")]
 
 
+def test_an_error_that_the_activity_of_a_tool_raised_is_a_result() -> None:
+    driver = Driver()
+    driver.model(asks(call("c1")))
+    driver.tool_failed("c1", "Execution failed: no such city", is_result=True)
+    assert driver.tool_results == [("c1", "Execution failed: no such city")]
+    assert driver.inference().id == "infer-2"
+
+
 @pytest.mark.parametrize(
     ("make_fact", "reason"),
     [

@@ -213,6 +213,13 @@ def test_a_tool_whose_worker_is_lost_while_cancelling_has_an_unknown_outcome() -
     assert driver.tool_results[0][1].startswith(f"{OUTCOME_UNKNOWN}: its worker was lost")
 
 
+def test_a_tool_that_raises_while_cancelling_keeps_its_error() -> None:
+    driver = calling_tools()
+    driver.cancel()
+    driver.tool_failed("c1", "Execution failed: no such city", is_result=True)
+    assert driver.tool_results == [("c1", "Execution failed: no such city"), ("c2", TOOL_INTERRUPTED)]
+
+
 def test_a_resumed_tool_that_finishes_while_cancelling_emits_tool_call_resumed() -> None:
     """H-11"""
     driver = awaiting_decisions()

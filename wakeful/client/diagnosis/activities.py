@@ -156,11 +156,12 @@ def _queued(evidence: Evidence, activity: Activity, step: str, now: int) -> Find
     if queue is None:
         why = f"It is on task queue {activity.queue!r}, whose pollers could not be read."
         return Finding(Cause.UNKNOWN, doing, why, "", since)
-    if not queue.live_pollers(now) and activity.queue != evidence.queue:
+    is_own = activity.queue == evidence.queue
+    if not queue.live_pollers(now) and not is_own:
         return _no_tool_worker(queue, activity, doing, now)
     if is_new:
         return Finding(Cause.WORKING, doing, "It was queued moments ago.", "Check again in a few seconds.", since)
-    if not evidence.has_answered and since is not None and not queue.was_polled_since(since):
+    if not (is_own and evidence.has_answered) and since is not None and not queue.was_polled_since(since):
         return _no_poll_since(evidence, queue, activity, doing, now)
     return _backlog(queue, activity, doing, now)
 
@@ -169,6 +170,7 @@ def _no_tool_worker(queue: TaskQueue, activity: Activity, doing: str, now: int) 
     """Its task queue is not the run's own, and no worker polls it."""
     why = (
         f"{capital(_name(activity))} runs on task queue {queue.name!r}, which no worker polls: {last_seen(queue, now)}."
+        f"{_queue_deadline(activity, now)}"
     )
     worker = start_worker(queue.name, names.DEFAULT_TASK_QUEUE)
     next = (
@@ -179,10 +181,15 @@ def _no_tool_worker(queue: TaskQueue, activity: Activity, doing: str, now: int) 
 
 
 def _no_poll_since(evidence: Evidence, queue: TaskQueue, activity: Activity, doing: str, now: int) -> Finding:
-    """Temporal still lists workers, but none has polled since it was queued, and none answers for the run."""
+    """Temporal still lists workers, but none has polled since it was queued.
+
+    Of the run's own task queue, none answers for the run, either.
+    """
     worker, again = start_worker(queue.name, names.DEFAULT_TASK_QUEUE), wakeful("why", evidence.thread_id)
     before = f" The attempt before it failed: {clause(activity.failure.message)}." if activity.failure else ""
-    why = f"No worker has polled for it: {last_seen(queue, now)}, and no worker answers queries of the run.{before}"
+    is_own = queue.name == evidence.queue
+    then = ", and no worker answers queries of the run." if is_own else ". It has stopped, or all its slots are taken."
+    why = f"No worker has polled for it: {last_seen(queue, now)}{then}{before}{_queue_deadline(activity, now)}"
     next = f"Check that a worker is running, start one if not ({code(worker)}), then run {code(again)} again."
     return Finding(Cause.WORKER_SILENT, doing, why, next, activity.scheduled_at, (worker, again))
 
@@ -198,7 +205,7 @@ def _backlog(queue: TaskQueue, activity: Activity, doing: str, now: int) -> Find
             f"The workers of task queue {queue.name!r} poll for no activities: all their slots are taken (or they run "
             "workflows only)"
         )
-    why = f"{workers}; {backlog(queue)}."
+    why = f"{workers}; {backlog(queue)}.{_queue_deadline(activity, now)}"
     next = (
         f"The workers have more tasks than they can run: start more of them ({code(worker)}), raise "
         "max_concurrent_activities, or wait."
@@ -213,6 +220,14 @@ def backlog(queue: TaskQueue) -> str:
     oldest = f", the oldest for {duration(queue.backlog_age)}" if queue.backlog_age >= 1 else ""
     tasks = counted(queue.backlog, f"{queue.kind.value} task")
     return f"about {tasks} {'is' if queue.backlog == 1 else 'are'} queued{oldest}"
+
+
+def _queue_deadline(activity: Activity, now: int) -> str:
+    """When a call fails that no worker starts; empty if it can wait for any time."""
+    if not activity.queue_timeout or activity.scheduled_at is None:
+        return ""
+    at = activity.scheduled_at + int(activity.queue_timeout * 1000)
+    return f" If no worker starts it, the call fails {until(at, now)}, and the model reads that it was not executed."
 
 
 def last_seen(queue: TaskQueue, now: int) -> str:

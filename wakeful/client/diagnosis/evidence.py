@@ -93,6 +93,8 @@ class Activity:
     """While it backs off."""
     timeout: float = 0.0
     heartbeat_timeout: float = 0.0
+    queue_timeout: float = 0.0
+    """Seconds that it may wait for a worker; 0 means any time."""
     failure: Failure | None = None
     worker: str = ""
     pause: Pause | None = None

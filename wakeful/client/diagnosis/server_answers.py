@@ -103,6 +103,7 @@ async def activity(temporal: Client, pending: PendingActivityInfo) -> Activity:
         next_attempt_at=millis(pending.next_attempt_schedule_time) if state is ActivityState.SCHEDULED else None,
         timeout=_seconds(options.start_to_close_timeout),
         heartbeat_timeout=_seconds(options.heartbeat_timeout),
+        queue_timeout=_seconds(options.schedule_to_start_timeout),
         failure=failure(pending.last_failure, at=pending.last_attempt_complete_time) if has_failed else None,
         worker=pending.last_worker_identity,
         pause=_pause(pending) if pending.paused else None,

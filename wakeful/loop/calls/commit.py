@@ -71,9 +71,10 @@ def within_room(thread: Thread, result: ToolResult) -> ToolResult:
     return result.cut_to(max(INLINE_LENGTH, room))
 
 
-def finish_lost(thread: Thread, call: RunningCall, reason: str) -> Advance:
-    """Finish a call whose outcome is unknown."""
-    result = ToolResult.error(call.call.name, outcome_unknown(call.call.name, reason))
+def finish_failed(thread: Thread, call: RunningCall, error: str, *, is_result: bool) -> Advance:
+    """Finish a call that has no result in history: with the error of its tool, or because its outcome is unknown."""
+    message = error if is_result else outcome_unknown(call.call.name, error)
+    result = within_room(thread, ToolResult.error(call.call.name, message))
     return move(thread, replace(finished(call, result), source=None), finish_event(call, result))
 
 

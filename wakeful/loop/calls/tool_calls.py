@@ -32,7 +32,7 @@ from wakeful.loop.calls.commit import (
     commit,
     finish_blocked,
     finish_call,
-    finish_lost,
+    finish_failed,
     move,
     running_call,
 )
@@ -100,9 +100,9 @@ def on_message_sent(thread: Thread, call: RunningCall, fact: WorkFact, *, now: i
     return mail.on_message_sent(thread, call, fact, now=now).then(continue_batch, now=now)
 
 
-def on_tool_lost(thread: Thread, id: str, reason: str, *, now: int) -> Advance:
-    """The call's activity failed and is not retried, because the call must not run twice: its outcome is unknown."""
-    return finish_lost(thread, running_call(thread, id), reason).then(continue_batch, now=now)
+def on_tool_failed(thread: Thread, id: str, error: str, *, is_result: bool, now: int) -> Advance:
+    """The call's activity failed and does not run again."""
+    return finish_failed(thread, running_call(thread, id), error, is_result=is_result).then(continue_batch, now=now)
 
 
 def call_command(thread: Thread, call: RunningCall) -> CallTool:

@@ -202,7 +202,8 @@ def _on_stage_work_ended(thread: Thread, fact: WorkFact, *, now: int) -> Advance
         case CallingTools(), _ if (call := running_call(thread, fact.id)).message is not None:
             return tool_calls.on_message_sent(thread, call, fact, now=now)
         case CallingTools(), _:
-            return tool_calls.on_tool_lost(thread, fact.id, _why(fact), now=now)
+            is_result = isinstance(fact, WorkFailed) and fact.is_result
+            return tool_calls.on_tool_failed(thread, fact.id, _why(fact), is_result=is_result, now=now)
         case Inferring() as stage, InferenceReturned(response=response):
             return inference.on_inference_returned(thread.entering(BetweenSteps()), stage, response, now=now)
         case Resolving(), AgentResolved(agent=agent, revision=revision):

@@ -63,12 +63,14 @@ class Delivered:
 
 @dataclass(frozen=True)
 class WorkFailed:
-    """A command failed for good. Of a tool call this means that its outcome is unknown: a tool's errors are results."""
+    """A command failed for good."""
 
     id: str
     error: str
     was_scheduled: bool = True
     """Whether history has the command's input."""
+    is_result: bool = False
+    """Of a tool call: the tool raised the error, or never ran, and the model reads it. Else the outcome is unknown."""
 
 
 @dataclass(frozen=True)

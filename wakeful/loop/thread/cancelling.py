@@ -5,7 +5,7 @@ from wakeful.contract.names import SIGNAL_CANCEL
 from wakeful.contract.runs import Blocked, Cancelled, Stopped
 from wakeful.contract.tools import ToolOutcome, ToolStatus
 from wakeful.loop.calls.batch import RunningCall, finish_event, finished
-from wakeful.loop.calls.commit import finish_blocked, finish_lost, move, running_call
+from wakeful.loop.calls.commit import finish_blocked, finish_failed, move, running_call
 from wakeful.loop.machine.events import answer_events, refuse
 from wakeful.loop.machine.facts import HooksReturned, InferenceReturned, ToolReturned, WorkFact, WorkFailed
 from wakeful.loop.machine.stages import AfterRun, Cancelling, Done, Idle, PendingEnd, RunningHooks
@@ -124,8 +124,8 @@ def _record(thread: Thread, cancelling: Cancelling, fact: WorkFact, *, now: int)
             return _record_outcome(thread, running_call(thread, id), outcome)
         case HooksReturned(id=id, effects=effects):
             return apply_effects(thread, effects, source=id)
-        case WorkFailed(id=id, error=error) if thread.batch:
-            return finish_lost(thread, running_call(thread, id), error)
+        case WorkFailed(id=id, error=error, is_result=is_result) if thread.batch:
+            return finish_failed(thread, running_call(thread, id), error, is_result=is_result)
         case InferenceReturned(response=response):
             # Without its calls: they will never be executed.
             answer = response.model_copy(update={"tool_calls": ()})
