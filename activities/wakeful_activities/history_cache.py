@@ -6,10 +6,11 @@ decides whether a transcript is the right one, so a stale or partial cache costs
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
+from pydantic import JsonValue
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
@@ -22,6 +23,7 @@ from wakeful.contract.context import CompactionMark
 from wakeful.contract.errors import InternalError
 from wakeful.contract.inference import InferInput, ModelResponse, Rewind, Source, TranscriptRef
 from wakeful.contract.messages import Message, Role
+from wakeful.contract.runs import metadata_digest
 from wakeful.contract.segments import SegmentRef
 from wakeful.contract.tools import ToolOutcome
 from wakeful.contract.transcript import assistant_message, chained, tool_message
@@ -33,6 +35,9 @@ from wakeful.loop.thread.transcript import TranscriptPosition
 from wakeful_activities.bounded_cache import BoundedCache
 
 MAX_CACHED_BYTES = 256 * 2**20
+
+MAX_METADATA_BYTES = 8 * 2**20
+"""Of the metadata of runs."""
 
 MESSAGE_BYTES = 1_000
 """The memory that a message takes besides its content."""
@@ -157,13 +162,14 @@ class CachedTranscript:
 
 
 class HistoryCache:
-    """A cache of conversations, and one of agents, each bounded by bytes and backed by history."""
+    """Caches of conversations, agents and runs' metadata, each bounded by bytes and backed by history."""
 
     def __init__(self, client: Client, *, max_bytes: int = MAX_CACHED_BYTES) -> None:
         self._client = client
         self._archives = ArchiveReader(client)
         self._threads: BoundedCache[str, _Thread] = BoundedCache(max_bytes, lambda thread: thread.size)
         self._agents: BoundedCache[str, ResolvedAgent] = BoundedCache(max_bytes, json_bytes)
+        self._metadata: BoundedCache[str, Mapping[str, JsonValue]] = BoundedCache(MAX_METADATA_BYTES, json_bytes)
 
     def put_agent(self, agent: ResolvedAgent) -> None:
         self._agents.put(agent.digest(), agent)
@@ -194,6 +200,22 @@ class HistoryCache:
             found = agent if agent.digest() == digest else found
         if found is None:
             raise _mismatch(f"the resolved agent {digest} is not in the workflow's history")
+        return found
+
+    def put_metadata(self, metadata: Mapping[str, JsonValue]) -> None:
+        if (digest := metadata_digest(metadata)) is not None:
+            self._metadata.put(digest, metadata)
+
+    async def metadata(self, digest: str | None) -> Mapping[str, JsonValue]:
+        """The metadata of a run; nothing if there is no digest."""
+        if digest is None:
+            return {}
+        if (known := self._metadata.get(digest)) is not None:
+            return known
+        for metadata in (await self._read(_here())).metadata:
+            self.put_metadata(metadata)
+        if (found := self._metadata.get(digest)) is None:
+            raise _mismatch(f"the metadata {digest} is not in the workflow's history")
         return found
 
     async def mark(self, id: str) -> CompactionMark:

@@ -1,6 +1,7 @@
 """The `resolve_agent` activity: bind a run to the agent that the registry has now, which history then records."""
 
 import asyncio
+import copy
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
@@ -48,8 +49,9 @@ class ResolveActivity:
             ) from error
         write = self._registry.instructions(input.agent_id)
         if write is not None:
-            agent = agent.model_copy(update={"instructions": await self._instructions(input.agent_id, write)})
+            agent = agent.model_copy(update={"instructions": await self._instructions(input, write)})
         self._cache.put_agent(agent)
+        self._cache.put_metadata(input.metadata)
         return Resolution(
             agent=agent,
             search_attributes=self.search_attributes,
@@ -57,9 +59,16 @@ class ResolveActivity:
             revision=min(REVISION, input.revision),
         )
 
-    async def _instructions(self, agent_id: str, write: InstructionsFunction) -> str:
+    async def _instructions(self, input: ResolveInput, write: InstructionsFunction) -> str:
         """What the function returns. Whatever it raises fails the attempt, which Temporal retries."""
-        context = InstructionsContext(agent_id=agent_id, deps=self._user_code.dependencies.value)
+        agent_id = input.agent_id
+        context = InstructionsContext(
+            agent_id=agent_id,
+            deps=self._user_code.dependencies.value,
+            tenant=input.tenant,
+            user=input.user,
+            metadata=copy.deepcopy(input.metadata),
+        )
         try:
             async with asyncio.timeout(INSTRUCTIONS_SECONDS):
                 text = await self._user_code.call(f"instructions {agent_id}", write, context)

@@ -1,5 +1,7 @@
 """What people can send to a thread."""
 
+import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -284,3 +286,40 @@ def test_a_malformed_payload_is_rejected_field_by_field_with_an_example(
 def test_a_message_that_is_too_large_is_rejected() -> None:
     with pytest.raises(ValidationError, match="at most 1,000,000 are accepted"):
         RunRequest(agent_id="assistant", input="x" * MESSAGE_LIMIT)
+
+
+@pytest.mark.parametrize("name", ["", " ", " acme", "acme ", "a\nb", "x" * 201, "\x00"])
+@pytest.mark.parametrize("field", ["tenant", "user"])
+def test_the_name_of_a_tenant_or_a_user_is_short_and_printable(field: str, name: str) -> None:
+    """B-663"""
+    problem = f"{field}: it must have 1 to 200 printable characters, and no space at its ends"
+    for parse, written in ((parse_request, {"agent_id": "a", "input": "hi"}), (parse_submission, {"input": "hi"})):
+        with pytest.raises(CallerError, match=re.escape(problem)):
+            parse({**written, field: name})
+        parse({**written, field: "Müller & Söhne"})
+
+
+@pytest.mark.parametrize(
+    ("metadata", "problem"),
+    [
+        ({"note": "x" * 8_000}, "metadata: it has 8,011 bytes; at most 8,000 are accepted"),
+        ({"number": float("nan")}, "metadata: Out of range float values are not JSON compliant"),
+        (["a"], "metadata: Input should be a valid dictionary"),
+        ({"deep": json.loads("[" * 101 + "]" * 101)}, "nested more than 100 levels deep"),
+    ],
+)
+def test_metadata_is_a_small_json_object(metadata: object, problem: str) -> None:
+    """B-663"""
+    for parse, written in ((parse_request, {"agent_id": "a", "input": "hi"}), (parse_submission, {"input": "hi"})):
+        with pytest.raises(CallerError, match=re.escape(problem)):
+            parse({**written, "metadata": metadata})
+    with pytest.raises(ValidationError, match=re.escape(problem.removeprefix("metadata: "))):
+        Submission.model_validate({"input": "hi", "metadata": metadata})
+
+
+def test_user_and_metadata_need_a_message() -> None:
+    """B-663"""
+    for written in ({"user": "ann"}, {"metadata": {"order": 7}}):
+        with pytest.raises(CallerError, match="user and metadata belong to a message"):
+            parse_request({"agent_id": "a", "mode": "thread", **written})
+    assert parse_request({"agent_id": "a", "mode": "thread", "tenant": "acme"}).tenant == "acme"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from wakeful.permissions.parsing import naming, parse_pattern
-from wakeful.permissions.patterns import OPERATORS, Condition, Every, Specificity, Step, ToolPattern
+from wakeful.permissions.patterns import CONTEXT_FIELDS, OPERATORS, Condition, Every, Specificity, Step, ToolPattern
 from wakeful.permissions.text_matcher import TEXT_LIMIT, Kind, PatternError, TextMatcher
 
 
@@ -51,6 +51,16 @@ from wakeful.permissions.text_matcher import TEXT_LIMIT, Kind, PatternError, Tex
             ),
         ),
         (
+            't($metadata.region ~ "eu-*", $user != "ann")',
+            ToolPattern(
+                TextMatcher(Kind.EXACT, "t"),
+                (
+                    Condition(("metadata", "region"), TextMatcher(Kind.GLOB, "eu-*"), of_run=True),
+                    Condition(("user",), TextMatcher(Kind.EXACT, "ann"), negated=True, of_run=True),
+                ),
+            ),
+        ),
+        (
             't(* = "x")',
             ToolPattern(TextMatcher(Kind.EXACT, "t"), (Condition((Every.FIELD,), TextMatcher(Kind.EXACT, "x")),)),
         ),
@@ -83,6 +93,7 @@ def test_a_pattern_is_parsed(text: str, pattern: ToolPattern) -> None:
         ('pay(a = "5" b)', "character 12: expected ',' and another condition, or ')'"),
         ('pay(a = "5", b)', "character 15: expected one of ~ = =~ !~ != !=~"),
         ('pay(a = "5", )', "character 14: expected a path to an argument, as in a.b[0].c"),
+        ('pay($role = "x")', "character 5: a run has $tenant $user $metadata"),
         ('pay(a[x] = "5")', "character 6: expected a number or * between [ and ]"),
         ('pay(a =~ "[")', "character 10: '[' is not a regular expression: unclosed character class"),
     ],
@@ -283,11 +294,15 @@ texts = st.one_of(
     st.builds(TextMatcher, st.just(Kind.GLOB), globs),
     st.builds(TextMatcher, st.just(Kind.REGEX), regexes),
 )
-conditions = st.builds(
-    Condition,
-    st.tuples(st.one_of(fields, st.just(Every.FIELD)), st.lists(steps, max_size=4)).map(lambda p: (p[0], *p[1])),
-    texts,
-    st.booleans(),
+
+
+def paths(first: st.SearchStrategy[Step]) -> st.SearchStrategy[tuple[Step, ...]]:
+    return st.tuples(first, st.lists(steps, max_size=4)).map(lambda path: (path[0], *path[1]))
+
+
+conditions = st.one_of(
+    st.builds(Condition, paths(st.one_of(fields, st.just(Every.FIELD))), texts, st.booleans()),
+    st.builds(Condition, paths(st.sampled_from(CONTEXT_FIELDS)), texts, st.booleans(), st.just(True)),
 )
 tools = st.one_of(
     st.from_regex(r"[a-z:./_-]{1,12}", fullmatch=True)

@@ -8,8 +8,19 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
+from wakeful.contract.runs import RunIdentity
 from wakeful.permissions.parsing import parse_pattern
-from wakeful.permissions.rules import Ruling, evaluate, hidden_tools, judge, merged, overlaid, rule_problems
+from wakeful.permissions.rules import (
+    Ruling,
+    evaluate,
+    hidden_tools,
+    judge,
+    merged,
+    overlaid,
+    read_context,
+    rule_problems,
+    run_context,
+)
 from wakeful.permissions.text_matcher import TEXT_LIMIT, PatternError
 
 ALLOW, ASK, DENY = Behavior.ALLOW, Behavior.ASK, Behavior.DENY
@@ -73,6 +84,62 @@ def test_exact_denies_without_conditions_hide_their_tools() -> None:
     assert hidden_tools(agent, ()) == {"shell", "mail"}
     assert hidden_tools(agent, rules(allow="shell", deny="read")) == {"shell", "mail", "read"}
     assert hidden_tools(None, ()) == frozenset()
+
+
+CONTEXT: JsonValue = {"tenant": "acme", "user": "ann", "metadata": {"region": "eu-1"}}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "context", "matches"),
+    [
+        ('t($tenant = "acme")', CONTEXT, True),
+        ('t($tenant = "acme")', {"tenant": "beta"}, False),
+        ('t($tenant != "acme")', {"tenant": "beta"}, True),
+        ('t($tenant != "acme")', {}, False),
+        ('t($tenant != "acme")', None, False),
+        ('t($user =~ "^a", $metadata.region ~ "eu-*")', CONTEXT, True),
+        ('t($metadata.region ~ "us-*")', CONTEXT, False),
+        ('t($user = "ann", amount = "5")', CONTEXT, True),
+        ('t($user = "ann", amount = "6")', CONTEXT, False),
+        ('t(tenant = "acme")', CONTEXT, False),
+    ],
+)
+def test_a_pattern_can_read_whose_run_makes_the_call(pattern: str, context: JsonValue, matches: bool) -> None:
+    """B-664"""
+    given = (Rule(tool=pattern, behavior=DENY),)
+    ruling = evaluate(None, given, "t", {"amount": 5}, context=context)
+    assert (ruling.behavior is DENY) is matches
+    assert judge(None, given, "t", {"amount": 5}, context=context) == ruling
+
+
+def test_what_patterns_read_of_a_run_is_its_tenant_user_and_metadata() -> None:
+    """B-664"""
+    identity = RunIdentity(thread_id="t1", run_id="r1", agent_id="a")
+    assert run_context(identity, {}) == {"metadata": {}}
+    known = identity.model_copy(update={"tenant": "acme", "user": "ann"})
+    assert run_context(known, {"region": "eu-1"}) == CONTEXT
+
+
+def test_a_tool_that_is_denied_to_a_tenant_with_any_arguments_is_hidden_from_it() -> None:
+    """B-664"""
+    given = tuple(
+        Rule(tool=tool, behavior=DENY)
+        for tool in (
+            'pay($tenant = "acme")',
+            'fly($tenant = "beta")',
+            'buy($tenant = "acme", x = "1")',
+            'r*($user = "ann")',
+        )
+    )
+    assert hidden_tools(None, given, context=CONTEXT) == {"pay"}
+    assert hidden_tools(None, given) == frozenset()
+
+
+def test_rules_without_a_dollar_need_not_know_the_run() -> None:
+    deny = Rule(tool='t($user = "ann")', behavior=DENY)
+    assert not read_context(policy(deny="t"), rules(ask="u"))
+    assert read_context(PermissionPolicy(rules=(deny,)), ())
+    assert read_context(None, (deny,))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ A hook makes requests by calling methods of its context, and returns None. If it
 discarded.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, cast, overload
 
@@ -58,6 +59,18 @@ class HookContext(Generic[S, D_co]):
     """The value of the registry's lifespan; None if it has none."""
     requests: HookRequests = field(default_factory=HookRequests, repr=False)
     """The requests that the hook has made so far."""
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Of the message that began the run."""
+
+    @property
+    def tenant(self) -> str | None:
+        """The tenant that the thread belongs to."""
+        return self.identity.tenant
+
+    @property
+    def user(self) -> str | None:
+        """The user for whom the run acts."""
+        return self.identity.user
 
     @overload
     def add_context(self, message: ContextMessage, /) -> None: ...

@@ -1,8 +1,10 @@
 """Dynamic instructions: a function that writes an agent's system prompt when a run starts."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, cast
+
+from pydantic import JsonValue
 
 from wakeful.authoring.lifespan import D_co
 
@@ -14,6 +16,12 @@ class InstructionsContext(Generic[D_co]):
     agent_id: str
     deps: D_co = field(default=cast("D_co", None), repr=False)
     """The value of the registry's lifespan; None if it has none."""
+    tenant: str | None = None
+    """The tenant that the thread belongs to."""
+    user: str | None = None
+    """The user for whom the run acts."""
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Of the message that began the run."""
 
 
 InstructionsFunction = Callable[[InstructionsContext[Any]], str | Awaitable[str]]

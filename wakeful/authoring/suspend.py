@@ -4,7 +4,8 @@ A tool suspends by raising, so it stops where it is; a gate by returning a verdi
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
 from jsonschema import Draft202012Validator
@@ -28,6 +29,18 @@ class SuspendableCall(Generic[Suspended]):
     tool_name: str
     arguments: JsonValue
     """What the tool runs with: the model's arguments, or those of a decision that replaced them."""
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict, kw_only=True)
+    """Of the message that began the run."""
+
+    @property
+    def tenant(self) -> str | None:
+        """The tenant that the thread belongs to."""
+        return self.identity.tenant
+
+    @property
+    def user(self) -> str | None:
+        """The user for whom the run acts."""
+        return self.identity.user
 
     @property
     def call(self) -> ToolCall:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, JsonValue
 
 from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.budgets import Budget
@@ -170,6 +170,10 @@ class ResolveInput(Wire):
     """The newest revision of the loop that the scheduling worker knows."""
     in_task: Few[bool] = False
     """The run is, or belongs to, a background task: it gets the tool that cancels the task."""
+    tenant: Maybe[str] = None
+    user: Maybe[str] = None
+    metadata: Few[dict[str, JsonValue]] = {}
+    """Of the run: recorded here once, and referred to by its digest from then on."""
 
 
 class HistoryBudget(Wire):

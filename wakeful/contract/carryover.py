@@ -58,6 +58,8 @@ class UnreadMessage(Wire):
     agent_id: Maybe[str] = None
     overrides: Maybe[InferenceOverrides] = None
     live: Few[bool] = False
+    user: Maybe[str] = None
+    metadata: Few[dict[str, JsonValue]] = {}
 
 
 class Carryover(Wire):
@@ -81,6 +83,11 @@ class Carryover(Wire):
     """Only for a fork, which continues a run: agent state with run scope."""
     run_permissions: Few[tuple[Rule, ...]] = ()
     """Only for a fork: the permissions of the run."""
+    run_user: Maybe[str] = None
+    run_metadata: Few[dict[str, JsonValue]] = {}
+    """Only for a fork: the user and the metadata of the run."""
+    tenant: Maybe[str] = None
+    """The tenant that the thread belongs to, and so do its forks."""
     outcomes: Few[tuple[Outcome, ...]] = ()
     """What became of the newest decisions and messages; a fork has its own."""
     identity: Maybe[RunIdentity] = None
@@ -106,6 +113,7 @@ class Carryover(Wire):
             compaction=self.compaction,
             frontend_tools=self.frontend_tools,
             context=self.context,
+            tenant=self.tenant,
         )
 
     def fitting(self) -> "Carryover":

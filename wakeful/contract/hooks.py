@@ -102,3 +102,5 @@ class HooksInput(Wire):
     """The model's last answer."""
     result: Maybe[RunResult] = None
     """How the run ends; only for `run_end`."""
+    metadata: Few[dict[str, JsonValue]] = {}
+    """Of the run. The activity is local, so history does not record it."""

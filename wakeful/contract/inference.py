@@ -178,7 +178,9 @@ class InferInput(Wire):
     continuing: Few[bool] = False
     """The previous answer hit the token limit, and this one continues it."""
     identity: Maybe[RunIdentity] = None
-    """The run; only for gates and hooks."""
+    """The run; only for gates, hooks, and permission rules about it."""
+    metadata: Maybe[str] = None
+    """The digest of the run's metadata; only with `identity`."""
     permissions: Few[tuple[Rule, ...]] = ()
     """Rules of the thread and the run, on top of the agent's."""
     state: Maybe[StateView] = None

@@ -4,6 +4,7 @@ Temporal refuses a payload of two mebibytes and a workflow task of four. What ex
 or could be written and never be read again, so it is refused, cut or kept waiting before it is written.
 """
 
+import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -31,6 +32,9 @@ REASON_LENGTH = 1_000
 NAME_LENGTH = 200
 """Characters of a name that a client chooses and the thread keeps."""
 
+METADATA_BYTES = 8_000
+"""Bytes of a message's metadata, which waits with the message and belongs to the run that it begins."""
+
 
 def within(limit: int) -> Callable[[T], T]:
     """A validator: the value, if its JSON has at most so many bytes."""
@@ -41,6 +45,21 @@ def within(limit: int) -> Callable[[T], T]:
         return value
 
     return check
+
+
+def valid_name(name: str) -> str:
+    """A validator: the name of a tenant or a user. Lists, queries and search attributes show it as it is."""
+    if not 0 < len(name) <= NAME_LENGTH or not name.isprintable() or name != name.strip():
+        raise ValueError(f"it must have 1 to {NAME_LENGTH} printable characters, and no space at its ends")
+    return name
+
+
+def valid_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+    """A validator: metadata that a run can refer to by its digest, which no number that JSON lacks may change."""
+    if (problem := depth_problem(metadata)) is not None:
+        raise ValueError(problem)
+    json.dumps(metadata, allow_nan=False)
+    return within(METADATA_BYTES)(metadata)
 
 
 def cut(text: str, length: int = REASON_LENGTH) -> str:

@@ -28,6 +28,8 @@ class Sender(Wire):
     task_id: Maybe[str] = None
     """Of a background task that writes to its owner: the owner's id for it."""
     name: Maybe[str] = None
+    tenant: Maybe[str] = None
+    """The tenant that the sender's thread belongs to."""
 
 
 class AgentMessage(Wire):

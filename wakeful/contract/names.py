@@ -115,6 +115,7 @@ TOOL_RECOVER_MESSAGES = "recover_failed_messages"
 
 RECIPIENT_NOT_FOUND = "recipient_not_found"
 RECIPIENT_UNAVAILABLE = "recipient_unavailable"
+RECIPIENT_OF_OTHER_TENANT = "recipient_of_other_tenant"
 TRANSPORT_FAILED = "transport_failed"
 TASK_NOT_FOUND = "task_not_found"
 AWAITING_TASKS = "awaiting_tasks"

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, Field, JsonValue, TypeAdapter, ValidationError, model_validator
 
 from wakeful.contract.base import Few, Maybe, Written
 from wakeful.contract.budgets import Budget
 from wakeful.contract.decisions import Decision, Decisions
 from wakeful.contract.errors import CallerError, validation_problems
-from wakeful.contract.limits import cut, depth_problem, within
+from wakeful.contract.limits import cut, depth_problem, valid_metadata, valid_name, within
 from wakeful.contract.mail import AgentMessage, Mail, ReturnedMessage, TaskEvent
 from wakeful.contract.messages import InputMessage, fitting
 from wakeful.contract.model_settings import InferenceOverrides
@@ -17,6 +17,9 @@ from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import LONGEST_EXPIRE_AFTER, OnBusy, Origin, ThreadMode
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult, SubagentContext
 from wakeful.contract.tools import FrontendTool
+
+Name = Annotated[str, AfterValidator(valid_name)]
+Metadata = Annotated[dict[str, JsonValue], AfterValidator(valid_metadata)]
 
 SETTINGS_BYTES = 150_000
 """Bytes of a run's overrides, of its rules, and of its frontend tools: every inference is given them."""
@@ -54,6 +57,12 @@ class RunRequest(Written):
     parent_tool_call_id: Maybe[str] = None
     session_id: Maybe[str] = None
     transport_request_id: Maybe[str] = None
+    tenant: Maybe[Name] = None
+    """The tenant that the thread belongs to; its sub-agents and forks inherit it."""
+    user: Maybe[Name] = None
+    """The user for whom the run acts."""
+    metadata: Few[Metadata] = {}
+    """What tools, hooks, gates and permission rules of the run can read; the model does not."""
     origin: Origin = Origin.USER
     overrides: Annotated[Maybe[InferenceOverrides], AfterValidator(within(SETTINGS_BYTES))] = None
     """Settings for this run only."""
@@ -79,6 +88,8 @@ class RunRequest(Written):
             )
         if not begins_a_run and self.permissions:
             raise ValueError("permissions are for one run, and no run starts without input")
+        if not begins_a_run and (self.user is not None or self.metadata):
+            raise ValueError("user and metadata belong to a message, and no run starts without input")
         if self.fork and self.restore_from:
             raise ValueError("a thread continues another thread (fork) or itself (restore_from), not both")
         names = [tool.id for tool in self.frontend_tools]
@@ -112,6 +123,12 @@ class Submission(Written):
     """Settings for the run that they start."""
     live: Few[bool] = False
     """The sender watches the run that reads them while models write its answers."""
+    tenant: Maybe[Name] = None
+    """Of the sender. They are refused if the thread belongs to another; without one, they count as the thread's own."""
+    user: Maybe[Name] = None
+    """The user for whom the run acts that they start."""
+    metadata: Few[Metadata] = {}
+    """What tools, hooks, gates and permission rules of that run can read."""
 
     @property
     def messages(self) -> tuple[InputMessage, ...]:

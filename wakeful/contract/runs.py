@@ -1,5 +1,8 @@
 """Runs: identity, status, usage and how they end."""
 
+import hashlib
+import json
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -92,11 +95,22 @@ class RunIdentity(Wire):
     task: Maybe[TaskRef] = None
     """The background task that the run is, or belongs to."""
     forked_from: Maybe[ForkedFrom] = None
+    tenant: Maybe[str] = None
+    """The tenant that the thread belongs to."""
+    user: Maybe[str] = None
+    """The user for whom the run acts: of the message that began it."""
 
     @property
     def is_task(self) -> bool:
         """Whether the run is itself a background task, rather than a delegate inside one."""
         return self.task is not None and self.task.thread_id == self.thread_id
+
+
+def metadata_digest(metadata: Mapping[str, JsonValue]) -> str | None:
+    """What activities refer to a run's metadata by; None if it has none."""
+    if not metadata:
+        return None
+    return hashlib.sha256(json.dumps(metadata, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class Usage(Wire):

@@ -268,3 +268,7 @@ class ToolCallInput(Wire):
     """For hooks."""
     live: Few[bool] = False
     """The run is watched: heartbeat the progress of the call more often."""
+    metadata: Few[dict[str, JsonValue]] = {}
+    """Of the run; only for a tool with its own task queue, a local tool and a background tool."""
+    metadata_digest: Maybe[str] = None
+    """For other tools: the digest of the run's metadata, which history records with the agent."""

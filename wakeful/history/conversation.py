@@ -3,15 +3,17 @@
 One execution at a time. What an execution was given by its predecessor is its base; the rest it recorded itself.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from pydantic import JsonValue
 from temporalio.api.common.v1 import Payloads as RawPayloads
 from temporalio.client import Client
 
 from wakeful.contract import ids, names
-from wakeful.contract.agents import Resolution, ResolvedAgent
+from wakeful.contract.agents import Resolution, ResolvedAgent, ResolveInput
 from wakeful.contract.carryover import Carryover
 from wakeful.contract.context import CompactionMark
 from wakeful.contract.errors import CallerError, InternalError
@@ -62,6 +64,8 @@ class Conversation:
     """The `submit` signals of earlier executions."""
     submissions: list[tuple[InputMessage, ...]] = field(default_factory=list)
     agents: list[ResolvedAgent] = field(default_factory=list)
+    metadata: list[Mapping[str, JsonValue]] = field(default_factory=list)
+    """Of its runs."""
     results: dict[str, Message] = field(default_factory=dict)
     reports: list[Report] = field(default_factory=list)
     children: set[str] = field(default_factory=set)
@@ -160,6 +164,8 @@ class ConversationReader:
                 self.conversation.children.add(thread_id)
             case ActivityScheduled(activity_type=names.ACTIVITY_INFER):
                 self.conversation.appended += (await self._payloads.value(moment.input, InferInput)).appended
+            case ActivityScheduled(activity_type=names.ACTIVITY_RESOLVE_AGENT):
+                self.conversation.metadata.append((await self._payloads.value(moment.input, ResolveInput)).metadata)
             case ActivityCompleted():
                 with suppress(CallerError):  # the workflow took a malformed result for a failure
                     await self._on_completed(moment)
@@ -179,6 +185,8 @@ class ConversationReader:
         conversation.submissions_before = thread.counters.submissions
         if thread.run is not None and thread.run.resolved is not None:
             conversation.agents.append(thread.run.resolved)
+        if thread.run is not None:
+            conversation.metadata.append(thread.run.metadata)
         conversation.results.update(_snapshot_results(thread))
         conversation.children.update(status_view(thread).children)
         if compaction := thread.context.compaction:

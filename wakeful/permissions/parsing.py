@@ -6,16 +6,17 @@ read_*   mcp_[ab]?                      every tool whose name matches the glob
 shell(git *)                            the primary argument matches the glob
 pay(amount =~ "^[0-9]{1,2}$")           a field matches; several conditions, separated by commas, must all hold
 mail(to[*].address !~ "*@example.org")  a path: fields, `[0]`, `[*]` for every element, `*` for every field
+pay($tenant = "acme")                   of the run, not of the arguments: `$tenant`, `$user`, `$metadata.field`
 """
 
 import re
 from functools import lru_cache
 
-from wakeful.permissions.patterns import OPERATORS, Condition, Every, Step, ToolPattern
+from wakeful.permissions.patterns import CONTEXT_FIELDS, OPERATORS, Condition, Every, Step, ToolPattern
 from wakeful.permissions.text_matcher import Kind, PatternError, TextMatcher
 
 _FIELD = r"(?:[A-Za-z0-9_-]+|\*)"
-_PATH = re.compile(rf"{_FIELD}(?:\[[^\]]*\])*(?:\.{_FIELD}(?:\[[^\]]*\])*)*")
+_PATH = re.compile(rf"\$?{_FIELD}(?:\[[^\]]*\])*(?:\.{_FIELD}(?:\[[^\]]*\])*)*")
 _STEP = re.compile(r"\.?([A-Za-z0-9_-]+)|\.?(\*)|\[\s*(\d{1,9})\s*\]|\[\s*(\*)\s*\]")
 _OPERATOR = re.compile("|".join(re.escape(sign) for sign in sorted(OPERATORS, key=len, reverse=True)))
 _THEN_OPERATOR = re.compile(r"\s*(?:" + _OPERATOR.pattern + ")")
@@ -106,7 +107,8 @@ class _Parser:
         return None if glob == "*" else self._matcher(Kind.GLOB, glob, at=at)
 
     def _condition(self) -> Condition:
-        path = self._path()
+        of_run = self._text.startswith("$", self._position)
+        path = self._path(of_run=of_run)
         self._take(_SPACE)
         operator = self._take(_OPERATOR)
         if operator is None:
@@ -117,19 +119,22 @@ class _Parser:
             raise self._error(f'expected a string in double quotes after {operator[0]}, as in {operator[0]} "text"')
         kind, negated = OPERATORS[operator[0]]
         value = re.sub(r'\\(["\\])', r"\1", quoted[1])
-        return Condition(path, self._matcher(kind, value, at=at), negated)
+        return Condition(path, self._matcher(kind, value, at=at), negated, of_run)
 
-    def _path(self) -> tuple[Step, ...]:
+    def _path(self, *, of_run: bool) -> tuple[Step, ...]:
         path = _PATH.match(self._text, self._position)
         if path is None:
             raise self._error("expected a path to an argument, as in a.b[0].c")
-        steps: list[Step] = []
+        at, steps = self._position, list[Step]()
+        self._position += of_run
         while self._position < path.end():
             step = self._take(_STEP)
             if step is None:
                 raise self._error("expected a number or * between [ and ]")
             field, every_field, number, _ = step.groups()
             steps.append(field or (int(number) if number else Every.FIELD if every_field else Every.ELEMENT))
+        if of_run and steps[0] not in CONTEXT_FIELDS:
+            raise self._error(f"a run has {' '.join(f'${name}' for name in CONTEXT_FIELDS)}", at=at)
         return tuple(steps)
 
     def _matcher(self, kind: Kind, text: str, *, at: int) -> TextMatcher:

@@ -1,7 +1,7 @@
 """Patterns of tool calls: a tool's name, and conditions on its arguments. `parsing.py` parses them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple, assert_never
 
@@ -30,6 +30,10 @@ OPERATORS = {
 }
 
 
+CONTEXT_FIELDS = ("tenant", "user", "metadata")
+"""What patterns can read of the run that makes a call."""
+
+
 class Specificity(NamedTuple):
     """How specific a pattern is; the greater wins."""
 
@@ -41,21 +45,26 @@ class Specificity(NamedTuple):
 
 @dataclass(frozen=True)
 class Condition:
-    """`path op "text"`: holds if any value at the path matches; does not hold if there is none."""
+    """`path op "text"`: holds if any value at the path matches; does not hold if there is none.
+
+    The path leads into the call's arguments or, with a `$` before it, into the context of its run.
+    """
 
     path: tuple[Step, ...]
     text: TextMatcher
     negated: bool = False
+    of_run: bool = False
 
-    def holds(self, arguments: JsonValue, *, when_unsure: bool) -> bool:
-        return any(self._holds_of(value, when_unsure) for value in _values_at(arguments, self.path))
+    def holds(self, arguments: JsonValue, context: JsonValue, *, when_unsure: bool) -> bool:
+        root = context if self.of_run else arguments
+        return any(self._holds_of(value, when_unsure) for value in _values_at(root, self.path))
 
     def _holds_of(self, value: JsonValue, when_unsure: bool) -> bool:
         matches = self.text.matches(as_text(value))
         return when_unsure if matches is None else matches is not self.negated
 
     def __str__(self) -> str:
-        path = "".join(_step_text(step) for step in self.path).removeprefix(".")
+        path = ("$" if self.of_run else "") + "".join(_step_text(step) for step in self.path).removeprefix(".")
         operator = next(sign for sign, meaning in OPERATORS.items() if meaning == (self.text.kind, self.negated))
         quoted = self.text.text.replace("\\", "\\\\").replace('"', '\\"')
         return f'{path} {operator} "{quoted}"'
@@ -68,8 +77,10 @@ class ToolPattern:
     tool: TextMatcher
     arguments: TextMatcher | tuple[Condition, ...] | None = None
 
-    def matches(self, tool_name: str, arguments: JsonValue, *, when_unsure: bool = False) -> bool:
-        """Whether the call matches; `when_unsure` if an argument is too long to search."""
+    def matches(
+        self, tool_name: str, arguments: JsonValue, *, context: JsonValue = None, when_unsure: bool = False
+    ) -> bool:
+        """Whether the call matches, in a run with this context; `when_unsure` if an argument is too long to search."""
         named = self.tool.matches(tool_name)
         if named is False:
             return False
@@ -79,7 +90,7 @@ class ToolPattern:
             case TextMatcher() as text:
                 matches = text.matches(primary(arguments))
             case conditions:
-                matches = all(condition.holds(arguments, when_unsure=when_unsure) for condition in conditions)
+                matches = all(each.holds(arguments, context, when_unsure=when_unsure) for each in conditions)
         if matches is False:
             return False
         return when_unsure if named is None or matches is None else True
@@ -99,6 +110,15 @@ class ToolPattern:
     def whole_tool(self) -> str | None:
         """The tool's name, if the pattern matches exactly this tool with any arguments."""
         return self.tool.text if self.tool.kind is Kind.EXACT and self.arguments is None else None
+
+    def whole_tool_in(self, context: JsonValue) -> str | None:
+        """The tool's name, if the pattern matches exactly this tool with any arguments in a run with this context."""
+        match self.arguments:
+            case tuple() as conditions if all(condition.of_run for condition in conditions):
+                holds = all(each.holds(None, context, when_unsure=True) for each in conditions)
+                return replace(self, arguments=None).whole_tool if holds else None
+            case _:
+                return self.whole_tool
 
     def __str__(self) -> str:
         tool = f"/{self.tool.text}/" if self.tool.kind is Kind.REGEX else self.tool.text

@@ -1,11 +1,12 @@
 """Which permission rule applies to a call: one that denies wins, then one that allows, then one that asks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
+from wakeful.contract.runs import RunIdentity
 from wakeful.permissions.parsing import parse_pattern
 from wakeful.permissions.text_matcher import PatternError
 
@@ -31,16 +32,41 @@ class Ruling:
         return f"Tool '{tool_name}' denied by permission rules"
 
 
-def judge(policy: PermissionPolicy | None, rules: Sequence[Rule], tool_name: str, arguments: JsonValue) -> Ruling:
+def run_context(identity: RunIdentity, metadata: Mapping[str, JsonValue]) -> JsonValue:
+    """What patterns with a `$` read of a run; a field that it does not have is absent."""
+    context: dict[str, JsonValue] = {"tenant": identity.tenant, "user": identity.user, "metadata": dict(metadata)}
+    return {name: value for name, value in context.items() if value is not None}
+
+
+def read_context(policy: PermissionPolicy | None, rules: Sequence[Rule]) -> bool:
+    """Whether a rule may read whose run makes a call."""
+    return any("$" in rule.tool for rule in (*(policy.rules if policy else ()), *rules))
+
+
+def judge(
+    policy: PermissionPolicy | None,
+    rules: Sequence[Rule],
+    tool_name: str,
+    arguments: JsonValue,
+    *,
+    context: JsonValue = None,
+) -> Ruling:
     """Like `evaluate`, but rules that cannot be evaluated deny the call."""
     try:
-        return evaluate(policy, rules, tool_name, arguments)
+        return evaluate(policy, rules, tool_name, arguments, context=context)
     except (ValueError, RecursionError) as error:
         return Ruling(Behavior.DENY, problem=str(error))
 
 
-def evaluate(policy: PermissionPolicy | None, rules: Sequence[Rule], tool_name: str, arguments: JsonValue) -> Ruling:
-    """Apply an agent's policy, overlaid with the thread's and the run's `rules`, to a call.
+def evaluate(
+    policy: PermissionPolicy | None,
+    rules: Sequence[Rule],
+    tool_name: str,
+    arguments: JsonValue,
+    *,
+    context: JsonValue = None,
+) -> Ruling:
+    """Apply an agent's policy, overlaid with the thread's and the run's `rules`, to a call of a run (`run_context`).
 
     Of several matching rules with the same behavior the most specific one counts, and of equals the last. An argument
     that is too long to search matches rules that deny or ask, and does not match rules that allow.
@@ -55,7 +81,7 @@ def evaluate(policy: PermissionPolicy | None, rules: Sequence[Rule], tool_name: 
             (pattern.specificity, index, rule)
             for index, rule in enumerate(effective.rules)
             if rule.behavior is behavior
-            and (pattern := parse_pattern(rule.tool)).matches(tool_name, arguments, when_unsure=unsure)
+            and (pattern := parse_pattern(rule.tool)).matches(tool_name, arguments, context=context, when_unsure=unsure)
         ]
         if matching:
             return Ruling(behavior, max(matching, key=lambda match: match[:2])[2])
@@ -85,14 +111,18 @@ def merged(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     return tuple(last.values())
 
 
-def hidden_tools(policy: PermissionPolicy | None, rules: Sequence[Rule]) -> frozenset[str]:
-    """The tools that are denied with any arguments: requests leave them out.
+def hidden_tools(
+    policy: PermissionPolicy | None, rules: Sequence[Rule], *, context: JsonValue = None
+) -> frozenset[str]:
+    """The tools that are denied with any arguments in this run: requests leave them out.
 
     Raises:
         PatternError: a rule's pattern is malformed.
     """
     denied = (
-        parse_pattern(rule.tool).whole_tool for rule in overlaid(policy, rules).rules if rule.behavior is Behavior.DENY
+        parse_pattern(rule.tool).whole_tool_in(context)
+        for rule in overlaid(policy, rules).rules
+        if rule.behavior is Behavior.DENY
     )
     return frozenset(name for name in denied if name is not None)
 

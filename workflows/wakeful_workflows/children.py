@@ -154,6 +154,7 @@ class Children:
             call=command.call,
             identity=identity.model_copy(update={"task": task}),
             idempotency_key=ids.idempotency_key(identity.run_id, command.call.id),
+            metadata=dict(command.metadata),
         )
         given = ToolTaskInput(owner_thread_id=identity.thread_id, task_id=command.id, tool=command.tool, input=input)
         title = f"{command.tool.name}: {arguments_summary(command.call)}"

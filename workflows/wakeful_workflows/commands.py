@@ -25,7 +25,7 @@ from wakeful.contract.inference import (
 from wakeful.contract.limits import LOCAL_RESULTS_BYTES, MAX_RUNNING_LOCAL
 from wakeful.contract.mail import DeliverInput
 from wakeful.contract.requests import payload_problem
-from wakeful.contract.runs import RunIdentity
+from wakeful.contract.runs import RunIdentity, metadata_digest
 from wakeful.contract.tools import ToolCallInput, unreadable_result
 from wakeful.loop.machine.commands import CallTool, Compact, DeliverMessage, Infer, ResolveAgent, RunHooks
 from wakeful.loop.machine.facts import (
@@ -151,7 +151,14 @@ class Activities:
     def _schedule(self, command: ActivityCommand, identity: RunIdentity) -> Handle:
         match command:
             case ResolveAgent():
-                lookup = ResolveInput(agent_id=command.agent_id, revision=REVISION, in_task=command.in_task)
+                lookup = ResolveInput(
+                    agent_id=command.agent_id,
+                    revision=REVISION,
+                    in_task=command.in_task,
+                    tenant=identity.tenant,
+                    user=identity.user,
+                    metadata=dict(command.metadata),
+                )
                 return workflow.start_activity(
                     names.ACTIVITY_RESOLVE_AGENT,
                     self._history.encode(ACTIVITY, lookup),
@@ -168,9 +175,11 @@ class Activities:
             case Compact():
                 return self._schedule_compaction(command)
             case CallTool(tool=tool):
-                input = self._tool_input(command, identity)
                 if tool.local and not self._local.has_room:
                     tool = tool.model_copy(update={"local": False})
+                # History does not record a local activity's input; a foreign worker cannot read the history.
+                is_inline = tool.local or tool.task_queue is not None
+                input = self._tool_input(command, identity, is_inline=is_inline)
                 encoded = self._history.encode(LOCAL_ACTIVITY if tool.local else ACTIVITY, input)
                 handle = start_tool(tool, input, id=command.id, encoded=encoded)
                 if tool.local:
@@ -202,7 +211,8 @@ class Activities:
             overrides=command.overrides,
             continuing=command.continuing,
             permissions=command.permissions,
-            identity=identity if agent.gates or command.state else None,
+            identity=identity if command.is_judged else None,
+            metadata=metadata_digest(command.metadata) if command.is_judged else None,
             state=command.state,
             step=command.step if command.state else 0,
             ended_step=command.ended_step,
@@ -230,6 +240,7 @@ class Activities:
             state=command.state,
             response=command.response,
             result=command.result,
+            metadata=dict(command.metadata),
         )
         return start_local(
             names.ACTIVITY_HOOKS,
@@ -260,7 +271,7 @@ class Activities:
             summary="summarise the oldest messages",
         )
 
-    def _tool_input(self, command: CallTool, identity: RunIdentity) -> ToolCallInput:
+    def _tool_input(self, command: CallTool, identity: RunIdentity, *, is_inline: bool) -> ToolCallInput:
         ticket = command.ticket
         return ToolCallInput(
             call=command.call,
@@ -274,6 +285,8 @@ class Activities:
             state=command.state,
             step=command.step,
             live=command.live,
+            metadata=dict(command.metadata) if is_inline else {},
+            metadata_digest=None if is_inline else metadata_digest(command.metadata),
         )
 
     def _digest_of(self, agent: ResolvedAgent) -> str:

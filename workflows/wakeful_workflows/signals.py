@@ -85,7 +85,14 @@ def _decoded(payload: Payload) -> Any:
 def _submitted(payload: object) -> Fact:
     submission = parse_submission(payload)
     return MessagesSubmitted(
-        submission.messages, submission.on_busy, submission.agent_id, submission.overrides, submission.live
+        submission.messages,
+        submission.on_busy,
+        submission.agent_id,
+        submission.overrides,
+        submission.live,
+        submission.tenant,
+        submission.user,
+        submission.metadata,
     )
 
 

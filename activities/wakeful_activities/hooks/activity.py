@@ -21,7 +21,7 @@ class HooksActivity:
     @activity.defn(name=ACTIVITY_HOOKS)
     async def run_hooks(self, input: HooksInput) -> HookEffects:
         agent = await self._cache.agent(input.agent)
-        hooks = self._hooks.begin(agent, input.identity, input.step, input.state)
+        hooks = self._hooks.begin(agent, input.identity, input.step, input.state, input.metadata)
         for phase in input.phases:
             for binding in hooks.bindings(phase):
                 await hooks.run(binding, phase, _context_at(phase, input))

@@ -19,7 +19,7 @@ from wakeful.contract.decisions import ResumeMode, Suspension, SuspensionTicket
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.permissions.parsing import naming
-from wakeful.permissions.rules import judge
+from wakeful.permissions.rules import judge, run_context
 from wakeful.registry.registry import Registry
 from wakeful_activities.hooks.hook_run import HookRun
 from wakeful_activities.results import cut_to_fit
@@ -81,7 +81,8 @@ class Gates:
 
     def _own(self, call: GateCall) -> GateCall[Any]:
         """A copy: a gate that changes the arguments must not change what other gates see or what runs."""
-        return replace(call, arguments=copy.deepcopy(call.arguments), deps=self._user_code.dependencies.value)
+        arguments, metadata = copy.deepcopy((call.arguments, call.metadata))
+        return replace(call, arguments=arguments, metadata=metadata, deps=self._user_code.dependencies.value)
 
 
 def is_gated(agent: ResolvedAgent, rules: Sequence[Rule]) -> bool:
@@ -90,7 +91,8 @@ def is_gated(agent: ResolvedAgent, rules: Sequence[Rule]) -> bool:
 
 
 def _permission(agent: ResolvedAgent, rules: Sequence[Rule], call: GateCall) -> Verdict | None:
-    ruling = judge(agent.permissions, rules, call.tool_name, call.arguments)
+    context = run_context(call.identity, call.metadata)
+    ruling = judge(agent.permissions, rules, call.tool_name, call.arguments, context=context)
     if (reason := ruling.denial_of(call.tool_name)) is not None:
         return Block(reason=reason)
     is_asked = ruling.behavior is Behavior.ASK and not call.approved

@@ -8,11 +8,11 @@ that fails never fails the activity: it is skipped and reported, or, if its plug
 import asyncio
 import copy
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, JsonValue, TypeAdapter
 from pydantic_core import PydanticSerializationError, to_json
 from temporalio import activity
 
@@ -74,9 +74,17 @@ class Hooks:
         self.dependencies = user_code.dependencies
         self._settings: OrderedDict[str, BaseModel] = OrderedDict()
 
-    def begin(self, agent: ResolvedAgent, identity: RunIdentity, step: int, view: StateView | None) -> "HookRun":
+    def begin(
+        self,
+        agent: ResolvedAgent,
+        identity: RunIdentity,
+        step: int,
+        view: StateView | None,
+        metadata: Mapping[str, JsonValue] | None = None,
+    ) -> "HookRun":
         """The hooks of one activity."""
-        return HookRun(self, agent, identity, step, State(view, agent.state_keys, agent_id=agent.agent_id))
+        state = State(view, agent.state_keys, agent_id=agent.agent_id)
+        return HookRun(self, agent, identity, step, state, metadata or {})
 
     def plugin(self, id: str) -> AnyPlugin | None:
         return self._registry.plugin(id)
@@ -109,11 +117,20 @@ class Hooks:
 class HookRun:
     """Runs the hooks of one activity and merges their requests; each hook sees the state that earlier ones wrote."""
 
-    def __init__(self, hooks: Hooks, agent: ResolvedAgent, identity: RunIdentity, step: int, state: State) -> None:
+    def __init__(
+        self,
+        hooks: Hooks,
+        agent: ResolvedAgent,
+        identity: RunIdentity,
+        step: int,
+        state: State,
+        metadata: Mapping[str, JsonValue],
+    ) -> None:
         self._hooks = hooks
         self._agent = agent
         self._identity = identity
         self._step = step
+        self._metadata = metadata
         self._requested_bytes = 0
         self._failures: list[HookFailure] = []
         self._failure: str | None = None
@@ -153,6 +170,7 @@ class HookRun:
             await self._hooks.set_up(plugin)
             context = make(
                 identity=self._identity,
+                metadata=copy.deepcopy(self._metadata),
                 agent=self._agent_copy,
                 settings=self._hooks.settings(plugin, binding),
                 plugin_id=binding.id,

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
+from pydantic import JsonValue
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
@@ -16,7 +17,6 @@ from wakeful.contract.hooks import Phase
 from wakeful.contract.inference import InferInput, ModelRequest, ModelResponse, RecoveryPlan
 from wakeful.contract.messages import LeftOut
 from wakeful.contract.names import ACTIVITY_INFER
-from wakeful.contract.runs import RunIdentity
 from wakeful.permissions.rules import overlaid, rule_problems
 from wakeful.registry.registry import Registry
 from wakeful_activities.heartbeats import HeartbeatIntervals, Heartbeats, heartbeating
@@ -26,7 +26,13 @@ from wakeful_activities.hooks.hook_run import HookRun, Hooks
 from wakeful_activities.inference.answer import continued_text, recordable, with_output
 from wakeful_activities.inference.attempt import Stream, earlier_attempts
 from wakeful_activities.inference.breakers import CircuitBreakers
-from wakeful_activities.inference.build_request import BuiltRequest, RequestShape, build_request, tools_by_id
+from wakeful_activities.inference.build_request import (
+    BuiltRequest,
+    RequestShape,
+    build_request,
+    identity_of,
+    tools_by_id,
+)
 from wakeful_activities.inference.hooks import after_inference, after_verdicts, before_inference, has_hooks
 from wakeful_activities.inference.model_choice import ModelChoice
 from wakeful_activities.inference.models import Models
@@ -89,7 +95,7 @@ class InferActivity:
             raise ApplicationError("; ".join(problems), type="InvalidPermissions", non_retryable=True)
         shape = RequestShape.of(input, agent)
         built = await build_request(self._cache, input, agent, shape)
-        hooks = self._begin_hooks(input, agent)
+        hooks = await self._begin_hooks(input, agent)
         if hooks is not None:
             changed = await before_inference(hooks, input, shape, built.history)
             if hooks.ends_run:
@@ -109,10 +115,11 @@ class InferActivity:
             response = response.model_copy(update={"context": built.report})
         return recordable(await self._checked(recordable(response), input, agent, built, hooks))
 
-    def _begin_hooks(self, input: InferInput, agent: ResolvedAgent) -> HookRun | None:
+    async def _begin_hooks(self, input: InferInput, agent: ResolvedAgent) -> HookRun | None:
         if not has_hooks(agent, input):
             return None
-        return self._hooks.begin(agent, _identity(input, agent), input.step, input.state)
+        metadata = await self._cache.metadata(input.metadata)
+        return self._hooks.begin(agent, identity_of(input, agent), input.step, input.state, metadata)
 
     async def _answer(
         self,
@@ -207,7 +214,8 @@ class InferActivity:
             if hooks.ends_run or hooks.requests.retry is not None:  # the answer is discarded: nothing else checks it
                 return response.model_copy(update={"effects": hooks.effects})
         if response.tool_calls and (is_gated(agent, rules) or agent.has_hooks(Phase.TOOL_GATE)):
-            verdicts = await self._gates.verdicts(agent, rules, _gate_calls(response, input, agent), hooks)
+            calls = _gate_calls(response, input, agent, await self._cache.metadata(input.metadata))
+            verdicts = await self._gates.verdicts(agent, rules, calls, hooks)
             if hooks is not None and not hooks.ends_run:
                 verdicts = await after_verdicts(hooks, response.tool_calls, verdicts, tools_by_id(input, agent))
             response = response.model_copy(update={"verdicts": verdicts})
@@ -223,16 +231,11 @@ def _step_label(activity_id: str, lineage: str) -> str:
     return ids.step_label(work.step if isinstance(work, ids.Infer) else 0, lineage)
 
 
-def _identity(input: InferInput, agent: ResolvedAgent) -> RunIdentity:
-    info = activity.info()
-    return input.identity or RunIdentity(
-        thread_id=info.workflow_id or "", run_id=info.workflow_run_id or "", agent_id=agent.agent_id
-    )
-
-
-def _gate_calls(response: ModelResponse, input: InferInput, agent: ResolvedAgent) -> list[GateCall]:
+def _gate_calls(
+    response: ModelResponse, input: InferInput, agent: ResolvedAgent, metadata: Mapping[str, JsonValue]
+) -> list[GateCall]:
     """The calls of an answer, as gates see them before any of them runs."""
-    tools, identity = tools_by_id(input, agent), _identity(input, agent)
+    tools, identity = tools_by_id(input, agent), identity_of(input, agent)
     return [
         GateCall(
             identity=identity,
@@ -240,6 +243,7 @@ def _gate_calls(response: ModelResponse, input: InferInput, agent: ResolvedAgent
             tool_name=call.name,
             arguments=call.arguments,
             tool=tools.get(call.name),
+            metadata=metadata,
         )
         for call in response.tool_calls
     ]

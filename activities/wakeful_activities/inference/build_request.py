@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from temporalio import activity
+
 from wakeful.authoring.hook_requests import HookRequests
 from wakeful.context.compaction import summary_message
 from wakeful.context.messages import PlacedMessages, by_place, place
@@ -16,8 +18,9 @@ from wakeful.contract.mail import with_escaped_tags
 from wakeful.contract.messages import Message
 from wakeful.contract.model_settings import InferenceOverrides, ModelSettings
 from wakeful.contract.permissions import Rule
+from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tools import ToolDescriptor
-from wakeful.permissions.rules import hidden_tools
+from wakeful.permissions.rules import hidden_tools, run_context
 from wakeful_activities.history_cache import CachedTranscript, HistoryCache
 
 QUOTED_CHARS = 4_000
@@ -66,7 +69,8 @@ async def build_request(
     Args:
         limit: the most tokens of the request, if the provider has rejected a longer one.
     """
-    hidden = hidden_tools(agent.permissions, shape.permissions)
+    context = run_context(identity_of(input, agent), await cache.metadata(input.metadata))
+    hidden = hidden_tools(agent.permissions, shape.permissions, context=context)
     known = sorted(tools_by_id(input, agent).items())
     tools = tuple(tool for id, tool in known if id not in hidden and shape.requests.shows(id))
     emitted, report, rewritten = by_place(shape.context), None, shape.requests.messages
@@ -102,6 +106,14 @@ async def build_request(
 def tools_by_id(input: InferInput, agent: ResolvedAgent) -> dict[str, ToolDescriptor]:
     """The tools that the model may call; the front end's take precedence over the agent's."""
     return {tool.id: tool for tool in (*agent.tools, *input.frontend_tools)}
+
+
+def identity_of(input: InferInput, agent: ResolvedAgent) -> RunIdentity:
+    """The run; if nothing of the agent asks whose it is, only what Temporal says of it."""
+    info = activity.info()
+    return input.identity or RunIdentity(
+        thread_id=info.workflow_id or "", run_id=info.workflow_run_id or "", agent_id=agent.agent_id
+    )
 
 
 def _whole(known: CachedTranscript, mark: CompactionMark | None) -> tuple[Message, ...]:

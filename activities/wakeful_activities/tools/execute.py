@@ -1,6 +1,7 @@
 """Execute a tool call: one activity, whose type is the tool's name. A tool's exception is a result, never a failure."""
 
 import asyncio
+import copy
 import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -69,7 +70,11 @@ class ToolActivity:
                 f"The call was not executed: this worker has no tool {name!r}. Use another tool, or report the problem."
             )
             return ToolOutcome(result=ToolResult.error(name, missing))
-        call = _Call(input, self._hooks.profiles, self._hooks.dependencies.value)
+        try:
+            metadata = input.metadata or await self._cache.metadata(input.metadata_digest)
+        except Exception as error:  # as for the agent below
+            return _not_read(name, "the metadata of its run could not be read", error)
+        call = _Call(input, self._hooks.profiles, self._hooks.dependencies.value, metadata)
         with _tracer.start_as_current_span(f"execute_tool {name}") as span:
             span.set_attribute("gen_ai.tool.name", name)
             span.set_attribute("gen_ai.tool.call.id", input.call.id)
@@ -84,14 +89,10 @@ class ToolActivity:
         try:
             agent = await self._cache.agent(agent_digest)
         except Exception as error:  # if the activity failed, the model could not know whether the tool took effect
-            activity.logger.warning("agent not read", extra={"tool": tool.name}, exc_info=error)
-            message = (
-                f"The call was not executed, because its gates could not be evaluated: {error}. You can call it again."
-            )
-            return ToolOutcome(result=ToolResult.error(tool.name, message))
-        hooks = self._hooks.begin(agent, input.identity, input.step, input.state)
+            return _not_read(tool.name, "its gates could not be evaluated", error)
+        hooks = self._hooks.begin(agent, input.identity, input.step, input.state, call.metadata)
         hooked = HookedCall(hooks, agent, input)
-        outcome = await self._gate(agent, hooked) or await hooked.before()
+        outcome = await self._gate(agent, hooked, call.metadata) or await hooked.before()
         if outcome is None:
             call.state = hooks.state.staged()
             outcome = await self._execute_emitting(tool, call)
@@ -100,7 +101,9 @@ class ToolActivity:
         outcome = await hooked.after(outcome)
         return outcome.model_copy(update={"effects": hooks.effects})
 
-    async def _gate(self, agent: ResolvedAgent, hooked: HookedCall) -> ToolOutcome | None:
+    async def _gate(
+        self, agent: ResolvedAgent, hooked: HookedCall, metadata: Mapping[str, JsonValue]
+    ) -> ToolOutcome | None:
         """The outcome of a call that permission rules, gates or `tool_gate` hooks do not allow; None if they do."""
         input = hooked.input
         call = GateCall(
@@ -111,6 +114,7 @@ class ToolActivity:
             tool=hooked.tool,
             resume=input.resume,
             is_first_check=False,
+            metadata=metadata,
         )
         verdict = await self._gates.verdict(agent, input.permissions, call, hooked.hooks)
         outcome = _outcome_of(input.call.name, verdict)
@@ -161,8 +165,11 @@ class ToolActivity:
 class _Call:
     """A call while it runs: its context, the progress it last reported, and whether it is cancelled."""
 
-    def __init__(self, input: ToolCallInput, profiles: OpenProfiles, deps: Any) -> None:
+    def __init__(
+        self, input: ToolCallInput, profiles: OpenProfiles, deps: Any, metadata: Mapping[str, JsonValue]
+    ) -> None:
         self.input = input
+        self.metadata = metadata
         self._profiles = profiles
         self._deps = deps
         self.cancelled = threading.Event()
@@ -194,6 +201,7 @@ class _Call:
             cancelled_source=self.cancelled.is_set,
             emit_sink=self._emit,
             handoff_sink=self._hand_off,
+            metadata=copy.deepcopy(self.metadata),
         )
 
     def _report(self, report: Mapping[str, JsonValue]) -> None:
@@ -211,6 +219,13 @@ class _Call:
     def progress(self) -> tuple[Mapping[str, JsonValue], ...]:
         """The details of the next heartbeat."""
         return () if self._reported is None else (self._reported,)
+
+
+def _not_read(tool_name: str, why: str, error: Exception) -> ToolOutcome:
+    """The outcome of a call that was not executed, because this worker could not read what it needs from history."""
+    activity.logger.warning("call not executed", extra={"tool": tool_name}, exc_info=error)
+    message = f"The call was not executed, because {why}: {error}. You can call it again."
+    return ToolOutcome(result=ToolResult.error(tool_name, message))
 
 
 def _is_task(input: ToolCallInput) -> bool:

@@ -185,6 +185,25 @@ def test_other_arguments_of_a_decision_are_used(agent: ResolvedAgent, asked: Too
     assert (driver.refusal_reasons, isinstance(driver.thread.stage, Done)) == ([], False)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "is_denied"),
+    [
+        ('/./($tenant = "acme", $user = "ann", $metadata.order = "7")', True),
+        ('/./($tenant = "beta")', False),
+        ('/./($user != "ann")', False),
+    ],
+)
+def test_rules_about_tenant_user_and_metadata_hold_where_no_activity_checks_them(pattern: str, is_denied: bool) -> None:
+    """B-664"""
+    policy = PermissionPolicy(default_behavior=Behavior.ALLOW, rules=(rule(pattern, "deny"),))
+    agent = PARENT.model_copy(update={"permissions": policy})
+    request = REQUEST.model_copy(update={"tenant": "acme", "user": "ann", "metadata": {"order": 7}})
+    driver = Driver(agent, request=request)
+    driver.model(asks_gated(delegate_call("c1"), c1=Suspend(ticket=make_ticket("s1"))))
+    driver.decide(resume("c1"))
+    assert isinstance(driver.thread.stage, Done) is is_denied
+
+
 def test_a_rule_that_a_hook_added_since_holds_for_a_resumed_call_without_an_activity() -> None:
     driver = Driver(PARENT)
     ticket = Suspend(ticket=make_ticket("s1"))

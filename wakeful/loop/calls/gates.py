@@ -15,7 +15,7 @@ from wakeful.contract.tools import ToolDescriptor
 from wakeful.loop.calls.batch import NewCall, ResumingCall, RunningCall, SuspendedCall
 from wakeful.loop.calls.commit import batch_of
 from wakeful.loop.machine.state import Thread
-from wakeful.permissions.rules import judge
+from wakeful.permissions.rules import judge, run_context
 
 
 def final_calls(
@@ -60,7 +60,8 @@ def denial_of_resumed(thread: Thread, call: ResumingCall, executed: ToolCall) ->
     """Why the permission rules deny a resumed call that no activity judges again; `executed` has its arguments."""
     if _is_judged_again(thread.tool(call.call.name)):
         return None
-    ruling = judge(thread.agent.permissions, thread.rules, executed.name, executed.arguments)
+    context = run_context(thread.identity, thread.current.metadata)
+    ruling = judge(thread.agent.permissions, thread.rules, executed.name, executed.arguments, context=context)
     return ruling.denial_of(executed.name)
 
 

@@ -122,6 +122,7 @@ def call_command(thread: Thread, call: RunningCall) -> CallTool:
         state=thread.agent_state.view if agent.state_keys or has_hooks else None,
         step=thread.current.step.number if has_hooks else 0,
         live=thread.current.is_live,
+        metadata=thread.current.metadata,
     )
 
 

@@ -4,7 +4,10 @@ A command that schedules an activity or sends a signal ends as exactly one `Work
 `ChildIdAssigned` and then `ChildSettled` or `ChildClosed`. A cancel has no fact of its own.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
 
 from wakeful.contract import ids
 from wakeful.contract.agents import ResolvedAgent
@@ -22,6 +25,7 @@ from wakeful.contract.runs import RunResult
 from wakeful.contract.state import StateView
 from wakeful.contract.subagents import ChildResult
 from wakeful.contract.tools import ToolDescriptor
+from wakeful.permissions.rules import read_context
 
 NOTIFY_PARENT_ID = ids.work_id(ids.NotifyParent())
 
@@ -31,6 +35,7 @@ class ResolveAgent:
     id: str
     agent_id: str
     in_task: bool = False
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,12 @@ class Infer:
     """The previous step, if its `step_end` hooks run with this inference."""
     lineage: str = ""
     live: bool = False
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether gates, hooks or permission rules have to know whose run it is."""
+        return bool(self.agent.gates or self.state or read_context(self.agent.permissions, self.permissions))
 
     @property
     def model(self) -> str:
@@ -92,6 +103,7 @@ class CallTool:
     """For the tool and for hooks."""
     step: int = 0
     live: bool = False
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -118,6 +130,7 @@ class StartTask:
     id: str
     tool: ToolDescriptor
     call: ToolCall
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -168,6 +181,7 @@ class RunHooks:
     state: StateView
     response: str = ""
     result: RunResult | None = None
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 Command = (

@@ -1,7 +1,10 @@
 """Facts: everything that can happen to a thread. `advance` learns about the world only through them."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
+
+from pydantic import JsonValue
 
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.budgets import Budget
@@ -160,6 +163,9 @@ class MessagesSubmitted:
     agent_id: str | None = None
     overrides: InferenceOverrides | None = None
     live: bool = False
+    tenant: str | None = None
+    user: str | None = None
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -179,6 +185,9 @@ class Submitted:
     """It is read with the next step, but is no reason for one."""
     live: bool = False
     """Its sender watches the run that reads it."""
+    user: str | None = None
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Of the run that it begins."""
 
 
 @dataclass(frozen=True)

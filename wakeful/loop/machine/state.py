@@ -4,8 +4,8 @@
 that the next run cannot inherit anything by accident.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Concatenate, ParamSpec, assert_never
 
 from pydantic import JsonValue
@@ -227,6 +227,8 @@ class Run:
     """The `on_deactivate` hooks of the agent that hands the run off have run."""
     receipt: CancelReceipt | None = None
     """Which descendants were cancelled with the run."""
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Of the message that began it; its user is in the thread's identity."""
 
     @property
     def agent(self) -> ResolvedAgent:
@@ -268,6 +270,8 @@ class Thread:
     """What decisions with `always` have allowed."""
     inherited_permissions: tuple[Rule, ...] = ()
     """Of a fork: the rules of the run that its first run continues."""
+    inherited_metadata: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Of a fork: the metadata of that run."""
     expire_after: float | None = None
     """Seconds that the thread may be idle, if its request says so; else its agent says it."""
     active_agent: str | None = None
@@ -371,6 +375,8 @@ class Thread:
             agent_state=self.agent_state,
             permissions=self.permissions,
             run_permissions=self.run.permissions if self.run else self.inherited_permissions,
+            run_metadata=self.run.metadata if self.run else self.inherited_metadata,
+            identity=self.identity,
             counters=self.counters,
             compaction=self.context.compaction,
             frontend_tools=self.frontend_tools,

@@ -68,6 +68,7 @@ def hooks_command(thread: Thread, stage: RunningHooks) -> RunHooks:
         state=thread.agent_state.view,
         response=run.response,
         result=stage.ending.result if stage.ending else None,
+        metadata=run.metadata,
     )
 
 

@@ -98,6 +98,7 @@ def infer_command(thread: Thread, stage: Inferring) -> Infer:
         ended_step=stage.ended_step,
         lineage=thread.counters.lineage,
         live=run.is_live,
+        metadata=run.metadata,
     )
 
 
@@ -132,7 +133,8 @@ def resolve_handoff(thread: Thread, agent_id: str) -> Advance:
 
 
 def handoff_command(thread: Thread, stage: HandingOff) -> ResolveAgent:
-    return ResolveAgent(stage.id, stage.agent_id, in_task=thread.identity.task is not None)
+    in_task, metadata = thread.identity.task is not None, thread.current.metadata
+    return ResolveAgent(stage.id, stage.agent_id, in_task=in_task, metadata=metadata)
 
 
 def on_handoff_resolved(thread: Thread, agent: ResolvedAgent, *, now: int) -> Advance:

@@ -10,7 +10,12 @@ from wakeful.contract.budgets import Spent
 from wakeful.contract.inference import Source
 from wakeful.contract.mail import AgentMessage, ReturnedMessage, TaskEvent, mail_message
 from wakeful.contract.messages import Message
-from wakeful.contract.names import RECIPIENT_UNAVAILABLE, SIGNAL_DELIVER, SIGNAL_MAIL_RETURNED
+from wakeful.contract.names import (
+    RECIPIENT_OF_OTHER_TENANT,
+    RECIPIENT_UNAVAILABLE,
+    SIGNAL_DELIVER,
+    SIGNAL_MAIL_RETURNED,
+)
 from wakeful.contract.outcomes import OutcomeStatus, remembered_id
 from wakeful.contract.runs import CancelReceipt
 from wakeful.contract.subagents import ChildResult, EndStatus, child_result_message, delegate_result
@@ -162,10 +167,14 @@ def on_mail_received(thread: Thread, mail: AgentMessage | TaskEvent, *, now: int
     """Mail is read in the next step; if none is due, it is the reason for one."""
     if isinstance(mail, TaskEvent) and not _is_running(thread, mail):
         return Advance(thread)  # its end was reported, and nothing comes after that; or a rewind has undone it
+    if isinstance(mail, AgentMessage) and _is_of_other_tenant(thread, mail):
+        reason = f"the message of thread {mail.sender.thread_id!r} comes from another tenant"
+        refused = refuse(thread, SIGNAL_DELIVER, reason, now=now)
+        return refused.then(return_message, mail, RECIPIENT_OF_OTHER_TENANT)
     message = mail_message(mail)
     is_new = remembered_id(message.id) not in accepted_ids(thread)
-    if is_new and (reason := no_room_for(thread, (Submitted(message, message),))) is not None:
-        refused = refuse(thread, SIGNAL_DELIVER, reason, now=now)
+    if is_new and (problem := no_room_for(thread, (Submitted(message, message),))) is not None:
+        refused = refuse(thread, SIGNAL_DELIVER, problem, now=now)
         return refused.then(return_message, mail) if isinstance(mail, AgentMessage) else refused
     return _accept_mail(thread, mail, message, now=now)
 
@@ -177,14 +186,18 @@ def _accept_mail(thread: Thread, mail: AgentMessage | TaskEvent, message: Messag
     return _post(thread, message, source, now=now, passive=passive)
 
 
+def _is_of_other_tenant(thread: Thread, message: AgentMessage) -> bool:
+    return message.sender.tenant != thread.identity.tenant
+
+
 def _is_running(thread: Thread, event: TaskEvent) -> bool:
     task = thread.children.find(event.task_id)
     return task is not None and event.thread_id in (None, task.thread_id)
 
 
-def return_message(thread: Thread, message: AgentMessage) -> Advance:
-    """Return a message: the thread had ended and could not be woken yet, or has no room for it."""
-    returned = ReturnedMessage(message=message, error=RECIPIENT_UNAVAILABLE)
+def return_message(thread: Thread, message: AgentMessage, error: str = RECIPIENT_UNAVAILABLE) -> Advance:
+    """Return a message: the thread had ended and could not be woken yet, has no room for it, or refuses it."""
+    returned = ReturnedMessage(message=message, error=error)
     id = ids.work_id(ids.ReturnMessage(message.message_id))
     command = SendSignal(id, message.sender.thread_id, SIGNAL_MAIL_RETURNED, returned)
     returning = (*thread.mail.returning, message)
@@ -192,13 +205,13 @@ def return_message(thread: Thread, message: AgentMessage) -> Advance:
 
 
 def on_message_returned(thread: Thread, message_id: str, fact: WorkFact, *, now: int) -> Thread:
-    """The sender has the message again; if it is unreachable, the next run of this thread reads the message."""
+    """The sender has the message again; if it is unreachable, the next run of this thread reads what it may read."""
     message = next((message for message in thread.mail.returning if message.message_id == message_id), None)
     if message is None:
         return thread
     others = tuple(other for other in thread.mail.returning if other is not message)
     thread = replace(thread, mail=replace(thread.mail, returning=others))
-    if isinstance(fact, Delivered):
+    if isinstance(fact, Delivered) or _is_of_other_tenant(thread, message):
         return thread
     return _accept_mail(thread, message, mail_message(message), now=now).thread
 

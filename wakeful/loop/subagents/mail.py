@@ -159,7 +159,7 @@ def _message(thread: Thread, call: ToolCall, relation: Relation, recipient: str,
 def _sender(thread: Thread, relation: Relation) -> Sender:
     """Who writes; a background task tells its owner which one it is."""
     identity, task = thread.identity, thread.identity.task
-    sender = Sender(agent_id=thread.agent.agent_id, thread_id=identity.thread_id)
+    sender = Sender(agent_id=thread.agent.agent_id, thread_id=identity.thread_id, tenant=identity.tenant)
     if relation != "parent" or task is None or not identity.is_task:
         return sender
     return sender.model_copy(update={"task_id": task.task_id, "name": task.name})

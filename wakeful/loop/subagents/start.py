@@ -91,6 +91,9 @@ def start_subagent(
             parent_run_id=identity.run_id,
             parent_tool_call_id=call_id,
             session_id=identity.session_id,
+            tenant=identity.tenant,
+            user=identity.user,
+            metadata=dict(run.metadata),
             origin=Origin.SUBAGENT,
             # A rule that allows would widen what the sub-agent's own policy asks about.
             permissions=tuple(rule for rule in run.permissions if rule.behavior is not Behavior.ALLOW),

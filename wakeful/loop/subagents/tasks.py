@@ -61,7 +61,8 @@ def start_background_tool(
     """Run a tool in the background; the model gets the task's id at once."""
     description = f"{tool.id} {json.dumps(executed.arguments, ensure_ascii=False)}"
     task = _new_task(thread, call, TaskType.TOOL, description, now=now)
-    return Advance(thread, (StartTask(task.task_id, tool, executed.for_tool),)).then(_record, call, task)
+    started = StartTask(task.task_id, tool, executed.for_tool, thread.current.metadata)
+    return Advance(thread, (started,)).then(_record, call, task)
 
 
 def _new_task(

@@ -24,7 +24,7 @@ from wakeful.contract.runs import RunStatus
 from wakeful.contract.segments import SegmentRef, archived_messages
 from wakeful.loop.calls.batch import RunningCall
 from wakeful.loop.calls.tool_calls import call_command
-from wakeful.loop.machine.commands import Command, ResolveAgent
+from wakeful.loop.machine.commands import Command
 from wakeful.loop.machine.facts import Submitted
 from wakeful.loop.machine.stages import (
     AwaitingBudget,
@@ -44,6 +44,7 @@ from wakeful.loop.machine.state import REVISION, BeforeRun, Thread
 from wakeful.loop.step.hooks import hooks_command
 from wakeful.loop.step.steps import handoff_command, infer_command
 from wakeful.loop.subagents.mail import resend_command, send_command
+from wakeful.loop.thread.submissions import resolve_command
 
 FORMAT = 1
 """The format of snapshots. Raise it when a field of anything in a snapshot is added, changed or removed: an older
@@ -139,7 +140,7 @@ def pending_commands(thread: Thread) -> tuple[Command, ...]:
 def _stage_commands(thread: Thread) -> tuple[Command, ...]:
     match thread.stage:
         case Resolving(id=id):
-            return (ResolveAgent(id, thread.identity.agent_id, in_task=thread.identity.task is not None),)
+            return (resolve_command(thread, id),)
         case Inferring() as stage:
             return (infer_command(thread, stage),)
         case HandingOff() as stage:

@@ -4,11 +4,15 @@ A fork point shares every value with the state it was taken from, so it costs ne
 memory, never in history: an execution that is queried again replays, and knows its fork points again.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from pydantic import JsonValue
 
 from wakeful.contract.carryover import Carryover, Counters
 from wakeful.contract.context import AgentContext, Compaction
 from wakeful.contract.permissions import Rule
+from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tools import ToolDescriptor
 from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.thread.transcript import TranscriptPosition
@@ -24,6 +28,9 @@ class ForkPoint:
     agent_state: AgentState
     permissions: tuple[Rule, ...]
     run_permissions: tuple[Rule, ...]
+    run_metadata: Mapping[str, JsonValue]
+    identity: RunIdentity
+    """Of the run, whose tenant and user the fork inherits."""
     counters: Counters
     compaction: Compaction | None
     frontend_tools: tuple[ToolDescriptor, ...]
@@ -37,6 +44,9 @@ class ForkPoint:
             agent_id=self.agent_id,
             permissions=self.permissions,
             run_permissions=self.run_permissions,
+            run_user=self.identity.user,
+            run_metadata=dict(self.run_metadata),
+            tenant=self.identity.tenant,
             state=dict(self.agent_state.thread),
             state_revision=self.agent_state.revision,
             run_state=dict(self.agent_state.run),

@@ -39,6 +39,8 @@ def begin(
             permissions=request.permissions,
             budget=request.budget,
             live=request.live,
+            user=request.user,
+            metadata=request.metadata,
         )
         for index, written in enumerate(request.messages)
     )
@@ -73,6 +75,7 @@ def opened(
         agent_state=AgentState(kept.state_revision, thread=kept.state, run=kept.run_state, emitted=kept.state_revision),
         permissions=kept.permissions,
         inherited_permissions=kept.run_permissions,
+        inherited_metadata=kept.run_metadata,
         expire_after=request.expire_after or kept.expire_after,
         active_agent=kept.agent_id,
         queued=tuple(map(_unread, kept.unread)),
@@ -87,7 +90,16 @@ def _unread(unread: UnreadMessage) -> Submitted:
     """A message that no run had read: the woken thread starts a run with it."""
     message = unread.message
     source = submissions.source_of(message, ids.FromSnapshot(message.id))
-    return Submitted(message, source, unread.group, unread.agent_id, unread.overrides, live=unread.live)
+    return Submitted(
+        message,
+        source,
+        unread.group,
+        unread.agent_id,
+        unread.overrides,
+        live=unread.live,
+        user=unread.user,
+        metadata=unread.metadata,
+    )
 
 
 def _kept_compaction(transcript: Transcript, kept: Carryover) -> Compaction | None:
@@ -109,6 +121,13 @@ def _known_outcomes(transcript: Transcript, kept: Carryover) -> tuple[Outcome, .
     found = {remembered_id(message.id): status for status, messages in statuses for message in messages}
     others = (Outcome(id=id, status=status) for id, status in found.items() if id not in known)
     return outcomes.newest((*others, *carried))
+
+
+def other_tenant(request: RunRequest, kept: Carryover) -> str | None:
+    """Why the request cannot continue a thread; None if it can."""
+    if request.tenant is None or request.tenant == kept.tenant:
+        return None
+    return f"it belongs to another tenant than {request.tenant!r}: leave the tenant out, or start a new thread"
 
 
 def _identity(request: RunRequest, kept: Carryover, *, thread_id: str, run_id: str) -> RunIdentity:
@@ -138,4 +157,6 @@ def _identity(request: RunRequest, kept: Carryover, *, thread_id: str, run_id: s
         path=parent.path if parent else before.path if before else (),
         task=task,
         forked_from=forked_from,
+        tenant=kept.tenant or request.tenant,
+        user=request.user or kept.run_user,
     )

@@ -50,12 +50,26 @@ def refuse_submitted(thread: Thread, fact: MessagesSubmitted, reason: str, *, no
 
 
 def accept(thread: Thread, fact: MessagesSubmitted, *, now: int) -> Advance:
-    """Accept the messages of the newest `submit` signal."""
+    """Accept the messages of the newest `submit` signal, unless their sender belongs to another tenant."""
+    if fact.tenant is not None and fact.tenant != thread.identity.tenant:
+        reason = f"the thread belongs to another tenant than {fact.tenant!r}, which the message is from"
+        return refuse_submitted(thread, fact, reason, now=now)
     number, submitted, room = thread.counters.submissions, [], INLINE_GROUP_BYTES
     for index, message in enumerate(submitted_messages(thread, fact)):
         source = source_of(message, ids.FromSubmit(number, index), room=room)
         room -= _inline_bytes(source)
-        submitted.append(Submitted(message, source, str(number), fact.agent_id, fact.overrides, live=fact.live))
+        submitted.append(
+            Submitted(
+                message,
+                source,
+                str(number),
+                fact.agent_id,
+                fact.overrides,
+                live=fact.live,
+                user=fact.user,
+                metadata=fact.metadata,
+            )
+        )
     return accept_submitted(thread, tuple(submitted), fact.on_busy, now=now)
 
 
@@ -150,18 +164,23 @@ def start_next_run(thread: Thread, *, interrupted: bool = False) -> Advance:
 
 
 def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | RunRequest) -> Advance:
-    """Start a run that reads `taken`; `first` has its agent, overrides, permissions and budget."""
+    """Start a run that reads `taken`; `first` has its agent, overrides, permissions, budget, user and metadata."""
     counters = thread.counters.model_copy(update={"runs": thread.counters.runs + 1})
     number, is_first = counters.runs, thread.run is None
     agent_id = first.agent_id or thread.requested_agent or thread.active_agent or thread.identity.agent_id
+    # The first run of a fork continues a run of its origin: with its permissions and state, and, unless the request has
+    # its own, with its user and metadata.
+    user, metadata = first.user, first.metadata
+    if is_first and user is None and not metadata:
+        user, metadata = thread.identity.user, thread.inherited_metadata
     identity = thread.identity.model_copy(
         update={
             "run_id": ids.run_id(thread.seed, number),
             "agent_id": agent_id,
             "origin": _origin(thread, taken),
+            "user": user,
         }
     )
-    # The first run of a fork continues a run of its origin, with the permissions and the state of that run.
     inherited = thread.inherited_permissions if is_first else ()
     parent = thread.parent if is_first else None
     run = Run(
@@ -177,6 +196,7 @@ def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | R
             allowance=parent.allowance if parent else None,
             deadline=parent.deadline if parent else None,
         ),
+        metadata=metadata,
     )
     resolve_id = ids.work_id(ids.Resolve(number))
     started = replace(
@@ -190,8 +210,17 @@ def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | R
         agent_state=thread.agent_state if is_first else thread.agent_state.for_next_run(),
     ).entering(Resolving(id=resolve_id))
     started = _appending(started, taken)
-    resolve = ResolveAgent(id=resolve_id, agent_id=agent_id, in_task=identity.task is not None)
-    return Advance(started, (resolve,), (run_start(started, *(submitted.message.id for submitted in taken)),))
+    return Advance(
+        started,
+        (resolve_command(started, resolve_id),),
+        (run_start(started, *(submitted.message.id for submitted in taken)),),
+    )
+
+
+def resolve_command(thread: Thread, id: str) -> ResolveAgent:
+    """Look up the agent of a run that starts."""
+    identity = thread.identity
+    return ResolveAgent(id, identity.agent_id, in_task=identity.task is not None, metadata=thread.current.metadata)
 
 
 def _origin(thread: Thread, taken: tuple[Submitted, ...]) -> Origin:
@@ -210,7 +239,11 @@ def _needs_own_run(thread: Thread, later: Submitted) -> bool:
     if thread.mode is ThreadMode.RUN:
         return False  # there will be no other run
     answers = thread.active_agent or thread.identity.agent_id
-    return later.overrides is not None or later.agent_id not in (None, answers)
+    if later.overrides is not None or later.agent_id not in (None, answers):
+        return True
+    # What it asks for must not be done for the user of another message.
+    is_of_run = later.user in (None, thread.identity.user)
+    return not (is_of_run and later.metadata in ({}, thread.current.metadata))
 
 
 def read_queued(thread: Thread) -> Advance:

@@ -165,6 +165,7 @@ def carryover(thread: Thread) -> Carryover:
         frontend_tools=thread.frontend_tools,
         context=thread.context.by_agent,
         expire_after=thread.expire_after,
+        tenant=thread.identity.tenant,
     ).fitting()
 
 
@@ -175,6 +176,8 @@ def _unread(later: Submitted) -> UnreadMessage:
         agent_id=later.agent_id,
         overrides=later.overrides,
         live=later.live,
+        user=later.user,
+        metadata=dict(later.metadata),
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from pydantic import TypeAdapter
 
+from wakeful.contract.base import json_bytes
 from wakeful.contract.decisions import Decision
 from wakeful.loop.machine.facts import Submitted
 from wakeful.loop.machine.state import Thread
@@ -48,6 +49,7 @@ def _no_room(thread: Thread, count: int, size: int) -> str | None:
 def _message_bytes(submitted: Submitted) -> int:
     overrides = submitted.overrides
     settings = len(overrides.model_dump_json().encode()) if overrides is not None else 0
+    settings += len(submitted.user or "") + json_bytes(submitted.metadata)
     return _OVERHEAD + len(submitted.message.model_dump_json().encode()) + settings
 
 

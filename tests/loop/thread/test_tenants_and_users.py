@@ -1,0 +1,260 @@
+"""The tenant of a thread, and the user and the metadata of its runs."""
+
+import pytest
+
+from tests.loop.children import (
+    BILLING,
+    PARENT,
+    agent_message,
+    background_call,
+    child_settled,
+    delegate_call,
+    send_call,
+    spawn_call,
+)
+from tests.loop.driving import AGENT, Driver, after_continue_as_new, asks, call, input_message, ok, says
+from wakeful.contract.base import replace
+from wakeful.contract.carryover import Carryover
+from wakeful.contract.decisions import Refusal
+from wakeful.contract.mail import AgentMessage, ReturnedMessage, Sender
+from wakeful.contract.names import RECIPIENT_OF_OTHER_TENANT, SIGNAL_DELIVER, SIGNAL_MAIL_RETURNED, SIGNAL_SUBMIT
+from wakeful.contract.outcomes import OutcomeStatus
+from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
+from wakeful.contract.requests import Fork, RunRequest
+from wakeful.contract.runs import OnBusy, ThreadMode
+from wakeful.loop.machine.commands import ResolveAgent, SendSignal, StartChild, StartTask
+from wakeful.loop.machine.facts import Delivered, MailReceived, MessagesSubmitted, WorkFailed
+from wakeful.loop.thread.continue_as_new import pending_commands
+from wakeful.loop.thread.opening import begin, other_tenant
+from wakeful.loop.thread.views import carryover
+from wakeful.loop.thread.waiting import no_room_for
+
+ACME = RunRequest(
+    agent_id="assistant", input="Hello", mode=ThreadMode.THREAD, tenant="acme", user="ann", metadata={"order": 7}
+)
+
+
+def acme() -> Driver:
+    """A thread of the tenant acme whose run acts for ann."""
+    return Driver(PARENT, request=ACME)
+
+
+def submitted(
+    id: str,
+    *,
+    tenant: str | None = None,
+    user: str | None = None,
+    order: int | None = None,
+    on_busy: OnBusy = OnBusy.ENQUEUE,
+) -> MessagesSubmitted:
+    metadata = {} if order is None else {"order": order}
+    return MessagesSubmitted((input_message(id),), on_busy, tenant=tenant, user=user, metadata=metadata)
+
+
+def context_of(driver: Driver) -> tuple[str | None, str | None, object]:
+    identity = driver.thread.identity
+    return identity.tenant, identity.user, driver.thread.current.metadata
+
+
+def mail_from(tenant: str | None) -> AgentMessage:
+    return agent_message().model_copy(update={"sender": Sender(agent_id="boss", thread_id="t0", tenant=tenant)})
+
+
+def test_a_run_has_the_user_and_the_metadata_of_the_message_that_begins_it() -> None:
+    """B-661"""
+    driver = acme()
+    assert context_of(driver) == ("acme", "ann", {"order": 7})
+    driver.model(says("Hi."))
+    driver.feed(submitted("m1", user="bob"))
+    assert context_of(driver) == ("acme", "bob", {})
+    driver.resolve()
+    driver.model(says("Hi."))
+    driver.feed(submitted("m2"))
+    assert context_of(driver) == ("acme", None, {})
+
+
+def test_queued_messages_keep_their_users_and_a_run_has_that_of_its_first() -> None:
+    """B-662"""
+    driver = acme()
+    driver.feed(submitted("m1", user="bob", order=8), submitted("m2", user="cy"))
+    assert context_of(driver) == ("acme", "ann", {"order": 7})
+    driver.model(says("Hi."))
+    driver.resolve()
+    assert context_of(driver) == ("acme", "bob", {"order": 8})
+    driver.feed(submitted("m3", user="dan", on_busy=OnBusy.STEER))
+    driver.model(says("Yes?"))
+    assert context_of(driver) == ("acme", "bob", {"order": 8})
+    driver.model(says("Bye."))
+    assert context_of(driver) == ("acme", "cy", {})
+
+
+def test_a_run_that_waits_for_its_tasks_leaves_another_users_message_to_the_next_run() -> None:
+    """B-662"""
+    driver = acme()
+    driver.model(asks(background_call("c1")))
+    driver.model(says("Wait."))
+    driver.feed(submitted("m1", user="bob"), submitted("m2", order=8))
+    assert driver.queued == ["m1", "m2"]
+    waiting = replace(driver.thread, queued=())
+    for own in (submitted("m3", user="ann"), submitted("m4"), submitted("m5", order=7)):
+        driver.last = replace(driver.last, thread=waiting)
+        driver.feed(own)
+        assert driver.queued == []
+
+
+def test_the_agent_that_a_run_is_handed_off_to_acts_for_the_same_user() -> None:
+    """B-661"""
+    driver = acme()
+    driver.model(asks(call("c1", "handoff_to_billing")))
+    driver.resolve(BILLING)
+    assert context_of(driver) == ("acme", "ann", {"order": 7})
+    assert [resolve.metadata for resolve in driver.commands_of(ResolveAgent)] == [{"order": 7}] * 2
+
+
+def test_a_run_that_mail_begins_has_no_user() -> None:
+    """B-661"""
+    driver = acme()
+    driver.model(says("Hi."))
+    driver.feed(MailReceived(mail_from("acme")))
+    assert context_of(driver) == ("acme", None, {})
+
+
+def test_sub_agents_and_background_tools_inherit_tenant_user_and_metadata() -> None:
+    """B-660, B-661"""
+    driver = acme()
+    driver.model(asks(spawn_call("c1"), delegate_call("c2")))
+    requests = [start.request for start in driver.commands_of(StartChild)]
+    assert [(it.tenant, it.user, it.metadata) for it in requests] == [("acme", "ann", {"order": 7})] * 2
+    driver.feed(child_settled("delegate-c2"))
+    driver.model(asks(background_call("c3")))
+    assert [start.metadata for start in driver.commands_of(StartTask)] == [{"order": 7}]
+
+
+@pytest.mark.parametrize("on_busy", OnBusy)
+@pytest.mark.parametrize("is_idle", [True, False])
+@pytest.mark.parametrize("own", ["acme", None])
+def test_a_message_of_another_tenant_is_refused(on_busy: OnBusy, is_idle: bool, own: str | None) -> None:
+    """B-660"""
+    driver = Driver(AGENT, request=ACME.model_copy(update={"tenant": own}))
+    if is_idle:
+        driver.model(says("Hi."))
+    before = driver.thread
+    driver.feed(submitted("m1", tenant="beta", on_busy=on_busy))
+    reason = "the thread belongs to another tenant than 'beta', which the message is from"
+    assert driver.last.commands == ()
+    assert driver.thread.refusals == (Refusal(signal=SIGNAL_SUBMIT, reason=reason, at=driver.now),)
+    assert driver.thread.outcomes[-1].status is OutcomeStatus.REFUSED
+    assert (driver.thread.stage, driver.thread.queued, driver.thread.steering) == (before.stage, (), ())
+
+
+@pytest.mark.parametrize("tenant", ["acme", None])
+def test_a_message_of_the_same_tenant_or_without_one_is_accepted(tenant: str | None) -> None:
+    """B-660"""
+    driver = acme()
+    driver.feed(submitted("m1", tenant=tenant))
+    assert (driver.queued, driver.thread.refusals) == (["m1"], ())
+
+
+def test_a_thread_that_has_ended_keeps_no_message_of_another_tenant() -> None:
+    """B-660"""
+    driver = Driver(request=ACME.model_copy(update={"mode": ThreadMode.RUN}))
+    driver.model(says("Hi."))
+    driver.feed(submitted("m1", tenant="beta"))
+    assert (driver.result.unread, carryover(driver.thread).unread) == ((), ())
+
+
+@pytest.mark.parametrize("tenant", ["beta", None])
+def test_mail_of_another_tenant_is_refused_and_returned(tenant: str | None) -> None:
+    """B-660"""
+    driver = acme()
+    driver.model(says("Hi."))
+    mail = mail_from(tenant)
+    driver.feed(MailReceived(mail))
+    returned = ReturnedMessage(message=mail, error=RECIPIENT_OF_OTHER_TENANT)
+    assert driver.last.commands == (SendSignal("return-msg_1", "t0", SIGNAL_MAIL_RETURNED, returned),)
+    assert [refusal.signal for refusal in driver.thread.refusals] == [SIGNAL_DELIVER]
+    assert driver.refusal_reasons == ["the message of thread 't0' comes from another tenant"]
+    ends = (Delivered("return-msg_1"), WorkFailed("return-msg_1", "gone"))
+    before = driver.last
+    for end in ends:
+        driver.last = before
+        driver.feed(end)
+        assert driver.thread.steering == ()
+
+
+def test_mail_says_which_tenant_it_comes_from() -> None:
+    """B-660"""
+    driver = acme()
+    driver.model(asks(send_call("c1", {"relation": "agent", "thread_id": "t9"})))
+    sent = driver.thread.batch.running[0].message if driver.thread.batch else None
+    assert sent is not None
+    assert sent.sender.tenant == "acme"
+
+
+def test_a_fork_belongs_to_the_tenant_and_continues_for_the_user_of_its_origin() -> None:
+    """B-660, B-661"""
+    origin = acme()
+    origin.model(asks(call("c1")))
+    origin.tool("c1", ok("seen"))
+    kept = origin.last.fork_points[0].carryover
+    request = RunRequest(
+        agent_id="assistant", fork=Fork(thread_id="t1", run_id="0190", step=1, messages=3), input="And?"
+    )
+    for says_more in (request, request.model_copy(update={"input": ""})):
+        fork = Driver(None, request=says_more, carryover=kept)
+        assert context_of(fork) == ("acme", "ann", {"order": 7})
+    own = Driver(None, request=request.model_copy(update={"user": "bob"}), carryover=kept)
+    assert context_of(own) == ("acme", "bob", {})
+    assert own.thread.fork_point.carryover.run_user == "bob"
+
+
+def test_the_tenant_of_a_thread_outlives_its_runs_and_executions() -> None:
+    """B-660"""
+    driver = acme()
+    driver.feed(submitted("m1", user="bob", order=8))
+    driver.cancel(close=True)
+    driver.cancel_in_flight()
+    kept = carryover(driver.thread)
+    assert (kept.tenant, kept.unread[0].user, kept.unread[0].metadata) == ("acme", "bob", {"order": 8})
+    assert kept.for_fork().tenant == "acme"
+    woken = Driver(None, request=RunRequest(agent_id="assistant", mode=ThreadMode.THREAD), carryover=kept)
+    assert woken.thread.identity.tenant == "acme"
+    woken.feed(submitted("m2", tenant="acme", user="cy"))
+    assert context_of(woken) == ("acme", "bob", {"order": 8})
+
+
+def test_a_request_of_another_tenant_cannot_continue_a_thread() -> None:
+    """B-660"""
+    kept = Carryover(tenant="acme")
+    wake = RunRequest(agent_id="assistant", mode=ThreadMode.THREAD)
+    for tenant in (None, "acme"):
+        assert other_tenant(wake.model_copy(update={"tenant": tenant}), kept) is None
+    problem = other_tenant(wake.model_copy(update={"tenant": "beta"}), kept)
+    assert problem is not None
+    assert "another tenant than 'beta'" in problem
+
+
+def test_the_context_of_a_run_passes_continue_as_new() -> None:
+    """B-660, B-661"""
+    starting = begin(ACME, thread_id="t1", run_id="r1")
+    thread = after_continue_as_new(starting.thread)
+    assert pending_commands(thread) == starting.commands
+    assert (thread.identity, thread.current.metadata) == (starting.thread.identity, {"order": 7})
+
+
+def test_metadata_counts_among_what_waits_in_a_thread() -> None:
+    driver = acme()
+    driver.feed(MessagesSubmitted((input_message("m1"),), metadata={"note": "x" * 7_000}))
+    later = driver.thread.queued[0]
+    assert no_room_for(driver.thread, [later] * 100) is None
+    assert no_room_for(driver.thread, [later] * 160) is not None
+
+
+def test_the_model_call_of_a_run_knows_its_context_only_where_rules_gates_or_hooks_ask_for_it() -> None:
+    driver = acme()
+    assert not driver.inference().is_judged
+    asking = PARENT.model_copy(update={"gates": ("g",)})
+    ruled = PermissionPolicy(rules=(Rule(tool='pay($user = "ann")', behavior=Behavior.DENY),))
+    for agent in (asking, PARENT.model_copy(update={"permissions": ruled})):
+        judged = Driver(agent, request=ACME)
+        assert (judged.inference().is_judged, judged.inference().metadata) == (True, {"order": 7})
