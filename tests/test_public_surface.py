@@ -36,6 +36,7 @@ EXPORTS = [
     "CallEndPart",
     "CallStartPart",
     "CallerError",
+    "CannotDecode",
     "Client",
     "ConfigurationError",
     "ConnectionFailed",

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from wakeful.contract.decisions import Decision, DecisionAction, ExpiryAction, ResumeMode, ToolCallResume
     from wakeful.contract.errors import (
         CallerError,
+        CannotDecode,
         ConfigurationError,
         ConnectionFailed,
         DecisionRefused,
@@ -152,6 +153,7 @@ __all__ = [
     "CallEndPart",
     "CallStartPart",
     "CallerError",
+    "CannotDecode",
     "Client",
     "ConfigurationError",
     "ConnectionFailed",
@@ -326,8 +328,8 @@ _EXPORTS = {
     "wakeful.contract.context": "ContextMessage ContextPolicy ContextTarget",
     "wakeful.contract.decisions": "Decision DecisionAction ExpiryAction ResumeMode ToolCallResume",
     "wakeful.contract.errors": (
-        "CallerError ConfigurationError ConnectionFailed DecisionRefused MessageRefused NoAnswer ProviderError "
-        "ProviderErrorKind ThreadBusy ThreadExists ThreadExpired ThreadNotFound ToolError WakefulError"
+        "CallerError CannotDecode ConfigurationError ConnectionFailed DecisionRefused MessageRefused NoAnswer "
+        "ProviderError ProviderErrorKind ThreadBusy ThreadExists ThreadExpired ThreadNotFound ToolError WakefulError"
     ),
     "wakeful.contract.events": (
         "EventRecord Handoff InferenceComplete MessageReceived MessagesRead PluginEvent ReasoningDelta RunFinish "

@@ -10,13 +10,16 @@ because a replay would decode what was refused, and do something else.
 
 import binascii
 import dataclasses
+import re
 import struct
+import traceback
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from google.protobuf.message import DecodeError
 from temporalio.api.common.v1 import Payload
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecution
 from temporalio.converter import (
     DataConverter,
     PayloadCodec,
@@ -25,10 +28,15 @@ from temporalio.converter import (
     WorkflowSerializationContext,
 )
 
+from wakeful.contract import names
+from wakeful.contract.errors import CannotDecode
+
 ENCODING = b"wakeful/undecodable"
 """The encoding of a payload that can never be decoded; its data is the reason. Never in history."""
 
 _PERMANENT = (ValueError, TypeError, LookupError, AssertionError, DecodeError, struct.error, zlib.error, binascii.Error)
+_UNKNOWN = re.compile("Unknown payload encoding (?P<encoding>[^'\"]*)")
+"""How the SDK's payload converter begins its error."""
 _CRYPTOGRAPHY = frozenset({"cryptography", "nacl", "Crypto", "Cryptodome"})
 """Packages whose errors mean that data is not what the key fits."""
 
@@ -59,6 +67,54 @@ def with_converter(client: Client, converter: DataConverter) -> Client:
     return Client(**config)
 
 
+def check_decodable(converter: DataConverter, thread: WorkflowExecution) -> None:
+    """Fail before a thread is read or written that this client cannot decode.
+
+    Its memo tells: without the codec, history would look as if the thread had never started, and a message would be
+    stored in the clear among encrypted ones.
+
+    Raises:
+        CannotDecode: the memo needs a codec, and the converter has none.
+    """
+    title = thread.raw_info.memo.fields.get(names.MEMO_TITLE)
+    if title is None or converter.payload_codec is not None:  # a codec may be slow, and reading the thread uses it
+        return
+    with decoding(converter, f"thread {thread.id!r}"), suppress(RuntimeError):  # another program may have set it
+        converter.payload_converter.from_payload(title)
+
+
+@contextmanager
+def decoding(converter: DataConverter, subject: str) -> Iterator[None]:
+    """Decode in the body.
+
+    Raises:
+        CannotDecode: the converter does not know the encoding, or the codec could not decode it and never will.
+    """
+    try:
+        yield
+    except Exception as error:
+        if (reason := decode_problem(converter, error)) is None:
+            raise
+        raise CannotDecode(subject, reason) from error
+
+
+def decode_problem(converter: DataConverter, error: Exception) -> str | None:
+    """Why a payload cannot be decoded, if that is what an error of the SDK or of the codec says."""
+    if isinstance(error, KeyError) and (unknown := _UNKNOWN.search(str(error))) is not None:
+        return f"its payloads have the encoding {unknown['encoding']!r}, for which this client has no codec"
+    codec = converter.payload_codec
+    codec = codec.codec if isinstance(codec, TolerantCodec) else codec
+    if codec is None or not is_permanent(error) or not _is_raised_by(codec, error):
+        return None
+    return f"the payload codec {type(codec).__name__!r} raised {type(error).__name__}: {error}"
+
+
+def _is_raised_by(codec: PayloadCodec, error: Exception) -> bool:
+    """Whether a method of the codec, or of its copy for one workflow, was being called."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(isinstance(frame.f_locals.get("self"), type(codec)) for frame, _ in frames)
+
+
 def is_permanent(error: BaseException) -> bool:
     """Whether decoding the same bytes again would fail again."""
     if any(isinstance(cause, OSError) for cause in _chain(error)):  # the network, a file, a timeout
@@ -77,15 +133,15 @@ class TolerantCodec(PayloadCodec, WithSerializationContext):
     """A codec whose permanent failures mark the payload, of a workflow but not of an activity."""
 
     def __init__(self, codec: PayloadCodec, *, marks: bool = False) -> None:
-        self._codec = codec
+        self.codec = codec
         self._marks = marks
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        return await self._codec.encode(payloads)
+        return await self.codec.encode(payloads)
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         try:
-            return await self._codec.decode(payloads)
+            return await self.codec.decode(payloads)
         except Exception as error:
             if not self._marks or not is_permanent(error):
                 raise
@@ -95,7 +151,7 @@ class TolerantCodec(PayloadCodec, WithSerializationContext):
         return [decoded for payload in payloads for decoded in await self.decode([payload])]
 
     def with_context(self, context: SerializationContext) -> "TolerantCodec":
-        codec, marks = self._codec, isinstance(context, WorkflowSerializationContext)
+        codec, marks = self.codec, isinstance(context, WorkflowSerializationContext)
         return TolerantCodec(
             codec.with_context(context) if isinstance(codec, WithSerializationContext) else codec, marks=marks
         )

@@ -46,6 +46,7 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
             "ConnectionFailed": {},
             "NoAnswer": {"NotStarted": {}},
             "ArchiveMissing": {},
+            "CannotDecode": {},
             "DoesNotReplay": {"ReplayTooSlow": {}},
             "NewerRelease": {},
             "WorkerExhausted": {},

@@ -21,7 +21,7 @@ from tests.history.conftest import Working
 from tests.support.waiting import until_status
 from wakeful import RunStatus
 from wakeful.client.client import Client
-from wakeful.contract.errors import DoesNotReplay
+from wakeful.contract.errors import CannotDecode
 from wakeful.history.read_only_replayer import decoding_only
 from wakeful.history.reader import HistoryReader
 from wakeful.storage import DirectoryStore, data_converter, external_storage
@@ -107,13 +107,13 @@ async def test_an_encrypted_thread_is_read_with_its_codec(
     assert codec.encoded == encoded
 
 
-async def test_a_reader_without_the_codec_says_where_it_stopped(
+async def test_a_reader_without_the_codec_says_what_it_cannot_decode(
     temporal: TemporalClient, thread_id: str, working: Working
 ) -> None:
     converter = replace(await data_converter({}), payload_codec=Flipping())
     client = Client(await connected(temporal, converter), task_queue=thread_id)
     await suspended(client, working, SECRET)
-    with pytest.raises(DoesNotReplay, match=r"at event 3: .*unknown.* the payload codec of its workers"):
+    with pytest.raises(CannotDecode, match=rf"thread '{thread_id}' cannot be decoded here: its payloads have the enc"):
         await HistoryReader(temporal).read(thread_id)
 
 

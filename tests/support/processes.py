@@ -35,12 +35,13 @@ _forks.set_forkserver_preload(
 )
 
 
-async def wakeful(*args: str, address: str | None = None) -> Ran:
+async def wakeful(*args: str, address: str | None = None, stdin: str = "", **environ: str) -> Ran:
     """Run the `wakeful` command to its end, in a process of its own."""
-    env = {**os.environ, **({"TEMPORAL_ADDRESS": address} if address else {})}
+    env = {**os.environ, **({"TEMPORAL_ADDRESS": address} if address else {}), **environ}
     with tempfile.TemporaryDirectory() as folder:
-        out, err = Path(folder, "out"), Path(folder, "err")
-        process = _forks.Process(target=_command, args=(args, env, out, err))
+        given, out, err = Path(folder, "in"), Path(folder, "out"), Path(folder, "err")
+        given.write_text(stdin)
+        process = _forks.Process(target=_command, args=(args, env, given, out, err))
         process.start()
         try:
             await asyncio.to_thread(process.join, 90)
@@ -50,8 +51,9 @@ async def wakeful(*args: str, address: str | None = None) -> Ran:
         return Ran(process.exitcode, out.read_text(), err.read_text())
 
 
-def _command(args: tuple[str, ...], env: dict[str, str], out: Path, err: Path) -> None:
+def _command(args: tuple[str, ...], env: dict[str, str], given: Path, out: Path, err: Path) -> None:
     """Run the program behind `wakeful`, with files instead of pipes."""
+    sys.stdin = given.open()
     for descriptor, path in ((1, out), (2, err)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
     os.environ.clear()

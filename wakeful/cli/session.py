@@ -6,8 +6,9 @@ It connects before it imports the client: most of that is not needed for a quest
 from __future__ import annotations
 
 import json
+import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,11 +19,16 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
     from temporalio.client import Client as TemporalClient
 
+    from wakeful.client.approvals import PendingDecision
     from wakeful.client.client import Client
     from wakeful.client.thread_reader import ThreadReader
+    from wakeful.client.undelivered import ThreadUndelivered
     from wakeful.contract.views import StatusView
 
 T = TypeVar("T")
+
+MOST_NAMED = 3
+NO_CODEC = "this client has no codec for it"
 
 TIMEOUT_VARIABLE = "WAKEFUL_QUERY_TIMEOUT"
 
@@ -44,16 +50,35 @@ def with_client(
 def with_temporal(cluster: options.Cluster, use: Callable[[TemporalClient], Awaitable[T]]) -> T:
     """Run a coroutine with Temporal's client of the cluster that the options name."""
     from wakeful.connection import Address, connect
+    from wakeful.undecodable import decoding
 
     where = Address(address=cluster.address, namespace=cluster.namespace, client=cluster.client_factory)
 
+    # The SDK logs, with a traceback, that a history does not replay here: the command says so in a line.
+    logging.getLogger("temporalio").setLevel(logging.CRITICAL)
+
     async def go() -> T:
         try:
-            return await use(await connect(where))
+            temporal = await connect(where)
+            with decoding(temporal.data_converter, "what Temporal has"):
+                return await use(temporal)
         except BrokenPipeError:
             exit_broken_pipe()
 
     return run(go())
+
+
+def exit_if_all_undecodable(listed: Sequence[PendingDecision | ThreadUndelivered]) -> None:
+    """A list in which one thread cannot be decoded is of use; one in which none can is an error.
+
+    Raises:
+        CannotDecode: that is so.
+    """
+    from wakeful.contract.errors import CannotDecode
+
+    if listed and all(each.undecodable for each in listed):
+        threads = ", ".join(dict.fromkeys(repr(each.thread_id) for each in listed[:MOST_NAMED]))
+        raise CannotDecode(f"everything that was found ({threads}{', …' * (len(listed) > MOST_NAMED)})", NO_CODEC)
 
 
 async def read_status(reader: ThreadReader, thread_id: str) -> StatusView:

@@ -73,6 +73,8 @@ class PendingDecision(Wire):
     """The message and the arguments are only a part, without the schema. The inbox of the thread has the whole."""
     unknown: Maybe[str] = None
     """Why nothing more is known: the run cannot be read. You can send the decision nevertheless."""
+    undecodable: Few[bool] = False
+    """The reason is that this program does not have the thread's payload codec."""
 
 
 async def pending_decisions(
@@ -195,7 +197,7 @@ def _entries(
         return pending_of(read)
     if listed is not None:
         return pending_of(listed)
-    return _unknown(execution, read.reason) if read is not None else ()
+    return _unknown(execution, read) if read is not None else ()
 
 
 def _is_in_tree(entry: PendingDecision, thread_id: str) -> bool:
@@ -203,7 +205,7 @@ def _is_in_tree(entry: PendingDecision, thread_id: str) -> bool:
     return thread_id in entry.path or (entry.unknown is not None and is_descendant(entry.thread_id, thread_id))
 
 
-def _unknown(execution: WorkflowExecution, reason: str) -> tuple[PendingDecision, ...]:
+def _unknown(execution: WorkflowExecution, unanswered: Unanswered) -> tuple[PendingDecision, ...]:
     """What the search attributes alone say; without any, that there may be a decision."""
     attributes = execution.typed_search_attributes
     known = (execution.root_id, execution.parent_id, execution.id)
@@ -214,7 +216,8 @@ def _unknown(execution: WorkflowExecution, reason: str) -> tuple[PendingDecision
             agent_id=attributes.get(_AGENT) or "",
             path=tuple(dict.fromkeys(thread for thread in known if thread)),
             call_id=call_id,
-            unknown=reason,
+            unknown=unanswered.reason,
+            undecodable=unanswered.undecodable,
         )
         for call_id in attributes.get(_PENDING) or [""]
     )

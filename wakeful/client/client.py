@@ -43,6 +43,7 @@ from wakeful.contract.state import StateView
 from wakeful.contract.tools import FrontendTool
 from wakeful.contract.views import EventsPage, StatusView
 from wakeful.rpc_errors import error_of
+from wakeful.undecodable import decoding
 
 
 class Client:
@@ -171,7 +172,8 @@ class Client:
 
     async def result(self, thread_id: str) -> RunResult:
         """Wait for the result of the thread's run, also if the thread is rewound meanwhile."""
-        return await wait_for_result(self.temporal, self.handle(thread_id))
+        with decoding(self.temporal.data_converter, f"the result of thread {thread_id!r}"):
+            return await wait_for_result(self.temporal, self.handle(thread_id))
 
     async def status(self, thread_id: str, *, within: timedelta | None = None) -> StatusView:
         """What the run is doing and what it waits for, as the last completed workflow task left it.

@@ -17,6 +17,7 @@ from wakeful.contract.base import Wire
 from wakeful.contract.errors import WakefulError
 from wakeful.history.list_queries import quoted
 from wakeful.rpc_errors import error_of
+from wakeful.undecodable import decoding
 
 V = TypeVar("V", bound=Wire)
 
@@ -45,7 +46,8 @@ async def query(
         NoAnswer: no worker answered `within` this time, or within Temporal's default.
     """
     try:
-        return await ask(temporal, thread_id, name, kind, argument, run_id=run_id, within=within)
+        with decoding(temporal.data_converter, f"the answer of thread {thread_id!r}"):
+            return await ask(temporal, thread_id, name, kind, argument, run_id=run_id, within=within)
     except WorkflowQueryFailedError as error:
         raise WakefulError(f"query {name!r} of thread {thread_id!r} failed: {error}") from error
     except RPCError as error:

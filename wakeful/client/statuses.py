@@ -12,7 +12,7 @@ from temporalio.client import Client, WorkflowExecution
 from wakeful.client.queries import QUERY_TIMEOUT, query
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
-from wakeful.contract.errors import DoesNotReplay, NoAnswer, NotStarted, ThreadNotFound, WakefulError
+from wakeful.contract.errors import CannotDecode, DoesNotReplay, NoAnswer, NotStarted, ThreadNotFound, WakefulError
 from wakeful.contract.views import StatusView
 
 MAX_CONCURRENT_READS = 16
@@ -23,6 +23,8 @@ class Unanswered:
     """The status of a thread is not known, and why."""
 
     reason: str
+    undecodable: bool = False
+    """This program does not have the thread's payload codec."""
 
 
 class Statuses:
@@ -54,7 +56,7 @@ class Statuses:
             except ThreadNotFound:
                 return None
             except WakefulError as error:
-                return Unanswered(str(error))
+                return Unanswered(str(error), undecodable=isinstance(error, CannotDecode))
             except Exception as error:  # whatever is wrong with one thread, such as its codec, the others are listed
                 return Unanswered(f"it cannot be read: {type(error).__name__}: {error}")
 

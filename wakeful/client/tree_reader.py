@@ -17,9 +17,11 @@ from wakeful.client.statuses import Statuses, Unanswered
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.tree import KnownThread, TreeNode, build_tree
 from wakeful.contract import names
+from wakeful.contract.errors import CannotDecode
 from wakeful.contract.runs import RunResult, RunStatus
 from wakeful.contract.views import StatusView
 from wakeful.rpc_errors import error_of
+from wakeful.undecodable import check_decodable, decoding
 
 _AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
 _STATUS = SearchAttributeKey.for_keyword(names.ATTRIBUTE_STATUS)
@@ -47,12 +49,14 @@ class TreeReader:
 
         Raises:
             ThreadNotFound: no workflow has this id.
+            CannotDecode: it needs a payload codec, and this client has none.
         """
         try:
             described = await self._temporal.get_workflow_handle(thread_id).describe()
             listed = [found async for found in self._temporal.list_workflows(in_tree(thread_id, described.root_id))]
         except RPCError as error:
             raise error_of(error, thread_id) from error
+        check_decodable(self._temporal.data_converter, described)
         executions, parents = _tree_executions(thread_id, [described, *listed])
         statuses = Statuses(self._temporal, reader=self._reader)
         known: dict[str, KnownThread] = {}
@@ -118,9 +122,10 @@ class TreeReader:
         """The result of a completed run, from history: no worker is needed."""
         handle = self._temporal.get_workflow_handle(execution.id, run_id=execution.run_id, result_type=RunResult)
         try:
-            result: RunResult = await handle.result(follow_runs=False, rpc_timeout=QUERY_TIMEOUT)
+            with decoding(self._temporal.data_converter, f"the result of thread {execution.id!r}"):
+                result: RunResult = await handle.result(follow_runs=False, rpc_timeout=QUERY_TIMEOUT)
             return result
-        except (WorkflowFailureError, RPCError):
+        except (WorkflowFailureError, RPCError, CannotDecode):
             return None
 
     async def _describe_all(self, threads: list[str]) -> list[WorkflowExecution | None]:

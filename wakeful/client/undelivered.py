@@ -19,6 +19,8 @@ class ThreadUndelivered(Wire):
     undelivered: Few[tuple[UndeliveredMessage, ...]] = ()
     unknown: Maybe[str] = None
     """Why nothing is known: the thread cannot be read."""
+    undecodable: Few[bool] = False
+    """The reason is that this program does not have the thread's payload codec."""
 
 
 async def read_undelivered(reader: ThreadReader, *, on_listed: Callable[[int], None]) -> list[ThreadUndelivered]:
@@ -36,7 +38,8 @@ async def read_undelivered(reader: ThreadReader, *, on_listed: Callable[[int], N
     found: list[ThreadUndelivered] = []
     for execution, answer in zip(executions, answers, strict=True):
         if isinstance(answer, Unanswered):
-            found.append(ThreadUndelivered(thread_id=execution.id, unknown=answer.reason))
+            id, reason = execution.id, answer.reason
+            found.append(ThreadUndelivered(thread_id=id, unknown=reason, undecodable=answer.undecodable))
         elif answer is not None and answer.undelivered:
             found.append(ThreadUndelivered(thread_id=execution.id, undelivered=answer.undelivered))
     return sorted(found, key=lambda each: (each.unknown is not None, each.thread_id))

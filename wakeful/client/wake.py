@@ -24,6 +24,7 @@ from wakeful.history.archive import last_archive
 from wakeful.history.latest_execution import latest_started
 from wakeful.loop.thread.continue_as_new import unpack
 from wakeful.rpc_errors import describe_execution, error_of
+from wakeful.undecodable import check_decodable
 
 Described = WorkflowExecutionDescription
 
@@ -128,6 +129,7 @@ async def describe(temporal: Client, thread_id: str) -> Described | None:
 
     Raises:
         ThreadNotFound: the workflow with this id is not a thread.
+        CannotDecode: it needs a payload codec, and this client has none.
     """
     try:
         described = await describe_execution(temporal, thread_id)
@@ -135,6 +137,8 @@ async def describe(temporal: Client, thread_id: str) -> Described | None:
         raise error_of(error, thread_id) from error
     if described is not None and described.workflow_type != names.WORKFLOW:
         raise ThreadNotFound(thread_id)
+    if described is not None:
+        check_decodable(temporal.data_converter, described)
     return described
 
 

@@ -13,6 +13,7 @@
     ├── NoAnswer                a thread cannot be read, usually because no worker is running
     │   └── NotStarted            no worker has completed a workflow task of the execution yet
     ├── ArchiveMissing          an archived part of a thread was deleted
+    ├── CannotDecode            this program does not have the payload codec of a thread, or has another key
     ├── DoesNotReplay           a history does not replay on the installed code: a worker has to be asked
     │   └── ReplayTooSlow         it may replay on this code, but this machine was too busy
     ├── NewerRelease            a newer release has written a thread's state: only its workers can continue the thread
@@ -138,6 +139,21 @@ class ArchiveMissing(WakefulError):
         )
         self.thread_id = thread_id
         self.archive_id = archive_id
+
+
+class CannotDecode(WakefulError):
+    """A payload of a thread cannot be decoded by this program, because its client has no codec for it."""
+
+    def __init__(self, subject: str, reason: str) -> None:
+        super().__init__(f"{subject} cannot be decoded here: {reason}. {HOW_TO_DECODE}")
+        self.subject = subject
+        self.reason = reason
+
+
+HOW_TO_DECODE = (
+    "Connect with the payload codec and the key of your workers: name a function that returns your Temporal client, "
+    "with --client module:function or WAKEFUL_CLIENT"
+)
 
 
 class DoesNotReplay(WakefulError):

@@ -31,6 +31,7 @@ from wakeful.contract.transcript import EMPTY_DIGEST, chained
 from wakeful.history.list_queries import quoted
 from wakeful.rpc_errors import describe_execution, error_of
 from wakeful.storage import delete_stored
+from wakeful.undecodable import decoding
 
 SEGMENT_BYTES = 1_000_000
 """Of a segment's JSON. It stays under Temporal's limit of two megabytes even if it cannot be compressed."""
@@ -106,7 +107,8 @@ async def _read(temporal: Client, archive_id: str, run_id: str | None) -> Segmen
     try:
         async for event in handle.fetch_history_events(page_size=1):
             payloads = event.workflow_execution_started_event_attributes.input.payloads
-            _, content = await temporal.data_converter.decode(payloads, [SegmentHeader, bytes])
+            with decoding(temporal.data_converter, f"archive {archive_id!r}"):
+                _, content = await temporal.data_converter.decode(payloads, [SegmentHeader, bytes])
             return await asyncio.to_thread(_expanded, content)
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:

@@ -12,13 +12,23 @@ from concurrent.futures import ThreadPoolExecutor
 
 from temporalio.api.common.v1 import Payload
 from temporalio.client import WorkflowHistory
-from temporalio.converter import DataConverter, PayloadCodec, SerializationContext, WithSerializationContext
+from temporalio.common import RawValue
+from temporalio.converter import (
+    DataConverter,
+    PayloadCodec,
+    SerializationContext,
+    WithSerializationContext,
+    WorkflowSerializationContext,
+)
 from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowRunner
 
 from wakeful.contract import names
+from wakeful.contract.errors import CannotDecode
 from wakeful.history.completed_part import last_completed_task
-from wakeful.undecodable import tolerant
+from wakeful.history.decoder import moments_of
+from wakeful.history.moments import ActivityCompleted, Started
+from wakeful.undecodable import decode_problem, tolerant
 from wakeful_workflows import AgentRun, ThreadArchive, ToolTask
 
 OURS = (names.WORKFLOW, names.WORKFLOW_TOOL_TASK, names.WORKFLOW_ARCHIVE)
@@ -43,6 +53,7 @@ class ReadOnlyReplayer:
         self, converter: DataConverter, *, namespace: str = "replay", workflows: Sequence[type] = WORKFLOWS
     ) -> None:
         self.converter = decoding_only(tolerant(converter))
+        self._given = converter
         self.namespace = namespace
         self._workflows = workflows
         self._turn = asyncio.Lock()
@@ -75,6 +86,27 @@ class ReadOnlyReplayer:
         if not done:
             raise TimeoutError(f"the replay did not end within {REPLAY_TIMEOUT_SECONDS:.0f} s")
         return replay.result().replay_failure
+
+    async def undecodable(self, history: WorkflowHistory) -> CannotDecode | None:
+        """Why a history that does not replay cannot be decoded, if that is the reason.
+
+        What the workflow decodes is looked at; a signal that cannot be decoded is refused, and breaks nothing.
+        """
+        context = WorkflowSerializationContext(namespace=self.namespace, workflow_id=history.workflow_id)
+        converter = self._given.with_context(context)
+        for moment in moments_of(history.events):
+            match moment:
+                case Started(input=payloads) | ActivityCompleted(result=payloads):
+                    pass
+                case _:
+                    continue
+            try:
+                raw = await converter.decode(payloads.payloads, [RawValue] * len(payloads.payloads))
+                converter.payload_converter.from_payloads([value.payload for value in raw])
+            except Exception as error:
+                if (reason := decode_problem(converter, error)) is not None:
+                    return CannotDecode(f"event {moment.event_id} of thread {history.workflow_id!r}", reason)
+        return None
 
 
 @functools.cache

@@ -29,6 +29,7 @@ from wakeful.history.pending_task import pending_task, wait_for_new_task
 from wakeful.history.read_only_replayer import OURS, WORKFLOWS, ReadOnlyReplayer
 from wakeful.history.replayed_execution import ReplayedExecution, ThreadReading, drop_all, replay_execution
 from wakeful.rpc_errors import error_of
+from wakeful.undecodable import check_decodable
 
 V = TypeVar("V")
 A = TypeVar("A")
@@ -169,6 +170,7 @@ class HistoryReader:
             raise error_of(error, thread_id) from error
         if described.workflow_type not in OURS:
             raise CallerError(f"workflow {thread_id!r} is no thread but a {described.workflow_type!r}")
+        check_decodable(self.temporal.data_converter, described)
         return described
 
     def _replay_of(self, execution: ExecutionRef, kept: ReplayedExecution | None, length: int) -> "asyncio.Task[None]":

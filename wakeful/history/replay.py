@@ -167,6 +167,8 @@ class HistoryReplayer:
         )
         try:
             failure = await self._replayer.failure(history)
+            if failure and (undecodable := await self._replayer.undecodable(history)):
+                return replayed.model_copy(update={"outcome": "unread", "unread": str(undecodable)})
             broke = await self._break(history, str(failure)) if failure else None
         except TimeoutError as timeout:
             return replayed.model_copy(update={"outcome": "unread", "unread": str(timeout)})

@@ -149,6 +149,7 @@ async def replay_execution(
 
     Raises:
         NotStarted: no workflow task has been completed.
+        CannotDecode: the history needs another payload codec.
         DoesNotReplay: the code does something else than the history records.
         ReplayTooSlow: the replay took too long.
     """
@@ -164,6 +165,8 @@ async def replay_execution(
     if failure is not None or keeper.workflow is None:
         if keeper.workflow is not None:
             await asyncio.to_thread(keeper.workflow.drop)
+        if (undecodable := await replayer.undecodable(WorkflowHistory(execution.thread_id, part.events))) is not None:
+            raise undecodable
         raise _does_not_replay(execution, keeper, failure) from failure
     context = WorkflowSerializationContext(namespace=replayer.namespace, workflow_id=execution.thread_id)
     converter = replayer.converter.with_context(context)

@@ -16,7 +16,7 @@ from temporalio.exceptions import ApplicationError
 
 from wakeful.contract import ids, names
 from wakeful.contract.carryover import Carryover, Counters
-from wakeful.contract.errors import CallerError
+from wakeful.contract.errors import HOW_TO_DECODE, CallerError
 from wakeful.contract.inference import RestoreInput, TranscriptTail
 from wakeful.contract.limits import IN_FLIGHT_BYTES
 from wakeful.contract.requests import RunRequest, parse_fork_point, parse_outcomes, parse_page, parse_request
@@ -376,7 +376,9 @@ def _decoded(payload: Payload) -> object:
         return workflow.payload_converter().from_payload(checked(payload))
     except KeyError as error:
         encoding = payload.metadata.get("encoding", b"").decode(errors="replace")
-        raise Undecodable(f"the execution's input has the unknown encoding {encoding!r}") from error
+        raise Undecodable(
+            f"the execution's input has the encoding {encoding!r}, for which this worker has no codec. {HOW_TO_DECODE}"
+        ) from error
     except RuntimeError as error:  # the converter's, around whatever is wrong
         return CallerError(str(error.__cause__ or error))
 

@@ -27,8 +27,10 @@ def close(
     from wakeful.cli.session import with_client
     from wakeful.cli.terminal.outage_notice import wait_for_result
     from wakeful.cli.terminal.result_lines import receipt_lines
+    from wakeful.client.wake import describe
 
     async def go(client: Client) -> str:
+        await describe(client.temporal, thread)  # fails if the result, for which this waits, could not be decoded
         await client.close(thread, reason=reason)
         if not wait:
             return "close sent"

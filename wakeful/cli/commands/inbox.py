@@ -39,7 +39,7 @@ def inbox(
 
     Under each are the commands that answer it.
     """
-    from wakeful.cli.session import with_client
+    from wakeful.cli.session import exit_if_all_undecodable, with_client
 
     async def go(client: Client) -> None:
         printed: set[tuple[str, int | None]] = set()
@@ -48,6 +48,7 @@ def inbox(
             pending = [each async for each in client.inbox(thread_id=thread, agent_id=agent, tool=tool)]
             _print([each for each in pending if _key(each) not in printed], as_json=as_json, or_none=first)
             printed, first = {_key(each) for each in pending}, False
+            exit_if_all_undecodable(pending)
             if watch:
                 await asyncio.sleep(POLL_SECONDS)
 

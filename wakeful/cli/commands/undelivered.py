@@ -37,7 +37,7 @@ def undelivered(
     as_json: options.JsonOption = False,
 ) -> None:
     """List messages between agents that were not delivered."""
-    from wakeful.cli.session import with_client
+    from wakeful.cli.session import exit_if_all_undecodable, with_client
     from wakeful.cli.terminal.undelivered_lines import undelivered_json, undelivered_lines
     from wakeful.contract.errors import CallerError
 
@@ -58,6 +58,7 @@ def undelivered(
         where = "open threads have" if thread is None else f"thread {thread} has"
         lines = undelivered_lines(found, now=int(time() * 1000))
         print("\n".join(lines) or f"{where} no undelivered messages")
+    exit_if_all_undecodable(found)
 
 
 async def _read(client: Client, thread: str | None) -> list[ThreadUndelivered]:

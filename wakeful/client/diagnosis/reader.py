@@ -27,6 +27,7 @@ from wakeful.contract.runs import RunResult
 from wakeful.contract.subagents import ChildResult
 from wakeful.contract.views import StatusView, WaitingFor
 from wakeful.rpc_errors import error_of
+from wakeful.undecodable import check_decodable
 
 OBSERVE_SECONDS = 2.0
 """How long a streaming answer is observed to see whether it grows."""
@@ -135,9 +136,11 @@ class EvidenceReader:
 
     async def _described(self, thread_id: str) -> WorkflowExecutionDescription:
         try:
-            return await self._temporal.get_workflow_handle(thread_id).describe(rpc_timeout=QUERY_TIMEOUT)
+            described = await self._temporal.get_workflow_handle(thread_id).describe(rpc_timeout=QUERY_TIMEOUT)
         except RPCError as error:
             raise error_of(error, thread_id) from error
+        check_decodable(self._temporal.data_converter, described)
+        return described
 
     async def _with_activities(
         self, evidence: Evidence, described: WorkflowExecutionDescription, recent: RecentHistory
