@@ -82,6 +82,7 @@ EXPORTS = [
     "OnBusy",
     "OpenAIChat",
     "OpenAIResponses",
+    "OtherTenant",
     "PendingDecision",
     "PermissionPolicy",
     "Plugin",

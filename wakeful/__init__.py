@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         DecisionRefused,
         MessageRefused,
         NoAnswer,
+        OtherTenant,
         ProviderError,
         ProviderErrorKind,
         ThreadBusy,
@@ -199,6 +200,7 @@ __all__ = [
     "OnBusy",
     "OpenAIChat",
     "OpenAIResponses",
+    "OtherTenant",
     "PendingDecision",
     "PermissionPolicy",
     "Plugin",
@@ -329,7 +331,8 @@ _EXPORTS = {
     "wakeful.contract.decisions": "Decision DecisionAction ExpiryAction ResumeMode ToolCallResume",
     "wakeful.contract.errors": (
         "CallerError CannotDecode ConfigurationError ConnectionFailed DecisionRefused MessageRefused NoAnswer "
-        "ProviderError ProviderErrorKind ThreadBusy ThreadExists ThreadExpired ThreadNotFound ToolError WakefulError"
+        "OtherTenant ProviderError ProviderErrorKind ThreadBusy ThreadExists ThreadExpired ThreadNotFound ToolError "
+        "WakefulError"
     ),
     "wakeful.contract.events": (
         "EventRecord Handoff InferenceComplete MessageReceived MessagesRead PluginEvent ReasoningDelta RunFinish "

@@ -10,12 +10,13 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from wakeful.client.queries import QUERY_TIMEOUT
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.wake import Described, WakeSignal, describe, signal_or_wake
-from wakeful.contract.errors import CallerError, ThreadNotFound, WakefulError
+from wakeful.contract.errors import CallerError, OtherTenant, ThreadNotFound, WakefulError
 from wakeful.contract.mail import DeliverInput
 from wakeful.contract.names import (
     ACTIVITY_DELIVER,
     QUERY_STATUS,
     RECIPIENT_NOT_FOUND,
+    RECIPIENT_OF_OTHER_TENANT,
     SIGNAL_CHILD_SETTLED,
     TRANSPORT_FAILED,
 )
@@ -31,12 +32,19 @@ class DeliverActivity:
 
     @activity.defn(name=ACTIVITY_DELIVER)
     async def deliver_message(self, input: DeliverInput) -> None:
-        signal = WakeSignal(input.signal, input.payload, input.agent_id, _title(input))
+        signal = WakeSignal(input.signal, input.payload, input.agent_id, _title(input), _tenant(input))
         try:
             await self._check_is_awaited(input)
             await signal_or_wake(
                 self._reader, input.thread_id, signal, queue_of=lambda closed: _queue_of(closed, input)
             )
+        except OtherTenant as error:
+            raise ApplicationError(
+                str(error),
+                type=RECIPIENT_OF_OTHER_TENANT,
+                non_retryable=True,
+                category=ApplicationErrorCategory.BENIGN,
+            ) from error
         except CallerError as error:
             # Benign: the sender's model named a thread that does not exist, and reads this error.
             raise ApplicationError(
@@ -73,3 +81,10 @@ def _queue_of(closed: Described | None, input: DeliverInput) -> str:
 def _title(input: DeliverInput) -> str:
     content = input.payload.get("content") if isinstance(input.payload, dict) else None
     return " ".join(content.split())[:TITLE_LENGTH] if isinstance(content, str) else "a background task has ended"
+
+
+def _tenant(input: DeliverInput) -> str | None:
+    """Of the thread that sends a message to another; children report to their parent without one."""
+    sender = input.payload.get("sender") if isinstance(input.payload, dict) else None
+    tenant = sender.get("tenant") if isinstance(sender, dict) else None
+    return tenant if isinstance(tenant, str) else None

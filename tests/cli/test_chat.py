@@ -442,8 +442,11 @@ async def test_programs_write_json_strings_and_read_events(
     address: str, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(Answer("First."), Answer("Second."))
-    out, _ = await piped(address, '"one\\nline"\n"two"\n', "--thread", thread_id, "--json")
+    owners = ("--tenant", "acme", "--user", "ann")
+    out, _ = await piped(address, '"one\\nline"\n"two"\n', "--thread", thread_id, "--json", *owners)
     records = [json.loads(line) for line in out.splitlines()]
+    starts = [record["event"] for record in records if record["event"]["event_type"] == "run_start"]
+    assert [(it["identity"]["tenant"], it["identity"]["user"]) for it in starts] == [("acme", "ann")] * 2
     assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
     said = [record["event"]["delta"] for record in records if record["event"]["event_type"] == "text_delta"]
     assert said == ["First.", "Second."]

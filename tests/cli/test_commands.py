@@ -81,6 +81,20 @@ async def test_a_budget_goes_with_the_run(client: Client, address: str, thread_i
     assert (wrong.code, "--budget-turns" in wrong.err) == (2, True)
 
 
+async def test_tenant_user_and_metadata_go_with_the_run(client: Client, address: str, thread_id: str) -> None:
+    owners = ["--tenant", "acme", "--user", "ann", "--metadata", "order=7", "--metadata", "note=a=b"]
+    ran = await wakeful("run", "tester", "hi", "--thread", thread_id, *owners, address=address)
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "hello, hi"), ran.err
+    history = await client.handle(thread_id).fetch_history()
+    (request,) = history.events[0].workflow_execution_started_event_attributes.input.payloads
+    sent = json.loads(request.data)
+    assert (sent["tenant"], sent["user"], sent["metadata"]) == ("acme", "ann", {"order": "7", "note": "a=b"})
+    status = await wakeful("status", thread_id, address=address)
+    assert {"tenant   acme", "user     ann"} <= {*status.out.splitlines()}
+    wrong = await wakeful("send", thread_id, "hi", "--metadata", "order", address=address)
+    assert (wrong.code, "'order' is not KEY=VALUE" in wrong.err) == (2, True)
+
+
 async def test_a_run_that_does_not_end_well_exits_with_its_reason(client: Client, address: str) -> None:
     ran = await wakeful("run", "unknown", "hi", address=address)
     assert ran.code == 1

@@ -36,7 +36,7 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
         "WakefulError": {
             "CallerError": {
                 "DecisionRefused": {},
-                "MessageRefused": {},
+                "MessageRefused": {"OtherTenant": {}},
                 "ThreadBusy": {},
                 "ThreadExists": {},
                 "ThreadExpired": {},

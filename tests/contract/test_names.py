@@ -52,6 +52,8 @@ def test_the_names_in_history_never_change() -> None:
         "ATTRIBUTE_PARENT": "WakefulParent",
         "ATTRIBUTE_OUTCOME": "WakefulOutcome",
         "ATTRIBUTE_REASON": "WakefulReason",
+        "ATTRIBUTE_TENANT": "WakefulTenant",
+        "ATTRIBUTE_USER": "WakefulUser",
         "ATTRIBUTE_PENDING": "WakefulPending",
         "KEYWORD_ATTRIBUTES": (
             "WakefulAgent",
@@ -59,6 +61,8 @@ def test_the_names_in_history_never_change() -> None:
             "WakefulParent",
             "WakefulOutcome",
             "WakefulReason",
+            "WakefulTenant",
+            "WakefulUser",
         ),
         "KEYWORD_LIST_ATTRIBUTES": ("WakefulPending",),
         "MEMO_TITLE": "title",

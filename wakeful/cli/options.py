@@ -98,6 +98,26 @@ ActorOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="Who decides; history keeps it. [default: USER@HOST]")
 ]
 
+TenantOption = Annotated[
+    str | None,
+    typer.Option(
+        "--tenant", metavar="NAME", help="The tenant of the thread; one of another tenant refuses the message."
+    ),
+]
+UserOption = Annotated[str | None, typer.Option("--user", metavar="NAME", help="The user for whom the run acts.")]
+MetadataOption = Annotated[
+    list[str] | None,
+    typer.Option("--metadata", metavar="KEY=VALUE", help="What tools, hooks, gates and rules can read. Repeatable."),
+]
+
+
+def parse_metadata(pairs: list[str] | None) -> dict[str, str]:
+    """The metadata that `--metadata` gives; every value is a text."""
+    if wrong := [pair for pair in pairs or () if not pair.partition("=")[0] or "=" not in pair]:
+        raise typer.BadParameter(f"{wrong[0]!r} is not KEY=VALUE", param_hint="--metadata")
+    return {key: value for key, _, value in (pair.partition("=") for pair in pairs or ())}
+
+
 BudgetTokens = Annotated[
     int | None, typer.Option(min=0, metavar="N", help="Stop the run and its sub-agents after N tokens.")
 ]

@@ -7,6 +7,7 @@ cannot be read is listed with the reason.
 
 import uuid
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from time import time
 
 from pydantic import JsonValue
@@ -39,6 +40,7 @@ _WAITING = (
 
 _STATUS = SearchAttributeKey.for_keyword(names.ATTRIBUTE_STATUS)
 _AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
+_TENANT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_TENANT)
 _PENDING = SearchAttributeKey.for_keyword_list(names.ATTRIBUTE_PENDING)
 
 
@@ -50,6 +52,8 @@ class PendingDecision(Wire):
     thread_id: str
     run_id: Few[str] = ""
     agent_id: Few[str] = ""
+    tenant: Maybe[str] = None
+    user: Maybe[str] = None
     path: tuple[str, ...]
     """The threads from the root to this one."""
     call_id: Few[str] = ""
@@ -77,12 +81,29 @@ class PendingDecision(Wire):
     """The reason is that this program does not have the thread's payload codec."""
 
 
+@dataclass(frozen=True)
+class InboxFilter:
+    """Which pending decisions to list: all, or those of an agent, a tool, a tenant."""
+
+    agent_id: str | None = None
+    tool: str | None = None
+    tenant: str | None = None
+
+    def includes(self, entry: PendingDecision) -> bool:
+        """Whether it is to be listed; of a run that cannot be read, agent and tool may be unknown."""
+        is_of_agent = self.agent_id in (None, entry.agent_id or self.agent_id)
+        is_of_tool = self.tool in (None, entry.tool_name or self.tool)
+        return is_of_agent and is_of_tool and self.tenant in (None, entry.tenant)
+
+
+ALL = InboxFilter()
+
+
 async def pending_decisions(
     reader: ThreadReader,
     *,
     thread_id: str | None = None,
-    agent_id: str | None = None,
-    tool: str | None = None,
+    wanted: InboxFilter = ALL,
     limit: int | None = None,
 ) -> AsyncIterator[PendingDecision]:
     """Yield the pending decisions, oldest first, then an entry for each run that cannot be read.
@@ -111,13 +132,9 @@ async def pending_decisions(
         for entry in _entries(execution, listed[execution.run_id], read.get(execution.run_id))
         if thread_id is None or _is_in_tree(entry, thread_id)
     ]
-    wanted = [
-        entry
-        for entry in found
-        if agent_id in (None, entry.agent_id or agent_id) and tool in (None, entry.tool_name or tool)
-    ]
-    wanted.sort(key=lambda entry: (entry.unknown is not None, entry.since or 0, entry.ticket))
-    for entry in wanted[:limit]:
+    listed_entries = [entry for entry in found if wanted.includes(entry)]
+    listed_entries.sort(key=lambda entry: (entry.unknown is not None, entry.since or 0, entry.ticket))
+    for entry in listed_entries[:limit]:
         yield entry
 
 
@@ -214,6 +231,7 @@ def _unknown(execution: WorkflowExecution, unanswered: Unanswered) -> tuple[Pend
             ticket=ticket_id(execution.id, call_id),
             thread_id=execution.id,
             agent_id=attributes.get(_AGENT) or "",
+            tenant=attributes.get(_TENANT),
             path=tuple(dict.fromkeys(thread for thread in known if thread)),
             call_id=call_id,
             unknown=unanswered.reason,
@@ -232,6 +250,8 @@ def _entry(
         thread_id=identity.thread_id,
         run_id=identity.run_id,
         agent_id=identity.agent_id,
+        tenant=identity.tenant,
+        user=identity.user,
         path=(*identity.path, identity.thread_id),
         call_id=call.call_id,
         suspension_id=suspension.id,

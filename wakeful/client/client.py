@@ -10,7 +10,7 @@ from temporalio.client import Client as TemporalClient
 from temporalio.service import RPCError
 
 from wakeful.authoring.profiles import ProfileStore
-from wakeful.client.approvals import PendingDecision, decide, pending_decisions
+from wakeful.client.approvals import InboxFilter, PendingDecision, decide, pending_decisions
 from wakeful.client.at_step import ThreadAtStep, read_at_step
 from wakeful.client.branching.fork import ForkRequest, fork_thread
 from wakeful.client.branching.rewind import Rewound, plan_rewind, rewind
@@ -85,10 +85,17 @@ class Client:
         expire_after: float | timedelta | None = None,
         again: bool = False,
         live: bool = False,
+        tenant: str | None = None,
+        user: str | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
     ) -> str:
         """Start a run and return its thread's id. `overrides`, `permissions` and `budget` apply to this run only.
 
         Args:
+            tenant: the tenant that the thread belongs to, with its sub-agents and forks; messages of another tenant are
+                refused.
+            user: the user for whom the run acts.
+            metadata: JSON that tools, hooks, gates and permission rules of the run can read.
             expire_after: how long the thread may be idle before it deletes itself, in seconds, instead of its agent's.
             again: start a closed thread over, and leave its conversation behind; `send` continues it.
             live: you watch the answers while models write them (`watch(live=True)`): workers heartbeat them five times
@@ -112,6 +119,9 @@ class Client:
                 budget=budget,
                 expire_after=expire_after.total_seconds() if isinstance(expire_after, timedelta) else expire_after,
                 live=live,
+                tenant=tenant,
+                user=user,
+                metadata=dict(metadata or {}),
             )
         return await start_thread(self.temporal, request, thread_id, task_queue=self.task_queue, again=again)
 
@@ -124,10 +134,21 @@ class Client:
         overrides: InferenceOverrides | None = None,
         budget: Budget | None = None,
         again: bool = False,
+        tenant: str | None = None,
+        user: str | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
     ) -> RunResult:
-        """Start a run and wait for its result; `again` starts a closed thread over."""
+        """Start a run and wait for its result; the arguments are those of `start`."""
         started = await self.start(
-            agent_id, input, thread_id=thread_id, overrides=overrides, budget=budget, again=again
+            agent_id,
+            input,
+            thread_id=thread_id,
+            overrides=overrides,
+            budget=budget,
+            again=again,
+            tenant=tenant,
+            user=user,
+            metadata=metadata,
         )
         return await self.result(started)
 
@@ -142,6 +163,9 @@ class Client:
         overrides: InferenceOverrides | None = None,
         confirm: bool = False,
         live: bool = False,
+        tenant: str | None = None,
+        user: str | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
     ) -> str:
         """Send a message to a thread in any state: it creates a new thread and wakes a closed one.
 
@@ -151,9 +175,14 @@ class Client:
         Args:
             confirm: wait until the thread has handled the message, to see a refusal.
             live: you watch the run that reads the message while models write its answers, as for `start`.
+            tenant: yours. A new thread belongs to it, and a thread of another tenant refuses the message; without one,
+                the message counts as the thread's own.
+            user: the user for whom the run acts that the message begins.
+            metadata: what tools, hooks, gates and permission rules of that run can read.
 
         Raises:
             CallerError: the message is too large, or the thread is new and `agent_id` does not say which agent answers.
+            OtherTenant: the thread is closed, and belongs to another tenant; one that is open refuses the message.
             MessageRefused: with `confirm`, when no run reads it: the thread is busy, or too many messages wait already.
             NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be read.
         """
@@ -162,9 +191,16 @@ class Client:
         with rejecting_invalid():
             message = InputMessage(content=text, id=message_id)
             submission = Submission(
-                input=(message,), on_busy=OnBusy(on_busy), agent_id=agent_id, overrides=overrides, live=live
+                input=(message,),
+                on_busy=OnBusy(on_busy),
+                agent_id=agent_id,
+                overrides=overrides,
+                live=live,
+                tenant=tenant,
+                user=user,
+                metadata=dict(metadata or {}),
             )
-        signal = WakeSignal(names.SIGNAL_SUBMIT, submission, agent_id, text[:TITLE_LENGTH])
+        signal = WakeSignal(names.SIGNAL_SUBMIT, submission, agent_id, text[:TITLE_LENGTH], tenant)
         await signal_or_wake(self.reader, thread_id, signal, queue_of=lambda _closed: self.task_queue)
         if confirm:
             await confirm_message(self.reader, thread_id, message_id)
@@ -269,6 +305,7 @@ class Client:
         thread_id: str | None = None,
         agent_id: str | None = None,
         tool: str | None = None,
+        tenant: str | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[PendingDecision]:
         """Every decision that a run of this namespace waits for, oldest first.
@@ -276,7 +313,8 @@ class Client:
         With `thread_id`, those of this thread and its descendants: `path` says where each is. A run that cannot be
         read comes last, with the reason in `unknown`, whatever `tool` you ask for.
         """
-        return pending_decisions(self.reader, thread_id=thread_id, agent_id=agent_id, tool=tool, limit=limit)
+        wanted = InboxFilter(agent_id=agent_id, tool=tool, tenant=tenant)
+        return pending_decisions(self.reader, thread_id=thread_id, wanted=wanted, limit=limit)
 
     async def decide(
         self,
@@ -335,12 +373,21 @@ class Client:
         return await decide(self.reader, thread_id, decisions, is_confirmed=confirm)
 
     async def submit(
-        self, thread_id: str, input: str | Sequence[InputMessage], *, on_busy: OnBusy | str = OnBusy.ENQUEUE
+        self,
+        thread_id: str,
+        input: str | Sequence[InputMessage],
+        *,
+        on_busy: OnBusy | str = OnBusy.ENQUEUE,
+        tenant: str | None = None,
+        user: str | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
     ) -> None:
-        """Send messages to an open thread; `send` also wakes a closed one."""
+        """Send messages to an open thread; `send`, whose arguments these are, also wakes a closed one."""
         messages = input if isinstance(input, str) else tuple(input)
         with rejecting_invalid():
-            submission = Submission(input=messages, on_busy=OnBusy(on_busy))
+            submission = Submission(
+                input=messages, on_busy=OnBusy(on_busy), tenant=tenant, user=user, metadata=dict(metadata or {})
+            )
         await self._signal(thread_id, names.SIGNAL_SUBMIT, submission)
 
     async def cancel(self, thread_id: str, *, reason: str | None = None) -> None:
@@ -365,6 +412,8 @@ class Client:
         new_thread_id: str | None = None,
         mode: ThreadMode = ThreadMode.RUN,
         live: bool = False,
+        user: str | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
     ) -> str:
         """Start a thread that continues after step `at` of this one, which does not change; 0 is before its first step.
 
@@ -374,11 +423,14 @@ class Client:
             message: what the fork is sent after that step; without one, the model continues.
             agent_id: the agent that answers, if not the one of that step.
             live: you watch the answers while models write them, as for `start`.
+            user: the user for whom the fork's run acts. If you give neither this nor `metadata`, it has both of the run
+                that it continues. It belongs to the same tenant.
 
         Raises:
             CallerError: there is no such step, it has not ended, it needs a message, or `new_thread_id` is taken.
         """
-        return await fork_thread(self.reader, thread_id, ForkRequest(at, message, agent_id, new_thread_id, mode, live))
+        request = ForkRequest(at, message, agent_id, new_thread_id, mode, live, user, metadata or {})
+        return await fork_thread(self.reader, thread_id, request)
 
     async def rewind(self, thread_id: str, *, to: int, reason: str | None = None) -> Rewound:
         """Undo everything after step `to` of the thread and call the model again from there; 0 is the beginning.

@@ -16,7 +16,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from wakeful.client.queries import QUERY_TIMEOUT
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
-from wakeful.contract.errors import CallerError, ThreadExpired, ThreadNotFound
+from wakeful.contract.errors import CallerError, OtherTenant, ThreadExpired, ThreadNotFound
 from wakeful.contract.requests import RunRequest, Submission
 from wakeful.contract.runs import RunResult, ThreadMode
 from wakeful.contract.views import StatusView
@@ -43,6 +43,8 @@ class WakeSignal:
     payload: object
     agent_id: str | None
     title: str
+    tenant: str | None = None
+    """The tenant of the sender, to which a new thread will belong; None counts as that of the thread."""
 
 
 async def signal_or_wake(
@@ -56,6 +58,7 @@ async def signal_or_wake(
 
     Raises:
         CallerError: the thread is new and the signal names no agent, or it is a fork that never started.
+        OtherTenant: the thread is closed, and belongs to another tenant.
         ThreadExpired: the thread was closed, and the server has deleted it.
         ThreadNotFound: the workflow with this id is not a thread.
         NoAnswer: the closed thread does not replay here, and no worker answered in time which agent it had.
@@ -68,7 +71,7 @@ async def signal_or_wake(
         # It closed in between. If it got the signal, that is a repeat in the execution that wakes the thread.
         described = await describe(temporal, thread_id)
     queue = queue_of(described)
-    request = await _start_request(reader, thread_id, described, signal.agent_id)
+    request = await _start_request(reader, thread_id, described, signal)
     try:
         await temporal.start_workflow(
             names.WORKFLOW,
@@ -154,14 +157,20 @@ async def _signal(temporal: Client, thread_id: str, signal: WakeSignal) -> bool:
 
 
 async def _start_request(
-    reader: ThreadReader, thread_id: str, closed: Described | None, agent_id: str | None
+    reader: ThreadReader, thread_id: str, closed: Described | None, signal: WakeSignal
 ) -> RunRequest:
     """The request that starts a new thread, or restores a closed one from the newest execution that a worker ran."""
+    agent_id = signal.agent_id
     if closed is None:
         if await last_archive(reader.temporal, thread_id) is not None:
             raise ThreadExpired(thread_id)
-        return _new_thread(thread_id, agent_id)
+        return _new_thread(thread_id, agent_id, signal.tenant)
     start = await latest_started(reader.temporal, thread_id, closed.run_id)
+    if signal.tenant not in (None, start.tenant):
+        # Otherwise it would wake the thread, only to be refused.
+        raise OtherTenant(thread_id, signal.tenant or "")
+    # Each request has it, so that no wake depends on what the restore finds.
+    tenant = start.tenant
     if not start.has_started and start.snapshot is not None:
         # The server has deleted the execution that it continues; its own input has everything.
         agent_id = agent_id or unpack(start.snapshot).thread.identity.agent_id
@@ -174,8 +183,9 @@ async def _start_request(
         agent_id = agent_id or (request.agent_id if request else None)
         if start.predecessor is not None and agent_id is not None:
             # The server has deleted it; the thread is restored from what it archived.
-            return RunRequest(agent_id=agent_id, mode=ThreadMode.THREAD, restore_from=start.predecessor.run_id)
-        return _new_thread(thread_id, agent_id)
+            restored = start.predecessor.run_id
+            return RunRequest(agent_id=agent_id, mode=ThreadMode.THREAD, restore_from=restored, tenant=tenant)
+        return _new_thread(thread_id, agent_id, tenant)
     elif agent_id is None:
         name, run_id = names.QUERY_STATUS, start.run_id
         status = await reader.query(thread_id, name, StatusView, run_id=run_id, within=QUERY_TIMEOUT)
@@ -183,11 +193,11 @@ async def _start_request(
     if start.run_id != closed.run_id:
         # The server may delete it before the thread is restored; a snapshot that it left behind stays for longer.
         start = await latest_started(reader.temporal, thread_id, closed.run_id, or_snapshot=True)
-    return RunRequest(agent_id=agent_id, mode=ThreadMode.THREAD, restore_from=start.run_id)
+    return RunRequest(agent_id=agent_id, mode=ThreadMode.THREAD, restore_from=start.run_id, tenant=tenant)
 
 
-def _new_thread(thread_id: str, agent_id: str | None) -> RunRequest:
+def _new_thread(thread_id: str, agent_id: str | None, tenant: str | None) -> RunRequest:
     """The request for a thread without a conversation; executions that never started do not count."""
     if agent_id is None:
         raise CallerError(f"thread {thread_id!r} is new: say which agent should answer (agent_id, or --agent)")
-    return RunRequest(agent_id=agent_id, mode=ThreadMode.THREAD)
+    return RunRequest(agent_id=agent_id, mode=ThreadMode.THREAD, tenant=tenant)

@@ -4,6 +4,7 @@
     ├── CallerError             the request was wrong: change it
     │   ├── DecisionRefused       the run rejected the decision, for a reason
     │   ├── MessageRefused        the thread rejected the message, for a reason
+    │   │   └── OtherTenant         it belongs to another tenant
     │   ├── ThreadBusy            the thread already has an active run
     │   ├── ThreadExists          the thread has a conversation, and a start would begin another one
     │   ├── ThreadExpired         the thread was closed, and its retention has ended
@@ -56,6 +57,13 @@ class MessageRefused(CallerError):
         super().__init__(f"thread {thread_id!r} rejected the message: {reason}")
         self.thread_id = thread_id
         self.reason = reason
+
+
+class OtherTenant(MessageRefused):
+    """The thread belongs to another tenant than the message."""
+
+    def __init__(self, thread_id: str, tenant: str) -> None:
+        super().__init__(thread_id, f"the thread belongs to another tenant than {tenant!r}, which the message is from")
 
 
 class ThreadBusy(CallerError):

@@ -84,6 +84,9 @@ ATTRIBUTE_OUTCOME = "WakefulOutcome"
 """How the newest run ended; absent while a run is under way."""
 ATTRIBUTE_REASON = "WakefulReason"
 """A short code that says more of the outcome."""
+ATTRIBUTE_TENANT = "WakefulTenant"
+ATTRIBUTE_USER = "WakefulUser"
+"""The user for whom the newest run acts."""
 ATTRIBUTE_PENDING = "WakefulPending"
 KEYWORD_ATTRIBUTES = (
     ATTRIBUTE_AGENT,
@@ -91,6 +94,8 @@ KEYWORD_ATTRIBUTES = (
     ATTRIBUTE_PARENT,
     ATTRIBUTE_OUTCOME,
     ATTRIBUTE_REASON,
+    ATTRIBUTE_TENANT,
+    ATTRIBUTE_USER,
 )
 KEYWORD_LIST_ATTRIBUTES = (ATTRIBUTE_PENDING,)
 

@@ -38,6 +38,14 @@ class ExecutionStart:
     at: int = 0
     """When it was started, in milliseconds since 1970; of a reset, when the history started that it retains."""
 
+    @property
+    def tenant(self) -> str | None:
+        """The tenant that the thread belongs to, as far as the execution's input says it."""
+        if self.snapshot is not None:
+            tenant = self.snapshot["thread"]["identity"].get("tenant")  # unpacked, it would have to be of this release
+            return tenant if isinstance(tenant, str) else None
+        return self.request.tenant if self.request else None
+
 
 async def latest_started(temporal: Client, thread_id: str, run_id: str, *, or_snapshot: bool = False) -> ExecutionStart:
     """The newest execution that started, from this one back; the oldest that is left, if none did.

@@ -53,8 +53,9 @@ def start_delivery(
 
 def delivery_failure(error: ActivityError) -> str | None:
     """Why a delivery failed, as the sender reads it; None if it was cancelled."""
-    if isinstance(error.cause, ApplicationError) and error.cause.type == names.RECIPIENT_NOT_FOUND:
-        return names.RECIPIENT_NOT_FOUND
+    refused = (names.RECIPIENT_NOT_FOUND, names.RECIPIENT_OF_OTHER_TENANT)
+    if isinstance(error.cause, ApplicationError) and error.cause.type in refused:
+        return error.cause.type
     reason = failure_reason(error)
     return None if reason is None else f"{names.TRANSPORT_FAILED}: {reason}"
 

@@ -23,6 +23,8 @@ from wakeful_workflows.history_estimate import UPSERT, HistoryEstimate
 AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
 STATUS = SearchAttributeKey.for_keyword(names.ATTRIBUTE_STATUS)
 PARENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_PARENT)
+TENANT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_TENANT)
+USER = SearchAttributeKey.for_keyword(names.ATTRIBUTE_USER)
 PENDING = SearchAttributeKey.for_keyword_list(names.ATTRIBUTE_PENDING)
 
 ID_LIMIT = 255
@@ -102,9 +104,14 @@ class Visibility:
             updates.append(AGENT.value_set(thread.identity.agent_id))
             if thread.identity.parent_thread_id is not None:
                 updates.append(PARENT.value_set(thread.identity.parent_thread_id))
-        pending = _pending_ids(thread)
+            if thread.identity.tenant is not None:
+                updates.append(TENANT.value_set(thread.identity.tenant))
         # Temporal passes attributes on to the next execution, so this is what they show there, too.
-        if pending != list(workflow.info().typed_search_attributes.get(PENDING) or ()):
+        shown = workflow.info().typed_search_attributes
+        if (user := thread.identity.user) != shown.get(USER):
+            updates.append(USER.value_unset() if user is None else USER.value_set(user))
+        pending = _pending_ids(thread)
+        if pending != list(shown.get(PENDING) or ()):
             updates.append(PENDING.value_set(pending) if pending else PENDING.value_unset())
         return updates
 
@@ -129,12 +136,24 @@ def details(thread: Thread) -> str:
     run = thread.run
     tokens, step = (run.usage.total_tokens or 0, run.step.number) if run else (0, 0)
     lines = [f"**{doing(thread)}** · agent `{thread.identity.agent_id}` · step {step} · {tokens} tokens"]
+    lines += _owners(thread)
     lines += _relatives(thread)
     for call in thread.batch.suspended if thread.batch else ():
         lines += ["", *_pending(thread.identity.thread_id, call)]
     if thread.refusals:
         lines += ["", f"Last refusal: {thread.refusals[-1].signal}: {thread.refusals[-1].reason}"]
     return "\n".join(lines)
+
+
+def _owners(thread: Thread) -> list[str]:
+    """The thread's tenant, and the user for whom its run acts."""
+    named = {"Tenant": thread.identity.tenant, "User": thread.identity.user}
+    shown = [f"{label} {_quoted(name)}" for label, name in named.items() if name is not None]
+    return ["", " · ".join(shown)] if shown else []
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "'") + "`"
 
 
 def _relatives(thread: Thread) -> list[str]:

@@ -6,6 +6,7 @@ import sys
 import uuid
 
 from wakeful.cli.chat.chat_turn import ChatTurns, LeftTurn
+from wakeful.cli.chat.pipe import Send
 from wakeful.cli.chat.prompt import Dismissed, LeftPrompt, Prompts
 from wakeful.cli.chat.resume import ResumePoint, past_message_lines, read_resume_point
 from wakeful.cli.chat.slash_commands import SLASH_COMMANDS, run_slash_command
@@ -19,13 +20,14 @@ from wakeful.contract.runs import ThreadMode
 class Conversation:
     """One person and one agent, on one thread at a time."""
 
-    def __init__(self, client: Client, agent_id: str, *, cluster_options: list[str]) -> None:
-        """`cluster_options` are those that reach the same cluster again."""
+    def __init__(self, client: Client, agent_id: str, *, send: Send, options: list[str]) -> None:
+        """`options` are those with which the command continues the conversation."""
         self.client = client
+        self._send = send
         self.view = LiveView(Screen.of(sys.stdout), folds=True, asks=True)
         self.thread_id = ""
         self._agent_id = agent_id
-        self._cluster_options = cluster_options
+        self._options = options
         self._prompts = Prompts(list(SLASH_COMMANDS), colours=self.view.screen.colours.on)
         self._turns: ChatTurns | None = None
         self._thread_exists = False
@@ -95,7 +97,7 @@ class Conversation:
             if typed.startswith("/"):
                 await run_slash_command(self, typed.strip())
             else:
-                await self.client.send(self.thread_id, typed.strip(), agent_id=self._agent_id, live=True)
+                await self._send(self.thread_id, typed.strip())
                 self._thread_exists = True
                 turns.expect_run()
         except WakefulError as error:
@@ -111,5 +113,5 @@ class Conversation:
     def _print_goodbye(self) -> None:
         self.view.release()
         if self._thread_exists:
-            words = ["wakeful", "chat", self._agent_id, "--thread", self.thread_id, *self._cluster_options]
+            words = ["wakeful", "chat", self._agent_id, "--thread", self.thread_id, *self._options]
             self.view.line(self.view.screen.colours.dim(f"the thread stays; continue with: {shlex.join(words)}"))

@@ -7,7 +7,7 @@ import asyncio
 import json
 import sys
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from wakeful.cli.chat.resume import newest_events
 from wakeful.cli.terminal.outage_notice import OutageNotice, warn
@@ -21,15 +21,18 @@ from wakeful.contract.errors import CallerError
 from wakeful.contract.events import EventRecord, MessageReceived, RunFinish, TextDelta
 from wakeful.contract.runs import Suspended
 
+Send = Callable[[str, str], Awaitable[str]]
+"""Sends a message to a thread."""
 
-async def pipe(client: Client, agent_id: str, thread_id: str | None, *, as_json: bool) -> None:
+
+async def pipe(client: Client, agent_id: str, thread_id: str | None, *, send: Send, as_json: bool) -> None:
     """Send each message when the one before has been answered, until the input ends."""
     thread = thread_id or f"{agent_id}-{uuid.uuid4().hex[:8]}"
     if not as_json:
         print(f"thread {thread}", file=sys.stderr, flush=True)
     after = await _last_event(client, thread)
     async for text in _read_messages(as_json=as_json):
-        await client.send(thread, text, agent_id=agent_id)
+        await send(thread, text)
         after = await _print_answer(client, thread, after, as_json=as_json)
 
 

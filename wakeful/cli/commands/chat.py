@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,6 +24,9 @@ def chat(
             autocompletion=completion.complete_thread,
         ),
     ] = None,
+    tenant: options.TenantOption = None,
+    user: options.UserOption = None,
+    metadata: options.MetadataOption = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     client_factory: options.ClientOption = None,
@@ -39,16 +43,22 @@ def chat(
     from wakeful.cli.terminal.screen import can_redraw
 
     cluster = options.Cluster(address, namespace, client_factory)
-    cluster_options = [*cluster.words, *(["--task-queue", task_queue] if task_queue != options.TASK_QUEUE else [])]
+    given = options.parse_metadata(metadata)
+    queue = task_queue if task_queue != options.TASK_QUEUE else None
+    named = (("--task-queue", queue), ("--tenant", tenant), ("--user", user))
+    again = [word for name, value in named if value for word in (name, value)]
+    again += [word for pair in metadata or () for word in ("--metadata", pair)]
 
     async def go(client: Client) -> None:
+        send = partial(client.send, agent_id=agent, tenant=tenant, user=user, metadata=given)
         if as_json or not (sys.stdin.isatty() and can_redraw(sys.stdout)):
             from wakeful.cli.chat.pipe import pipe
 
-            await pipe(client, agent, thread, as_json=as_json)
+            await pipe(client, agent, thread, send=send, as_json=as_json)
         else:
             from wakeful.cli.chat.conversation import Conversation
 
-            await Conversation(client, agent, cluster_options=cluster_options).talk(thread)
+            options_again = [*cluster.words, *again]
+            await Conversation(client, agent, send=partial(send, live=True), options=options_again).talk(thread)
 
     with_client(cluster, go, task_queue=task_queue)

@@ -35,6 +35,8 @@ def fork(
     new: Annotated[
         str | None, typer.Option("--as", metavar="NEW", help="The new thread's id. [default: a generated id]")
     ] = None,
+    user: options.UserOption = None,
+    metadata: options.MetadataOption = None,
     detach: Annotated[bool, typer.Option("--detach", help="Do not wait for the run.")] = False,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
@@ -50,9 +52,13 @@ def fork(
     from wakeful.cli.terminal.follow import follow, print_result
     from wakeful.cli.terminal.text import shell_command
 
+    given = options.parse_metadata(metadata)
+
     async def go(client: Client) -> tuple[str, RunResult | None]:
         live = not detach and ViewOptions.default(as_json=as_json).live
-        forked = await client.fork(thread, at=at, message=message, agent_id=agent, new_thread_id=new, live=live)
+        forked = await client.fork(
+            thread, at=at, message=message, agent_id=agent, new_thread_id=new, live=live, user=user, metadata=given
+        )
         if detach:
             return forked, None
         if not as_json:

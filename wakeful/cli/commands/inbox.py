@@ -29,6 +29,7 @@ def inbox(
             metavar="THREAD", help="Only this thread and its sub-agents.", autocompletion=completion.complete_thread
         ),
     ] = None,
+    tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Only decisions of this tenant.")] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Stay, and print new decisions until Ctrl-C.")] = False,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
@@ -45,7 +46,7 @@ def inbox(
         printed: set[tuple[str, int | None]] = set()
         first = True
         while first or watch:
-            pending = [each async for each in client.inbox(thread_id=thread, agent_id=agent, tool=tool)]
+            pending = [each async for each in client.inbox(thread_id=thread, agent_id=agent, tool=tool, tenant=tenant)]
             _print([each for each in pending if _key(each) not in printed], as_json=as_json, or_none=first)
             printed, first = {_key(each) for each in pending}, False
             exit_if_all_undecodable(pending)

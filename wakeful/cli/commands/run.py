@@ -29,6 +29,9 @@ def run(
     budget_turns: options.BudgetTurns = None,
     budget_tool_calls: options.BudgetToolCalls = None,
     budget_seconds: options.BudgetSeconds = None,
+    tenant: options.TenantOption = None,
+    user: options.UserOption = None,
+    metadata: options.MetadataOption = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     client_factory: options.ClientOption = None,
@@ -49,12 +52,23 @@ def run(
         seconds=budget_seconds,
     )
     budget = None if limits == Budget() else limits
+    given = options.parse_metadata(metadata)
 
     async def go(client: Client) -> RunResult | None:
         if thread is not None:
             await _refuse_existing(client, thread, again=again)
         live = ViewOptions.default(as_json=as_json).live
-        thread_id = await client.start(agent, text, thread_id=thread, budget=budget, again=again, live=live)
+        thread_id = await client.start(
+            agent,
+            text,
+            thread_id=thread,
+            budget=budget,
+            again=again,
+            live=live,
+            tenant=tenant,
+            user=user,
+            metadata=given,
+        )
         if not as_json:
             print(f"thread {thread_id}", file=sys.stderr)
         return await follow(client, thread_id, wait=wait, as_json=as_json)

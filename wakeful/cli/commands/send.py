@@ -32,6 +32,9 @@ def send(
     message_id: Annotated[
         str | None, typer.Option(metavar="ID", help="Makes sending idempotent: a repeated ID is ignored.")
     ] = None,
+    tenant: options.TenantOption = None,
+    user: options.UserOption = None,
+    metadata: options.MetadataOption = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     client_factory: options.ClientOption = None,
@@ -43,8 +46,19 @@ def send(
     """
     from wakeful.cli.session import with_client
 
+    given = options.parse_metadata(metadata)
+
     async def go(client: Client) -> str:
-        return await client.send(thread, text, agent_id=agent, on_busy=on_busy, message_id=message_id)
+        return await client.send(
+            thread,
+            text,
+            agent_id=agent,
+            on_busy=on_busy,
+            message_id=message_id,
+            tenant=tenant,
+            user=user,
+            metadata=given,
+        )
 
     sent = with_client(options.Cluster(address, namespace, client_factory), go, task_queue=task_queue)
     print(f"sent: message {sent} to thread {thread}")

@@ -41,9 +41,12 @@ def status_lines(thread_id: str, view: StatusView) -> list[str]:
 
 
 def related_lines(thread_id: str, view: StatusView, descendants: Sequence[PendingDecision] = ()) -> list[str]:
-    """What connects the thread to others: its fork's origin, budget, tasks, mail, and its descendants' decisions."""
-    lines = []
-    if (origin := view.identity.forked_from) is not None:
+    """What connects the thread to others: its tenant and user, its fork's origin, budget, tasks, mail, and its
+    descendants' decisions."""
+    identity = view.identity
+    owners = {"tenant": identity.tenant, "user": identity.user}
+    lines = [f"{label:<8} {printable(name)}" for label, name in owners.items() if name is not None]
+    if (origin := identity.forked_from) is not None:
         lines.append(f"forked   from {printable(origin.thread_id)} after step {origin.step}")
     if view.budget is not None:
         still = ", without running sub-agents" if view.children else ""

@@ -4,11 +4,12 @@ This module finds the fork point and checks that a conversation can continue the
 conversation (the `restore_thread` activity).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import TypeVar
 
+from pydantic import JsonValue
 from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
@@ -21,6 +22,7 @@ from wakeful.client.wake import Described, describe
 from wakeful.client.watching.reading import read_messages
 from wakeful.contract import names
 from wakeful.contract.base import Wire
+from wakeful.contract.carryover import Carryover
 from wakeful.contract.errors import CallerError, ThreadNotFound
 from wakeful.contract.messages import Message, Role
 from wakeful.contract.requests import Fork, ForkPointRequest, RunRequest, title_of
@@ -46,6 +48,8 @@ class ForkRequest:
     new_thread_id: str | None = None
     mode: ThreadMode = ThreadMode.RUN
     live: bool = False
+    user: str | None = None
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 async def fork_thread(reader: ThreadReader, thread_id: str, fork: ForkRequest) -> str:
@@ -68,15 +72,18 @@ async def fork_thread(reader: ThreadReader, thread_id: str, fork: ForkRequest) -
         raise CallerError(f"{reason}: give the fork a message")
     digest = reduce(chained, messages[:inherited], EMPTY_DIGEST)
     point = ForkPointRequest(messages=inherited, digest=digest)
-    run_id, agent_id = await _find_fork_point(reader, origin, fork.at, point)
+    run_id, kept = await _find_fork_point(reader, origin, fork.at, point)
     with rejecting_invalid():
         request = RunRequest(
-            agent_id=fork.agent_id or agent_id,
+            agent_id=fork.agent_id or kept.agent_id or "",
             input=fork.message or "",
             mode=fork.mode,
             fork=Fork(thread_id=thread_id, run_id=run_id, step=fork.at, messages=inherited, digest=digest),
             title=None if fork.message else await _title(origin),
             live=fork.live,
+            tenant=kept.tenant,
+            user=fork.user,
+            metadata=dict(fork.metadata),
         )
     return await _start(temporal, request, fork.new_thread_id, task_queue=origin.task_queue)
 
@@ -118,8 +125,8 @@ def end_of(messages: Sequence[Message], step: Step) -> int:
 
 async def _find_fork_point(
     reader: ThreadReader, origin: Described, at: int, request: ForkPointRequest
-) -> tuple[str, str]:
-    """The execution of the origin that has the fork point, or that leads to it, and the agent that answers there."""
+) -> tuple[str, Carryover]:
+    """The execution of the origin that has the fork point, or that leads to it, and what the thread kept there."""
 
     async def ask(execution: ExecutionRef, name: str, kind: type[V], argument: object = None, /) -> V:
         return await reader.query(execution.thread_id, name, kind, argument, run_id=execution.run_id)
@@ -128,7 +135,7 @@ async def _find_fork_point(
     kept = found.view.carryover
     if kept is None or kept.agent_id is None:
         raise CallerError(f"step {at} of thread {origin.id!r} is just ending: retry in a moment")
-    return found.run_id, kept.agent_id
+    return found.run_id, kept
 
 
 async def _title(origin: Described) -> str | None:
