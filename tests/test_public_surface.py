@@ -1,4 +1,7 @@
-"""What is public: the names that `wakeful` and `wakeful.testing` export. To add or remove one is a decision."""
+"""What is public: the names that `wakeful`, `wakeful.testing` and `wakeful.workflow` export.
+
+To add or remove one is a decision.
+"""
 
 import ast
 import inspect
@@ -15,6 +18,7 @@ from temporalio.worker import Worker
 
 import wakeful
 import wakeful.testing
+import wakeful.workflow
 from tests.support.processes import ROOT
 from tests.support.sandboxed.imported_first import ImportedFirst
 from tests.support.sandboxed.passed_through import PassedThrough
@@ -171,6 +175,8 @@ EXPORTS = [
     "Verdict",
     "Visibility",
     "WakefulError",
+    "WakefulPlugin",
+    "WorkerExhausted",
     "WorkerSettings",
     "agent_owner",
     "call",
@@ -184,6 +190,8 @@ EXPORTS = [
     "tool",
 ]
 TESTING = ["ScriptedModel", "Turn", "call", "embedded_server", "running_worker", "runtime", "say"]
+WORKFLOW = ["AgentCancelled", "AgentFailed", "AgentHandle", "AgentOptions", "AgentTimedOut", "run_agent", "start_agent"]
+
 
 SOURCE = ast.parse(Path(wakeful.__file__).read_text())
 
@@ -208,6 +216,7 @@ def documented_code() -> Iterator[tuple[str, str]]:
 def test_the_exported_names_are_pinned() -> None:
     assert wakeful.__all__ == sorted(wakeful.__all__) == EXPORTS
     assert wakeful.testing.__all__ == sorted(wakeful.testing.__all__) == TESTING
+    assert wakeful.workflow.__all__ == sorted(wakeful.workflow.__all__) == WORKFLOW
 
 
 @pytest.mark.parametrize("name", EXPORTS)
@@ -265,7 +274,7 @@ async def test_workflows_of_users_can_import_wakeful_in_the_sandbox(
 
 @pytest.mark.parametrize("code", [pytest.param(code, id=where) for where, code in documented_code()])
 def test_documented_code_imports_only_what_is_public(code: str) -> None:
-    exports = {"wakeful": EXPORTS, "wakeful.testing": TESTING}
+    exports = {"wakeful": EXPORTS, "wakeful.testing": TESTING, "wakeful.workflow": WORKFLOW}
     others = [(module, name) for module, name in imports(code) if name not in exports.get(module, [])]
     assert others == []
 

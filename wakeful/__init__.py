@@ -1,7 +1,8 @@
 """Wakeful: durable agents on Temporal.
 
 The agent loop is a deterministic workflow, model and tool calls are activities, decisions are signals, and workflow
-history is the checkpoint store. This module exports the whole public API; test helpers are in `wakeful.testing`.
+history is the checkpoint store. This module exports the whole public API; test helpers are in
+`wakeful.testing`, and what workflows of your own use in `wakeful.workflow`.
 
 Every name is imported when it is first used, so `import wakeful` is fast and works inside a workflow sandbox.
 """
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
         ThreadNotFound,
         ToolError,
         WakefulError,
+        WorkerExhausted,
     )
     from wakeful.contract.events import (
         EventRecord,
@@ -134,6 +136,7 @@ if TYPE_CHECKING:
     from wakeful.profile_stores.postgres import PostgresProfileStore
     from wakeful.profile_stores.sqlite import SqliteProfileStore
     from wakeful.registry.registry import Registry, default_model
+    from wakeful.temporal_plugin import WakefulPlugin
     from wakeful.worker import WorkerSettings, running_worker
     from wakeful_activities.providers.anthropic.provider import AnthropicMessages
     from wakeful_activities.providers.openai_chat.provider import OpenAIChat
@@ -289,6 +292,8 @@ __all__ = [
     "Verdict",
     "Visibility",
     "WakefulError",
+    "WakefulPlugin",
+    "WorkerExhausted",
     "WorkerSettings",
     "agent_owner",
     "call",
@@ -332,7 +337,7 @@ _EXPORTS = {
     "wakeful.contract.errors": (
         "CallerError CannotDecode ConfigurationError ConnectionFailed DecisionRefused MessageRefused NoAnswer "
         "OtherTenant ProviderError ProviderErrorKind ThreadBusy ThreadExists ThreadExpired ThreadNotFound ToolError "
-        "WakefulError"
+        "WakefulError WorkerExhausted"
     ),
     "wakeful.contract.events": (
         "EventRecord Handoff InferenceComplete MessageReceived MessagesRead PluginEvent ReasoningDelta RunFinish "
@@ -366,6 +371,7 @@ _EXPORTS = {
     "wakeful.profile_stores.postgres": "PostgresProfileStore",
     "wakeful.profile_stores.sqlite": "SqliteProfileStore",
     "wakeful.registry.registry": "Registry default_model",
+    "wakeful.temporal_plugin": "WakefulPlugin",
     "wakeful.worker": "WorkerSettings running_worker",
     "wakeful_activities.providers.anthropic.provider": "AnthropicMessages",
     "wakeful_activities.providers.openai_chat.provider": "OpenAIChat",

@@ -9,12 +9,11 @@ import os
 from collections.abc import Callable, Mapping
 
 from temporalio.client import Client
-from temporalio.converter import DataConverter, DefaultPayloadConverter
+from temporalio.converter import DataConverter
 
 from wakeful.contract.errors import ConfigurationError, ConnectionFailed
-from wakeful.contract.requests import RunRequest
 from wakeful.imported import import_named
-from wakeful.storage import SharedPayloadConverter, data_converter
+from wakeful.storage import converts_models, data_converter, with_pydantic
 from wakeful.undecodable import with_converter
 
 VARIABLE = "WAKEFUL_CLIENT"
@@ -73,15 +72,8 @@ async def _converter(what: str, converter: DataConverter) -> DataConverter:
     Raises:
         ConfigurationError: Wakeful's types do not pass through it.
     """
-    if converter.payload_converter_class is DefaultPayloadConverter:
-        converter = dataclasses.replace(converter, payload_converter_class=SharedPayloadConverter)
-    request = RunRequest(agent_id="a", input="b")
-    try:
-        payloads = converter.payload_converter.to_payloads([request])
-        passed = converter.payload_converter.from_payloads(payloads, [RunRequest]) == [request]
-    except Exception:
-        passed = False
-    if not passed:
+    converter = with_pydantic(converter)
+    if not converts_models(converter):
         raise ConfigurationError(
             [
                 f"{what}: the payload converter {converter.payload_converter_class.__name__!r} does not convert "

@@ -21,6 +21,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.contrib.pydantic import PydanticPayloadConverter
 from temporalio.converter import (
     DataConverter,
+    DefaultPayloadConverter,
     ExternalStorage,
     StorageDriver,
     StorageDriverClaim,
@@ -32,6 +33,7 @@ from temporalio.converter import (
 
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.limits import NAME_LENGTH, cut
+from wakeful.contract.requests import RunRequest
 from wakeful.undecodable import marked
 
 VARIABLE = "WAKEFUL_PAYLOAD_STORE"
@@ -206,6 +208,23 @@ class SharedPayloadConverter(PydanticPayloadConverter):
 
 
 _CONVERTER = DataConverter(payload_converter_class=SharedPayloadConverter)
+
+
+def with_pydantic(converter: DataConverter) -> DataConverter:
+    """The same converter, with pydantic's payload converter instead of Temporal's default."""
+    if converter.payload_converter_class is not DefaultPayloadConverter:
+        return converter
+    return dataclasses.replace(converter, payload_converter_class=SharedPayloadConverter)
+
+
+def converts_models(converter: DataConverter) -> bool:
+    """Whether our types pass through the payload converter unchanged."""
+    request = RunRequest(agent_id="a", input="b")
+    try:
+        payloads = converter.payload_converter.to_payloads([request])
+        return converter.payload_converter.from_payloads(payloads, [RunRequest]) == [request]
+    except Exception:  # whatever a converter of the user's own raises
+        return False
 
 
 async def data_converter(environ: Mapping[str, str]) -> DataConverter:

@@ -52,7 +52,7 @@ from wakeful_activities.inference.breakers import DEFAULT_COOLDOWN_SECONDS, DEFA
 from wakeful_activities.providers.built_in import built_in_providers
 from wakeful_activities.sweep.rounds import sweeping
 from wakeful_activities.user_code import MAX_ABANDONED, UserCode
-from wakeful_workflows import AgentRun, ScheduledMessage, ThreadArchive, ToolTask, VersionedThreadArchive
+from wakeful_workflows import AgentRun, ThreadArchive, ToolTask, VersionedThreadArchive
 
 BUILD_ID = f"wakeful-{version('wakeful')}"
 
@@ -161,7 +161,6 @@ class WorkerParts:
         self.workflows: list[type] = [
             AgentRun,
             ToolTask,
-            ScheduledMessage,
             VersionedThreadArchive if settings.deployment else ThreadArchive,
         ]
         self.activities = self._activities(cache)

@@ -155,11 +155,11 @@ async def test_the_end_of_a_delegate_is_delivered_however_long_its_parent_cannot
 ) -> None:
     """An outage of hours, in milliseconds: the worker that delivers cannot reach the server."""
     quickly = replace(
-        signalling.RETRY_FOREVER,
+        signalling._RESULT_RETRIES,
         initial_interval=timedelta(milliseconds=1),
         maximum_interval=timedelta(milliseconds=5),
     )
-    monkeypatch.setattr(signalling, "RETRY_FOREVER", quickly)
+    monkeypatch.setattr(signalling, "_RESULT_RETRIES", quickly)
     deliver = DeliverActivity(ThreadReader(threads))
 
     @activity.defn(name=names.ACTIVITY_DELIVER)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -10,6 +10,9 @@ from wakeful.cli import completion, options
 
 if TYPE_CHECKING:
     from wakeful.client.client import Client
+
+OnBusyChoice = Literal["enqueue", "reject", "steer", "interrupt", "rollback"]
+"""The values of `OnBusy`, whose module takes long to import."""
 
 
 def send(
@@ -24,7 +27,7 @@ def send(
         ),
     ] = None,
     on_busy: Annotated[
-        options.OnBusyChoice, typer.Option(help="What to do with the message while a run is active.")
+        OnBusyChoice, typer.Option(help="What to do with the message while a run is active.")
     ] = "enqueue",
     message_id: Annotated[
         str | None, typer.Option(metavar="ID", help="Makes sending idempotent: a repeated ID is ignored.")

@@ -1,0 +1,146 @@
+"""The plugin in a Temporal worker of the user's own: what it adds, what it leaves alone, and how it ends."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from temporalio.client import Client as TemporalClient
+from temporalio.converter import DataConverter
+from temporalio.worker import Replayer, Worker
+
+from tests.embedding.conftest import QUEUE, registry
+from tests.embedding.desk import Ask, Asks, Quotes, stamp
+from wakeful import (
+    Agent,
+    Client,
+    HookContext,
+    Plugin,
+    Registry,
+    ScriptedModel,
+    WakefulPlugin,
+    WorkerExhausted,
+    WorkerSettings,
+    call,
+    say,
+    tool,
+)
+from wakeful.storage import SharedPayloadConverter
+
+QUIET = WorkerSettings(sweep_interval=None)
+
+
+async def test_the_plugin_leaves_what_the_worker_sets_and_shortens_the_default_throttle(
+    temporal: TemporalClient,
+) -> None:
+    usual = _config(temporal, "usual")
+    assert usual["max_heartbeat_throttle_interval"] == WorkerSettings().heartbeat_throttle
+    assert usual["default_heartbeat_throttle_interval"] == WorkerSettings().heartbeat_throttle
+    own = _config(temporal, "own", max_heartbeat_throttle_interval=timedelta(seconds=7), max_cached_workflows=3)
+    assert own["max_heartbeat_throttle_interval"] == timedelta(seconds=7)
+    assert (own["max_cached_workflows"], own["sticky_queue_schedule_to_start_timeout"]) == (3, timedelta(seconds=10))
+    assert [each.__name__ for each in own["workflows"]] == ["Quotes", "AgentRun", "ToolTask", "ThreadArchive"]
+    assert own["activities"][0] is stamp
+
+
+def _config(temporal: TemporalClient, queue: str, **arguments: Any) -> Any:
+    plugins = [WakefulPlugin(registry)]
+    worker = Worker(temporal, task_queue=queue, workflows=[Quotes], activities=[stamp], plugins=plugins, **arguments)
+    return worker.config(active_config=True)
+
+
+async def test_a_client_with_the_plugin_has_workers_that_serve_the_agents(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    """Also one that would have the SDK's own data converter."""
+    config: Any = {
+        **temporal.config(),
+        "data_converter": DataConverter.default,
+        "plugins": [WakefulPlugin(registry, QUIET)],
+    }
+    connected = TemporalClient(**config)
+    assert connected.data_converter.payload_converter_class is SharedPayloadConverter
+    async with (
+        Worker(connected, task_queue=thread_id, workflows=[Quotes], activities=[stamp]),
+        Worker(connected, task_queue=f"{thread_id}-2", workflows=[Quotes], activities=[stamp]),
+    ):
+        for queue in (thread_id, f"{thread_id}-2"):
+            said = await connected.execute_workflow(Quotes.run, "quoter", id=queue, task_queue=queue)
+            assert said == "tea costs 3, stamped"
+
+
+async def test_a_replayer_with_the_plugin_replays_the_workflow_and_its_agent(agents: Client, thread_id: str) -> None:
+    ask = Ask(agent_id="talker")
+    asks = await agents.temporal.start_workflow(Asks.run, ask, id=thread_id, task_queue=QUEUE)
+    await asks.result()
+    child = await asks.query(Asks.thread_id)
+    assert child is not None
+    replayer = Replayer(workflows=[Asks], plugins=[WakefulPlugin(registry)])
+    for handle in (asks, agents.handle(child)):
+        await replayer.replay_workflow(await handle.fetch_history())
+
+
+async def test_the_lifespan_exits_after_the_last_activity_of_the_worker(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    order: list[str] = []
+
+    @contextlib.asynccontextmanager
+    async def lifespan() -> AsyncIterator[str]:
+        order.append("in")
+        yield "value"
+        order.append("out")
+
+    started = asyncio.Event()
+
+    @tool
+    async def work() -> str:
+        """Work until the worker stops."""
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            order.append("drained")
+        return "never"
+
+    script = ScriptedModel([call("work")])
+    app = Registry(agents=[Agent(id="a", tools=[work])], models={"default": script}, lifespan=lifespan)
+    worker = Worker(temporal, task_queue=thread_id, workflows=[Quotes], plugins=[WakefulPlugin(app, QUIET)])
+    async with Client(temporal, task_queue=thread_id) as client:
+        async with worker:
+            await client.start("a", "go", thread_id=thread_id)
+            await started.wait()
+        await client.handle(thread_id).terminate()
+    assert order == ["in", "drained", "out"]
+
+
+async def test_a_worker_with_too_many_hung_threads_shuts_down_and_says_why(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    released = threading.Event()
+
+    class Hangs(Plugin):
+        id = "hangs"
+        timeout = 0.1
+
+        def run_start(self, ctx: HookContext) -> None:
+            released.wait()
+
+    app = Registry(agents=[Agent(id="a", plugins=[Hangs()])], models={"default": ScriptedModel([say("done")])})
+    settings = WorkerSettings(sweep_interval=None, max_abandoned_threads=1)
+    worker = Worker(temporal, task_queue=thread_id, workflows=[Quotes], plugins=[WakefulPlugin(app, settings)])
+    try:
+        async with Client(temporal, task_queue=thread_id) as client:
+            with pytest.raises(WorkerExhausted, match="because 1 sync tools, gates or hooks still run"):
+                await _serve_until_cancelled(worker, client, thread_id)
+    finally:
+        released.set()
+
+
+async def _serve_until_cancelled(worker: Worker, client: Client, thread_id: str) -> None:
+    async with worker:
+        await client.start("a", "go", thread_id=thread_id)
+        await asyncio.Event().wait()
